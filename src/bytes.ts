@@ -1,0 +1,145 @@
+/**
+ * Endian-aware access to a Uint8Array. Every access is bounds-checked here (DataView throws RangeError, turned into an
+ * ElftraceError with the place), so no caller repeats a check. The only file that names DataView.
+ */
+import { truncated } from './errors.js';
+import type { Endian } from './units.js';
+
+/** A view of `bytes` in one byte order. Offsets are positions in `bytes`; reads outside throw 'elf-truncated'. */
+export class ByteView {
+  private readonly view: DataView;
+  readonly littleEndian: boolean;
+
+  constructor(
+    readonly bytes: Uint8Array,
+    readonly endian: Endian,
+    /** What the bytes are, for messages. */
+    readonly what = 'file',
+  ) {
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.littleEndian = endian === 'little';
+  }
+
+  get size(): number {
+    return this.bytes.length;
+  }
+
+  private fail(offset: number, size: number): never {
+    throw truncated(this.what, Number.isSafeInteger(offset) ? offset : 0, size, this.bytes.length);
+  }
+
+  u8(offset: number): number {
+    if (!(offset >= 0 && offset < this.bytes.length)) this.fail(offset, 1);
+    return this.bytes[offset]!;
+  }
+
+  u16(offset: number): number {
+    if (!(offset >= 0 && offset + 2 <= this.bytes.length)) this.fail(offset, 2);
+    return this.view.getUint16(offset, this.littleEndian);
+  }
+
+  u32(offset: number): number {
+    if (!(offset >= 0 && offset + 4 <= this.bytes.length)) this.fail(offset, 4);
+    return this.view.getUint32(offset, this.littleEndian);
+  }
+
+  i32(offset: number): number {
+    return this.u32(offset) | 0;
+  }
+
+  u64(offset: number): bigint {
+    if (!(offset >= 0 && offset + 8 <= this.bytes.length)) this.fail(offset, 8);
+    return this.view.getBigUint64(offset, this.littleEndian);
+  }
+
+  i64(offset: number): bigint {
+    return BigInt.asIntN(64, this.u64(offset));
+  }
+
+  /** A word of 4 or 8 bytes, unsigned. */
+  word(offset: number, wordBytes: 4 | 8): bigint {
+    return wordBytes === 8 ? this.u64(offset) : BigInt(this.u32(offset));
+  }
+
+  /** A copy of `size` bytes. */
+  copy(offset: number, size: number): Uint8Array {
+    if (!(offset >= 0 && size >= 0 && offset + size <= this.bytes.length)) this.fail(offset, size);
+    return this.bytes.slice(offset, offset + size);
+  }
+
+  /** A view without copying. */
+  slice(offset: number, size: number): Uint8Array {
+    if (!(offset >= 0 && size >= 0 && offset + size <= this.bytes.length)) this.fail(offset, size);
+    return this.bytes.subarray(offset, offset + size);
+  }
+
+  insertU8(offset: number, value: number): void {
+    if (!(offset >= 0 && offset < this.bytes.length)) this.fail(offset, 1);
+    this.bytes[offset] = value;
+  }
+
+  insertU16(offset: number, value: number): void {
+    if (!(offset >= 0 && offset + 2 <= this.bytes.length)) this.fail(offset, 2);
+    this.view.setUint16(offset, value, this.littleEndian);
+  }
+
+  insertU32(offset: number, value: number): void {
+    if (!(offset >= 0 && offset + 4 <= this.bytes.length)) this.fail(offset, 4);
+    this.view.setUint32(offset, value, this.littleEndian);
+  }
+
+  insertU64(offset: number, value: bigint): void {
+    if (!(offset >= 0 && offset + 8 <= this.bytes.length)) this.fail(offset, 8);
+    this.view.setBigUint64(offset, BigInt.asUintN(64, value), this.littleEndian);
+  }
+
+  insertWord(offset: number, value: bigint, wordBytes: 4 | 8): void {
+    if (wordBytes === 8) this.insertU64(offset, value);
+    else this.insertU32(offset, Number(BigInt.asUintN(32, value)));
+  }
+}
+
+/** True when both arrays hold the same bytes. */
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+/** The arrays one after the other, in a fresh array. */
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
+  let size = 0;
+  for (const part of parts) size += part.length;
+  const out = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** A word as bytes in the given order, fresh. */
+export function wordBytes(value: number, endian: Endian): Uint8Array {
+  const out = new Uint8Array(4);
+  new DataView(out.buffer).setUint32(0, value >>> 0, endian === 'little');
+  return out;
+}
+
+/** NUL-terminated Latin-1/UTF-8 text at `offset`; stops at `end`. Names are decoded as UTF-8 where they are valid. */
+export function cString(bytes: Uint8Array, offset: number, end: number): string {
+  let at = offset;
+  let ascii = true;
+  while (at < end) {
+    const byte = bytes[at]!;
+    if (byte === 0) break;
+    if (byte >= 0x80) ascii = false;
+    at++;
+  }
+  if (ascii && at - offset < 512) {
+    let text = '';
+    for (let i = offset; i < at; i++) text += String.fromCharCode(bytes[i]!);
+    return text;
+  }
+  return new TextDecoder().decode(bytes.subarray(offset, at));
+}
