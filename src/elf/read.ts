@@ -478,6 +478,11 @@ function readSections(view: ByteView, header: ElfHeader, remarks: string[]): Elf
     }
     sections.push(section);
   }
+  if (sections[0] !== undefined && sections[0].type !== C.SHT_NULL) {
+    throw malformed('section header 0: sh_type', `${hex(sections[0].type)} is not SHT_NULL`, {
+      value: sections[0].type,
+    });
+  }
   for (const section of sections) if (section.index > 0) checkSection(section, sections, is64, remarks);
   return sections;
 }
