@@ -76,9 +76,8 @@ function compileName(text: string): NamePattern {
 }
 
 /** Steps of a glob: a code unit to equal, or one of these; ANY_OF - k is set number k. */
-const ANY_RUN = -1;
-const ANY_ONE = -2;
-const ANY_OF = -3;
+const ANY_ONE = -1;
+const ANY_OF = -2;
 
 interface CharacterSet {
   readonly inverted: boolean;
@@ -86,15 +85,27 @@ interface CharacterSet {
   readonly ranges: readonly number[];
 }
 
+/** What stands between two `*`: one step for each letter of a name. */
+interface Chunk {
+  readonly steps: readonly number[];
+  /** The text, where every step is a letter: the engine's own search is much faster than ours. */
+  readonly literal: string | null;
+}
+
 /** A2.1: `?`, `*`, `[set]`, `[!set]`, `\x`; no letter of a name is special. */
 function compileGlob(text: string): NamePattern {
-  const steps: number[] = [];
+  const chunks: Chunk[] = [];
   const sets: CharacterSet[] = [];
+  let steps: number[] = [];
+  const close = (): void => {
+    const literal = steps.every((step) => step >= 0) ? String.fromCharCode(...steps) : null;
+    chunks.push({ steps, literal });
+    steps = [];
+  };
   for (let i = 0; i < text.length; i++) {
     const letter = text[i];
-    if (letter === '*') {
-      if (steps[steps.length - 1] !== ANY_RUN) steps.push(ANY_RUN);
-    } else if (letter === '?') steps.push(ANY_ONE);
+    if (letter === '*') close();
+    else if (letter === '?') steps.push(ANY_ONE);
     else if (letter === '[') {
       const set = readSet(text, i + 1);
       if (set === null) steps.push(text.charCodeAt(i));
@@ -109,7 +120,8 @@ function compileGlob(text: string): NamePattern {
       steps.push(text.charCodeAt(i));
     }
   }
-  return { kind: 'glob', text, matches: (name) => runGlob(steps, sets, name) };
+  close();
+  return { kind: 'glob', text, matches: (name) => runGlob(chunks, sets, name) };
 }
 
 /** The set whose first letter is at `at`, and the position of its `]`; null when it is not closed. */
@@ -141,33 +153,39 @@ function inSet(set: CharacterSet, code: number): boolean {
   return set.inverted;
 }
 
-/** One level of backtracking is enough: whatever an earlier `*` could take, the latest can take as well. */
-function runGlob(steps: readonly number[], sets: readonly CharacterSet[], name: string): boolean {
-  let step = 0;
-  let at = 0;
-  let retryStep = -1;
-  let retryAt = 0;
-  for (;;) {
-    if (step < steps.length && steps[step] === ANY_RUN) {
-      retryStep = ++step;
-      retryAt = at;
-      if (step === steps.length) return true;
-      continue;
-    }
-    if (at === name.length) return step === steps.length;
-    if (step < steps.length) {
-      const wanted = steps[step]!;
-      const code = name.charCodeAt(at);
-      if (wanted === code || wanted === ANY_ONE || (wanted <= ANY_OF && inSet(sets[ANY_OF - wanted]!, code))) {
-        step++;
-        at++;
-        continue;
-      }
-    }
-    if (retryStep < 0) return false;
-    step = retryStep;
-    at = ++retryAt;
+function chunkAt(chunk: Chunk, sets: readonly CharacterSet[], name: string, at: number): boolean {
+  const { steps, literal } = chunk;
+  if (literal !== null) return name.startsWith(literal, at);
+  for (let i = 0; i < steps.length; i++) {
+    const step = steps[i]!;
+    const code = name.charCodeAt(at + i);
+    if (step !== code && step !== ANY_ONE && (step >= 0 || !inSet(sets[ANY_OF - step]!, code))) return false;
   }
+  return true;
+}
+
+/**
+ * The first chunk stands at the start, the last at the end, each other one at the first place behind the one before it:
+ * going further right never helps what follows, so nothing is tried twice.
+ */
+function runGlob(chunks: readonly Chunk[], sets: readonly CharacterSet[], name: string): boolean {
+  const first = chunks[0]!;
+  const last = chunks[chunks.length - 1]!;
+  const end = name.length - last.steps.length;
+  if (chunks.length === 1) return end === 0 && chunkAt(first, sets, name, 0);
+  let at = first.steps.length;
+  if (at > end || !chunkAt(first, sets, name, 0) || !chunkAt(last, sets, name, end)) return false;
+  for (let i = 1; i < chunks.length - 1; i++) {
+    const chunk = chunks[i]!;
+    const size = chunk.steps.length;
+    if (chunk.literal !== null) {
+      at = name.indexOf(chunk.literal, at);
+      if (at < 0) return false;
+    } else while (at + size <= end && !chunkAt(chunk, sets, name, at)) at++;
+    at += size;
+    if (at > end) return false;
+  }
+  return true;
 }
 
 // ------------------------------------------------------------------------------------------------------------ words
