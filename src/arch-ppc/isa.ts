@@ -83,6 +83,7 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   bc: conditionBit,
   bf: conditionField,
   bfa: conditionField,
+  bfn: unsigned(3),
   si: signed,
   ui: unsigned(16),
   d: signed,
@@ -114,7 +115,8 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   sc2: unsigned(2),
   wc: unsigned(2),
   to: unsigned(5),
-  nb: unsigned(5),
+  /** Byte count of string moves: 0 means 32. */
+  nb: { kind: 'unsigned', width: 5, format: (value) => String(value === 0 ? 32 : value) },
   ct: unsigned(5),
   mo: unsigned(5),
   lev: unsigned(7),
@@ -194,6 +196,15 @@ function logical1<const M extends string>(mnemonic: M, extended: number, last = 
 const loadUpdate: RowAttributes = { not: { ra: [0] }, when: (operands) => operands['ra'] !== operands['rt'] };
 const storeUpdate: RowAttributes = { not: { ra: [0] } };
 
+/** `mfocrf` and `mtocrf` are defined for exactly one field only. */
+const oneField: RowAttributes = { when: ({ fxm }) => fxm !== 0 && (fxm! & (fxm! - 1)) === 0 };
+
+/** Invalid when the base is among the loaded registers, which wrap from r31 to r0; a count of 0 means 32. */
+function lswiKeepsBase({ rt, ra0, nb }: Operands): boolean {
+  const registers = Math.ceil((nb === 0 ? 32 : nb!) / 4);
+  return (ra0! - rt! + 32) % 32 >= registers;
+}
+
 function load<const M extends string>(mnemonic: M, opcode: number): RowSpec<M> {
   return dForm(mnemonic, opcode, 'rt ra0 d', 'rt,d(ra0)');
 }
@@ -257,9 +268,9 @@ export const rowsCommon = [
   crLogical('crorc', 417),
   crLogical('crxor', 193),
   row('mfcr', '011111 rt 0 00000000 0 0000010011 0', 'rt'),
-  row('mfocrf', '011111 rt 1 fxm 0 0000010011 0', 'rt,fxm'),
+  row('mfocrf', '011111 rt 1 fxm 0 0000010011 0', 'rt,fxm', oneField),
   row('mtcrf', '011111 rs 0 fxm 0 0010010000 0', 'fxm,rs'),
-  row('mtocrf', '011111 rs 1 fxm 0 0010010000 0', 'fxm,rs'),
+  row('mtocrf', '011111 rs 1 fxm 0 0010010000 0', 'fxm,rs', oneField),
   row('mcrxr', '011111 bf 00 00000 00000 1000000000 0', 'bf'),
   // integer arithmetic (3.3.9)
   dForm('addi', 14, 'rt ra0 si', 'rt,ra0,si'),
@@ -330,7 +341,9 @@ export const rowsCommon = [
   // special registers (3.3.17)
   row('mfspr', '011111 rt spr[4:0|9:5] 0101010011 0', 'rt,spr'),
   row('mtspr', '011111 rs spr[4:0|9:5] 0111010011 0', 'spr,rs'),
-  row('mftb', '011111 rt spr[4:0|9:5] 0101110011 0', 'rt,spr'),
+  row('mftb', '011111 rt spr[4:0|9:5] 0101110011 0', 'rt,spr', {
+    when: ({ spr }) => spr === 268 || spr === 269,
+  }),
   // loads and stores (3.3.2 to 3.3.8)
   load('lbz', 34),
   loadU('lbzu', 35),
@@ -364,11 +377,12 @@ export const rowsCommon = [
   loadX('lwbrx', 534),
   storeX('sthbrx', 918),
   storeX('stwbrx', 662),
-  dForm('lmw', 46, 'rt ra0 d', 'rt,d(ra0)'),
+  // The base must not be among the loaded registers.
+  dForm('lmw', 46, 'rt ra0 d', 'rt,d(ra0)', { when: ({ rt, ra0 }) => ra0! < rt! }),
   dForm('stmw', 47, 'rs ra0 d', 'rs,d(ra0)'),
-  xForm('lswi', 597, 'rt ra0 nb', 'rt,ra0,nb'),
+  xForm('lswi', 597, 'rt ra0 nb', 'rt,ra0,nb', '0', { when: lswiKeepsBase }),
   xForm('stswi', 725, 'rs ra0 nb', 'rs,ra0,nb'),
-  loadX('lswx', 533),
+  xForm('lswx', 533, 'rt ra0 rb', 'rt,ra0,rb', '0', { when: ({ rt, ra0 }) => rt !== ra0 }),
   storeX('stswx', 661),
   // atomic (book II 4.6)
   loadReserve('lbarx', 52),
@@ -378,13 +392,13 @@ export const rowsCommon = [
   storeConditional('sthcx.', 726),
   storeConditional('stwcx.', 150),
   // synchronisation and caches (book II 4)
-  row('sync', '011111 00 l3 000 sc2 00000 1001010110 0', 'l3,sc2'),
+  row('sync', '011111 00 l3 000 sc2 00000 1001010110 0', 'l3,sc2', { not: { l3: [3, 6, 7], sc2: [1, 2, 3] } }),
   row('isync', '010011 00000 00000 00000 0010010110 0', ''),
   row('eieio', '011111 00000 00000 00000 1101010110 0', ''),
   xForm('dcbz', 1014, '00000 ra0 rb', 'ra0,rb'),
   xForm('dcbzl', 1014, '00001 ra0 rb', 'ra0,rb'),
   xForm('dcbst', 54, '00000 ra0 rb', 'ra0,rb'),
-  xForm('dcbf', 86, '00 l3 ra0 rb', 'ra0,rb,l3'),
+  xForm('dcbf', 86, '00 l3 ra0 rb', 'ra0,rb,l3', '0', { not: { l3: [2, 5, 7] } }),
   xForm('dcbt', 278, 'ct ra0 rb', 'ra0,rb,ct'),
   xForm('dcbtst', 246, 'ct ra0 rb', 'ra0,rb,ct'),
   xForm('icbi', 982, '00000 ra0 rb', 'ra0,rb'),
@@ -433,8 +447,10 @@ export const rows64 = [
   row('lwa', '111010 rt ra0 ds[15:2] 10', 'rt,ds(ra0)'),
   row('std', '111110 rs ra0 ds[15:2] 00', 'rs,ds(ra0)'),
   row('stdu', '111110 rs ra ds[15:2] 01', 'rs,ds(ra)', storeUpdate),
-  row('lq', '111000 rt ra0 dq[15:4] 0000', 'rt,dq(ra0)'),
-  row('stq', '111110 rs ra0 ds[15:2] 10', 'rs,ds(ra0)'),
+  row('lq', '111000 rt ra0 dq[15:4] 0000', 'rt,dq(ra0)', {
+    when: ({ rt, ra0 }) => rt! % 2 === 0 && rt !== ra0,
+  }),
+  row('stq', '111110 rs ra0 ds[15:2] 10', 'rs,ds(ra0)', { when: ({ rs }) => rs! % 2 === 0 }),
   loadX('ldx', 21),
   loadUX('ldux', 53),
   loadX('lwax', 341),
@@ -444,9 +460,11 @@ export const rows64 = [
   loadX('ldbrx', 532),
   storeX('stdbrx', 660),
   loadReserve('ldarx', 84),
-  loadReserve('lqarx', 276),
+  xForm('lqarx', 276, 'rt ra0 rb', 'rt,ra0,rb,eh', 'eh', {
+    when: ({ rt, ra0, rb }) => rt! % 2 === 0 && rt !== ra0 && rt !== rb,
+  }),
   storeConditional('stdcx.', 214),
-  storeConditional('stqcx.', 182),
+  xForm('stqcx.', 182, 'rs ra0 rb', 'rs,ra0,rb', '1', { when: ({ rs }) => rs! % 2 === 0 }),
   xForm('darn', 755, 'rt 000 l2 00000', 'rt,l2'),
 ] as const;
 
@@ -493,7 +511,7 @@ const rowsSystem: readonly RowSpec[] = [
   system('tlbwe', 978, 'rs ra sh', 'rs,ra,sh'),
   system('tlbsx', 914, 'rt ra0 rb', 'rt,ra0,rb', 'rc'),
   system('tlbivax', 786, '00000 ra0 rb', 'ra0,rb'),
-  system('tlbilx', 18, 'to ra0 rb', 'to,ra0,rb'),
+  system('tlbilx', 18, '000 l2 ra0 rb', 'l2,ra0,rb'),
   system('wrtee', 131, 'rs 00000 00000', 'rs'),
   system('wrteei', 163, '00000 00000 e 0000', 'e'),
   system('msgsnd', 206, '00000 00000 rb', 'rb'),
@@ -501,7 +519,7 @@ const rowsSystem: readonly RowSpec[] = [
   system('msgsndp', 142, '00000 00000 rb', 'rb'),
   system('msgclrp', 174, '00000 00000 rb', 'rb'),
   system('msgsync', 886, '00000 00000 00000', ''),
-  system('wait', 30, '000 wc 000 l2 00000', 'wc,l2'),
+  system('wait', 30, '000 wc 000 l2 00000', 'wc,l2', '0', { not: { l2: [1, 2, 3], wc: [3] } }),
   system('mfdcr', 323, 'rt dcr[4:0|9:5]', 'rt,dcr'),
   system('mtdcr', 451, 'rs dcr[4:0|9:5]', 'dcr,rs'),
   system('mfpmr', 334, 'rt dcr[4:0|9:5]', 'rt,dcr'),
@@ -541,7 +559,7 @@ const rowsSystem64: readonly RowSpec[] = [
   system('slbsync', 338, '00000 00000 00000', ''),
   system('mfbhrbe', 302, 'rt bhrbe[9:0]', 'rt,bhrbe'),
   system('clrbhrb', 430, '00000 00000 00000', ''),
-  system('tbegin.', 654, 'r 0000 00000 00000', 'r', '1'),
+  system('tbegin.', 654, '0000 r 00000 00000', 'r', '1'),
   system('tend.', 686, 'a 0000 00000 00000', 'a', '1'),
   system('tabort.', 910, '00000 ra 00000', 'ra', '1'),
   system('treclaim.', 942, '00000 ra 00000', 'ra', '1'),
@@ -549,7 +567,7 @@ const rowsSystem64: readonly RowSpec[] = [
   system('tsr.', 750, '0000 l 00000 00000', 'l', '1'),
   system('tcheck', 718, 'bf 00 00000 00000', 'bf'),
   system('copy', 774, '0000 1 ra0 rb', 'ra0,rb'),
-  system('paste.', 902, '0000 1 ra0 rb', 'ra0,rb', '1'),
+  system('paste.', 902, '0000 l ra0 rb', 'ra0,rb,l', '1'),
   system('cpabort', 838, '00000 00000 00000', ''),
   row('addex', '011111 rt ra rb l2 10101010 0', 'rt,ra,rb,l2', only),
   system('addg6s', 74, 'rt ra rb', 'rt,ra,rb'),
@@ -635,7 +653,7 @@ const rowsFloat: readonly RowSpec[] = [
   floatX('mffsce', 63, 583, 'frt 00001 00000', 'frt', '0'),
   floatX('mffscrn', 63, 583, 'frt 10110 frb', 'frt,frb', '0'),
   row('mtfsf', '111111 l flm w frb 1011000111 rc', 'flm,frb,l,w', only),
-  row('mtfsfi', '111111 bf 00 0000 w u 0 0010000110 rc', 'bf,u,w', only),
+  row('mtfsfi', '111111 bfn 00 0000 w u 0 0010000110 rc', 'bfn,u,w', only),
   floatX('mtfsb0', 63, 70, 'bo 00000 00000', 'bo'),
   floatX('mtfsb1', 63, 38, 'bo 00000 00000', 'bo'),
   floatX('mcrfs', 63, 64, 'bf 00 bfa 00 00000', 'bf,bfa', '0'),
