@@ -75,6 +75,7 @@ export class Program {
   private readonly mcountNames: ReadonlySet<string>;
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
+  private readonly derivedValues = new Map<string, unknown>();
   private readonly calleeCache = new Map<Address, CalleeKind>();
   private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
   private importedSlots: ReadonlyMap<Address, Address> | undefined;
@@ -182,9 +183,15 @@ export class Program {
     return found;
   }
 
-  /** Every spelling under which a symbol table may name the profiling entry. */
-  mcountSpellings(): string[] {
-    return [...this.mcountNames].flatMap((name) => [name, `.${name}`]);
+  /** Names of the profiling entry, without the dot of ELFv1. */
+  get profilingNames(): readonly string[] {
+    return [...this.mcountNames];
+  }
+
+  /** What other rooms work out of this program once and ask for again, by a key of theirs. */
+  derived<T>(key: string, make: () => T): T {
+    if (!this.derivedValues.has(key)) this.derivedValues.set(key, make());
+    return this.derivedValues.get(key) as T;
   }
 
   isMcountName(name: string): boolean {
