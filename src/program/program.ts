@@ -9,6 +9,7 @@ import type { AddressReader, Arch, CalleeKind } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -377,6 +378,13 @@ export class Program {
  * @throws ElftraceError 'unsupported-form' for core files and other types that hold no program
  */
 export function load(image: ElfImage, arch: Arch, options: LoadOptions = {}): Program {
+  const { type } = image.header;
+  if (type !== elf.ET_REL && type !== elf.ET_EXEC && type !== elf.ET_DYN) {
+    throw new ElftraceError('unsupported-form', `ELF header: files of type ${type} hold no program (core files and the like)`, {
+      what: 'ELF header: e_type',
+      value: type,
+    });
+  }
   return new Program(image, arch, options);
 }
 
