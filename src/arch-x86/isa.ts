@@ -243,7 +243,12 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
       table = maps.legacy0f;
       out.map = 1;
     }
-  } else if (byte === 0xc5 || byte === 0xc4 || byte === 0x62 || (byte === 0x8f && at < end && (code[at]! & 0x38) !== 0)) {
+  } else if (
+    byte === 0xc5 ||
+    byte === 0xc4 ||
+    byte === 0x62 ||
+    (byte === 0x8f && at < end && (code[at]! & 0x38) !== 0)
+  ) {
     // None of these takes LOCK, 66, F2, F3 or REX before it.
     if (lock || operand16 || repeat !== 0 || hasRex) return 0;
     const lead = byte;
