@@ -19,7 +19,6 @@ import type {
   SiteSource,
   SiteStateKind,
   SiteView,
-  WritableState,
 } from '../arch.js';
 import { type Reach, reaches } from '../bits.js';
 import { concatBytes, equalBytes } from '../bytes.js';
