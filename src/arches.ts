@@ -2,6 +2,7 @@
  * The registry: what an ELF header says -> the `Arch` that serves it. The only importer of the `arch-*` folders and the
  * only file outside them that names machines. Machines that we recognise and do not serve are refused here, with the reason.
  */
+import { arm64 } from './arch-arm64/index.js';
 import { riscv64 } from './arch-riscv/index.js';
 import type { Arch } from './arch.js';
 import * as elf from './elf/constants.js';
@@ -9,7 +10,7 @@ import type { ElfHeader } from './elf/image.js';
 import { ElftraceError } from './errors.js';
 
 /** All targets, in the order of the documentation. */
-export const arches: readonly Arch[] = [riscv64];
+export const arches: readonly Arch[] = [riscv64,arm64];
 
 /** Names of e_machine values that we recognise; anything else is 'unknown-machine'. */
 const machineNames: ReadonlyMap<number, string> = new Map([
@@ -76,7 +77,7 @@ export function archOf(header: ElfHeader): Arch {
     case elf.EM_AARCH64:
       if (!header.is64) throw unsupported(header, 'the ILP32 ABI is not served');
       if (!little) throw unsupported(header, 'big-endian arm64 is not served');
-      throw unsupported(header,'x');
+      return arm64;
     default:
       if (machineNames.has(header.machine)) throw unsupported(header, 'recognised, and not served for patching');
   }

@@ -178,7 +178,8 @@ function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading |
     if (!shape.sources.includes(source)) continue;
     const reading = shape.read(view, source);
     if (!reading) continue;
-    if (reading.state !== 'foreign') return { reading, shape: i };
+    // A misaligned literal is that shape's business alone: its words would pass for plain nops.
+    if (reading.state !== 'foreign' || reading.fault === 'misaligned') return { reading, shape: i };
     // A foreign reading is only the answer when no other shape recognises the bytes.
     if (!fallback) {
       fallback = reading;
