@@ -223,8 +223,13 @@ const CASES: readonly Case[] = [
     expected: { state: 'foreign', fault: 'unsupported' },
   },
   {
-    name: 'the section ends inside the site',
+    name: 'patchable 3 with C at the end of a section',
     hex: '010001000100',
+    expected: { state: 'foreign', fault: 'unsupported' },
+  },
+  {
+    name: 'the section ends inside the site',
+    hex: '411106e4',
     expected: { state: 'foreign', reason: 'the section ends inside the site' },
   },
   { name: 'other bytes', hex: '411106e422e02a84', expected: { state: 'foreign' } },
