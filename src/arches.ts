@@ -3,14 +3,16 @@
  * only file outside them that names machines. Machines that we recognise and do not serve are refused here, with the reason.
  */
 import { arm64 } from './arch-arm64/index.js';
+import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from './arch-ppc/index.js';
 import { riscv64 } from './arch-riscv/index.js';
+import { x86_64 } from './arch-x86/index.js';
 import type { Arch } from './arch.js';
 import * as elf from './elf/constants.js';
 import type { ElfHeader } from './elf/image.js';
 import { ElftraceError } from './errors.js';
 
 /** All targets, in the order of the documentation. */
-export const arches: readonly Arch[] = [riscv64,arm64];
+export const arches: readonly Arch[] = [x86_64, ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le, riscv64, arm64];
 
 /** Names of e_machine values that we recognise; anything else is 'unknown-machine'. */
 const machineNames: ReadonlyMap<number, string> = new Map([
@@ -55,10 +57,10 @@ export function archOf(header: ElfHeader): Arch {
     case elf.EM_X86_64:
       if (!header.is64) throw unsupported(header, 'the x32 ABI is not served');
       if (!little) break;
-      throw unsupported(header,'x');
+      return x86_64;
     case elf.EM_PPC:
       if (header.is64 || little) throw unsupported(header, 'only 32-bit big-endian files are served');
-      throw unsupported(header,'x');
+      return ppc32;
     case elf.EM_PPC64: {
       if (!header.is64) break;
       // 0 in the ABI bits is what compilers put into objects: ELFv1 for big-endian, ELFv2 for little-endian files.
@@ -66,9 +68,9 @@ export function archOf(header: ElfHeader): Arch {
       if (abi === 3) throw unsupported(header, 'e_flags name an ABI version that does not exist');
       if (little) {
         if (abi === 1) throw unsupported(header, 'little-endian ELFv1 is not served');
-        throw unsupported(header,'x');
+        return ppc64ElfV2Le;
       }
-      throw unsupported(header,'x');
+      return abi === 2 ? ppc64ElfV2Be : ppc64ElfV1;
     }
     case elf.EM_RISCV:
       if (!header.is64) throw unsupported(header, 'RV32 is not served: its direct calls and register frames do not exist');
