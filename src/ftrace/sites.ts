@@ -214,6 +214,28 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
   return best;
 }
 
+/**
+ * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has room behind its function's
+ * symbol. A table whose pads are merely too small for a call is not that, and its sites get their verdicts.
+ */
+function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
+  if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
+  let tried = 0;
+  for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
+    const range = program.relocatable ? program.codeOfSection(table.section[slot]!) : program.codeAt(table.value[slot]!);
+    if (!range) continue;
+    const offset = Number(table.value[slot]! - range.address);
+    if (offset >= range.bytes.length) continue;
+    view.move(range, offset);
+    const { reading } = readAt(view, source);
+    // The pad of an overridden weak function has no symbol to be in front of, and says nothing.
+    if (reading?.form === 'unplaced') continue;
+    if (reading?.fault !== 'unsupported' || reading.form !== 'before') return false;
+    tried++;
+  }
+  return tried > 0;
+}
+
 /** True when the bytes at a place are a call of the profiling entry, by the machine's shapes. */
 export function callTest(program: Program): CallTest {
   const view = new ProgramView(program);
@@ -347,6 +369,7 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     if (calls.count > 0) tables = [...tables, calls];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
+  tables = tables.map((table, index) => (isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table));
   const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
   const total = used.reduce((sum, { table }) => sum + table.count, 0);
 

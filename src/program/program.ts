@@ -337,12 +337,18 @@ export class Program {
     let at = address;
     for (let hop = 0; hop < maxStubHops; hop++) {
       if (this.entries.has(at)) return at;
-      const slot = this.slots.get(at);
-      const next = slot ?? this.stubTarget(at);
+      const next = this.slots.get(at) ?? (this.codeAt(at) ? this.stubTarget(at) : this.pointerAt(at));
       if (next === null) return at;
       at = next;
     }
     return at;
+  }
+
+  /** The word at `address`, for calls through a pointer slot that the linker filled; null where no byte lies. */
+  private pointerAt(address: Address): Address | null {
+    if (this.image.wordBytes === 8) return this.reader.u64(address);
+    const word = this.reader.u32(address);
+    return word < 0 ? null : BigInt(word);
   }
 
   /** Target of the stub at `address`, or null when no stub is there. */
