@@ -1,0 +1,242 @@
+/**
+ * The `Arch` interface: everything that differs between machines, and nothing else. Types only. One object per target;
+ * the objects are built in `arch-*` folders and found through `arches.ts`. No member is optional and none may refuse.
+ */
+import type { ElfImage } from './elf/image.js';
+import type { EmulationModel } from './emulator/model.js';
+import type { Isa } from './isa/instruction.js';
+import type { RelocationRow } from './relocs/kinds.js';
+import type { Address, Endian, RegisterName } from './units.js';
+
+export type TargetId = 'x86-64' | 'ppc32' | 'ppc64-elfv1' | 'ppc64-elfv2-be' | 'ppc64-elfv2-le' | 'riscv64' | 'arm64';
+
+/** Constants of a target. */
+export interface Target {
+  readonly id: TargetId;
+  /** For people: `PowerPC 64-bit, ELFv2, little-endian`. */
+  readonly title: string;
+  readonly elfMachine: number;
+  readonly abiName: 'sysv' | 'elfv1' | 'elfv2';
+  readonly wordBytes: 4 | 8;
+  readonly dataEndian: Endian;
+  /** Differs from dataEndian only on big-endian RISC-V and arm64, which are not served. */
+  readonly codeEndian: Endian;
+  readonly codeAlignBytes: 1 | 2 | 4;
+  readonly pageBytes: number;
+}
+
+/** Calling and system-call convention. */
+export interface Abi {
+  readonly stackPointer: RegisterName;
+  /** null: the return address is on the stack. */
+  readonly linkRegister: RegisterName | null;
+  readonly argumentRegisters: readonly RegisterName[];
+  readonly resultRegister: RegisterName;
+  readonly syscall: {
+    readonly number: RegisterName;
+    readonly arguments: readonly RegisterName[];
+    readonly result: RegisterName;
+    readonly failure: 'negative-result' | 'cr0-so';
+  };
+  /**
+   * Bytes from a function symbol's value to the entry that local calls use, from st_other (ELFv2); 0 elsewhere.
+   */
+  localEntryOffset(symbolOther: number): number;
+  /**
+   * Place of the code of a function symbol: on ELFv1 the text address behind the `.opd` descriptor, elsewhere the
+   * symbol's own place. `section` is the section index (relocatable files) and `value` an offset in it, or an address.
+   * null when the descriptor cannot be followed.
+   */
+  codePlace(image: ElfImage, symbolIndex: number): { readonly section: number; readonly value: bigint } | null;
+}
+
+/** Relocation types that the generic code must know by role. */
+export interface RelocationRoles {
+  /** R_*_NONE: always 0 on these machines, named for messages. */
+  readonly none: number;
+  /** The absolute address-size word: what slots of a site table carry in relocatable files. */
+  readonly word: number;
+  /** RELATIVE: the dynamic relocation whose addend is the value. */
+  readonly relative: number;
+  /** Markers that only accompany another relocation at the same place (R_RISCV_RELAX) and go with it. */
+  readonly companions: readonly number[];
+}
+
+/** How the compiler calls the profiling entry, and what a table producer needs (60-mcount-tables). */
+export interface McountRules {
+  /** Names of the profiling entry, without the leading dot of ELFv1. */
+  readonly symbols: readonly string[];
+  /**
+   * Relocation types that a call of it carries -> what to add to r_offset to get the address of the call's first byte
+   * (M-REC-5). A type that data uses too (x86 PC32) is only a candidate: the shape decides.
+   */
+  readonly callRelocations: ReadonlyMap<number, number>;
+  /** True where a kernel's `__patchable_function_entries` is call padding and only `__mcount_loc` is ftrace's (x86-64). */
+  readonly patchableIsPadding: boolean;
+  /** Greatest distance from a function symbol to a site that is not a weak leftover (C-FILT-4). */
+  readonly maxSiteOffset: bigint | 'any';
+  /**
+   * Places in [start, end) of `code` at which a call-like instruction may lead to `isTarget`, in ascending order. `start`
+   * is the start of a function or section; `address` is the address of code[0].
+   */
+  findCalls(
+    code: Uint8Array,
+    start: number,
+    end: number,
+    address: Address,
+    isTarget: (address: Address) => boolean,
+  ): number[];
+}
+
+// ------------------------------------------------------------------------------------------------------------- sites
+
+/** A relocation as a shape sees it. */
+export interface SiteRelocation {
+  readonly type: number;
+  readonly symbolName: string;
+  /** S + A of it where S is defined in this file: an address, or an offset in the symbol's section; null if undefined. */
+  readonly addend: bigint;
+}
+
+/**
+ * What a shape sees of a site: code and relocations around an anchor, positions as byte deltas from the anchor. The anchor
+ * is the address that the table names (or, for calls found without a table, the first byte of the call). One view object
+ * is moved from site to site; shapes must not keep it.
+ */
+export interface SiteView {
+  /** Address of the anchor, or its offset in the section for relocatable files. */
+  readonly address: Address;
+  readonly relocatable: boolean;
+  /** Byte at anchor + delta, or -1 outside the section. */
+  u8(delta: number): number;
+  /** 2 and 4 bytes at anchor + delta in code byte order, unsigned, or -1 outside. */
+  u16(delta: number): number;
+  u32(delta: number): number;
+  /** Copy of bytes; shorter where the section ends. */
+  bytes(delta: number, size: number): Uint8Array;
+  /**
+   * The relocation at exactly anchor + delta whose type is no companion, or null. In linked files relocations that a
+   * linker kept (--emit-relocs) are not consulted: contents win.
+   */
+  relocation(delta: number): SiteRelocation | null;
+  /** True when a function symbol (or the start of the section's first function) is at anchor + delta. */
+  functionAt(delta: number): boolean;
+  /**
+   * What `address` is, for a branch of a linked file: the profiling entry itself, another symbol that tracers provide
+   * (`ftrace_caller`, …), or neither. Linker stubs are followed.
+   */
+  callee(address: Address): CalleeKind;
+  /** Name of a symbol counts as the profiling entry (leading dot ignored). */
+  isMcountName(name: string): boolean;
+}
+
+export type CalleeKind = 'mcount' | 'tracer' | 'other';
+
+/** Where a site's address came from. */
+export type SiteSource = 'mcount-table' | 'patchable-table' | 'call';
+
+/**
+ * State of a site's bytes. `compiled`: as the compiler left it (a call of the profiling entry, or its nops); `nop`: the
+ * machine's own disabled form; `call`: a call of something else; `foreign`: a known shape with other bytes.
+ */
+export type SiteStateKind = 'compiled' | 'nop' | 'call' | 'foreign';
+
+export interface SiteReading {
+  readonly shape: SiteShape;
+  readonly state: SiteStateKind;
+  /**
+   * Which form of the state, from the shape's table: `call`, `nops`, `nop5`, `init`, `b8`, `2008`, …; for an unsupported pad
+   * that lies in front of the function only, `before`; for nops of which only a function symbol could tell where the call goes,
+   * `unplaced`.
+   */
+  readonly form: string;
+  /** Delta of the instruction that toggles (the ip of a record), from the anchor. */
+  readonly ipDelta: number;
+  /** Delta and size of everything the site owns, from the anchor: covers ip and neighbours. */
+  readonly startDelta: number;
+  readonly sizeBytes: number;
+  /** Where a branch in the site leads (linked files); null: no branch, or a relocation decides. */
+  readonly target: Address | null;
+  /** Deltas of the relocations that belong to the site's call. */
+  readonly relocationDeltas: readonly number[];
+  /**
+   * For `foreign`: bytes expected from startDelta on, why in a few words, and what kind of fault it is. `unsupported`: the
+   * compiler's form is known and cannot be patched; without a fault the bytes are simply wrong.
+   */
+  readonly expected?: Uint8Array;
+  readonly reason?: string;
+  readonly fault?: 'misaligned' | 'unsupported' | 'toc-restore-missing';
+}
+
+/** One store of a change: `before` must stand at the place or nothing is written. */
+export interface SiteStore {
+  readonly delta: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+}
+
+export interface SiteChange {
+  readonly stores: readonly SiteStore[];
+  /** Relocations (by delta) that must be turned into NONE, companions included by the caller. */
+  readonly neutralise: readonly number[];
+  /** Rule of the specification that this change follows. */
+  readonly rule: string;
+}
+
+/** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
+export type WritableState =
+  { readonly kind: 'nop' } | { readonly kind: 'init' } | { readonly kind: 'call'; readonly target: Address };
+
+export type SiteRefusal = {
+  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable';
+  readonly reason: string;
+};
+
+/**
+ * One patchable code sequence. `read` and `write` are inverses: reading what `write` stored gives the asked state.
+ * `read` returns null for bytes of another shape; `foreign` only when this shape is the only one that could be meant.
+ */
+export interface SiteShape {
+  /** `riscv64.patchable-8`: lower case, appears in lists, plans and reports. */
+  readonly name: string;
+  readonly sources: readonly SiteSource[];
+  /** For `explain` and the documentation: one line. */
+  readonly title: string;
+  read(view: SiteView, source: SiteSource): SiteReading | null;
+  /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
+  write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
+}
+
+// ------------------------------------------------------------------------------------------------------------- stubs
+
+/** Reads guest memory by address; -1 or null where nothing is mapped. Words in the target's own byte order. */
+export interface AddressReader {
+  u32(address: Address): number;
+  u64(address: Address): bigint | null;
+  u8(address: Address): number;
+}
+
+/** A branch island that a linker or loader put between a call and its target. */
+export interface StubForm {
+  /** `ppc64.plt-call-v2`. */
+  readonly name: string;
+  /** Address the stub leads to, or null when the code at `address` is not this stub. `toc` is .TOC. or null. */
+  readTarget(code: AddressReader, address: Address, toc: Address | null): Address | null;
+}
+
+// --------------------------------------------------------------------------------------------------------------- arch
+
+export interface Arch {
+  readonly target: Target;
+  readonly abi: Abi;
+  readonly isa: Isa;
+  /** Key: r_type. Every type that occurs in the inputs we know; an unknown one is an error that names it. */
+  readonly relocations: ReadonlyMap<number, RelocationRow>;
+  readonly relocationRoles: RelocationRoles;
+  readonly mcount: McountRules;
+  /** Tried in order; the first that does not return null wins. */
+  readonly siteShapes: readonly SiteShape[];
+  readonly stubForms: readonly StubForm[];
+  /** How to run code of this target, or why it cannot be run. */
+  readonly emulation: EmulationModel;
+}

@@ -1,0 +1,536 @@
+/**
+ * Instruction tables: one row per instruction (mnemonic, bit pattern, syntax) gives encoder, decoder, text, relocation
+ * places and branch reach, so they cannot disagree. Used by PowerPC, RISC-V and arm64; x86-64 has its own opcode map.
+ *
+ * A pattern is written as the manuals draw it, most significant bit first, tokens separated by blanks:
+ *
+ *   0110           fixed bits
+ *   rd             a field whose width the ISA declares
+ *   imm[11:5]      bits 11..5 of the field's value; a field may be spread over several tokens
+ *   off[20|10:1]   several slices in one token, the first being the most significant
+ *   ...            ignored bits, one per dot: any value decodes, zero is encoded
+ *
+ * In the syntax every lower-case word is a field; literal words stand in single quotes (`rd, rn, 'lsl' #sh`).
+ *
+ * No bit position is written by hand; a field whose lowest slice ends at bit k holds multiples of 2^k.
+ */
+import { ElftraceError, hex, outOfRange } from '../errors.js';
+import type { Reach } from '../bits.js';
+
+/** What a field means. Declared once per ISA by field name. */
+export interface FieldSpec {
+  /**
+   * `register`: number printed with `prefix` or by `names`; `displacement`: signed, relative to the instruction's own
+   * address; `suffix`: one bit that appends `text` to the mnemonic (PowerPC `.`, `o`; RISC-V `.aq`).
+   */
+  readonly kind: 'register' | 'unsigned' | 'signed' | 'displacement' | 'suffix';
+  /** Bits of the value where the pattern names no slices. */
+  readonly width?: number;
+  readonly prefix?: string;
+  readonly names?: readonly string[];
+  readonly suffix?: string;
+  /** Added to the raw field to give the value (RISC-V c registers: 8). */
+  readonly bias?: number;
+  /** Printed in hexadecimal. */
+  readonly hex?: boolean;
+  /** Own text for a value; wins over the rest. */
+  readonly format?: (value: number) => string;
+}
+
+export type FlowClass =
+  | 'next'
+  | 'jump'
+  | 'call'
+  | 'branch'
+  /** Call when `rd` is not the zero register, jump otherwise (RISC-V jal). */
+  | 'call-if-link'
+  | 'indirect-jump'
+  | 'indirect-call'
+  | 'indirect-call-if-link'
+  | 'return'
+  | 'syscall'
+  | 'trap';
+
+export interface RowAttributes {
+  readonly flow?: FlowClass;
+  /** Field values that this row does not match (they belong to another row or are reserved). */
+  readonly not?: Readonly<Record<string, readonly number[]>>;
+  /** Any further condition on the operands, for reserved combinations. */
+  readonly when?: (operands: Operands) => boolean;
+  /** Rows that this one is a special case of; it is tried before them. */
+  readonly over?: readonly string[];
+  /** Compressed instruction: the row it stands for, and that row's operands computed from this one's. */
+  readonly expands?: { readonly to: string; readonly operands: (operands: Operands) => Operands };
+  /** Only decoded and named; executing it is a stop. */
+  readonly decodeOnly?: boolean;
+}
+
+export interface RowSpec<M extends string = string> {
+  readonly mnemonic: M;
+  readonly pattern: string;
+  readonly syntax: string;
+  readonly attributes: RowAttributes;
+}
+
+/** Operand values by field name: registers by number, immediates sign-extended. At most 32 bits, hence number. */
+export type Operands = Readonly<Record<string, number>>;
+
+/** One row of a table. The mnemonic's type is kept so that `Mnemonic` unions can be derived from a list of rows. */
+export function row<const M extends string>(
+  mnemonic: M,
+  pattern: string,
+  syntax: string,
+  attributes: RowAttributes = {},
+): RowSpec<M> {
+  return { mnemonic, pattern, syntax, attributes };
+}
+
+/** Text only: `mnemonic operands` of the base row printed as something shorter. Never returned by decode. */
+export interface Alias {
+  readonly mnemonic: string;
+  readonly of: string;
+  /** Fields that must have these values. */
+  readonly where: Readonly<Record<string, number>>;
+  /** Any further condition, such as two equal registers. */
+  readonly when?: (operands: Operands) => boolean;
+  readonly syntax: string;
+}
+
+/** One piece of a field: value bits [high..low] stand at word bits [at + high - low .. at]. */
+export interface Slice {
+  readonly high: number;
+  readonly low: number;
+  readonly at: number;
+}
+
+export interface RowField {
+  readonly name: string;
+  readonly spec: FieldSpec;
+  readonly slices: readonly Slice[];
+  /** Bits of the value: one more than the highest bit of a slice. */
+  readonly widthBits: number;
+  /** Lowest bit of a slice; the value is a multiple of 2 ** lowBit. */
+  readonly lowBit: number;
+  readonly signed: boolean;
+}
+
+export interface Row {
+  readonly mnemonic: string;
+  readonly sizeBytes: 2 | 4;
+  /** Bits that must equal `match`. */
+  readonly mask: number;
+  readonly match: number;
+  readonly fields: readonly RowField[];
+  readonly syntax: string;
+  readonly flow: FlowClass;
+  readonly attributes: RowAttributes;
+}
+
+export interface Decoded {
+  readonly row: Row;
+  readonly operands: Operands;
+}
+
+export interface TableSpec {
+  readonly name: string;
+  readonly fields: Readonly<Record<string, FieldSpec>>;
+  readonly rows: readonly RowSpec[];
+  readonly aliases?: readonly Alias[];
+  /** Where the target of a displacement is printed, it is printed through this. Default: `0x…`. */
+  readonly formatAddress?: (address: bigint) => string;
+}
+
+function badRow(spec: RowSpec, cause: string): ElftraceError {
+  return new ElftraceError('bad-row', `row ${spec.mnemonic} '${spec.pattern}': ${cause}`, { what: spec.mnemonic });
+}
+
+/** Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither overlap nor leave gaps. */
+export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldSpec>>): Row {
+  interface Piece {
+    readonly width: number;
+    readonly fixed?: string;
+    readonly field?: string;
+    readonly high?: number;
+    readonly low?: number;
+  }
+  const pieces: Piece[] = [];
+  for (const token of spec.pattern.trim().split(/\s+/)) {
+    if (/^[01]+$/.test(token)) {
+      pieces.push({ width: token.length, fixed: token });
+      continue;
+    }
+    if (/^\.+$/.test(token)) {
+      pieces.push({ width: token.length });
+      continue;
+    }
+    const match = /^([a-z_][a-z0-9_]*)(?:\[([0-9:|]+)\])?$/.exec(token);
+    if (!match) throw badRow(spec, `token '${token}' cannot be read`);
+    const name = match[1]!;
+    const field = fields[name];
+    if (!field) throw badRow(spec, `field '${name}' is not declared`);
+    if (match[2] === undefined) {
+      const width = field.kind === 'suffix' ? 1 : field.width;
+      if (width === undefined) throw badRow(spec, `field '${name}' has no declared width and names no slices`);
+      pieces.push({ width, field: name, high: width - 1, low: 0 });
+      continue;
+    }
+    for (const slice of match[2].split('|')) {
+      const [highText, lowText] = slice.split(':');
+      const high = Number(highText);
+      const low = lowText === undefined ? high : Number(lowText);
+      if (!(high >= low && high < 32)) throw badRow(spec, `slice '${slice}' of '${name}' is empty or too high`);
+      pieces.push({ width: high - low + 1, field: name, high, low });
+    }
+  }
+  const total = pieces.reduce((sum, piece) => sum + piece.width, 0);
+  if (total !== 16 && total !== 32) throw badRow(spec, `the widths add up to ${total} bits`);
+  let mask = 0;
+  let match = 0;
+  let at = total;
+  const slicesOf = new Map<string, Slice[]>();
+  for (const piece of pieces) {
+    at -= piece.width;
+    if (piece.fixed !== undefined) {
+      const ones = piece.width === 32 ? 0xffff_ffff : 2 ** piece.width - 1;
+      mask = (mask | (ones << at)) >>> 0;
+      match = (match | (Number.parseInt(piece.fixed, 2) << at)) >>> 0;
+    } else if (piece.field !== undefined) {
+      const list = slicesOf.get(piece.field) ?? [];
+      list.push({ high: piece.high!, low: piece.low!, at });
+      slicesOf.set(piece.field, list);
+    }
+  }
+  const rowFields: RowField[] = [];
+  for (const [name, slices] of slicesOf) {
+    const field = fields[name]!;
+    let covered = 0;
+    for (const slice of slices) {
+      for (let bit = slice.low; bit <= slice.high; bit++) {
+        if (covered & (1 << bit)) throw badRow(spec, `bit ${bit} of '${name}' is given twice`);
+        covered = (covered | (1 << bit)) >>> 0;
+      }
+    }
+    const lowBit = 31 - Math.clz32(covered & -covered);
+    const widthBits = 32 - Math.clz32(covered);
+    const wanted = (widthBits === 32 ? 0xffff_ffff : 2 ** widthBits - 1) - (2 ** lowBit - 1);
+    if (covered !== wanted) throw badRow(spec, `the slices of '${name}' leave a gap`);
+    rowFields.push({
+      name,
+      spec: field,
+      slices,
+      widthBits,
+      lowBit,
+      signed: field.kind === 'signed' || field.kind === 'displacement',
+    });
+  }
+  // Every name of the syntax is a field, and every field is in the syntax (suffixes are in the mnemonic).
+  const named = new Set(spec.syntax.replace(/'[^']*'/g, ' ').match(/[a-z_][a-z0-9_]*/g) ?? []);
+  for (const name of named) {
+    if (!slicesOf.has(name)) throw badRow(spec, `the syntax names '${name}', which is no field of the pattern`);
+  }
+  for (const field of rowFields) {
+    if (field.spec.kind !== 'suffix' && !named.has(field.name)) {
+      throw badRow(spec, `field '${field.name}' is not in the syntax`);
+    }
+  }
+  return {
+    mnemonic: spec.mnemonic,
+    sizeBytes: total === 16 ? 2 : 4,
+    mask,
+    match,
+    fields: rowFields,
+    syntax: spec.syntax,
+    flow: spec.attributes.flow ?? 'next',
+    attributes: spec.attributes,
+  };
+}
+
+/** Value of a field in a word: sign-extended where the kind says so, low zero bits put back, bias added. */
+export function extractField(field: RowField, word: number): number {
+  let value = 0;
+  for (const { high, low, at } of field.slices) {
+    const width = high - low + 1;
+    const bits = width === 32 ? word >>> 0 : (word >>> at) & (2 ** width - 1);
+    value |= bits << low;
+  }
+  if (field.signed) {
+    const shift = 32 - field.widthBits;
+    return ((value << shift) >> shift) + (field.spec.bias ?? 0);
+  }
+  return (value >>> 0) + (field.spec.bias ?? 0);
+}
+
+/** `word` with the field replaced; range and alignment errors name row and field. */
+export function insertField(field: RowField, word: number, value: number, mnemonic: string): number {
+  const raw = value - (field.spec.bias ?? 0);
+  const max = field.signed ? 2 ** (field.widthBits - 1) - 1 : 2 ** field.widthBits - 1;
+  const min = field.signed ? -(2 ** (field.widthBits - 1)) : 0;
+  const aligned = max - (((max % 2 ** field.lowBit) + 2 ** field.lowBit) % 2 ** field.lowBit);
+  if (!Number.isInteger(raw) || raw < min || raw > aligned || raw % 2 ** field.lowBit !== 0) {
+    throw outOfRange(
+      'operand-out-of-range',
+      `${mnemonic}: operand ${field.name}`,
+      BigInt(Math.trunc(raw)),
+      BigInt(min),
+      BigInt(aligned),
+      {
+        symbol: mnemonic,
+      },
+    );
+  }
+  let out = word;
+  for (const { high, low, at } of field.slices) {
+    const width = high - low + 1;
+    const ones = width === 32 ? 0xffff_ffff : 2 ** width - 1;
+    const bits = ((raw >> low) & ones) >>> 0;
+    out = ((out & ~(ones << at)) | (bits << at)) >>> 0;
+  }
+  return out;
+}
+
+/** Selector: the (at most 8) bit positions that most rows fix, used as the first decoding step. */
+function chooseSelector(rows: readonly Row[], bits: number): number[] {
+  const counts: { bit: number; count: number }[] = [];
+  for (let bit = 0; bit < bits; bit++) {
+    let ones = 0;
+    let zeros = 0;
+    for (const each of rows) {
+      if ((each.mask >>> bit) & 1) {
+        if ((each.match >>> bit) & 1) ones++;
+        else zeros++;
+      }
+    }
+    // A bit that is fixed in many rows and splits them evenly is worth most.
+    counts.push({ bit, count: Math.min(ones, zeros) * 4 + ones + zeros });
+  }
+  return counts
+    .sort((a, b) => b.count - a.count)
+    .slice(0, Math.min(9, bits))
+    .map((each) => each.bit);
+}
+
+class Decoder {
+  private readonly selector: readonly number[];
+  private readonly buckets: readonly (readonly Row[])[];
+
+  constructor(rows: readonly Row[], bits: number) {
+    this.selector = chooseSelector(rows, bits);
+    const buckets: Row[][] = [];
+    for (let key = 0; key < 1 << this.selector.length; key++) {
+      let mask = 0;
+      let match = 0;
+      this.selector.forEach((bit, i) => {
+        mask = (mask | (1 << bit)) >>> 0;
+        if ((key >>> i) & 1) match = (match | (1 << bit)) >>> 0;
+      });
+      buckets.push(rows.filter((each) => ((each.match ^ match) & each.mask & mask) === 0));
+    }
+    this.buckets = buckets;
+  }
+
+  candidates(word: number): readonly Row[] {
+    let key = 0;
+    const selector = this.selector;
+    for (let i = 0; i < selector.length; i++) key |= ((word >>> selector[i]!) & 1) << i;
+    return this.buckets[key]!;
+  }
+}
+
+function popcount(value: number): number {
+  let count = 0;
+  for (let rest = value >>> 0; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count++;
+  return count;
+}
+
+/** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
+export class IsaTable {
+  readonly name: string;
+  readonly rows: readonly Row[];
+  private readonly byMnemonic = new Map<string, Row>();
+  private readonly decoders: { readonly 2: Decoder; readonly 4: Decoder };
+  private readonly aliases = new Map<string, Alias[]>();
+  private readonly formatAddress: (address: bigint) => string;
+
+  constructor(spec: TableSpec) {
+    this.name = spec.name;
+    const rows: Row[] = [];
+    for (const each of spec.rows) {
+      const compiled = compileRow(each, spec.fields);
+      if (this.byMnemonic.has(compiled.mnemonic)) throw badRow(each, 'the mnemonic is given twice');
+      this.byMnemonic.set(compiled.mnemonic, compiled);
+      rows.push(compiled);
+    }
+    this.rows = rows;
+    this.checkOverlaps(rows);
+    // More specific rows first, so that `over` rows win.
+    const ordered = [...rows].sort((a, b) => popcount(b.mask) - popcount(a.mask));
+    this.decoders = {
+      2: new Decoder(
+        ordered.filter((each) => each.sizeBytes === 2),
+        16,
+      ),
+      4: new Decoder(
+        ordered.filter((each) => each.sizeBytes === 4),
+        32,
+      ),
+    };
+    for (const alias of spec.aliases ?? []) {
+      if (!this.byMnemonic.has(alias.of)) {
+        throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: no row '${alias.of}'`, { what: alias.mnemonic });
+      }
+      const list = this.aliases.get(alias.of) ?? [];
+      list.push(alias);
+      this.aliases.set(alias.of, list);
+    }
+    this.formatAddress = spec.formatAddress ?? hex;
+  }
+
+  /** Two rows may match one word only where the more specific one says so with `over`, or excludes it with `not`/`when`. */
+  private checkOverlaps(rows: readonly Row[]): void {
+    for (let i = 0; i < rows.length; i++) {
+      const a = rows[i]!;
+      for (let j = i + 1; j < rows.length; j++) {
+        const b = rows[j]!;
+        if (a.sizeBytes !== b.sizeBytes || (a.match ^ b.match) & a.mask & b.mask) continue;
+        const declared =
+          a.attributes.over?.includes(b.mnemonic) ||
+          b.attributes.over?.includes(a.mnemonic) ||
+          this.excluded(a, b) ||
+          this.excluded(b, a);
+        if (!declared) {
+          throw new ElftraceError(
+            'bad-row',
+            `${this.name}: rows ${a.mnemonic} and ${b.mnemonic} match the same words`,
+            {
+              what: `${a.mnemonic}, ${b.mnemonic}`,
+            },
+          );
+        }
+      }
+    }
+  }
+
+  /** True when `a` gives up, by `not`, every word that the fixed bits of `b` leave to it. */
+  private excluded(a: Row, b: Row): boolean {
+    for (const [name, values] of Object.entries(a.attributes.not ?? {})) {
+      const field = a.fields.find((each) => each.name === name);
+      if (!field) continue;
+      let fieldMask = 0;
+      for (const { high, low, at } of field.slices) fieldMask |= (2 ** (high - low + 1) - 1) << at;
+      if ((fieldMask & ~b.mask) === 0 && values.includes(extractField(field, b.match))) return true;
+    }
+    return false;
+  }
+
+  /** The row of a mnemonic; throws for a name that the table does not have. */
+  row(mnemonic: string): Row {
+    const found = this.byMnemonic.get(mnemonic);
+    if (!found)
+      throw new ElftraceError('unknown-instruction', `${this.name}: no instruction '${mnemonic}'`, { what: mnemonic });
+    return found;
+  }
+
+  has(mnemonic: string): boolean {
+    return this.byMnemonic.has(mnemonic);
+  }
+
+  /** Row and operands of a word of 2 or 4 bytes, or null. */
+  decode(word: number, sizeBytes: 2 | 4 = 4): Decoded | null {
+    next: for (const candidate of this.decoders[sizeBytes].candidates(word)) {
+      if ((word & candidate.mask) >>> 0 !== candidate.match) continue;
+      const operands: Record<string, number> = {};
+      for (const field of candidate.fields) operands[field.name] = extractField(field, word);
+      const { not, when } = candidate.attributes;
+      if (not) {
+        for (const name in not) if (not[name]!.includes(operands[name]!)) continue next;
+      }
+      if (when && !when(operands)) continue;
+      return { row: candidate, operands };
+    }
+    return null;
+  }
+
+  /** The word of an instruction. Every field must be given; suffix fields default to 0. */
+  encode(mnemonic: string, operands: Operands): number {
+    const found = this.row(mnemonic);
+    let word = found.match;
+    for (const field of found.fields) {
+      const value = operands[field.name] ?? (field.spec.kind === 'suffix' ? 0 : undefined);
+      if (value === undefined) {
+        throw new ElftraceError('operand-out-of-range', `${mnemonic}: operand ${field.name} is missing`, {
+          symbol: mnemonic,
+        });
+      }
+      word = insertField(field, word, value, mnemonic);
+    }
+    for (const name in operands) {
+      if (!found.fields.some((field) => field.name === name)) {
+        throw new ElftraceError('operand-out-of-range', `${mnemonic}: no operand ${name}`, { symbol: mnemonic });
+      }
+    }
+    return word >>> 0;
+  }
+
+  /** A field of a row: what a relocation or a patcher inserts into and extracts from. */
+  field(mnemonic: string, name: string): RowField {
+    const found = this.row(mnemonic).fields.find((each) => each.name === name);
+    if (!found)
+      throw new ElftraceError('bad-row', `${this.name}: ${mnemonic} has no field '${name}'`, { what: mnemonic });
+    return found;
+  }
+
+  /** Displacements that the row's pc-relative field can encode. */
+  reach(mnemonic: string): Reach {
+    const field = this.row(mnemonic).fields.find((each) => each.spec.kind === 'displacement');
+    if (!field) throw new ElftraceError('bad-row', `${this.name}: ${mnemonic} has no displacement`, { what: mnemonic });
+    const half = 1n << BigInt(field.widthBits - 1);
+    const step = 1n << BigInt(field.lowBit);
+    return { min: -half, max: half - step, alignBytes: Number(step) };
+  }
+
+  /** Text of a decoded word; with `aliases: false` the plain row, as `objdump -M raw` or `no-aliases` prints it. */
+  format(decoded: Decoded, address: bigint, options: { readonly aliases?: boolean } = {}): string {
+    const { row: found, operands } = decoded;
+    let mnemonic: string = found.mnemonic;
+    let syntax = found.syntax;
+    if (options.aliases !== false) {
+      for (const alias of this.aliases.get(mnemonic) ?? []) {
+        if (
+          Object.entries(alias.where).every(([name, value]) => operands[name] === value) &&
+          (alias.when?.(operands) ?? true)
+        ) {
+          mnemonic = alias.mnemonic;
+          syntax = alias.syntax;
+          break;
+        }
+      }
+    }
+    for (const field of found.fields) {
+      if (field.spec.kind === 'suffix' && operands[field.name] === 1) mnemonic += field.spec.suffix ?? '';
+    }
+    const text = syntax.replace(/'[^']*'|[a-z_][a-z0-9_]*/g, (name) => {
+      if (name.startsWith("'")) return name.slice(1, -1);
+      const field = found.fields.find((each) => each.name === name);
+      return field ? this.formatOperand(field, operands[name]!, address) : name;
+    });
+    return text === '' ? mnemonic : `${mnemonic} ${text}`;
+  }
+
+  private formatOperand(field: RowField, value: number, address: bigint): string {
+    const { spec } = field;
+    if (spec.format) return spec.format(value);
+    switch (spec.kind) {
+      case 'register':
+        return spec.names?.[value] ?? `${spec.prefix ?? ''}${value}`;
+      case 'displacement':
+        return this.formatAddress(BigInt.asUintN(64, address + BigInt(value)));
+      case 'signed':
+      case 'unsigned':
+        return spec.hex ? hex(value) : String(value);
+      case 'suffix':
+        return '';
+      default:
+        return spec.kind satisfies never;
+    }
+  }
+}
