@@ -68,7 +68,8 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
     dropTrailing: trailing > 0,
   });
   checkTable(program, written.bytes, plan);
-  const notices = trailing > 0 ? [`${trailing} bytes behind the ELF image (a signature that no longer holds) were cut`] : [];
+  const notices =
+    trailing > 0 ? [`${trailing} bytes behind the ELF image (a signature that no longer holds) were cut`] : [];
   return { bytes: written.bytes, plan, nopped, notices };
 }
 
@@ -78,7 +79,10 @@ function checkTable(program: Program, bytes: Uint8Array, plan: McountPlan): void
   const result = verify(findSites(again));
   const wrong = result.findings.find((finding) => finding.severity === 'error');
   if (wrong) {
-    throw new ElftraceError('internal', `the new table has a wrong slot: ${wrong.section}+${hex(wrong.offset)}: ${wrong.message}`);
+    throw new ElftraceError(
+      'internal',
+      `the new table has a wrong slot: ${wrong.section}+${hex(wrong.offset)}: ${wrong.message}`,
+    );
   }
   if (result.sites !== plan.entries.length) {
     throw new ElftraceError('internal', `the new table has ${result.sites} sites for ${plan.entries.length} calls`);
