@@ -8,11 +8,13 @@
  *   x86-64  nop with an operand           becomes 0f 18 (a prefetch)               refused
  *   x86-64  endbr64, endbr32              unknown                                  written as bytes
  *   x86-64  jmp short X                   refused, it picks the short form itself  the word is dropped
+ *   x86-64  pushf, popf                   become the 16-bit forms, 66 9c           written pushfq, popfq
  *   arm64   bti, paciasp, xpaclri, …      unknown                                  written as hint #n
  *   arm64   .inst                         yields nothing, silently                 written as .word
  *   arm64   b, cbz, tbz, … out of reach   truncated, silently                      numeric targets are checked
  *   arm64   adr to a number               wrong unless the address is 0            refused; labels are right
  *   arm64   adrp to a label               wrong unless the address is 0            refused; numbers are right
+ *   arm64   ldr x1, [x1, #8]! and alike   yields nothing, silently                 found, refused
  *   both    .text                         crashes the engine for good              directives: only those that store data
  *   both    1:, 1b, 1f                    refused with an unclear message          refused
  *
@@ -75,11 +77,14 @@ const HINTS: Readonly<Record<string, number>> = {
 const MIB = 1024n * 1024n;
 const reachOf = (half: bigint): Reach => ({ min: -half, max: half - 4n, alignBytes: 4 });
 
+/** b.eq; the engine also takes the spelling without the dot. */
+const CONDITIONAL = /^b\.?(eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al|nv)$/;
+
 /** Reach of an arm64 mnemonic whose last operand is a pc-relative target, or null. */
 function branchReach(mnemonic: string): Reach | null {
   if (mnemonic === 'b' || mnemonic === 'bl') return reachOf(128n * MIB);
   if (mnemonic === 'tbz' || mnemonic === 'tbnz') return reachOf(MIB / 32n);
-  if (mnemonic === 'cbz' || mnemonic === 'cbnz' || /^b\.?[a-z]{2}$/.test(mnemonic)) return reachOf(MIB);
+  if (mnemonic === 'cbz' || mnemonic === 'cbnz' || CONDITIONAL.test(mnemonic)) return reachOf(MIB);
   return null;
 }
 
@@ -160,6 +165,7 @@ function rewrite(statement: Statement, machine: AssemblerMachine, address: Addre
   if (machine === 'x86-64') {
     if (mnemonic === 'endbr64') return '.byte 0xf3, 0x0f, 0x1e, 0xfa';
     if (mnemonic === 'endbr32') return '.byte 0xf3, 0x0f, 0x1e, 0xfb';
+    if (mnemonic === 'pushf' || mnemonic === 'popf') return `${mnemonic}q`;
     if (mnemonic === 'nop' && operands !== '') {
       throw refuse(line, text, 'the engine encodes a nop with an operand wrongly, write its bytes with .byte');
     }
@@ -215,6 +221,14 @@ function build(engine: Keystone, machine: AssemblerMachine, symbolMissing: numbe
       if (!(result instanceof Error)) {
         if (BigInt(result.length) > LIMIT_BYTES) {
           throw new ElftraceError('usage', `assembly of ${result.length} bytes is longer than ${LIMIT_BYTES}`);
+        }
+        for (const [i, { line, label, text: written }] of statements.entries()) {
+          if (label !== '' || sent[i]!.startsWith('.')) continue;
+          const alone = encode(sent[i]!, BigInt.asUintN(64, address));
+          // An error here is a label of the text; nothing at all is an instruction that was left out.
+          if (!(alone instanceof Error) && alone.length === 0) {
+            throw refuse(line, written, 'the engine gives no bytes for it, the operands may be unpredictable');
+          }
         }
         return result;
       }
