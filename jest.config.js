@@ -6,4 +6,5 @@ export default {
   rootDir: 'build/test',
   testMatch: ['<rootDir>/**/*.test.js'],
   transform: {},
+  setupFiles: ['<rootDir>/support/jest-globals.js'],
 };

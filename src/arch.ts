@@ -155,9 +155,13 @@ export interface SiteReading {
   readonly target: Address | null;
   /** Deltas of the relocations that belong to the site's call. */
   readonly relocationDeltas: readonly number[];
-  /** For `foreign`: bytes expected from startDelta on, `actual` as found, and why in a few words. */
+  /**
+   * For `foreign`: bytes expected from startDelta on, why in a few words, and what kind of fault it is. `unsupported`: the
+   * compiler's form is known and cannot be patched; without a fault the bytes are simply wrong.
+   */
   readonly expected?: Uint8Array;
   readonly reason?: string;
+  readonly fault?: 'misaligned' | 'unsupported' | 'toc-restore-missing';
 }
 
 /** One store of a change: `before` must stand at the place or nothing is written. */

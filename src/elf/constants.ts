@@ -53,7 +53,14 @@ export const SHT_INIT_ARRAY = 14;
 export const SHT_FINI_ARRAY = 15;
 export const SHT_GROUP = 17;
 export const SHT_SYMTAB_SHNDX = 18;
+export const SHT_PREINIT_ARRAY = 16;
 export const SHT_RELR = 19;
+export const SHT_GNU_HASH = 0x6fff_fff6;
+/** Packed relocation forms that are recognised and not read. */
+export const SHT_CREL = 0x4000_0014;
+export const SHT_ANDROID_REL = 0x6000_0001;
+export const SHT_ANDROID_RELA = 0x6000_0002;
+export const SHT_ANDROID_RELR = 0x6fff_ff00;
 
 export const SHF_WRITE = 0x1n;
 export const SHF_ALLOC = 0x2n;
@@ -65,6 +72,12 @@ export const SHF_LINK_ORDER = 0x80n;
 export const SHF_GROUP = 0x200n;
 export const SHF_TLS = 0x400n;
 export const SHF_COMPRESSED = 0x800n;
+
+/**
+ * `RelocationTable.type` of RELR rows: the machine's RELATIVE type, whichever number that is. The ELF room knows no
+ * machine; 0xffff_ffff is no relocation type of any psABI.
+ */
+export const RELR_RELATIVE = 0xffff_ffff;
 
 export const GRP_COMDAT = 1;
 

@@ -73,10 +73,13 @@ export interface SymbolTable {
   /**
    * Section index with SHN_XINDEX resolved. The reserved indices keep their place at the top: SHN_ABS is 0xffff_fff1,
    * SHN_COMMON 0xffff_fff2 (0xffff_0000 | st_shndx), so that they cannot be mistaken for section 65,521.
+   * Every other value is an index of `sections`, except in a file without section headers.
    */
   readonly sectionIndex: Uint32Array;
   /** Decoded on demand and remembered. */
   name(index: number): string;
+  /** True when the name begins with `prefix` (ASCII); decodes nothing, so it is cheap over a million rows. */
+  nameStartsWith(index: number, prefix: string): boolean;
   /** First symbol of that name, or -1. Builds an index once. */
   find(name: string): number;
 }
@@ -93,6 +96,7 @@ export interface RelocationTable {
   readonly symbols: SymbolTable | null;
   /** Section offset (ET_REL) or address. */
   readonly offset: BigUint64Array;
+  /** Relocation type; `RELR_RELATIVE` of constants.ts in a RELR table, whose machine's RELATIVE only the caller knows. */
   readonly type: Uint32Array;
   readonly symbol: Uint32Array;
   /** r_addend; 0 for REL and RELR, where the addend is in the place. */
@@ -135,6 +139,8 @@ export interface ElfImage {
   readonly dynamicSymbols: SymbolTable;
   /** All relocation tables, each read on first use of its columns; RELR decoded. */
   readonly relocations: readonly RelocationTable[];
+  /** Every symbol table by the section that holds it; the one of DT_SYMTAB under -1. */
+  symbolTable(section: number): SymbolTable | undefined;
   /** Oddities that are legal but worth telling, for `info`: overlapping sections, unsorted PT_LOAD, … */
   readonly remarks: readonly string[];
 

@@ -1,0 +1,182 @@
+/**
+ * Files in and out: compressed modules and archives unpacked, directories walked; outputs written to a temporary file that
+ * is renamed, with mode and owner of the input, compressed as the input was. Nothing is ever written half.
+ */
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { isArchive, memberBytes, readArchive } from '../elf/archive.js';
+import { type CompressedForm, compressedForm, unpack } from '../elf/compressed.js';
+import { ElftraceError } from '../errors.js';
+
+export interface InputFile {
+  /** For messages: the path, or `lib.a(member.o)`. */
+  readonly name: string;
+  readonly path: string;
+  /** Unpacked bytes. */
+  readonly bytes: Uint8Array;
+  readonly form: CompressedForm;
+  readonly member: string | null;
+}
+
+function io(path: string, action: string, cause: unknown): ElftraceError {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return new ElftraceError('io', `cannot ${action} ${path}: ${text}`, { file: path }, { cause });
+}
+
+export function readBytes(path: string): Uint8Array {
+  try {
+    if (fs.statSync(path).isDirectory()) throw new Error('it is a directory');
+    const data = fs.readFileSync(path);
+    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  } catch (cause) {
+    throw io(path, 'read', cause);
+  }
+}
+
+/** The file, unpacked; for an archive its ELF members, one by one. */
+export async function* readInputs(path: string): AsyncGenerator<InputFile> {
+  const raw = readBytes(path);
+  const { form, bytes } = compressedForm(raw) === 'none' ? { form: 'none' as const, bytes: raw } : await unpack(raw);
+  if (!isArchive(bytes)) {
+    yield { name: path, path, bytes, form, member: null };
+    return;
+  }
+  for (const member of readArchive(bytes)) {
+    if (member.kind !== 'file') continue;
+    const contents = memberBytes(bytes, member);
+    if (!looksLikeElf(contents)) continue;
+    yield { name: `${path}(${member.name})`, path, bytes: contents, form, member: member.name };
+  }
+}
+
+/** Exactly one file: archives are refused with the reason. */
+export async function readInput(path: string): Promise<InputFile> {
+  for await (const input of readInputs(path)) {
+    if (input.member !== null) {
+      throw new ElftraceError('unsupported-form', `${path} is an archive: extract its members and patch those`, { file: path });
+    }
+    return input;
+  }
+  throw new ElftraceError('not-elf', `${path}: the archive has no ELF member`, { file: path });
+}
+
+export function looksLikeElf(bytes: Uint8Array): boolean {
+  return bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
+}
+
+/** Files of the arguments; directories are walked, their files taken when they look like ELF, archives or modules. */
+export function expandPaths(paths: readonly string[]): string[] {
+  const found: string[] = [];
+  for (const path of paths) {
+    let stat: fs.Stats;
+    try {
+      stat = fs.statSync(path);
+    } catch (cause) {
+      throw io(path, 'read', cause);
+    }
+    if (!stat.isDirectory()) {
+      found.push(path);
+      continue;
+    }
+    for (const entry of fs.readdirSync(path, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue;
+      const file = join(entry.parentPath, entry.name);
+      if (hasKnownMagic(file)) found.push(file);
+    }
+  }
+  return found.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
+function hasKnownMagic(path: string): boolean {
+  const head = Buffer.alloc(8);
+  const descriptor = fs.openSync(path, 'r');
+  try {
+    fs.readSync(descriptor, head, 0, 8, 0);
+  } finally {
+    fs.closeSync(descriptor);
+  }
+  return looksLikeElf(head) || isArchive(head) || (compressedForm(head) !== 'none' && /\.ko\.(gz|xz|zst)$/.test(path));
+}
+
+/** Compresses as the input was; xz and zstd through the tools of the system, since Node 20 has no encoder for them. */
+function pack(bytes: Uint8Array, form: CompressedForm, path: string): Uint8Array {
+  switch (form) {
+    case 'none':
+      return bytes;
+    case 'gzip':
+      return gzipSync(bytes, { level: 9 });
+    case 'xz':
+    case 'zstd': {
+      // What kernels unpack: CRC32 checks and a 2 MiB dictionary for xz, no long window for zstd.
+      const [program, args] =
+        form === 'xz' ? ['xz', ['--check=crc32', '--lzma2=dict=2MiB', '-c']] : (['zstd', ['-19', '-q', '-c']] as const);
+      const result = spawnSync(program as string, [...(args as readonly string[])], { input: bytes, maxBuffer: 1 << 30 });
+      if (result.error || result.status !== 0) {
+        throw new ElftraceError(
+          'unsupported-form',
+          `${path} would have to be ${form}-compressed as its input was, and the program '${String(program)}' is not to be had; ` +
+            'name an output without compression with --no-compress',
+          { file: path },
+        );
+      }
+      return result.stdout;
+    }
+    default:
+      return form satisfies never;
+  }
+}
+
+export interface WriteTarget {
+  readonly output: string;
+  /** Input whose mode and owner the output gets. */
+  readonly like: string;
+  readonly form: CompressedForm;
+}
+
+/** Writes all or nothing: a temporary file in the same folder, then a rename. */
+export function writeOutput(target: WriteTarget, bytes: Uint8Array): void {
+  const packed = pack(bytes, target.form, target.output);
+  const folder = dirname(resolve(target.output));
+  const temporary = join(folder, `.${basename(target.output)}.${randomBytes(6).toString('hex')}.tmp`);
+  try {
+    const { mode, uid, gid } = fs.statSync(target.like);
+    fs.writeFileSync(temporary, packed, { mode: mode & 0o7777, flag: 'wx' });
+    fs.chmodSync(temporary, mode & 0o7777);
+    if (process.getuid?.() === 0) fs.chownSync(temporary, uid, gid);
+    fs.renameSync(temporary, target.output);
+  } catch (cause) {
+    fs.rmSync(temporary, { force: true });
+    throw io(target.output, 'write', cause);
+  }
+}
+
+/** Where a patch goes; refuses to write the input without --in-place. */
+export function outputPath(input: string, output: string | undefined, inPlace: boolean): string {
+  if (inPlace) {
+    if (output !== undefined && !sameFile(input, output)) {
+      throw new ElftraceError('usage', '--in-place and -o name different files', { file: output });
+    }
+    return input;
+  }
+  if (output === undefined) {
+    throw new ElftraceError('usage', 'name an output with -o OUT, or change the file itself with --in-place', { file: input });
+  }
+  if (sameFile(input, output)) {
+    throw new ElftraceError('usage', `${output} is the input: use --in-place to change it`, { file: output });
+  }
+  return output;
+}
+
+function sameFile(a: string, b: string): boolean {
+  if (resolve(a) === resolve(b)) return true;
+  try {
+    const first = fs.statSync(a);
+    const second = fs.statSync(b);
+    return first.dev === second.dev && first.ino === second.ino;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,192 @@
+#!/usr/bin/env node
+/** The command line: verbs and their options. Each verb is a file of its own; this one only parses and maps errors. */
+import yargs, { type Argv } from 'yargs';
+import { ElftraceError } from '../errors.js';
+import { version } from '../version.js';
+import { runDisasm } from './disasm.js';
+import { errorLine, exitCodeOf, exitCodes } from './exit.js';
+import { runInfo } from './info.js';
+import { runList } from './list.js';
+import { runPatch } from './patch.js';
+import { runRecord } from './record.js';
+import { runRevert } from './revert.js';
+import { runRun } from './run.js';
+import { runStatus } from './status.js';
+import { err, flush } from './terminal.js';
+import { runVerify } from './verify.js';
+
+let exit: number = exitCodes.ok;
+
+/** Options of every verb that opens a file. */
+function common<T>(parser: Argv<T>) {
+  return parser
+    .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+    .option('symbols', { type: 'string', describe: 'names for a stripped file: System.map or an ELF file' })
+    .option('mcount', { type: 'string', array: true, nargs: 1, describe: 'further name of the profiling entry' })
+    .option('table', { type: 'string', array: true, nargs: 1, describe: 'section that holds the site table' })
+    .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' });
+}
+
+function selection<T>(parser: Argv<T>) {
+  return parser
+    .option('l', { type: 'string', array: true, nargs: 1, describe: 'functions, as set_ftrace_filter takes them' })
+    .option('n', { type: 'string', array: true, nargs: 1, describe: 'functions to leave out' })
+    .option('file', { type: 'string', describe: 'file with one function or pattern a line' });
+}
+
+function output<T>(parser: Argv<T>) {
+  return parser
+    .option('o', { alias: 'output', type: 'string', describe: 'file to write' })
+    .option('in-place', { type: 'boolean', default: false, describe: 'change the file itself' })
+    .option('compress', { type: 'boolean', default: true, describe: 'compress the output as the input was' });
+}
+
+const percent = (value: number): number => {
+  if (!(value >= 0 && value <= 100)) throw new ElftraceError('usage', '--require takes a percentage from 0 to 100');
+  return value;
+};
+
+const parser = yargs(process.argv.slice(2))
+  .scriptName('elftrace')
+  .usage('$0 VERB …\n\nVerifies, patches, undoes and proves ftrace patch sites in ELF files.')
+  .version(version)
+  .strict()
+  .demandCommand(1, 'name a verb')
+  .recommendCommands()
+  .exitProcess(false)
+  .wrap(Math.min(110, process.stdout.columns ?? 110))
+  .parserConfiguration({ 'duplicate-arguments-array': true, 'boolean-negation': true })
+  .epilogue('Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.')
+  .fail((message, error) => {
+    throw error ?? new ElftraceError('usage', message);
+  })
+  .command(
+    'info <files..>',
+    'what a file is, its site tables and sites',
+    (y) =>
+      common(y.positional('files', { type: 'string', array: true, demandOption: true })).example(
+        '$0 info ext4.ko',
+        'tables, shapes and states of a module',
+      ),
+    async (args) => {
+      exit = await runInfo({ ...args });
+    },
+  )
+  .command(
+    'list <path>',
+    'traceable functions, one per line',
+    (y) =>
+      selection(common(y.positional('path', { type: 'string', demandOption: true }))).example(
+        "$0 list vmlinux -l 'schedule*'",
+        'the functions that the filter matches',
+      ),
+    async (args) => {
+      exit = await runList({ ...args });
+    },
+  )
+  .command(
+    'verify <files..>',
+    'a verdict per site',
+    (y) =>
+      common(y.positional('files', { type: 'string', array: true, demandOption: true }))
+        .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
+        .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
+        .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
+        .option('jobs', { type: 'number', default: 1, describe: 'files at the same time; 0: one per processor' })
+        .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
+    async (args) => {
+      exit = await runVerify({ ...args });
+    },
+  )
+  .command(
+    'patch <path>',
+    'turn call sites into nops',
+    (y) =>
+      output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
+        .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
+        .option('init', { type: 'boolean', default: false, describe: "sites get the kernel's initialised form" })
+        .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
+        .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
+        .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
+        .option('readonly', { type: 'string', array: true, nargs: 1, describe: 'file range that may not change: START-END' })
+        .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
+        .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
+    async (args) => {
+      exit = await runPatch({ ...args, output: args.o });
+    },
+  )
+  .command(
+    'revert <path>',
+    'the original of a patched file, byte for byte',
+    (y) =>
+      output(y.positional('path', { type: 'string', demandOption: true }))
+        .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 revert quiet.ko -o ext4.ko', 'undo a patch'),
+    async (args) => {
+      exit = await runRevert({ ...args, output: args.o });
+    },
+  )
+  .command(
+    'status <path>',
+    'what is enabled now, and what the record says',
+    (y) =>
+      selection(common(y.positional('path', { type: 'string', demandOption: true }))).example(
+        '$0 status quiet.ko',
+        'states of the sites and the record',
+      ),
+    async (args) => {
+      exit = await runStatus({ ...args });
+    },
+  )
+  .command(
+    'record <path>',
+    'make the __mcount_loc table that the compiler did not, or sort that of a linked file',
+    (y) =>
+      output(common(y.positional('path', { type: 'string', demandOption: true })))
+        .option('sort', { type: 'boolean', default: true, describe: 'entries in ascending order' })
+        .option('nop-untraced', { type: 'boolean', default: false, describe: 'nop calls in sections that are not traced' })
+        .option('zero-weak', { type: 'boolean', default: false, describe: 'linked files: empty slots of overridden weak functions' })
+        .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
+    async (args) => {
+      exit = await runRecord({ ...args, output: args.o });
+    },
+  )
+  .command(
+    'disasm <path> <functions..>',
+    'code with its sites and relocations named',
+    (y) =>
+      common(
+        y
+          .positional('path', { type: 'string', demandOption: true })
+          .positional('functions', { type: 'string', array: true, demandOption: true }),
+      ).example('$0 disasm ext4.ko ext4_sync_fs', 'one function'),
+    async (args) => {
+      exit = await runDisasm({ ...args });
+    },
+  )
+  .command(
+    'run <path> [arguments..]',
+    'execute a program in the emulator',
+    (y) =>
+      y
+        .positional('path', { type: 'string', demandOption: true })
+        .positional('arguments', { type: 'string', array: true, default: [] as string[] })
+        .option('max-instructions', { type: 'string', default: '1000000000', describe: 'stop after so many instructions' })
+        .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
+        .parserConfiguration({ 'populate--': false })
+        .example('$0 run program', 'exits with the status of the program'),
+    async (args) => {
+      exit = await runRun({ ...args });
+    },
+  );
+
+try {
+  await parser.parseAsync();
+} catch (error) {
+  const file = error instanceof ElftraceError ? (error.context.file ?? '') : '';
+  err(errorLine(error, file));
+  exit = exitCodeOf(error);
+}
+flush();
+process.exitCode = exit;

@@ -1,0 +1,53 @@
+/** `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see ftrace/filter.ts. */
+import { readFileSync } from 'node:fs';
+import { ElftraceError } from '../errors.js';
+import { type FilterNames, select } from '../ftrace/filter.js';
+import type { Sites } from '../ftrace/sites.js';
+
+export interface SelectionOptions {
+  readonly l?: readonly string[] | undefined;
+  readonly n?: readonly string[] | undefined;
+  readonly file?: string | undefined;
+}
+
+/** Sites as the records that patterns are compared with. Leftovers and empty slots keep their index and never match. */
+export function filterNames(sites: Sites, module: string | null): FilterNames {
+  const { program } = sites;
+  const { functions, arch } = program;
+  const known = functions.functions.count > 0;
+  return {
+    count: sites.count,
+    name: (index) => program.symbolName(sites.functionSymbol(index)),
+    address: (index) => sites.ip(index),
+    module: () => module,
+    disabled: (index) => {
+      const state = sites.state(index);
+      return state === 'zero' || state === 'outside' || (known && sites.functionSymbol(index) < 0);
+    },
+    siteOffset: (index) => {
+      const place = functions.placeOf(sites.functionSymbol(index));
+      return place ? sites.ip(index) - place.value : 0n;
+    },
+    maxSiteOffset: 'any',
+    dotSymbols: arch.target.abiName === 'elfv1',
+    ...(module === null ? {} : { modules: [module] }),
+  };
+}
+
+/** One byte per site, or undefined when nothing restricts the verb. */
+export function selectSites(sites: Sites, module: string | null, options: SelectionOptions): Uint8Array | undefined {
+  const filter = [...(options.l ?? [])];
+  if (options.file !== undefined) {
+    try {
+      filter.push(...readFileSync(options.file, 'utf8').split('\n').filter((line) => !line.startsWith('#')));
+    } catch (cause) {
+      throw new ElftraceError('io', `cannot read ${options.file}`, { file: options.file }, { cause });
+    }
+  }
+  const notrace = [...(options.n ?? [])];
+  if (filter.every((text) => text.trim() === '') && notrace.length === 0) {
+    if (options.file !== undefined) throw new ElftraceError('no-match', `${options.file} names no function`, { file: options.file });
+    return undefined;
+  }
+  return select(filterNames(sites, module), { filter, notrace }).selection;
+}

@@ -1,0 +1,68 @@
+/**
+ * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
+ * was asked; and where the two disagree.
+ */
+import { hex, hexBytes } from '../errors.js';
+import { disagreements } from '../ftrace/journal.js';
+import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
+import { exitCodes } from './exit.js';
+import { readInputs } from './files.js';
+import { open, type OpenOptions } from './open.js';
+import { selectSites, type SelectionOptions } from './selection.js';
+import { out } from './terminal.js';
+
+export interface StatusArguments extends OpenOptions, SelectionOptions {
+  readonly path: string;
+  readonly json: boolean;
+}
+
+export async function runStatus(args: StatusArguments): Promise<number> {
+  let exit: number = exitCodes.ok;
+  for await (const input of readInputs(args.path)) {
+    const { sites, program, record, module, image } = await open(input, args);
+    const selection = selectSites(sites, module, args);
+    const { byState } = sites.totals();
+    const enabled: Json[] = [];
+    const lines: string[] = [];
+    for (let i = 0; i < sites.count; i++) {
+      if (sites.state(i) !== 'call' || (selection && !selection[i])) continue;
+      const target = sites.reading(i)?.target ?? null;
+      const range = target === null ? undefined : program.codeAt(target);
+      const callee = target === null ? '' : range ? program.describe(range, target) || hex(target) : hex(target);
+      if (args.json) enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
+      // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
+      else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+    }
+    const wrong = record ? disagreements(record, image.bytes) : [];
+    if (wrong.length > 0) exit = exitCodes.failed;
+    if (args.json) {
+      out(
+        JSON.stringify({
+          schema: jsonSchema,
+          file: input.name,
+          states: byState,
+          enabled,
+          record: recordJson(record),
+          disagreements: wrong.map((each) => ({
+            fileOffset: each.offset,
+            recorded: hexBytes(each.recorded),
+            actual: hexBytes(each.actual),
+          })),
+        }),
+      );
+      continue;
+    }
+    const states = Object.entries(byState).map(([state, count]) => `${count} ${state}`);
+    out(`# ${input.name}: ${states.length === 0 ? 'no sites' : states.join(', ')}`);
+    out(
+      record
+        ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places, original sha256 ${record.sha256}`
+        : '# no record: nothing in this file was changed by elftrace',
+    );
+    for (const each of wrong) {
+      out(`# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`);
+    }
+    for (const line of lines) out(line);
+  }
+  return exit;
+}

@@ -1,0 +1,59 @@
+/** Standard output and error, colour only on a terminal. */
+import { writeSync } from 'node:fs';
+
+/** Writes everything even to a pipe that takes it in pieces; a reader that went away ends the program quietly. */
+function writeAll(descriptor: 1 | 2, data: Uint8Array): void {
+  let at = 0;
+  while (at < data.length) {
+    try {
+      at += writeSync(descriptor, data, at);
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      if (code === 'EAGAIN') continue;
+      if (code === 'EPIPE') process.exit(0);
+      throw error;
+    }
+  }
+}
+
+const encoder = new TextEncoder();
+let pending: string[] = [];
+let pendingSize = 0;
+
+export function out(line: string): void {
+  pending.push(line, '\n');
+  pendingSize += line.length + 1;
+  if (pendingSize > 1 << 16) flush();
+}
+
+/** Sends buffered lines; called before the program ends and before bytes of a guest. */
+export function flush(): void {
+  if (pending.length === 0) return;
+  const text = pending.join('');
+  pending = [];
+  pendingSize = 0;
+  writeAll(1, encoder.encode(text));
+}
+
+export function outBytes(bytes: Uint8Array): void {
+  flush();
+  writeAll(1, bytes);
+}
+
+export function err(line: string): void {
+  flush();
+  writeAll(2, encoder.encode(`${line}\n`));
+}
+
+export function errBytes(bytes: Uint8Array): void {
+  flush();
+  writeAll(2, bytes);
+}
+
+const colours = { red: '31', green: '32', yellow: '33', dim: '2', bold: '1' } as const;
+
+/** Wraps text in a colour where standard output is a terminal and NO_COLOR is not set. */
+export function paint(colour: keyof typeof colours, text: string): string {
+  const on = process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
+  return on ? `\u001b[${colours[colour]}m${text}\u001b[0m` : text;
+}

@@ -1,0 +1,214 @@
+/** `elftrace verify FILE…`: a verdict per site; several files or a directory at once. */
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { hexBytes } from '../errors.js';
+import { type Finding, verdictSeverity, type Verdict, verify, type Verification } from '../ftrace/verdicts.js';
+import { jsonSchema, type Json, verificationJson } from '../report/json.js';
+import { oneLine } from './disassembly.js';
+import { errorLine, exitCodeOf, exitCodes } from './exit.js';
+import { expandPaths, readInputs } from './files.js';
+import { open, type OpenOptions } from './open.js';
+import { err, out, paint } from './terminal.js';
+
+export interface VerifyArguments extends OpenOptions {
+  readonly files: readonly string[];
+  readonly json: boolean;
+  readonly strict: boolean;
+  readonly quiet: boolean;
+  readonly require?: number | undefined;
+  readonly jobs: number;
+}
+
+/** Result for one file, ready to print: what a worker sends. */
+export interface FileVerdict {
+  readonly name: string;
+  readonly json: Json;
+  readonly text: readonly string[];
+  readonly verdicts: Readonly<Partial<Record<Verdict, number>>>;
+  readonly sites: number;
+  readonly exit: number;
+  readonly error: string | null;
+}
+
+function summary(result: Verification): string {
+  const parts = Object.entries(result.verdicts).map(([verdict, count]) => `${count} ${verdict}`);
+  return `${result.sites} sites${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`;
+}
+
+async function findingLines(
+  name: string,
+  finding: Finding,
+  disassemble: (bytes: Uint8Array, finding: Finding) => Promise<string>,
+): Promise<string[]> {
+  const where = finding.function === '' ? '' : ` (${finding.function})`;
+  const lines = [
+    `${name}:${finding.section}+0x${finding.offset.toString(16)}${where}: ${finding.severity}: ${finding.verdict}: ${finding.message}` +
+      (finding.rule === '' ? '' : ` [${finding.rule}]`),
+  ];
+  for (const [label, bytes] of [
+    ['expected', finding.expected],
+    ['actual', finding.actual],
+  ] as const) {
+    if (bytes.length > 0) lines.push(`  ${label}: ${hexBytes(bytes)}  ${await disassemble(bytes, finding)}`);
+  }
+  return lines;
+}
+
+/** Exit code of a verification: errors fail, warnings under --strict, and a missed gate. */
+function judgeExit(result: Verification, strict: boolean, require: number | undefined): number {
+  let errors = 0;
+  let warnings = 0;
+  for (const finding of result.findings) {
+    if (finding.severity === 'error') errors++;
+    else if (finding.severity === 'warning') warnings++;
+  }
+  if (require !== undefined) {
+    const good = result.sites - errors - (strict ? warnings : 0);
+    return result.sites === 0 || (good * 100) / result.sites >= require ? exitCodes.ok : exitCodes.failed;
+  }
+  return errors > 0 || (strict && warnings > 0) ? exitCodes.failed : exitCodes.ok;
+}
+
+/** Verifies one path: a file, or each member of an archive. Errors are results here, so that the other files go on. */
+export async function verifyPath(path: string, args: Omit<VerifyArguments, 'files' | 'jobs'>): Promise<FileVerdict[]> {
+  const results: FileVerdict[] = [];
+  try {
+    for await (const input of readInputs(path)) {
+      try {
+        const opened = await open(input, args);
+        const result = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+        const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
+        for (const finding of result.findings) {
+          if (finding.severity === 'note' || args.quiet || args.json) continue;
+          text.push(...(await findingLines(input.name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))));
+        }
+        if (!args.quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
+        results.push({
+          name: input.name,
+          json: args.json ? verificationJson(input.name, result) : null,
+          text,
+          verdicts: result.verdicts,
+          sites: result.sites,
+          exit: judgeExit(result, args.strict, args.require),
+          error: null,
+        });
+      } catch (error) {
+        results.push(failure(input.name, error));
+      }
+    }
+  } catch (error) {
+    results.push(failure(path, error));
+  }
+  return results;
+}
+
+function failure(name: string, error: unknown): FileVerdict {
+  const line = errorLine(error, name);
+  const exit = exitCodeOf(error);
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'internal';
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    name,
+    json: { schema: jsonSchema, file: name, error: { code, message, exit } },
+    text: [],
+    verdicts: {},
+    sites: 0,
+    exit,
+    error: line,
+  };
+}
+
+/** The worst of several exit codes: a fault of ours, then bad input, then unsupported, then a failed check. */
+export function worst(codes: Iterable<number>): number {
+  const rank = [exitCodes.ok, exitCodes.failed, exitCodes.unsupported, exitCodes.badInput, exitCodes.internal] as number[];
+  let result: number = exitCodes.ok;
+  for (const code of codes) if (rank.indexOf(code) > rank.indexOf(result)) result = code;
+  return result;
+}
+
+async function* verifyAll(paths: readonly string[], args: VerifyArguments): AsyncGenerator<FileVerdict[]> {
+  const jobs = Math.min(args.jobs === 0 ? availableParallelism() : args.jobs, paths.length);
+  if (jobs <= 1) {
+    for (const path of paths) yield await verifyPath(path, args);
+    return;
+  }
+  // Results come in the order of the paths whatever worker made them.
+  const waiting = new Map<number, FileVerdict[]>();
+  let wake: () => void = () => undefined;
+  let next = 0;
+  const workers = Array.from({ length: jobs }, () => {
+    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: { args: { ...args, files: [] } } });
+    const give = (): void => {
+      if (next < paths.length) {
+        worker.postMessage({ index: next, path: paths[next] });
+        next++;
+      } else void worker.terminate();
+    };
+    worker.on('message', (message: { index: number; results: FileVerdict[] }) => {
+      waiting.set(message.index, message.results);
+      wake();
+      give();
+    });
+    worker.on('error', (error) => {
+      throw error;
+    });
+    give();
+    return worker;
+  });
+  for (let i = 0; i < paths.length; i++) {
+    while (!waiting.has(i)) await new Promise<void>((resolve) => (wake = resolve));
+    yield waiting.get(i)!;
+    waiting.delete(i);
+  }
+  await Promise.all(workers.map((worker) => worker.terminate()));
+}
+
+export async function runVerify(args: VerifyArguments): Promise<number> {
+  const paths = expandPaths(args.files);
+  const progress = process.stderr.isTTY && paths.length > 8 && !args.json;
+  const codes: number[] = [];
+  const totals: Partial<Record<Verdict, number>> = {};
+  let files = 0;
+  let sites = 0;
+  let failedFiles = 0;
+  let done = 0;
+  const several = paths.length > 1;
+  for await (const results of verifyAll(paths, args)) {
+    done++;
+    if (progress) process.stderr.write(`\r${done}/${paths.length}`);
+    for (const result of results) {
+      files++;
+      sites += result.sites;
+      codes.push(result.exit);
+      if (result.exit !== exitCodes.ok) failedFiles++;
+      for (const [verdict, count] of Object.entries(result.verdicts)) {
+        const key = verdict as Verdict;
+        totals[key] = (totals[key] ?? 0) + count;
+      }
+      if (args.json) out(JSON.stringify(result.json));
+      else {
+        for (const line of result.text) {
+          out(result.exit === exitCodes.ok ? line : line.replace(/^(\S+): /, (name) => paint('red', name)));
+        }
+      }
+      if (result.error !== null) err(result.error);
+    }
+  }
+  if (progress) process.stderr.write('\r\u001b[K');
+  if (several || files > 1) {
+    if (args.json) {
+      out(JSON.stringify({ summary: { schema: jsonSchema, files, failed: failedFiles, sites, verdicts: { ok: 0, ...totals } } }));
+    } else {
+      const parts = Object.entries(totals)
+        .sort(([a], [b]) => severityRank(b) - severityRank(a))
+        .map(([verdict, count]) => `${count} ${verdict}`);
+      out(`${files} files, ${failedFiles} failed, ${sites} sites: ${parts.join(', ')}`);
+    }
+  }
+  return worst(codes);
+}
+
+function severityRank(verdict: string): number {
+  const severity = verdictSeverity[verdict as Verdict];
+  return ['none', 'note', 'warning', 'error'].indexOf(severity);
+}

@@ -1,0 +1,170 @@
+/**
+ * The dynamic section: where a linked file keeps symbols and relocations when its section headers are gone. Addresses
+ * become file positions through the program headers. gABI chapter 5 "Dynamic Section" and "Hash Table"; DT_GNU_HASH as
+ * the GNU linker writes it (Ulrich Drepper, "How To Write Shared Libraries", 2011, and Ali Bahrami's account of the layout).
+ */
+import type { ByteView } from '../bytes.js';
+import { ElftraceError, hex, malformed, truncated } from '../errors.js';
+import * as C from './constants.js';
+import type { ElfSegment } from './image.js';
+import { relocationBytes } from './relocation-tables.js';
+import { symbolBytes } from './symbols.js';
+
+export interface DynamicTable {
+  readonly form: 'rel' | 'rela' | 'relr';
+  /** `DT_RELA`, …, for messages. */
+  readonly what: string;
+  readonly offset: number;
+  readonly sizeBytes: number;
+}
+
+export interface DynamicFacts {
+  readonly symbols: {
+    readonly offset: number;
+    readonly count: number;
+    readonly strings: { readonly offset: number; readonly size: number };
+  } | null;
+  readonly tables: readonly DynamicTable[];
+  readonly remarks: readonly string[];
+}
+
+/**
+ * Reads the tables that the dynamic section at `[offset, offset + size)` names; the extents were checked.
+ * @throws ElftraceError 'bad-reference' for an address that no segment of the file holds, 'elf-truncated' for a table that
+ *         leaves its segment, 'elf-malformed' for entry sizes that no valid file has
+ */
+export function readDynamic(
+  view: ByteView,
+  is64: boolean,
+  segments: readonly ElfSegment[],
+  offset: number,
+  size: number,
+): DynamicFacts {
+  const wordBytes = is64 ? 8 : 4;
+  const tags = new Map<bigint, bigint>();
+  for (let at = offset; at + 2 * wordBytes <= offset + size; at += 2 * wordBytes) {
+    const tag = view.word(at, wordBytes);
+    if (tag === C.DT_NULL) break;
+    if (!tags.has(tag)) tags.set(tag, view.word(at + wordBytes, wordBytes));
+  }
+  const loads = segments.filter((segment) => segment.type === C.PT_LOAD && segment.fileSize > 0);
+
+  /** File position and the bytes that follow it in its segment. */
+  const locate = (what: string, address: bigint): { offset: number; room: number } => {
+    for (const load of loads) {
+      const into = address - load.address;
+      if (into >= 0n && into < BigInt(load.fileSize)) {
+        return { offset: load.offset + Number(into), room: load.fileSize - Number(into) };
+      }
+    }
+    throw new ElftraceError('bad-reference', `${what}: address ${hex(address)} lies in no segment of the file`, {
+      what,
+      address,
+    });
+  };
+  const range = (what: string, address: bigint, bytes: bigint): number => {
+    const place = locate(what, address);
+    if (bytes > BigInt(place.room)) throw truncated(what, place.offset, bytes, view.size);
+    return place.offset;
+  };
+  const checkEntry = (what: string, tag: bigint, expected: number): void => {
+    const value = tags.get(tag);
+    if (value !== undefined && value !== BigInt(expected)) {
+      throw malformed(what, `${value} bytes, expected ${expected}`, { value, expected: String(expected) });
+    }
+  };
+
+  const tables: DynamicTable[] = [];
+  const table = (form: DynamicTable['form'], name: string, at: bigint | undefined, bytes: bigint | undefined): void => {
+    if (at === undefined || bytes === undefined || bytes === 0n) return;
+    const entry = BigInt(relocationBytes(form, is64));
+    if (bytes % entry !== 0n) throw malformed(`${name}: size`, `${bytes} is no multiple of ${entry}`, { value: bytes });
+    const start = range(name, at, bytes);
+    const end = start + Number(bytes);
+    // Some linkers count the PLT's relocations in DT_RELASZ too; they are one table then.
+    if (tables.some((other) => start < other.offset + other.sizeBytes && other.offset < end)) return;
+    tables.push({ form, what: name, offset: start, sizeBytes: Number(bytes) });
+  };
+  checkEntry('DT_RELAENT', C.DT_RELAENT, relocationBytes('rela', is64));
+  checkEntry('DT_RELENT', C.DT_RELENT, relocationBytes('rel', is64));
+  checkEntry('DT_RELRENT', C.DT_RELRENT, relocationBytes('relr', is64));
+  table('rela', 'DT_RELA', tags.get(C.DT_RELA), tags.get(C.DT_RELASZ));
+  table('rel', 'DT_REL', tags.get(C.DT_REL), tags.get(C.DT_RELSZ));
+  table('relr', 'DT_RELR', tags.get(C.DT_RELR), tags.get(C.DT_RELRSZ));
+  const pltForm = tags.get(C.DT_PLTREL);
+  if (tags.has(C.DT_JMPREL) && pltForm !== undefined && pltForm !== C.DT_RELA && pltForm !== C.DT_REL) {
+    throw malformed('DT_PLTREL', `${hex(pltForm)} is neither DT_RELA nor DT_REL`, { value: pltForm });
+  }
+  table(pltForm === C.DT_REL ? 'rel' : 'rela', 'DT_JMPREL', tags.get(C.DT_JMPREL), tags.get(C.DT_PLTRELSZ));
+
+  const remarks: string[] = [];
+  const symtab = tags.get(C.DT_SYMTAB);
+  const strtab = tags.get(C.DT_STRTAB);
+  const strsz = tags.get(C.DT_STRSZ);
+  if (symtab === undefined || strtab === undefined || strsz === undefined) return { symbols: null, tables, remarks };
+  const entry = symbolBytes(is64);
+  checkEntry('DT_SYMENT', C.DT_SYMENT, entry);
+  const strings = { offset: range('DT_STRTAB', strtab, strsz), size: Number(strsz) };
+  const start = locate('DT_SYMTAB', symtab);
+
+  let count = 0;
+  const hash = tags.get(C.DT_HASH);
+  const gnuHash = tags.get(C.DT_GNU_HASH);
+  if (hash !== undefined) {
+    const place = locate('DT_HASH', hash);
+    if (place.room < 8) throw truncated('DT_HASH', place.offset, 8, view.size);
+    const buckets = view.u32(place.offset);
+    count = view.u32(place.offset + 4);
+    const bytes = 8 + 4 * (buckets + count);
+    if (bytes > place.room) throw truncated('DT_HASH', place.offset, bytes, view.size);
+  } else {
+    if (gnuHash !== undefined) count = countGnuHash(view, wordBytes, locate('DT_GNU_HASH', gnuHash));
+    else if (strtab > symtab && strtab - symtab <= BigInt(start.room)) {
+      count = Number((strtab - symtab) / BigInt(entry));
+      remarks.push('the dynamic symbols have no hash table; counted up to DT_STRTAB');
+    }
+    // A GNU hash table does not cover undefined symbols, and counts none at all when nothing is defined.
+    for (const each of tables) count = Math.max(count, highestSymbol(view, is64, each) + 1);
+  }
+  if (count * entry > start.room) throw truncated('DT_SYMTAB', start.offset, count * entry, view.size);
+  return { symbols: { offset: start.offset, count, strings }, tables, remarks };
+}
+
+/**
+ * Symbols that a GNU hash table proves: nbuckets, symoffset, bloom words and shift; bloom filter; buckets; one chain word
+ * for each symbol from symoffset on, whose lowest bit ends a chain.
+ */
+function countGnuHash(view: ByteView, wordBytes: number, place: { offset: number; room: number }): number {
+  const { offset, room } = place;
+  if (room < 16) throw truncated('DT_GNU_HASH', offset, 16, view.size);
+  const buckets = view.u32(offset);
+  const first = view.u32(offset + 4);
+  const bloomWords = view.u32(offset + 8);
+  const bucketsAt = 16 + bloomWords * wordBytes;
+  const chainsAt = bucketsAt + 4 * buckets;
+  if (chainsAt > room) throw truncated('DT_GNU_HASH', offset, chainsAt, view.size);
+  let last = 0;
+  for (let i = 0; i < buckets; i++) last = Math.max(last, view.u32(offset + bucketsAt + 4 * i));
+  // Nothing is hashed: symoffset is not to be trusted either, the GNU linker writes 1.
+  if (last === 0) return Math.min(first, Math.floor(room / 4));
+  if (last < first)
+    throw malformed('DT_GNU_HASH', `bucket names symbol ${last}, the first is ${first}`, { value: last });
+  for (;;) {
+    const at = chainsAt + 4 * (last - first);
+    if (at + 4 > room) throw truncated('DT_GNU_HASH chain', offset + at, 4, view.size);
+    if ((view.u32(offset + at) & 1) !== 0) return last + 1;
+    last++;
+  }
+}
+
+function highestSymbol(view: ByteView, is64: boolean, table: DynamicTable): number {
+  if (table.form === 'relr') return -1;
+  const step = relocationBytes(table.form, is64);
+  const at64 = view.littleEndian ? 12 : 8;
+  let highest = -1;
+  for (let at = table.offset; at < table.offset + table.sizeBytes; at += step) {
+    const symbol = is64 ? view.u32(at + at64) : view.u32(at + 4) >>> 8;
+    if (symbol > highest) highest = symbol;
+  }
+  return highest;
+}

@@ -1,0 +1,152 @@
+/**
+ * The second reader: what the package `elfy` says about header, sections and segments, held against our own reading.
+ * Sole importer of `elfy`, which is loaded when it is asked for. Owns the list of what elfy 1.0.0 gets wrong; those fields
+ * are left out of the comparison and tested to be still wrong, so that a fix is noticed.
+ */
+import type elfy from 'elfy';
+import { ElftraceError, hex } from '../errors.js';
+import type { ElfImage } from './image.js';
+
+export type SecondReading = elfy.ElfyFile;
+
+/**
+ * Fields that elfy 1.0.0 reads at the wrong place:
+ * - `header.osabi`, `header.abiversion`: one byte too early (EI_VERSION, EI_OSABI);
+ * - `section.addralign`, `section.entsize` of 64-bit files: two bytes too early.
+ */
+export const ELFY_WRONG_FIELDS: readonly string[] = [
+  'header.osabi',
+  'header.abiversion',
+  'section.addralign (64 bit)',
+  'section.entsize (64 bit)',
+];
+
+export interface ElfyComparison {
+  /** Fields that were compared. */
+  readonly checked: number;
+  /** `section 3 (.text): size: elfy 0x10, elftrace 0x20`; empty when both readers agree. */
+  readonly differences: readonly string[];
+  /** What could not be compared, and why. */
+  readonly limits: readonly string[];
+}
+
+/**
+ * What elfy reads out of the image's bytes. No bytes are copied; its `data` fields are views.
+ * @throws ElftraceError 'unsupported-form' where elfy gives up (no section headers or names, extended numbering) or the
+ *         platform has no Buffer; its own error is the cause
+ */
+export async function secondReading(image: ElfImage): Promise<SecondReading> {
+  const { parse } = (await import('elfy')).default;
+  const { buffer, byteOffset, byteLength } = image.bytes;
+  try {
+    return parse(Buffer.from(buffer, byteOffset, byteLength));
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new ElftraceError('unsupported-form', `elfy cannot read this file: ${message}`, { what: 'elfy' }, { cause });
+  }
+}
+
+/** Holds our reading against elfy's, field by field. Never throws for a file that elfy cannot read: that is a limit. */
+export async function compareWithElfy(image: ElfImage): Promise<ElfyComparison> {
+  const differences: string[] = [];
+  const limits: string[] = [];
+  let checked = 0;
+  let inexact = 0;
+  let file: SecondReading;
+  try {
+    file = await secondReading(image);
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    return { checked, differences, limits: [error.message] };
+  }
+  const { constants } = (await import('elfy')).default;
+  const { header } = image;
+
+  const same = (what: string, theirs: unknown, ours: string | number | bigint): void => {
+    checked++;
+    let expected: string | number = typeof ours === 'bigint' ? Number(ours) : ours;
+    // Its 64-bit fields are doubles; ours is exact.
+    if (typeof ours === 'bigint' && ours > BigInt(Number.MAX_SAFE_INTEGER)) inexact++;
+    if (theirs === expected) return;
+    if (typeof expected === 'number') expected = hex(expected);
+    const said = typeof theirs === 'number' ? hex(theirs) : String(theirs);
+    differences.push(`${what}: elfy ${said}, elftrace ${expected}`);
+  };
+  /** A number that elfy gives as a name out of its table; unnamed ones come as undefined or as the number. */
+  const named = (
+    what: string,
+    theirs: string | number | undefined,
+    ours: number,
+    table: Readonly<Record<number, string>>,
+  ): void => {
+    const name = table[ours];
+    if (name !== undefined) same(what, theirs, name);
+    else if (theirs === undefined) limits.push(`${what}: elfy has no name for ${hex(ours)}`);
+    else same(what, theirs, ours);
+  };
+  const bits = (what: string, theirs: elfy.ElfyFlags, ours: bigint, table: Readonly<Record<number, string>>): void => {
+    const expected: string[] = [];
+    for (let bit = 0; bit < 32; bit++) {
+      if (((ours >> BigInt(bit)) & 1n) === 0n) continue;
+      const value = 1 << bit;
+      expected.push(table[value] ?? String(value));
+    }
+    if (ours >> 32n !== 0n) limits.push(`${what}: elfy does not see flags above bit 31`);
+    same(what, Object.keys(theirs).sort().join(' '), expected.sort().join(' '));
+  };
+
+  same('header: class', file.class, header.is64 ? '64' : '32');
+  same('header: endian', file.endian, header.endian === 'little' ? 'lsb' : 'msb');
+  same('header: version', file.version, 1);
+  named('header: type', file.type, header.type, constants.type);
+  named('header: machine', file.machine, header.machine, constants.machine);
+  same('header: entry', file.entry, header.entry);
+  same('header: phoff', file.phoff, header.phoff);
+  same('header: shoff', file.shoff, header.shoff);
+  same('header: flags', file.flags, header.flags);
+  same('header: ehsize', file.ehsize, header.ehsize);
+  same('header: phentsize', file.phentsize, header.phentsize);
+  same('header: phnum', file.phnum, header.phnum);
+  same('header: shentsize', file.shentsize, header.shentsize);
+  same('header: shnum', file.shnum, header.shnum);
+  same('header: shstrndx', file.shstrndx, header.shstrndx);
+
+  const { programs, sections } = file.body;
+  same('number of segments', programs.length, image.segments.length);
+  same('number of sections', sections.length, image.sections.length);
+  programs.forEach((theirs, index) => {
+    const ours = image.segments[index];
+    if (ours === undefined) return;
+    const what = `segment ${index}`;
+    named(`${what}: type`, theirs.type, ours.type, constants.entryType);
+    // Ours of PT_NULL are 0: what is written there means nothing.
+    if (ours.type === 0) return;
+    same(`${what}: offset`, theirs.offset, ours.offset);
+    same(`${what}: vaddr`, theirs.vaddr, ours.address);
+    same(`${what}: paddr`, theirs.paddr, ours.physicalAddress);
+    same(`${what}: filesz`, theirs.filesz, ours.fileSize);
+    same(`${what}: memsz`, theirs.memsz, ours.memorySize);
+    same(`${what}: align`, theirs.align, ours.alignBytes);
+    bits(`${what}: flags`, theirs.flags, BigInt(ours.flags), constants.entryFlags);
+  });
+  sections.forEach((theirs, index) => {
+    const ours = image.sections[index];
+    if (ours === undefined) return;
+    const what = `section ${index} (${ours.name})`;
+    same(`${what}: name`, theirs.name, ours.name);
+    named(`${what}: type`, theirs.type, ours.type, constants.sectType);
+    bits(`${what}: flags`, theirs.flags, ours.flags, constants.sectFlags);
+    same(`${what}: addr`, theirs.addr, ours.address);
+    same(`${what}: off`, theirs.off, ours.offset);
+    same(`${what}: size`, theirs.size, ours.size);
+    same(`${what}: link`, theirs.link, ours.link);
+    same(`${what}: info`, theirs.info, ours.info);
+    if (!header.is64) {
+      same(`${what}: addralign`, theirs.addralign, ours.alignBytes);
+      same(`${what}: entsize`, theirs.entsize, ours.entrySize);
+    }
+  });
+  if (inexact > 0) limits.push(`${inexact} values beyond 2^53 were compared as doubles, which is what elfy reads`);
+  limits.push(`not compared, elfy reads them wrongly: ${ELFY_WRONG_FIELDS.join(', ')}`);
+  return { checked, differences, limits };
+}

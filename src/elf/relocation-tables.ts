@@ -1,0 +1,217 @@
+/**
+ * Relocation tables as columns: REL, RELA and the packed RELR, read when the first column is asked for. What a type
+ * means is `relocs/`' and the machines' business. gABI 4.1 "Relocation", and for RELR the gABI proposal "Relative
+ * relocations" (SHT_RELR, 2018).
+ */
+import type { ByteView } from '../bytes.js';
+import { ElftraceError, hex, malformed } from '../errors.js';
+import { RELR_RELATIVE } from './constants.js';
+import type { RelocationTable, SymbolTable } from './image.js';
+import { halves, HIGH, LOW } from './lookup.js';
+
+/** A relocation table whose extents were checked against the file. */
+export interface RelocationSource {
+  readonly view: ByteView;
+  readonly is64: boolean;
+  readonly form: 'rel' | 'rela' | 'relr';
+  /** Section that holds the table, -1 for one of the dynamic section. */
+  readonly section: number;
+  readonly target: number;
+  readonly what: string;
+  readonly offset: number;
+  readonly sizeBytes: number;
+  readonly symbols: SymbolTable | null;
+}
+
+/** Bytes of one entry: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela 24, Relr one word. */
+export function relocationBytes(form: 'rel' | 'rela' | 'relr', is64: boolean): number {
+  const words = form === 'rela' ? 3 : form === 'rel' ? 2 : 1;
+  return words * (is64 ? 8 : 4);
+}
+
+interface Columns {
+  readonly offset: BigUint64Array;
+  readonly type: Uint32Array;
+  readonly symbol: Uint32Array;
+  readonly addend: BigInt64Array;
+}
+
+/** A `RelocationTable` over the file's bytes. Reading a column throws 'bad-reference' or 'elf-malformed' for a bad row. */
+export class LazyRelocationTable implements RelocationTable {
+  readonly #source: RelocationSource;
+  #columns: Columns | null = null;
+  #count: number;
+
+  constructor(source: RelocationSource) {
+    this.#source = source;
+    this.#count = source.form === 'relr' ? -1 : source.sizeBytes / relocationBytes(source.form, source.is64);
+  }
+
+  /** RELR is counted on first use: its rows are the bits of bitmaps. */
+  get count(): number {
+    if (this.#count < 0) this.#count = countRelr(this.#source);
+    return this.#count;
+  }
+  get section(): number {
+    return this.#source.section;
+  }
+  get target(): number {
+    return this.#source.target;
+  }
+  get form(): 'rel' | 'rela' | 'relr' {
+    return this.#source.form;
+  }
+  get symbols(): SymbolTable | null {
+    return this.#source.symbols;
+  }
+  get offset(): BigUint64Array {
+    return this.#read().offset;
+  }
+  get type(): Uint32Array {
+    return this.#read().type;
+  }
+  get symbol(): Uint32Array {
+    return this.#read().symbol;
+  }
+  get addend(): BigInt64Array {
+    return this.#read().addend;
+  }
+
+  fileOffset(row: number): number {
+    if (!(row >= 0 && row < this.count)) {
+      throw new ElftraceError('bad-reference', `${this.#source.what}: no row ${row}, the table has ${this.count}`, {
+        what: this.#source.what,
+        value: row,
+      });
+    }
+    const { form, is64, offset } = this.#source;
+    return form === 'relr' ? -1 : offset + row * relocationBytes(form, is64);
+  }
+
+  #read(): Columns {
+    return (this.#columns ??=
+      this.#source.form === 'relr' ? readRelr(this.#source, this.count) : readRows(this.#source));
+  }
+}
+
+function readRows(source: RelocationSource): Columns {
+  const { view, is64, form, symbols } = source;
+  const step = relocationBytes(form, is64);
+  const count = source.sizeBytes / step;
+  const offset = new BigUint64Array(count);
+  const type = new Uint32Array(count);
+  const symbol = new Uint32Array(count);
+  const addend = new BigInt64Array(count);
+  const offsets = halves(offset);
+  const addends = halves(addend);
+  const symbolCount = symbols === null ? 1 : Math.max(1, symbols.count);
+  // Halves of a 64-bit field in file order.
+  const low = view.littleEndian ? 0 : 4;
+  const high = 4 - low;
+  for (let row = 0, at = source.offset; row < count; row++, at += step) {
+    let index: number;
+    if (is64) {
+      offsets[2 * row + LOW] = view.u32(at + low);
+      offsets[2 * row + HIGH] = view.u32(at + high);
+      type[row] = view.u32(at + 8 + low);
+      index = view.u32(at + 8 + high);
+      if (form === 'rela') {
+        addends[2 * row + LOW] = view.u32(at + 16 + low);
+        addends[2 * row + HIGH] = view.u32(at + 16 + high);
+      }
+    } else {
+      offsets[2 * row + LOW] = view.u32(at);
+      const info = view.u32(at + 4);
+      type[row] = info & 0xff;
+      index = info >>> 8;
+      if (form === 'rela') {
+        const value = view.u32(at + 8);
+        addends[2 * row + LOW] = value;
+        addends[2 * row + HIGH] = (value | 0) >> 31;
+      }
+    }
+    if (index >= symbolCount) {
+      const what = `${source.what}: row ${row}: symbol`;
+      const cause = symbols === null ? 'the table has no symbol table' : `the symbol table has ${symbols.count}`;
+      throw new ElftraceError('bad-reference', `${what}: number ${index}, ${cause}`, {
+        what,
+        value: index,
+        max: symbolCount - 1,
+        fileOffset: at,
+      });
+    }
+    symbol[row] = index;
+  }
+  return { offset, type, symbol, addend };
+}
+
+function bitCount(word: number): number {
+  let bits = word - ((word >>> 1) & 0x5555_5555);
+  bits = (bits & 0x3333_3333) + ((bits >>> 2) & 0x3333_3333);
+  return Math.imul((bits + (bits >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
+}
+
+/**
+ * Rows of a RELR table. An even word is an address, one row; an odd word is a bitmap, one row for each bit but the
+ * lowest. Each row names one word with its addend in place, so that there cannot be more rows than words in the file;
+ * without that check 100 MB of ones would ask for 19 GB of columns.
+ */
+function countRelr(source: RelocationSource): number {
+  const { view, is64, offset, sizeBytes } = source;
+  const wordBytes = is64 ? 8 : 4;
+  const low = is64 && !view.littleEndian ? 4 : 0;
+  let rows = 0;
+  let based = false;
+  for (let at = offset; at < offset + sizeBytes; at += wordBytes) {
+    const word = view.u32(at + low);
+    if ((word & 1) === 0) {
+      based = true;
+      rows++;
+    } else {
+      if (!based) throw malformed(source.what, 'begins with a bitmap', { fileOffset: at });
+      rows += bitCount(word) - 1;
+      if (is64) rows += bitCount(view.u32(at + 4 - low));
+    }
+  }
+  const limit = Math.floor(view.size / wordBytes);
+  if (rows > limit) {
+    throw malformed(source.what, `${rows} relative relocations in a file of ${limit} words`, {
+      value: rows,
+      max: limit,
+      fileOffset: offset,
+    });
+  }
+  return rows;
+}
+
+function readRelr(source: RelocationSource, count: number): Columns {
+  const { view, is64, sizeBytes } = source;
+  const wordBytes = is64 ? 8 : 4;
+  const mask = is64 ? 0xffff_ffff_ffff_ffffn : 0xffff_ffffn;
+  const offset = new BigUint64Array(count);
+  const step = BigInt(wordBytes);
+  const span = BigInt(wordBytes * (wordBytes * 8 - 1));
+  let row = 0;
+  let base = 0n;
+  for (let at = source.offset; at < source.offset + sizeBytes; at += wordBytes) {
+    const word = view.word(at, is64 ? 8 : 4);
+    if ((word & 1n) === 0n) {
+      offset[row++] = word;
+      base = word + step;
+    } else {
+      let place = base;
+      for (let bits = word >> 1n; bits !== 0n; bits >>= 1n, place += step) {
+        if ((bits & 1n) !== 0n) offset[row++] = place & mask;
+      }
+      base += span;
+    }
+    if (base > mask + 1n)
+      throw malformed(source.what, `address ${hex(base)} is outside the address space`, { fileOffset: at });
+  }
+  return {
+    offset,
+    type: new Uint32Array(count).fill(RELR_RELATIVE),
+    symbol: new Uint32Array(count),
+    addend: new BigInt64Array(count),
+  };
+}

@@ -1,0 +1,238 @@
+/**
+ * Symbol tables as columns: checks every row once, when the first column is asked for, and decodes names on demand.
+ * Where a table lies (section headers or DT_SYMTAB) is decided by the caller; gABI 4.1 "Symbol Table".
+ */
+import type { ByteView } from '../bytes.js';
+import { cString } from '../bytes.js';
+import { ElftraceError, hex, malformed } from '../errors.js';
+import { SHN_LORESERVE, SHN_XINDEX } from './constants.js';
+import type { SymbolTable } from './image.js';
+import { halves, HIGH, LOW } from './lookup.js';
+
+/** A symbol table whose extents were checked against the file. */
+export interface SymbolSource {
+  readonly view: ByteView;
+  readonly is64: boolean;
+  /** Section that holds the table, -1 for DT_SYMTAB. */
+  readonly section: number;
+  /** For messages: `section 5 (.symtab)`. */
+  readonly what: string;
+  readonly offset: number;
+  readonly count: number;
+  /** The string table of the names. */
+  readonly strings: { readonly offset: number; readonly size: number };
+  /** The SHT_SYMTAB_SHNDX table of this one: `count` words. */
+  readonly extendedIndices: { readonly offset: number; readonly count: number } | null;
+  /** Number of sections, to check st_shndx; null where the file has no section headers. */
+  readonly sectionCount: number | null;
+}
+
+/** Bytes of one symbol: Elf32_Sym, Elf64_Sym. */
+export function symbolBytes(is64: boolean): number {
+  return is64 ? 24 : 16;
+}
+
+/** A name longer than this is taken for damage: compilers stop far below, and a table without NULs must not cost hours. */
+const NAME_LIMIT = 1 << 20;
+/** The hash of the name index looks at so many bytes, which bounds its cost whatever the names are. */
+const HASHED_BYTES = 256;
+
+interface Columns {
+  readonly value: BigUint64Array;
+  readonly size: BigUint64Array;
+  readonly info: Uint8Array;
+  readonly other: Uint8Array;
+  readonly sectionIndex: Uint32Array;
+  readonly nameOffset: Uint32Array;
+}
+
+interface NameIndex {
+  readonly heads: Int32Array;
+  readonly next: Int32Array;
+}
+
+/** A `SymbolTable` over the file's bytes. Reading a column throws 'bad-reference' or 'elf-malformed' for a bad row. */
+export class LazySymbolTable implements SymbolTable {
+  readonly #source: SymbolSource;
+  #columns: Columns | null = null;
+  #names: (string | undefined)[] | null = null;
+  #index: NameIndex | null = null;
+
+  constructor(source: SymbolSource) {
+    this.#source = source;
+  }
+
+  get count(): number {
+    return this.#source.count;
+  }
+  get section(): number {
+    return this.#source.section;
+  }
+  get value(): BigUint64Array {
+    return (this.#columns ??= readColumns(this.#source)).value;
+  }
+  get size(): BigUint64Array {
+    return (this.#columns ??= readColumns(this.#source)).size;
+  }
+  get info(): Uint8Array {
+    return (this.#columns ??= readColumns(this.#source)).info;
+  }
+  get other(): Uint8Array {
+    return (this.#columns ??= readColumns(this.#source)).other;
+  }
+  get sectionIndex(): Uint32Array {
+    return (this.#columns ??= readColumns(this.#source)).sectionIndex;
+  }
+
+  /** File position of the name's first byte; the row must exist. */
+  #nameStart(index: number): number {
+    const offset = (this.#columns ??= readColumns(this.#source)).nameOffset[index];
+    if (offset === undefined) {
+      throw new ElftraceError(
+        'bad-reference',
+        `${this.#source.what}: no symbol ${index}, the table has ${this.count}`,
+        {
+          what: this.#source.what,
+          value: index,
+          max: this.count - 1,
+        },
+      );
+    }
+    return this.#source.strings.offset + offset;
+  }
+
+  name(index: number): string {
+    const start = this.#nameStart(index);
+    const names = (this.#names ??= new Array<string | undefined>(this.count));
+    const known = names[index];
+    if (known !== undefined) return known;
+    const { strings, view, what } = this.#source;
+    const end = strings.offset + strings.size;
+    const limit = Math.min(end, start + NAME_LIMIT);
+    const name = cString(view.bytes, start, limit);
+    if (limit < end && name.length >= NAME_LIMIT) {
+      throw malformed(`${what}: symbol ${index}: st_name`, `the name has more than ${NAME_LIMIT} bytes`, {
+        fileOffset: start,
+      });
+    }
+    names[index] = name;
+    return name;
+  }
+
+  nameStartsWith(index: number, prefix: string): boolean {
+    const start = this.#nameStart(index);
+    const { strings, view } = this.#source;
+    if (start + prefix.length > strings.offset + strings.size) return false;
+    for (let i = 0; i < prefix.length; i++) if (view.bytes[start + i] !== prefix.charCodeAt(i)) return false;
+    return true;
+  }
+
+  find(name: string): number {
+    if (this.count === 0) return -1;
+    const { view, strings } = this.#source;
+    const index = (this.#index ??= this.#buildIndex());
+    const wanted = new TextEncoder().encode(name);
+    const end = strings.offset + strings.size;
+    const hash = hashName(wanted, 0, wanted.length);
+    for (let row = index.heads[hash & (index.heads.length - 1)]!; row >= 0; row = index.next[row]!) {
+      const start = this.#nameStart(row);
+      if (start + wanted.length > end) continue;
+      if (start + wanted.length < end && view.bytes[start + wanted.length] !== 0) continue;
+      let i = 0;
+      while (i < wanted.length && view.bytes[start + i] === wanted[i]) i++;
+      if (i === wanted.length) return row;
+    }
+    return -1;
+  }
+
+  #buildIndex(): NameIndex {
+    const { view, strings } = this.#source;
+    const { nameOffset } = (this.#columns ??= readColumns(this.#source));
+    let buckets = 16;
+    while (buckets < this.count) buckets *= 2;
+    const heads = new Int32Array(buckets).fill(-1);
+    const next = new Int32Array(this.count);
+    const end = strings.offset + strings.size;
+    // From the last row to the first, so that a chain begins with the first symbol of a name.
+    for (let row = this.count - 1; row >= 0; row--) {
+      const bucket = hashName(view.bytes, strings.offset + nameOffset[row]!, end) & (buckets - 1);
+      next[row] = heads[bucket]!;
+      heads[bucket] = row;
+    }
+    return { heads, next };
+  }
+}
+
+/** FNV-1a over the NUL-terminated bytes, at most HASHED_BYTES of them. */
+function hashName(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0x811c_9dc5;
+  const stop = Math.min(end, start + HASHED_BYTES);
+  for (let i = start; i < stop; i++) {
+    const byte = bytes[i]!;
+    if (byte === 0) break;
+    hash = Math.imul(hash ^ byte, 0x0100_0193);
+  }
+  return (hash ^ (hash >>> 15)) >>> 0;
+}
+
+function readColumns(source: SymbolSource): Columns {
+  const { view, is64, count, strings, sectionCount, extendedIndices } = source;
+  const value = new BigUint64Array(count);
+  const size = new BigUint64Array(count);
+  const info = new Uint8Array(count);
+  const other = new Uint8Array(count);
+  const sectionIndex = new Uint32Array(count);
+  const nameOffset = new Uint32Array(count);
+  const values = halves(value);
+  const sizes = halves(size);
+  const step = symbolBytes(is64);
+  // Field positions of Elf32_Sym and Elf64_Sym.
+  const infoAt = is64 ? 4 : 12;
+  const valueAt = is64 ? 8 : 4;
+  const sizeAt = is64 ? 16 : 8;
+  // Of a 64-bit field in file order; a 32-bit field is its own low half.
+  const low = is64 && !view.littleEndian ? 4 : 0;
+  const high = 4 - low;
+  const bytes = view.bytes;
+  for (let row = 0, at = source.offset; row < count; row++, at += step) {
+    const name = view.u32(at);
+    if (name >= strings.size && name !== 0) {
+      throw badRow(source, row, 'st_name', `${hex(name)} is outside the string table of ${strings.size} bytes`, name);
+    }
+    nameOffset[row] = name;
+    info[row] = bytes[at + infoAt]!;
+    other[row] = bytes[at + infoAt + 1]!;
+    values[2 * row + LOW] = view.u32(at + valueAt + low);
+    sizes[2 * row + LOW] = view.u32(at + sizeAt + low);
+    if (is64) {
+      values[2 * row + HIGH] = view.u32(at + valueAt + high);
+      sizes[2 * row + HIGH] = view.u32(at + sizeAt + high);
+    }
+    let index = view.u16(at + infoAt + 2);
+    if (index >= SHN_LORESERVE) {
+      if (index !== SHN_XINDEX) index = (0xffff_0000 | index) >>> 0;
+      else {
+        if (extendedIndices === null || row >= extendedIndices.count) {
+          throw badRow(source, row, 'st_shndx', 'SHN_XINDEX without an entry of SHT_SYMTAB_SHNDX', index);
+        }
+        index = view.u32(extendedIndices.offset + 4 * row);
+        if (sectionCount !== null && index >= sectionCount) {
+          throw badRow(source, row, 'st_shndx', `section ${index}, the file has ${sectionCount}`, index);
+        }
+      }
+    } else if (sectionCount !== null && index >= sectionCount) {
+      throw badRow(source, row, 'st_shndx', `section ${index}, the file has ${sectionCount}`, index);
+    }
+    sectionIndex[row] = index;
+  }
+  return { value, size, info, other, sectionIndex, nameOffset };
+}
+
+function badRow(source: SymbolSource, row: number, field: string, cause: string, value: number): ElftraceError {
+  const what = `${source.what}: symbol ${row}: ${field}`;
+  return new ElftraceError('bad-reference', `${what}: ${cause}`, {
+    what,
+    value,
+    fileOffset: source.offset + row * symbolBytes(source.is64),
+  });
+}

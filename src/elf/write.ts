@@ -1,0 +1,392 @@
+/**
+ * ElfImage + edits -> bytes. An untouched image gives the same bytes back. Nothing that was there ever moves: patches are
+ * made in place, new sections go behind the old end, in the layout that recordmcount uses:
+ *
+ *   old bytes (patched) | .shstrtab, old and new names | new bodies … | section header table
+ *
+ * The old name table and the old header table stay where they were as dead bytes, so that truncating the file and putting
+ * the few changed bytes of the file header back restores the original; `changes` lists them for the journal (RT-7).
+ */
+import { ByteView, equalBytes } from '../bytes.js';
+import { ElftraceError, hex } from '../errors.js';
+import * as C from './constants.js';
+import type { ElfImage } from './image.js';
+
+export interface Patch {
+  /** File position, bytes. */
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+export interface NewSection {
+  readonly name: string;
+  readonly type: number;
+  readonly flags: bigint;
+  /** Section numbers; those of new sections are `firstNewSection(image)` and the following, in the order given. */
+  readonly link: number;
+  readonly info: number;
+  /** A power of two. */
+  readonly alignBytes: number;
+  readonly entrySize: number;
+  readonly contents: Uint8Array;
+}
+
+export interface Edits {
+  /** Sorted by offset, not overlapping, inside the ELF part of the file. */
+  readonly patches: readonly Patch[];
+  readonly appendSections?: readonly NewSection[];
+  /** Cuts what follows the ELF part (a module signature that no longer holds). */
+  readonly dropTrailing?: boolean;
+  /** Appends bytes and names them in a program header of type PT_NULL, which becomes PT_NOTE. */
+  readonly noteSegment?: { readonly contents: Uint8Array; readonly alignBytes: 4 | 8 };
+}
+
+/** Bytes of the old part that differ now. */
+export interface Change {
+  readonly offset: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+}
+
+export interface Written {
+  readonly bytes: Uint8Array;
+  /** Sorted by offset, not overlapping; `before.length === after.length`. */
+  readonly changes: readonly Change[];
+  /** Size of the part that was kept; truncating to it and undoing `changes`, then adding `dropped`, restores the input. */
+  readonly keptSize: number;
+  /** Trailing bytes that were cut; empty unless `dropTrailing`. */
+  readonly dropped: Uint8Array;
+  /** The new sections in the order given, then the name table if the file had none. */
+  readonly sections: readonly { readonly index: number; readonly offset: number; readonly size: number }[];
+  /** Position of the note segment's contents; -1 without one. */
+  readonly noteOffset: number;
+}
+
+/** Number that the first appended section will have. */
+export function firstNewSection(image: ElfImage): number {
+  return image.header.shnum;
+}
+
+/** Why sections cannot be appended to this image, or null when they can. */
+export function whyNoSections(image: ElfImage): string | null {
+  if (image.header.shnum === 0) return 'the file has no section headers';
+  const names = image.sections[image.header.shstrndx];
+  if (names !== undefined && (names.flags & C.SHF_ALLOC) !== 0n)
+    return 'its section names are part of the loaded image';
+  return null;
+}
+
+/** Why a note segment cannot be added, or null when it can. */
+export function whyNoNoteSegment(image: ElfImage): string | null {
+  if (image.segments.some((segment) => segment.type === C.PT_NULL)) return null;
+  // Moving the program header table breaks programs that find it through AT_PHDR, and no other entry may be given up.
+  return image.segments.length === 0
+    ? 'the file has no program headers'
+    : 'no program header is free (PT_NULL), and the table cannot grow in place';
+}
+
+/**
+ * Makes the bytes of an edited image; `image` and its bytes stay as they are.
+ * @throws ElftraceError 'unsupported-form' for a file that cannot take sections or a note segment, 'internal' for edits
+ *         that are not sorted, overlap or leave the ELF part
+ */
+export function writeElf(image: ElfImage, edits: Edits): Written {
+  const input = image.bytes;
+  const keptSize = edits.dropTrailing === true ? image.elfSize : input.length;
+  checkPatches(image, edits.patches);
+  const added = edits.appendSections ?? [];
+  const layout = added.length === 0 ? null : planSections(image, added, keptSize);
+  let end = layout === null ? keptSize : layout.end;
+  let noteOffset = -1;
+  if (edits.noteSegment !== undefined) {
+    noteOffset = alignUp(end, edits.noteSegment.alignBytes);
+    end = noteOffset + edits.noteSegment.contents.length;
+  }
+  checkReach(image, end);
+
+  const bytes = new Uint8Array(end);
+  bytes.set(input.subarray(0, keptSize));
+  for (const patch of edits.patches) bytes.set(patch.bytes, patch.offset);
+  const view = new ByteView(bytes, image.header.endian, 'output');
+  const touched = edits.patches.map((patch) => ({ offset: patch.offset, size: patch.bytes.length }));
+  if (layout !== null) touched.push(...writeSections(image, view, layout));
+  if (edits.noteSegment !== undefined) {
+    bytes.set(edits.noteSegment.contents, noteOffset);
+    touched.push(writeNoteSegment(image, view, noteOffset, edits.noteSegment));
+  }
+  return {
+    bytes,
+    changes: listChanges(input, bytes, touched),
+    keptSize,
+    dropped: input.slice(keptSize),
+    sections:
+      layout === null
+        ? []
+        : layout.placed.map(({ index, offset, section }) => ({ index, offset, size: section.contents.length })),
+    noteOffset,
+  };
+}
+
+/**
+ * The inverse of `writeElf` from what a journal keeps: the original bytes.
+ * @throws ElftraceError 'state-mismatch' when the bytes at a change are not those that were written
+ */
+export function undoWrite(bytes: Uint8Array, journal: Pick<Written, 'changes' | 'keptSize' | 'dropped'>): Uint8Array {
+  const out = new Uint8Array(journal.keptSize + journal.dropped.length);
+  out.set(bytes.subarray(0, journal.keptSize));
+  for (const change of journal.changes) {
+    const now = bytes.subarray(change.offset, change.offset + change.after.length);
+    if (!equalBytes(now, change.after)) {
+      throw new ElftraceError('state-mismatch', `bytes at ${hex(change.offset)} are not the ones that were written`, {
+        fileOffset: change.offset,
+      });
+    }
+    out.set(change.before, change.offset);
+  }
+  out.set(journal.dropped, journal.keptSize);
+  return out;
+}
+
+function alignUp(value: number, alignBytes: number): number {
+  return Math.ceil(value / alignBytes) * alignBytes;
+}
+
+function fault(message: string, fileOffset: number): ElftraceError {
+  return new ElftraceError('internal', `edits: ${message}`, { fileOffset });
+}
+
+function checkPatches(image: ElfImage, patches: readonly Patch[]): void {
+  let end = 0;
+  for (const patch of patches) {
+    if (!Number.isSafeInteger(patch.offset) || patch.offset < end) {
+      throw fault(`the patch at ${patch.offset} is not behind the one before it, which ends at ${end}`, patch.offset);
+    }
+    end = patch.offset + patch.bytes.length;
+    if (end > image.elfSize)
+      throw fault(`the patch at ${patch.offset} leaves the ELF part of ${image.elfSize} bytes`, patch.offset);
+  }
+}
+
+/** Offsets of a 32-bit file are 32 bits wide. */
+function checkReach(image: ElfImage, end: number): void {
+  if (image.wordBytes === 4 && end > 0xffff_ffff) {
+    throw new ElftraceError('unsupported-form', `the output would have ${end} bytes, a 32-bit file ends at 4 GiB`, {
+      value: end,
+    });
+  }
+}
+
+interface Placed {
+  readonly index: number;
+  readonly offset: number;
+  readonly nameOffset: number;
+  readonly section: NewSection;
+}
+
+interface Layout {
+  /** Position and contents of the name table's new copy. */
+  readonly namesOffset: number;
+  readonly names: Uint8Array;
+  readonly shstrndx: number;
+  readonly placed: readonly Placed[];
+  readonly tableOffset: number;
+  readonly shnum: number;
+  readonly end: number;
+}
+
+function planSections(image: ElfImage, added: readonly NewSection[], start: number): Layout {
+  const refusal = whyNoSections(image);
+  if (refusal !== null) {
+    throw new ElftraceError('unsupported-form', `cannot append sections: ${refusal}`, { what: 'section headers' });
+  }
+  const oldNames = image.sections[image.header.shstrndx];
+  const hasNames = image.header.shstrndx !== 0 && oldNames !== undefined;
+  const names = new NameTable(hasNames ? image.contents(oldNames) : new Uint8Array(1));
+  const sections = [...added];
+  const nameOffsets = sections.map((section) => names.add(section.name));
+  let shstrndx = image.header.shstrndx;
+  let namesSection: { readonly nameOffset: number; readonly index: number } | null = null;
+  if (!hasNames) {
+    shstrndx = image.header.shnum + sections.length;
+    namesSection = { nameOffset: names.add('.shstrtab'), index: shstrndx };
+  }
+  const contents = names.join();
+  const namesOffset = start;
+  let at = namesOffset + contents.length;
+  const placed: Placed[] = sections.map((section, i) => {
+    const align = section.alignBytes;
+    if (!(align >= 1 && Number.isInteger(Math.log2(align)))) throw fault(`alignment ${align} of ${section.name}`, at);
+    const offset = alignUp(at, align);
+    at = offset + section.contents.length;
+    return { index: image.header.shnum + i, offset, nameOffset: nameOffsets[i]!, section };
+  });
+  if (namesSection !== null) {
+    placed.push({
+      index: namesSection.index,
+      offset: namesOffset,
+      nameOffset: namesSection.nameOffset,
+      section: {
+        name: '.shstrtab',
+        type: C.SHT_STRTAB,
+        flags: 0n,
+        link: 0,
+        info: 0,
+        alignBytes: 1,
+        entrySize: 0,
+        contents,
+      },
+    });
+  }
+  const shnum = image.header.shnum + placed.length;
+  const tableOffset = alignUp(at, image.wordBytes);
+  return {
+    namesOffset,
+    names: contents,
+    shstrndx,
+    placed,
+    tableOffset,
+    shnum,
+    end: tableOffset + shnum * (image.header.is64 ? 64 : 40),
+  };
+}
+
+/** A string table that grows: old bytes stay a prefix, so that old offsets stay true. */
+class NameTable {
+  readonly #parts: Uint8Array[];
+  #size: number;
+
+  constructor(old: Uint8Array) {
+    this.#parts = [old];
+    this.#size = old.length;
+    // Old offsets may name an unterminated last string.
+    if (old.length > 0 && old[old.length - 1] !== 0) this.#push(new Uint8Array(1));
+  }
+
+  #push(part: Uint8Array): void {
+    this.#parts.push(part);
+    this.#size += part.length;
+  }
+
+  add(name: string): number {
+    const offset = this.#size;
+    const text = new TextEncoder().encode(name);
+    const part = new Uint8Array(text.length + 1);
+    part.set(text);
+    this.#push(part);
+    return offset;
+  }
+
+  join(): Uint8Array {
+    const out = new Uint8Array(this.#size);
+    let at = 0;
+    for (const part of this.#parts) {
+      out.set(part, at);
+      at += part.length;
+    }
+    return out;
+  }
+}
+
+interface Touched {
+  readonly offset: number;
+  readonly size: number;
+}
+
+function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonly Touched[] {
+  const { is64, shoff, shnum: oldCount } = image.header;
+  const wordBytes = image.wordBytes;
+  const step = is64 ? 64 : 40;
+  const { bytes } = view;
+  bytes.set(layout.names, layout.namesOffset);
+  // Out of the output, not the input: a patch may have changed a header.
+  bytes.copyWithin(layout.tableOffset, shoff, shoff + oldCount * step);
+  const headerAt = (index: number): number => layout.tableOffset + index * step;
+  const offsetField = 8 + 2 * wordBytes;
+  const sizeField = 8 + 3 * wordBytes;
+  const linkField = 8 + 4 * wordBytes;
+
+  if (layout.shstrndx < oldCount) {
+    const at = headerAt(layout.shstrndx);
+    view.insertWord(at + offsetField, BigInt(layout.namesOffset), wordBytes);
+    view.insertWord(at + sizeField, BigInt(layout.names.length), wordBytes);
+  }
+  for (const { index, offset, nameOffset, section } of layout.placed) {
+    bytes.set(section.contents, offset);
+    const at = headerAt(index);
+    view.insertU32(at, nameOffset);
+    view.insertU32(at + 4, section.type);
+    view.insertWord(at + 8, section.flags, wordBytes);
+    view.insertWord(at + 8 + wordBytes, 0n, wordBytes);
+    view.insertWord(at + offsetField, BigInt(offset), wordBytes);
+    view.insertWord(at + sizeField, BigInt(section.contents.length), wordBytes);
+    view.insertU32(at + linkField, section.link);
+    view.insertU32(at + linkField + 4, section.info);
+    view.insertWord(at + linkField + 8, BigInt(section.alignBytes), wordBytes);
+    view.insertWord(at + linkField + 8 + wordBytes, BigInt(section.entrySize), wordBytes);
+  }
+
+  // gABI: counts of SHN_LORESERVE and more stand in section header 0, and 0 or SHN_XINDEX in the file header.
+  const afterWords = 24 + 3 * wordBytes;
+  const first = headerAt(0);
+  const manySections = layout.shnum >= C.SHN_LORESERVE;
+  const farNames = layout.shstrndx >= C.SHN_LORESERVE;
+  view.insertWord(first + sizeField, manySections ? BigInt(layout.shnum) : 0n, wordBytes);
+  view.insertU32(first + linkField, farNames ? layout.shstrndx : 0);
+  view.insertWord(24 + 2 * wordBytes, BigInt(layout.tableOffset), wordBytes);
+  view.insertU16(afterWords + 12, manySections ? 0 : layout.shnum);
+  view.insertU16(afterWords + 14, farNames ? C.SHN_XINDEX : layout.shstrndx);
+  return [
+    { offset: 24 + 2 * wordBytes, size: wordBytes },
+    { offset: afterWords + 12, size: 4 },
+  ];
+}
+
+/**
+ * The first PT_NULL becomes a PT_NOTE of bytes that are not loaded: p_memsz and p_vaddr stay 0, so that a dynamic linker
+ * that walks the notes in memory finds none (glibc reads p_memsz bytes at p_vaddr).
+ */
+function writeNoteSegment(
+  image: ElfImage,
+  view: ByteView,
+  offset: number,
+  note: { readonly contents: Uint8Array; readonly alignBytes: number },
+): Touched {
+  const refusal = whyNoNoteSegment(image);
+  const slot = image.segments.find((segment) => segment.type === C.PT_NULL);
+  if (refusal !== null || slot === undefined) {
+    throw new ElftraceError('unsupported-form', `cannot add a note segment: ${refusal ?? ''}`, {
+      what: 'program headers',
+    });
+  }
+  const { is64, phoff } = image.header;
+  const wordBytes = image.wordBytes;
+  const size = is64 ? 56 : 32;
+  const at = phoff + slot.index * size;
+  view.bytes.fill(0, at, at + size);
+  view.insertU32(at, C.PT_NOTE);
+  view.insertU32(is64 ? at + 4 : at + 24, C.PF_R);
+  const words = is64 ? at + 8 : at + 4;
+  view.insertWord(words, BigInt(offset), wordBytes);
+  view.insertWord(words + 3 * wordBytes, BigInt(note.contents.length), wordBytes);
+  view.insertWord(is64 ? at + 48 : at + 28, BigInt(note.alignBytes), wordBytes);
+  return { offset: at, size };
+}
+
+/** Touched ranges that differ, merged where they overlap, sorted. */
+function listChanges(input: Uint8Array, output: Uint8Array, touched: readonly Touched[]): Change[] {
+  const sorted = [...touched].sort((a, b) => a.offset - b.offset);
+  const merged: { offset: number; size: number }[] = [];
+  for (const range of sorted) {
+    const last = merged[merged.length - 1];
+    if (last !== undefined && range.offset < last.offset + last.size) {
+      last.size = Math.max(last.size, range.offset + range.size - last.offset);
+    } else merged.push({ ...range });
+  }
+  const changes: Change[] = [];
+  for (const { offset, size } of merged) {
+    const before = input.slice(offset, offset + size);
+    const after = output.slice(offset, offset + size);
+    if (!equalBytes(before, after)) changes.push({ offset, before, after });
+  }
+  return changes;
+}

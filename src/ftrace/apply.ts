@@ -1,0 +1,239 @@
+/**
+ * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything is written into a fresh
+ * array; the input is never changed. Bytes outside the plan, the record and the headers that carry it are the input's bytes.
+ */
+import { equalBytes } from '../bytes.js';
+import { SHT_NOTE } from '../elf/constants.js';
+import type { ElfImage } from '../elf/image.js';
+import { readElf } from '../elf/read.js';
+import { readModuleSignature } from '../elf/signature.js';
+import { whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { sha256, type Sha256 } from '../sha256.js';
+import { version } from '../version.js';
+import {
+  decodeRecord,
+  disagreements,
+  encodeRecord,
+  type FileRecord,
+  type JournalEdit,
+  mergeEdits,
+  readRecord,
+  recordNoteType,
+  recordOwner,
+  recordSchema,
+  recordSection,
+} from './journal.js';
+import type { Plan } from './plan.js';
+
+export interface ApplyOptions {
+  /**
+   * Where the record goes: into the file as a note (default), or back to the caller, who keeps it beside the file, for
+   * files whose size must not change or that will be stripped.
+   */
+  readonly record?: 'note' | 'beside';
+  /** Record of an earlier patch that was kept beside the file. */
+  readonly earlier?: FileRecord | null;
+  readonly hash?: Sha256;
+  /** Called before every store; returning false refuses it (EPERM). What tests and read-only ranges hang on. */
+  readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
+}
+
+export interface Applied {
+  readonly bytes: Uint8Array;
+  /** Net edits of this plan, sorted by offset, not overlapping, in positions of the input. */
+  readonly edits: readonly JournalEdit[];
+  /** Complete record of the result; encoded for a file of its own when it was asked for beside. */
+  readonly record: FileRecord | null;
+  readonly recordBytes: Uint8Array | null;
+  /** What was added or cut, for people. */
+  readonly notices: readonly string[];
+}
+
+/** A note as bytes: name size, descriptor size, type, padded name, padded descriptor, in the file's byte order. */
+function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
+  const name = new TextEncoder().encode(`${recordOwner}\0`);
+  const nameSize = Math.ceil(name.length / 4) * 4;
+  const out = new Uint8Array(12 + nameSize + Math.ceil(descriptor.length / 4) * 4);
+  const put = (offset: number, value: number): void => {
+    for (let i = 0; i < 4; i++) out[offset + (littleEndian ? i : 3 - i)] = (value >>> (8 * i)) & 0xff;
+  };
+  put(0, name.length);
+  put(4, descriptor.length);
+  put(8, recordNoteType);
+  out.set(name, 12);
+  out.set(descriptor, 12 + nameSize);
+  return out;
+}
+
+/**
+ * The file without what carries its record: appended structures cut off, headers as they were; edits stay. Positions are those
+ * of the original. The image itself when it carries no record.
+ */
+export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint8Array {
+  if (!record) return image.bytes;
+  const bytes = image.bytes.slice(0, record.keptSize);
+  for (const header of record.headers) bytes.set(header.bytes, header.offset);
+  return bytes;
+}
+
+/**
+ * Applies a plan that was made for `image`.
+ * @throws ElftraceError 'site-mismatch' when a place does not hold its `before`; nothing is written then. 'unsupported-form'
+ *         when the file cannot carry the record (ask for it beside the file).
+ */
+export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
+  const { bytes } = image;
+  for (const step of plan.steps) {
+    const actual = bytes.subarray(step.fileOffset, step.fileOffset + step.before.length);
+    if (!equalBytes(actual, step.before)) {
+      throw new ElftraceError(
+        'site-mismatch',
+        `${step.section}+${hex(step.address)}: expected ${hexBytes(step.before)}, actual ${hexBytes(actual)}; nothing was written`,
+        {
+          section: step.section,
+          address: step.address,
+          fileOffset: step.fileOffset,
+          expected: hexBytes(step.before),
+          actual: hexBytes(actual),
+        },
+      );
+    }
+  }
+  if (options.mayStore) {
+    for (const step of plan.steps) {
+      if (!options.mayStore(step.fileOffset, step.after)) {
+        throw new ElftraceError(
+          'site-mismatch',
+          `${step.section}+${hex(step.address)}: the store was refused (EPERM)`,
+          {
+            section: step.section,
+            address: step.address,
+            fileOffset: step.fileOffset,
+          },
+        );
+      }
+    }
+  }
+  const edits: JournalEdit[] = plan.steps.map(({ fileOffset, before, after }) => ({
+    offset: fileOffset,
+    before,
+    after,
+  }));
+  if (edits.length === 0) {
+    return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
+  }
+  const notices: string[] = [];
+  const inside = readRecord(image);
+  const earlier = inside ?? options.earlier ?? null;
+  if (earlier && disagreements(earlier, bytes).length > 0) {
+    throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
+      section: recordSection,
+    });
+  }
+
+  // From here on `base` is the original with earlier edits in it, and nothing appended.
+  const baseBytes = withoutCarrier(image, inside);
+  const base = inside ? readElf(baseBytes) : image;
+  const trailing = base.bytes.subarray(base.elfSize);
+  const signature = trailing.length > 0 ? readModuleSignature(base.bytes) : null;
+  let cut = earlier?.cut ?? new Uint8Array(0);
+  if (signature) {
+    cut = base.bytes.slice(base.elfSize);
+    notices.push(`the appended module signature (${cut.length} bytes) was cut: it no longer holds`);
+  }
+  if (hasBuildId(image)) notices.push('the build-id note no longer reflects the contents of the file');
+  const keptSize = base.bytes.length - (signature ? cut.length : 0);
+  const headers: { offset: number; bytes: Uint8Array }[] = [
+    { offset: 0, bytes: base.bytes.slice(0, base.header.ehsize) },
+  ];
+  const hash = options.hash ?? sha256;
+  const wanted = options.record ?? 'note';
+  const useSegment = wanted === 'note' && whyNoSections(base) !== null;
+  if (useSegment) {
+    const reason = whyNoNoteSegment(base);
+    if (reason !== null) {
+      throw new ElftraceError(
+        'unsupported-form',
+        `the file cannot carry the record (${whyNoSections(base) ?? ''}; ${reason}): keep it beside the file with --journal`,
+      );
+    }
+    const { phoff, phnum, phentsize } = base.header;
+    headers.push({ offset: phoff, bytes: base.bytes.slice(phoff, phoff + phnum * phentsize) });
+  }
+  const record: FileRecord = {
+    schema: recordSchema,
+    tool: version,
+    sha256: earlier?.sha256 ?? hash(image.bytes),
+    originalSize: earlier?.originalSize ?? image.bytes.length,
+    keptSize: earlier?.keptSize ?? keptSize,
+    headers: wanted === 'note' ? headers : [],
+    requests: [...(earlier?.requests ?? []), plan.request],
+    edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
+    cut,
+  };
+  const descriptor = encodeRecord(record);
+  const patches = edits.map(({ offset, after }) => ({ offset, bytes: after }));
+  const dropTrailing = signature !== null;
+  if (wanted === 'beside') {
+    const written = writeElf(base, { patches, dropTrailing });
+    return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
+  }
+  const contents = noteBytes(descriptor, image.header.endian === 'little');
+  const written = writeElf(
+    base,
+    useSegment
+      ? { patches, dropTrailing, noteSegment: { contents, alignBytes: 4 } }
+      : {
+          patches,
+          dropTrailing,
+          appendSections: [
+            { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
+          ],
+        },
+  );
+  return { bytes: written.bytes, edits, record, recordBytes: null, notices };
+}
+
+function hasBuildId(image: ElfImage): boolean {
+  return image.section('.note.gnu.build-id') !== undefined;
+}
+
+/**
+ * The original of a patched file, byte for byte, trailing data and headers included.
+ * @param beside  a record that was kept in a file of its own
+ * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the bytes are not those that the
+ *         record describes; 'bad-record' when the restored bytes do not have the recorded hash
+ */
+export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
+  const inside = readRecord(image);
+  const record = inside ?? (beside ? decodeRecord(beside) : null);
+  if (!record) {
+    throw new ElftraceError('no-record', `the file has no ${recordSection}: nothing says what its original was`, {
+      section: recordSection,
+    });
+  }
+  const wrong = disagreements(record, image.bytes);
+  if (wrong.length > 0) {
+    const first = wrong[0]!;
+    throw new ElftraceError(
+      'state-mismatch',
+      `${wrong.length} of ${record.edits.length} recorded places hold other bytes than were written, the first at file offset ` +
+        `${hex(first.offset)}: recorded ${hexBytes(first.recorded)}, actual ${hexBytes(first.actual)}; nothing was written`,
+      { fileOffset: first.offset, expected: hexBytes(first.recorded), actual: hexBytes(first.actual) },
+    );
+  }
+  const out = new Uint8Array(record.originalSize);
+  out.set(withoutCarrier(image, inside).subarray(0, record.keptSize));
+  for (const { offset, before } of record.edits) out.set(before, offset);
+  out.set(record.cut, record.keptSize);
+  const actual = hash(out);
+  if (actual !== record.sha256) {
+    throw new ElftraceError(
+      'bad-record',
+      'bytes outside the recorded places were changed too: the restored file is not the original; nothing was written',
+      { expected: record.sha256, actual },
+    );
+  }
+  return out;
+}

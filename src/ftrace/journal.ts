@@ -1,0 +1,347 @@
+/**
+ * The record that travels with a patched file (05-runtime-abi RT-6, RT-7): a note, owner `elftrace`, in a section
+ * `.note.elftrace`, from which the original is restored byte for byte.
+ *
+ * Note descriptor, little-endian whatever the target is, so that one reader serves all:
+ *
+ *   offset  size  contents
+ *        0     8  magic `ELFTRCJ1`
+ *        8     4  size of the JSON header, bytes (H)
+ *       12     H  JSON header, UTF-8 (see RecordHeader)
+ *     12+H     …  journal: varints and bytes, see below
+ *
+ * Journal: varint P, then P pairs {varint size, before bytes, after bytes}; varint N, then N edits {varint offset minus the end
+ * of the previous edit, varint pair}. Sites of one kind share their pair, so 60,000 edits take about three bytes each.
+ * Then varint T and the T bytes that stood behind the ELF image and were cut (a module signature).
+ *
+ * What is *wanted* comes from here; what the text *is* always comes from the bytes. Where they disagree nothing is written.
+ */
+import { ByteView, concatBytes, equalBytes } from '../bytes.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+
+export const recordOwner = 'elftrace';
+export const recordSection = '.note.elftrace';
+export const recordNoteType = 1;
+export const recordSchema = 1;
+const magic = new TextEncoder().encode('ELFTRCJ1');
+
+/** One range of the original that was changed; sizes are equal. */
+export interface JournalEdit {
+  readonly offset: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+}
+
+export interface FileRecord {
+  readonly schema: number;
+  /** Version of the tool that wrote the record. */
+  readonly tool: string;
+  /** SHA-256 of the original file, trailing data included, lower-case hex. */
+  readonly sha256: string;
+  /** Size of the original file, bytes. */
+  readonly originalSize: number;
+  /** Bytes of the original that are still in front of what was appended: originalSize minus the cut. */
+  readonly keptSize: number;
+  /** Header ranges of the original that carrying the record changed: the ELF header, and the program headers if need be. */
+  readonly headers: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
+  /** What was asked, oldest first: `nop`, … */
+  readonly requests: readonly string[];
+  /** Sorted by offset, not overlapping. */
+  readonly edits: readonly JournalEdit[];
+  /** Trailing bytes that were cut. */
+  readonly cut: Uint8Array;
+}
+
+class Writer {
+  private readonly parts: Uint8Array[] = [];
+  private chunk = new Uint8Array(65536);
+  private used = 0;
+
+  private reserve(size: number): void {
+    if (this.used + size <= this.chunk.length) return;
+    this.parts.push(this.chunk.subarray(0, this.used));
+    this.chunk = new Uint8Array(Math.max(65536, size));
+    this.used = 0;
+  }
+
+  varint(value: number): void {
+    this.reserve(8);
+    let rest = value;
+    while (rest >= 0x80) {
+      this.chunk[this.used++] = (rest % 0x80) | 0x80;
+      rest = Math.floor(rest / 0x80);
+    }
+    this.chunk[this.used++] = rest;
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.reserve(bytes.length);
+    this.chunk.set(bytes, this.used);
+    this.used += bytes.length;
+  }
+
+  finish(): Uint8Array {
+    return concatBytes([...this.parts, this.chunk.subarray(0, this.used)]);
+  }
+}
+
+class Reader {
+  private at = 0;
+  constructor(private readonly data: Uint8Array) {}
+
+  varint(): number {
+    let value = 0;
+    let scale = 1;
+    for (let i = 0; i < 8; i++) {
+      const byte = this.data[this.at++];
+      if (byte === undefined) throw damaged('the journal ends inside a number');
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) {
+        if (!Number.isSafeInteger(value)) break;
+        return value;
+      }
+      scale *= 0x80;
+    }
+    throw damaged('a number of the journal is too large');
+  }
+
+  bytes(size: number): Uint8Array {
+    if (this.at + size > this.data.length) throw damaged('the journal ends inside a range');
+    const out = this.data.slice(this.at, this.at + size);
+    this.at += size;
+    return out;
+  }
+}
+
+function damaged(cause: string): ElftraceError {
+  return new ElftraceError('bad-record', `record in ${recordSection}: ${cause}`, { section: recordSection });
+}
+
+interface RecordHeader {
+  schema: number;
+  tool: string;
+  sha256: string;
+  originalSize: number;
+  keptSize: number;
+  headers: { offset: number; bytes: string }[];
+  requests: string[];
+}
+
+function fromHex(text: string): Uint8Array {
+  const out = new Uint8Array(text.length / 2);
+  for (let i = 0; i < out.length; i++) out[i] = Number.parseInt(text.slice(i * 2, i * 2 + 2), 16);
+  return out;
+}
+
+/** The note's descriptor. Deterministic: the same record gives the same bytes. */
+export function encodeRecord(record: FileRecord): Uint8Array {
+  const header: RecordHeader = {
+    schema: record.schema,
+    tool: record.tool,
+    sha256: record.sha256,
+    originalSize: record.originalSize,
+    keptSize: record.keptSize,
+    headers: record.headers.map(({ offset, bytes }) => ({ offset, bytes: hexBytes(bytes).replaceAll(' ', '') })),
+    requests: [...record.requests],
+  };
+  const json = new TextEncoder().encode(JSON.stringify(header));
+  const pairs = new Map<string, number>();
+  const pairList: JournalEdit[] = [];
+  const pairOf = new Uint32Array(record.edits.length);
+  record.edits.forEach((edit, i) => {
+    let key = '';
+    for (const byte of edit.before) key += String.fromCharCode(byte);
+    for (const byte of edit.after) key += String.fromCharCode(byte);
+    let pair = pairs.get(key);
+    if (pair === undefined) {
+      pair = pairList.length;
+      pairs.set(key, pair);
+      pairList.push(edit);
+    }
+    pairOf[i] = pair;
+  });
+  const writer = new Writer();
+  writer.bytes(magic);
+  const size = new Uint8Array(4);
+  new ByteView(size, 'little').insertU32(0, json.length);
+  writer.bytes(size);
+  writer.bytes(json);
+  writer.varint(pairList.length);
+  for (const { before, after } of pairList) {
+    writer.varint(before.length);
+    writer.bytes(before);
+    writer.bytes(after);
+  }
+  writer.varint(record.edits.length);
+  let end = 0;
+  record.edits.forEach((edit, i) => {
+    writer.varint(edit.offset - end);
+    writer.varint(pairOf[i]!);
+    end = edit.offset + edit.before.length;
+  });
+  writer.varint(record.cut.length);
+  writer.bytes(record.cut);
+  return writer.finish();
+}
+
+/**
+ * The inverse of `encodeRecord`.
+ * @throws ElftraceError 'bad-record' for anything that `encodeRecord` does not write, other versions included
+ */
+export function decodeRecord(descriptor: Uint8Array): FileRecord {
+  if (descriptor.length < 12 || !equalBytes(descriptor.subarray(0, 8), magic)) throw damaged('no record begins here');
+  const jsonSize = new ByteView(descriptor, 'little').u32(8);
+  if (12 + jsonSize > descriptor.length) throw damaged('its header reaches past its end');
+  let header: unknown;
+  try {
+    header = JSON.parse(new TextDecoder().decode(descriptor.subarray(12, 12 + jsonSize)));
+  } catch (cause) {
+    throw new ElftraceError('bad-record', `record in ${recordSection}: its header is no JSON`, {}, { cause });
+  }
+  if (!isHeader(header)) throw damaged('its header lacks fields');
+  if (header.schema !== recordSchema) {
+    throw damaged(`it has version ${header.schema}, this program knows ${recordSchema}`);
+  }
+  const reader = new Reader(descriptor.subarray(12 + jsonSize));
+  const pairCount = reader.varint();
+  const pairs: { before: Uint8Array; after: Uint8Array }[] = [];
+  for (let i = 0; i < pairCount; i++) {
+    const size = reader.varint();
+    pairs.push({ before: reader.bytes(size), after: reader.bytes(size) });
+  }
+  const count = reader.varint();
+  const edits: JournalEdit[] = [];
+  let end = 0;
+  for (let i = 0; i < count; i++) {
+    const offset = end + reader.varint();
+    const pair = pairs[reader.varint()];
+    if (!pair) throw damaged('an edit names a pair that does not exist');
+    edits.push({ offset, before: pair.before, after: pair.after });
+    end = offset + pair.before.length;
+    if (end > header.keptSize) throw damaged(`an edit lies at ${hex(offset)}, behind the original`);
+  }
+  const cut = reader.bytes(reader.varint());
+  if (header.keptSize + cut.length !== header.originalSize) throw damaged('its sizes do not add up');
+  const headers = header.headers.map(({ offset, bytes }) => ({ offset, bytes: fromHex(bytes) }));
+  if (headers.some(({ offset, bytes }) => offset < 0 || offset + bytes.length > header.keptSize)) {
+    throw damaged('it keeps headers of places that the original did not have');
+  }
+  return { ...header, headers, edits, cut };
+}
+
+function isHeader(value: unknown): value is RecordHeader {
+  if (typeof value !== 'object' || value === null) return false;
+  const { schema, tool, sha256, originalSize, keptSize, headers, requests } = value as Partial<RecordHeader>;
+  return (
+    typeof schema === 'number' &&
+    typeof tool === 'string' &&
+    typeof sha256 === 'string' &&
+    /^[0-9a-f]{64}$/.test(sha256) &&
+    Number.isSafeInteger(originalSize) &&
+    Number.isSafeInteger(keptSize) &&
+    Array.isArray(headers) &&
+    headers.every(
+      (each) =>
+        typeof each === 'object' &&
+        each !== null &&
+        Number.isSafeInteger(each.offset) &&
+        typeof each.bytes === 'string' &&
+        /^([0-9a-f]{2})+$/.test(each.bytes),
+    ) &&
+    Array.isArray(requests) &&
+    requests.every((each) => typeof each === 'string')
+  );
+}
+
+/** The record of a file, or null when it carries none. A file with several is damaged. */
+export function readRecord(image: ElfImage): FileRecord | null {
+  const notes = image.notes().filter((note) => note.owner === recordOwner && note.type === recordNoteType);
+  if (notes.length === 0) return null;
+  if (notes.length > 1) throw damaged('the file carries more than one');
+  const record = decodeRecord(notes[0]!.descriptor);
+  if (record.keptSize > image.bytes.length) {
+    throw damaged('it describes a larger file than this one');
+  }
+  return record;
+}
+
+/** A place where the bytes are not what the record says it wrote. */
+export interface Disagreement {
+  readonly offset: number;
+  readonly recorded: Uint8Array;
+  readonly actual: Uint8Array;
+}
+
+/** Edits of a record that the file's bytes do not bear out (RT-6). */
+export function disagreements(record: FileRecord, bytes: Uint8Array): Disagreement[] {
+  const found: Disagreement[] = [];
+  for (const { offset, after } of record.edits) {
+    const actual = bytes.subarray(offset, offset + after.length);
+    if (!equalBytes(actual, after)) found.push({ offset, recorded: after, actual: actual.slice() });
+  }
+  return found;
+}
+
+/**
+ * The record's edits as a look-up by place: what the record says stands in [offset, offset + size), where that differs from
+ * the bytes.
+ */
+export function recordedState(
+  record: FileRecord,
+  bytes: Uint8Array,
+): (offset: number, size: number) => { expected: Uint8Array; actual: Uint8Array } | null {
+  const wrong = disagreements(record, bytes);
+  if (wrong.length === 0) return () => null;
+  return (offset, size) => {
+    const hit = wrong.find((each) => each.offset < offset + size && each.offset + each.recorded.length > offset);
+    return hit ? { expected: hit.recorded, actual: hit.actual } : null;
+  };
+}
+
+/**
+ * Merges new edits into old ones so that the result leads from the original to the new bytes in one step. Old and new edits
+ * may overlap in any way; `original` must hold the original bytes and `current` the bytes before the new edits.
+ */
+export function mergeEdits(
+  old: readonly JournalEdit[],
+  added: readonly JournalEdit[],
+  current: Uint8Array,
+): JournalEdit[] {
+  if (old.length === 0) return [...added];
+  // Byte by byte over the touched places: few, and the only way that is obviously right for any overlap.
+  const before = new Map<number, number>();
+  const after = new Map<number, number>();
+  for (const edit of old) {
+    edit.before.forEach((byte, i) => before.set(edit.offset + i, byte));
+    edit.after.forEach((byte, i) => after.set(edit.offset + i, byte));
+  }
+  for (const edit of added) {
+    edit.after.forEach((byte, i) => {
+      const at = edit.offset + i;
+      if (!before.has(at)) before.set(at, current[at]!);
+      after.set(at, byte);
+    });
+  }
+  const starts = new Set([...old, ...added].map((edit) => edit.offset));
+  const places = [...before.keys()].sort((a, b) => a - b);
+  const merged: JournalEdit[] = [];
+  let run: number[] = [];
+  const flush = (): void => {
+    if (run.length === 0) return;
+    const edit = {
+      offset: run[0]!,
+      before: Uint8Array.from(run, (at) => before.get(at)!),
+      after: Uint8Array.from(run, (at) => after.get(at)!),
+    };
+    // A place that is back at its original needs no entry.
+    if (!equalBytes(edit.before, edit.after)) merged.push(edit);
+    run = [];
+  };
+  for (const at of places) {
+    if (run.length > 0 && (at !== run[run.length - 1]! + 1 || starts.has(at))) flush();
+    run.push(at);
+  }
+  flush();
+  return merged;
+}

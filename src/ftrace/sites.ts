@@ -1,0 +1,393 @@
+/**
+ * Finding sites: slots of the tables, or calls where there is no table, each with the shape and state of its bytes.
+ *
+ * After `findSites` every site of the result has an anchor; those that name code have a shape index (or none fits) and a
+ * state. Sites are sorted by code range and anchor, unplaced ones last. Columns, because kernels have 60,000 of them;
+ * `Site` objects are views made on demand.
+ */
+import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
+import type { CodeRange, Program } from '../program/program.js';
+import type { Address } from '../units.js';
+import { readTables, type SlotTable, type TableOptions } from './tables.js';
+import { ProgramView } from './view.js';
+
+/** States in the order of the `state` column; `unknown` is bytes that no shape knows. */
+export const stateNames = ['compiled', 'nop', 'call', 'foreign', 'unknown', 'zero', 'outside'] as const;
+export type SiteState = (typeof stateNames)[number];
+const stateIndex: Readonly<Record<SiteStateKind, number>> = { compiled: 0, nop: 1, call: 2, foreign: 3 };
+const stateUnknown = 4;
+const stateZero = 5;
+const stateOutside = 6;
+const noShape = 255;
+
+/** One site as an object. */
+export interface Site {
+  readonly index: number;
+  readonly table: SlotTable;
+  /** Row in `table`. */
+  readonly slot: number;
+  readonly source: SiteSource;
+  /** undefined when the slot names no code. */
+  readonly range: CodeRange | undefined;
+  /** What the slot names: address, or offset in the section. */
+  readonly anchor: Address;
+  /** The instruction that toggles. */
+  readonly ip: Address;
+  readonly state: SiteState;
+  /** Name of the shape, '' when none fits. */
+  readonly shape: string;
+  /** Symbol of the function it belongs to, -1 for none. */
+  readonly functionSymbol: number;
+}
+
+export interface FindOptions extends TableOptions {
+  readonly signal?: AbortSignal;
+}
+
+/** All sites of a program. */
+export class Sites {
+  readonly count: number;
+
+  constructor(
+    readonly program: Program,
+    readonly tables: readonly SlotTable[],
+    /** Source of each table after `unknown` was decided; parallel to `tables`. */
+    readonly sources: readonly SiteSource[],
+    private readonly tableOf: Uint8Array,
+    private readonly slotOf: Uint32Array,
+    /** Position in `program.code`, -1 for unplaced. */
+    readonly range: Int32Array,
+    readonly anchor: BigUint64Array,
+    /** ip minus anchor. */
+    readonly ipDelta: Int16Array,
+    private readonly shapeOf: Uint8Array,
+    private readonly stateOf: Uint8Array,
+    private readonly functionOf: Int32Array,
+    private readonly view: ProgramView,
+  ) {
+    this.count = anchor.length;
+  }
+
+  state(index: number): SiteState {
+    return stateNames[this.stateOf[index]!]!;
+  }
+
+  /** Name of the shape, '' when none fits. */
+  shape(index: number): string {
+    const shape = this.shapeOf[index]!;
+    return shape === noShape ? '' : this.program.arch.siteShapes[shape]!.name;
+  }
+
+  functionSymbol(index: number): number {
+    return this.functionOf[index]!;
+  }
+
+  table(index: number): SlotTable {
+    return this.tables[this.tableOf[index]!]!;
+  }
+
+  slot(index: number): number {
+    return this.slotOf[index]!;
+  }
+
+  source(index: number): SiteSource {
+    return this.sources[this.tableOf[index]!]!;
+  }
+
+  codeRange(index: number): CodeRange | undefined {
+    return this.program.code[this.range[index]!];
+  }
+
+  ip(index: number): Address {
+    return this.anchor[index]! + BigInt(this.ipDelta[index]!);
+  }
+
+  /** File position of the anchor; -1 for unplaced sites. */
+  fileOffset(index: number): number {
+    const range = this.codeRange(index);
+    return range ? range.fileOffset + Number(this.anchor[index]! - range.address) : -1;
+  }
+
+  at(index: number): Site {
+    return {
+      index,
+      table: this.table(index),
+      slot: this.slot(index),
+      source: this.source(index),
+      range: this.codeRange(index),
+      anchor: this.anchor[index]!,
+      ip: this.ip(index),
+      state: this.state(index),
+      shape: this.shape(index),
+      functionSymbol: this.functionSymbol(index),
+    };
+  }
+
+  /** The view moved to a site, for shapes. Valid until the next call. */
+  viewOf(index: number): ProgramView {
+    const range = this.codeRange(index)!;
+    this.view.move(range, Number(this.anchor[index]! - range.address));
+    return this.view;
+  }
+
+  /** What the bytes at a site say, read again; null for sites that no shape knows or that name no code. */
+  reading(index: number): SiteReading | null {
+    if (this.range[index]! < 0) return null;
+    const shape = this.shapeOf[index]!;
+    if (shape === noShape) return null;
+    return this.program.arch.siteShapes[shape]!.read(this.viewOf(index), this.source(index));
+  }
+
+  /** Number of sites by state and by shape; zero slots and padding are no sites. */
+  totals(): { total: number; byState: Record<string, number>; byShape: Record<string, number> } {
+    const byState: Record<string, number> = {};
+    const byShape: Record<string, number> = {};
+    let total = 0;
+    for (let i = 0; i < this.count; i++) {
+      const state = this.state(i);
+      if (state === 'zero') continue;
+      total++;
+      byState[state] = (byState[state] ?? 0) + 1;
+      const shape = this.shape(i);
+      if (shape !== '') byShape[shape] = (byShape[shape] ?? 0) + 1;
+    }
+    return { total, byState, byShape };
+  }
+
+  [Symbol.iterator](): Iterator<Site> {
+    let index = 0;
+    return {
+      next: () => (index < this.count ? { done: false, value: this.at(index++) } : { done: true, value: undefined }),
+    };
+  }
+}
+
+/** Sources that a table's slots may have, most specific first. */
+const possibleSources: readonly SiteSource[] = ['mcount-table', 'patchable-table'];
+
+/** How many of the first filled slots are read to decide what a kernel's table names. */
+const sampleSize = 64;
+
+function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading | null; shape: number } {
+  const shapes = view.program.arch.siteShapes;
+  let fallback: SiteReading | null = null;
+  let fallbackShape = noShape;
+  for (let i = 0; i < shapes.length; i++) {
+    const shape = shapes[i]!;
+    if (!shape.sources.includes(source)) continue;
+    const reading = shape.read(view, source);
+    if (!reading) continue;
+    if (reading.state !== 'foreign') return { reading, shape: i };
+    // A foreign reading is only the answer when no other shape recognises the bytes.
+    if (!fallback) {
+      fallback = reading;
+      fallbackShape = i;
+    }
+  }
+  return { reading: fallback, shape: fallbackShape };
+}
+
+/** vmlinux has one table symbol for both kinds of site: the kind under which more of the first sites are recognised. */
+function decideSource(program: Program, table: SlotTable, view: ProgramView): SiteSource {
+  if (table.source !== 'unknown') return table.source;
+  let best: SiteSource = 'mcount-table';
+  let bestScore = -1;
+  for (const source of possibleSources) {
+    let score = 0;
+    let tried = 0;
+    for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
+      const value = table.value[slot]!;
+      const range = value === 0n ? undefined : program.codeAt(value);
+      if (!range) continue;
+      tried++;
+      view.move(range, Number(value - range.address));
+      const { reading } = readAt(view, source);
+      if (reading && reading.state !== 'foreign') score++;
+    }
+    if (score > bestScore) {
+      best = source;
+      bestScore = score;
+    }
+  }
+  return best;
+}
+
+/** Calls of the profiling entry: by relocation in relocatable files, by branch target elsewhere. */
+export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
+  const sections: number[] = [];
+  const values: bigint[] = [];
+  const { arch } = program;
+  for (const range of program.code) {
+    signal?.throwIfAborted();
+    if (program.relocatable) {
+      const placed = program.relocationsOf(range.section);
+      const mcountSymbols = new Map<number, Set<number>>();
+      placed.tables.forEach((table, index) => {
+        const symbols = table.symbols;
+        const wanted = new Set<number>();
+        if (symbols) {
+          for (const name of program.mcountSpellings()) {
+            const symbol = symbols.find(name);
+            if (symbol > 0) wanted.add(symbol);
+          }
+          // A name may stand several times in a symbol table (ld -r of local definitions): then compare by name.
+          if (wanted.size > 0) {
+            for (let row = 0; row < table.count; row++) {
+              const symbol = table.symbol[row]!;
+              if (!wanted.has(symbol) && arch.mcount.callRelocations.has(table.type[row]!)) {
+                if (program.isMcountName(symbols.name(symbol))) wanted.add(symbol);
+              }
+            }
+          }
+        }
+        mcountSymbols.set(index, wanted);
+      });
+      for (let i = 0; i < placed.offset.length; i++) {
+        const table = placed.tables[placed.table[i]!]!;
+        const row = placed.row[i]!;
+        if (!mcountSymbols.get(placed.table[i]!)!.has(table.symbol[row]!)) continue;
+        const adjust = arch.mcount.callRelocations.get(table.type[row]!);
+        if (adjust === undefined) continue;
+        const offset = placed.offset[i]! + adjust;
+        if (offset < 0) continue;
+        sections.push(range.section);
+        values.push(BigInt(offset));
+      }
+    } else {
+      const isTarget = (address: Address): boolean => program.callee(address) === 'mcount';
+      const offsets: number[] = [];
+      let start = 0;
+      for (const end of program.functionStarts(range)) {
+        if (end > start) offsets.push(...arch.mcount.findCalls(range.bytes, start, end, range.address, isTarget));
+        start = end;
+      }
+      if (start < range.bytes.length) {
+        offsets.push(...arch.mcount.findCalls(range.bytes, start, range.bytes.length, range.address, isTarget));
+      }
+      for (const offset of offsets) {
+        sections.push(-1);
+        values.push(range.address + BigInt(offset));
+      }
+    }
+  }
+  return {
+    name: 'calls',
+    source: 'call',
+    role: 'sites',
+    count: values.length,
+    zero: 0,
+    section: Int32Array.from(sections),
+    value: BigUint64Array.from(values),
+    position: new Float64Array(values.length).fill(-1),
+    container: -1,
+    sorted: true,
+    origin: 'code',
+    remarks: [],
+  };
+}
+
+/** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
+function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
+  const { length } = ranges;
+  let sorted = true;
+  for (let i = 1; i < length && sorted; i++) {
+    const a = ranges[i - 1]! >>> 0;
+    const b = ranges[i]! >>> 0;
+    if (a > b || (a === b && ranges[i]! >= 0 && anchors[i - 1]! > anchors[i]!)) sorted = false;
+  }
+  if (sorted) return null;
+  return Uint32Array.from({ length }, (_, i) => i).sort((x, y) => {
+    // -1 (unplaced) becomes the greatest unsigned number.
+    const byRange = (ranges[x]! >>> 0) - (ranges[y]! >>> 0);
+    if (byRange !== 0) return byRange;
+    if (ranges[x]! < 0) return x - y;
+    const a = anchors[x]!;
+    const b = anchors[y]!;
+    return a < b ? -1 : a > b ? 1 : x - y;
+  });
+}
+
+/**
+ * Finds the sites of a program.
+ * @throws ElftraceError for tables that cannot be read; sites that are wrong are results, not errors
+ */
+export function findSites(program: Program, options: FindOptions = {}): Sites {
+  const view = new ProgramView(program);
+  let tables = readTables(program, options);
+  if (!tables.some((table) => table.role === 'sites')) {
+    const calls = findCalls(program, options.signal);
+    if (calls.count > 0) tables = [...tables, calls];
+  }
+  const sources = tables.map((table) => decideSource(program, table, view));
+  const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
+  const total = used.reduce((sum, { table }) => sum + table.count, 0);
+
+  let tableOf = new Uint8Array(total);
+  let slotOf = new Uint32Array(total);
+  let rangeOf = new Int32Array(total).fill(-1);
+  let anchors = new BigUint64Array(total);
+  const rangeOfSection = new Map(program.code.map((range) => [range.section, range.index]));
+  let at = 0;
+  for (const { table, index } of used) {
+    let last: CodeRange | undefined;
+    for (let slot = 0; slot < table.count; slot++, at++) {
+      const value = table.value[slot]!;
+      tableOf[at] = index;
+      slotOf[at] = slot;
+      anchors[at] = value;
+      if (program.relocatable) {
+        const range = rangeOfSection.get(table.section[slot]!);
+        if (range !== undefined && value < BigInt(program.code[range]!.bytes.length)) rangeOf[at] = range;
+      } else if (value !== 0n) {
+        if (!last || value < last.address || value >= last.address + BigInt(last.bytes.length))
+          last = program.codeAt(value);
+        if (last) rangeOf[at] = last.index;
+      }
+    }
+  }
+  const permutation = order(rangeOf, anchors);
+  if (permutation) {
+    tableOf = Uint8Array.from(permutation, (i) => tableOf[i]!);
+    slotOf = Uint32Array.from(permutation, (i) => slotOf[i]!);
+    const ranges = rangeOf;
+    rangeOf = Int32Array.from(permutation, (i) => ranges[i]!);
+    const old = anchors;
+    anchors = new BigUint64Array(total);
+    for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
+  }
+
+  const ipDelta = new Int16Array(total);
+  const shapeOf = new Uint8Array(total).fill(noShape);
+  const stateOf = new Uint8Array(total);
+  const functionOf = new Int32Array(total).fill(-1);
+  for (let i = 0; i < total; i++) {
+    if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
+    const table = tables[tableOf[i]!]!;
+    const range = program.code[rangeOf[i]!];
+    if (!range) {
+      const empty = program.relocatable ? table.section[slotOf[i]!] === -1 : anchors[i] === 0n;
+      stateOf[i] = empty ? stateZero : stateOutside;
+      continue;
+    }
+    view.move(range, Number(anchors[i]! - range.address));
+    const { reading, shape } = readAt(view, sources[tableOf[i]!]!);
+    shapeOf[i] = shape;
+    stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
+    ipDelta[i] = reading ? reading.ipDelta : 0;
+    functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(ipDelta[i]!));
+  }
+  return new Sites(
+    program,
+    tables,
+    sources,
+    tableOf,
+    slotOf,
+    rangeOf,
+    anchors,
+    ipDelta,
+    shapeOf,
+    stateOf,
+    functionOf,
+    view,
+  );
+}

@@ -1,0 +1,420 @@
+/**
+ * `Program`: an image seen as code in one address space. For a linked file it is a view of the file; for a relocatable file
+ * every executable section is an address space of its own that starts at 0, and relocations stand in for addresses.
+ *
+ * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
+ * way to one), the function that covers a place. Knows no site table and no shape.
+ */
+import type { AddressReader, Arch, CalleeKind } from '../arch.js';
+import * as elf from '../elf/constants.js';
+import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
+import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import type { Address } from '../units.js';
+
+/** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
+export interface CodeRange {
+  /** Position in `Program.code`. */
+  readonly index: number;
+  /** Section index, or -1 for a segment. */
+  readonly section: number;
+  readonly name: string;
+  /** Address of the first byte; 0 in relocatable files. */
+  readonly address: Address;
+  readonly fileOffset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Relocations of one section of a relocatable file, sorted by offset; columns of equal length. */
+export interface PlacedRelocations {
+  readonly offset: Float64Array;
+  /** Position in `tables`. */
+  readonly table: Uint16Array;
+  readonly row: Uint32Array;
+  readonly tables: readonly RelocationTable[];
+}
+
+const emptyRelocations: PlacedRelocations = {
+  offset: new Float64Array(0),
+  table: new Uint16Array(0),
+  row: new Uint32Array(0),
+  tables: [],
+};
+
+/** Entries that tracers provide: a site that calls one of these is enabled, whoever did it. */
+const tracerNames: ReadonlySet<string> = new Set([
+  'ftrace_caller',
+  'ftrace_regs_caller',
+  'ftrace_graph_caller',
+  'ftrace_stub',
+  'return_to_handler',
+]);
+
+/**
+ * Imported functions have no address in a file. Each name that matters stands for a made-up address at the very top of
+ * the address space, so that a pointer slot filled by the dynamic linker can be followed like any other.
+ */
+const importedMcount = 0xffff_ffff_ffff_f001n;
+const importedTracer = 0xffff_ffff_ffff_f002n;
+const importedOther = 0xffff_ffff_ffff_f003n;
+
+/** Linker stubs may lead to further stubs; longer chains do not occur and would be loops. */
+const maxStubHops = 4;
+
+export interface LoadOptions {
+  /** Further names of the profiling entry (-mfentry-name=SYM). */
+  readonly mcountNames?: readonly string[];
+  /** Names for a stripped file, from another ELF file or a System.map; addresses must be those of the file. */
+  readonly symbols?: SymbolTable;
+}
+
+export class Program {
+  readonly relocatable: boolean;
+  /** The file's own symbols, or those that were given for it. */
+  readonly symbols: SymbolTable;
+  readonly code: readonly CodeRange[];
+  private readonly mcountNames: ReadonlySet<string>;
+  private functionIndex: FunctionIndex | undefined;
+  private readonly relocationCache = new Map<number, PlacedRelocations>();
+  private readonly calleeCache = new Map<Address, CalleeKind>();
+  private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
+  private importedSlots: ReadonlyMap<Address, Address> | undefined;
+  private tocValue: Address | null | undefined;
+  private companions: ReadonlySet<number>;
+
+  constructor(
+    readonly image: ElfImage,
+    readonly arch: Arch,
+    options: LoadOptions = {},
+  ) {
+    this.relocatable = image.header.type === elf.ET_REL;
+    this.symbols = options.symbols ?? image.symbols;
+    this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
+    this.companions = new Set(arch.relocationRoles.companions);
+    this.code = this.findCode();
+  }
+
+  private findCode(): CodeRange[] {
+    const { image } = this;
+    const ranges: CodeRange[] = [];
+    for (const section of image.sections) {
+      if (section.type !== elf.SHT_PROGBITS || (section.flags & elf.SHF_EXECINSTR) === 0n || section.size === 0)
+        continue;
+      ranges.push({
+        index: ranges.length,
+        section: section.index,
+        name: section.name,
+        address: this.relocatable ? 0n : section.address,
+        fileOffset: section.offset,
+        bytes: image.contents(section),
+      });
+    }
+    if (image.sections.length === 0) {
+      for (const segment of image.segments) {
+        if (segment.type !== elf.PT_LOAD || (segment.flags & elf.PF_X) === 0 || segment.fileSize === 0) continue;
+        ranges.push({
+          index: ranges.length,
+          section: -1,
+          name: `segment ${segment.index}`,
+          address: segment.address,
+          fileOffset: segment.offset,
+          bytes: image.bytes.subarray(segment.offset, segment.offset + segment.fileSize),
+        });
+      }
+    }
+    return ranges;
+  }
+
+  /** The code range of a section, or undefined when the section holds no code. */
+  codeOfSection(section: number): CodeRange | undefined {
+    return this.code.find((range) => range.section === section);
+  }
+
+  /** The code range that holds `address` in a linked file. */
+  codeAt(address: Address): CodeRange | undefined {
+    for (const range of this.code) {
+      if (address >= range.address && address < range.address + BigInt(range.bytes.length)) return range;
+    }
+    return undefined;
+  }
+
+  /** Functions by place, ELFv1 descriptors already followed to their code. */
+  get functions(): FunctionIndex {
+    this.functionIndex ??= indexFunctions(this.image, {
+      symbols: this.symbols,
+      place: (symbol) => this.codePlace(this.symbols, symbol),
+    });
+    return this.functionIndex;
+  }
+
+  /** Place of a symbol's code; descriptors are followed in the file's own table only. */
+  private codePlace(
+    table: SymbolTable,
+    symbol: number,
+  ): { readonly section: number; readonly value: bigint } | null | undefined {
+    return table === this.image.symbols ? this.arch.abi.codePlace(this.image, symbol) : undefined;
+  }
+
+  /** Symbol of the function that covers a place of `range`, or -1. */
+  functionAt(range: CodeRange, value: bigint): number {
+    return this.functions.at(this.relocatable ? range.section : -1, value);
+  }
+
+  /** Symbol of a function that starts exactly at a place, or -1. */
+  functionStarting(range: CodeRange, value: bigint): number {
+    return this.functions.starting(this.relocatable ? range.section : -1, value);
+  }
+
+  /** Name of a function without the dot that ELFv1 code symbols may have; '' for -1. */
+  symbolName(index: number): string {
+    return index < 0 ? '' : this.symbols.name(index);
+  }
+
+  /** Starts of functions in a range, ascending, as positions in its bytes: where code can be decoded from. */
+  functionStarts(range: CodeRange): number[] {
+    const { start, section, count } = this.functions.functions;
+    const limit = range.address + BigInt(range.bytes.length);
+    const found: number[] = [];
+    for (let i = 0; i < count; i++) {
+      if (this.relocatable && section[i] !== range.section) continue;
+      const value = start[i]!;
+      if (value >= range.address && value < limit) found.push(Number(value - range.address));
+    }
+    return found;
+  }
+
+  /** Every spelling under which a symbol table may name the profiling entry. */
+  mcountSpellings(): string[] {
+    return [...this.mcountNames].flatMap((name) => [name, `.${name}`]);
+  }
+
+  isMcountName(name: string): boolean {
+    return this.mcountNames.has(name.startsWith('.') ? name.slice(1) : name);
+  }
+
+  /** True for names of entries that tracers provide. */
+  isTracerName(name: string): boolean {
+    return tracerNames.has(name.startsWith('.') ? name.slice(1) : name);
+  }
+
+  /** Relocations of a section of a relocatable file by offset. */
+  relocationsOf(section: number): PlacedRelocations {
+    const known = this.relocationCache.get(section);
+    if (known) return known;
+    const target = this.image.sections[section];
+    const tables = target && this.relocatable ? this.image.relocationsOf(target) : [];
+    const result = tables.length === 0 ? emptyRelocations : sortByOffset(tables);
+    this.relocationCache.set(section, result);
+    return result;
+  }
+
+  isCompanion(type: number): boolean {
+    return this.companions.has(type);
+  }
+
+  // ------------------------------------------------------------------------------------------- what an address is
+
+  /** .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI; null elsewhere. */
+  get toc(): Address | null {
+    if (this.tocValue === undefined) {
+      const symbol = this.symbols.find('.TOC.');
+      const got = this.image.section('.got');
+      if (this.relocatable) this.tocValue = null;
+      else if (symbol > 0 && this.symbols.sectionIndex[symbol] !== elf.SHN_UNDEF) {
+        this.tocValue = this.symbols.value[symbol]!;
+      } else this.tocValue = got ? got.address + 0x8000n : null;
+    }
+    return this.tocValue;
+  }
+
+  /** Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in of their symbol. */
+  readonly reader: AddressReader = {
+    u8: (address) => {
+      const offset = this.image.fileOffsetOf(address);
+      return offset < 0 ? -1 : (this.image.bytes[offset] ?? -1);
+    },
+    u32: (address) => {
+      const offset = this.image.fileOffsetOf(address);
+      return offset < 0 || offset + 4 > this.image.bytes.length ? -1 : this.readWord(offset, 4);
+    },
+    u64: (address) => {
+      const imported = this.slots.get(address);
+      if (imported !== undefined) return imported;
+      const offset = this.image.fileOffsetOf(address);
+      if (offset < 0 || offset + 8 > this.image.bytes.length) return null;
+      const little = this.image.header.endian === 'little';
+      const low = BigInt(this.readWord(little ? offset : offset + 4, 4));
+      const high = BigInt(this.readWord(little ? offset + 4 : offset, 4));
+      return (high << 32n) | low;
+    },
+  };
+
+  private readWord(offset: number, size: 4): number {
+    const { bytes } = this.image;
+    let value = 0;
+    for (let i = 0; i < size; i++) {
+      const at = this.image.header.endian === 'little' ? offset + size - 1 - i : offset + i;
+      value = value * 256 + bytes[at]!;
+    }
+    return value;
+  }
+
+  /** Slot address -> what it will hold, for dynamic relocations that name a symbol or a relative value. */
+  private get slots(): ReadonlyMap<Address, Address> {
+    if (this.importedSlots) return this.importedSlots;
+    const slots = new Map<Address, Address>();
+    if (!this.relocatable) {
+      for (const table of this.image.relocations) {
+        if (!isDynamic(this.image, table) || table.form === 'relr') continue;
+        const symbols = table.symbols;
+        for (let row = 0; row < table.count; row++) {
+          const symbol = table.symbol[row]!;
+          if (symbol === 0 || !symbols) continue;
+          if (symbols.sectionIndex[symbol] === elf.SHN_UNDEF) {
+            slots.set(table.offset[row]!, this.importedAs(symbols.name(symbol)));
+          } else {
+            slots.set(table.offset[row]!, symbols.value[symbol]! + table.addend[row]!);
+          }
+        }
+      }
+    }
+    this.importedSlots = slots;
+    return slots;
+  }
+
+  private importedAs(name: string): Address {
+    if (this.isMcountName(name)) return importedMcount;
+    return tracerNames.has(name) ? importedTracer : importedOther;
+  }
+
+  /** Entry addresses of the profiling functions and of known tracers, local entries included. */
+  private get entries(): ReadonlyMap<Address, CalleeKind> {
+    if (this.entryAddresses) return this.entryAddresses;
+    const entries = new Map<Address, CalleeKind>([
+      [importedMcount, 'mcount'],
+      [importedTracer, 'tracer'],
+    ]);
+    const add = (name: string, kind: CalleeKind): void => {
+      for (const table of new Set([this.symbols, this.image.symbols, this.image.dynamicSymbols])) {
+        for (const spelling of [name, `.${name}`]) {
+          const index = table.find(spelling);
+          if (index <= 0 || table.sectionIndex[index] === elf.SHN_UNDEF) continue;
+          const place = this.codePlace(table, index);
+          if (place === null) continue;
+          const value = place?.value ?? table.value[index]!;
+          entries.set(value, kind);
+          const local = this.arch.abi.localEntryOffset(table.other[index]!);
+          if (local > 0) entries.set(value + BigInt(local), kind);
+        }
+      }
+    };
+    if (!this.relocatable) {
+      for (const name of this.mcountNames) add(name, 'mcount');
+      for (const name of tracerNames) add(name, 'tracer');
+    }
+    this.entryAddresses = entries;
+    return entries;
+  }
+
+  /** What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only. */
+  callee(address: Address): CalleeKind {
+    const known = this.calleeCache.get(address);
+    if (known !== undefined) return known;
+    const kind = this.entries.get(this.finalTarget(address)) ?? 'other';
+    this.calleeCache.set(address, kind);
+    return kind;
+  }
+
+  /** Where a branch to `address` ends up after linker stubs; `address` itself when it is no stub. */
+  finalTarget(address: Address): Address {
+    let at = address;
+    for (let hop = 0; hop < maxStubHops; hop++) {
+      if (this.entries.has(at)) return at;
+      const slot = this.slots.get(at);
+      const next = slot ?? this.stubTarget(at);
+      if (next === null) return at;
+      at = next;
+    }
+    return at;
+  }
+
+  /** Target of the stub at `address`, or null when no stub is there. */
+  stubTarget(address: Address): Address | null {
+    if (!this.codeAt(address)) return null;
+    for (const form of this.arch.stubForms) {
+      const target = form.readTarget(this.reader, address, this.toc);
+      if (target !== null) return target;
+    }
+    return null;
+  }
+
+  /** True when a profiling entry is defined or imported under a known name, so that branch targets can be judged. */
+  get hasMcountEntry(): boolean {
+    if (this.entries.size > 2) return true;
+    for (const target of this.slots.values()) if (target === importedMcount) return true;
+    return false;
+  }
+
+  /** `name+0x10` for an address or section offset; '' when no function covers it. */
+  describe(range: CodeRange, value: bigint): string {
+    const symbol = this.functionAt(range, value);
+    if (symbol < 0) return '';
+    const place = this.functions.placeOf(symbol);
+    const offset = place ? value - place.value : 0n;
+    const name = this.symbolName(symbol);
+    return offset === 0n ? name : `${name}+0x${offset.toString(16)}`;
+  }
+}
+
+/**
+ * Sees an image as a program.
+ * @throws ElftraceError 'unsupported-form' for core files and other types that hold no program
+ */
+export function load(image: ElfImage, arch: Arch, options: LoadOptions = {}): Program {
+  return new Program(image, arch, options);
+}
+
+/** True for relocations that the dynamic linker applies, not those that a linker kept for other tools. */
+export function isDynamic(image: ElfImage, table: RelocationTable): boolean {
+  if (image.header.type === elf.ET_REL) return false;
+  const section: ElfSection | undefined = image.sections[table.section];
+  return section === undefined || (section.flags & elf.SHF_ALLOC) !== 0n;
+}
+
+function sortByOffset(tables: readonly RelocationTable[]): PlacedRelocations {
+  const total = tables.reduce((sum, table) => sum + table.count, 0);
+  const offset = new Float64Array(total);
+  const tableOf = new Uint16Array(total);
+  const row = new Uint32Array(total);
+  let at = 0;
+  let sorted = true;
+  tables.forEach((table, index) => {
+    const { offset: offsets, count } = table;
+    for (let i = 0; i < count; i++, at++) {
+      const value = Number(offsets[i]!);
+      offset[at] = value;
+      tableOf[at] = index;
+      row[at] = i;
+      if (at > 0 && offset[at - 1]! > value) sorted = false;
+    }
+  });
+  if (sorted) return { offset, table: tableOf, row, tables };
+  const order = Uint32Array.from({ length: total }, (_, i) => i).sort((a, b) => offset[a]! - offset[b]! || a - b);
+  return {
+    offset: Float64Array.from(order, (i) => offset[i]!),
+    table: Uint16Array.from(order, (i) => tableOf[i]!),
+    row: Uint32Array.from(order, (i) => row[i]!),
+    tables,
+  };
+}
+
+/** First position in `placed` whose offset is not below `offset`. */
+export function lowerBound(placed: PlacedRelocations, offset: number): number {
+  let low = 0;
+  let high = placed.offset.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (placed.offset[middle]! < offset) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

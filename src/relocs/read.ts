@@ -1,0 +1,150 @@
+/**
+ * Relocations of a section in the order of their places, whatever tables they come from, and the addends that REL and
+ * RELR keep in the place. The tables themselves are read by `elf/`; what a type computes is the rows' business.
+ */
+import { ByteView } from '../bytes.js';
+import { ElftraceError, hex, truncated } from '../errors.js';
+import { ET_REL, SHF_ALLOC } from '../elf/constants.js';
+import type { ElfImage, ElfSection, RelocationTable } from '../elf/image.js';
+import { halves, HIGH, LOW, sortedOrder } from '../elf/lookup.js';
+
+/**
+ * Rows of one or more relocation tables, sorted by place; rows of one place keep file order (RISC-V pairs and chains
+ * depend on it). Columns of equal length `count`.
+ */
+export interface SortedRelocations {
+  readonly count: number;
+  readonly tables: readonly RelocationTable[];
+  /** Section offset (ET_REL) or address. */
+  readonly offset: BigUint64Array;
+  /** Which of `tables`, and which row of it. */
+  readonly table: Uint8Array;
+  readonly row: Uint32Array;
+  /** Rank of the first row whose place is not in front of `place`; `count` when there is none. */
+  from(place: bigint): number;
+  /** Rank of the first row of exactly that place, or -1. */
+  at(place: bigint): number;
+}
+
+/**
+ * Sorts the rows of `tables` (at most 255) by place: a million rows take about 0.05 s.
+ * @throws what reading the tables' columns throws
+ */
+export function sortRelocations(tables: readonly RelocationTable[]): SortedRelocations {
+  if (tables.length > 255) {
+    throw new ElftraceError('unsupported-form', `${tables.length} relocation tables for one section, at most 255`, {
+      value: tables.length,
+      max: 255,
+    });
+  }
+  let count = 0;
+  for (const table of tables) count += table.count;
+  const low = new Uint32Array(count);
+  const high = new Uint32Array(count);
+  let at = 0;
+  for (const table of tables) {
+    const words = halves(table.offset);
+    for (let row = 0; row < table.count; row++, at++) {
+      low[at] = words[2 * row + LOW]!;
+      high[at] = words[2 * row + HIGH]!;
+    }
+  }
+  let sorted = true;
+  for (let i = 1; i < count && sorted; i++) {
+    sorted = high[i - 1]! < high[i]! || (high[i - 1] === high[i] && low[i - 1]! <= low[i]!);
+  }
+  const order = sorted ? null : sortedOrder([low, high], count);
+  const firstOf: number[] = [];
+  let first = 0;
+  const tableOf = new Uint8Array(count);
+  tables.forEach((table, index) => {
+    firstOf.push(first);
+    tableOf.fill(index, first, first + table.count);
+    first += table.count;
+  });
+  const offset = new BigUint64Array(count);
+  const offsets = halves(offset);
+  const table = new Uint8Array(count);
+  const rows = new Uint32Array(count);
+  for (let rank = 0; rank < count; rank++) {
+    const from = order === null ? rank : order[rank]!;
+    const owner = tableOf[from]!;
+    offsets[2 * rank + LOW] = low[from]!;
+    offsets[2 * rank + HIGH] = high[from]!;
+    table[rank] = owner;
+    rows[rank] = from - firstOf[owner]!;
+  }
+  const from = (place: bigint): number => {
+    let below = 0;
+    let above = count;
+    while (below < above) {
+      const middle = (below + above) >>> 1;
+      if (offset[middle]! < place) below = middle + 1;
+      else above = middle;
+    }
+    return below;
+  };
+  return {
+    count,
+    tables,
+    offset,
+    table,
+    row: rows,
+    from,
+    at: (place) => {
+      const rank = from(place);
+      return rank < count && offset[rank] === place ? rank : -1;
+    },
+  };
+}
+
+/** The relocations whose target is `section`, sorted by place. */
+export function relocationsSorted(image: ElfImage, section: ElfSection): SortedRelocations {
+  return sortRelocations(image.relocationsOf(section));
+}
+
+/** The dynamic relocations of a linked file (places are addresses of memory), sorted by place. */
+export function dynamicRelocationsSorted(image: ElfImage): SortedRelocations {
+  return sortRelocations(image.relocations.filter((table) => isDynamic(image, table)));
+}
+
+/** True for a table that the dynamic linker (or the kernel's start-up) applies: found by DT_*, or in an allocated section. */
+export function isDynamic(image: ElfImage, table: RelocationTable): boolean {
+  if (table.section < 0) return true;
+  return (image.sections[table.section]!.flags & SHF_ALLOC) !== 0n;
+}
+
+/**
+ * File position of a row's place, by its target section where it has one and by the program headers elsewhere.
+ * @returns -1 where no byte of the file lies (NOBITS, unmapped)
+ * @throws ElftraceError 'bad-reference' for a place outside its target section
+ */
+export function placeFileOffset(image: ElfImage, table: RelocationTable, row: number): number {
+  const place = table.offset[row]!;
+  if (image.header.type !== ET_REL) return image.fileOffsetOf(place);
+  const section = image.sections[table.target]!;
+  if (place >= BigInt(section.size)) {
+    const what = `relocation section ${table.section}: row ${row}: r_offset`;
+    throw new ElftraceError('bad-reference', `${what}: ${hex(place)} is outside section ${section.name}`, {
+      what,
+      section: section.name,
+      offset: place,
+      max: section.size,
+    });
+  }
+  return section.fileSize === 0 ? -1 : section.offset + Number(place);
+}
+
+/**
+ * The addend that a REL or RELR row keeps in its place, as `sizeBytes` little- or big-endian bytes, sign-extended. Fields
+ * that are parts of instruction words are the relocation rows' business.
+ * @throws ElftraceError 'elf-truncated' when the place has not that many bytes in the file
+ */
+export function inPlaceAddend(image: ElfImage, table: RelocationTable, row: number, sizeBytes: 1 | 2 | 4 | 8): bigint {
+  const at = placeFileOffset(image, table, row);
+  if (at < 0) throw truncated(`place of row ${row}`, table.offset[row]!, sizeBytes, image.bytes.length);
+  const view = new ByteView(image.bytes, image.header.endian, 'place');
+  if (sizeBytes === 8) return view.i64(at);
+  const value = sizeBytes === 4 ? view.u32(at) : sizeBytes === 2 ? view.u16(at) : view.u8(at);
+  return BigInt.asIntN(8 * sizeBytes, BigInt(value));
+}

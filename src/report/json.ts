@@ -1,0 +1,165 @@
+/**
+ * Results as plain data for JSON: schema version first, addresses as hex strings, stable key order. The schemas are the files
+ * `schemas/*.schema.json`; a test holds every output against them.
+ */
+import { hex, hexBytes } from '../errors.js';
+import type { FileRecord } from '../ftrace/journal.js';
+import type { Plan, Step } from '../ftrace/plan.js';
+import type { Sites } from '../ftrace/sites.js';
+import type { Finding, Verification } from '../ftrace/verdicts.js';
+
+/** Version of every JSON output of the package. */
+export const jsonSchema = 1;
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+const fileTypes: Readonly<Record<number, string>> = {
+  1: 'relocatable',
+  2: 'executable',
+  3: 'shared',
+  4: 'core',
+};
+
+/** What a file is, in one word: a module is a relocatable file with module information. */
+export function kindOf(sites: Sites, module: string | null): string {
+  const { image } = sites.program;
+  const kind = fileTypes[image.header.type] ?? `type ${image.header.type}`;
+  if (kind === 'relocatable' && module !== null) return 'module';
+  if (sites.tables.some((table) => table.name === '__start_mcount_loc')) return 'vmlinux';
+  return kind;
+}
+
+export interface InfoExtras {
+  readonly module: string | null;
+  readonly remarks: readonly string[];
+  readonly record: FileRecord | null;
+  readonly compressed: string;
+  readonly signature: number;
+  readonly secondReader: Json;
+}
+
+export function infoJson(file: string, sites: Sites, extras: InfoExtras): Json {
+  const totals = sites.totals();
+  return {
+    schema: jsonSchema,
+    file,
+    target: sites.program.arch.target.id,
+    kind: kindOf(sites, extras.module),
+    tables: sites.tables.map((table, index) => ({
+      name: table.name,
+      entries: table.count,
+      zero: table.zero,
+      role: table.role,
+      source: sites.sources[index] ?? 'call',
+      origin: table.origin,
+      sorted: table.sorted,
+    })),
+    sites: totals,
+    module: extras.module,
+    compressed: extras.compressed,
+    signatureBytes: extras.signature,
+    record: recordJson(extras.record),
+    secondReader: extras.secondReader,
+    remarks: extras.remarks,
+  };
+}
+
+export function recordJson(record: FileRecord | null): Json {
+  if (!record) return null;
+  return {
+    tool: record.tool,
+    sha256: record.sha256,
+    originalSize: record.originalSize,
+    requests: record.requests,
+    edits: record.edits.length,
+    cutBytes: record.cut.length,
+  };
+}
+
+/** One traceable function of `list`. */
+export function functionJson(sites: Sites, index: number, module: string | null): Json {
+  const { program } = sites;
+  const symbol = sites.functionSymbol(index);
+  const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  const ip = sites.ip(index);
+  const anchor = sites.anchor[index]!;
+  return {
+    name: program.symbolName(symbol),
+    section: sites.codeRange(index)?.name ?? '',
+    address: place ? hex(place.value) : null,
+    site: hex(ip),
+    siteOffset: place ? Number(ip - place.value) : null,
+    fileOffset: sites.fileOffset(index) < 0 ? null : sites.fileOffset(index) + Number(ip - anchor),
+    shape: sites.shape(index),
+    state: sites.state(index),
+    ...(module === null ? {} : { module }),
+  };
+}
+
+export function findingJson(finding: Finding): Json {
+  return {
+    address: hex(finding.address),
+    section: finding.section,
+    offset: hex(finding.offset),
+    function: finding.function,
+    verdict: finding.verdict,
+    severity: finding.severity,
+    rule: finding.rule,
+    expected: hexBytes(finding.expected),
+    actual: hexBytes(finding.actual),
+    message: finding.message,
+  };
+}
+
+export function verificationJson(file: string, result: Verification): Json {
+  return {
+    schema: jsonSchema,
+    file,
+    sites: result.sites,
+    verdicts: { ok: 0, ...result.verdicts },
+    findings: result.findings.map(findingJson),
+    remarks: result.remarks,
+  };
+}
+
+export function stepJson(step: Step): Json {
+  return {
+    kind: step.kind,
+    section: step.section,
+    address: hex(step.address),
+    fileOffset: step.fileOffset,
+    before: hexBytes(step.before),
+    after: hexBytes(step.after),
+    rule: step.rule,
+    ...(step.kind === 'reloc' ? { row: step.row, type: step.type, symbol: step.symbol } : {}),
+  };
+}
+
+export function refusalsJson(plan: Plan): Json {
+  return plan.refusals.map((refusal) => ({
+    section: refusal.section,
+    address: hex(refusal.address),
+    function: refusal.function,
+    code: refusal.code,
+    errno: refusal.errno,
+    reason: refusal.reason,
+    expected: refusal.expected,
+    actual: refusal.actual,
+  }));
+}
+
+/** A plan as `patch --dry-run --json` prints it. */
+export function planJson(file: string, sha256: string, plan: Plan): Json {
+  return {
+    schema: jsonSchema,
+    file,
+    sha256,
+    target: plan.target,
+    request: plan.request,
+    selected: plan.selected,
+    changed: plan.changed,
+    unchanged: plan.unchanged,
+    steps: plan.steps.map(stepJson),
+    refusals: refusalsJson(plan),
+  };
+}
