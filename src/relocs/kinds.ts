@@ -43,6 +43,8 @@ export type ValueRule =
   | 'irelative'
   /** Thread-local values; listed so that they are named, applied by a dynamic linker only. */
   | 'tls'
+  /** A value that only a linker can make (small data, section offsets, PLT layout): named, never applied. */
+  | 'linker'
   /** Bytes to skip so that the next instruction is aligned (RISC-V ALIGN): link-time only. */
   | 'align'
   /** Symbol size + A. */
@@ -61,6 +63,11 @@ export type ValuePart =
   | 'highera16'
   | 'highest16'
   | 'highesta16'
+  /** PowerPC prefixed forms, whose low part has 34 bits: bits from 34 and from 50 on, `a` with rounding. */
+  | 'hi34'
+  | 'ha34'
+  | 'highest34'
+  | 'highesta34'
   /** bits 33..18-style prefixed halves are not used; RISC-V: bits 31..12 of value + 0x800 */
   | 'hi20'
   /** RISC-V: bits 11..0 */
@@ -98,6 +105,8 @@ export interface RelocationRow {
   readonly branch?: 'call' | 'jump' | 'conditional';
   /** True when the branch may be served by a stub. */
   readonly stubAllowed?: boolean;
+  /** The addend is no part of the value (R_PPC_PLTREL24 carries the caller's GOT pointer offset in it). */
+  readonly addendIgnored?: boolean;
   /** A second row for a different address size (RV32) or deprecated alias: only named in text. */
   readonly note?: string;
 }
@@ -119,4 +128,6 @@ export interface RelocationInputs {
   /** Value of the paired high part (RISC-V PCREL_LO12). */
   readonly paired?: bigint;
   readonly symbolSize?: bigint;
+  /** V: what the place holds now (rules add and sub). */
+  readonly held?: bigint;
 }
