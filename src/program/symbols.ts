@@ -48,6 +48,7 @@ export function symbolTableOf(text: string, what: string): SymbolTable {
     // Any section that is not the undefined one: addresses alone place these symbols.
     sectionIndex: new Uint32Array(names.length).fill(1, 1),
     name: (index) => names[index] ?? '',
+    nameStartsWith: (index, prefix) => (names[index] ?? '').startsWith(prefix),
     find: (name) => byName.get(name) ?? -1,
   };
 }

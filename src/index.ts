@@ -1,0 +1,82 @@
+/**
+ * The library: re-exports only. No side effects on import, no native code, no process exits.
+ *
+ *   readElf -> load -> findSites -> verify | planSites -> applyPlan -> (revert)
+ */
+export { ElftraceError, hex, hexBytes, type ErrorCode, type ErrorContext } from './errors.js';
+export type { Address, Endian, FileOffset, RegisterName } from './units.js';
+export { version } from './version.js';
+
+export { readElf } from './elf/read.js';
+export { writeElf, type Edits, type NewSection, type Patch, type Written } from './elf/write.js';
+export type {
+  ElfGroup,
+  ElfHeader,
+  ElfImage,
+  ElfNote,
+  ElfSection,
+  ElfSegment,
+  RelocationTable,
+  SymbolTable,
+} from './elf/image.js';
+export { isArchive, memberBytes, readArchive, type ArchiveMember } from './elf/archive.js';
+export { compressedForm, unpack, type CompressedForm, type Unpacked } from './elf/compressed.js';
+export { readModuleSignature, type ModuleSignature } from './elf/signature.js';
+export { indexFunctions, type FunctionIndex } from './elf/functions.js';
+
+export type {
+  Abi,
+  Arch,
+  SiteChange,
+  SiteReading,
+  SiteRefusal,
+  SiteShape,
+  SiteSource,
+  SiteStateKind,
+  SiteView,
+  StubForm,
+  Target,
+  TargetId,
+  WritableState,
+} from './arch.js';
+export { arches, archOf, machineName } from './arches.js';
+export type { Flow, Instruction, Isa } from './isa/instruction.js';
+export { loadDisassembler, type Disassembler } from './isa/disassembler.js';
+export type { RelocationRow } from './relocs/kinds.js';
+export { applyRelocation, computeRelocation, extractRelocation } from './relocs/apply.js';
+
+export { load, type CodeRange, type LoadOptions, type Program } from './program/program.js';
+export { symbolTableOf } from './program/symbols.js';
+export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './ftrace/sites.js';
+export { readTables, type SlotTable, type TableOptions } from './ftrace/tables.js';
+export {
+  verify,
+  verdictSeverity,
+  type Finding,
+  type Severity,
+  type Verdict,
+  type Verification,
+  type VerifyOptions,
+} from './ftrace/verdicts.js';
+export {
+  checkAcceptance,
+  planSites,
+  type Acceptance,
+  type Plan,
+  type PlanRequest,
+  type Refusal,
+  type Step,
+} from './ftrace/plan.js';
+export { applyPlan, revert, type Applied, type ApplyOptions } from './ftrace/apply.js';
+export {
+  decodeRecord,
+  disagreements,
+  encodeRecord,
+  readRecord,
+  recordedState,
+  type Disagreement,
+  type FileRecord,
+  type JournalEdit,
+} from './ftrace/journal.js';
+export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './ftrace/filter.js';
+export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';

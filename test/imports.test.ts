@@ -1,0 +1,152 @@
+/**
+ * Who may import whom (docs/design.md, section "Who may import whom"): read from the import lines of the sources, so that the rule is executable. A
+ * room is a folder of src, or a file that stands in src itself.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from '@jest/globals';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const src = join(root, 'src');
+
+/** Files that everybody may import. */
+const vocabulary = new Set(['errors', 'units', 'bits', 'bytes', 'version']);
+
+interface Rule {
+  /** Rooms whose values and types may be imported. */
+  readonly values: readonly string[];
+  /** Rooms of which only types may be imported. */
+  readonly types?: readonly string[];
+}
+
+const rules: Readonly<Record<string, Rule>> = {
+  index: { values: ['*'] },
+  cli: { values: ['*'] },
+  report: { values: [], types: ['ftrace', 'kprobes', 'trace', 'emulator', 'elf', 'program', 'arch'] },
+  ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256'], types: ['arch'] },
+  kprobes: { values: ['program', 'relocs', 'elf', 'isa', 'sha256'], types: ['arch'] },
+  emulator: { values: ['program', 'elf', 'isa'], types: ['arch'] },
+  trace: { values: ['elf', 'program'], types: ['emulator'] },
+  program: { values: ['elf', 'relocs', 'isa'], types: ['arch'] },
+  arches: { values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'elf'], types: ['arch'] },
+  arch: { values: [], types: ['elf', 'emulator', 'isa', 'relocs'] },
+  'arch-x86': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
+  'arch-ppc': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
+  'arch-riscv': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
+  'arch-arm64': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
+  relocs: { values: ['elf'], types: ['isa'] },
+  isa: { values: [] },
+  elf: { values: [] },
+  sha256: { values: [] },
+};
+
+/** Packages and who may import them; everything else that is no path is forbidden. */
+const packages: Readonly<Record<string, readonly string[]>> = {
+  elfy: ['elf/elfy'],
+  'capstone-wasm': ['isa/disassembler'],
+  'keystone-wasm': ['isa/assembler'],
+  'xz-decompress': ['elf/compressed'],
+  fzstd: ['elf/compressed'],
+  '@noble/hashes': ['sha256'],
+  yargs: ['cli/main'],
+};
+
+interface Import {
+  readonly file: string;
+  readonly room: string;
+  readonly specifier: string;
+  readonly typeOnly: boolean;
+}
+
+function sources(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.d.ts'))
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+function roomOf(file: string): string {
+  const path = relative(src, file).replace(/\.ts$/, '');
+  const slash = path.indexOf('/');
+  return slash < 0 ? path : path.slice(0, slash);
+}
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(file, 'utf8');
+  const found: Import[] = [];
+  const pattern = /(?:^|\n)\s*(import|export)\s+(type\s+)?([^;'"]*?)from\s+['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/g;
+  for (const match of text.matchAll(pattern)) {
+    const names = match[3] ?? '';
+    const list = /\{([^}]*)\}/.exec(names)?.[1];
+    const allTypes =
+      match[2] !== undefined ||
+      (list !== undefined &&
+        !/^\s*\w+\s*,/.test(names) &&
+        list
+          .split(',')
+          .map((each) => each.trim())
+          .filter((each) => each !== '')
+          .every((each) => each.startsWith('type ')));
+    found.push({ file: relative(src, file), room: roomOf(file), specifier: match[4] ?? match[5]!, typeOnly: allTypes });
+  }
+  return found;
+}
+
+const all = sources(src).flatMap(importsOf);
+
+describe('imports', () => {
+  test('every room of src has a rule', () => {
+    const rooms = new Set(sources(src).map(roomOf));
+    for (const room of rooms) expect([...Object.keys(rules), ...vocabulary]).toContain(room);
+    expect(all.length).toBeGreaterThan(50);
+  });
+
+  test('rooms import only what their rule allows', () => {
+    const broken: string[] = [];
+    for (const each of all) {
+      if (!each.specifier.startsWith('.')) continue;
+      const target = roomOf(resolve(dirname(join(src, each.file)), each.specifier).replace(/\.js$/, '.ts'));
+      if (target === each.room) continue;
+      if (vocabulary.has(target)) {
+        continue;
+      }
+      const rule = rules[each.room];
+      const allowed =
+        rule !== undefined &&
+        (rule.values.includes('*') ||
+          rule.values.includes(target) ||
+          (each.typeOnly && rule.types?.includes(target) === true));
+      if (!allowed) broken.push(`${each.file} -> ${each.specifier}${each.typeOnly ? ' (types)' : ''}`);
+    }
+    expect(broken).toEqual([]);
+  });
+
+  test('the vocabulary imports nothing but itself', () => {
+    for (const each of all.filter((one) => vocabulary.has(one.room))) {
+      expect(vocabulary).toContain(roomOf(resolve(dirname(join(src, each.file)), each.specifier).replace(/\.js$/, '.ts')));
+    }
+  });
+
+  test('only cli imports node:, and each package has one home', () => {
+    const broken: string[] = [];
+    for (const each of all) {
+      if (each.specifier.startsWith('.')) continue;
+      if (each.specifier.startsWith('node:')) {
+        if (each.room !== 'cli') broken.push(`${each.file} -> ${each.specifier}`);
+        continue;
+      }
+      const parts = each.specifier.split('/');
+      const name = each.specifier.startsWith('@') ? parts.slice(0, 2).join('/') : parts[0]!;
+      if (!packages[name]?.includes(each.file.replace(/\.ts$/, ''))) broken.push(`${each.file} -> ${each.specifier}`);
+    }
+    expect(broken).toEqual([]);
+  });
+
+  test('no arch folder imports another, and only arches.ts names one', () => {
+    const broken = all.filter((each) => {
+      const target = /(arch-\w+)/.exec(each.specifier)?.[1];
+      return target !== undefined && target !== each.room && each.room !== 'arches';
+    });
+    expect(broken).toEqual([]);
+  });
+});
