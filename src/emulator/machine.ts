@@ -61,6 +61,8 @@ export type Hook = (machine: Machine) => 'continue' | 'stop';
 export interface MachineOptions {
   readonly lifter: Lifter;
   readonly syscall?: SyscallHandler;
+  /** Room for translated code, bytes; at most and by default what the memory layout has (8 MiB). */
+  readonly recordBytes?: number;
 }
 
 /** The state of a CPU that is not running. */
@@ -104,6 +106,7 @@ export class Machine {
   private readonly byPage = new Map<number, Set<Translated>>();
   private scratch: Translated | null = null;
   private recordsEnd = BLOCKS_START;
+  private readonly recordsLimit: number;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -114,6 +117,7 @@ export class Machine {
     const { lifter } = options;
     this.lifter = lifter;
     this.syscall = options.syscall;
+    this.recordsLimit = Math.min(RECORDS_END, BLOCKS_START + (options.recordBytes ?? RECORDS_END));
     this.interpreter = new Interpreter(this.host, lifter);
     this.memory = new GuestMemory(this.host, lifter.addressBits);
     this.memory.onChange = (address, size) => {
@@ -250,7 +254,7 @@ export class Machine {
     if (known) return known;
     const block = this.lift(address, MAX_BLOCK_INSTRUCTIONS);
     if (!block) return null;
-    if (this.recordsEnd + encodedBound(block.ops.length) > RECORDS_END) this.dropAll();
+    if (this.recordsEnd + encodedBound(block.ops.length) > this.recordsLimit) this.dropAll();
     const pages: number[] = [];
     const last = block.end > address ? block.end - 1n : address;
     for (let page = address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.push(Number(page));
