@@ -119,7 +119,12 @@ describe('faults', () => {
           expect(machine.run()).toEqual({ kind: 'fault', address: bad, access: kind, instruction: 0x1004n });
           expect(machine.register('pc')).toBe(0x1004n);
           expect(machine.instructions).toBe(1);
-          expect(['s0', 's1', 's3', 's4'].map((each) => machine.register(each))).toEqual([address - 16n, 0x1111n, 0n, 5n]);
+          expect(['s0', 's1', 's3', 's4'].map((each) => machine.register(each))).toEqual([
+            address - 16n,
+            0x1111n,
+            0n,
+            5n,
+          ]);
           expect(machine.memory.read(base, 0x1000)!.every((byte) => byte === 0xee)).toBe(true);
           // The instruction works once the memory is there.
           machine.memory.unmap(bad & ~0xfffn, 0x1000);
@@ -318,7 +323,14 @@ describe('stores to code', () => {
   });
 
   test('stores beside code in a writable code window do not cost translations', () => {
-    const machine = ppcMachine('le', [['stw', { rs: 4, ra0: 5, d: 0 }], ['b', { li: -4 }]], { permission: 'rwx' });
+    const machine = ppcMachine(
+      'le',
+      [
+        ['stw', { rs: 4, ra0: 5, d: 0 }],
+        ['b', { li: -4 }],
+      ],
+      { permission: 'rwx' },
+    );
     machine.memory.resize(0x1_0000n, 0x3000);
     machine.memory.unmap(0x2_0000n, 0x1000);
     machine.setRegister('r5', 0x1_2000n);

@@ -46,7 +46,10 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
     lifter: createPpcLifter(wordBytes, options.endian, options.decode),
     process: {
       // ELFv1: e_entry is a descriptor. ELFv2: r12 = entry, which the entry code may use to find its TOC.
-      entry: abi === 'elfv1' ? { kind: 'descriptor', toc: 'r2' } : { kind: 'code', register: abi === 'elfv2' ? 'r12' : null },
+      entry:
+        abi === 'elfv1'
+          ? { kind: 'descriptor', toc: 'r2' }
+          : { kind: 'code', register: abi === 'elfv2' ? 'r12' : null },
       hwcap: HWCAP[wordBytes],
       hwcap2: 0n,
       cacheLineBytes: CACHE_LINE_BYTES[wordBytes === 8 ? 64 : 32],

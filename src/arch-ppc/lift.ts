@@ -1156,7 +1156,9 @@ function trapHelper(width: 32 | 64): Helper {
     const a = state.get(GPR[field(word, 11, 5)]!);
     const opcode = word >>> 26;
     const b =
-      opcode === 31 ? state.get(GPR[field(word, 16, 5)]!) : BigInt.asUintN(64, BigInt.asIntN(16, BigInt(word & 0xffff)));
+      opcode === 31
+        ? state.get(GPR[field(word, 16, 5)]!)
+        : BigInt.asUintN(64, BigInt.asIntN(16, BigInt(word & 0xffff)));
     const [x, y] = [BigInt.asIntN(width, a), BigInt.asIntN(width, b)];
     const [ux, uy] = [BigInt.asUintN(width, a), BigInt.asUintN(width, b)];
     const hit =

@@ -77,7 +77,10 @@ function recordTest(test: RecordTest): WasmFunction {
         code.get(local);
         if (compare.width === 32) code.op(I32.wrap);
       }
-      code.op(compare.width === 32 ? I32[name] : I64[name]).op(I64.extendU).return();
+      code
+        .op(compare.width === 32 ? I32[name] : I64[name])
+        .op(I64.extendU)
+        .return();
     }
     code.end();
   }
@@ -122,7 +125,10 @@ function build(name: FunctionName): WasmFunction {
 }
 
 /** All functions that the op table calls, in a fixed order, for a module that holds every op. */
-export function buildFunctions(): { readonly names: readonly FunctionName[]; readonly functions: readonly WasmFunction[] } {
+export function buildFunctions(): {
+  readonly names: readonly FunctionName[];
+  readonly functions: readonly WasmFunction[];
+} {
   const names: FunctionName[] = [];
   for (const name of OP_NAMES) {
     const row = OPS[name];

@@ -140,7 +140,13 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
         code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add);
       });
       code.end();
-      code.get(ADDRESS).i32(row.bytes).i32(limits + 8 * log2(row.bytes)).get(POINTER).call(context.resolve).tee(HOST);
+      code
+        .get(ADDRESS)
+        .i32(row.bytes)
+        .i32(limits + 8 * log2(row.bytes))
+        .get(POINTER)
+        .call(context.resolve)
+        .tee(HOST);
       code.op(I32.eqz).if();
       code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
       context.exit('miss');
@@ -296,10 +302,22 @@ function controlHandlers(): Handler[] {
         code.op(I64.and).tee(ADDRESS);
         // The entry of the hash; see lookupEntry.
         code.op(I32.wrap).tee(HOST).i32(codeShift).op(I32.shr);
-        code.get(HOST).i32(codeShift + 11).op(I32.shr).op(I32.xor);
-        code.i32(LOOKUP.entries - 1).op(I32.and).i32(4).op(I32.shl).set(HOST);
+        code
+          .get(HOST)
+          .i32(codeShift + 11)
+          .op(I32.shr)
+          .op(I32.xor);
+        code
+          .i32(LOOKUP.entries - 1)
+          .op(I32.and)
+          .i32(4)
+          .op(I32.shl)
+          .set(HOST);
         code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
-        code.get(HOST).memory([I32.load], LOOKUP.start + 8).tee(HOST);
+        code
+          .get(HOST)
+          .memory([I32.load], LOOKUP.start + 8)
+          .tee(HOST);
         code.if();
         code.get(HOST);
         enter();
@@ -401,7 +419,12 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
       is32: addressBits === 32,
       codeShift: { 1: 0, 2: 1, 4: 2 }[codeAlignBytes],
       next: (records = 1) => {
-        code.get(POINTER).i32(RECORD_BYTES * records).op(I32.add).set(POINTER).br(dispatch);
+        code
+          .get(POINTER)
+          .i32(RECORD_BYTES * records)
+          .op(I32.add)
+          .set(POINTER)
+          .br(dispatch);
       },
       enter: () => {
         code.set(HEADER).br(entry);

@@ -166,16 +166,7 @@ export function recordBits(code: bigint, a: bigint, b: bigint): number {
 
 /** Functions put into each module that uses them, because their WebAssembly needs locals or is long. */
 export type FunctionName =
-  | 'mulhu'
-  | 'mulhs'
-  | 'divs'
-  | 'divu'
-  | 'rems'
-  | 'remu'
-  | 'sarlost'
-  | 'testlt'
-  | 'testgt'
-  | 'testeq';
+  'mulhu' | 'mulhs' | 'divs' | 'divu' | 'rems' | 'remu' | 'sarlost' | 'testlt' | 'testgt' | 'testeq';
 
 type Bytes = readonly number[];
 
@@ -396,7 +387,9 @@ export type OpName = keyof typeof OP_TABLE;
 export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
 export const OP_NAMES = Object.keys(OP_TABLE).filter((name): name is OpName => name in OP_TABLE);
 
-type NamesOf<Form> = { [Name in OpName]: (typeof OP_TABLE)[Name] extends { readonly form: Form } ? Name : never }[OpName];
+type NamesOf<Form> = {
+  [Name in OpName]: (typeof OP_TABLE)[Name] extends { readonly form: Form } ? Name : never;
+}[OpName];
 export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
@@ -556,7 +549,8 @@ export class BlockBuilder {
   }
 
   temp(): Slot {
-    if (this.temporaries === TEMPORARIES) throw new ElftraceError('internal', 'an instruction needs too many temporaries');
+    if (this.temporaries === TEMPORARIES)
+      throw new ElftraceError('internal', 'an instruction needs too many temporaries');
     return this.slots.firstTemporary + this.temporaries++;
   }
 
@@ -565,7 +559,12 @@ export class BlockBuilder {
   }
 
   /** A pure op into slot `d`. */
-  to(d: Slot, op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>, a: Operand, b: Operand = 0n): Slot {
+  to(
+    d: Slot,
+    op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>,
+    a: Operand,
+    b: Operand = 0n,
+  ): Slot {
     this.push(op, d, a, b, 0n);
     return d;
   }

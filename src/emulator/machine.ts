@@ -440,7 +440,15 @@ export class Machine {
           break;
         }
         case 'helper': {
-          const stop = this.helper(this.ownerOf(pointer), rewind);
+          // The block is paid; while the helper looks, its own instruction is not completed yet.
+          cpu.instructions--;
+          const stop = this.helper(this.ownerOf(pointer), (owner, index) => {
+            cpu.instructions++;
+            const place = rewind(owner, index);
+            cpu.instructions--;
+            return place;
+          });
+          cpu.instructions++;
           if (stop) return stop;
           cpu.passHook = null;
           break;
@@ -502,9 +510,7 @@ export class Machine {
 
   private holdsCode(address: Address, size: number): boolean {
     const last = BigInt.asUintN(this.lifter.addressBits, address + BigInt(size - 1));
-    return (
-      this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS))
-    );
+    return this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS));
   }
 
   /** Performs an access that crosses windows and is allowed. */
@@ -552,7 +558,8 @@ export class Machine {
       }
     }
     const helper = this.lifter.helpers[terminator.name];
-    if (!helper) throw new ElftraceError('internal', `no helper is named ${terminator.name}`, { what: terminator.name });
+    if (!helper)
+      throw new ElftraceError('internal', `no helper is named ${terminator.name}`, { what: terminator.name });
     const result = helper(this.state, terminator.argument);
     switch (result.kind) {
       case 'next':

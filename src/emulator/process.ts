@@ -94,7 +94,12 @@ function mapSegments(machine: Machine, image: ProcessImage): { end: Address; hea
     let start = from;
     if (end > from) start = end < to ? end : to;
     if (to > start) {
-      machine.map({ address: start, size: Number(to - start), permission: permissionOf(segment.flags), name: 'segment' });
+      machine.map({
+        address: start,
+        size: Number(to - start),
+        permission: permissionOf(segment.flags),
+        name: 'segment',
+      });
     }
     const lead = Math.min(Number(segment.address - from), segment.offset);
     machine.memory.write(
@@ -205,7 +210,9 @@ export function startProcess(options: ProcessOptions): Process {
     case 'descriptor': {
       const bytes = machine.memory.read(header.entry, 2 * wordBytes);
       if (!bytes) {
-        throw new ElftraceError('bad-reference', `no entry descriptor at ${hex(header.entry)}`, { address: header.entry });
+        throw new ElftraceError('bad-reference', `no entry descriptor at ${hex(header.entry)}`, {
+          address: header.entry,
+        });
       }
       const value = (from: number): bigint => {
         const part = bytes.slice(from, from + wordBytes);

@@ -127,7 +127,12 @@ export function temporaryFile(name: string): string {
 }
 
 /** Builds a freestanding static program; vectors are switched off because only integer code is lifted. */
-export function buildPpc(kind: PpcKind, level: string, sources: readonly string[], flags: readonly string[] = []): string {
+export function buildPpc(
+  kind: PpcKind,
+  level: string,
+  sources: readonly string[],
+  flags: readonly string[] = [],
+): string {
   const output = temporaryFile('program');
   const vectors = kind === '32' ? [] : ['-mno-vsx', '-mno-altivec'];
   run(ppcGcc(kind), [
@@ -149,7 +154,12 @@ export interface Outcome {
 }
 
 /** Runs a program under qemu-user. */
-export function qemu(kind: PpcKind, path: string, args: readonly string[] = [], flags: readonly string[] = []): Outcome {
+export function qemu(
+  kind: PpcKind,
+  path: string,
+  args: readonly string[] = [],
+  flags: readonly string[] = [],
+): Outcome {
   const result = spawnSync(ppcQemu(kind), [...flags, path, ...args], {
     env: { ...process.env, A: 'B' },
     maxBuffer: 1 << 28,
@@ -159,7 +169,11 @@ export function qemu(kind: PpcKind, path: string, args: readonly string[] = [], 
 }
 
 /** Starts a program here; `output` grows as it runs. */
-export function startPpc(kind: PpcKind, path: string, args: readonly string[] = []): { process: Process; output: () => string } {
+export function startPpc(
+  kind: PpcKind,
+  path: string,
+  args: readonly string[] = [],
+): { process: Process; output: () => string } {
   let output = '';
   const started = startProcess({
     image: readElf(new Uint8Array(readFileSync(path))),
