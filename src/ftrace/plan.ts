@@ -168,7 +168,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     }
     if (others.length > 0 && change.stores.length > 0) {
       const first = sites.anchor[i]! + BigInt(Math.min(...change.stores.map((store) => store.delta)));
-      const last = sites.anchor[i]! + BigInt(Math.max(...change.stores.map((store) => store.delta + store.after.length)));
+      const last =
+        sites.anchor[i]! + BigInt(Math.max(...change.stores.map((store) => store.delta + store.after.length)));
       const what = overlapping(others, range.section, first, last);
       if (what !== null) {
         refuse('overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);

@@ -386,10 +386,14 @@ export class Program {
 export function load(image: ElfImage, arch: Arch, options: LoadOptions = {}): Program {
   const { type } = image.header;
   if (type !== elf.ET_REL && type !== elf.ET_EXEC && type !== elf.ET_DYN) {
-    throw new ElftraceError('unsupported-form', `ELF header: files of type ${type} hold no program (core files and the like)`, {
-      what: 'ELF header: e_type',
-      value: type,
-    });
+    throw new ElftraceError(
+      'unsupported-form',
+      `ELF header: files of type ${type} hold no program (core files and the like)`,
+      {
+        what: 'ELF header: e_type',
+        value: type,
+      },
+    );
   }
   return new Program(image, arch, options);
 }
