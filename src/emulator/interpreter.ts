@@ -20,7 +20,8 @@
  * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from here: whatever the records
  * cannot do ends the call with an exit reason, and TypeScript decides.
  */
-import { CODE_MAP, CONTROL, compileModule, HostMemory, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
+import type { HostMemory} from './host.js';
+import { CODE_MAP, CONTROL, compileModule, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
 import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';

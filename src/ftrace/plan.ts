@@ -174,7 +174,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       continue;
     }
     if (!reading || reading.state === 'foreign') {
-      refuse(
+      refuse(i, 
         verdict === 'ok' ? 'unsupported-shape' : verdict,
         'EINVAL',
         judgement.message || 'the bytes are no known site',
