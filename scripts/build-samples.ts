@@ -518,7 +518,7 @@ export function runsNatively(target: Target): boolean {
 /**
  * Counts the sites of a built sample with readelf and objdump: `calls` of mcount in code (by relocation in relocatable
  * files, by branch target in linked ones), entries of `__mcount_loc` (`recorded`) and of `__patchable_function_entries`
- * (`patchable`). Compressed files count as what is in them, a stripped one as what it was made of, archives by member.
+ * (`patchable`), words between `__start_mcount_loc` and `__stop_mcount_loc` (`range`). Compressed files count as what is in them, a stripped one as what it was made of, archives by member.
  */
 export async function countSites(recipes: Recipes, recipe: Recipe, folder: string): Promise<string> {
   const target = targetOf(recipes, recipe);
@@ -536,6 +536,9 @@ export async function countSites(recipes: Recipes, recipe: Recipe, folder: strin
         slots[name] += parseInt(size ?? '0', 16) / (1 << target.wordAlignLog2);
       }
     }
+    const bound = (name: string): number =>
+      parseInt(new RegExp(`: ([0-9a-f]+) .* ${name}$`, 'm').exec(elf)?.[1] ?? '0', 16);
+    const range = (bound('__stop_mcount_loc') - bound('__start_mcount_loc')) / (1 << target.wordAlignLog2);
     let calls = 0;
     if (/Type: +REL /.test(elf)) {
       calls = [...elf.matchAll(/ R_\S+ +[0-9a-f]+ +(?:_?mcount|__fentry__)\b/g)].length;
@@ -549,7 +552,8 @@ export async function countSites(recipes: Recipes, recipe: Recipe, folder: strin
       const code = (await run(`${target.triple}-objdump`, ['-d', '--no-show-raw-insn', path])).toString();
       calls = code.split('\n').filter((line) => call.test(line)).length;
     }
-    return `calls=${String(calls)} recorded=${String(slots.__mcount_loc)} patchable=${String(slots.__patchable_function_entries)}`;
+    const tables = `recorded=${String(slots.__mcount_loc)} patchable=${String(slots.__patchable_function_entries)}`;
+    return `calls=${String(calls)} ${tables} range=${String(range)}`;
   } finally {
     rmSync(temporary, { recursive: true, force: true });
   }

@@ -179,7 +179,7 @@ function compile(compiler: string, flags: readonly string[], source: string, suf
 }
 
 function load(path: string): ElfImage {
-  return readElf(readFileSync(path));
+  return readElf(new Uint8Array(readFileSync(path)));
 }
 
 // ------------------------------------------------------------------------------------------------------------ oracle

@@ -145,7 +145,6 @@ const ROWS: readonly RelocationRow[] = [
   define(39, 'SUB32', 'sub', WORD32),
   define(40, 'SUB64', 'sub', WORD64),
   define(41, 'GOT32_PCREL', 'got-pcrel', WORD32, { overflow: 'signed', note: 'GNU_VTINHERIT before psABI 1.1' }),
-  define(42, 'GNU_VTENTRY', 'none', NOTHING, { note: 'reserved since psABI 1.0' }),
   define(43, 'ALIGN', 'align', NOTHING, { note: 'the addend is the number of nop bytes at the place' }),
   define(44, 'RVC_BRANCH', 'pcrel', codeField('c.beqz', 'off'), { ...even, branch: 'conditional' }),
   define(45, 'RVC_JUMP', 'pcrel', codeField('c.j', 'off'), { ...even, branch: 'jump' }),
@@ -163,9 +162,9 @@ const ROWS: readonly RelocationRow[] = [
   define(57, '32_PCREL', 'pcrel', WORD32),
   define(58, 'IRELATIVE', 'irelative', WORD64),
   define(59, 'PLT32', 'pcrel', WORD32, { overflow: 'signed', stubAllowed: true }),
-  // Variable-length data: a link-time matter like ALIGN, no fixed field.
-  define(60, 'SET_ULEB128', 'align', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
-  define(61, 'SUB_ULEB128', 'align', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
+  // Variable-length data: no fixed field.
+  define(60, 'SET_ULEB128', 'linker', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
+  define(61, 'SUB_ULEB128', 'linker', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
   upper(62, 'TLSDESC_HI20', 'tls'),
   lower(63, 'TLSDESC_LOAD_LO12', 'tls', ITYPE),
   lower(64, 'TLSDESC_ADD_LO12', 'tls', ITYPE),

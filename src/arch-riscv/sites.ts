@@ -495,11 +495,11 @@ const patchable8: SiteShape = {
 function whyForeign(view: SiteView, ip: number, first: number, second: number): [Uint8Array, string, 'unsupported'?] {
   const parcel = view.u16(ip);
   const expected = parcel === C_NOP ? FOUR_C_NOPS : TWO_NOPS;
-  if (first === -1 || second === -1) return [expected, 'the section ends inside the site'];
   if (isAuipcRa(first) && isJalrRa(second)) {
     return [expected, 'a pair through ra at a function entry loses the return address'];
   }
   const count = nopBytes(view, ip);
+  if (count === 0 && (first === -1 || second === -1)) return [expected, 'the section ends inside the site'];
   if (count === 0) return [expected, "neither the compiler's nops nor a pair through t0"];
   // 00000013 behind two or three c.nops begins with no c.nop: the rest may be the body's own (a disabled static branch).
   const mixed = parcel === C_NOP && view.u32(ip + count) === NOP;
