@@ -183,7 +183,7 @@ export function objdumpSlots(slots: Uint8Array): Verdict[] {
 
 /** Opcodes of 0F for which the manual gives "NP" or a fixed prefix, so that another one is #UD. */
 const FIXED_PREFIX_0F = (opcode: number): boolean =>
-  [0x01, 0x78, 0x79, 0xa6, 0xa7, 0xae, 0xc3, 0xc7].includes(opcode) ||
+  [0x01, 0x78, 0x79, 0xae, 0xc3, 0xc7].includes(opcode) ||
   (opcode >= 0x60 && opcode <= 0x7f) ||
   (opcode >= 0xd0 && opcode <= 0xfe);
 const FIXED_PREFIX_0F38 = [0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xf6, 0xf8, 0xf9];
@@ -197,13 +197,18 @@ export function reasonAgainstBoth(code: Uint8Array, size: number): string | null
   let lock = false;
   let selecting = false;
   let rex = false;
+  let repeatedRex = false;
   for (; ; k++) {
     const byte = code[k]!;
     if (byte === 0xf0) lock = true;
     else if (byte === 0x66 || byte === 0xf2 || byte === 0xf3) selecting = true;
-    else if ((byte & 0xf0) === 0x40) rex = true;
-    else if (![0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65].includes(byte)) break;
+    else if ((byte & 0xf0) === 0x40) {
+      repeatedRex ||= rex;
+      rex = true;
+    } else if (![0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65].includes(byte)) break;
   }
+  // Both lose the prefix in front of the first REX then.
+  if (repeatedRex && selecting) return 'of several REX the last one counts, the others are ignored';
   const opcode = code[k]!;
   const second = code[k + 1]!;
   const third = code[k + 2]!;
