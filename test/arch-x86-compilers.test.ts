@@ -208,6 +208,7 @@ const LINKS: readonly Link[] = [
   ['gcc', '-fno-pie -pg -mfentry -fcf-protection=branch', '-static', 'x86-64.call5', 'call', true],
   ['gcc', '-fPIE -pg -mfentry', '-static', 'x86-64.call6', 'addr32', true],
   ['gcc', '-fPIE -pg', '-pie --no-dynamic-linker', 'x86-64.call6', 'addr32', true],
+  ['gcc', '-fPIE -pg -mfentry', '-static --no-relax', 'x86-64.call6', 'got', true],
   ['gcc', '-fPIC -pg', '-shared', 'x86-64.call6', 'got', false],
   ['gcc', '-fno-pie -mcmodel=large -pg', '-static', 'x86-64.call-abs64', 'r10', true],
   ['gcc', '-fno-pie -fpatchable-function-entry=5', '-static', 'x86-64.patchable-5', 'nops', true],
