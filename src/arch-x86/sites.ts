@@ -470,7 +470,8 @@ function padAfterSymbol(view: SiteView): number {
  *
  * A long nop is replaced whole, the rest by a shorter nop: the bytes behind the call must not be executed as the tail of
  * a longer instruction. Pads of fewer than five bytes behind the symbol cannot hold a call, and pads entirely before the
- * symbol are never executed.
+ * symbol are never executed. Forms of foreign readings: `small`, `before` (by which a table of call padding is known),
+ * `unplaced` (no symbol to measure from), `bytes`.
  */
 const patchable5: SiteShape = {
   name: 'x86-64.patchable-5',
