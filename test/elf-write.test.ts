@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
-import { isArchive, memberBytes, readArchive } from '../src/elf/archive.js';
+import { isArchive, memberBytes, readArchive, replaceMember } from '../src/elf/archive.js';
 import * as C from '../src/elf/constants.js';
 import { isElf, readElf } from '../src/elf/read.js';
 import {
@@ -281,6 +281,27 @@ describe.each(ALL_SHAPES.map((shape) => [shapeName(shape), shape] as const))('%s
 });
 
 describe('edits', () => {
+  test('a Buffer, whose slice() is a view, is not changed by anybody who keeps the results', () => {
+    const original = smallObject(LITTLE64, 62, new Uint8Array([1, 2, 3]));
+    const input = Buffer.from(original);
+    const image = readElf(input);
+    const text = image.section('.text')!;
+    const written = writeElf(image, {
+      patches: [{ offset: text.offset, bytes: new Uint8Array([1]) }],
+      dropTrailing: true,
+    });
+    written.changes[0]!.before[0]! ^= 0xff;
+    written.dropped[0]! ^= 0xff;
+    const archive = Buffer.concat([
+      Buffer.from(`!<arch>\n${'a/'.padEnd(48)}${String(original.length).padEnd(10)}\`\n`),
+      original,
+    ]);
+    const [member] = readArchive(archive);
+    replaceMember(archive, member!, new Uint8Array(original.length));
+    expect(same(memberBytes(archive, member!), original)).toBe(true);
+    expect(same(input, original)).toBe(true);
+  });
+
   test('out of order, overlapping, outside: refused as a fault of the caller', () => {
     const image = readElf(smallObject(LITTLE64, 62, new Uint8Array(10)));
     const patch = (offset: number, size: number) => ({ offset, bytes: new Uint8Array(size) });

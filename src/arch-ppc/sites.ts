@@ -403,7 +403,8 @@ function patchable(flavour: Flavour): SiteShape {
         }
       }
       if (first === NOP && second !== NOP && !isBl(second)) {
-        return foreign(shape, ip, start, 8, expected, 'fewer than two nops behind the function entry', 'unsupported');
+        const reason = 'fewer than two nops behind the function entry';
+        return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined);
       }
       if (start > 0 && first !== NOP && first !== MFLR_R0) {
         return foreign(shape, ip, start, 8, expected, 'all nops stand in front of the function entry', 'unsupported');

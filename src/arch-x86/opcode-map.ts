@@ -112,7 +112,7 @@ function x87(): string {
   };
   const register: Readonly<Record<string, string>> = {
     d8: 'fadd fmul fcom fcomp fsub fsubr fdiv fdivr',
-    d9: 'fld fxch - - - - - -',
+    d9: 'fld fxch - fstpnce - - - -',
     da: 'fcmovb fcmove fcmovbe fcmovu - - - -',
     db: 'fcmovnb fcmovne fcmovnbe fcmovnu - fucomi fcomi -',
     dc: 'fadd fmul - - fsubr fsub fdivr fdiv',

@@ -38,7 +38,11 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
     ...(options.path === undefined ? {} : { path: options.path }),
     sort: options.sort ?? true,
   });
-  if (plan.skipped !== null) return { bytes: image.bytes.slice(), plan, nopped: 0, notices: [] };
+  const nopUntraced = options.nopUntraced === true && plan.untraced.length > 0;
+  // An object may call the profiling entry in untraced sections only: no table, but nops if they were asked for.
+  if (plan.skipped !== null && !(plan.skipped === 'no-calls' && nopUntraced)) {
+    return { bytes: image.bytes.slice(), plan, nopped: 0, notices: [] };
+  }
   const refused = plan.refusals[0];
   if (refused) {
     throw new ElftraceError(
@@ -49,7 +53,7 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
   }
   let nopped = 0;
   const patches: { offset: number; bytes: Uint8Array }[] = [];
-  if (options.nopUntraced && plan.untraced.length > 0) {
+  if (nopUntraced) {
     const untraced = new Set(plan.untraced.map((call) => `${call.section.index}:${call.offset}`));
     const sites = findSites(program);
     const selection = new Uint8Array(sites.count);
@@ -64,10 +68,10 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
   const trailing = image.bytes.length - image.elfSize;
   const written = writeElf(image, {
     patches,
-    appendSections: [...mcountSections(image, machine, plan.entries)],
+    appendSections: plan.entries.length > 0 ? [...mcountSections(image, machine, plan.entries)] : [],
     dropTrailing: trailing > 0,
   });
-  checkTable(program, written.bytes, plan);
+  if (plan.entries.length > 0) checkTable(program, written.bytes, plan);
   const notices =
     trailing > 0 ? [`${trailing} bytes behind the ELF image (a signature that no longer holds) were cut`] : [];
   return { bytes: written.bytes, plan, nopped, notices };
