@@ -20,7 +20,8 @@
  * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from here: whatever the records
  * cannot do ends the call with an exit reason, and TypeScript decides.
  */
-import { CODE_MAP, CONTROL, compileModule, HostMemory, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
+import type { HostMemory} from './host.js';
+import { CODE_MAP, CONTROL, compileModule, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
 import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
@@ -80,6 +81,8 @@ interface Context {
   /** Goes on at the record that the stack top names, without paying. */
   resume(): void;
   exit(reason: ExitReason): void;
+  /** Label to leave with the reason `miss`; the address is in its local. */
+  readonly miss: number;
 }
 
 interface Handler {
@@ -106,25 +109,11 @@ function log2(bytes: AccessRow['bytes']): number {
 }
 
 function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler {
-  const perform = (context: Context, pushHost: () => void): void => {
-    const { code } = context;
-    if (row.form === 'load') {
-      field(code, 2);
-      pushHost();
-      code.memory(row.access).raw(row.swap);
-      code.memory(STORE[row.type]);
-    } else {
-      pushHost();
-      slotValue(code, 2, row.type);
-      code.raw(row.swap).memory(row.access);
-    }
-    context.next();
-  };
+  const limits = (row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits) + 8 * log2(row.bytes);
   return {
     key: `${name}:${indexed ? 'i' : 'k'}`,
     write: (context) => {
       const { code } = context;
-      const limits = row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits;
       field(code, 6);
       code.set(DESCRIPTOR);
       slotValue(code, 4);
@@ -134,24 +123,23 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
       if (context.is32) code.i64(0xffff_ffffn).op(I64.and);
       code.tee(ADDRESS);
       code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
-      code.get(DESCRIPTOR).memory([I64.load], limits + 8 * log2(row.bytes));
+      code.get(DESCRIPTOR).memory([I64.load], limits);
       code.op(I64.ltu).if();
-      perform(context, () => {
-        code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add);
-      });
+      code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+      code.else();
+      code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
+      code.op(I32.eqz).brIf(context.miss);
       code.end();
-      code
-        .get(ADDRESS)
-        .i32(row.bytes)
-        .i32(limits + 8 * log2(row.bytes))
-        .get(POINTER)
-        .call(context.resolve)
-        .tee(HOST);
-      code.op(I32.eqz).if();
-      code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
-      context.exit('miss');
-      code.end();
-      perform(context, () => code.get(HOST));
+      if (row.form === 'load') {
+        field(code, 2);
+        code.get(HOST).memory(row.access).raw(row.swap);
+        code.memory(STORE[row.type]);
+      } else {
+        code.get(HOST);
+        slotValue(code, 2, row.type);
+        code.raw(row.swap).memory(row.access);
+      }
+      context.next();
     },
   };
 }
@@ -396,8 +384,9 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
   const { names, functions } = buildFunctions();
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
-  const code = new Code();
+  const code = new Code(0x8000);
   const leave = code.block();
+  const miss = code.block();
   const entry = code.loop();
   // Pay for the block in `HEADER`.
   code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).if();
@@ -416,6 +405,7 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
       code,
       calls,
       resolve,
+      miss,
       is32: addressBits === 32,
       codeShift: { 1: 0, 2: 1, 4: 2 }[codeAlignBytes],
       next: (records = 1) => {
@@ -441,6 +431,9 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
   }
   code.end();
   code.end();
+  code.unreachable();
+  code.end();
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON);
   code.end();
   code.i32(0).get(POINTER).memory([I32.store], CONTROL.pointer);
   code.i32(0).get(FUEL).memory([I32.store], CONTROL.fuel);
