@@ -20,7 +20,7 @@
  * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from here: whatever the records
  * cannot do ends the call with an exit reason, and TypeScript decides.
  */
-import type { HostMemory} from './host.js';
+import type { HostMemory } from './host.js';
 import { CODE_MAP, CONTROL, compileModule, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
 import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
@@ -219,6 +219,7 @@ function opHandlers(name: OpName): Handler[] {
   }
 }
 
+/** Writes the three slots of a condition record. */
 function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
   field(code, 2);
   if (variant === 'ss') constantValue(code);
@@ -233,11 +234,25 @@ function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
   code.memory([I64.store], 16);
 }
 
-/** Leaves the header that the condition chooses on the stack and enters it. Operands a, b are pushed by the caller. */
-function chooseAndEnter({ code, enter }: Context, condition: Condition, width: 32 | 64, push: () => void): void {
-  code.get(POINTER).memory([I32.load], 8);
-  code.get(POINTER).memory([I32.load], 12);
-  push();
+/**
+ * Compares operands a and b and enters the block that the comparison chooses: headers at `links` (taken) and `links` + 4.
+ * A constant operand is at `constant`.
+ */
+function chooseAndEnter(
+  { code, enter }: Context,
+  condition: Condition,
+  width: 32 | 64,
+  variant: 'ss' | 'sk',
+  links: number,
+  constant: number,
+): void {
+  code.get(POINTER).memory([I32.load], links);
+  code.get(POINTER).memory([I32.load], links + 4);
+  slotValue(code, 4);
+  if (width === 32) code.op(I32.wrap);
+  if (variant === 'ss') slotValue(code, 6);
+  else constantValue(code, constant);
+  if (width === 32) code.op(I32.wrap);
   code.op(compareOpcode(condition, width)).select();
   enter();
 }
@@ -250,20 +265,46 @@ function branchHandlers(): Handler[] {
         out.push({
           key: `br:${condition}:${width}:${variant}`,
           write: (context) => {
-            const { code } = context;
-            chooseAndEnter(context, condition, width, () => {
-              slotValue(code, 4);
-              if (width === 32) code.op(I32.wrap);
-              if (variant === 'ss') slotValue(code, 6);
-              else constantValue(code, 24);
-              if (width === 32) code.op(I32.wrap);
-            });
+            chooseAndEnter(context, condition, width, variant, 8, 24);
+          },
+        });
+        // A comparison and the branch on it: two records, of which the second holds the links.
+        out.push({
+          key: `rec+br:${condition}:${width}:${variant}`,
+          write: (context) => {
+            writeRecord(context.code, variant);
+            chooseAndEnter(context, condition, width, variant, RECORD_BYTES + 8, 8);
           },
         });
       }
     }
   }
   return out;
+}
+
+/** Ops that count a loop (`bdnz`, `dec; jnz`, `addi; bnez`). */
+const COUNTING = ['add', 'sub', 'sub32'] as const;
+
+/** A counting op with a constant and the branch that compares its result with 0: two records, like `rec+br`. */
+function countingHandlers(): Handler[] {
+  return COUNTING.flatMap((name) =>
+    (['eq', 'ne'] as const).map((condition) => ({
+      key: `${name}+br:${condition}:64:sk`,
+      write: ({ code, enter }: Context) => {
+        const row = OPS[name];
+        if (row.form !== 'binary') return;
+        field(code, 2);
+        slotValue(code, 4);
+        code.raw(row.a);
+        constantValue(code);
+        code.raw(row.b).raw(row.both).tee(OFFSET).memory([I64.store]);
+        code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+        code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
+        code.get(OFFSET).i64(0n).op(I64[condition]).select();
+        enter();
+      },
+    })),
+  );
 }
 
 function controlHandlers(): Handler[] {
@@ -325,7 +366,12 @@ function controlHandlers(): Handler[] {
   ];
 }
 
-const HANDLERS: readonly Handler[] = [...OP_NAMES.flatMap(opHandlers), ...branchHandlers(), ...controlHandlers()];
+const HANDLERS: readonly Handler[] = [
+  ...OP_NAMES.flatMap(opHandlers),
+  ...branchHandlers(),
+  ...countingHandlers(),
+  ...controlHandlers(),
+];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
 
 function handlerNumber(key: string): number {
@@ -504,6 +550,17 @@ export interface EncodedBlock {
   readonly ops: readonly (Op | undefined)[];
 }
 
+/** True when one handler does the op and the branch that compares what it has just written. */
+function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
+  if (COUNTING.some((name) => name === op.op)) {
+    const { condition, width, a, b } = branch;
+    const compares = a === op.d && b === 0n && width === 64 && (condition === 'eq' || condition === 'ne');
+    return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
+  }
+  if (op.op !== 'rec' || branch.a !== op.d + 1) return false;
+  return typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2;
+}
+
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
 export function encodedBound(ops: number): number {
   return HEADER_BYTES + (ops * 3 + 16) * RECORD_BYTES;
@@ -554,7 +611,8 @@ export class Encoder {
     return place;
   }
 
-  private encode(op: Op): void {
+  /** Writes the records of an op; `suffix` names the branch that it is fused with. */
+  private encode(op: Op, suffix = ''): void {
     this.op = op;
     this.index = op.at;
     const row = OPS[op.op];
@@ -568,7 +626,7 @@ export class Encoder {
         const a = swap ? op.b : op.a;
         const b = swap ? op.a : op.b;
         const first = this.place(a, 0);
-        if (typeof b === 'bigint') this.record(`${op.op}:sk`, this.address(op.d), first, 0, b);
+        if (typeof b === 'bigint') this.record(`${op.op}${suffix}:sk`, this.address(op.d), first, 0, b);
         else this.record(`${op.op}:ss`, this.address(op.d), first, this.address(b), 0n);
         break;
       }
@@ -588,8 +646,8 @@ export class Encoder {
       case 'record': {
         const kind = RECORD_KINDS[op.kind].code;
         const a = this.place(op.a, 0);
-        if (typeof op.b === 'bigint') this.record('rec:sk', this.address(op.d), a, kind, op.b);
-        else this.record('rec:ss', this.address(op.d), a, this.address(op.b), BigInt(kind));
+        if (typeof op.b === 'bigint') this.record(`rec${suffix}:sk`, this.address(op.d), a, kind, op.b);
+        else this.record(`rec${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
         break;
       }
       case 'test':
@@ -621,7 +679,9 @@ export class Encoder {
   /** Writes everything and the header. `prefix` runs before the first op. */
   write(ops: readonly Op[], terminator: Terminator, count: number, hooked: boolean): EncodedBlock {
     if (hooked) this.exit('hook', 0n);
-    for (const op of ops) this.encode(op);
+    const last = ops.at(-1);
+    const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
+    for (const op of ops) if (op !== fused) this.encode(op);
     this.op = undefined;
     this.index = Math.max(0, count - 1);
     switch (terminator.kind) {
@@ -633,6 +693,13 @@ export class Encoder {
       }
       case 'br': {
         const { condition, width, a, b } = terminator;
+        if (fused) {
+          this.encode(fused, `+br:${condition}:${width}`);
+          const links = this.record('goto', 0, 0, 0, 0n) + 8;
+          this.stub(terminator.pc, links);
+          this.stub(terminator.next, links + 4);
+          break;
+        }
         const variant = typeof b === 'bigint' ? 'sk' : 'ss';
         const second = typeof b === 'bigint' ? 0 : this.address(b);
         const record = this.record(`br:${condition}:${width}:${variant}`, 0, this.address(a), second, 0n);
