@@ -144,7 +144,11 @@ export type SiteStateKind = 'compiled' | 'nop' | 'call' | 'foreign';
 export interface SiteReading {
   readonly shape: SiteShape;
   readonly state: SiteStateKind;
-  /** Which form of the state, from the shape's table: `call`, `nops`, `nop5`, `init`, `b8`, `2008`, … */
+  /**
+   * Which form of the state, from the shape's table: `call`, `nops`, `nop5`, `init`, `b8`, `2008`, …; for an unsupported pad
+   * that lies in front of the function only, `before`; for nops of which only a function symbol could tell where the call goes,
+   * `unplaced`.
+   */
   readonly form: string;
   /** Delta of the instruction that toggles (the ip of a record), from the anchor. */
   readonly ipDelta: number;

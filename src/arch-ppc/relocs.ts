@@ -128,12 +128,18 @@ class Rows {
       if (type === undefined) continue;
       const { part, ds } = HALF_FORMS[form];
       const checked = part === 'all' || (this.bits === 64 && (form === 'HI' || form === 'HA'));
-      this.add(type, `${base}${base === 'SECTOFF' ? '' : '16'}${form === '' ? '' : `_${form}`}`, rule, ds ? HALF16DS : HALF16, {
-        part,
-        overflow: checked ? 'signed' : 'none',
-        alignBytes: ds ? 4 : 1,
-        ...more,
-      });
+      this.add(
+        type,
+        `${base}${base === 'SECTOFF' ? '' : '16'}${form === '' ? '' : `_${form}`}`,
+        rule,
+        ds ? HALF16DS : HALF16,
+        {
+          part,
+          overflow: checked ? 'signed' : 'none',
+          alignBytes: ds ? 4 : 1,
+          ...more,
+        },
+      );
     }
     return this;
   }

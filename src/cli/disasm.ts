@@ -28,8 +28,7 @@ function locate(program: Program, text: string): Extent {
   const place = /^(?:(.+)\+)?(0x[0-9a-fA-F]+)$/.exec(text);
   if (place) {
     value = BigInt(place[2]!);
-    range =
-      place[1] === undefined ? program.codeAt(value) : program.code.find((each) => each.name === place[1]);
+    range = place[1] === undefined ? program.codeAt(value) : program.code.find((each) => each.name === place[1]);
     if (range && place[1] !== undefined && !program.relocatable) value += range.address;
   } else {
     for (const spelling of [text, `.${text}`]) {
@@ -95,7 +94,8 @@ export async function runDisasm(args: DisasmArguments): Promise<number> {
       const bytes = hexBytes(line.bytes);
       if (args.json) lines.push({ address: hex(line.address), bytes, text: line.text, notes });
       else {
-        const note = notes.length === 0 ? '' : `  ${paint(site === undefined ? 'dim' : 'yellow', `; ${notes.join(', ')}`)}`;
+        const note =
+          notes.length === 0 ? '' : `  ${paint(site === undefined ? 'dim' : 'yellow', `; ${notes.join(', ')}`)}`;
         out(`  ${hex(line.address).padStart(10)}  ${bytes.padEnd(24)}  ${line.text}${note}`);
       }
     }

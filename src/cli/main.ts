@@ -56,7 +56,9 @@ const parser = yargs(process.argv.slice(2))
   .exitProcess(false)
   .wrap(Math.min(110, process.stdout.columns ?? 110))
   .parserConfiguration({ 'duplicate-arguments-array': true, 'boolean-negation': true })
-  .epilogue('Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.')
+  .epilogue(
+    'Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.',
+  )
   .fail((message, error) => {
     throw error ?? new ElftraceError('usage', message);
   })
@@ -108,7 +110,12 @@ const parser = yargs(process.argv.slice(2))
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
-        .option('readonly', { type: 'string', array: true, nargs: 1, describe: 'file range that may not change: START-END' })
+        .option('readonly', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'file range that may not change: START-END',
+        })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
     async (args) => {
@@ -145,8 +152,16 @@ const parser = yargs(process.argv.slice(2))
     (y) =>
       output(common(y.positional('path', { type: 'string', demandOption: true })))
         .option('sort', { type: 'boolean', default: true, describe: 'entries in ascending order' })
-        .option('nop-untraced', { type: 'boolean', default: false, describe: 'nop calls in sections that are not traced' })
-        .option('zero-weak', { type: 'boolean', default: false, describe: 'linked files: empty slots of overridden weak functions' })
+        .option('nop-untraced', {
+          type: 'boolean',
+          default: false,
+          describe: 'nop calls in sections that are not traced',
+        })
+        .option('zero-weak', {
+          type: 'boolean',
+          default: false,
+          describe: 'linked files: empty slots of overridden weak functions',
+        })
         .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
     async (args) => {
       exit = await runRecord({ ...args, output: args.o });
@@ -172,7 +187,11 @@ const parser = yargs(process.argv.slice(2))
       y
         .positional('path', { type: 'string', demandOption: true })
         .positional('arguments', { type: 'string', array: true, default: [] as string[] })
-        .option('max-instructions', { type: 'string', default: '1000000000', describe: 'stop after so many instructions' })
+        .option('max-instructions', {
+          type: 'string',
+          default: '1000000000',
+          describe: 'stop after so many instructions',
+        })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
         .example('$0 run program', 'exits with the status of the program'),

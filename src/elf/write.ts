@@ -309,6 +309,9 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
     const at = headerAt(layout.shstrndx);
     view.insertWord(at + offsetField, BigInt(layout.namesOffset), wordBytes);
     view.insertWord(at + sizeField, BigInt(layout.names.length), wordBytes);
+  } else {
+    // The names are new: what the old headers hold there names nothing.
+    for (let index = 0; index < oldCount; index++) view.insertU32(headerAt(index), 0);
   }
   for (const { index, offset, nameOffset, section } of layout.placed) {
     bytes.set(section.contents, offset);

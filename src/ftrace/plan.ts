@@ -10,6 +10,7 @@ import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
 import { judge, verdictSeverity, type VerifyOptions } from './verdicts.js';
 
@@ -103,6 +104,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { program } = sites;
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
+  const others = otherRanges(program);
   const steps: Step[] = [];
   const refusals: Refusal[] = [];
   let selected = 0;
@@ -161,6 +163,16 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       const section = image.sections[range.section]!;
       if ((section.flags & SHF_WRITE) === 0n && !program.relocatable) {
         refuse('read-only-section', 'EPERM', `section ${section.name} is not writable`);
+        continue;
+      }
+    }
+    if (others.length > 0 && change.stores.length > 0) {
+      const first = sites.anchor[i]! + BigInt(Math.min(...change.stores.map((store) => store.delta)));
+      const last =
+        sites.anchor[i]! + BigInt(Math.max(...change.stores.map((store) => store.delta + store.after.length)));
+      const what = overlapping(others, range.section, first, last);
+      if (what !== null) {
+        refuse('overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);
         continue;
       }
     }

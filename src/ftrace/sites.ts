@@ -8,6 +8,7 @@
 import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
+import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
 import { ProgramView } from './view.js';
 
@@ -177,7 +178,8 @@ function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading |
     if (!shape.sources.includes(source)) continue;
     const reading = shape.read(view, source);
     if (!reading) continue;
-    if (reading.state !== 'foreign') return { reading, shape: i };
+    // A misaligned literal is that shape's business alone: its words would pass for plain nops.
+    if (reading.state !== 'foreign' || reading.fault === 'misaligned') return { reading, shape: i };
     // A foreign reading is only the answer when no other shape recognises the bytes.
     if (!fallback) {
       fallback = reading;
@@ -212,6 +214,85 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
   return best;
 }
 
+/**
+ * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has room behind its function's
+ * symbol. A table whose pads are merely too small for a call is not that, and its sites get their verdicts.
+ */
+function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
+  if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
+  let tried = 0;
+  for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
+    const range = program.relocatable
+      ? program.codeOfSection(table.section[slot]!)
+      : program.codeAt(table.value[slot]!);
+    if (!range) continue;
+    const offset = Number(table.value[slot]! - range.address);
+    if (offset >= range.bytes.length) continue;
+    view.move(range, offset);
+    const { reading } = readAt(view, source);
+    // The pad of an overridden weak function has no symbol to be in front of, and says nothing.
+    if (reading?.form === 'unplaced') continue;
+    if (reading?.fault !== 'unsupported' || reading.form !== 'before') return false;
+    tried++;
+  }
+  return tried > 0;
+}
+
+/** True when the bytes at a place are a call of the profiling entry, by the machine's shapes. */
+export function callTest(program: Program): CallTest {
+  const view = new ProgramView(program);
+  return (section, offset) => {
+    const range = program.codeOfSection(section.index);
+    if (!range || offset >= range.bytes.length) return false;
+    view.move(range, offset);
+    return readAt(view, 'call').reading?.state === 'compiled';
+  };
+}
+
+/** The rules of `mcount-table.ts` with the names of this program. */
+export function mcountMachine(program: Program): McountMachine {
+  const { arch } = program;
+  return {
+    mcount: { symbols: program.profilingNames, callRelocations: arch.mcount.callRelocations },
+    relocationRoles: arch.relocationRoles,
+    relocations: arch.relocations,
+  };
+}
+
+/**
+ * Offsets of calls in a section of a relocatable file, ascending. A branch relocation on bytes that are neither call nor jump is
+ * a damaged call: it is a site too, so that it gets a verdict.
+ */
+function relocatedCalls(program: Program, range: CodeRange): number[] {
+  const { arch } = program;
+  const { calls, others } = program.derived('mcount-calls', () =>
+    findMcountCalls(program.image, mcountMachine(program), callTest(program)),
+  );
+  const offsets: number[] = [];
+  for (const call of calls) if (call.section.index === range.section) offsets.push(call.offset);
+  for (const other of others) {
+    if (other.section.index !== range.section) continue;
+    const type = other.table.type[other.row]!;
+    const adjust = arch.mcount.callRelocations.get(type);
+    if (adjust === undefined || arch.relocations.get(type)?.branch !== 'call') continue;
+    const at = other.offset + adjust;
+    if (at < 0 || leavesWithoutLink(program, range, at)) continue;
+    offsets.push(at);
+  }
+  return offsets.sort((a, b) => a - b);
+}
+
+/** True when one of the two instructions at a place is a jump: a tail call, which is no site. */
+function leavesWithoutLink(program: Program, range: CodeRange, offset: number): boolean {
+  let at = offset;
+  for (let i = 0; i < 2 && at < range.bytes.length; i++) {
+    const { flow, sizeBytes } = program.arch.isa.decode(range.bytes, at, range.address + BigInt(at));
+    if (flow.kind === 'jump' || flow.kind === 'indirect-jump') return true;
+    at += sizeBytes;
+  }
+  return false;
+}
+
 /** Calls of the profiling entry: by relocation in relocatable files, by branch target elsewhere. */
 export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   const sections: number[] = [];
@@ -220,36 +301,7 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   for (const range of program.code) {
     signal?.throwIfAborted();
     if (program.relocatable) {
-      const placed = program.relocationsOf(range.section);
-      const mcountSymbols = new Map<number, Set<number>>();
-      placed.tables.forEach((table, index) => {
-        const symbols = table.symbols;
-        const wanted = new Set<number>();
-        if (symbols) {
-          for (const name of program.mcountSpellings()) {
-            const symbol = symbols.find(name);
-            if (symbol > 0) wanted.add(symbol);
-          }
-          // A name may stand several times in a symbol table (ld -r of local definitions): then compare by name.
-          if (wanted.size > 0) {
-            for (let row = 0; row < table.count; row++) {
-              const symbol = table.symbol[row]!;
-              if (!wanted.has(symbol) && arch.mcount.callRelocations.has(table.type[row]!)) {
-                if (program.isMcountName(symbols.name(symbol))) wanted.add(symbol);
-              }
-            }
-          }
-        }
-        mcountSymbols.set(index, wanted);
-      });
-      for (let i = 0; i < placed.offset.length; i++) {
-        const table = placed.tables[placed.table[i]!]!;
-        const row = placed.row[i]!;
-        if (!mcountSymbols.get(placed.table[i]!)!.has(table.symbol[row]!)) continue;
-        const adjust = arch.mcount.callRelocations.get(table.type[row]!);
-        if (adjust === undefined) continue;
-        const offset = placed.offset[i]! + adjust;
-        if (offset < 0) continue;
+      for (const offset of relocatedCalls(program, range)) {
         sections.push(range.section);
         values.push(BigInt(offset));
       }
@@ -319,6 +371,9 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     if (calls.count > 0) tables = [...tables, calls];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
+  tables = tables.map((table, index) =>
+    isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table,
+  );
   const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
   const total = used.reduce((sum, { table }) => sum + table.count, 0);
 

@@ -210,19 +210,6 @@ function relativeAddends(program: Program, start: bigint, size: number): Map<big
   return addends;
 }
 
-/** True for kernel images and modules, where x86-64's `__patchable_function_entries` is call padding. */
-function isKernelFile(program: Program): boolean {
-  const { image } = program;
-  return (
-    image.section('.modinfo') !== undefined ||
-    image.section('.gnu.linkonce.this_module') !== undefined ||
-    image.section('__ksymtab') !== undefined ||
-    image.section('.altinstructions') !== undefined ||
-    image.section('.discard.addressable') !== undefined ||
-    program.symbols.find('__start_mcount_loc') > 0
-  );
-}
-
 /** Table between two symbols inside another section, as vmlinux has it. */
 function findRange(program: Program): { start: bigint; size: number } | null {
   const { image, symbols } = program;
@@ -263,7 +250,8 @@ export function readTables(program: Program, options: TableOptions = {}): SlotTa
   const tables: SlotTable[] = [];
   const range = program.relocatable || wanted.length > 0 ? null : findRange(program);
   const hasMcount = range !== null || wanted.some((each) => each.source === 'mcount-table' && each.section.size > 0);
-  const padding = arch.mcount.patchableIsPadding && (hasMcount || (wanted.length > 0 && isKernelFile(program)));
+  // Without a table of calls the pads themselves say what they are: see findSites.
+  const padding = arch.mcount.patchableIsPadding && hasMcount;
   for (const { section, source } of wanted) {
     if (section.type === elf.SHT_NOBITS || section.size === 0) continue;
     const role = source === 'patchable-table' && padding ? 'padding' : 'sites';

@@ -147,7 +147,8 @@ export function judge(sites: Sites, index: number, options: VerifyOptions = {}):
     return { ...ofForeign(sites, index, reading), verdict: 'misaligned', rule: 'A-SITE-1' };
   }
   if (hasFunctions(sites) && !isCovered(sites, index)) {
-    if (reading && reading.state !== 'foreign') {
+    // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
+    if (reading && (reading.state !== 'foreign' || reading.form === 'unplaced')) {
       return {
         verdict: 'weak-leftover',
         rule: 'M-WEAK-1',

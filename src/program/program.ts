@@ -9,6 +9,7 @@ import type { AddressReader, Arch, CalleeKind } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -75,6 +76,7 @@ export class Program {
   private readonly mcountNames: ReadonlySet<string>;
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
+  private readonly derivedValues = new Map<string, unknown>();
   private readonly calleeCache = new Map<Address, CalleeKind>();
   private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
   private importedSlots: ReadonlyMap<Address, Address> | undefined;
@@ -182,9 +184,15 @@ export class Program {
     return found;
   }
 
-  /** Every spelling under which a symbol table may name the profiling entry. */
-  mcountSpellings(): string[] {
-    return [...this.mcountNames].flatMap((name) => [name, `.${name}`]);
+  /** Names of the profiling entry, without the dot of ELFv1. */
+  get profilingNames(): readonly string[] {
+    return [...this.mcountNames];
+  }
+
+  /** What other rooms work out of this program once and ask for again, by a key of theirs. */
+  derived<T>(key: string, make: () => T): T {
+    if (!this.derivedValues.has(key)) this.derivedValues.set(key, make());
+    return this.derivedValues.get(key) as T;
   }
 
   isMcountName(name: string): boolean {
@@ -329,12 +337,18 @@ export class Program {
     let at = address;
     for (let hop = 0; hop < maxStubHops; hop++) {
       if (this.entries.has(at)) return at;
-      const slot = this.slots.get(at);
-      const next = slot ?? this.stubTarget(at);
+      const next = this.slots.get(at) ?? (this.codeAt(at) ? this.stubTarget(at) : this.pointerAt(at));
       if (next === null) return at;
       at = next;
     }
     return at;
+  }
+
+  /** The word at `address`, for calls through a pointer slot that the linker filled; null where no byte lies. */
+  private pointerAt(address: Address): Address | null {
+    if (this.image.wordBytes === 8) return this.reader.u64(address);
+    const word = this.reader.u32(address);
+    return word < 0 ? null : BigInt(word);
   }
 
   /** Target of the stub at `address`, or null when no stub is there. */
@@ -370,6 +384,17 @@ export class Program {
  * @throws ElftraceError 'unsupported-form' for core files and other types that hold no program
  */
 export function load(image: ElfImage, arch: Arch, options: LoadOptions = {}): Program {
+  const { type } = image.header;
+  if (type !== elf.ET_REL && type !== elf.ET_EXEC && type !== elf.ET_DYN) {
+    throw new ElftraceError(
+      'unsupported-form',
+      `ELF header: files of type ${type} hold no program (core files and the like)`,
+      {
+        what: 'ELF header: e_type',
+        value: type,
+      },
+    );
+  }
   return new Program(image, arch, options);
 }
 

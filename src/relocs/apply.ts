@@ -287,7 +287,8 @@ export function extractRelocation(row: RelocationRow, bytes: Uint8Array, offset:
   }
   if (row.part === 'hi20lo12') {
     const low = BigInt.asIntN(12, number);
-    return BigInt.asIntN(32, (number & ~0xfffn) + low);
+    // The upper part is signed by itself: below -2^31 the sum has more than 32 bits.
+    return BigInt.asIntN(32, number & ~0xfffn) + low;
   }
   const { shift } = shapeOf(row);
   if (isSigned(row)) number = BigInt.asIntN(row.field.widthBits, number);

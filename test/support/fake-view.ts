@@ -40,7 +40,8 @@ export class FakeView implements SiteView {
   private anchor = 0;
 
   constructor(spec: FakeViewSpec) {
-    this.code = spec.code.slice();
+    // Not slice(): a Buffer would share its memory.
+    this.code = Uint8Array.from(spec.code);
     this.data = new DataView(this.code.buffer);
     this.little = spec.endian === 'little';
     this.base = spec.base ?? 0n;

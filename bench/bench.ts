@@ -1,0 +1,149 @@
+/**
+ * `npm run bench`: ratios measured in one run, interleaved, each with its spread. Absolute times are printed for orientation
+ * only; machines differ and are noisy. Inputs are made here (inputs.ts).
+ */
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { archOf } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { findSites } from '../src/ftrace/sites.js';
+import { verify } from '../src/ftrace/verdicts.js';
+import { load } from '../src/program/program.js';
+import { arm64Image, ppc64StubImage, x86Image, x86Object } from './inputs.js';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const cli = join(root, 'dist', 'cli.js');
+const folder = mkdtempSync(join(tmpdir(), 'elftrace-bench-'));
+const runs = Number(process.env['BENCH_RUNS'] ?? 7);
+
+function hasTool(name: string): boolean {
+  return (process.env['PATH'] ?? '').split(delimiter).some((each) => {
+    try {
+      accessSync(join(each, name), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Wall seconds of a whole process. */
+function time(command: string, args: readonly string[]): number {
+  const start = process.hrtime.bigint();
+  const result = spawnSync(command, [...args], { stdio: ['ignore', 'ignore', 'pipe'], maxBuffer: 1 << 28 });
+  const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+  if (result.error || result.status !== 0) {
+    throw new Error(`${command} ${args.join(' ')}: ${result.error?.message ?? result.stderr.toString()}`);
+  }
+  return seconds;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)]!;
+}
+
+function spread(values: readonly number[], digits = 3): string {
+  return `${median(values).toFixed(digits)} (${Math.min(...values).toFixed(digits)} to ${Math.max(...values).toFixed(digits)})`;
+}
+
+/** A and B in turn, pair by pair. */
+function pair(name: string, a: () => number, b: () => number, other: string): void {
+  a();
+  b();
+  const as: number[] = [];
+  const bs: number[] = [];
+  const ratios: number[] = [];
+  for (let i = 0; i < runs; i++) {
+    as.push(a());
+    bs.push(b());
+    ratios.push(as[i]! / bs[i]!);
+  }
+  console.log(`${name}: ${spread(as)} s; ${other}: ${spread(bs)} s; ratio ${spread(ratios, 2)}`);
+}
+
+/** Peak resident memory of a Node process, MiB, by its own account. */
+function peak(args: readonly string[]): number {
+  const script = `process.on('exit',()=>{process.stderr.write('\\nRSS '+process.resourceUsage().maxRSS+'\\n')});process.argv=['node','elftrace',...${JSON.stringify(args)}];await import(${JSON.stringify(cli)});`;
+  const result = spawnSync(
+    process.execPath,
+    ['--input-type=module', '-e', args.length === 0 ? script.replace(/process\.argv=.*$/, '') : script],
+    {
+      maxBuffer: 1 << 28,
+    },
+  );
+  return Number(/RSS (\d+)/.exec(result.stderr.toString())?.[1] ?? Number.NaN) / 1024;
+}
+
+function inProcess(name: string, bytes: Uint8Array, count: number): void {
+  const rates: number[] = [];
+  for (let i = 0; i < runs; i++) {
+    const image = readElf(bytes);
+    const program = load(image, archOf(image.header));
+    // Tables of the image that any user of it pays once: symbols and functions.
+    void program.functions.functions.count;
+    const start = process.hrtime.bigint();
+    const result = verify(findSites(program));
+    const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+    if (result.sites !== count || result.verdicts.ok !== count) {
+      throw new Error(`${name}: ${JSON.stringify(result.verdicts)}, first ${result.findings[0]?.message ?? ''}`);
+    }
+    rates.push(count / seconds / 1e6);
+  }
+  console.log(`${name}: ${spread(rates)} M sites/s in process (found and verified)`);
+}
+
+try {
+  const object = join(folder, 'sixty.o');
+  const out = join(folder, 'out.o');
+  writeFileSync(object, x86Object(60000));
+  const like = join(folder, 'recordmcount-like');
+  const bare = (): number => time(process.execPath, ['-e', '']);
+  if (hasTool('gcc')) {
+    spawnSync('gcc', ['-O2', '-o', like, join(root, 'bench', 'recordmcount-like.c')], { stdio: 'inherit' });
+    pair(
+      '60,000 sites in one x86-64 object, patch --nop, whole process',
+      () => time(process.execPath, [cli, 'patch', object, '--nop', '-o', out]),
+      () => time(like, [object, join(folder, 'like.o')]),
+      'recordmcount-like C program',
+    );
+  }
+  pair(
+    '60,000 sites in one x86-64 object, verify, whole process',
+    () => time(process.execPath, [cli, 'verify', object]),
+    bare,
+    'bare node',
+  );
+  if (hasTool('objdump')) {
+    pair(
+      '60,000 sites, verify',
+      () => time(process.execPath, [cli, 'verify', object]),
+      () => time('objdump', ['-dr', object]),
+      'objdump -dr',
+    );
+  }
+  inProcess('1,000,000 plain arm64 sites', arm64Image(1000000), 1000000);
+  inProcess('60,000 x86-64 sites through relocations', x86Object(60000), 60000);
+  inProcess('200,000 PPC64 sites through linker stubs', ppc64StubImage(200000), 200000);
+
+  const big = join(folder, 'image');
+  const bigBytes = x86Image(100 << 20, 40000);
+  writeFileSync(big, bigBytes);
+  pair(
+    '100 MB image with 40,000 sites, verify, whole process',
+    () => time(process.execPath, [cli, 'verify', big]),
+    bare,
+    'bare node',
+  );
+  const used = peak(['verify', big]);
+  const empty = peak([]);
+  const size = bigBytes.length / (1 << 20);
+  console.log(
+    `memory: ${used.toFixed(0)} MiB for a file of ${size.toFixed(0)} MiB, bare node ${empty.toFixed(0)} MiB: bare + ${((used - empty) / size).toFixed(2)} times the file`,
+  );
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

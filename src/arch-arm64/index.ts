@@ -1,0 +1,31 @@
+/** The arm64 target: little-endian AArch64 Linux, kernel and user space. */
+import type { Arch } from '../arch.js';
+import { EM_AARCH64 } from '../elf/constants.js';
+import { arm64Abi, arm64Mcount } from './abi.js';
+import { arm64Isa } from './isa.js';
+import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
+import { arm64SiteShapes } from './sites.js';
+import { arm64StubForms } from './stubs.js';
+
+export const arm64: Arch = {
+  target: {
+    id: 'arm64',
+    title: 'arm64 (AArch64), little-endian',
+    elfMachine: EM_AARCH64,
+    abiName: 'sysv',
+    wordBytes: 8,
+    dataEndian: 'little',
+    codeEndian: 'little',
+    codeAlignBytes: 4,
+    // 64 KiB is the page size that linkers align segments for; adrp pages are always 4 KiB.
+    pageBytes: 0x1_0000,
+  },
+  abi: arm64Abi,
+  isa: arm64Isa,
+  relocations: arm64Relocations,
+  relocationRoles: arm64RelocationRoles,
+  mcount: arm64Mcount,
+  siteShapes: arm64SiteShapes,
+  stubForms: arm64StubForms,
+  emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
+};

@@ -1,0 +1,1150 @@
+/**
+ * A64 instruction rows, their text, and the single-instruction encoders that patching needs. Owns bit patterns; knows
+ * no sites and no relocation types.
+ *
+ * What a patcher has to know about A64
+ *
+ * - Every instruction is one 32-bit word at a 4-aligned address, little-endian in memory whatever the data order is
+ *   (Arm ARM, B2.6.2). So every place is one store, and neighbours never move.
+ * - nop <-> bl, and bl <-> bl of another target, may be exchanged under a running CPU: B, BL, NOP, BRK, SVC, HVC, SMC and
+ *   ISB are the words that may be modified and executed concurrently (Arm ARM, B2.2.5). `mov x9, x30` is not in that list:
+ *   it has to stand before the code can run. A file at rest needs neither, but its plans keep the order.
+ * - At a function's entry x0-x8 hold arguments (x8: address of the result), x18 belongs to the platform, x19-x29 to the
+ *   caller, x30 to the return. Free: x9-x17 (AAPCS64, 6.1.1). x16 and x17 are the linker's: any bl may pass through a
+ *   veneer that destroys them. x9 carries the caller's return address from the patched site to the tracer.
+ * - bl reaches +-128 MiB, b.cond, cbz and ldr (literal) +-1 MiB, tbz +-32 KiB, adr +-1 MiB, adrp +-4 GiB of pages. adrp
+ *   counts 4 KiB pages from its own page, whatever the page size of the system is.
+ * - With branch target identification an indirect branch may only land on `bti` (or paciasp). Compilers put `bti c` in
+ *   front of the patchable nops, and only into functions whose address can be taken. `ret x9` is no indirect branch in
+ *   this sense, `br x9` is one.
+ * - `bti`, `paciasp`, `xpaclri` and `nop` are all hints: where the feature is absent the word does nothing.
+ * - Register 31 is sp or the zero register, depending on the operand. Many names (`mov`, `cmp`, `lsl`, `ret`) are only
+ *   other spellings; the rows hold the real instruction and print what `objdump -M no-aliases` prints. Text for people
+ *   comes from the disassembler engine.
+ *
+ * Reading: Arm Architecture Reference Manual for A-profile, C4.1 (encodings), C6 (instructions).
+ *
+ * A row is named by its mnemonic and, where one mnemonic has several encodings, a form behind a dash: `add-imm`,
+ * `ldr-x-post`. No A64 mnemonic has a dash of its own. In a syntax `~` joins two fields without a blank.
+ */
+import type { FlowClass, Operands, Row, RowAttributes, RowSpec } from '../isa/table.js';
+import type { FieldSpec } from '../isa/table.js';
+import { IsaTable, row } from '../isa/table.js';
+import type { Flow, Instruction, Isa } from '../isa/instruction.js';
+import { reaches, type Reach } from '../bits.js';
+import { hex, outOfRange } from '../errors.js';
+import type { Address } from '../units.js';
+
+// ------------------------------------------------------------------------------------------------------ bitmasks
+
+/**
+ * Value of a logical immediate, field N:immr:imms, or null where the combination is reserved.
+ * A run of ones of length S+1, rotated right by R inside an element of 2..64 bits, repeated over the register
+ * (Arm ARM, DecodeBitMasks).
+ */
+export function decodeBitmask(field: number, widthBits: 32 | 64): bigint | null {
+  const n = (field >>> 12) & 1;
+  const immr = (field >>> 6) & 63;
+  const imms = field & 63;
+  if (widthBits === 32 && n === 1) return null;
+  const length = 31 - Math.clz32((n << 6) | (~imms & 63));
+  if (length < 1) return null;
+  const size = 1 << length;
+  const ones = (imms & (size - 1)) + 1;
+  if (ones === size) return null;
+  const rotate = immr & (size - 1);
+  const run = (1n << BigInt(ones)) - 1n;
+  const bits = BigInt(size);
+  const mask = (1n << bits) - 1n;
+  const element = ((run >> BigInt(rotate)) | (run << (bits - BigInt(rotate)))) & mask;
+  let value = 0n;
+  for (let at = 0; at < widthBits; at += size) value |= element << BigInt(at);
+  return value;
+}
+
+const bitmaskFields = new Map<string, number>();
+
+/** Field N:immr:imms whose value is `value`, or null when no logical immediate has that value. */
+export function encodeBitmask(value: bigint, widthBits: 32 | 64): number | null {
+  if (bitmaskFields.size === 0) {
+    for (const width of [32, 64] as const) {
+      for (let field = 0; field < 1 << 13; field++) {
+        // immr bits above the element size are ignored: the first, smallest, field of a value is the canonical one.
+        const decoded = decodeBitmask(field, width);
+        const key = `${width}:${String(decoded)}`;
+        if (decoded !== null && !bitmaskFields.has(key)) bitmaskFields.set(key, field);
+      }
+    }
+  }
+  return bitmaskFields.get(`${widthBits}:${String(BigInt.asUintN(widthBits, value))}`) ?? null;
+}
+
+// -------------------------------------------------------------------------------------------------------- fields
+
+const register: FieldSpec = { kind: 'register', width: 5 };
+/** Consumed by the text of another field (a register's width, a shift's type): never named in a syntax. */
+const hidden: FieldSpec = { kind: 'suffix', suffix: '' };
+const unsigned = (width: number): FieldSpec => ({ kind: 'unsigned', width });
+
+/*
+ * Register fields by what number 31 means and how wide they are: `r…` follows the row's `sf` bit, `x…` and `w…` are
+ * fixed; `…sp` is the stack pointer at 31, the others are the zero register. `base` is the register of an address.
+ */
+const REGISTER_FIELDS = [
+  ...['rd', 'rn', 'rm', 'ra', 'rt', 'rdsp', 'rnsp'],
+  ...[
+    'xd',
+    'xn',
+    'xm',
+    'xa',
+    'xt',
+    'xt2',
+    'optional_xt',
+    'xmsp',
+    'xnsp',
+    'xdsp',
+    'base',
+    'rmx',
+    'rs',
+    'rs_pair',
+    'rt_pair',
+  ],
+  ...['wd', 'wn', 'wm', 'wt', 'wt2', 'ws', 'rt2'],
+  ...['bt', 'ht', 'st', 'dt', 'qt', 'st2', 'dt2', 'qt2'],
+  ...[
+    'fd',
+    'fn',
+    'fm',
+    'fa',
+    'sd',
+    'hd',
+    'dd',
+    'dn',
+    'vd',
+    'vn',
+    'vm',
+    'vt',
+    'v1d',
+    'v1n',
+    'bd',
+    'bn',
+    'bm',
+    'vw',
+    'vnn',
+  ],
+] as const;
+
+const FIELDS: Readonly<Record<string, FieldSpec>> = {
+  ...Object.fromEntries(REGISTER_FIELDS.map((name) => [name, register])),
+  sf: hidden,
+  sh: hidden,
+  n: hidden,
+  s: hidden,
+  q: hidden,
+  shift: hidden,
+  option: hidden,
+  ptype: hidden,
+  size: hidden,
+  cmode: hidden,
+  op: hidden,
+  key: { kind: 'suffix', suffix: '' },
+  /** Acquire and release bits of the atomics; the letters go into the mnemonic. */
+  acquire: { kind: 'suffix', suffix: 'a' },
+  release: { kind: 'suffix', suffix: 'l' },
+  imm12: unsigned(12),
+  imm16: unsigned(16),
+  hw: unsigned(2),
+  bitmask: unsigned(13),
+  immr: unsigned(6),
+  imms: unsigned(6),
+  amount: unsigned(6),
+  extend: unsigned(3),
+  pimm: { kind: 'unsigned' },
+  simm: { kind: 'signed', width: 9 },
+  pairimm: { kind: 'signed' },
+  off: { kind: 'displacement' },
+  /** adrp: pages of 4 KiB; the byte value has 33 bits, more than a field may hold. */
+  pages: { kind: 'signed' },
+  bit: unsigned(6),
+  cond: unsigned(4),
+  nzcv: unsigned(4),
+  imm5: unsigned(5),
+  imm4: unsigned(4),
+  imm8: unsigned(8),
+  hint: unsigned(7),
+  crm: unsigned(4),
+  crn: unsigned(4),
+  op1: unsigned(3),
+  op2: unsigned(3),
+  sysreg: unsigned(15),
+  prfop: unsigned(5),
+  barrier: unsigned(4),
+  shiftimm: unsigned(7),
+  targets: unsigned(2),
+};
+
+// ---------------------------------------------------------------------------------------------------------- rows
+
+const narrowShift = (o: Operands): boolean => o['sf'] === 1 || o['amount']! < 32;
+const bitmaskValid = (o: Operands): boolean => decodeBitmask(o['bitmask']!, o['sf'] === 1 ? 64 : 32) !== null;
+const bitfieldValid = (o: Operands): boolean =>
+  o['n'] === o['sf'] && (o['sf'] === 1 || (o['immr']! < 32 && o['imms']! < 32));
+
+/** Rows of one register size of a load or store: scaled, unscaled, post-indexed, pre-indexed, register offset. */
+function memory<const M extends string, const U extends string>(
+  name: M,
+  unscaled: U,
+  /** size, V and opc fields of the encoding. */
+  size: string,
+  vector: '0' | '1',
+  opc: string,
+  rt: string,
+  scale: number,
+  attributes: RowAttributes = {},
+) {
+  const head = `${size} 111 ${vector}`;
+  return [
+    row(`${name}-imm`, `${head} 01 ${opc} pimm[${11 + scale}:${scale}] base ${rt}`, `${rt}, [base, pimm]`, attributes),
+    row(`${unscaled}`, `${head} 00 ${opc} 0 simm 00 base ${rt}`, `${rt}, [base, simm]`, attributes),
+    row(`${name}-post`, `${head} 00 ${opc} 0 simm 01 base ${rt}`, `${rt}, [base], simm`, attributes),
+    row(`${name}-pre`, `${head} 00 ${opc} 0 simm 11 base ${rt}`, `${rt}, [base, simm]!`, attributes),
+    row(`${name}-reg`, `${head} 00 ${opc} 1 rmx option[2:0] s 10 base ${rt}`, `${rt}, [base, rmx]`, {
+      ...attributes,
+      when: (o) => (o['option']! & 2) === 2,
+    }),
+  ] as const;
+}
+
+function unprivileged<const M extends string>(name: M, size: string, opc: string, rt: string) {
+  return row(name, `${size} 111 0 00 ${opc} 0 simm 10 base ${rt}`, `${rt}, [base, simm]`);
+}
+
+/** Pair rows; `scale` is the size of one register as a power of two. */
+function pairs<const L extends string>(
+  name: L,
+  opc: string,
+  vector: '0' | '1',
+  load: '0' | '1',
+  rt: string,
+  rt2: string,
+  scale: number,
+  attributes: RowAttributes = {},
+) {
+  const body = `${load} pairimm[${6 + scale}:${scale}] ${rt2} base ${rt}`;
+  return [
+    row(`${name}-post`, `${opc} 101 ${vector} 001 ${body}`, `${rt}, ${rt2}, [base], pairimm`, attributes),
+    row(`${name}-off`, `${opc} 101 ${vector} 010 ${body}`, `${rt}, ${rt2}, [base, pairimm]`, attributes),
+    row(`${name}-pre`, `${opc} 101 ${vector} 011 ${body}`, `${rt}, ${rt2}, [base, pairimm]!`, attributes),
+  ] as const;
+}
+
+function pairNonTemporal<const M extends string>(
+  name: M,
+  opc: string,
+  vector: '0' | '1',
+  load: '0' | '1',
+  rt: string,
+  rt2: string,
+  scale: number,
+  attributes: RowAttributes = {},
+) {
+  return row(
+    name,
+    `${opc} 101 ${vector} 000 ${load} pairimm[${6 + scale}:${scale}] ${rt2} base ${rt}`,
+    `${rt}, ${rt2}, [base, pairimm]`,
+    attributes,
+  );
+}
+
+/** Exclusive and ordered accesses of one size: `size` is the encoding's size field, `rt` the data register. */
+function exclusive<const B extends '' | 'b' | 'h', const F extends '' | '-x' | '-w'>(
+  letter: B,
+  form: F,
+  size: string,
+  rt: string,
+) {
+  const at = `${size} 001000`;
+  return [
+    row(`stxr${letter}${form}`, `${at} 000 ws 0 11111 base ${rt}`, `ws, ${rt}, [base]`),
+    row(`stlxr${letter}${form}`, `${at} 000 ws 1 11111 base ${rt}`, `ws, ${rt}, [base]`),
+    row(`ldxr${letter}${form}`, `${at} 010 11111 0 11111 base ${rt}`, `${rt}, [base]`),
+    row(`ldaxr${letter}${form}`, `${at} 010 11111 1 11111 base ${rt}`, `${rt}, [base]`),
+    row(`stllr${letter}${form}`, `${at} 100 11111 0 11111 base ${rt}`, `${rt}, [base]`),
+    row(`stlr${letter}${form}`, `${at} 100 11111 1 11111 base ${rt}`, `${rt}, [base]`),
+    row(`ldlar${letter}${form}`, `${at} 110 11111 0 11111 base ${rt}`, `${rt}, [base]`),
+    row(`ldar${letter}${form}`, `${at} 110 11111 1 11111 base ${rt}`, `${rt}, [base]`),
+    row(`ldapr${letter}${form}`, `${size} 111000 101 11111 1 100 00 base ${rt}`, `${rt}, [base]`),
+  ] as const;
+}
+
+function exclusivePairs<const F extends 'x' | 'w'>(form: F, sz: string, rt: string, rt2: string) {
+  const at = `1 ${sz} 001000`;
+  return [
+    row(`stxp-${form}`, `${at} 001 ws 0 ${rt2} base ${rt}`, `ws, ${rt}, ${rt2}, [base]`),
+    row(`stlxp-${form}`, `${at} 001 ws 1 ${rt2} base ${rt}`, `ws, ${rt}, ${rt2}, [base]`),
+    row(`ldxp-${form}`, `${at} 011 11111 0 ${rt2} base ${rt}`, `${rt}, ${rt2}, [base]`),
+    row(`ldaxp-${form}`, `${at} 011 11111 1 ${rt2} base ${rt}`, `${rt}, ${rt2}, [base]`),
+  ] as const;
+}
+
+/** One atomic of the Large System Extension in its sizes; acquire and release are letters of the mnemonic. */
+function atomic<const M extends string>(name: M, o3: '0' | '1', opc: string) {
+  const tail = `1 rs ${o3} ${opc} 00 base rt`;
+  return [
+    row(name, `1 sf 111000 acquire release ${tail}`, 'rs, rt, [base]'),
+    row(`${name}-b`, `00 111000 acquire release 1 ws ${o3} ${opc} 00 base wt`, 'ws, wt, [base]'),
+    row(`${name}-h`, `01 111000 acquire release 1 ws ${o3} ${opc} 00 base wt`, 'ws, wt, [base]'),
+  ] as const;
+}
+
+function dataImmediate() {
+  return [
+    row('adr', '0 off[1:0] 10000 off[20:2] xd', 'xd, off'),
+    row('adrp', '1 pages[1:0] 10000 pages[20:2] xd', 'xd, pages'),
+    row('add-imm', 'sf 0 0 100010 sh imm12 rnsp rdsp', 'rdsp, rnsp, imm12'),
+    row('adds-imm', 'sf 0 1 100010 sh imm12 rnsp rd', 'rd, rnsp, imm12'),
+    row('sub-imm', 'sf 1 0 100010 sh imm12 rnsp rdsp', 'rdsp, rnsp, imm12'),
+    row('subs-imm', 'sf 1 1 100010 sh imm12 rnsp rd', 'rd, rnsp, imm12'),
+    row('and-imm', 'sf 00 100100 bitmask rn rdsp', 'rdsp, rn, bitmask', { when: bitmaskValid }),
+    row('orr-imm', 'sf 01 100100 bitmask rn rdsp', 'rdsp, rn, bitmask', { when: bitmaskValid }),
+    row('eor-imm', 'sf 10 100100 bitmask rn rdsp', 'rdsp, rn, bitmask', { when: bitmaskValid }),
+    row('ands-imm', 'sf 11 100100 bitmask rn rd', 'rd, rn, bitmask', { when: bitmaskValid }),
+    row('movn', 'sf 00 100101 hw imm16 rd', 'rd, imm16~hw', { when: (o) => o['sf'] === 1 || o['hw']! < 2 }),
+    row('movz', 'sf 10 100101 hw imm16 rd', 'rd, imm16~hw', { when: (o) => o['sf'] === 1 || o['hw']! < 2 }),
+    row('movk', 'sf 11 100101 hw imm16 rd', 'rd, imm16~hw', { when: (o) => o['sf'] === 1 || o['hw']! < 2 }),
+    row('sbfm', 'sf 00 100110 n immr imms rn rd', 'rd, rn, immr, imms', { when: bitfieldValid }),
+    row('bfm', 'sf 01 100110 n immr imms rn rd', 'rd, rn, immr, imms', { when: bitfieldValid }),
+    row('ubfm', 'sf 10 100110 n immr imms rn rd', 'rd, rn, immr, imms', { when: bitfieldValid }),
+    row('extr', 'sf 00 100111 n 0 rm imms rn rd', 'rd, rn, rm, imms', {
+      when: (o) => o['n'] === o['sf'] && (o['sf'] === 1 || o['imms']! < 32),
+    }),
+  ] as const;
+}
+
+function shifted<const M extends string>(name: M, opc: string, invert: '0' | '1') {
+  return row(name, `sf ${opc} 01010 shift[1:0] ${invert} rm amount rn rd`, 'rd, rn, rm~amount', { when: narrowShift });
+}
+
+function addSub<const M extends string>(name: M, op: string, flags: '0' | '1') {
+  const rd = flags === '1' ? 'rd' : 'rdsp';
+  return [
+    row(`${name}-reg`, `sf ${op} ${flags} 01011 shift[1:0] 0 rm amount rn rd`, 'rd, rn, rm~amount', {
+      when: (o) => o['shift'] !== 3 && narrowShift(o),
+    }),
+    row(`${name}-ext`, `sf ${op} ${flags} 01011 00 1 rmx option[2:0] extend rnsp ${rd}`, `${rd}, rnsp, rmx~extend`, {
+      when: (o) => o['extend']! <= 4,
+    }),
+  ] as const;
+}
+
+function dataRegister() {
+  const two = (opcode: string): string => `sf 0 0 11010110 rm ${opcode} rn rd`;
+  const one = (opcode: string): string => `sf 1 0 11010110 00000 ${opcode} rn rd`;
+  const pointer = (opcode: string): string => `1 1 0 11010110 00001 ${opcode} xnsp xd`;
+  const pointerZero = (opcode: string): string => `1 1 0 11010110 00001 ${opcode} 11111 xd`;
+  return [
+    shifted('and-reg', '00', '0'),
+    shifted('bic', '00', '1'),
+    shifted('orr-reg', '01', '0'),
+    shifted('orn', '01', '1'),
+    shifted('eor-reg', '10', '0'),
+    shifted('eon', '10', '1'),
+    shifted('ands-reg', '11', '0'),
+    shifted('bics', '11', '1'),
+    ...addSub('add', '0', '0'),
+    ...addSub('adds', '0', '1'),
+    ...addSub('sub', '1', '0'),
+    ...addSub('subs', '1', '1'),
+    row('adc', 'sf 0 0 11010000 rm 000000 rn rd', 'rd, rn, rm'),
+    row('adcs', 'sf 0 1 11010000 rm 000000 rn rd', 'rd, rn, rm'),
+    row('sbc', 'sf 1 0 11010000 rm 000000 rn rd', 'rd, rn, rm'),
+    row('sbcs', 'sf 1 1 11010000 rm 000000 rn rd', 'rd, rn, rm'),
+    row('ccmn-reg', 'sf 0 1 11010010 rm cond 00 rn 0 nzcv', 'rn, rm, nzcv, cond'),
+    row('ccmp-reg', 'sf 1 1 11010010 rm cond 00 rn 0 nzcv', 'rn, rm, nzcv, cond'),
+    row('ccmn-imm', 'sf 0 1 11010010 imm5 cond 10 rn 0 nzcv', 'rn, imm5, nzcv, cond'),
+    row('ccmp-imm', 'sf 1 1 11010010 imm5 cond 10 rn 0 nzcv', 'rn, imm5, nzcv, cond'),
+    row('csel', 'sf 0 0 11010100 rm cond 00 rn rd', 'rd, rn, rm, cond'),
+    row('csinc', 'sf 0 0 11010100 rm cond 01 rn rd', 'rd, rn, rm, cond'),
+    row('csinv', 'sf 1 0 11010100 rm cond 00 rn rd', 'rd, rn, rm, cond'),
+    row('csneg', 'sf 1 0 11010100 rm cond 01 rn rd', 'rd, rn, rm, cond'),
+    row('madd', 'sf 00 11011 000 rm 0 ra rn rd', 'rd, rn, rm, ra'),
+    row('msub', 'sf 00 11011 000 rm 1 ra rn rd', 'rd, rn, rm, ra'),
+    row('smaddl', '1 00 11011 001 wm 0 xa wn xd', 'xd, wn, wm, xa'),
+    row('smsubl', '1 00 11011 001 wm 1 xa wn xd', 'xd, wn, wm, xa'),
+    row('smulh', '1 00 11011 010 xm 0 11111 xn xd', 'xd, xn, xm'),
+    row('umaddl', '1 00 11011 101 wm 0 xa wn xd', 'xd, wn, wm, xa'),
+    row('umsubl', '1 00 11011 101 wm 1 xa wn xd', 'xd, wn, wm, xa'),
+    row('umulh', '1 00 11011 110 xm 0 11111 xn xd', 'xd, xn, xm'),
+    row('udiv', two('000010'), 'rd, rn, rm'),
+    row('sdiv', two('000011'), 'rd, rn, rm'),
+    row('lslv', two('001000'), 'rd, rn, rm'),
+    row('lsrv', two('001001'), 'rd, rn, rm'),
+    row('asrv', two('001010'), 'rd, rn, rm'),
+    row('rorv', two('001011'), 'rd, rn, rm'),
+    row('crc32b', '0 0 0 11010110 wm 010000 wn wd', 'wd, wn, wm'),
+    row('crc32h', '0 0 0 11010110 wm 010001 wn wd', 'wd, wn, wm'),
+    row('crc32w', '0 0 0 11010110 wm 010010 wn wd', 'wd, wn, wm'),
+    row('crc32x', '1 0 0 11010110 xm 010011 wn wd', 'wd, wn, xm'),
+    row('crc32cb', '0 0 0 11010110 wm 010100 wn wd', 'wd, wn, wm'),
+    row('crc32ch', '0 0 0 11010110 wm 010101 wn wd', 'wd, wn, wm'),
+    row('crc32cw', '0 0 0 11010110 wm 010110 wn wd', 'wd, wn, wm'),
+    row('crc32cx', '1 0 0 11010110 xm 010111 wn wd', 'wd, wn, xm'),
+    row('pacga', '1 0 0 11010110 xmsp 001100 xn xd', 'xd, xn, xmsp'),
+    row('rbit', one('000000'), 'rd, rn'),
+    row('rev16', one('000001'), 'rd, rn'),
+    row('rev-w', '0 1 0 11010110 00000 000010 wn wd', 'wd, wn'),
+    row('rev32', '1 1 0 11010110 00000 000010 xn xd', 'xd, xn'),
+    row('rev-x', '1 1 0 11010110 00000 000011 xn xd', 'xd, xn'),
+    row('clz', one('000100'), 'rd, rn'),
+    row('cls', one('000101'), 'rd, rn'),
+    row('pacia', pointer('000000'), 'xd, xnsp'),
+    row('pacib', pointer('000001'), 'xd, xnsp'),
+    row('pacda', pointer('000010'), 'xd, xnsp'),
+    row('pacdb', pointer('000011'), 'xd, xnsp'),
+    row('autia', pointer('000100'), 'xd, xnsp'),
+    row('autib', pointer('000101'), 'xd, xnsp'),
+    row('autda', pointer('000110'), 'xd, xnsp'),
+    row('autdb', pointer('000111'), 'xd, xnsp'),
+    row('paciza', pointerZero('001000'), 'xd'),
+    row('pacizb', pointerZero('001001'), 'xd'),
+    row('pacdza', pointerZero('001010'), 'xd'),
+    row('pacdzb', pointerZero('001011'), 'xd'),
+    row('autiza', pointerZero('001100'), 'xd'),
+    row('autizb', pointerZero('001101'), 'xd'),
+    row('autdza', pointerZero('001110'), 'xd'),
+    row('autdzb', pointerZero('001111'), 'xd'),
+    row('xpaci', pointerZero('010000'), 'xd'),
+    row('xpacd', pointerZero('010001'), 'xd'),
+  ] as const;
+}
+
+function branches() {
+  const flow = (kind: FlowClass): RowAttributes => ({ flow: kind });
+  /** Register branches: opc is bits 24..21, key selects the pointer authentication key (0: A, 1: B). */
+  const plain = (opc: string): string => `1101011 ${opc} 11111 000000 xn 00000`;
+  const zero = (opc: string, m: string): string => `1101011 ${opc} 11111 00001 ${m} xn 11111`;
+  const both = (opc: string, m: string): string => `1101011 ${opc} 11111 00001 ${m} xn xmsp`;
+  const none = (opc: string, tail: string): string => `1101011 ${opc} 11111 ${tail}`;
+  return [
+    row('b', '000101 off[27:2]', 'off', flow('jump')),
+    row('bl', '100101 off[27:2]', 'off', flow('call')),
+    row('b-cond', '01010100 off[20:2] 0 cond', "'.'~cond off", flow('branch')),
+    row('cbz', 'sf 011010 0 off[20:2] rt', 'rt, off', flow('branch')),
+    row('cbnz', 'sf 011010 1 off[20:2] rt', 'rt, off', flow('branch')),
+    row('tbz', 'bit[5] 011011 0 bit[4:0] off[15:2] rt', 'rt, bit, off', flow('branch')),
+    row('tbnz', 'bit[5] 011011 1 bit[4:0] off[15:2] rt', 'rt, bit, off', flow('branch')),
+    row('br', plain('0000'), 'xn', flow('indirect-jump')),
+    row('blr', plain('0001'), 'xn', flow('indirect-call')),
+    row('ret', plain('0010'), 'xn', flow('return')),
+    row('braaz', zero('0000', '0'), 'xn', flow('indirect-jump')),
+    row('brabz', zero('0000', '1'), 'xn', flow('indirect-jump')),
+    row('blraaz', zero('0001', '0'), 'xn', flow('indirect-call')),
+    row('blrabz', zero('0001', '1'), 'xn', flow('indirect-call')),
+    row('braa', both('1000', '0'), 'xn, xmsp', flow('indirect-jump')),
+    row('brab', both('1000', '1'), 'xn, xmsp', flow('indirect-jump')),
+    row('blraa', both('1001', '0'), 'xn, xmsp', flow('indirect-call')),
+    row('blrab', both('1001', '1'), 'xn, xmsp', flow('indirect-call')),
+    row('retaa', none('0010', '000010 11111 11111'), '', flow('return')),
+    row('retab', none('0010', '000011 11111 11111'), '', flow('return')),
+    row('eret', none('0100', '000000 11111 00000'), '', flow('return')),
+    row('eretaa', none('0100', '000010 11111 11111'), '', flow('return')),
+    row('eretab', none('0100', '000011 11111 11111'), '', flow('return')),
+    row('drps', none('0101', '000000 11111 00000'), '', flow('return')),
+  ] as const;
+}
+
+function hintRow<const M extends string>(name: M, number: number) {
+  return row(name, `11010101000000110010 ${number.toString(2).padStart(7, '0')} 11111`, '', { over: ['hint'] });
+}
+
+function system() {
+  const exception = (opc: string, ll: string): string => `11010100 ${opc} imm16 000 ${ll}`;
+  const barrier = (op2: string): string => `11010101000000110011 barrier ${op2} 11111`;
+  /** msr (immediate): op1 and op2 name the field of PSTATE. */
+  const oneBit: RowAttributes = { when: (o) => o['crm']! < 2 };
+  const pstate = (op1: string, op2: string): string => `1101010100000 ${op1} 0100 crm ${op2} 11111`;
+  return [
+    row('svc', exception('000', '01'), 'imm16', { flow: 'syscall' }),
+    row('hvc', exception('000', '10'), 'imm16'),
+    row('smc', exception('000', '11'), 'imm16'),
+    row('brk', exception('001', '00'), 'imm16', { flow: 'trap' }),
+    row('hlt', exception('010', '00'), 'imm16', { flow: 'trap' }),
+    row('dcps1', exception('101', '01'), 'imm16', { flow: 'trap' }),
+    row('dcps2', exception('101', '10'), 'imm16', { flow: 'trap' }),
+    row('dcps3', exception('101', '11'), 'imm16', { flow: 'trap' }),
+    row('udf', '0000000000000000 imm16', 'imm16', { flow: 'trap' }),
+    row('hint', '11010101000000110010 hint 11111', 'hint'),
+    hintRow('nop', 0),
+    hintRow('yield', 1),
+    hintRow('wfe', 2),
+    hintRow('wfi', 3),
+    hintRow('sev', 4),
+    hintRow('sevl', 5),
+    hintRow('xpaclri', 7),
+    hintRow('pacia1716', 8),
+    hintRow('pacib1716', 10),
+    hintRow('autia1716', 12),
+    hintRow('autib1716', 14),
+    hintRow('esb', 16),
+    hintRow('psb', 17),
+    hintRow('csdb', 20),
+    hintRow('paciaz', 24),
+    hintRow('paciasp', 25),
+    hintRow('pacibz', 26),
+    hintRow('pacibsp', 27),
+    hintRow('autiaz', 28),
+    hintRow('autiasp', 29),
+    hintRow('autibz', 30),
+    hintRow('autibsp', 31),
+    /* targets: 0 none, 1 c (calls), 2 j (jumps), 3 both. */
+    row('bti', '11010101000000110010 0100 targets 0 11111', 'targets', { over: ['hint'] }),
+    row('clrex', barrier('010'), 'barrier'),
+    row('dsb', barrier('100'), 'barrier'),
+    row('dmb', barrier('101'), 'barrier'),
+    row('isb', barrier('110'), 'barrier'),
+    row('sb', '11010101000000110011 0000 111 11111', ''),
+    row('msr-spsel', pstate('000', '101'), "'spsel', crm", oneBit),
+    row('msr-daifset', pstate('011', '110'), "'daifset', crm"),
+    row('msr-daifclr', pstate('011', '111'), "'daifclr', crm"),
+    row('msr-uao', pstate('000', '011'), "'uao', crm", oneBit),
+    row('msr-pan', pstate('000', '100'), "'pan', crm", oneBit),
+    row('msr-ssbs', pstate('011', '001'), "'ssbs', crm", oneBit),
+    row('msr-dit', pstate('011', '010'), "'dit', crm", oneBit),
+    row('msr-tco', pstate('011', '100'), "'tco', crm", oneBit),
+    row('cfinv', '1101010100000 000 0100 0000 000 11111', ''),
+    row('sys', '1101010100 0 01 op1 crn crm op2 optional_xt', 'op1, crn, crm, op2~optional_xt'),
+    row('sysl', '1101010100 1 01 op1 crn crm op2 xt', 'xt, op1, crn, crm, op2'),
+    row('msr-reg', '1101010100 0 1 sysreg xt', 'sysreg, xt'),
+    row('mrs', '1101010100 1 1 sysreg xt', 'xt, sysreg'),
+  ] as const;
+}
+
+const FP: RowAttributes = { decodeOnly: true };
+
+function loadsAndStores() {
+  return [
+    ...memory('strb', 'sturb', '00', '0', '00', 'wt', 0),
+    ...memory('ldrb', 'ldurb', '00', '0', '01', 'wt', 0),
+    ...memory('ldrsb-x', 'ldursb-x', '00', '0', '10', 'xt', 0),
+    ...memory('ldrsb-w', 'ldursb-w', '00', '0', '11', 'wt', 0),
+    ...memory('strh', 'sturh', '01', '0', '00', 'wt', 1),
+    ...memory('ldrh', 'ldurh', '01', '0', '01', 'wt', 1),
+    ...memory('ldrsh-x', 'ldursh-x', '01', '0', '10', 'xt', 1),
+    ...memory('ldrsh-w', 'ldursh-w', '01', '0', '11', 'wt', 1),
+    ...memory('str-w', 'stur-w', '10', '0', '00', 'wt', 2),
+    ...memory('ldr-w', 'ldur-w', '10', '0', '01', 'wt', 2),
+    ...memory('ldrsw', 'ldursw', '10', '0', '10', 'xt', 2),
+    ...memory('str-x', 'stur-x', '11', '0', '00', 'xt', 3),
+    ...memory('ldr-x', 'ldur-x', '11', '0', '01', 'xt', 3),
+    row('prfm-imm', '11 111 0 01 10 pimm[14:3] base prfop', 'prfop, [base, pimm]'),
+    row('prfum', '11 111 0 00 10 0 simm 00 base prfop', 'prfop, [base, simm]'),
+    row('prfm-reg', '11 111 0 00 10 1 rmx option[2:0] s 10 base prfop', 'prfop, [base, rmx]', {
+      when: (o) => (o['option']! & 2) === 2,
+    }),
+    row('prfm-lit', '11 011 0 00 off[20:2] prfop', 'prfop, off'),
+    row('ldr-w-lit', '00 011 0 00 off[20:2] wt', 'wt, off'),
+    row('ldr-x-lit', '01 011 0 00 off[20:2] xt', 'xt, off'),
+    row('ldrsw-lit', '10 011 0 00 off[20:2] xt', 'xt, off'),
+    unprivileged('sttrb', '00', '00', 'wt'),
+    unprivileged('ldtrb', '00', '01', 'wt'),
+    unprivileged('ldtrsb-x', '00', '10', 'xt'),
+    unprivileged('ldtrsb-w', '00', '11', 'wt'),
+    unprivileged('sttrh', '01', '00', 'wt'),
+    unprivileged('ldtrh', '01', '01', 'wt'),
+    unprivileged('ldtrsh-x', '01', '10', 'xt'),
+    unprivileged('ldtrsh-w', '01', '11', 'wt'),
+    unprivileged('sttr-w', '10', '00', 'wt'),
+    unprivileged('ldtr-w', '10', '01', 'wt'),
+    unprivileged('ldtrsw', '10', '10', 'xt'),
+    unprivileged('sttr-x', '11', '00', 'xt'),
+    unprivileged('ldtr-x', '11', '01', 'xt'),
+    ...pairs('stp-w', '00', '0', '0', 'wt', 'wt2', 2),
+    ...pairs('ldp-w', '00', '0', '1', 'wt', 'wt2', 2),
+    ...pairs('ldpsw', '01', '0', '1', 'xt', 'xt2', 2),
+    ...pairs('stp-x', '10', '0', '0', 'xt', 'xt2', 3),
+    ...pairs('ldp-x', '10', '0', '1', 'xt', 'xt2', 3),
+    pairNonTemporal('stnp-w', '00', '0', '0', 'wt', 'wt2', 2),
+    pairNonTemporal('ldnp-w', '00', '0', '1', 'wt', 'wt2', 2),
+    pairNonTemporal('stnp-x', '10', '0', '0', 'xt', 'xt2', 3),
+    pairNonTemporal('ldnp-x', '10', '0', '1', 'xt', 'xt2', 3),
+    ...exclusive('b', '', '00', 'wt'),
+    ...exclusive('h', '', '01', 'wt'),
+    ...exclusive('', '-w', '10', 'wt'),
+    ...exclusive('', '-x', '11', 'xt'),
+    ...exclusivePairs('w', '0', 'wt', 'wt2'),
+    ...exclusivePairs('x', '1', 'xt', 'xt2'),
+    row('cas', '1 sf 001000 1 acquire 1 rs release 11111 base rt', 'rs, rt, [base]'),
+    row('cas-b', '00 001000 1 acquire 1 ws release 11111 base wt', 'ws, wt, [base]'),
+    row('cas-h', '01 001000 1 acquire 1 ws release 11111 base wt', 'ws, wt, [base]'),
+    row('casp', '0 sf 001000 0 acquire 1 rs_pair release 11111 base rt_pair', 'rs_pair, rt_pair, [base]', {
+      when: (o) => ((o['rs_pair']! | o['rt_pair']!) & 1) === 0,
+    }),
+    ...atomic('ldadd', '0', '000'),
+    ...atomic('ldclr', '0', '001'),
+    ...atomic('ldeor', '0', '010'),
+    ...atomic('ldset', '0', '011'),
+    ...atomic('ldsmax', '0', '100'),
+    ...atomic('ldsmin', '0', '101'),
+    ...atomic('ldumax', '0', '110'),
+    ...atomic('ldumin', '0', '111'),
+    ...atomic('swp', '1', '000'),
+    // SIMD and floating point registers: named so that text does not stop there, never executed.
+    ...memory('str-fb', 'stur-fb', '00', '1', '00', 'bt', 0, FP),
+    ...memory('ldr-fb', 'ldur-fb', '00', '1', '01', 'bt', 0, FP),
+    ...memory('str-fh', 'stur-fh', '01', '1', '00', 'ht', 1, FP),
+    ...memory('ldr-fh', 'ldur-fh', '01', '1', '01', 'ht', 1, FP),
+    ...memory('str-fs', 'stur-fs', '10', '1', '00', 'st', 2, FP),
+    ...memory('ldr-fs', 'ldur-fs', '10', '1', '01', 'st', 2, FP),
+    ...memory('str-fd', 'stur-fd', '11', '1', '00', 'dt', 3, FP),
+    ...memory('ldr-fd', 'ldur-fd', '11', '1', '01', 'dt', 3, FP),
+    ...memory('str-fq', 'stur-fq', '00', '1', '10', 'qt', 4, FP),
+    ...memory('ldr-fq', 'ldur-fq', '00', '1', '11', 'qt', 4, FP),
+    row('ldr-fs-lit', '00 011 1 00 off[20:2] st', 'st, off', FP),
+    row('ldr-fd-lit', '01 011 1 00 off[20:2] dt', 'dt, off', FP),
+    row('ldr-fq-lit', '10 011 1 00 off[20:2] qt', 'qt, off', FP),
+    ...pairs('stp-fs', '00', '1', '0', 'st', 'st2', 2, FP),
+    ...pairs('ldp-fs', '00', '1', '1', 'st', 'st2', 2, FP),
+    ...pairs('stp-fd', '01', '1', '0', 'dt', 'dt2', 3, FP),
+    ...pairs('ldp-fd', '01', '1', '1', 'dt', 'dt2', 3, FP),
+    ...pairs('stp-fq', '10', '1', '0', 'qt', 'qt2', 4, FP),
+    ...pairs('ldp-fq', '10', '1', '1', 'qt', 'qt2', 4, FP),
+    pairNonTemporal('stnp-fs', '00', '1', '0', 'st', 'st2', 2, FP),
+    pairNonTemporal('ldnp-fs', '00', '1', '1', 'st', 'st2', 2, FP),
+    pairNonTemporal('stnp-fd', '01', '1', '0', 'dt', 'dt2', 3, FP),
+    pairNonTemporal('ldnp-fd', '01', '1', '1', 'dt', 'dt2', 3, FP),
+    pairNonTemporal('stnp-fq', '10', '1', '0', 'qt', 'qt2', 4, FP),
+    pairNonTemporal('ldnp-fq', '10', '1', '1', 'qt', 'qt2', 4, FP),
+  ] as const;
+}
+
+const floating = (o: Operands): boolean => o['ptype'] !== 2;
+const FP_TYPED: RowAttributes = { decodeOnly: true, when: floating };
+
+function floatingPoint() {
+  const one = (opcode: string): string => `00011110 ptype[1:0] 1 ${opcode} 10000 fn fd`;
+  const two = (opcode: string): string => `00011110 ptype[1:0] 1 fm ${opcode} 10 fn fd`;
+  const three = (o1: string, o0: string): string => `00011111 ptype[1:0] ${o1} fm ${o0} fa fn fd`;
+  const toInteger = (rmode: string, opcode: string): string =>
+    `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 fn rd`;
+  const fromInteger = (rmode: string, opcode: string): string =>
+    `sf 0011110 ptype[1:0] 1 ${rmode} ${opcode} 000000 rn fd`;
+  return [
+    row('fmov-reg', one('000000'), 'fd, fn', FP_TYPED),
+    row('fabs', one('000001'), 'fd, fn', FP_TYPED),
+    row('fneg', one('000010'), 'fd, fn', FP_TYPED),
+    row('fsqrt', one('000011'), 'fd, fn', FP_TYPED),
+    row('frintn', one('001000'), 'fd, fn', FP_TYPED),
+    row('frintp', one('001001'), 'fd, fn', FP_TYPED),
+    row('frintm', one('001010'), 'fd, fn', FP_TYPED),
+    row('frintz', one('001011'), 'fd, fn', FP_TYPED),
+    row('frinta', one('001100'), 'fd, fn', FP_TYPED),
+    row('frintx', one('001110'), 'fd, fn', FP_TYPED),
+    row('frinti', one('001111'), 'fd, fn', FP_TYPED),
+    row('fcvt-s', '00011110 ptype[1:0] 1 000100 10000 fn sd', 'sd, fn', {
+      ...FP,
+      when: (o) => o['ptype'] === 1 || o['ptype'] === 3,
+    }),
+    row('fcvt-d', '00011110 ptype[1:0] 1 000101 10000 fn dd', 'dd, fn', {
+      ...FP,
+      when: (o) => o['ptype'] === 0 || o['ptype'] === 3,
+    }),
+    row('fcvt-h', '00011110 ptype[1:0] 1 000111 10000 fn hd', 'hd, fn', { ...FP, when: (o) => o['ptype']! < 2 }),
+    row('fmul', two('0000'), 'fd, fn, fm', FP_TYPED),
+    row('fdiv', two('0001'), 'fd, fn, fm', FP_TYPED),
+    row('fadd', two('0010'), 'fd, fn, fm', FP_TYPED),
+    row('fsub', two('0011'), 'fd, fn, fm', FP_TYPED),
+    row('fmax', two('0100'), 'fd, fn, fm', FP_TYPED),
+    row('fmin', two('0101'), 'fd, fn, fm', FP_TYPED),
+    row('fmaxnm', two('0110'), 'fd, fn, fm', FP_TYPED),
+    row('fminnm', two('0111'), 'fd, fn, fm', FP_TYPED),
+    row('fnmul', two('1000'), 'fd, fn, fm', FP_TYPED),
+    row('fcmp', '00011110 ptype[1:0] 1 fm 00 1000 fn 00000', 'fn, fm', FP_TYPED),
+    row('fcmp-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 01000', "fn, '#0.0'", FP_TYPED),
+    row('fcmpe', '00011110 ptype[1:0] 1 fm 00 1000 fn 10000', 'fn, fm', FP_TYPED),
+    row('fcmpe-zero', '00011110 ptype[1:0] 1 00000 00 1000 fn 11000', "fn, '#0.0'", FP_TYPED),
+    row('fccmp', '00011110 ptype[1:0] 1 fm cond 01 fn 0 nzcv', 'fn, fm, nzcv, cond', FP_TYPED),
+    row('fccmpe', '00011110 ptype[1:0] 1 fm cond 01 fn 1 nzcv', 'fn, fm, nzcv, cond', FP_TYPED),
+    row('fcsel', '00011110 ptype[1:0] 1 fm cond 11 fn fd', 'fd, fn, fm, cond', FP_TYPED),
+    row('fmov-imm', '00011110 ptype[1:0] 1 imm8 100 00000 fd', 'fd, imm8', FP_TYPED),
+    row('fmadd', three('0', '0'), 'fd, fn, fm, fa', FP_TYPED),
+    row('fmsub', three('0', '1'), 'fd, fn, fm, fa', FP_TYPED),
+    row('fnmadd', three('1', '0'), 'fd, fn, fm, fa', FP_TYPED),
+    row('fnmsub', three('1', '1'), 'fd, fn, fm, fa', FP_TYPED),
+    row('fcvtns', toInteger('00', '000'), 'rd, fn', FP_TYPED),
+    row('fcvtnu', toInteger('00', '001'), 'rd, fn', FP_TYPED),
+    row('fcvtas', toInteger('00', '100'), 'rd, fn', FP_TYPED),
+    row('fcvtau', toInteger('00', '101'), 'rd, fn', FP_TYPED),
+    row('fcvtps', toInteger('01', '000'), 'rd, fn', FP_TYPED),
+    row('fcvtpu', toInteger('01', '001'), 'rd, fn', FP_TYPED),
+    row('fcvtms', toInteger('10', '000'), 'rd, fn', FP_TYPED),
+    row('fcvtmu', toInteger('10', '001'), 'rd, fn', FP_TYPED),
+    row('fcvtzs', toInteger('11', '000'), 'rd, fn', FP_TYPED),
+    row('fcvtzu', toInteger('11', '001'), 'rd, fn', FP_TYPED),
+    row('scvtf', fromInteger('00', '010'), 'fd, rn', FP_TYPED),
+    row('ucvtf', fromInteger('00', '011'), 'fd, rn', FP_TYPED),
+    row('fmov-toint', toInteger('00', '110'), 'rd, fn', { ...FP, when: fmovWidth }),
+    row('fmov-fromint', fromInteger('00', '111'), 'fd, rn', { ...FP, when: fmovWidth }),
+  ] as const;
+}
+
+/** fmov between register files: both sides of one width, or a half-precision value with either. */
+function fmovWidth(o: Operands): boolean {
+  return o['ptype'] === 3 || o['ptype'] === o['sf'];
+}
+
+const lanes = (o: Operands): boolean => o['size'] !== 3 || o['q'] === 1;
+const V: RowAttributes = { decodeOnly: true, when: lanes };
+/** Element sizes b, h, s only. */
+const V_BHS: RowAttributes = { decodeOnly: true, when: (o) => o['size'] !== 3 };
+const V_BYTES: RowAttributes = { decodeOnly: true };
+
+function vectors() {
+  const three = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`;
+  const logic = (u: string, size: string): string => `0 q ${u} 01110 ${size} 1 bm 00011 1 bn bd`;
+  const misc = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vd`;
+  const structure = (l: string, opcode: string): string => `0 q 0011000 ${l} 000000 ${opcode} size[1:0] base vt`;
+  return [
+    row('add-v', three('0', '10000'), 'vd, vn, vm', V),
+    row('sub-v', three('1', '10000'), 'vd, vn, vm', V),
+    row('cmtst', three('0', '10001'), 'vd, vn, vm', V),
+    row('cmeq', three('1', '10001'), 'vd, vn, vm', V),
+    row('cmgt', three('0', '00110'), 'vd, vn, vm', V),
+    row('cmhi', three('1', '00110'), 'vd, vn, vm', V),
+    row('cmge', three('0', '00111'), 'vd, vn, vm', V),
+    row('cmhs', three('1', '00111'), 'vd, vn, vm', V),
+    row('sshl', three('0', '01000'), 'vd, vn, vm', V),
+    row('ushl', three('1', '01000'), 'vd, vn, vm', V),
+    row('addp', three('0', '10111'), 'vd, vn, vm', V),
+    row('mla', three('0', '10010'), 'vd, vn, vm', V_BHS),
+    row('mls', three('1', '10010'), 'vd, vn, vm', V_BHS),
+    row('mul', three('0', '10011'), 'vd, vn, vm', V_BHS),
+    row('smax', three('0', '01100'), 'vd, vn, vm', V_BHS),
+    row('umax', three('1', '01100'), 'vd, vn, vm', V_BHS),
+    row('smin', three('0', '01101'), 'vd, vn, vm', V_BHS),
+    row('umin', three('1', '01101'), 'vd, vn, vm', V_BHS),
+    row('smaxp', three('0', '10100'), 'vd, vn, vm', V_BHS),
+    row('umaxp', three('1', '10100'), 'vd, vn, vm', V_BHS),
+    row('sminp', three('0', '10101'), 'vd, vn, vm', V_BHS),
+    row('uminp', three('1', '10101'), 'vd, vn, vm', V_BHS),
+    row('and-v', logic('0', '00'), 'bd, bn, bm', V_BYTES),
+    row('bic-v', logic('0', '01'), 'bd, bn, bm', V_BYTES),
+    row('orr-v', logic('0', '10'), 'bd, bn, bm', V_BYTES),
+    row('orn-v', logic('0', '11'), 'bd, bn, bm', V_BYTES),
+    row('eor-v', logic('1', '00'), 'bd, bn, bm', V_BYTES),
+    row('bsl', logic('1', '01'), 'bd, bn, bm', V_BYTES),
+    row('bit', logic('1', '10'), 'bd, bn, bm', V_BYTES),
+    row('bif', logic('1', '11'), 'bd, bn, bm', V_BYTES),
+    row('rev64', misc('0', '00000'), 'vd, vn', V_BHS),
+    row('rev32-v', misc('1', '00000'), 'vd, vn', { ...FP, when: (o) => o['size']! < 2 }),
+    row('rev16-v', misc('0', '00001'), 'vd, vn', { ...FP, when: (o) => o['size'] === 0 }),
+    row('cnt', '0 q 0 01110 00 10000 00101 10 bn bd', 'bd, bn', V_BYTES),
+    row('not', '0 q 1 01110 00 10000 00101 10 bn bd', 'bd, bn', V_BYTES),
+    row('rbit-v', '0 q 1 01110 01 10000 00101 10 bn bd', 'bd, bn', V_BYTES),
+    row('cmgt-zero', misc('0', '01000'), "vd, vn, '#0'", V),
+    row('cmeq-zero', misc('0', '01001'), "vd, vn, '#0'", V),
+    row('cmlt-zero', misc('0', '01010'), "vd, vn, '#0'", V),
+    row('cmge-zero', misc('1', '01000'), "vd, vn, '#0'", V),
+    row('cmle-zero', misc('1', '01001'), "vd, vn, '#0'", V),
+    row('abs-v', misc('0', '01011'), 'vd, vn', V),
+    row('neg-v', misc('1', '01011'), 'vd, vn', V),
+    row('dup-gen', '0 q 0 01110000 imm5 0 0001 1 vw vd', 'vd, vw~imm5', { ...FP, when: dupValid }),
+    row('ext', '0 q 1 01110 000 bm 0 imm4 0 bn bd', 'bd, bn, bm, imm4', {
+      ...FP,
+      when: (o) => o['q'] === 1 || o['imm4']! < 8,
+    }),
+    row('st1-1', structure('0', '0111'), "'{'~vt~'}', [base]", FP),
+    row('ld1-1', structure('1', '0111'), "'{'~vt~'}', [base]", FP),
+  ] as const;
+}
+
+function dupValid(o: Operands): boolean {
+  const imm5 = o['imm5']!;
+  return (imm5 & 15) !== 0 && ((imm5 & 7) !== 0 || o['q'] === 1);
+}
+
+const ROWS = [
+  ...dataImmediate(),
+  ...dataRegister(),
+  ...branches(),
+  ...system(),
+  ...loadsAndStores(),
+  ...floatingPoint(),
+  ...vectors(),
+];
+
+/** Name of a row: mnemonic, or mnemonic-form. */
+export type Arm64Mnemonic = (typeof ROWS)[number]['mnemonic'];
+
+export const arm64Table = new IsaTable({ name: 'arm64', fields: FIELDS, rows: ROWS satisfies readonly RowSpec[] });
+
+// ---------------------------------------------------------------------------------------------------------- text
+
+const CONDITIONS = ['eq', 'ne', 'cs', 'cc', 'mi', 'pl', 'vs', 'vc', 'hi', 'ls', 'ge', 'lt', 'gt', 'le', 'al', 'nv'];
+const SHIFTS = ['lsl', 'lsr', 'asr', 'ror'];
+const EXTENDS = ['uxtb', 'uxth', 'uxtw', 'uxtx', 'sxtb', 'sxth', 'sxtw', 'sxtx'];
+const BARRIERS = [
+  '',
+  'oshld',
+  'oshst',
+  'osh',
+  '',
+  'nshld',
+  'nshst',
+  'nsh',
+  '',
+  'ishld',
+  'ishst',
+  'ish',
+  '',
+  'ld',
+  'st',
+  'sy',
+];
+const BTI_TARGETS = ['', 'c', 'j', 'jc'];
+const VECTOR_SIZES = ['8b', '16b', '4h', '8h', '2s', '4s', '1d', '2d'];
+
+/** System registers that kernels and C libraries name; every other one prints as s<op0>_<op1>_c<n>_c<m>_<op2>. */
+const SYSTEM_REGISTERS: ReadonlyMap<number, string> = new Map(
+  (
+    [
+      ['midr_el1', 3, 0, 0, 0, 0],
+      ['mpidr_el1', 3, 0, 0, 0, 5],
+      ['id_aa64pfr0_el1', 3, 0, 0, 4, 0],
+      ['id_aa64isar0_el1', 3, 0, 0, 6, 0],
+      ['id_aa64mmfr0_el1', 3, 0, 0, 7, 0],
+      ['sctlr_el1', 3, 0, 1, 0, 0],
+      ['cpacr_el1', 3, 0, 1, 0, 2],
+      ['ttbr0_el1', 3, 0, 2, 0, 0],
+      ['ttbr1_el1', 3, 0, 2, 0, 1],
+      ['tcr_el1', 3, 0, 2, 0, 2],
+      ['spsr_el1', 3, 0, 4, 0, 0],
+      ['elr_el1', 3, 0, 4, 0, 1],
+      ['sp_el0', 3, 0, 4, 1, 0],
+      ['currentel', 3, 0, 4, 2, 2],
+      ['esr_el1', 3, 0, 5, 2, 0],
+      ['far_el1', 3, 0, 6, 0, 0],
+      ['par_el1', 3, 0, 7, 4, 0],
+      ['mair_el1', 3, 0, 10, 2, 0],
+      ['vbar_el1', 3, 0, 12, 0, 0],
+      ['contextidr_el1', 3, 0, 13, 0, 1],
+      ['tpidr_el1', 3, 0, 13, 0, 4],
+      ['cntkctl_el1', 3, 0, 14, 1, 0],
+      ['ctr_el0', 3, 3, 0, 0, 1],
+      ['dczid_el0', 3, 3, 0, 0, 7],
+      ['nzcv', 3, 3, 4, 2, 0],
+      ['daif', 3, 3, 4, 2, 1],
+      ['fpcr', 3, 3, 4, 4, 0],
+      ['fpsr', 3, 3, 4, 4, 1],
+      ['tpidr_el0', 3, 3, 13, 0, 2],
+      ['tpidrro_el0', 3, 3, 13, 0, 3],
+      ['cntfrq_el0', 3, 3, 14, 0, 0],
+      ['cntpct_el0', 3, 3, 14, 0, 1],
+      ['cntvct_el0', 3, 3, 14, 0, 2],
+      ['tpidr_el2', 3, 4, 13, 0, 2],
+    ] as const
+  ).map(([name, op0, op1, n, m, op2]) => [((op0 - 2) << 14) | (op1 << 11) | (n << 7) | (m << 3) | op2, name]),
+);
+
+function numbered(prefix: string, number: number, at31: string): string {
+  return number === 31 ? at31 : `${prefix}${number}`;
+}
+const x = (number: number): string => numbered('x', number, 'xzr');
+const w = (number: number): string => numbered('w', number, 'wzr');
+const xOrSp = (number: number): string => numbered('x', number, 'sp');
+
+function systemRegister(value: number): string {
+  return (
+    SYSTEM_REGISTERS.get(value) ??
+    `s${2 + (value >>> 14)}_${(value >>> 11) & 7}_c${(value >>> 7) & 15}_c${(value >>> 3) & 15}_${value & 7}`
+  );
+}
+
+function prefetch(value: number): string {
+  const type = ['pld', 'pli', 'pst'][value >>> 3];
+  const level = (value >>> 1) & 3;
+  if (type === undefined || level === 3) return `#0x${value.toString(16).padStart(2, '0')}`;
+  return `${type}l${level + 1}${value & 1 ? 'strm' : 'keep'}`;
+}
+
+/** Arrangement of a vector operand by element size (0 to 3) and Q. */
+function arrangement(o: Operands): string {
+  if (o['imm5'] !== undefined) {
+    const size = 31 - Math.clz32(o['imm5'] & -o['imm5']);
+    return VECTOR_SIZES[size * 2 + o['q']!]!;
+  }
+  return VECTOR_SIZES[o['size']! * 2 + o['q']!]!;
+}
+
+function floatingRegister(o: Operands, number: number): string {
+  return `${['s', 'd', '', 'h'][o['ptype']!]!}${number}`;
+}
+
+/** Eight-bit floating constant: sign, three bits of exponent, four of fraction (Arm ARM, VFPExpandImm). */
+function floatingConstant(value: number): string {
+  const exponent = ((value >>> 4) & 7) ^ 4;
+  const number = (value & 0x80 ? -1 : 1) * (1 + (value & 15) / 16) * 2 ** (exponent - 3);
+  return `#${number.toExponential(18).replace(/e([+-])(\d)$/, 'e$10$2')}`;
+}
+
+type Text = (value: number, operands: Operands, address: Address, row: Row) => string;
+
+const bySf =
+  (at31x: string, at31w: string): Text =>
+  (value, o) =>
+    o['sf'] === 1 ? numbered('x', value, at31x) : numbered('w', value, at31w);
+
+const plainText: Text = (value) => `#${value}`;
+const hexText: Text = (value) => `#${hex(value)}`;
+
+/** Log2 of the access size, from the field that scales it, for the shift of a register offset. */
+const SCALES: Readonly<Record<string, number>> = { b: 0, h: 1, w: 2, x: 3, fb: 0, fh: 1, fs: 2, fd: 3, fq: 4 };
+
+function accessScale(mnemonic: string): number {
+  const [name, form] = mnemonic.split('-');
+  if (name === 'prfm') return 3;
+  if (name!.endsWith('b')) return 0;
+  if (name!.endsWith('h')) return 1;
+  if (name === 'ldrsw') return 2;
+  return SCALES[form!]!;
+}
+
+const FIELD_TEXT: Readonly<Record<string, Text>> = {
+  rd: bySf('xzr', 'wzr'),
+  rn: bySf('xzr', 'wzr'),
+  rm: bySf('xzr', 'wzr'),
+  ra: bySf('xzr', 'wzr'),
+  rs: bySf('xzr', 'wzr'),
+  rt: (value, o) => {
+    // tbz and tbnz: the register is as wide as the bit number needs.
+    const wide = o['bit'] === undefined ? o['sf'] === 1 : o['bit'] >= 32;
+    return wide ? x(value) : w(value);
+  },
+  rs_pair: (value, o) => (o['sf'] === 1 ? `${x(value)}, ${x(value + 1)}` : `${w(value)}, ${w(value + 1)}`),
+  rt_pair: (value, o) => (o['sf'] === 1 ? `${x(value)}, ${x(value + 1)}` : `${w(value)}, ${w(value + 1)}`),
+  rdsp: bySf('sp', 'wsp'),
+  rnsp: bySf('sp', 'wsp'),
+  base: xOrSp,
+  xnsp: xOrSp,
+  xmsp: xOrSp,
+  ...Object.fromEntries(['xd', 'xn', 'xm', 'xa', 'xt', 'xt2'].map((name) => [name, x])),
+  ...Object.fromEntries(['wd', 'wn', 'wm', 'ws', 'wt', 'wt2'].map((name) => [name, w])),
+  ...Object.fromEntries(
+    ['b', 'h', 's', 'd', 'q'].flatMap((letter) =>
+      ['t', 't2', 'd'].map((end): [string, Text] => [`${letter}${end}`, (value) => `${letter}${value}`]),
+    ),
+  ),
+  ...Object.fromEntries(
+    ['fd', 'fn', 'fm', 'fa'].map((name): [string, Text] => [name, (value, o) => floatingRegister(o, value)]),
+  ),
+  ...Object.fromEntries(
+    ['vd', 'vn', 'vm', 'vt'].map((name): [string, Text] => [name, (value, o) => `v${value}.${arrangement(o)}`]),
+  ),
+  ...Object.fromEntries(
+    ['bd', 'bn', 'bm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${o['q'] === 1 ? '16b' : '8b'}`]),
+  ),
+  vw: (value, o) => ((o['imm5']! & 15) === 8 ? x(value) : w(value)),
+  rmx: (value, o, _address, each) => {
+    const option = o['option']!;
+    if (o['extend'] !== undefined) return (option & 3) === 3 && o['sf'] === 1 ? x(value) : w(value);
+    const name = option & 1 ? x(value) : w(value);
+    if (option === 3 && o['s'] === 0) return name;
+    const amount = o['s'] === 1 ? ` #${accessScale(each.mnemonic)}` : '';
+    return `${name}, ${option === 3 ? 'lsl' : EXTENDS[option]!}${amount}`;
+  },
+  extend: (value, o) => {
+    // uxtx (uxtw for 32 bits) next to a stack pointer is written lsl, and left away when it shifts by nothing.
+    const natural = o['option'] === (o['sf'] === 1 ? 3 : 2);
+    const stack = o['rnsp'] === 31 || o['rdsp'] === 31;
+    if (natural && stack) return value === 0 ? '' : `, lsl #${value}`;
+    return `, ${EXTENDS[o['option']!]!}${value === 0 ? '' : ` #${value}`}`;
+  },
+  amount: (value, o) => (value === 0 && o['shift'] === 0 ? '' : `, ${SHIFTS[o['shift']!]!} #${value}`),
+  imm12: (value, o) => `#${hex(value)}${o['sh'] === 1 ? ', lsl #12' : ''}`,
+  imm16: (value, _o, _address, each) => (each.mnemonic === 'udf' ? `#${value}` : `#${hex(value)}`),
+  hw: (value) => (value === 0 ? '' : `, lsl #${value * 16}`),
+  bitmask: (value, o) => `#${hex(decodeBitmask(value, o['sf'] === 1 ? 64 : 32) ?? 0n)}`,
+  off: (value, _o, address) => hex(BigInt.asUintN(64, address + BigInt(value))),
+  pages: (value, _o, address) => hex(BigInt.asUintN(64, (address & ~0xfffn) + BigInt(value) * 4096n)),
+  cond: (value) => CONDITIONS[value]!,
+  nzcv: hexText,
+  imm5: (value, o) => (o['q'] === undefined ? hexText(value, o, 0n, arm64Table.row('nop')) : ''),
+  imm4: plainText,
+  imm8: floatingConstant,
+  hint: hexText,
+  crm: (value, _o, _address, each) => (each.mnemonic.startsWith('msr') ? `#${hex(value)}` : `C${value}`),
+  crn: (value) => `C${value}`,
+  sysreg: systemRegister,
+  prfop: prefetch,
+  barrier: (value, _o, _address, each) => {
+    if (each.mnemonic === 'isb' || each.mnemonic === 'clrex') return value === 15 ? '' : `#${hex(value)}`;
+    return BARRIERS[value] === '' ? `#0x${value.toString(16).padStart(2, '0')}` : BARRIERS[value]!;
+  },
+  targets: (value) => BTI_TARGETS[value]!,
+  optional_xt: (value) => (value === 31 ? '' : `, ${x(value)}`),
+};
+
+interface Part {
+  readonly literal?: string;
+  readonly field?: string;
+  readonly text?: Text;
+}
+
+interface Printer {
+  readonly base: string;
+  /** Size letter that stands behind the acquire and release letters of an atomic. */
+  readonly tail: string;
+  readonly suffixes: readonly { readonly name: string; readonly text: string }[];
+  readonly parts: readonly Part[];
+}
+
+const printers = new Map<string, Printer>();
+
+/** Parses the syntax of a row once. */
+function printerOf(each: Row): Printer {
+  const known = printers.get(each.mnemonic);
+  if (known) return known;
+  const [base, form] = each.mnemonic.split('-');
+  const suffixes = each.fields
+    .filter((field) => field.spec.kind === 'suffix' && field.spec.suffix !== '')
+    .map((field) => ({ name: field.name, text: field.spec.suffix ?? '' }));
+  const parts = (each.syntax.match(/'[^']*'|[a-z_][a-z0-9_]*|[^a-z_']+/g) ?? []).map((token): Part => {
+    if (token.startsWith("'")) return { literal: token.slice(1, -1) };
+    if (/^[a-z_]/.test(token)) return { field: token, text: FIELD_TEXT[token] ?? plainText };
+    return { literal: token.replaceAll('~', '') };
+  });
+  const made: Printer = {
+    base: base!,
+    tail: suffixes.length > 0 && (form === 'b' || form === 'h') ? form : '',
+    suffixes,
+    parts,
+  };
+  printers.set(each.mnemonic, made);
+  return made;
+}
+
+/** Text of a decoded word as `objdump -M no-aliases` has it; the named hints keep their names. */
+export function formatArm64(each: Row, operands: Operands, address: Address): string {
+  const printer = printerOf(each);
+  let mnemonic = printer.base;
+  for (const suffix of printer.suffixes) if (operands[suffix.name] === 1) mnemonic += suffix.text;
+  mnemonic += printer.tail;
+  let text = '';
+  for (const part of printer.parts) {
+    text += part.literal ?? part.text!(operands[part.field!]!, operands, address, each);
+  }
+  text = text.replace(/, #0\]$/, ']');
+  if (each.mnemonic === 'ret' && operands['xn'] === 30) text = '';
+  if (text === '') return mnemonic;
+  return text.startsWith('.') ? mnemonic + text : `${mnemonic} ${text}`;
+}
+
+// ------------------------------------------------------------------------------------------------------------ isa
+
+const UNKNOWN: Operands = {};
+
+function flowOf(each: Row, operands: Operands, address: Address): Flow {
+  switch (each.flow) {
+    case 'jump':
+    case 'call':
+    case 'branch':
+      return { kind: each.flow, target: BigInt.asUintN(64, address + BigInt(operands['off']!)) };
+    case 'call-if-link':
+    case 'indirect-call-if-link':
+      // No A64 row links by its destination register.
+      return { kind: 'next' };
+    default:
+      return { kind: each.flow };
+  }
+}
+
+export const arm64Isa: Isa = {
+  text: 'capstone-arm64',
+  minInstructionBytes: 4,
+  maxInstructionBytes: 4,
+  decode(code: Uint8Array, offset: number, address: Address): Instruction {
+    if (offset + 4 > code.length) {
+      const sizeBytes = Math.max(1, code.length - offset);
+      return { address, sizeBytes, mnemonic: 'unknown', operands: UNKNOWN, flow: { kind: 'next' } };
+    }
+    const word =
+      (code[offset]! | (code[offset + 1]! << 8) | (code[offset + 2]! << 16) | (code[offset + 3]! << 24)) >>> 0;
+    const decoded = arm64Table.decode(word);
+    if (!decoded) return { address, sizeBytes: 4, mnemonic: 'unknown', operands: UNKNOWN, flow: { kind: 'next' } };
+    const { row: each, operands } = decoded;
+    return { address, sizeBytes: 4, mnemonic: each.mnemonic, operands, flow: flowOf(each, operands, address) };
+  },
+  format(instruction: Instruction): string {
+    if (!arm64Table.has(instruction.mnemonic)) return instruction.mnemonic;
+    return formatArm64(arm64Table.row(instruction.mnemonic), instruction.operands, instruction.address);
+  },
+};
+
+// ------------------------------------------------------------------------------------------------------- encoders
+
+/** The words that sites are made of (40-arm64 section 1). */
+export const NOP = arm64Table.encode('nop', {});
+/** orr x9, xzr, x30: keeps the caller's return address while bl overwrites x30. */
+export const MOV_X9_X30 = arm64Table.encode('orr-reg', { sf: 1, shift: 0, rm: 30, amount: 0, rn: 31, rd: 9 });
+/** bl with a zero displacement: what a CALL26 relocation completes. */
+export const BL_ZERO = arm64Table.encode('bl', { off: 0 });
+
+/** Displacements of b and bl. */
+export const BRANCH_REACH: Reach = arm64Table.reach('bl');
+/** Pages that adrp reaches, as bytes from its own page. */
+export const PAGE_REACH: Reach = { min: -0x1_0000_0000n, max: 0xffff_f000n, alignBytes: 4096 };
+
+/** True for `bti`, any of the four forms. */
+export function isBti(word: number): boolean {
+  return (word & ~0xc0) >>> 0 === 0xd503_241f;
+}
+
+/** True for `bl`. */
+export function isBl(word: number): boolean {
+  return word >>> 26 === 0b100101;
+}
+
+/** Where a b or bl at `place` leads. */
+export function branchTarget(word: number, place: Address): Address {
+  return BigInt.asUintN(64, place + BigInt(((word << 6) >> 6) * 4));
+}
+
+function branchWord(mnemonic: 'b' | 'bl', place: Address, target: Address): number {
+  if (!reaches(BRANCH_REACH, place, target)) {
+    throw outOfRange(
+      'branch-out-of-range',
+      `${mnemonic} at ${hex(place)} to ${hex(target)}: displacement`,
+      target - place,
+      BRANCH_REACH.min,
+      BRANCH_REACH.max,
+      { address: place },
+    );
+  }
+  return arm64Table.encode(mnemonic, { off: Number(target - place) });
+}
+
+/** `bl target` at `place`. Throws 'branch-out-of-range' beyond +-128 MiB. */
+export function encodeBl(place: Address, target: Address): number {
+  return branchWord('bl', place, target);
+}
+
+/** `b target` at `place`. Throws 'branch-out-of-range' beyond +-128 MiB. */
+export function encodeB(place: Address, target: Address): number {
+  return branchWord('b', place, target);
+}
+
+/** `adrp register, target` at `place`: the page of `target`. Throws 'branch-out-of-range' beyond +-4 GiB of pages. */
+export function encodeAdrp(place: Address, target: Address, register: number): number {
+  const from = place & ~0xfffn;
+  const to = target & ~0xfffn;
+  if (!reaches(PAGE_REACH, from, to)) {
+    throw outOfRange(
+      'branch-out-of-range',
+      `adrp at ${hex(place)} to ${hex(target)}: pages`,
+      to - from,
+      PAGE_REACH.min,
+      PAGE_REACH.max,
+      { address: place },
+    );
+  }
+  return arm64Table.encode('adrp', { pages: Number((to - from) / 4096n), xd: register });
+}

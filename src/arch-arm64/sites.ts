@@ -1,0 +1,403 @@
+/**
+ * arm64 site shapes: the three forms in which compilers leave room for a call of a tracer. Owns what the bytes of a site
+ * mean and what a change stores; decides neither which sites change nor where trampolines lie.
+ *
+ * Which function has which form is the build's choice, and the tables do not say it: a slot names the first patchable nop,
+ * which is the function itself (`=2`), the word behind its `bti c`, or two words in front of it (`=4,2`). Only a function
+ * symbol tells `=2` from `=4,2`; padding in front of a function is made of nops too, so nobody looks backwards. Where no
+ * symbol is left (an overridden weak function, a stripped file), bytes decide if they can and the site is foreign if not.
+ *
+ * `paciasp` follows the nops and is not part of a site: the return address is still unsigned there.
+ */
+import type {
+  SiteChange,
+  SiteReading,
+  SiteRefusal,
+  SiteShape,
+  SiteSource,
+  SiteStateKind,
+  SiteStore,
+  SiteView,
+  WritableState,
+} from '../arch.js';
+import { reaches } from '../bits.js';
+import { concatBytes, wordBytes } from '../bytes.js';
+import type { Address } from '../units.js';
+import { BL_ZERO, BRANCH_REACH, MOV_X9_X30, NOP, branchTarget, encodeBl, isBl, isBti } from './isa.js';
+import { R_AARCH64_ABS64, R_AARCH64_CALL26 } from './relocs.js';
+
+const NONE: readonly number[] = [];
+const AT_0: readonly number[] = [0];
+const AT_4: readonly number[] = [4];
+const AT_12: readonly number[] = [12];
+const AT_16: readonly number[] = [16];
+
+const TABLES: readonly SiteSource[] = ['patchable-table', 'mcount-table'];
+const CALLS: readonly SiteSource[] = ['mcount-table', 'call'];
+
+const word = (value: number): Uint8Array => wordBytes(value, 'little');
+
+const NOP_BYTES = word(NOP);
+const MOV_BYTES = word(MOV_X9_X30);
+const TWO_NOPS = concatBytes([NOP_BYTES, NOP_BYTES]);
+const MOV_NOP = concatBytes([MOV_BYTES, NOP_BYTES]);
+const FOUR_NOPS = concatBytes([TWO_NOPS, TWO_NOPS]);
+
+const OUT_OF_REACH: SiteRefusal = {
+  refused: 'out-of-range',
+  reason: 'bl reaches -0x8000000 to +0x7fffffc bytes, the target is farther away or not 4-aligned',
+};
+const NEEDS_LINKED: SiteRefusal = {
+  refused: 'unsupported',
+  reason: 'a call in a relocatable file needs a new relocation',
+};
+
+/**
+ * Address of the ops literal of a `=4,2` site (A-CO-1): ip - 12 rounded down to 8 bytes, which is function - 8 both without
+ * a landing pad (ip = function + 4) and with one (ip = function + 8).
+ */
+export function literalAddress(ip: Address): Address {
+  return (ip - 12n) & ~7n;
+}
+
+// ----------------------------------------------------------------------------------------------- words and relocations
+
+/** What stands at the word that toggles. */
+type Toggle = 'nop' | 'mcount' | 'call' | 'kept-relocation' | 'unrelocated' | 'misdirected' | 'other';
+
+function readToggle(view: SiteView, delta: number): Toggle {
+  const value = view.u32(delta);
+  if (!view.relocatable) {
+    if (value === NOP) return 'nop';
+    if (value < 0 || !isBl(value)) return 'other';
+    return view.callee(branchTarget(value, view.address + BigInt(delta))) === 'mcount' ? 'mcount' : 'call';
+  }
+  const relocation = view.relocation(delta);
+  if (value === NOP) return relocation === null ? 'nop' : 'kept-relocation';
+  if (value < 0 || !isBl(value)) return 'other';
+  if (relocation === null) return 'unrelocated';
+  // RELA: the field is zero and the addend is in the table; a call of anything but the symbol itself is none of ours.
+  if (relocation.type !== R_AARCH64_CALL26 || value !== BL_ZERO) return 'misdirected';
+  return view.isMcountName(relocation.symbolName) ? 'mcount' : 'call';
+}
+
+const TOGGLE_REASONS: Readonly<Record<Toggle, string>> = {
+  nop: '',
+  mcount: '',
+  call: '',
+  'kept-relocation': 'a nop that still has a relocation: the linker would overwrite it',
+  unrelocated: 'a bl without a relocation in a relocatable file',
+  misdirected: 'a bl whose relocation is not CALL26, or whose field is not zero',
+  other: 'neither nop nor bl',
+};
+
+/** Where the bl at `delta` leads, in linked files. */
+function targetOf(view: SiteView, delta: number): Address | null {
+  return view.relocatable ? null : branchTarget(view.u32(delta), view.address + BigInt(delta));
+}
+
+const change = (stores: readonly SiteStore[], rule: string, neutralise: readonly number[] = NONE): SiteChange => ({
+  stores,
+  neutralise,
+  rule,
+});
+
+const notApplicable = (reading: SiteReading): SiteRefusal => ({
+  refused: 'not-applicable',
+  reason: reading.reason ?? 'the bytes are not those of the site',
+});
+
+// --------------------------------------------------------------------------------------------------------------- mcount
+
+/*
+ * `-pg`: a call somewhere behind the prologue. Anchor = ip = the bl.
+ *
+ *   address   compiled     disabled   enabled
+ *   a         bl _mcount   nop        bl tracer
+ *
+ * GCC passes the caller's return address (`mov x0, x30` before, not always adjacent), clang passes nothing. A tail call
+ * (`b`, JUMP26) is no site.
+ */
+const mcount: SiteShape = {
+  name: 'arm64.mcount',
+  sources: CALLS,
+  title: 'bl _mcount behind the prologue (-pg)',
+  read(view, source) {
+    const toggle = readToggle(view, 0);
+    switch (toggle) {
+      case 'mcount':
+        return mcountReading(view, 'compiled', 'call');
+      case 'call':
+        return mcountReading(view, 'call', 'bl');
+      case 'nop':
+        return mcountReading(view, 'nop', 'nop');
+      default:
+        // A table says that a site is here; a scan for calls found something else.
+        return source === 'call'
+          ? null
+          : { ...mcountReading(view, 'foreign', 'unknown'), expected: word(BL_ZERO), reason: TOGGLE_REASONS[toggle] };
+    }
+  },
+  write(reading, to, view) {
+    if (reading.state === 'foreign') return notApplicable(reading);
+    if (to.kind === 'call') return writeCall(reading, to.target, view, 0, NONE);
+    // nop and init are one form here; the old word is compared by the store itself (A-SITE-2).
+    if (reading.state === 'nop') return change([], 'A-SITE-2');
+    return change(
+      [{ delta: 0, before: view.bytes(0, 4), after: NOP_BYTES }],
+      reading.state === 'compiled' ? 'A-SITE-2' : 'A-MOD-4',
+      reading.relocationDeltas,
+    );
+  },
+};
+
+function mcountReading(view: SiteView, state: SiteStateKind, form: string): SiteReading {
+  const branch = state === 'compiled' || state === 'call';
+  return {
+    shape: mcount,
+    state,
+    form,
+    ipDelta: 0,
+    startDelta: 0,
+    sizeBytes: 4,
+    target: branch ? targetOf(view, 0) : null,
+    relocationDeltas: branch && view.relocatable ? AT_0 : NONE,
+  };
+}
+
+// ------------------------------------------------------------------------------------------------- two words, one toggle
+
+/** The change to a call: a linked file, in reach. `prefix`: what stands before the bl when it is not there yet. */
+function writeCall(
+  reading: SiteReading,
+  target: Address,
+  view: SiteView,
+  ipDelta: number,
+  /** For compiled nops: the pair is stored whole. */
+  pairDelta: readonly number[],
+): SiteChange | SiteRefusal {
+  if (view.relocatable) return NEEDS_LINKED;
+  const place = view.address + BigInt(ipDelta);
+  if (!reaches(BRANCH_REACH, place, target)) return OUT_OF_REACH;
+  if (reading.state === 'call' && reading.target === target) return change([], 'A-MOD-2');
+  const bl = word(encodeBl(place, target));
+  const pair = pairDelta[0];
+  if (pair !== undefined) {
+    return change([{ delta: pair, before: TWO_NOPS, after: concatBytes([MOV_BYTES, bl]) }], 'A-SITE-2');
+  }
+  return change([{ delta: ipDelta, before: view.bytes(ipDelta, 4), after: bl }], 'A-MOD-4');
+}
+
+interface PairState {
+  readonly state: SiteStateKind;
+  readonly form: string;
+  readonly reason: string;
+}
+
+const PAIR_NOPS: PairState = { state: 'compiled', form: 'nops', reason: '' };
+const PAIR_INIT: PairState = { state: 'nop', form: 'init', reason: '' };
+const PAIR_CALL: PairState = { state: 'call', form: 'bl', reason: '' };
+const PAIR_NO_MOV: PairState = {
+  state: 'foreign',
+  form: 'call without mov',
+  reason: 'a bl without mov x9, x30 in front of it destroys the return address',
+};
+const PAIR_FIRST: PairState = {
+  state: 'foreign',
+  form: 'unknown',
+  reason: 'the first word is neither nop nor mov x9, x30',
+};
+const PAIR_SHORT: PairState = { state: 'foreign', form: 'one nop', reason: 'two nops are needed, there is one' };
+const PAIR_RELOCATION: PairState = {
+  state: 'foreign',
+  form: 'unknown',
+  reason: 'a relocation stands on the first nop: the linker would overwrite it',
+};
+const PAIR_FOREIGN: ReadonlyMap<Toggle, PairState> = new Map(
+  (['kept-relocation', 'unrelocated', 'misdirected', 'other'] as const).map((toggle) => [
+    toggle,
+    { state: 'foreign', form: 'unknown', reason: TOGGLE_REASONS[toggle] },
+  ]),
+);
+
+/** State of the words at `delta` and `delta + 4`. */
+function readPair(view: SiteView, delta: number): PairState {
+  const first = view.u32(delta);
+  if (first !== NOP && first !== MOV_X9_X30) return PAIR_FIRST;
+  if (view.relocatable && view.relocation(delta) !== null) return PAIR_RELOCATION;
+  const toggle = readToggle(view, delta + 4);
+  if (toggle === 'nop') return first === NOP ? PAIR_NOPS : PAIR_INIT;
+  if (toggle === 'call' || toggle === 'mcount') return first === NOP ? PAIR_NO_MOV : PAIR_CALL;
+  if (toggle === 'other' && first === NOP) return PAIR_SHORT;
+  return PAIR_FOREIGN.get(toggle)!;
+}
+
+/** nop, init and call for a pair whose toggling word is at `ipDelta`. */
+function writePair(
+  reading: SiteReading,
+  to: WritableState,
+  view: SiteView,
+  initRule: string,
+): SiteChange | SiteRefusal {
+  const { ipDelta } = reading;
+  switch (reading.state) {
+    case 'foreign':
+      return notApplicable(reading);
+    case 'compiled':
+      if (to.kind === 'nop') return change([], 'C-INIT-2');
+      if (to.kind === 'init') {
+        // One store of both words: the nop at ip stays, and is verified by being part of `before` (A-SITE-2).
+        return change([{ delta: ipDelta - 4, before: TWO_NOPS, after: MOV_NOP }], initRule);
+      }
+      return writeCall(reading, to.target, view, ipDelta, [ipDelta - 4]);
+    case 'nop':
+      if (to.kind === 'call') return writeCall(reading, to.target, view, ipDelta, NONE);
+      // A-SITE-3: the mov stays; x9 is dead at an entry.
+      return change([], 'A-SITE-3');
+    case 'call':
+      if (to.kind === 'call') return writeCall(reading, to.target, view, ipDelta, NONE);
+      return change(
+        [{ delta: ipDelta, before: view.bytes(ipDelta, 4), after: NOP_BYTES }],
+        'A-MOD-4',
+        reading.relocationDeltas,
+      );
+    default:
+      return reading.state satisfies never;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------ which form
+
+type Form = 'pair' | 'call-ops' | 'ambiguous';
+
+/** Tells `=2` from `=4,2` (facts of real kernels: neither the table nor the padding does). */
+function formOf(view: SiteView): Form {
+  if (view.functionAt(0)) return 'pair';
+  if (view.functionAt(-4) && isBti(view.u32(-4))) return 'pair';
+  if (view.functionAt(8)) return 'call-ops';
+  // No symbol: the body of an overridden weak function, or a stripped file.
+  const third = view.u32(8);
+  if (third < 0 || view.u32(0) !== NOP || view.u32(4) !== NOP) return 'pair';
+  // A landing pad, or the mov of an initialised site, does not follow the two nops of a `=2` function.
+  if (isBti(third) || third === MOV_X9_X30) return 'call-ops';
+  return third === NOP && view.u32(12) === NOP ? 'ambiguous' : 'pair';
+}
+
+// ------------------------------------------------------------------------------------------------------------------ =4,2
+
+/*
+ * `-fpatchable-function-entry=4,2` with 8-aligned functions: a pointer to the tracer's ops in front of each function. The
+ * table names the first of the two words in front of the function.
+ *
+ *   address          compiled    initialised, off      on
+ *   a                nop         ops literal, 8 bytes  ops literal
+ *   a+4              nop
+ *   f = a+8          [bti c]     [bti c]               [bti c]
+ *   f+0 / f+4        nop         mov x9, x30           mov x9, x30
+ *   f+4 / f+8 = ip   nop         nop                   bl tracer
+ *
+ * ip = a+12, or a+16 with a landing pad (A-SITE-1). The literal has to be one aligned store: a slot that is not 8-aligned
+ * is dropped, never patched. The literal belongs to the site, but a file at rest has no ops object that it could point
+ * to: `init` and `call` leave its two nops, and an entry that reads the literal has to be given one by whoever installs it.
+ */
+const callOps: SiteShape = {
+  name: 'arm64.call-ops',
+  sources: TABLES,
+  title: 'two nops before the function for an ops pointer, two behind its landing pad (=4,2)',
+  read(view, source) {
+    const form = formOf(view);
+    if (form === 'pair') return null;
+    if (form === 'ambiguous') {
+      return callOpsForeign(view, 'no function symbol tells the form =4,2 from four or more nops of =N');
+    }
+    const ipDelta = isBti(view.u32(8)) ? 16 : 12;
+    const pair = readPair(view, ipDelta - 4);
+    // A -pg call may be the last but one instruction in front of a function (`bl _mcount; bl abort`): no literal, no pair.
+    if (source === 'mcount-table' && pair.state === 'foreign' && !(view.u32(0) === NOP && view.u32(4) === NOP)) {
+      return null;
+    }
+    if ((view.address & 7n) !== 0n) return callOpsForeign(view, 'A-SITE-1: the slot of =4,2 is not 8-aligned');
+    if (pair.state === 'foreign') return callOpsForeign(view, pair.reason, ipDelta, pair.form);
+    const literal = view.relocatable ? view.relocation(0) : null;
+    const second = view.relocatable ? view.relocation(4) : null;
+    if (second !== null || (literal !== null && literal.type !== R_AARCH64_ABS64)) {
+      return callOpsForeign(view, 'a relocation that is no ops pointer stands on the literal', ipDelta);
+    }
+    if (pair.state === 'compiled' && (literal !== null || view.u32(0) !== NOP || view.u32(4) !== NOP)) {
+      return callOpsForeign(view, 'the literal is set and the function is not initialised', ipDelta);
+    }
+    return {
+      shape: callOps,
+      state: pair.state,
+      form: pair.form,
+      ipDelta,
+      startDelta: 0,
+      sizeBytes: ipDelta + 4,
+      target: pair.state === 'call' ? targetOf(view, ipDelta) : null,
+      relocationDeltas: pair.state === 'call' && view.relocatable ? (ipDelta === 12 ? AT_12 : AT_16) : NONE,
+    };
+  },
+  write(reading, to, view) {
+    return writePair(reading, to, view, 'A-SITE-2, the ops literal stays two nops');
+  },
+};
+
+function callOpsForeign(view: SiteView, reason: string, ipDelta = 12, form = 'unknown'): SiteReading {
+  const expected = ipDelta === 16 ? concatBytes([TWO_NOPS, view.bytes(8, 4), TWO_NOPS]) : FOUR_NOPS;
+  return {
+    shape: callOps,
+    state: 'foreign',
+    form,
+    ipDelta,
+    startDelta: 0,
+    sizeBytes: ipDelta + 4,
+    target: null,
+    relocationDeltas: NONE,
+    expected,
+    reason,
+  };
+}
+
+// --------------------------------------------------------------------------------------------------------------------- =2
+
+/*
+ * `-fpatchable-function-entry=N`, N >= 2: nops at the function, behind its landing pad. The table names the first of them
+ * in both cases; the nops behind the second are left alone.
+ *
+ *   address    compiled   initialised, off   on
+ *   a          nop        mov x9, x30        mov x9, x30
+ *   a+4 = ip   nop        nop                bl tracer
+ */
+const patchable: SiteShape = {
+  name: 'arm64.patchable',
+  sources: TABLES,
+  title: 'two nops at the function or behind its landing pad (=2)',
+  read(view, source) {
+    const pair = readPair(view, 0);
+    // An mcount table of the -pg era names a bl, or the nop that replaced it inside a function.
+    if (pair.state === 'foreign' && source === 'mcount-table' && !isPatchableEntry(view)) return null;
+    const foreign = pair.state === 'foreign';
+    const base = {
+      shape: patchable,
+      state: pair.state,
+      form: pair.form,
+      ipDelta: 4,
+      startDelta: 0,
+      sizeBytes: 8,
+      target: pair.state === 'call' ? targetOf(view, 4) : null,
+      relocationDeltas: pair.state === 'call' && view.relocatable ? AT_4 : NONE,
+    };
+    return foreign ? { ...base, expected: TWO_NOPS, reason: pair.reason } : base;
+  },
+  write(reading, to, view) {
+    return writePair(reading, to, view, 'A-SITE-2');
+  },
+};
+
+/** True where a patchable entry would be: at a function, or behind the landing pad at its start. */
+function isPatchableEntry(view: SiteView): boolean {
+  return view.functionAt(0) || (view.functionAt(-4) && isBti(view.u32(-4)));
+}
+
+/** In this order: =4,2 claims its slots by symbols, =2 takes the other pairs, -pg what is left. */
+export const arm64SiteShapes: readonly SiteShape[] = [callOps, patchable, mcount];

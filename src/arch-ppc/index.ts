@@ -1,0 +1,105 @@
+/** The four PowerPC targets, put together from the files of this folder. */
+import type { Abi, Arch, RelocationRoles, Target } from '../arch.js';
+import { EM_PPC, EM_PPC64 } from '../elf/constants.js';
+import type { RelocationRow } from '../relocs/kinds.js';
+import type { StubForm } from '../arch.js';
+import type { Endian } from '../units.js';
+import { elfV1Abi, elfV2Abi, ppc32Abi } from './abi.js';
+import { createPpcEmulation } from './emulation.js';
+import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
+import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
+import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
+import type { PpcSites } from './sites.js';
+import { ppc32StubForms, ppc64StubForms } from './stubs.js';
+
+interface Family {
+  readonly bits: 32 | 64;
+  readonly relocations: ReadonlyMap<number, RelocationRow>;
+  readonly roles: RelocationRoles;
+  readonly stubForms: readonly StubForm[];
+}
+
+const family32: Family = {
+  bits: 32,
+  relocations: ppc32Relocations,
+  roles: ppc32RelocationRoles,
+  stubForms: ppc32StubForms,
+};
+const family64: Family = {
+  bits: 64,
+  relocations: ppc64Relocations,
+  roles: ppc64RelocationRoles,
+  stubForms: ppc64StubForms,
+};
+
+function arch(
+  family: Family,
+  id: Target['id'],
+  abiName: Target['abiName'],
+  endian: Endian,
+  title: string,
+  abi: Abi,
+  sites: PpcSites,
+): Arch {
+  const { bits } = family;
+  const table = bits === 64 ? ppc64Table : ppc32Table;
+  const wordBytes = bits === 64 ? 8 : 4;
+  return {
+    target: {
+      id,
+      title,
+      elfMachine: bits === 64 ? EM_PPC64 : EM_PPC,
+      abiName,
+      wordBytes,
+      dataEndian: endian,
+      codeEndian: endian,
+      codeAlignBytes: 4,
+      pageBytes: 0x1_0000,
+    },
+    abi,
+    isa: createPpcIsa(table, endian, bits),
+    relocations: family.relocations,
+    relocationRoles: family.roles,
+    mcount: sites.mcount,
+    siteShapes: sites.shapes,
+    stubForms: family.stubForms,
+    emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
+  };
+}
+
+export const ppc32: Arch = arch(
+  family32,
+  'ppc32',
+  'sysv',
+  'big',
+  'PowerPC 32-bit, System V, big-endian',
+  ppc32Abi,
+  ppc32Sites,
+);
+export const ppc64ElfV1: Arch = arch(
+  family64,
+  'ppc64-elfv1',
+  'elfv1',
+  'big',
+  'PowerPC 64-bit, ELFv1, big-endian',
+  elfV1Abi,
+  elfV1Sites,
+);
+export const ppc64ElfV2Be: Arch = arch(
+  family64,
+  'ppc64-elfv2-be',
+  'elfv2',
+  'big',
+  'PowerPC 64-bit, ELFv2, big-endian',
+  elfV2Abi,
+  elfV2BeSites,
+);
+export const ppc64ElfV2Le: Arch = arch(
+  family64,
+  'ppc64-elfv2-le',
+  'elfv2',
+  'little',
+  'PowerPC 64-bit, ELFv2, little-endian',
+  elfV2Abi,
+  elfV2LeSites,
+);

@@ -1,0 +1,691 @@
+/**
+ * Patch sites of PowerPC, 32 and 64 bits: which words a compiler leaves, which words a disabled and an enabled site has. Owns the shapes
+ * and the rules for finding calls of `_mcount`; knows no table and no file.
+ *
+ * Words of each shape; `|` stands before the word that toggles (the ip):
+ *
+ *   shape                    compiled                                  nop                      call
+ *   ppc64.mprofile-kernel    mflr r0 | bl _mcount                      mflr r0 | nop            mflr r0 | bl tracer
+ *                            mflr r0; std r0,16(r1) | bl _mcount       … | nop                  … | bl tracer
+ *   ppc64.pg                 | bl _mcount                              | nop                    | bl tracer
+ *     with a TOC restore     | bl stub; ld r2,S(r1)                    | b .+8; ld r2,S(r1)     | bl stub; ld r2,S(r1)
+ *   ppc64.patchable-2        nop | nop                                 mflr r0 | nop            mflr r0 | bl tracer
+ *   ppc32.pg                 mflr r0; stw r0,4(r1) | bl _mcount        … | nop                  … | bl tracer
+ *   ppc32.pg-late            | bl _mcount (clang: after the prologue)  | nop                    | bl tracer
+ *   ppc32.pg-longcall        lis; addi; mtctr | bctrl                  lis; addi; mtctr | nop   lis; addi; mtctr | bctrl
+ *   ppc32.patchable-2        nop | nop                                 mflr r0 | nop            mflr r0 | bl tracer
+ *
+ * S is 40 on ELFv1, 24 on ELFv2.
+ *
+ * - The word after a call of `-pg` is the site's only when it restores r2 (a stub saved it). Then the call becomes `b .+8`, never two
+ *   nops: a thread that is inside the tracer returns to the restore, which must still be there (20-ppc 5.5). Where the call
+ *   leads to code of the same TOC the next word is neither read nor written (T-PPC-29): the compiler's nop, or anything else. The two
+ *   nops that the 2008 implementation left in a loaded module cannot be told from a near call's nop and its follower; as a
+ *   nop they read the same and have the same meaning.
+ * - `-mprofile-kernel` and patchable sites come before the function has a frame: no stub in between may touch r2, and no restore follows.
+ *   LR at the site is the address behind it, the caller's LR is in r0 (`mflr r0` must therefore be there in every state but
+ *   the compiler's nops).
+ * - A patchable entry's table names the first nop, the ip is the second (P-SITE-1). Nops in front of the function symbol (N,M with M > 0) are
+ *   not used: only the first two behind the entry run on every call. GCC 12 puts ELFv2's nops in front of the TOC set-up at the global
+ *   entry, where r2 is not set and which local calls skip (P-SITE-2): recognised, never patched.
+ * - With clang's -mlongcall only the `bctrl` toggles: one aligned word, one store, nothing else to undo. What stays in front only
+ *   computes the address into registers that the call itself destroys.
+ */
+import type {
+  McountRules,
+  SiteChange,
+  SiteReading,
+  SiteRefusal,
+  SiteRelocation,
+  SiteShape,
+  SiteStore,
+  SiteView,
+  WritableState,
+} from '../arch.js';
+import { reaches, signExtend32 } from '../bits.js';
+import { ByteView, wordBytes } from '../bytes.js';
+import type { Address, Endian } from '../units.js';
+import {
+  B_OVER_ONE,
+  BCTRL,
+  bl,
+  BL_ZERO,
+  branchDisplacement,
+  fromHaLo,
+  isBl,
+  MFLR_R0,
+  NOP,
+  restoreToc,
+  STD_R0,
+  STW_R0,
+} from './stubs.js';
+import {
+  branchReach,
+  R_PPC64_REL24,
+  R_PPC64_REL24_NOTOC,
+  R_PPC64_REL24_P9NOTOC,
+  R_PPC_ADDR16_HA,
+  R_PPC_ADDR16_LO,
+  R_PPC_LOCAL24PC,
+  R_PPC_PLTREL24,
+  R_PPC_REL24,
+} from './relocs.js';
+
+/** What differs between the targets that share the shapes. */
+interface Flavour {
+  readonly endian: Endian;
+  readonly bits: 32 | 64;
+  /** `ld r2,40(r1)` or `ld r2,24(r1)`; -1 on 32 bits. */
+  readonly restore: number;
+  /** True where functions may start with a set-up of r2 (ELFv2). */
+  readonly globalEntry: boolean;
+  readonly callTypes: ReadonlySet<number>;
+}
+
+const CALL_TYPES_32: ReadonlySet<number> = new Set([R_PPC_REL24, R_PPC_PLTREL24, R_PPC_LOCAL24PC]);
+const CALL_TYPES_64: ReadonlySet<number> = new Set([R_PPC64_REL24, R_PPC64_REL24_NOTOC, R_PPC64_REL24_P9NOTOC]);
+
+// ------------------------------------------------------------------------------------------------------------- helpers
+
+function wordsOf(words: readonly number[], endian: Endian): Uint8Array {
+  const out = new Uint8Array(4 * words.length);
+  words.forEach((word, i) => {
+    out.set(wordBytes(word, endian), 4 * i);
+  });
+  return out;
+}
+
+function store(delta: number, before: number, after: number, endian: Endian): SiteStore {
+  return { delta, before: wordBytes(before, endian), after: wordBytes(after, endian) };
+}
+
+function refuse(refused: SiteRefusal['refused'], reason: string): SiteRefusal {
+  return { refused, reason };
+}
+
+const NO_DELTAS: readonly number[] = [];
+const AT_0: readonly number[] = [0];
+
+/** What the word at `delta` is, as a call. */
+type CallWord =
+  | { readonly kind: 'compiled' | 'call'; readonly target: Address | null; readonly relocated: boolean }
+  | { readonly kind: 'nop' | 'other' }
+  | { readonly kind: 'wrong'; readonly reason: string };
+
+const NOP_WORD: CallWord = { kind: 'nop' };
+const OTHER_WORD: CallWord = { kind: 'other' };
+const COMPILED_RELOCATED: CallWord = { kind: 'compiled', target: null, relocated: true };
+const CALL_RELOCATED: CallWord = { kind: 'call', target: null, relocated: true };
+
+/**
+ * Classifies a word that may toggle. In relocatable files the relocation decides and the field must be zero (F-2, P-OFF-1); in
+ * linked ones the branch target does.
+ */
+function readCall(view: SiteView, delta: number, word: number, flavour: Flavour): CallWord {
+  if (isBl(word)) {
+    if (view.relocatable) {
+      const relocation = view.relocation(delta);
+      if (relocation === null) return { kind: 'wrong', reason: 'the call has no relocation' };
+      if (!flavour.callTypes.has(relocation.type)) {
+        return { kind: 'wrong', reason: `relocation type ${relocation.type} is no call` };
+      }
+      if (word !== BL_ZERO) return { kind: 'wrong', reason: 'the branch field under the relocation is not zero' };
+      return view.isMcountName(relocation.symbolName) ? COMPILED_RELOCATED : CALL_RELOCATED;
+    }
+    const target = BigInt.asUintN(flavour.bits, view.address + BigInt(delta + branchDisplacement(word)));
+    return { kind: view.callee(target) === 'mcount' ? 'compiled' : 'call', target, relocated: false };
+  }
+  if (word === NOP) {
+    return view.relocation(delta) === null ? NOP_WORD : { kind: 'wrong', reason: 'a relocation stands on the nop' };
+  }
+  return OTHER_WORD;
+}
+
+function foreign(
+  shape: SiteShape,
+  ipDelta: number,
+  startDelta: number,
+  sizeBytes: number,
+  expected: Uint8Array,
+  reason: string,
+  fault?: SiteReading['fault'],
+): SiteReading {
+  const reading = {
+    shape,
+    state: 'foreign' as const,
+    form: 'foreign',
+    ipDelta,
+    startDelta,
+    sizeBytes,
+    target: null,
+    relocationDeltas: NO_DELTAS,
+    expected,
+    reason,
+  };
+  return fault === undefined ? reading : { ...reading, fault };
+}
+
+function reading(
+  shape: SiteShape,
+  state: SiteReading['state'],
+  form: string,
+  ipDelta: number,
+  startDelta: number,
+  sizeBytes: number,
+  target: Address | null,
+  relocationDeltas: readonly number[],
+): SiteReading {
+  return { shape, state, form, ipDelta, startDelta, sizeBytes, target, relocationDeltas };
+}
+
+/** Rules of the specification that changes follow. */
+function ruleOf(view: SiteView): string {
+  return view.relocatable ? 'P-OFF-1' : 'P-NEW-2';
+}
+
+const UNCHANGED: SiteChange = { stores: [], neutralise: [], rule: 'C-INIT-2' };
+
+/**
+ * Changes of a site whose only toggling word is at `reading.ipDelta`. `nop` is what the word becomes when the site is disabled;
+ * `before` holds further stores that must come first.
+ */
+function toggle(
+  reading: SiteReading,
+  to: WritableState,
+  view: SiteView,
+  flavour: Flavour,
+  nop: number,
+  nopRule: string,
+): SiteChange | SiteRefusal {
+  if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+  const { ipDelta } = reading;
+  const word = view.u32(ipDelta);
+  switch (to.kind) {
+    case 'nop':
+    case 'init':
+      if (reading.state === 'nop') return UNCHANGED;
+      return {
+        stores: [store(ipDelta, word, nop, flavour.endian)],
+        neutralise: reading.relocationDeltas,
+        rule: view.relocatable ? 'P-OFF-1' : nopRule,
+      };
+    case 'call': {
+      const after = callWord(view, ipDelta, to.target);
+      if (typeof after !== 'number') return after;
+      if (after === word) return UNCHANGED;
+      return { stores: [store(ipDelta, word, after, flavour.endian)], neutralise: [], rule: ruleOf(view) };
+    }
+    default:
+      return to satisfies never;
+  }
+}
+
+/** The `bl` to `target` at a delta, or why there is none. */
+function callWord(view: SiteView, delta: number, target: Address): number | SiteRefusal {
+  if (view.relocatable) return refuse('not-applicable', 'a call in a relocatable file needs a relocation');
+  const from = view.address + BigInt(delta);
+  if (!reaches(branchReach, from, target)) return refuse('out-of-range', 'the target is out of the reach of bl');
+  return bl(from, target);
+}
+
+// --------------------------------------------------------------------------------------------------- -mprofile-kernel
+
+/**
+ * | state    | ip-4 (or ip-8, ip-4)            | ip          |
+ * |----------|---------------------------------|-------------|
+ * | compiled | mflr r0 (; std r0,16(r1))       | bl _mcount  |
+ * | nop      | same                            | nop         |
+ * | call     | same                            | bl tracer   |
+ */
+function mprofileKernel(flavour: Flavour): SiteShape {
+  const shape: SiteShape = {
+    name: 'ppc64.mprofile-kernel',
+    sources: ['mcount-table', 'call'],
+    title: 'mflr r0; bl _mcount in front of the frame (gcc -pg -mprofile-kernel)',
+    read(view, source) {
+      const previous = view.u32(-4);
+      let startDelta: number;
+      if (previous === MFLR_R0) startDelta = -4;
+      else if (previous === STD_R0 && view.u32(-8) === MFLR_R0) startDelta = -8;
+      else return null;
+      const sizeBytes = 4 - startDelta;
+      const word = view.u32(0);
+      const call = readCall(view, 0, word, flavour);
+      switch (call.kind) {
+        case 'compiled':
+        case 'call':
+          return reading(
+            shape,
+            call.kind,
+            'call',
+            0,
+            startDelta,
+            sizeBytes,
+            call.target,
+            call.relocated ? AT_0 : NO_DELTAS,
+          );
+        case 'nop':
+          return source === 'call' ? null : reading(shape, 'nop', 'nop', 0, startDelta, sizeBytes, null, NO_DELTAS);
+        case 'wrong':
+          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, flavour), call.reason);
+        case 'other':
+          if (source === 'call') return null;
+          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, flavour), 'neither bl nor nop');
+        default:
+          return call satisfies never;
+      }
+    },
+    write: (reading, to, view) => toggle(reading, to, view, flavour, NOP, 'P-NEW-1'),
+  };
+  return shape;
+}
+
+function expectedCall(startDelta: number, flavour: Flavour): Uint8Array {
+  return wordsOf(startDelta === -4 ? [MFLR_R0, BL_ZERO] : [MFLR_R0, STD_R0, BL_ZERO], flavour.endian);
+}
+
+// ------------------------------------------------------------------------------------------------------------- 64-bit -pg
+
+/**
+ * | state    | form         | ip          | ip+4                                       |
+ * |----------|--------------|-------------|--------------------------------------------|
+ * | compiled | call         | bl _mcount  | not ours                                   |
+ * | compiled | call-restore | bl stub     | ld r2,S(r1)                                |
+ * | nop      | nop          | nop         | not ours (not ld r2)                       |
+ * | nop      | b8           | b .+8       | ld r2,S(r1)                                |
+ * | call     | call, call-restore                                                     |
+ */
+function pg64(flavour: Flavour): SiteShape {
+  const { restore, endian } = flavour;
+  const shape: SiteShape = {
+    name: 'ppc64.pg',
+    sources: ['mcount-table', 'call'],
+    title: 'bl _mcount behind the prologue (-pg), with the TOC restore of linkers and loaders',
+    read(view, source) {
+      const word = view.u32(0);
+      const call = readCall(view, 0, word, flavour);
+      switch (call.kind) {
+        case 'compiled':
+        case 'call': {
+          const restores = view.u32(4) === restore;
+          return reading(
+            shape,
+            call.kind,
+            restores ? 'call-restore' : 'call',
+            0,
+            0,
+            restores ? 8 : 4,
+            call.target,
+            call.relocated ? AT_0 : NO_DELTAS,
+          );
+        }
+        case 'nop':
+          if (source === 'call') return null;
+          if (view.u32(4) === restore && !view.relocatable) {
+            const reason = 'a TOC restore follows the nop: it would load a word that no stub has saved';
+            return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
+          }
+          return reading(shape, 'nop', 'nop', 0, 0, 4, null, NO_DELTAS);
+        case 'wrong':
+          return foreign(shape, 0, 0, 4, wordBytes(BL_ZERO, endian), call.reason);
+        case 'other':
+          if (source === 'call') return null;
+          if (word === B_OVER_ONE) {
+            if (view.u32(4) === restore) return reading(shape, 'nop', 'b8', 0, 0, 8, null, NO_DELTAS);
+            const reason = 'b .+8 without a TOC restore behind it';
+            return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
+          }
+          return foreign(shape, 0, 0, 4, wordBytes(BL_ZERO, endian), 'neither bl nor nop');
+        default:
+          return call satisfies never;
+      }
+    },
+    write(reading, to, view) {
+      const keepsRestore = reading.form === 'call-restore' || reading.form === 'b8';
+      return toggle(reading, to, view, flavour, keepsRestore ? B_OVER_ONE : NOP, keepsRestore ? 'T-PPC-12' : 'P-NEW-1');
+    },
+  };
+  return shape;
+}
+
+// ------------------------------------------------------------------------------------------------------ patchable entries
+
+/** Most nops that are looked through between a table entry and the function's symbol. */
+const MOST_NOPS = 64;
+
+/** First halves of the words that set r2 up at a global entry: addis r2,r12 / lis r2, then addi r2,r2. */
+function isTocSetup(view: SiteView, delta: number): boolean {
+  const first = view.u32(delta);
+  const second = view.u32(delta + 4);
+  if (first < 0 || second < 0) return false;
+  const upper = first >>> 16;
+  if (upper === 0x3c4c || upper === 0x3c40) return second >>> 16 === 0x3842;
+  // -mcmodel=large: ld r2,-8(r12); add r2,r2,r12 (or add r2,r12,r2).
+  return first === 0xe84c_fff8 && (second === 0x7c42_6214 || second === 0x7c4c_1214);
+}
+
+/**
+ * The pair of words behind the entry that calls run through, from the table's address.
+ *
+ * | state    | form  | ip-4    | ip        |
+ * |----------|-------|---------|-----------|
+ * | compiled | nops  | nop     | nop       |
+ * | nop      | init  | mflr r0 | nop       |
+ * | call     | call  | mflr r0 | bl tracer |
+ */
+function patchable(flavour: Flavour): SiteShape {
+  const { endian } = flavour;
+  const expected = wordsOf([NOP, NOP], endian);
+  const shape: SiteShape = {
+    name: flavour.bits === 64 ? 'ppc64.patchable-2' : 'ppc32.patchable-2',
+    sources: ['patchable-table'],
+    title: 'two nops at the function entry (-fpatchable-function-entry=2)',
+    read(view) {
+      // With M > 0 the table names the first nop in front of the symbol.
+      let start = 0;
+      if (view.u32(0) === NOP && !view.functionAt(0)) {
+        let delta = 0;
+        while (delta < 4 * MOST_NOPS && view.u32(delta) === NOP && !view.functionAt(delta)) delta += 4;
+        // With nothing found the symbol is gone (an overridden weak function) or the nops follow a local entry.
+        if (view.functionAt(delta)) start = delta;
+      }
+      if (flavour.globalEntry && start > 0 && isTocSetup(view, start)) start += 8;
+      const ip = start + 4;
+      const first = view.u32(start);
+      const second = view.u32(ip);
+      if (flavour.globalEntry && (first === NOP || first === MFLR_R0)) {
+        let delta = start;
+        while (delta < start + 4 * MOST_NOPS && (view.u32(delta) === NOP || delta < start + 8)) delta += 4;
+        if (isTocSetup(view, delta)) {
+          const reason =
+            'the nops stand in front of the TOC set-up of the global entry, as GCC 12 puts them: r2 is not set there';
+          return foreign(shape, ip, start, 8, expected, `${reason} and local calls skip them`, 'unsupported');
+        }
+      }
+      if (first === NOP && second !== NOP && !isBl(second)) {
+        const reason = 'fewer than two nops behind the function entry';
+        return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined);
+      }
+      if (start > 0 && first !== NOP && first !== MFLR_R0) {
+        return foreign(shape, ip, start, 8, expected, 'all nops stand in front of the function entry', 'unsupported');
+      }
+      if (first !== NOP && first !== MFLR_R0) {
+        return foreign(shape, ip, start, 8, expected, 'the first word is neither nop nor mflr r0');
+      }
+      if (view.relocation(start) !== null) {
+        return foreign(shape, ip, start, 8, expected, 'a relocation stands on the first word');
+      }
+      const call = readCall(view, ip, second, flavour);
+      switch (call.kind) {
+        case 'compiled':
+        case 'call': {
+          if (first !== MFLR_R0) {
+            const wanted = wordsOf([MFLR_R0, second], endian);
+            return foreign(shape, ip, start, 8, wanted, 'the call is not preceded by mflr r0');
+          }
+          // Whatever it calls: the compiler's form of this shape has no call.
+          return reading(shape, 'call', 'call', ip, start, 8, call.target, call.relocated ? [ip] : NO_DELTAS);
+        }
+        case 'nop':
+          return first === NOP
+            ? reading(shape, 'compiled', 'nops', ip, start, 8, null, NO_DELTAS)
+            : reading(shape, 'nop', 'init', ip, start, 8, null, NO_DELTAS);
+        case 'wrong':
+          return foreign(shape, ip, start, 8, expected, call.reason);
+        case 'other':
+          return foreign(shape, ip, start, 8, expected, 'the second word is neither nop nor bl');
+        default:
+          return call satisfies never;
+      }
+    },
+    write(reading, to, view) {
+      if (reading.state !== 'compiled') return toggle(reading, to, view, flavour, NOP, 'P-NEW-1');
+      const first = store(reading.startDelta, NOP, MFLR_R0, endian);
+      switch (to.kind) {
+        case 'nop':
+          return UNCHANGED;
+        case 'init':
+          return { stores: [first], neutralise: [], rule: 'P-NEW-1' };
+        case 'call': {
+          const after = callWord(view, reading.ipDelta, to.target);
+          if (typeof after !== 'number') return after;
+          // r0 must be loaded before the call can run.
+          return { stores: [first, store(reading.ipDelta, NOP, after, endian)], neutralise: [], rule: 'P-NEW-2' };
+        }
+        default:
+          return to satisfies never;
+      }
+    },
+  };
+  return shape;
+}
+
+// ------------------------------------------------------------------------------------------------------------- 32-bit -pg
+
+/**
+ * | state    | ip-8    | ip-4          | ip          |
+ * |----------|---------|---------------|-------------|
+ * | compiled | mflr r0 | stw r0,4(r1)  | bl _mcount  |
+ * | nop      | same    | same          | nop         |
+ * | call     | same    | same          | bl tracer   |
+ */
+function pg32(flavour: Flavour): SiteShape {
+  const expected = wordsOf([MFLR_R0, STW_R0, BL_ZERO], flavour.endian);
+  const shape: SiteShape = {
+    name: 'ppc32.pg',
+    sources: ['mcount-table', 'call'],
+    title: 'mflr r0; stw r0,4(r1); bl _mcount in front of the frame (gcc -pg)',
+    read(view, source) {
+      const saved = view.u32(-4) === STW_R0;
+      const moved = view.u32(-8) === MFLR_R0;
+      if (!saved && !moved) return null;
+      const word = view.u32(0);
+      const call = readCall(view, 0, word, flavour);
+      if (!saved || !moved) {
+        // One of the neighbours is damaged; but clang may have stored LR elsewhere in its prologue, then call late.
+        if (!saved || source === 'call') return null;
+        return foreign(shape, 0, -8, 12, expected, 'mflr r0 is missing in front of stw r0,4(r1)');
+      }
+      switch (call.kind) {
+        case 'compiled':
+        case 'call':
+          return reading(shape, call.kind, 'call', 0, -8, 12, call.target, call.relocated ? AT_0 : NO_DELTAS);
+        case 'nop':
+          return source === 'call' ? null : reading(shape, 'nop', 'nop', 0, -8, 12, null, NO_DELTAS);
+        case 'wrong':
+          return foreign(shape, 0, -8, 12, expected, call.reason);
+        case 'other':
+          if (source === 'call') return null;
+          return foreign(shape, 0, -8, 12, expected, 'neither bl nor nop');
+        default:
+          return call satisfies never;
+      }
+    },
+    write: (reading, to, view) => toggle(reading, to, view, flavour, NOP, 'P-NEW-1'),
+  };
+  return shape;
+}
+
+/** clang: an ordinary call behind the prologue, with nothing around it to verify. */
+function pg32Late(flavour: Flavour): SiteShape {
+  const expected = wordBytes(BL_ZERO, flavour.endian);
+  const shape: SiteShape = {
+    name: 'ppc32.pg-late',
+    sources: ['mcount-table', 'call'],
+    title: 'bl _mcount behind the prologue (clang -pg)',
+    read(view, source) {
+      const call = readCall(view, 0, view.u32(0), flavour);
+      switch (call.kind) {
+        case 'compiled':
+        case 'call':
+          return reading(shape, call.kind, 'call', 0, 0, 4, call.target, call.relocated ? AT_0 : NO_DELTAS);
+        case 'nop':
+          return source === 'call' ? null : reading(shape, 'nop', 'nop', 0, 0, 4, null, NO_DELTAS);
+        case 'wrong':
+          return foreign(shape, 0, 0, 4, expected, call.reason);
+        case 'other':
+          return source === 'call' ? null : foreign(shape, 0, 0, 4, expected, 'neither bl nor nop');
+        default:
+          return call satisfies never;
+      }
+    },
+    write: (reading, to, view) => toggle(reading, to, view, flavour, NOP, 'P-NEW-1'),
+  };
+  return shape;
+}
+
+/** Bytes from the `lis` of a long call to its `bctrl`. */
+const LONG_CALL_IP = 12;
+const LONG_CALL_RELOCATIONS: readonly number[] = [2, 6];
+
+/** Register of `lis rX` at the delta when `addi rX,rX; mtctr rX` follow, or -1. */
+function longCallRegister(first: number, second: number, third: number): number {
+  if (first < 0 || second < 0 || third < 0 || (first & 0xfc1f_0000) >>> 0 !== 0x3c00_0000) return -1;
+  const register = (first >>> 21) & 31;
+  if (second >>> 16 !== ((14 << 10) | (register << 5) | register)) return -1;
+  return third === (0x7c09_03a6 | (register << 21)) >>> 0 ? register : -1;
+}
+
+function isHalf(relocation: SiteRelocation | null, type: number, view: SiteView): boolean {
+  return relocation !== null && relocation.type === type && view.isMcountName(relocation.symbolName);
+}
+
+/**
+ * | state    | form  | anchor                                       | ip = anchor+12 |
+ * |----------|-------|----------------------------------------------|----------------|
+ * | compiled | call  | lis rX,HA; addi rX,rX,LO; mtctr rX (_mcount) | bctrl          |
+ * | nop      | nop   | same                                         | nop            |
+ * | call     | call  | same, of something else                      | bctrl          |
+ */
+function pg32LongCall(flavour: Flavour): SiteShape {
+  const shape: SiteShape = {
+    name: 'ppc32.pg-longcall',
+    sources: ['mcount-table', 'call'],
+    title: 'lis; addi; mtctr; bctrl of _mcount (clang -pg -mlongcall)',
+    read(view, source) {
+      const first = view.u32(0);
+      const second = view.u32(4);
+      if (longCallRegister(first, second, view.u32(8)) < 0) return null;
+      const word = view.u32(LONG_CALL_IP);
+      const enabled = word === BCTRL;
+      if (!enabled && (word !== NOP || source === 'call')) return null;
+      if (view.relocatable) {
+        if (!isHalf(view.relocation(2), R_PPC_ADDR16_HA, view)) return null;
+        if (!isHalf(view.relocation(6), R_PPC_ADDR16_LO, view)) return null;
+        if ((first & 0xffff) !== 0 || (second & 0xffff) !== 0) {
+          const expected = wordsOf([(first & ~0xffff) >>> 0, (second & ~0xffff) >>> 0], flavour.endian);
+          return foreign(shape, LONG_CALL_IP, 0, 16, expected, 'a field under a relocation is not zero');
+        }
+        const state = enabled ? 'compiled' : 'nop';
+        return reading(shape, state, enabled ? 'call' : 'nop', LONG_CALL_IP, 0, 16, null, LONG_CALL_RELOCATIONS);
+      }
+      const target = longCallTarget(first, second);
+      const callee = view.callee(target);
+      if (!enabled) {
+        return callee === 'other' ? null : reading(shape, 'nop', 'nop', LONG_CALL_IP, 0, 16, target, NO_DELTAS);
+      }
+      return reading(shape, callee === 'mcount' ? 'compiled' : 'call', 'call', LONG_CALL_IP, 0, 16, target, NO_DELTAS);
+    },
+    write(reading, to, view) {
+      if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+      const { endian } = flavour;
+      switch (to.kind) {
+        case 'nop':
+        case 'init':
+          if (reading.state === 'nop') return UNCHANGED;
+          // The address halves stay, and so do their relocations: they compute, they do not call.
+          return { stores: [store(LONG_CALL_IP, BCTRL, NOP, endian)], neutralise: [], rule: ruleOf(view) };
+        case 'call':
+          if (view.relocatable) return refuse('not-applicable', 'a call in a relocatable file needs a relocation');
+          if (longCallTarget(view.u32(0), view.u32(4)) !== to.target) {
+            return refuse('unsupported', 'a long call is only switched on and off, not led elsewhere');
+          }
+          if (reading.state !== 'nop') return UNCHANGED;
+          return { stores: [store(LONG_CALL_IP, NOP, BCTRL, endian)], neutralise: [], rule: ruleOf(view) };
+        default:
+          return to satisfies never;
+      }
+    },
+  };
+  return shape;
+}
+
+function longCallTarget(first: number, second: number): Address {
+  return BigInt.asUintN(32, fromHaLo(signExtend32(first, 16), signExtend32(second, 16)));
+}
+
+// ------------------------------------------------------------------------------------------------------------- mcount rules
+
+function findCallsOf(flavour: Flavour): McountRules['findCalls'] {
+  const { endian, bits } = flavour;
+  return (code, start, end, address, isTarget) => {
+    const view = new ByteView(code, endian, 'code');
+    const found: number[] = [];
+    const last = Math.min(end, code.length) - 4;
+    for (let at = (start + 3) & ~3; at <= last; at += 4) {
+      const word = view.u32(at);
+      if (isBl(word)) {
+        const target = BigInt.asUintN(bits, address + BigInt(at + branchDisplacement(word)));
+        if (isTarget(target)) found.push(at);
+      } else if (bits === 32 && word === BCTRL && at - start >= LONG_CALL_IP) {
+        const from = at - LONG_CALL_IP;
+        const first = view.u32(from);
+        const second = view.u32(from + 4);
+        if (longCallRegister(first, second, view.u32(from + 8)) >= 0 && isTarget(longCallTarget(first, second))) {
+          found.push(from);
+        }
+      }
+    }
+    return found;
+  };
+}
+
+/** 60-mcount-tables M-REC-3: the machine's own spelling first; a leading dot is ignored by the reader. */
+const MCOUNT_SYMBOLS = ['_mcount', 'mcount', '__fentry__'] as const;
+
+function mcountRules(flavour: Flavour): McountRules {
+  const calls = new Map<number, number>();
+  for (const type of flavour.callTypes) calls.set(type, 0);
+  // The halfword that clang's long call relocates first is 2 bytes into the `lis`.
+  if (flavour.bits === 32) calls.set(R_PPC_ADDR16_HA, -2);
+  return {
+    symbols: MCOUNT_SYMBOLS,
+    callRelocations: calls,
+    patchableIsPadding: false,
+    // Plain -pg calls stand anywhere behind the prologue (ELFv1 kernels: entry + 12 … + 200 and more).
+    maxSiteOffset: 'any',
+    findCalls: findCallsOf(flavour),
+  };
+}
+
+// ------------------------------------------------------------------------------------------------------------- the targets
+
+/** Shapes and call rules of one target. */
+export interface PpcSites {
+  readonly shapes: readonly SiteShape[];
+  readonly mcount: McountRules;
+}
+
+function sites64(endian: Endian, abi: 'elfv1' | 'elfv2'): PpcSites {
+  const flavour: Flavour = {
+    endian,
+    bits: 64,
+    restore: restoreToc(abi === 'elfv1' ? 40 : 24),
+    globalEntry: abi === 'elfv2',
+    callTypes: CALL_TYPES_64,
+  };
+  return { shapes: [mprofileKernel(flavour), pg64(flavour), patchable(flavour)], mcount: mcountRules(flavour) };
+}
+
+function sites32(): PpcSites {
+  const flavour: Flavour = { endian: 'big', bits: 32, restore: -2, globalEntry: false, callTypes: CALL_TYPES_32 };
+  return {
+    shapes: [pg32(flavour), pg32LongCall(flavour), pg32Late(flavour), patchable(flavour)],
+    mcount: mcountRules(flavour),
+  };
+}
+
+export const ppc32Sites: PpcSites = sites32();
+export const elfV1Sites: PpcSites = sites64('big', 'elfv1');
+export const elfV2BeSites: PpcSites = sites64('big', 'elfv2');
+export const elfV2LeSites: PpcSites = sites64('little', 'elfv2');

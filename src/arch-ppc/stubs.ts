@@ -1,0 +1,306 @@
+/**
+ * Branch islands of PowerPC: what linkers and the kernel's module loader put between a `bl` and a callee out of reach or with
+ * another TOC. Owns their patterns, and the few encoders that patching needs.
+ *
+ * What a patcher must know of them:
+ *
+ * - `bl` reaches 32 MiB. Beyond that it goes to a stub within reach that jumps through CTR. A stub may change r0, r11, r12 and CTR
+ *   only (r2 when it saved it first).
+ * - A 64-bit stub to code with another TOC stores r2 in the caller's frame, 40(r1) on ELFv1 and 24(r1) on ELFv2. The word after
+ *   the `bl` loads it back: compilers leave a nop there, the linker or loader turns it into `ld r2,…`. At a `-mprofile-kernel`
+ *   site there is no such word and no frame, so its stubs must not touch r2 or the frame.
+ * - Stubs find their target in a slot (a PLT entry, `.branch_lt`) or in themselves: the kernel's stubs carry the descriptor or
+ *   the target address behind their code, marked in later kernels by the magic word 0x73747562 ("stub").
+ * - High halves are rounded: value = (sext(HA) << 16) + sext(LO) with HA = (x + 0x8000) >> 16 (P-ENC-3).
+ *
+ * A pattern is a row of words: eight hexadecimal digits stand for themselves; `3d82:h` is an upper halfword with the lower one captured
+ * as a signed number; `48:b` is a `b` with its displacement captured; `0410:p` is a prefix with its 18 bits captured; `*` is any word.
+ */
+import type { AddressReader, StubForm } from '../arch.js';
+import { reaches, signExtend32 } from '../bits.js';
+import { outOfRange } from '../errors.js';
+import type { Address } from '../units.js';
+import { ppc64Table } from './isa.js';
+import { branchReach } from './relocs.js';
+
+// ------------------------------------------------------------------------------------------------------------ encoders
+
+/** Words that never change (20-ppc section 1). */
+export const NOP = ppc64Table.encode('ori', { rs: 0, ra: 0, ui: 0 });
+/** `mflr r0`. */
+export const MFLR_R0 = ppc64Table.encode('mfspr', { rt: 0, spr: 8 });
+/** `stw r0,4(r1)`: LR into the caller's frame, 32 bits. */
+export const STW_R0 = ppc64Table.encode('stw', { rs: 0, ra0: 1, d: 4 });
+/** `std r0,16(r1)`: the same on 64 bits. */
+export const STD_R0 = ppc64Table.encode('std', { rs: 0, ra0: 1, ds: 16 });
+/** `b .+8`: jumps over the TOC restore. */
+export const B_OVER_ONE = ppc64Table.encode('b', { li: 8 });
+export const BCTRL = ppc64Table.encode('bcctrl', { bo: 20, bi: 0, bh: 0 });
+/** `bl .`: a call as compilers leave it under a relocation. */
+export const BL_ZERO = ppc64Table.encode('bl', { li: 0 });
+
+/** `ld r2,slot(r1)`: the TOC restore after a call; the slot is 40 on ELFv1, 24 on ELFv2. */
+export function restoreToc(slot: 24 | 40): number {
+  return ppc64Table.encode('ld', { rt: 2, ra0: 1, ds: slot });
+}
+
+function displacement(from: Address, to: Address, what: string): number {
+  const li = BigInt.asIntN(64, to - from);
+  if (!reaches(branchReach, 0n, li)) {
+    throw outOfRange('branch-out-of-range', what, li, branchReach.min, branchReach.max, { address: from });
+  }
+  return Number(li);
+}
+
+/**
+ * The word of `bl to` at `from` (P-ENC-1).
+ * @throws ElftraceError 'branch-out-of-range'
+ */
+export function bl(from: Address, to: Address): number {
+  return ppc64Table.encode('bl', { li: displacement(from, to, 'bl') });
+}
+
+/** The word of `b to` at `from`; throws as `bl` does. */
+export function branch(from: Address, to: Address): number {
+  return ppc64Table.encode('b', { li: displacement(from, to, 'b') });
+}
+
+/** True for `bl` (P-ENC-2): neither `bla` nor `b`. -1 (no word) is none. */
+export function isBl(word: number): boolean {
+  return (word & 0xfc00_0003) >>> 0 === 0x4800_0001;
+}
+
+/** Displacement of a `b` or `bl` word. */
+export function branchDisplacement(word: number): number {
+  return signExtend32(word & 0x03ff_fffc, 26);
+}
+
+/** P-ENC-3: the rounded high and the low halfword of a value, both unsigned. */
+export function haLo(value: bigint): { readonly ha: number; readonly lo: number } {
+  return { ha: Number(((value + 0x8000n) >> 16n) & 0xffffn), lo: Number(value & 0xffffn) };
+}
+
+/** The inverse of `haLo`, of signed halfwords: (ha << 16) + lo. */
+export function fromHaLo(ha: number, lo: number): bigint {
+  return BigInt(ha) * 0x1_0000n + BigInt(lo);
+}
+
+// ------------------------------------------------------------------------------------------------------------ patterns
+
+interface PatternWord {
+  readonly mask: number;
+  readonly match: number;
+  readonly name: string;
+  /** Bits of the captured number, from bit 0 (branches: the 26-bit displacement). */
+  readonly bits: 0 | 16 | 18 | 26;
+}
+
+function compile(pattern: string): readonly PatternWord[] {
+  return pattern.split(' ').map((token) => {
+    if (token === '*') return { mask: 0, match: 0, name: '', bits: 0 };
+    const [digits, name] = token.split(':');
+    const value = Number.parseInt(digits!, 16);
+    if (name === undefined) return { mask: 0xffff_ffff, match: value, name: '', bits: 0 };
+    if (digits === '48') return { mask: 0xfc00_0003, match: 0x4800_0000, name, bits: 26 };
+    if (digits === '0410' || digits === '0610') return { mask: 0xfffc_0000, match: value * 0x1_0000, name, bits: 18 };
+    return { mask: 0xffff_0000, match: (value << 16) >>> 0, name, bits: 16 };
+  });
+}
+
+/** What a form computes its target from. */
+interface Match {
+  readonly address: Address;
+  /** TOC base, or null where it is not known. */
+  readonly toc: Address | null;
+  readonly code: AddressReader;
+  /** A captured number, signed. */
+  number(name: string): number;
+}
+
+type Resolve = (match: Match) => Address | null;
+
+function form(name: string, bits: 32 | 64, patterns: readonly string[], resolve: Resolve): StubForm {
+  const compiled = patterns.map(compile);
+  return {
+    name,
+    readTarget(code, address, toc) {
+      next: for (const words of compiled) {
+        for (let i = 0; i < words.length; i++) {
+          const { mask, match } = words[i]!;
+          const word = code.u32(address + BigInt(4 * i));
+          if (word < 0 || (word & mask) >>> 0 !== match) continue next;
+        }
+        const captured = new Map<string, number>();
+        words.forEach(({ name: key, bits: width }, i) => {
+          if (width !== 0)
+            captured.set(key, signExtend32(code.u32(address + BigInt(4 * i)), width) & (width === 26 ? ~3 : ~0));
+        });
+        const target = resolve({ address, toc, code, number: (key) => captured.get(key) ?? 0 });
+        if (target !== null) return BigInt.asUintN(bits, target);
+      }
+      return null;
+    },
+  };
+}
+
+/** toc + (h << 16) + l; a low halfword of a DS-form loses its opcode bits. */
+function tocRelative({ toc, number }: Match, high: string, low: string, ds = true): Address | null {
+  if (toc === null) return null;
+  const lo = number(low);
+  return toc + fromHaLo(number(high), ds ? lo & ~3 : lo);
+}
+
+/** What a slot holds, or the slot itself where the file has nothing in it (a dynamic linker fills it). */
+function contentsOf(code: AddressReader, slot: Address | null): Address | null {
+  if (slot === null) return null;
+  return code.u64(slot) || slot;
+}
+
+/** Magic word that later kernels put behind the code of their stubs. */
+export const STUB_MAGIC = 0x7374_7562;
+
+// --------------------------------------------------------------------------------------------------------- 64-bit forms
+
+/** The branch in a stub leads from its own place, the `index`-th word. */
+const branchAt =
+  (index: number): Resolve =>
+  ({ address, number }) =>
+    address + BigInt(4 * index) + BigInt(number('b'));
+
+/**
+ * Forms of 64-bit programs. A PLT call gives the address of its *slot*, whose dynamic relocation says what it will hold; the other
+ * slots are read where the file has their contents.
+ */
+const ppc64Forms: readonly StubForm[] = [
+  // The module loader of 2008 (20-ppc 3.1): the data is addressed through r2, the descriptor lies 32 bytes into the stub.
+  form('ppc64.module-2008', 64, ['3d82:h 398c:l f8410028 e96c0020 e84c0028 7d6903a6 4e800420'], (match) => {
+    const stub = tocRelative(match, 'h', 'l', false) ?? match.address;
+    return match.code.u64(stub + 32n) || null;
+  }),
+  // Later loaders: r11 and r12 swapped roles, magic behind the code, then the descriptor (ELFv1) or global entry (ELFv2).
+  form(
+    'ppc64.module',
+    64,
+    [
+      '3d62:h 396b:l f8410028 e98b0020 e84b0028 7d8903a6 4e800420 73747562',
+      '3d62:h 396b:l f8410018 e98b0020 7d8903a6 4e800420 * 73747562',
+    ],
+    ({ code, address }) => code.u64(address + 32n) || null,
+  ),
+  // -mprofile-kernel and patchable entries: the kernel's TOC comes from the per-CPU area, for r2 may hold anything. In a module
+  // the target stands behind the magic; the reserved stubs of the core (P-NEW-3) have only the code.
+  form('ppc64.module-ftrace', 64, ['e98d:d 3d8c:h 398c:l 7d8903a6 4e800420'], (match) => {
+    const { code, address } = match;
+    if (code.u32(address + 28n) === STUB_MAGIC) return code.u64(address + 32n) || null;
+    return tocRelative(match, 'h', 'l', false);
+  }),
+  // ld: through the PLT, r2 saved. ELFv1 loads entry and TOC, ELFv2 the entry.
+  form(
+    'ppc64.plt-call-v1',
+    64,
+    [
+      'f8410028 e982:l 7d8903a6 e842:t 4e800420',
+      'f8410028 e982:l 7d8903a6 e962:c e842:t 4e800420',
+      'f8410028 3d62:h e98b:l 7d8903a6 e84b:t 4e800420',
+      'f8410028 3d62:h e98b:l 396b:a 7d8903a6 e84b:t 4e800420',
+      '3d62:h f8410028 e98b:l 7d8903a6 e84b:t 4e800420',
+    ],
+    (match) => tocRelative(match, 'h', 'l'),
+  ),
+  form(
+    'ppc64.plt-call-v2',
+    64,
+    ['f8410018 e982:l 7d8903a6 4e800420', 'f8410018 3d82:h e98c:l 7d8903a6 4e800420'],
+    (match) => tocRelative(match, 'h', 'l'),
+  ),
+  // Beyond 32 MiB with the same TOC: the address is in .branch_lt. lld's __long_branch_ is the same with a high half.
+  form('ppc64.plt-branch', 64, ['e982:l 7d8903a6 4e800420', '3d82:h e98c:l 7d8903a6 4e800420'], (match) =>
+    contentsOf(match.code, tocRelative(match, 'h', 'l')),
+  ),
+  // To code with another TOC within reach: r2 := the callee's.
+  form('ppc64.long-branch-toc', 64, ['f8410028 3c42:h 3842:l 48:b', 'f8410018 3c42:h 3842:l 48:b'], branchAt(3)),
+  form(
+    'ppc64.long-branch-toc',
+    64,
+    ['f8410028 3c42:h 48:b', 'f8410018 3c42:h 48:b', 'f8410028 3842:l 48:b', 'f8410018 3842:l 48:b'],
+    branchAt(2),
+  ),
+  // To a callee that does not preserve r2 (st_other 1).
+  form('ppc64.long-branch-save', 64, ['f8410018 48:b'], branchAt(1)),
+  // From code without a TOC to code with one: r12 := the callee's global entry, from the program counter.
+  form('ppc64.notoc', 64, ['7d8802a6 429f0005 7d6802a6 7d8803a6 398b:l 48:b'], branchAt(5)),
+  form('ppc64.notoc', 64, ['7d8802a6 429f0005 7d6802a6 7d8803a6 3d8b:h 398c:l 48:b'], branchAt(6)),
+  form(
+    'ppc64.notoc-far',
+    64,
+    ['7d8802a6 429f0005 7d6802a6 7d8803a6 3d8b:h 398c:l 7d8903a6 4e800420'],
+    ({ address, number }) => address + 8n + fromHaLo(number('h'), number('l')),
+  ),
+  form(
+    'ppc64.notoc-plt-call',
+    64,
+    [
+      '7d8802a6 429f0005 7d6802a6 7d8803a6 3d8b:h e98c:l 7d8903a6 4e800420',
+      '7d8802a6 429f0005 7d6802a6 7d8803a6 e98b:l 7d8903a6 4e800420',
+    ],
+    ({ address, number }) => address + 8n + fromHaLo(number('h'), number('l') & ~3),
+  ),
+  // POWER10: pc-relative with prefixed instructions.
+  form(
+    'ppc64.pcrel-plt-call',
+    64,
+    ['0410:p e580:l 7d8903a6 4e800420'],
+    ({ address, number }) => address + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff),
+  ),
+  form(
+    'ppc64.pcrel-plt-call',
+    64,
+    ['f8410018 0410:p e580:l 7d8903a6 4e800420'],
+    ({ address, number }) => address + 4n + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff),
+  ),
+  form(
+    'ppc64.pcrel-far',
+    64,
+    ['0610:p 3980:l 7d8903a6 4e800420'],
+    ({ address, number }) => address + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff),
+  ),
+  form('ppc64.pcrel-branch', 64, ['0610:p 3980:l 48:b'], branchAt(2)),
+  // Absolute, 7 words: lis, ori, sldi 32, oris, ori (20-ppc 9.0).
+  form('ppc64.absolute', 64, ['3d80:a 618c:b 798c07c6 658c:c 618c:d 7d8903a6 4e800420'], ({ number }) => {
+    const half = (name: string): bigint => BigInt(number(name) & 0xffff);
+    return (half('a') << 48n) | (half('b') << 32n) | (half('c') << 16n) | half('d');
+  }),
+  // ld's long_branch stub, which is nothing but a branch.
+  form('ppc64.long-branch', 64, ['48:b'], branchAt(0)),
+];
+
+/** Module stubs of ELFv1 and ELFv2 differ in the slot of r2 only, and no image mixes them: one list serves both. */
+export const ppc64StubForms: readonly StubForm[] = ppc64Forms;
+
+// --------------------------------------------------------------------------------------------------------- 32-bit forms
+
+const haLoTarget: Resolve = ({ number }) => fromHaLo(number('h'), number('l'));
+
+export const ppc32StubForms: readonly StubForm[] = [
+  // The loader of 2008 used r11, later ones and ld r12; a mixture is nobody's stub (20-ppc 3.3).
+  form('ppc32.far-r11', 32, ['3d60:h 396b:l 7d6903a6 4e800420'], haLoTarget),
+  form('ppc32.far-r12', 32, ['3d80:h 398c:l 7d8903a6 4e800420'], haLoTarget),
+  // Secure PLT without PIC: the slot's address is in the stub.
+  form('ppc32.plt-absolute', 32, ['3d60:h 816b:l 7d6903a6 4e800420'], haLoTarget),
+  // Secure PLT of PIC code: relative to r30, the GOT base with -fpic. With -fPIC r30 is .got2 + 0x8000 of one
+  // object, which a linked file does not tell.
+  form('ppc32.plt-pic', 32, ['817e:l 7d6903a6 4e800420', '3d7e:h 816b:l 7d6903a6 4e800420'], ({ toc, number }) =>
+    toc === null ? null : toc + fromHaLo(number('h'), number('l')),
+  ),
+  // ld's far branch in PIC: from the program counter, LR kept in r0.
+  form(
+    'ppc32.far-pic',
+    32,
+    [
+      '7c0802a6 429f0005 7d8802a6 3d8c:h 7c0803a6 398c:l 7d8903a6 4e800420',
+      '7c0802a6 429f0005 7d8802a6 3d8c:h 398c:l 7c0803a6 7d8903a6 4e800420',
+    ],
+    ({ address, number }) => address + 8n + fromHaLo(number('h'), number('l')),
+  ),
+  form('ppc32.long-branch', 32, ['48:b'], branchAt(0)),
+];

@@ -1,0 +1,31 @@
+/** The RISC-V target. 32-bit and big-endian files are recognised and refused by the registry. */
+import type { Arch } from '../arch.js';
+import { EM_RISCV } from '../elf/constants.js';
+import { riscvAbi } from './abi.js';
+import { riscvIsa } from './isa.js';
+import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
+import { riscvMcount, riscvSiteShapes } from './sites.js';
+import { riscvStubForms } from './stubs.js';
+
+export const riscv64: Arch = {
+  target: {
+    id: 'riscv64',
+    title: 'RISC-V 64-bit, little-endian',
+    elfMachine: EM_RISCV,
+    abiName: 'sysv',
+    wordBytes: 8,
+    dataEndian: 'little',
+    codeEndian: 'little',
+    // With the C extension; without it code is 4-aligned, which no field of the registry's key tells.
+    codeAlignBytes: 2,
+    pageBytes: 4096,
+  },
+  abi: riscvAbi,
+  isa: riscvIsa,
+  relocations: riscvRelocations,
+  relocationRoles: { none: R_RISCV_NONE, word: R_RISCV_64, relative: R_RISCV_RELATIVE, companions: [R_RISCV_RELAX] },
+  mcount: riscvMcount,
+  siteShapes: riscvSiteShapes,
+  stubForms: riscvStubForms,
+  emulation: { kind: 'none', reason: 'RISC-V programs are not executed yet' },
+};

@@ -1,0 +1,743 @@
+/**
+ * Patch sites of RISC-V: the shapes that compilers and the generations of the kernel's ftrace leave in code, and the rules
+ * for finding calls of the profiling entry. Owns the auipc/jalr pair and its reach.
+ *
+ * A far call is two words: `auipc r, high` and `jalr r, low(r)`. At a function's entry `ra` still holds the caller's return
+ * address, so the hook links through t0 (dead there) and comes back with `jr t0`; after a prologue (`-pg`) ra is saved and
+ * the pair is an ordinary call.
+ *
+ * | gen | kernels | compiler's option | bytes at the site | off | on |
+ * |---|---|---|---|---|---|
+ * | G0 | to 5.12 | -pg | 8, behind the prologue | 2 nops | auipc ra; jalr ra |
+ * | G1 | 5.13 to 6.1 | patchable 8 (C), 4 | 16 | 4 nops | sd ra,-8(sp); auipc ra; jalr ra; ld ra,-8(sp) |
+ * | G2 | to 6.15 | patchable 4 (C), 2 | 8 | 2 nops | auipc t0; jalr t0 |
+ * | G3 | later | as G2, functions 4-aligned | 8, one word written | auipc t0; nop | auipc t0; jalr t0 |
+ * | G3c | later | patchable 8,4 (C), 4,2 | G3 and an 8-byte literal in front of the function | | |
+ *
+ * No byte of an object says which generation is meant. Compiler nops are read as a G2 site, whatever their number; the other
+ * generations are recognised by what only they leave (30-riscv section 2).
+ *
+ * - Patchable nops are counted by what the pair needs (8 bytes), never by scanning: a function may go on with a nop of
+ *   its own, a disabled static branch.
+ * - With C the compiler's nops are 2-byte parcels (0001), else words (00000013); a mixture is neither. The disabled form is
+ *   always two words, so that switching on exchanges instructions of equal length.
+ * - Sites are 2-aligned with C and may straddle cache lines and pages; every store here is at rest, where it does not matter.
+ * - In a relocatable file the call of -pg carries CALL_PLT on its auipc (gcc adds RELAX at the same place, clang does not),
+ *   and the fields are zero.
+ */
+import type { McountRules, SiteChange, SiteReading, SiteRefusal, SiteShape, SiteStateKind, SiteView } from '../arch.js';
+import { reaches, type Reach } from '../bits.js';
+import { concatBytes, wordBytes } from '../bytes.js';
+import { hex, outOfRange } from '../errors.js';
+import { extractField } from '../isa/table.js';
+import type { Address } from '../units.js';
+import { instructionBytes, RA, riscvTable, SP, T0, ZERO } from './isa.js';
+import { R_RISCV_CALL, R_RISCV_CALL_PLT, R_RISCV_NONE, R_RISCV_PCREL_HI20, R_RISCV_PCREL_LO12_I } from './relocs.js';
+
+// ------------------------------------------------------------------------------------------------------ the pair (R-ENC-1)
+
+/**
+ * Displacements from the auipc that a pair can encode. The upper part is rounded to the nearest multiple of 4096 because
+ * the lower is signed, which shifts the whole interval down by 0x800. Targets are even (R-ENC-3).
+ */
+export const pairReach: Reach = { min: -0x8000_0800n, max: 0x7fff_f7fen, alignBytes: 2 };
+
+/** Upper part of a displacement as the auipc carries it: a signed multiple of 4096. Exact within the pair's reach. */
+export function highPart(offset: bigint): bigint {
+  return BigInt.asIntN(32, (offset + 0x800n) & ~0xfffn);
+}
+
+/** Lower part as the jalr carries it, -2048 to 2047: offset = highPart + lowPart. */
+export function lowPart(offset: bigint): number {
+  return Number(BigInt.asIntN(12, offset));
+}
+
+/**
+ * Words of `auipc register, high` and `jalr register, low(register)`.
+ * @param offset  target minus address of the auipc
+ * @throws ElftraceError 'branch-out-of-range' outside the reach or for an odd offset; nothing is truncated
+ */
+export function encodePair(register: number, offset: bigint): readonly [number, number] {
+  if (!reaches(pairReach, 0n, offset)) {
+    throw outOfRange('branch-out-of-range', 'auipc+jalr', offset, pairReach.min, pairReach.max, {
+      expected: 'an even displacement',
+    });
+  }
+  return [
+    riscvTable.encode('auipc', { rd: register, upper: Number(highPart(offset)) }),
+    riscvTable.encode('jalr', { rd: register, rs1: register, imm: lowPart(offset) }),
+  ];
+}
+
+/** Displacement that an auipc and a following I-type word carry; the caller knows that they are such a pair. */
+export function decodePair(first: number, second: number): bigint {
+  return BigInt((first & 0xffff_f000) | 0) + BigInt(second >> 20);
+}
+
+/**
+ * R-MOD-2: whether exchanging only the jalr behind `auipc` (a word that stays) can reach `target`. Distance from the present
+ * target does not tell: 0x1700 and 0x1900 lie 0x200 apart and need different upper parts.
+ */
+export function fixedAuipcReaches(auipc: number, auipcAddress: Address, target: Address): boolean {
+  const offset = target - auipcAddress;
+  return reaches(pairReach, 0n, offset) && highPart(offset) === BigInt((auipc & 0xffff_f000) | 0);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- words
+
+const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
+const C_NOP = riscvTable.encode('c.addi', { rd: ZERO, imm: 0 });
+const TWO_C_NOPS = ((C_NOP << 16) | C_NOP) >>> 0;
+const AUIPC_T0 = riscvTable.encode('auipc', { rd: T0, upper: 0 });
+const AUIPC_RA = riscvTable.encode('auipc', { rd: RA, upper: 0 });
+const JALR_T0 = riscvTable.encode('jalr', { rd: T0, rs1: T0, imm: 0 });
+const JALR_RA = riscvTable.encode('jalr', { rd: RA, rs1: RA, imm: 0 });
+const JAL_RA = riscvTable.encode('jal', { rd: RA, off: 0 });
+/** sd ra,-8(sp) and ld ra,-8(sp): G1 keeps the return address below the stack pointer around the call. */
+const SAVE_RA = riscvTable.encode('sd', { rs2: RA, rs1: SP, imm: -8 });
+const LOAD_RA = riscvTable.encode('ld', { rd: RA, rs1: SP, imm: -8 });
+/** c.addi sp,-8; c.sdsp ra,0(sp) and c.ldsp ra,0(sp); c.addi sp,8: the form proposed in 2020. */
+const OPEN_2020 = pairOfParcels(
+  riscvTable.encode('c.addi', { rd: SP, imm: -8 }),
+  riscvTable.encode('c.sdsp', { rs2: RA, uimm: 0 }),
+);
+const CLOSE_2020 = pairOfParcels(
+  riscvTable.encode('c.ldsp', { rd: RA, uimm: 0 }),
+  riscvTable.encode('c.addi', { rd: SP, imm: 8 }),
+);
+
+function pairOfParcels(low: number, high: number): number {
+  return ((high << 16) | low) >>> 0;
+}
+
+const RET = riscvTable.encode('jalr', { rd: ZERO, rs1: RA, imm: 0 });
+const C_RET = riscvTable.encode('c.jr', { rs1: RA });
+/** Stores and loads of ra on the stack at any offset: the word at offset 0, and its bits that are no offset. */
+const SAVE_RA_0 = riscvTable.encode('sd', { rs2: RA, rs1: SP, imm: 0 });
+const SAVE_RA_MASK = allButField('sd', 'imm');
+const LOAD_RA_0 = riscvTable.encode('ld', { rd: RA, rs1: SP, imm: 0 });
+const LOAD_RA_MASK = allButField('ld', 'imm');
+const C_SAVE_RA = riscvTable.encode('c.sdsp', { rs2: RA, uimm: 0 });
+const C_SAVE_RA_MASK = allButField('c.sdsp', 'uimm') & 0xffff;
+const C_LOAD_RA = riscvTable.encode('c.ldsp', { rd: RA, uimm: 0 });
+const C_LOAD_RA_MASK = allButField('c.ldsp', 'uimm') & 0xffff;
+
+/** All bits of a word but those of one field of its row. */
+function allButField(mnemonic: string, name: string): number {
+  let mask = 0;
+  for (const { high, low, at } of riscvTable.field(mnemonic, name).slices) mask |= (2 ** (high - low + 1) - 1) << at;
+  return ~mask >>> 0;
+}
+
+const JAL_REACH = riscvTable.reach('jal');
+const JAL_FIELD = riscvTable.field('jal', 'off');
+
+/** Opcode and rd of auipc and jal; opcode, funct3, rd and rs1 of jalr. */
+const isAuipcT0 = (word: number): boolean => (word & 0xfff) === AUIPC_T0;
+const isAuipcRa = (word: number): boolean => (word & 0xfff) === AUIPC_RA;
+const isJalrT0 = (word: number): boolean => (word & 0xf_ffff) === JALR_T0;
+const isJalrRa = (word: number): boolean => (word & 0xf_ffff) === JALR_RA;
+/** -1 (outside the section) has the bits of no jal: its lowest 12 are all ones. */
+const isJalRa = (word: number): boolean => (word & 0xfff) === JAL_RA;
+
+/** Displacement of a jal. */
+const jalOffset = (word: number): number => extractField(JAL_FIELD, word);
+
+const words = (...list: readonly number[]): Uint8Array => concatBytes(list.map((word) => wordBytes(word, 'little')));
+const TWO_NOPS = words(NOP, NOP);
+const FOUR_C_NOPS = words(TWO_C_NOPS, TWO_C_NOPS);
+const FOUR_NOPS = words(NOP, NOP, NOP, NOP);
+const ONE_NOP = words(NOP);
+const ZERO_RA_PAIR = words(AUIPC_RA, JALR_RA);
+const ZERO_T0_PAIR = words(AUIPC_T0, JALR_T0);
+
+const NO_DELTAS: readonly number[] = [];
+const DELTA_0: readonly number[] = [0];
+
+// --------------------------------------------------------------------------------------------------------- shared helpers
+
+/** Type of the relocation at a delta, R_RISCV_NONE when there is none (or it was neutralised). */
+function relocationType(view: SiteView, delta: number): number {
+  if (!view.relocatable) return R_RISCV_NONE;
+  return view.relocation(delta)?.type ?? R_RISCV_NONE;
+}
+
+const isCallType = (type: number): boolean => type === R_RISCV_CALL || type === R_RISCV_CALL_PLT;
+
+function pairTarget(view: SiteView, delta: number, first: number, second: number): Address {
+  return BigInt.asUintN(64, view.address + BigInt(delta) + decodePair(first, second));
+}
+
+/** True when any parcel of [delta, delta + sizeBytes) carries a relocation. */
+function anyRelocation(view: SiteView, delta: number, sizeBytes: number): boolean {
+  if (!view.relocatable) return false;
+  for (let at = 0; at < sizeBytes; at += 2) if (view.relocation(delta + at) !== null) return true;
+  return false;
+}
+
+const emptyChange = (rule: string): SiteChange => ({ stores: [], neutralise: NO_DELTAS, rule });
+
+function store(view: SiteView, delta: number, after: Uint8Array, rule: string, neutralise = NO_DELTAS): SiteChange {
+  return { stores: [{ delta, before: view.bytes(delta, after.length), after: after.slice() }], neutralise, rule };
+}
+
+const refuseForeign = (reading: SiteReading): SiteRefusal => ({
+  refused: 'unsupported',
+  reason: reading.reason ?? 'the bytes are no known state of the site',
+});
+
+/** Why a call cannot be written at all, or null. */
+function refuseCall(view: SiteView, from: Address, target: Address, reach: Reach): SiteRefusal | null {
+  if (view.relocatable) {
+    return { refused: 'not-applicable', reason: 'a call in a relocatable file needs a relocation, not an address' };
+  }
+  if (reaches(reach, from, target)) return null;
+  const distance = target - from;
+  return {
+    refused: 'out-of-range',
+    reason:
+      distance % 2n === 0n
+        ? `${hex(target)} is ${hex(distance)} away, the branch reaches [${hex(reach.min)}, ${hex(reach.max)}]`
+        : `${hex(target)} is odd and no instruction starts there`,
+  };
+}
+
+interface Foreign {
+  readonly startDelta: number;
+  readonly expected: Uint8Array;
+  readonly reason: string;
+  readonly fault?: 'unsupported';
+}
+
+function foreign(shape: SiteShape, ipDelta: number, { startDelta, expected, reason, fault }: Foreign): SiteReading {
+  return {
+    shape,
+    state: 'foreign',
+    form: 'foreign',
+    ipDelta,
+    startDelta,
+    sizeBytes: expected.length,
+    target: null,
+    relocationDeltas: NO_DELTAS,
+    expected,
+    reason,
+    ...(fault === undefined ? {} : { fault }),
+  };
+}
+
+// ------------------------------------------------------------------------------------------------------- -pg calls (G0)
+
+/** Farthest back that a prologue's store of ra is looked for: 12 + 12 saved registers and room for arguments. */
+const MAX_PROLOGUE_BYTES = 160;
+
+/**
+ * Whether nops can be a disabled call of -pg, which stands behind the store of ra. Entry nops of a patchable function look the
+ * same, stand at a function's start, and would lose ra to a pair through ra; a stripped file has no symbol that tells.
+ */
+function isBehindPrologue(view: SiteView): boolean {
+  if (view.functionAt(0)) return false;
+  for (let delta = -2; delta >= -MAX_PROLOGUE_BYTES; delta -= 2) {
+    const parcel = view.u16(delta);
+    if (parcel === -1 || parcel === C_RET || (parcel & C_LOAD_RA_MASK) === C_LOAD_RA) return false;
+    if ((parcel & C_SAVE_RA_MASK) === C_SAVE_RA) return true;
+    const word = view.u32(delta);
+    if (word === RET || (word & LOAD_RA_MASK) >>> 0 === LOAD_RA_0) return false;
+    if ((word & SAVE_RA_MASK) >>> 0 === SAVE_RA_0) return true;
+    if (view.functionAt(delta)) return false;
+  }
+  return false;
+}
+
+/**
+ * `riscv64.mcount-pair`: the call of -pg, as compiled or after linking without relaxation.
+ *
+ *     address  compiled               disabled  enabled
+ *     ip       auipc ra,hi(_mcount)   nop       auipc ra,hi(target)
+ *     ip + 4   jalr  ra,lo(_mcount)   nop       jalr  ra,lo(target)
+ *
+ * gcc puts `mv a0,ra` in front, clang nothing. The prologue has saved ra. A tail call of `_mcount` (auipc t1; jr t1 under the
+ * same relocation) is no site: nothing comes back to it.
+ */
+const mcountPair: SiteShape = {
+  name: 'riscv64.mcount-pair',
+  sources: ['call', 'mcount-table'],
+  title: 'auipc ra and jalr ra of -pg, behind the prologue',
+  read(view, source) {
+    const first = view.u32(0);
+    const second = view.u32(4);
+    if (second === -1) return null;
+    const type = relocationType(view, 0);
+    const reading = (
+      state: SiteStateKind,
+      form: string,
+      target: Address | null,
+      deltas: readonly number[],
+    ): SiteReading => ({
+      shape: mcountPair,
+      state,
+      form,
+      ipDelta: 0,
+      startDelta: 0,
+      sizeBytes: 8,
+      target,
+      relocationDeltas: deltas,
+    });
+    if (isAuipcRa(first) && isJalrRa(second)) {
+      if (!view.relocatable) {
+        const target = pairTarget(view, 0, first, second);
+        return view.callee(target) === 'mcount'
+          ? reading('compiled', 'call', target, NO_DELTAS)
+          : reading('call', 'ra-pair', target, NO_DELTAS);
+      }
+      if (!isCallType(type)) {
+        return foreign(mcountPair, 0, {
+          startDelta: 0,
+          expected: ZERO_RA_PAIR,
+          reason: 'the pair carries no call relocation',
+        });
+      }
+      if (first !== AUIPC_RA || second !== JALR_RA) {
+        return foreign(mcountPair, 0, {
+          startDelta: 0,
+          expected: ZERO_RA_PAIR,
+          reason: 'fields under a relocation are not zero',
+        });
+      }
+      return view.isMcountName(view.relocation(0)?.symbolName ?? '')
+        ? reading('compiled', 'call', null, DELTA_0)
+        : reading('call', 'ra-pair', null, DELTA_0);
+    }
+    if (first === NOP && second === NOP) {
+      if (source === 'mcount-table' && !isBehindPrologue(view)) return null;
+      if (anyRelocation(view, 0, 8)) {
+        return foreign(mcountPair, 0, {
+          startDelta: 0,
+          expected: ZERO_RA_PAIR,
+          reason: 'a relocation lies on the nops and a linker would write into them',
+        });
+      }
+      return reading('nop', 'nops', null, NO_DELTAS);
+    }
+    return null;
+  },
+  write(reading, to, view) {
+    if (reading.state === 'foreign') return refuseForeign(reading);
+    switch (to.kind) {
+      case 'nop':
+      case 'init':
+        return reading.state === 'nop'
+          ? emptyChange('C-INIT-2')
+          : store(view, 0, TWO_NOPS, view.relocatable ? 'F-2' : 'C-INIT-2', reading.relocationDeltas);
+      case 'call': {
+        const refusal = refuseCall(view, view.address, to.target, pairReach);
+        if (refusal) return refusal;
+        if (reading.target === to.target) return emptyChange('C-UPD-2');
+        return store(view, 0, words(...encodePair(RA, to.target - view.address)), 'R-ENC-1');
+      }
+      default:
+        return to satisfies never;
+    }
+  },
+};
+
+/**
+ * `riscv64.mcount-jal`: the same call after a relaxing linker shortened it (GNU ld does, `--no-relax` and lld 14 do not).
+ *
+ *     address  compiled       disabled  enabled
+ *     ip       jal ra,_mcount nop       jal ra,target      within 1 MiB
+ */
+const mcountJal: SiteShape = {
+  name: 'riscv64.mcount-jal',
+  sources: ['call', 'mcount-table'],
+  title: 'jal ra of -pg, shortened by the linker',
+  read(view, source) {
+    if (view.relocatable) return null;
+    const word = view.u32(0);
+    if (isJalRa(word)) {
+      const target = BigInt.asUintN(64, view.address + BigInt(jalOffset(word)));
+      const compiled = view.callee(target) === 'mcount';
+      return {
+        shape: mcountJal,
+        state: compiled ? 'compiled' : 'call',
+        form: 'jal',
+        ipDelta: 0,
+        startDelta: 0,
+        sizeBytes: 4,
+        target,
+        relocationDeltas: NO_DELTAS,
+      };
+    }
+    if (word !== NOP || (source === 'mcount-table' && !isBehindPrologue(view))) return null;
+    return {
+      shape: mcountJal,
+      state: 'nop',
+      form: 'nop',
+      ipDelta: 0,
+      startDelta: 0,
+      sizeBytes: 4,
+      target: null,
+      relocationDeltas: NO_DELTAS,
+    };
+  },
+  write(reading, to, view) {
+    if (reading.state === 'foreign') return refuseForeign(reading);
+    switch (to.kind) {
+      case 'nop':
+      case 'init':
+        return reading.state === 'nop' ? emptyChange('C-INIT-2') : store(view, 0, ONE_NOP, 'C-INIT-2');
+      case 'call': {
+        const refusal = refuseCall(view, view.address, to.target, JAL_REACH);
+        if (refusal) return refusal;
+        if (reading.target === to.target) return emptyChange('C-UPD-2');
+        const off = Number(to.target - view.address);
+        return store(view, 0, words(riscvTable.encode('jal', { rd: RA, [JAL_FIELD.name]: off })), 'C-UPD-2');
+      }
+      default:
+        return to satisfies never;
+    }
+  },
+};
+
+// -------------------------------------------------------------------------------------------------------- patchable entries
+
+/** Most bytes of nops in front of a function that are searched for its symbol. */
+const MAX_PRECEDING_BYTES = 256;
+
+/**
+ * Bytes from the anchor to the function. With `-fpatchable-function-entry=N,M` the table names the first of the M nops in
+ * front of it; only the symbol tells. 0 where no symbol helps: body of an overridden weak function, stripped file.
+ */
+function functionDelta(view: SiteView): number {
+  if (view.functionAt(0)) return 0;
+  for (let delta = 0; delta < MAX_PRECEDING_BYTES;) {
+    if (view.u16(delta) === C_NOP) delta += 2;
+    else if (view.u32(delta) === NOP) delta += 4;
+    else break;
+    if (view.functionAt(delta)) return delta;
+  }
+  // G3c: the nops in front have become a literal, the address of the site's ops.
+  if (isAuipcT0(view.u32(8)) && view.functionAt(8)) return 8;
+  return 0;
+}
+
+/** True when what lies in front of the function is a literal and no nops (G3c). */
+function hasLiteral(view: SiteView, delta: number): boolean {
+  if (delta !== 8) return false;
+  const first = view.u32(0);
+  const second = view.u32(4);
+  return !((first === NOP && second === NOP) || (first === TWO_C_NOPS && second === TWO_C_NOPS));
+}
+
+/** Bytes of nops of one kind from `delta` on, at most 8; for saying how small a site is. */
+function nopBytes(view: SiteView, delta: number): number {
+  let at = 0;
+  if (view.u16(delta) === C_NOP) while (at < 8 && view.u16(delta + at) === C_NOP) at += 2;
+  else while (at < 8 && view.u32(delta + at) === NOP) at += 4;
+  return at;
+}
+
+/**
+ * `riscv64.patchable-8`: entry nops of -fpatchable-function-entry, as G2 uses them. All eight bytes at the function's start;
+ * nops in front of it and behind are left alone.
+ *
+ *     address  compiled with C    without  disabled  enabled
+ *     ip       c.nop; c.nop       nop      nop       auipc t0,hi(target)
+ *     ip + 4   c.nop; c.nop       nop      nop       jalr  t0,lo(target)
+ *
+ * After the call t0 = ip + 8, the body's start (R-SITE-4). Without C the compiler's form is the disabled one.
+ */
+const patchable8: SiteShape = {
+  name: 'riscv64.patchable-8',
+  sources: ['patchable-table'],
+  title: 'eight bytes of entry nops, auipc t0 and jalr t0 when enabled',
+  read(view) {
+    const ip = functionDelta(view);
+    const first = view.u32(ip);
+    const second = view.u32(ip + 4);
+    let state: SiteStateKind;
+    let form: string;
+    let target: Address | null = null;
+    let deltas = NO_DELTAS;
+    const reject = (expected: Uint8Array, reason: string, fault?: 'unsupported'): SiteReading =>
+      foreign(patchable8, ip, { startDelta: ip, expected, reason, ...(fault ? { fault } : {}) });
+
+    if (first === TWO_C_NOPS && second === TWO_C_NOPS) {
+      state = 'compiled';
+      form = 'c.nops';
+    } else if (first === NOP && second === NOP) {
+      state = 'nop';
+      form = 'nops';
+    } else if (isAuipcT0(first) && isJalrT0(second)) {
+      // With a literal in front this is a fixed-auipc site, and only its jalr may change.
+      if (!view.relocatable && hasLiteral(view, ip)) return null;
+      state = 'call';
+      form = 't0-pair';
+      if (!view.relocatable) {
+        target = pairTarget(view, ip, first, second);
+      } else {
+        const type = relocationType(view, ip);
+        if (type === R_RISCV_PCREL_HI20) return null;
+        if (!isCallType(type)) return reject(ZERO_T0_PAIR, 'the pair carries no call relocation');
+        if (first !== AUIPC_T0 || second !== JALR_T0) {
+          return reject(ZERO_T0_PAIR, 'fields under a relocation are not zero');
+        }
+        deltas = [ip];
+      }
+    } else if (isAuipcT0(first) && second === NOP) {
+      return null;
+    } else if (isSavedPair(view, ip)) {
+      return null;
+    } else {
+      return reject(...whyForeign(view, ip, first, second));
+    }
+    if (state !== 'call' && anyRelocation(view, ip, 8)) {
+      return reject(
+        state === 'nop' ? TWO_NOPS : FOUR_C_NOPS,
+        'a relocation lies on the nops and a linker would write into them',
+      );
+    }
+    return {
+      shape: patchable8,
+      state,
+      form,
+      ipDelta: ip,
+      startDelta: 0,
+      sizeBytes: ip + 8,
+      target,
+      relocationDeltas: deltas,
+    };
+  },
+  write(reading, to, view) {
+    if (reading.state === 'foreign') return refuseForeign(reading);
+    const ip = reading.ipDelta;
+    switch (to.kind) {
+      case 'nop':
+        if (reading.state !== 'call') return emptyChange('C-INIT-2');
+        return store(view, ip, TWO_NOPS, view.relocatable ? 'F-2' : 'C-UPD-2', reading.relocationDeltas);
+      case 'init':
+        if (reading.state === 'nop') return emptyChange('C-INIT-2');
+        return store(view, ip, TWO_NOPS, 'R-SITE-1', reading.relocationDeltas);
+      case 'call': {
+        const from = view.address + BigInt(ip);
+        const refusal = refuseCall(view, from, to.target, pairReach);
+        if (refusal) return refusal;
+        if (reading.target === to.target) return emptyChange('C-UPD-2');
+        return store(view, ip, words(...encodePair(T0, to.target - from)), 'R-ENC-1');
+      }
+      default:
+        return to satisfies never;
+    }
+  },
+};
+
+/** Expected bytes and reason for eight bytes at a patchable site that are none of its states. */
+function whyForeign(view: SiteView, ip: number, first: number, second: number): [Uint8Array, string, 'unsupported'?] {
+  const parcel = view.u16(ip);
+  const expected = parcel === C_NOP ? FOUR_C_NOPS : TWO_NOPS;
+  if (isAuipcRa(first) && isJalrRa(second)) {
+    return [expected, 'a pair through ra at a function entry loses the return address'];
+  }
+  const count = nopBytes(view, ip);
+  if (count === 0 && (first === -1 || second === -1)) return [expected, 'the section ends inside the site'];
+  if (count === 0) return [expected, "neither the compiler's nops nor a pair through t0"];
+  // 00000013 behind two or three c.nops begins with no c.nop: the rest may be the body's own (a disabled static branch).
+  const mixed = parcel === C_NOP && view.u32(ip + count) === NOP;
+  return [
+    expected,
+    `${count} bytes of nops${mixed ? ', then a nop of the other size' : ''}: auipc and jalr need 8 (patchable 4 with C, 2 without)`,
+    'unsupported',
+  ];
+}
+
+/** The sixteen bytes of an enabled G1 site, in either form. */
+function isSavedPair(view: SiteView, ip: number): boolean {
+  const opening = view.u32(ip);
+  if (opening !== SAVE_RA && opening !== OPEN_2020) return false;
+  if (!isAuipcRa(view.u32(ip + 4)) || !isJalrRa(view.u32(ip + 8))) return false;
+  return view.u32(ip + 12) === (opening === SAVE_RA ? LOAD_RA : CLOSE_2020);
+}
+
+/**
+ * `riscv64.patchable-16`: a G1 site while it is on. Its disabled and compiled forms are nops like any others and read as
+ * `riscv64.patchable-8`.
+ *
+ *     address  disabled  enabled            proposed in 2020 (recognised, never written)
+ *     ip       nop       sd    ra,-8(sp)    c.addi sp,-8; c.sdsp ra,0(sp)
+ *     ip + 4   nop       auipc ra,hi        auipc  ra,hi
+ *     ip + 8   nop       jalr  ra,lo(ra)    jalr   ra,lo(ra)
+ *     ip + 12  nop       ld    ra,-8(sp)    c.ldsp ra,0(sp); c.addi sp,8
+ *
+ * The displacement counts from ip + 4, and changing the target touches only the pair (R-SITE-3).
+ */
+const patchable16: SiteShape = {
+  name: 'riscv64.patchable-16',
+  sources: ['patchable-table'],
+  title: 'sixteen bytes that save ra around a pair through ra',
+  read(view) {
+    const ip = functionDelta(view);
+    if (!isSavedPair(view, ip)) return null;
+    const opening = view.u32(ip);
+    const first = view.u32(ip + 4);
+    const second = view.u32(ip + 8);
+    if (view.relocatable && (!isCallType(relocationType(view, ip + 4)) || first !== AUIPC_RA || second !== JALR_RA)) {
+      return foreign(patchable16, ip, {
+        startDelta: ip + 4,
+        expected: ZERO_RA_PAIR,
+        reason: 'the pair carries no call relocation, or its fields are not zero',
+      });
+    }
+    return {
+      shape: patchable16,
+      state: 'call',
+      form: opening === SAVE_RA ? 'g1' : 'g1-2020',
+      ipDelta: ip,
+      startDelta: 0,
+      sizeBytes: ip + 16,
+      target: view.relocatable ? null : pairTarget(view, ip + 4, first, second),
+      relocationDeltas: view.relocatable ? [ip + 4] : NO_DELTAS,
+    };
+  },
+  write(reading, to, view) {
+    if (reading.state === 'foreign') return refuseForeign(reading);
+    const ip = reading.ipDelta;
+    switch (to.kind) {
+      case 'nop':
+      case 'init':
+        return store(view, ip, FOUR_NOPS, view.relocatable ? 'F-2' : 'C-UPD-2', reading.relocationDeltas);
+      case 'call': {
+        if (reading.form === 'g1-2020') {
+          return { refused: 'unsupported', reason: 'the form proposed in 2020 is recognised and never written' };
+        }
+        const from = view.address + BigInt(ip + 4);
+        const refusal = refuseCall(view, from, to.target, pairReach);
+        if (refusal) return refusal;
+        if (reading.target === to.target) return emptyChange('R-SITE-3');
+        return store(view, ip + 4, words(...encodePair(RA, to.target - from)), 'R-SITE-3');
+      }
+      default:
+        return to satisfies never;
+    }
+  },
+};
+
+/**
+ * `riscv64.fixed-auipc`: a G3 site. The auipc always stands and names the page of the tracer's entry; only the aligned word
+ * behind it toggles, so other CPUs see the one or the other.
+ *
+ *     address  disabled          enabled
+ *     ip - 4   auipc t0,hi       auipc t0,hi
+ *     ip       nop               jalr  t0,lo(t0)
+ *
+ * Enabled it looks like a G2 site and is read as one, unless a relocation (PCREL_HI20) or a literal in front of the function
+ * (G3c, then 8 bytes more) tells.
+ */
+const fixedAuipc: SiteShape = {
+  name: 'riscv64.fixed-auipc',
+  sources: ['patchable-table'],
+  title: 'auipc t0 that stays, and a word that is nop or jalr t0',
+  read(view) {
+    const start = functionDelta(view);
+    const first = view.u32(start);
+    const second = view.u32(start + 4);
+    if (!isAuipcT0(first)) return null;
+    const reading = (
+      state: SiteStateKind,
+      form: string,
+      target: Address | null,
+      deltas: readonly number[],
+    ): SiteReading => ({
+      shape: fixedAuipc,
+      state,
+      form,
+      ipDelta: start + 4,
+      startDelta: 0,
+      sizeBytes: start + 8,
+      target,
+      relocationDeltas: deltas,
+    });
+    if (!view.relocatable) {
+      if (second === NOP) return reading('nop', 'auipc-nop', null, NO_DELTAS);
+      if (!isJalrT0(second) || !hasLiteral(view, start)) return null;
+      return reading('call', 'fixed-pair', pairTarget(view, start, first, second), NO_DELTAS);
+    }
+    const high = relocationType(view, start);
+    if (high !== R_RISCV_PCREL_HI20 && second !== NOP) return null;
+    const low = relocationType(view, start + 4);
+    if (high !== R_RISCV_PCREL_HI20 || first !== AUIPC_T0) {
+      return foreign(fixedAuipc, start + 4, {
+        startDelta: start,
+        expected: words(AUIPC_T0, NOP),
+        reason: 'the fixed auipc carries no PCREL_HI20 relocation, or its field is not zero',
+      });
+    }
+    if (second === NOP && low === R_RISCV_NONE) return reading('nop', 'auipc-nop', null, NO_DELTAS);
+    if (second === JALR_T0 && low === R_RISCV_PCREL_LO12_I) {
+      return reading('call', 'fixed-pair', null, [start, start + 4]);
+    }
+    return foreign(fixedAuipc, start + 4, {
+      startDelta: start + 4,
+      expected: ONE_NOP,
+      reason: 'behind the auipc stands neither a nop nor a jalr with its relocation',
+    });
+  },
+  write(reading, to, view) {
+    if (reading.state === 'foreign') return refuseForeign(reading);
+    const ip = reading.ipDelta;
+    switch (to.kind) {
+      case 'nop':
+      case 'init':
+        if (reading.state === 'nop') return emptyChange('C-INIT-2');
+        return store(view, ip, ONE_NOP, 'R-MOD-3', view.relocatable ? [ip] : NO_DELTAS);
+      case 'call': {
+        const from = view.address + BigInt(ip - 4);
+        const refusal = refuseCall(view, from, to.target, pairReach);
+        if (refusal) return refusal;
+        if (!fixedAuipcReaches(view.u32(ip - 4), from, to.target)) {
+          return {
+            refused: 'out-of-range',
+            reason: `R-MOD-2: ${hex(to.target)} needs another auipc than the fixed one`,
+          };
+        }
+        if (reading.target === to.target) return emptyChange('R-MOD-2');
+        return store(view, ip, words(encodePair(T0, to.target - from)[1]), 'R-MOD-2');
+      }
+      default:
+        return to satisfies never;
+    }
+  },
+};
+
+export const riscvSiteShapes: readonly SiteShape[] = [mcountPair, mcountJal, patchable8, patchable16, fixedAuipc];
+
+// ---------------------------------------------------------------------------------------------------------- finding calls
+
+export const riscvMcount: McountRules = {
+  symbols: ['_mcount'],
+  callRelocations: new Map([
+    [R_RISCV_CALL, 0],
+    [R_RISCV_CALL_PLT, 0],
+  ]),
+  patchableIsPadding: false,
+  // -pg calls follow prologues of any length.
+  maxSiteOffset: 'any',
+  findCalls(code, start, end, address, isTarget) {
+    const found: number[] = [];
+    const word = (at: number): number =>
+      code[at]! | (code[at + 1]! << 8) | (code[at + 2]! << 16) | (code[at + 3]! << 24);
+    const leads = (at: number, offset: bigint): boolean => isTarget(BigInt.asUintN(64, address + BigInt(at) + offset));
+    for (let at = start; at + 4 <= end;) {
+      const sizeBytes = instructionBytes(code[at]! | (code[at + 1]! << 8));
+      if (sizeBytes === 4) {
+        const first = word(at);
+        if (isJalRa(first)) {
+          if (leads(at, BigInt(jalOffset(first)))) found.push(at);
+        } else if (isAuipcRa(first) && at + 8 <= end) {
+          const second = word(at + 4);
+          if (isJalrRa(second) && leads(at, decodePair(first, second))) found.push(at);
+        }
+      }
+      at += sizeBytes;
+    }
+    return found;
+  },
+};

@@ -1,0 +1,31 @@
+/** The x86-64 target: joins the parts of this folder into one `Arch` object. */
+import type { Arch } from '../arch.js';
+import { EM_X86_64 } from '../elf/constants.js';
+import { x86Abi } from './abi.js';
+import { x86Isa } from './isa.js';
+import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
+import { x86Mcount, x86SiteShapes } from './sites.js';
+import { x86StubForms } from './stubs.js';
+
+/** x86-64, System V psABI, 64-bit mode. */
+export const x86_64: Arch = {
+  target: {
+    id: 'x86-64',
+    title: 'x86-64',
+    elfMachine: EM_X86_64,
+    abiName: 'sysv',
+    wordBytes: 8,
+    dataEndian: 'little',
+    codeEndian: 'little',
+    codeAlignBytes: 1,
+    pageBytes: 4096,
+  },
+  abi: x86Abi,
+  isa: x86Isa,
+  relocations: x86Relocations,
+  relocationRoles: { none: R_X86_64_NONE, word: R_X86_64_64, relative: R_X86_64_RELATIVE, companions: [] },
+  mcount: x86Mcount,
+  siteShapes: x86SiteShapes,
+  stubForms: x86StubForms,
+  emulation: { kind: 'none', reason: 'the instructions of x86-64 are not lifted yet' },
+};

@@ -1,0 +1,451 @@
+/**
+ * x86-64 instructions: length, name, flow and the places of displacement and immediate. Owns the walk over the bytes of one
+ * instruction; the opcode map (`opcode-map.ts`) owns what the opcodes are; text for people comes from Capstone.
+ *
+ * What is special about this machine for a patcher:
+ *
+ *   prefixes*  REX or VEX or EVEX or XOP  opcode  ModRM  SIB  displacement  immediates
+ *
+ * Instructions have 1 to 15 bytes and no alignment, so the start of the next one is known only after decoding this one:
+ * there is no walking backwards, and code must be decoded from a place that is known to be a start (a symbol, the start of
+ * a section). Bytes inside an instruction are often a valid other instruction.
+ *
+ * REX (40 to 4f) counts only directly before the opcode; a legacy prefix behind it cancels it. 66 shortens `Iz`
+ * immediates to 2 bytes unless REX.W is set, 67 shortens the `moffs` address of a0 to a3 from 8 to 4 and changes nothing in
+ * the length of ModRM forms. Near branches keep their 32-bit displacement under 66 (Intel; AMD processors take 16 bits), so
+ * `66 e8` is decoded the Intel way, as the linkers rely on for `data16 call __tls_get_addr`. On 0F opcodes 66, F3 and F2
+ * select another instruction ("mandatory prefixes"), F3 and F2 winning over 66, the last of the two winning.
+ *
+ * c4, c5 and 62 are always VEX and EVEX here, 8f is XOP unless ModRM.reg is 0; 06, 07, 0e, 16, 17, 1e, 1f, 27, 2f, 37, 3f,
+ * 60, 61, 82, 9a, ce, d4, d5, d6, ea do not exist in 64-bit mode.
+ *
+ * Memory order is total store order and instruction fetch is coherent, but a store over an instruction that another
+ * processor executes must follow the int3 protocol: no store of 5 bytes is atomic with respect to fetch.
+ *
+ * At a function's first instruction r11, the flags and (outside variadic calls) rax are free; r10 may hold the static
+ * chain; rdi rsi rdx rcx r8 r9 and xmm0 to xmm7 hold arguments. A rel32 branch reaches ±2 GiB from its own end.
+ *
+ * Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 and appendix A; AMD64
+ * Architecture Programmer's Manual, volumes 3 (XOP, 3DNow!) and 4.
+ */
+import type { Flow, Instruction, Isa } from '../isa/instruction.js';
+import type { Operands } from '../isa/table.js';
+import type { Address } from '../units.js';
+import type { ImmediateCode, OpcodeFlow, OpcodeMaps, OpcodeRow, OpcodeTable } from './opcode-map.js';
+import { opcodeMaps, THREE_D_NOW } from './opcode-map.js';
+
+/** Longest instruction; a longer run of prefixes faults. */
+export const MAX_INSTRUCTION_BYTES = 15;
+
+/** Encoding families of an instruction. */
+export type X86Encoding = 'legacy' | 'vex' | 'evex' | 'xop';
+
+/**
+ * The parts of one decoded instruction, in one object that a walk uses again and again: no allocation per instruction.
+ * Positions are relative to the instruction's first byte; -1 or 0 bytes where a part is absent.
+ */
+export class X86Instruction {
+  sizeBytes = 0;
+  row: OpcodeRow | null = null;
+  encoding: X86Encoding = 'legacy';
+  /** 0: one-byte map, 1: 0F, 2: 0F38, 3: 0F3A; EVEX 5 and 6; XOP 8 to 10. */
+  map = 0;
+  opcode = 0;
+  /** Low nibble of REX, or the same bits out of VEX, EVEX and XOP (W R X B). */
+  rex = 0;
+  hasRex = false;
+  /** 66 was among the prefixes. */
+  operandSizePrefix = false;
+  addressSizePrefix = false;
+  lockPrefix = false;
+  /** 0, 0xf2 or 0xf3: the last of the two. */
+  repeatPrefix = 0;
+  /** 0 or the last segment prefix. */
+  segmentPrefix = 0;
+  opcodeOffset = 0;
+  modRmOffset = -1;
+  modRm = 0;
+  sib = -1;
+  dispOffset = -1;
+  dispBytes = 0;
+  /** Sign-extended; EVEX scales a one-byte displacement, which is not done here. */
+  disp = 0;
+  ripRelative = false;
+  immOffset = -1;
+  immBytes = 0;
+  /** First immediate, sign-extended, or its low 32 bits when it has 8 bytes; a branch displacement is one. */
+  imm = 0;
+  /** High 32 bits of an 8-byte immediate. */
+  immHigh = 0;
+  /** VEX.vvvv as a register number (0 without VEX). */
+  vvvv = 0;
+  /** VEX.L or EVEX.L'L. */
+  vectorLength = 0;
+  /** P2 of EVEX: mask register, zeroing, broadcast. */
+  evexP2 = 0;
+
+  get mnemonic(): string {
+    const row = this.row;
+    if (!row) return 'unknown';
+    // nop is xchg rax,rax; with REX.B it exchanges r8 and is no nop.
+    if (row === this.xchgAx && (this.rex & 1) === 0) return this.repeatPrefix === 0xf3 ? 'pause' : 'nop';
+    if (row === this.threeDNow) return THREE_D_NOW.get(this.imm & 0xff) ?? 'unknown';
+    if (this.map === 0 && this.opcode === 0xe3 && this.addressSizePrefix) return 'jecxz';
+    return row.mnemonics[(this.rex & 8) !== 0 ? 2 : this.operandSizePrefix ? 0 : 1];
+  }
+
+  get flow(): OpcodeFlow {
+    return this.row?.flow ?? 'next';
+  }
+
+  private get threeDNow(): OpcodeRow | null {
+    return this.map === 1 && this.opcode === 0x0f && this.encoding === 'legacy' ? this.row : null;
+  }
+
+  private get xchgAx(): OpcodeRow | null {
+    return this.map === 0 && this.opcode === 0x90 ? this.row : null;
+  }
+}
+
+const EMPTY: Operands = {};
+
+/** Bytes that an immediate takes. */
+function immediateBytes(code: ImmediateCode, operandSize16: boolean, wide: boolean, address32: boolean): number {
+  switch (code) {
+    case 'Ib':
+    case 'J8':
+      return 1;
+    case 'Iw':
+      return 2;
+    case 'Id':
+    case 'J32':
+      return 4;
+    case 'Iz':
+      return operandSize16 && !wide ? 2 : 4;
+    case 'Jz':
+      return operandSize16 && !wide ? 2 : 4;
+    case 'Iv':
+      return wide ? 8 : operandSize16 ? 2 : 4;
+    case 'O':
+      return address32 ? 4 : 8;
+    default:
+      return code satisfies never;
+  }
+}
+
+function readSigned(code: Uint8Array, at: number, size: number): number {
+  switch (size) {
+    case 1:
+      return (code[at]! << 24) >> 24;
+    case 2:
+      return ((code[at]! | (code[at + 1]! << 8)) << 16) >> 16;
+    default:
+      return code[at]! | (code[at + 1]! << 8) | (code[at + 2]! << 16) | (code[at + 3]! << 24);
+  }
+}
+
+let maps: OpcodeMaps | null = null;
+
+/**
+ * Decodes the instruction at `offset` into `out`. Reads nothing at or behind `limit` (default: the end of `code`).
+ * @returns its size in bytes, or 0 when the bytes are no instruction in 64-bit mode or end too early
+ */
+export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number, limit = code.length): number {
+  maps ??= opcodeMaps();
+  const end = Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length);
+  let at = offset;
+  let rex = 0;
+  let hasRex = false;
+  let operand16 = false;
+  let address32 = false;
+  let lock = false;
+  let repeat = 0;
+  let segment = 0;
+
+  out.sizeBytes = 0;
+  out.row = null;
+  out.encoding = 'legacy';
+  out.map = 0;
+  out.modRmOffset = -1;
+  out.modRm = 0;
+  out.sib = -1;
+  out.dispOffset = -1;
+  out.dispBytes = 0;
+  out.disp = 0;
+  out.ripRelative = false;
+  out.immOffset = -1;
+  out.immBytes = 0;
+  out.imm = 0;
+  out.immHigh = 0;
+  out.vvvv = 0;
+  out.vectorLength = 0;
+  out.evexP2 = 0;
+
+  let byte = 0;
+  prefixes: for (; ; at++) {
+    if (at >= end) return 0;
+    byte = code[at]!;
+    switch (byte) {
+      case 0x66:
+        operand16 = true;
+        break;
+      case 0x67:
+        address32 = true;
+        break;
+      case 0xf0:
+        lock = true;
+        break;
+      case 0xf2:
+      case 0xf3:
+        repeat = byte;
+        break;
+      case 0x26:
+      case 0x2e:
+      case 0x36:
+      case 0x3e:
+      case 0x64:
+      case 0x65:
+        segment = byte;
+        break;
+      default:
+        if ((byte & 0xf0) === 0x40) {
+          rex = byte & 15;
+          hasRex = true;
+          continue prefixes;
+        }
+        break prefixes;
+    }
+    rex = 0;
+    hasRex = false;
+  }
+  out.operandSizePrefix = operand16;
+  out.addressSizePrefix = address32;
+  out.lockPrefix = lock;
+  out.repeatPrefix = repeat;
+  out.segmentPrefix = segment;
+
+  let table: OpcodeTable | null | undefined;
+  let prefixBit = 1 << (repeat === 0xf3 ? 2 : repeat === 0xf2 ? 3 : operand16 ? 1 : 0);
+  let vvvv = 0;
+  let checkVvvv = false;
+  let highReg = false;
+  let lengthBit = 0;
+  at++;
+  if (byte === 0x0f) {
+    if (at >= end) return 0;
+    byte = code[at++]!;
+    if (byte === 0x38 || byte === 0x3a) {
+      table = byte === 0x38 ? maps.legacy0f38 : maps.legacy0f3a;
+      out.map = byte === 0x38 ? 2 : 3;
+      if (at >= end) return 0;
+      byte = code[at++]!;
+    } else {
+      table = maps.legacy0f;
+      out.map = 1;
+    }
+  } else if (
+    byte === 0xc5 ||
+    byte === 0xc4 ||
+    byte === 0x62 ||
+    (byte === 0x8f && at < end && (code[at]! & 0x38) !== 0)
+  ) {
+    // None of these takes LOCK, 66, F2, F3 or REX before it.
+    if (lock || operand16 || repeat !== 0 || hasRex) return 0;
+    const lead = byte;
+    const payload = lead === 0xc5 ? 1 : lead === 0x62 ? 3 : 2;
+    if (at + payload >= end) return 0;
+    const p0 = code[at]!;
+    let last = p0;
+    let map = 1;
+    rex = (~p0 >> 5) & 4; // R
+    if (lead === 0xc5) {
+      out.encoding = 'vex';
+    } else {
+      last = code[at + 1]!;
+      rex = ((~p0 >> 5) & 7) | (last & 0x80 ? 8 : 0);
+      map = p0 & 0x1f;
+      out.encoding = lead === 0xc4 ? 'vex' : 'xop';
+    }
+    vvvv = (~last >> 3) & 15;
+    prefixBit = [1, 2, 4, 8][last & 3]!;
+    if (lead === 0x62) {
+      const p2 = code[at + 2]!;
+      // P0 bit 3 is 0 and P1 bit 2 is 1 in every EVEX instruction.
+      if ((p0 & 8) !== 0 || (last & 4) === 0) return 0;
+      map = p0 & 7;
+      out.encoding = 'evex';
+      highReg = (p0 & 0x10) === 0;
+      out.evexP2 = p2;
+      vvvv |= (~p2 << 1) & 16;
+      out.vectorLength = (p2 >> 5) & 3;
+      table = maps.evex[map];
+    } else {
+      out.vectorLength = (last >> 2) & 1;
+      table = lead === 0x8f ? (map >= 8 ? maps.xop[map - 8] : null) : maps.vex[map];
+    }
+    lengthBit = 1 << out.vectorLength;
+    checkVvvv = true;
+    out.map = map;
+    at += payload;
+    byte = code[at++]!;
+    if (!table) return 0;
+  } else table = maps.one;
+
+  out.opcode = byte;
+  out.opcodeOffset = at - 1 - offset;
+  out.rex = rex;
+  out.hasRex = hasRex;
+  out.vvvv = vvvv;
+
+  // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or never.
+  const candidates = table[byte]!;
+  if (candidates.length === 0) return 0;
+  const hasModRm = candidates[0]!.hasModRm;
+  let modRm = 0;
+  if (hasModRm) {
+    if (at >= end) return 0;
+    modRm = code[at]!;
+    out.modRm = modRm;
+    out.modRmOffset = at - offset;
+    at++;
+  }
+  const isRegister = modRm >= 0xc0;
+  const regBit = 1 << ((modRm >> 3) & 7);
+  const modBit = isRegister ? 2 : 1;
+  const wBit = (rex & 8) !== 0 ? 2 : 1;
+  let row: OpcodeRow | null = null;
+  for (const candidate of candidates) {
+    if ((candidate.prefixMask & prefixBit) === 0) continue;
+    if (hasModRm) {
+      if (candidate.modRm >= 0 ? candidate.modRm !== modRm : false) continue;
+      if ((candidate.regMask & regBit) === 0 || (candidate.modMask & modBit) === 0) continue;
+    }
+    if (checkVvvv) {
+      if ((candidate.wMask & wBit) === 0) continue;
+      // With a register operand EVEX.b means rounding, and L'L its mode instead of a length.
+      const rounding = out.encoding === 'evex' && isRegister && (out.evexP2 & 0x10) !== 0;
+      if ((candidate.lMask & lengthBit) === 0 && !(rounding && candidate.lMask === 7)) continue;
+      if (!candidate.usesVvvv && (candidate.vsib ? vvvv & 15 : vvvv) !== 0) continue;
+    }
+    row = candidate;
+    break;
+  }
+  if (!row) return 0;
+  if (checkVvvv) {
+    // Mask and tile registers are eight, so the bits that would name more of them are reserved.
+    const { eightMask } = row;
+    if ((eightMask & 1) !== 0 && (rex & 4) !== 0) return 0;
+    if ((eightMask & 2) !== 0 && isRegister && (rex & 1) !== 0 && out.encoding === 'vex') return 0;
+    if ((eightMask & 4) !== 0 && (vvvv & 8) !== 0) return 0;
+    if (highReg && row.plainReg) return 0;
+  }
+  if (lock && !(row.lock && !isRegister)) return 0;
+
+  if (hasModRm && !isRegister && !row.modReg) {
+    const mod = modRm >> 6;
+    const rm = modRm & 7;
+    let dispBytes = mod === 1 ? 1 : mod === 2 ? 4 : 0;
+    if (rm === 4) {
+      if (at >= end) return 0;
+      out.sib = code[at++]!;
+      if (mod === 0 && (out.sib & 7) === 5) dispBytes = 4;
+    } else {
+      if (row.vsib) return 0;
+      if (mod === 0 && rm === 5) {
+        dispBytes = 4;
+        out.ripRelative = true;
+      }
+    }
+    if (dispBytes !== 0) {
+      if (at + dispBytes > end) return 0;
+      out.dispOffset = at - offset;
+      out.dispBytes = dispBytes;
+      out.disp = readSigned(code, at, dispBytes);
+      at += dispBytes;
+    }
+  }
+  const { immediates } = row;
+  for (let i = 0; i < immediates.length; i++) {
+    const size = immediateBytes(immediates[i]!, operand16, (rex & 8) !== 0, address32);
+    if (at + size > end) return 0;
+    if (i === 0) {
+      out.immOffset = at - offset;
+      out.immBytes = size;
+      out.imm = readSigned(code, at, size);
+      if (size === 8) out.immHigh = readSigned(code, at + 4, 4);
+    }
+    at += size;
+  }
+  if (byte === 0x0f && out.map === 1 && out.encoding === 'legacy' && !THREE_D_NOW.has(code[at - 1]!)) return 0;
+  out.row = row;
+  out.sizeBytes = at - offset;
+  return out.sizeBytes;
+}
+
+/** Where an instruction decoded at `address` leads. */
+function flowOf(instruction: X86Instruction, address: Address): Flow {
+  const kind = instruction.flow;
+  switch (kind) {
+    case 'jump':
+    case 'call':
+    case 'branch':
+      return {
+        kind,
+        target: BigInt.asUintN(64, address + BigInt(instruction.sizeBytes) + BigInt(instruction.imm)),
+      };
+    default:
+      return { kind };
+  }
+}
+
+/** The numbers that patchers ask for, by name; absent parts are left out. */
+function operandsOf(instruction: X86Instruction): Operands {
+  const operands: Record<string, number> = {};
+  if (instruction.modRmOffset >= 0) {
+    operands['mod'] = instruction.modRm >> 6;
+    operands['reg'] = ((instruction.modRm >> 3) & 7) | ((instruction.rex & 4) << 1);
+    operands['rm'] = (instruction.modRm & 7) | ((instruction.rex & 1) << 3);
+  }
+  if (instruction.dispBytes !== 0) {
+    operands['disp'] = instruction.disp;
+    operands['dispOffset'] = instruction.dispOffset;
+    operands['dispBytes'] = instruction.dispBytes;
+    if (instruction.ripRelative) operands['ripRelative'] = 1;
+  }
+  if (instruction.immBytes !== 0) {
+    operands['imm'] = instruction.imm;
+    operands['immOffset'] = instruction.immOffset;
+    operands['immBytes'] = instruction.immBytes;
+    if (instruction.immBytes === 8) operands['immHigh'] = instruction.immHigh;
+  }
+  return operands;
+}
+
+const scratch = new X86Instruction();
+
+/**
+ * The `Isa` of x86-64. Operands of a decoded instruction: `mod`, `reg`, `rm` (with the REX bits), `disp` and `imm` (signed
+ * 32-bit; an 8-byte immediate has its upper half in `immHigh`), `dispOffset`, `dispBytes`, `immOffset`, `immBytes`
+ * (relative to the first byte), `ripRelative` = 1 for addresses relative to the next instruction.
+ */
+export const x86Isa: Isa = {
+  text: 'capstone-x86-64',
+  minInstructionBytes: 1,
+  maxInstructionBytes: MAX_INSTRUCTION_BYTES,
+
+  decode(code, offset, address): Instruction {
+    const size = decodeInto(scratch, code, offset);
+    if (size === 0) return { address, sizeBytes: 1, mnemonic: 'unknown', operands: EMPTY, flow: { kind: 'next' } };
+    return {
+      address,
+      sizeBytes: size,
+      mnemonic: scratch.mnemonic,
+      operands: operandsOf(scratch),
+      flow: flowOf(scratch, address),
+    };
+  },
+
+  format(instruction): string {
+    return instruction.mnemonic;
+  },
+};

@@ -1,0 +1,74 @@
+/**
+ * What linkers put between a call and its target on x86-64. A rel32 call reaches everything in the default code model, so
+ * there are no range-extension stubs; what is left are PLT entries and jumps written by hand or by a loader.
+ */
+import type { AddressReader, StubForm } from '../arch.js';
+import type { Address } from '../units.js';
+
+const ENDBR64 = 0xfa1e_0ff3;
+
+/** `address` behind an endbr64, if one is there. */
+function skipEndbr(code: AddressReader, address: Address): Address {
+  return code.u32(address) === ENDBR64 ? address + 4n : address;
+}
+
+function wrap(address: Address): Address {
+  return BigInt.asUintN(64, address);
+}
+
+function isByte(code: AddressReader, address: Address, ...bytes: readonly number[]): boolean {
+  return bytes.every((byte, i) => code.u8(address + BigInt(i)) === byte);
+}
+
+/**
+ *   [f3 0f 1e fa]          endbr64            (.plt.sec, -z ibtplt)
+ *   [f2] ff 25 d0..d3      bnd jmp *d(%rip)   the GOT slot holds the target
+ *   …                      push/jmp of the lazy form, or padding
+ *
+ * The slot directly behind the jump (d = 0) is the far form `jmp *(%rip); .quad target`. What the slot holds in the file of
+ * a dynamic link is the reader's business: it knows the relocation that fills it.
+ */
+const gotJump: StubForm = {
+  name: 'x86-64.plt-got',
+  readTarget(code, address) {
+    let at = skipEndbr(code, address);
+    if (code.u8(at) === 0xf2) at += 1n;
+    if (!isByte(code, at, 0xff, 0x25)) return null;
+    const displacement = code.u32(at + 2n);
+    if (displacement < 0) return null;
+    return code.u64(wrap(at + 6n + BigInt(displacement | 0)));
+  },
+};
+
+/**
+ *   [f3 0f 1e fa]          endbr64
+ *   [f2] e9 d0..d3         bnd jmp target
+ */
+const nearJump: StubForm = {
+  name: 'x86-64.jmp-rel32',
+  readTarget(code, address) {
+    let at = skipEndbr(code, address);
+    if (code.u8(at) === 0xf2) at += 1n;
+    if (code.u8(at) !== 0xe9) return null;
+    const displacement = code.u32(at + 1n);
+    return displacement < 0 ? null : wrap(at + 5n + BigInt(displacement | 0));
+  },
+};
+
+/**
+ *   49 bb i0..i7           movabs $target,%r11     or  48 b8 i0..i7   movabs $target,%rax
+ *   41 ff e3               jmp *%r11                   ff e0          jmp *%rax
+ */
+const absoluteJump: StubForm = {
+  name: 'x86-64.movabs-jmp',
+  readTarget(code, address) {
+    const at = skipEndbr(code, address);
+    const known =
+      (isByte(code, at, 0x49, 0xbb) && isByte(code, at + 10n, 0x41, 0xff, 0xe3)) ||
+      (isByte(code, at, 0x48, 0xb8) && isByte(code, at + 10n, 0xff, 0xe0));
+    return known ? code.u64(at + 2n) : null;
+  },
+};
+
+/** All stub forms of x86-64. */
+export const x86StubForms: readonly StubForm[] = [gotJump, nearJump, absoluteJump];

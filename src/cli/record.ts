@@ -1,0 +1,71 @@
+/** `elftrace record FILE.o -o OUT`: makes, sorts and checks `__mcount_loc`. */
+import * as elf from '../elf/constants.js';
+import { hex } from '../errors.js';
+import { recordTable } from '../ftrace/record-table.js';
+import { jsonSchema } from '../report/json.js';
+import { exitCodes } from './exit.js';
+import { outputPath, readInput, writeOutput } from './files.js';
+import { open, type OpenOptions } from './open.js';
+import { runSort } from './sort.js';
+import { err, out } from './terminal.js';
+
+export interface RecordArguments extends OpenOptions {
+  readonly path: string;
+  readonly output?: string | undefined;
+  readonly inPlace: boolean;
+  readonly compress: boolean;
+  readonly sort: boolean;
+  readonly nopUntraced: boolean;
+  readonly zeroWeak: boolean;
+  readonly json: boolean;
+}
+
+const skipped: Readonly<Record<string, string>> = {
+  'has-table': 'it has a table already: copied unchanged',
+  'no-calls': 'it makes no call of the profiling entry: copied unchanged',
+  tracer: 'it is the tracer itself: copied unchanged',
+};
+
+export async function runRecord(args: RecordArguments): Promise<number> {
+  const output = outputPath(args.path, args.output, args.inPlace);
+  const input = await readInput(args.path);
+  const opened = await open(input, args);
+  if (opened.image.header.type !== elf.ET_REL) return runSort(opened, output, args);
+  const result = recordTable(opened.program, {
+    path: args.path,
+    sort: args.sort,
+    nopUntraced: args.nopUntraced,
+  });
+  writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, result.bytes);
+  const { plan } = result;
+  for (const notice of result.notices) err(`${input.name}: notice: ${notice}`);
+  if (args.json) {
+    out(
+      JSON.stringify({
+        schema: jsonSchema,
+        file: input.name,
+        output,
+        entries: plan.entries.length,
+        skipped: plan.skipped,
+        untraced: plan.untraced.length,
+        nopped: result.nopped,
+        refusals: plan.refusals.map((each) => ({
+          section: each.section.name,
+          offset: hex(each.offset),
+          reason: each.reason,
+        })),
+        remarks: plan.remarks,
+      }),
+    );
+    return exitCodes.ok;
+  }
+  if (plan.skipped !== null) out(`${output}: ${skipped[plan.skipped] ?? plan.skipped}`);
+  else {
+    const nops = result.nopped > 0 ? ` (${result.nopped} turned into nops)` : '';
+    const untraced =
+      plan.untraced.length > 0 ? `, ${plan.untraced.length} calls in sections that are not traced${nops}` : '';
+    out(`${output}: __mcount_loc with ${plan.entries.length} entries${untraced}`);
+  }
+  for (const remark of plan.remarks) out(`  note: ${remark}`);
+  return exitCodes.ok;
+}

@@ -1,0 +1,77 @@
+/** `elftrace record` on a linked file: sorts the table it has, and on request empties slots of overridden weak functions. */
+import { ElftraceError, hex } from '../errors.js';
+import { writeElf } from '../elf/write.js';
+import { findTableRange, functionCover, planTableSort } from '../ftrace/table-sort.js';
+import { jsonSchema } from '../report/json.js';
+import { exitCodes } from './exit.js';
+import { writeOutput } from './files.js';
+import type { Opened } from './open.js';
+import { err, out } from './terminal.js';
+
+export interface SortArguments {
+  readonly path: string;
+  readonly compress: boolean;
+  readonly sort: boolean;
+  readonly zeroWeak: boolean;
+  readonly json: boolean;
+}
+
+export function runSort(opened: Opened, output: string, args: SortArguments): number {
+  const { image, arch, input, sites } = opened;
+  const range = findTableRange(image) ?? sectionRange(opened);
+  if (!range) {
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file is linked and has no site table to sort; a table is made for the objects before they are linked',
+      { file: args.path },
+    );
+  }
+  // Entries of patchable functions may lie in front of the symbol (M-WEAK-2).
+  const before = sites.sources.includes('patchable-table') ? 8n : 0n;
+  const plan = planTableSort(image, arch, range, args.zeroWeak ? { inFunction: functionCover(image, before) } : {});
+  if (plan.kind === 'refused') {
+    throw new ElftraceError('plan-refused', `the table cannot be sorted: ${plan.reason}; nothing was written`, {
+      file: args.path,
+    });
+  }
+  const trailing = image.bytes.length - image.elfSize;
+  const changes = args.sort ? plan.patches : [];
+  const written = writeElf(image, {
+    patches: changes.map(({ offset, after }) => ({ offset, bytes: after })),
+    dropTrailing: trailing > 0 && changes.length > 0,
+  });
+  writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, written.bytes);
+  for (const { value, slots } of plan.duplicates) err(`${input.name}: notice: ${hex(value)} stands in ${slots} slots`);
+  if (args.json) {
+    out(
+      JSON.stringify({
+        schema: jsonSchema,
+        file: input.name,
+        output,
+        entries: plan.slots,
+        skipped: changes.length === 0 ? 'sorted' : null,
+        untraced: 0,
+        zeros: plan.zeros,
+        dropped: plan.dropped.map(hex),
+        refusals: [],
+        remarks: [],
+      }),
+    );
+  } else {
+    const dropped = plan.dropped.length > 0 ? `, ${plan.dropped.length} of overridden weak functions emptied` : '';
+    out(
+      `${output}: ${plan.slots} slots ${changes.length === 0 ? 'were in order' : 'sorted'}, ${plan.zeros} empty${dropped}`,
+    );
+  }
+  return exitCodes.ok;
+}
+
+/** A table that is a section of its own. */
+function sectionRange(opened: Opened): { start: bigint; stop: bigint } | null {
+  for (const table of opened.sites.tables) {
+    const section = opened.image.sections[table.container];
+    if (table.role === 'sites' && section)
+      return { start: section.address, stop: section.address + BigInt(section.size) };
+  }
+  return null;
+}
