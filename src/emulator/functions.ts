@@ -3,7 +3,7 @@
  * the ones it uses.
  */
 import { I32, I64, OPS, OP_NAMES, RECORD_KINDS } from './ir.js';
-import type { FunctionName, RecordTest , CONDITIONS} from './ir.js';
+import type { FunctionName, RecordTest, CONDITIONS } from './ir.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 
