@@ -119,6 +119,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { program } = sites;
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
+  const dynamic = program.dynamicRelocations;
   const shared = sharing();
   const others = otherRanges(program);
   // Stores and relocation entries lie in different sections: each list comes out in order, or nearly so.
@@ -201,6 +202,17 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       const what = overlapping(others, range.section, first, last);
       if (what !== null) {
         refuse(i, 'overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);
+        continue;
+      }
+    }
+    if (dynamic.count > 0 && change.stores.length > 0) {
+      const store = change.stores.find((each) => {
+        const first = sites.anchor[i]! + BigInt(each.delta);
+        const rank = dynamic.from(first - 7n);
+        return rank < dynamic.count && dynamic.offset[rank]! < first + BigInt(each.after.length);
+      });
+      if (store) {
+        refuse(i, 'dynamic-relocation', 'EINVAL', 'the dynamic linker would write over the change: a text relocation lies on the site');
         continue;
       }
     }

@@ -10,7 +10,7 @@ import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
-import { isDynamic, sortRelocations } from '../relocs/read.js';
+import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -211,6 +211,13 @@ export class Program {
     const result = { ...sorted, offset: Float64Array.from(sorted.offset, Number) };
     this.relocationCache.set(section, result);
     return result;
+  }
+
+  /** What the dynamic linker writes, by address; empty for relocatable files. */
+  get dynamicRelocations(): SortedRelocations {
+    return this.derived('dynamic-relocations', () =>
+      this.relocatable ? sortRelocations([]) : dynamicRelocationsSorted(this.image),
+    );
   }
 
   isCompanion(type: number): boolean {
