@@ -189,8 +189,10 @@ const FIXED_PREFIX_0F = (opcode: number): boolean =>
 const FIXED_PREFIX_0F38 = [0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xf6, 0xf8, 0xf9];
 
 /**
- * Why we differ from both Capstone and objdump; null: no reason, which fails the test. `size` is ours. Each of them was
- * checked by executing an example on a processor (Intel Xeon, Sapphire Rapids): #UD where we say 0, the size where we do not.
+ * Why we differ from both Capstone and objdump; null: no reason, which fails the test. `size` is ours. The main ones (lock,
+ * prefixes before VEX, repeated REX, 66 on near branches, opcodes that take no prefix, fences, bsf and bsr with f2, prefetches and
+ * MPX as nops) were confirmed by executing an example on an Intel Xeon: #UD where we say 0, the size where we do not. Those of
+ * reserved EVEX fields, AMX tiles and vmread/vmwrite follow the manual alone.
  */
 export function reasonAgainstBoth(code: Uint8Array, size: number): string | null {
   let k = 0;
