@@ -253,7 +253,7 @@ export function extractField(field: RowField, word: number): number {
   let value = 0;
   for (const { high, low, at } of field.slices) {
     const width = high - low + 1;
-    const bits = width === 32 ? word >>> 0 : (word >>> at) & (2 ** width - 1);
+    const bits = (word >>> at) & (width === 32 ? -1 : (1 << width) - 1);
     value |= bits << low;
   }
   if (field.signed) {
@@ -356,7 +356,9 @@ export class IsaTable {
   readonly name: string;
   readonly rows: readonly Row[];
   private readonly byMnemonic = new Map<string, Row>();
-  private readonly decoders: { readonly 2: Decoder; readonly 4: Decoder };
+  private readonly ordered: readonly Row[];
+  /** Built on the first word of each size: encoding and relocations need none. */
+  private readonly decoders: { 2?: Decoder; 4?: Decoder } = {};
   private readonly aliases = new Map<string, Alias[]>();
   private readonly formatAddress: (address: bigint) => string;
 
@@ -374,16 +376,7 @@ export class IsaTable {
     // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
     const rank = (each: Row): number => 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
     const ordered = [...rows].sort((a, b) => rank(b) - rank(a));
-    this.decoders = {
-      2: new Decoder(
-        ordered.filter((each) => each.sizeBytes === 2),
-        16,
-      ),
-      4: new Decoder(
-        ordered.filter((each) => each.sizeBytes === 4),
-        32,
-      ),
-    };
+    this.ordered = ordered;
     for (const alias of spec.aliases ?? []) {
       if (!this.byMnemonic.has(alias.of)) {
         throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: no row '${alias.of}'`, { what: alias.mnemonic });
@@ -479,7 +472,11 @@ export class IsaTable {
 
   /** Row and operands of a word of 2 or 4 bytes, or null. */
   decode(word: number, sizeBytes: 2 | 4 = 4): Decoded | null {
-    next: for (const candidate of this.decoders[sizeBytes].candidates(word)) {
+    const decoder = (this.decoders[sizeBytes] ??= new Decoder(
+      this.ordered.filter((each) => each.sizeBytes === sizeBytes),
+      8 * sizeBytes,
+    ));
+    next: for (const candidate of decoder.candidates(word)) {
       if ((word & candidate.mask) >>> 0 !== candidate.match) continue;
       const operands: Record<string, number> = {};
       for (const field of candidate.fields) operands[field.name] = extractField(field, word);
