@@ -233,6 +233,9 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
       throw badRow(spec, `field '${field.name}' is not in the syntax`);
     }
   }
+  for (const name in spec.attributes.not ?? {}) {
+    if (!slicesOf.has(name)) throw badRow(spec, `'not' names '${name}', which is no field of the pattern`);
+  }
   return {
     mnemonic: spec.mnemonic,
     sizeBytes: total === 16 ? 2 : 4,
@@ -250,7 +253,7 @@ export function extractField(field: RowField, word: number): number {
   let value = 0;
   for (const { high, low, at } of field.slices) {
     const width = high - low + 1;
-    const bits = width === 32 ? word >>> 0 : (word >>> at) & (2 ** width - 1);
+    const bits = (word >>> at) & (width === 32 ? -1 : (1 << width) - 1);
     value |= bits << low;
   }
   if (field.signed) {
@@ -266,11 +269,17 @@ export function insertField(field: RowField, word: number, value: number, mnemon
   const max = field.signed ? 2 ** (field.widthBits - 1) - 1 : 2 ** field.widthBits - 1;
   const min = field.signed ? -(2 ** (field.widthBits - 1)) : 0;
   const aligned = max - (((max % 2 ** field.lowBit) + 2 ** field.lowBit) % 2 ** field.lowBit);
-  if (!Number.isInteger(raw) || raw < min || raw > aligned || raw % 2 ** field.lowBit !== 0) {
+  if (!Number.isInteger(raw)) {
+    throw new ElftraceError('operand-out-of-range', `${mnemonic}: operand ${field.name}: ${value} is no integer`, {
+      symbol: mnemonic,
+      value,
+    });
+  }
+  if (raw < min || raw > aligned || raw % 2 ** field.lowBit !== 0) {
     throw outOfRange(
       'operand-out-of-range',
       `${mnemonic}: operand ${field.name}`,
-      BigInt(Math.trunc(raw)),
+      BigInt(raw),
       BigInt(min),
       BigInt(aligned),
       {
@@ -382,25 +391,59 @@ export class IsaTable {
     return this.spec.rows.map((each) => this.row(each.mnemonic));
   }
 
-  /** Compiles every row and compares each with each; throws 'bad-row' for the first contradiction. */
+  /** Compiles every row, compares each with each, and looks at the aliases; throws 'bad-row' for the first contradiction. */
   check(): void {
     this.checkOverlaps(this.rows);
+    for (const alias of this.spec.aliases ?? []) this.checkAlias(alias);
   }
 
   private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
     if (!this.decoders) {
-      // More specific rows first, so that `over` rows win.
-      const ordered = [...this.rows].sort((a, b) => popcount(b.mask) - popcount(a.mask));
+      // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
+      const rank = (each: Row): number => 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
+      const ordered = [...this.rows].sort((a, b) => rank(b) - rank(a));
       const ofSize = (sizeBytes: 2 | 4): Row[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
       this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
     }
     return this.decoders;
   }
 
+  /** Every name of an alias is a field of its row. */
+  private checkAlias(alias: Alias): void {
+    const { fields } = this.row(alias.of);
+    const names = alias.syntax.replace(/'[^']*'/g, ' ').match(/[a-z_][a-z0-9_]*/g) ?? [];
+    for (const name of [...names, ...Object.keys(alias.where)]) {
+      if (!fields.some((field) => field.name === name)) {
+        throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: ${alias.of} has no field '${name}'`, {
+          what: alias.mnemonic,
+        });
+      }
+    }
+  }
+
+  /** A row that is `over` another has at least its fixed bits: only then is it tried first. */
+  private checkOver(each: Row): void {
+    for (const name of each.attributes.over ?? []) {
+      const base = this.specs.has(name) ? this.row(name) : undefined;
+      const special =
+        base !== undefined && (base.mask & ~each.mask) === 0 && ((base.match ^ each.match) & base.mask) === 0;
+      if (!special) {
+        throw new ElftraceError(
+          'bad-row',
+          `${this.name}: ${each.mnemonic} is over ${name}, but no special case of it`,
+          {
+            what: `${each.mnemonic}, ${name}`,
+          },
+        );
+      }
+    }
+  }
+
   /** Two rows may match one word only where the more specific one says so with `over`, or excludes it with `not`/`when`. */
   private checkOverlaps(rows: readonly Row[]): void {
     for (let i = 0; i < rows.length; i++) {
       const a = rows[i]!;
+      this.checkOver(a);
       for (let j = i + 1; j < rows.length; j++) {
         const b = rows[j]!;
         if (a.sizeBytes !== b.sizeBytes || (a.match ^ b.match) & a.mask & b.mask) continue;
