@@ -785,7 +785,10 @@ const ROWS = [
 /** Name of a row: mnemonic, or mnemonic-form. */
 export type Arm64Mnemonic = (typeof ROWS)[number]['mnemonic'];
 
-export const arm64Table = new IsaTable({ name: 'arm64', fields: FIELDS, rows: ROWS satisfies readonly RowSpec[] });
+export const arm64Table = new IsaTable(
+  { name: 'arm64', fields: FIELDS, rows: ROWS satisfies readonly RowSpec[] },
+  'deferred',
+);
 
 // ---------------------------------------------------------------------------------------------------------- text
 

@@ -59,9 +59,11 @@ const SLOTS = new SlotLayout([
   ...numbered('f', 32).map((name) => [name, 'f64'] as const),
 ]);
 const GPR = numbered('r', 32).map((name) => SLOTS.slot(name));
-const [LR, CTR, CA, SO, OV] = ['lr', 'ctr', 'ca', 'so', 'ov'].map((name) => SLOTS.slot(name)) as [
-  Slot, Slot, Slot, Slot, Slot,
-]; // prettier-ignore
+const LR = SLOTS.slot('lr');
+const CTR = SLOTS.slot('ctr');
+const CA = SLOTS.slot('ca');
+const SO = SLOTS.slot('so');
+const OV = SLOTS.slot('ov');
 const XER_LOW = SLOTS.slot('xerlow');
 const TAR = SLOTS.slot('tar');
 const VRSAVE = SLOTS.slot('vrsave');

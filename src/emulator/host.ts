@@ -64,6 +64,11 @@ const WASM_PAGE = 0x1_0000;
 /** Room for records: about 60,000 guest instructions. When it is full everything is translated anew. */
 const RECORDS_BYTES = 0x80_0000;
 export const RECORDS_END = RECORDS_START + RECORDS_BYTES;
+/**
+ * Memory is created and grown in steps of this size, so that a process start grows it not at all: growing replaces the
+ * views and makes V8 think of collecting garbage. Pages cost nothing before they are touched.
+ */
+const GROWTH_BYTES = 0x100_0000;
 
 /** Memory with its views. */
 export class HostMemory {
@@ -77,7 +82,7 @@ export class HostMemory {
   private readonly free: { readonly address: number; readonly size: number }[] = [];
 
   constructor() {
-    this.memory = new WebAssembly.Memory({ initial: RECORDS_END / WASM_PAGE, maximum: 65536 });
+    this.memory = new WebAssembly.Memory({ initial: (RECORDS_END + GROWTH_BYTES) / WASM_PAGE, maximum: 65536 });
     const { buffer } = this.memory;
     this.u8 = new Uint8Array(buffer);
     this.u16 = new Uint16Array(buffer);
@@ -96,9 +101,11 @@ export class HostMemory {
       return block!.address;
     }
     const address = this.end;
-    const pages = (address + size - this.u8.length) / WASM_PAGE;
-    if (pages > 0) {
-      if (address + size > 65535 * WASM_PAGE) return -1;
+    const missing = address + size - this.u8.length;
+    if (missing > 0) {
+      const most = 65535 * WASM_PAGE - this.u8.length;
+      if (missing > most) return -1;
+      const pages = Math.min(most, Math.ceil(missing / GROWTH_BYTES) * GROWTH_BYTES) / WASM_PAGE;
       try {
         this.memory.grow(pages);
       } catch {
