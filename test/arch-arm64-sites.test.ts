@@ -304,6 +304,21 @@ describe('=4,2', () => {
     expect(verdict(view)).toBe('arm64.call-ops compiled nops ip+12 0..16');
   });
 
+  test('a symbol that marks the start of a section does not hide the literal', () => {
+    const marked = viewOf({
+      words: [NOP, NOP, NOP, NOP, PACIASP, RET],
+      functions: [0, 8],
+      base: 0x1000n,
+      linked: true,
+    });
+    for (const source of ['patchable-table', 'mcount-table'] as const) {
+      expect(verdict(marked.at(0), source)).toBe('arm64.call-ops compiled nops ip+12 0..16');
+    }
+    // a function of two nops and a branch, then one without nops: =2
+    const short = viewOf({ words: [NOP, NOP, STP, RET], functions: [0, 8], base: 0x1000n, linked: true });
+    expect(verdict(short.at(0))).toBe('arm64.patchable compiled nops ip+4 0..8');
+  });
+
   test('without symbols: a landing pad or an initialised pair decides, four nops do not', () => {
     const make = (...list: number[]): FakeView => viewOf({ words: list, functions: [] }).at(0);
     expect(verdict(make(NOP, NOP, BTI_C, NOP, NOP, RET))).toBe('arm64.call-ops compiled nops ip+16 0..20');

@@ -345,11 +345,22 @@ function writePair(
 
 type Form = 'pair' | 'call-ops' | 'ambiguous';
 
+/** True for nop or mov x9, x30, then nop or bl. */
+function isPatchable(view: SiteView, delta: number): boolean {
+  const first = view.u32(delta);
+  const second = view.u32(delta + 4);
+  return (first === NOP || first === MOV_X9_X30) && (second === NOP || (second >= 0 && isBl(second)));
+}
+
 /** Tells `=2` from `=4,2` (facts of real kernels: neither the table nor the padding does). */
 function formOf(view: SiteView): Form {
-  if (view.functionAt(0)) return 'pair';
   if (view.functionAt(-4) && isBti(view.u32(-4))) return 'pair';
-  if (view.functionAt(8)) return 'call-ops';
+  if (view.functionAt(8)) {
+    // Symbols that mark the start of a section (`_stext`, `__entry_text_end`) stand in front of the literal too. A `=2`
+    // function of 8 bytes, with no body at all, in front of another one looks the same; its site then overlaps its neighbour's.
+    return !view.functionAt(0) || isPatchable(view, isBti(view.u32(8)) ? 12 : 8) ? 'call-ops' : 'pair';
+  }
+  if (view.functionAt(0)) return 'pair';
   // No symbol: the body of an overridden weak function, or a stripped file.
   const third = view.u32(8);
   if (third < 0 || view.u32(0) !== NOP || view.u32(4) !== NOP) return 'pair';
