@@ -663,12 +663,14 @@ const V: RowAttributes = { decodeOnly: true, when: lanes };
 /** Element sizes b, h, s only. */
 const V_BHS: RowAttributes = { decodeOnly: true, when: (o) => o['size'] !== 3 };
 const V_BYTES: RowAttributes = { decodeOnly: true };
-/** A modified immediate stands where a shift by immediate would have an element size of nothing. */
-const FP_SHIFTED: RowAttributes = { decodeOnly: true, over: ['sshr', 'ushr', 'ssra', 'usra', 'shl'] };
-/** immh:immb of a shift by immediate: the highest bit set gives the element size, and 64-bit elements need Q. */
+/**
+ * immh:immb of a shift by immediate: the highest bit set gives the element size, and 64-bit elements need Q. With immh zero
+ * a modified immediate (movi, mvni) stands there.
+ */
 const SHIFT: RowAttributes = {
   decodeOnly: true,
-  when: (o) => o['shiftimm']! >= 8 && (o['shiftimm']! < 64 || o['q'] === 1),
+  not: { shiftimm: [0, 1, 2, 3, 4, 5, 6, 7] },
+  when: (o) => o['shiftimm']! < 64 || o['q'] === 1,
 };
 
 function vectors() {
@@ -751,12 +753,12 @@ function vectors() {
     row('movi-b', modified('0', '1110'), 'bd, vimm', FP),
     row('movi-d', '0 0 1 0111100000 vimm[7:5] 1110 01 vimm[4:0] dd', 'dd, vimm', FP),
     row('movi-2d', '0 1 1 0111100000 vimm[7:5] 1110 01 vimm[4:0] v2d', 'v2d, vimm', FP),
-    row('movi-s', modified('0', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode', FP_SHIFTED),
-    row('mvni-s', modified('1', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode', FP_SHIFTED),
-    row('movi-h', modified('0', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode', FP_SHIFTED),
-    row('mvni-h', modified('1', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode', FP_SHIFTED),
-    row('movi-msl', modified('0', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode', FP_SHIFTED),
-    row('mvni-msl', modified('1', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode', FP_SHIFTED),
+    row('movi-s', modified('0', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode', FP),
+    row('mvni-s', modified('1', '0 cmode[1:0] 0', 'v4s'), 'v4s, vimm~cmode', FP),
+    row('movi-h', modified('0', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode', FP),
+    row('mvni-h', modified('1', '10 cmode[0] 0', 'v8h'), 'v8h, vimm~cmode', FP),
+    row('movi-msl', modified('0', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode', FP),
+    row('mvni-msl', modified('1', '110 cmode[0]', 'v4s'), 'v4s, vimm~cmode', FP),
     row('sshr', immediate('0', '00000'), 'vd, vn, shiftimm', SHIFT),
     row('ushr', immediate('1', '00000'), 'vd, vn, shiftimm', SHIFT),
     row('ssra', immediate('0', '00010'), 'vd, vn, shiftimm', SHIFT),

@@ -472,7 +472,19 @@ export class IsaTable {
       if (!field) continue;
       let fieldMask = 0;
       for (const { high, low, at } of field.slices) fieldMask |= (2 ** (high - low + 1) - 1) << at;
-      if ((fieldMask & ~b.mask) === 0 && values.includes(extractField(field, b.match))) return true;
+      // Every value that the bits which `b` leaves free can give must be among those given up.
+      const free: number[] = [];
+      for (let bit = 0; bit < 32; bit++) if (((fieldMask & ~b.mask) >>> bit) & 1) free.push(bit);
+      if (free.length > 6) continue;
+      let all = true;
+      for (let choice = 0; choice < 1 << free.length && all; choice++) {
+        let word = b.match;
+        free.forEach((bit, i) => {
+          if ((choice >>> i) & 1) word = (word | (1 << bit)) >>> 0;
+        });
+        all = values.includes(extractField(field, word));
+      }
+      if (all) return true;
     }
     return false;
   }
