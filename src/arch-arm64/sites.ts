@@ -316,7 +316,9 @@ const callOps: SiteShape = {
     if (source === 'mcount-table' && pair.state === 'foreign' && !(view.u32(0) === NOP && view.u32(4) === NOP)) {
       return null;
     }
-    if ((view.address & 7n) !== 0n) return callOpsForeign(view, 'A-SITE-1: the slot of =4,2 is not 8-aligned');
+    if ((view.address & 7n) !== 0n) {
+      return { ...callOpsForeign(view, 'A-SITE-1: the slot of =4,2 is not 8-aligned', ipDelta), fault: 'misaligned' };
+    }
     if (pair.state === 'foreign') return callOpsForeign(view, pair.reason, ipDelta, pair.form);
     const literal = view.relocatable ? view.relocation(0) : null;
     const second = view.relocatable ? view.relocation(4) : null;

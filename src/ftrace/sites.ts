@@ -197,6 +197,7 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
   for (const source of possibleSources) {
     let score = 0;
     let tried = 0;
+    let entries = 0;
     for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
       const value = table.value[slot]!;
       const range = value === 0n ? undefined : program.codeAt(value);
@@ -204,8 +205,12 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
       tried++;
       view.move(range, Number(value - range.address));
       const { reading } = readAt(view, source);
-      if (reading && reading.state !== 'foreign') score++;
+      if (!reading || reading.state === 'foreign') continue;
+      score++;
+      if (reading.shape.sources.includes('patchable-table')) entries++;
     }
+    // arm64 knows patchable entries under either name of a table; one of mostly such is no table of calls.
+    if (source === 'mcount-table' && entries * 2 > score) continue;
     if (score > bestScore) {
       best = source;
       bestScore = score;

@@ -100,6 +100,12 @@ function readRelocatable(
         });
       }
       const slot = offset / word;
+      if (filled[slot]) {
+        throw malformed(`section ${section.name}`, `two relocations give the slot at ${hex(offset)} a value`, {
+          section: section.name,
+          offset: BigInt(offset),
+        });
+      }
       const symbol = table.symbol[row]!;
       const home = symbols ? symbols.sectionIndex[symbol]! : 0;
       const addend = table.form === 'rel' ? wordOf(contents, offset, word, little) : table.addend[row]!;
@@ -235,13 +241,20 @@ function findRange(program: Program): { start: bigint; size: number } | null {
 
 /**
  * All site tables of a file. Empty when it has none: sites are then found by their calls.
- * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots
+ * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots; 'no-match' when none of
+ *         `tableSections` is there
  */
 export function readTables(program: Program, options: TableOptions = {}): SlotTable[] {
   const { image, arch } = program;
   const wanted: { readonly section: ElfSection; readonly source: SiteSource }[] = [];
   for (const name of options.tableSections ?? []) {
     for (const section of image.sectionsNamed(name)) wanted.push({ section, source: 'mcount-table' });
+  }
+  if (options.tableSections?.length && wanted.length === 0) {
+    // Another table than the one that was asked for would give verdicts on other sites.
+    throw new ElftraceError('no-match', `no section is named ${options.tableSections.join(' or ')}`, {
+      section: options.tableSections[0]!,
+    });
   }
   if (wanted.length === 0) {
     for (const section of image.sectionsNamed(mcountSection)) wanted.push({ section, source: 'mcount-table' });
