@@ -15,7 +15,7 @@ import { isDynamic, type Program } from '../program/program.js';
 
 /** Slots of one table as columns; `section` and `value` name the anchor, see `SlotTable.relocatable`. */
 export interface SlotTable {
-  /** `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` for sites found without a table. */
+  /** `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` and `record` for sites found without a table. */
   readonly name: string;
   /** What the slots name. A kernel's range does not say: `unknown` is decided by the bytes at the sites. */
   readonly source: SiteSource | 'unknown';
@@ -33,7 +33,7 @@ export interface SlotTable {
   readonly container: number;
   readonly sorted: boolean;
   /** Where the values came from, for `info`. */
-  readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code';
+  readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code' | 'record';
   readonly remarks: readonly string[];
 }
 
