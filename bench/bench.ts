@@ -68,9 +68,13 @@ function pair(name: string, a: () => number, b: () => number, other: string): vo
 /** Peak resident memory of a Node process, MiB, by its own account. */
 function peak(args: readonly string[]): number {
   const script = `process.on('exit',()=>{process.stderr.write('\\nRSS '+process.resourceUsage().maxRSS+'\\n')});process.argv=['node','elftrace',...${JSON.stringify(args)}];await import(${JSON.stringify(cli)});`;
-  const result = spawnSync(process.execPath, ['--input-type=module', '-e', args.length === 0 ? script.replace(/process\.argv=.*$/, '') : script], {
-    maxBuffer: 1 << 28,
-  });
+  const result = spawnSync(
+    process.execPath,
+    ['--input-type=module', '-e', args.length === 0 ? script.replace(/process\.argv=.*$/, '') : script],
+    {
+      maxBuffer: 1 << 28,
+    },
+  );
   return Number(/RSS (\d+)/.exec(result.stderr.toString())?.[1] ?? Number.NaN) / 1024;
 }
 
@@ -128,7 +132,12 @@ try {
   const big = join(folder, 'image');
   const bigBytes = x86Image(100 << 20, 40000);
   writeFileSync(big, bigBytes);
-  pair('100 MB image with 40,000 sites, verify, whole process', () => time(process.execPath, [cli, 'verify', big]), bare, 'bare node');
+  pair(
+    '100 MB image with 40,000 sites, verify, whole process',
+    () => time(process.execPath, [cli, 'verify', big]),
+    bare,
+    'bare node',
+  );
   const used = peak(['verify', big]);
   const empty = peak([]);
   const size = bigBytes.length / (1 << 20);

@@ -25,7 +25,12 @@ interface Section {
 }
 
 /** A 64-bit little-endian ELF file of the given sections; section i of the list is number i + 1, names come last. */
-function elf64(type: number, machine: number, sections: readonly Section[], segment?: { address: bigint; section: number }): Uint8Array {
+function elf64(
+  type: number,
+  machine: number,
+  sections: readonly Section[],
+  segment?: { address: bigint; section: number },
+): Uint8Array {
   const names = ['', ...sections.map((each) => each.name), '.shstrtab'];
   const nameOffsets: number[] = [];
   let nameText = '';
@@ -33,7 +38,10 @@ function elf64(type: number, machine: number, sections: readonly Section[], segm
     nameOffsets.push(nameText.length);
     nameText += `${name}\0`;
   }
-  const all: Section[] = [...sections, { name: '.shstrtab', type: 3, flags: 0, bytes: new TextEncoder().encode(nameText), align: 1 }];
+  const all: Section[] = [
+    ...sections,
+    { name: '.shstrtab', type: 3, flags: 0, bytes: new TextEncoder().encode(nameText), align: 1 },
+  ];
   const headerSize = 64 + (segment ? 56 : 0);
   let at = headerSize;
   const offsets = all.map((each) => {
@@ -206,16 +214,12 @@ export function x86Image(size: number, count: number, seed = 2): Uint8Array {
     { name: '__stop_mcount_loc', value: tableAddress + BigInt(table.length), section: 2, info: 0x10 },
   ]);
   // One segment over text is enough for addresses; the table is found through its section.
-  return elf64(
-    2,
-    62,
-    [
-      { name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 4096 },
-      { name: '.init.data', type: 1, flags: 3, address: tableAddress, bytes: table, align: 4096 },
-      { name: '.symtab', type: 2, flags: 0, bytes: symbols.table, align: 8, entry: 24, link: 4, info: 1 },
-      { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
-    ],
-  );
+  return elf64(2, 62, [
+    { name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 4096 },
+    { name: '.init.data', type: 1, flags: 3, address: tableAddress, bytes: table, align: 4096 },
+    { name: '.symtab', type: 2, flags: 0, bytes: symbols.table, align: 8, entry: 24, link: 4, info: 1 },
+    { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
+  ]);
 }
 
 /** A linked arm64 image with `count` patchable sites and nothing else: plain sites, no relocation, no stub. */
@@ -238,7 +242,14 @@ export function arm64Image(count: number): Uint8Array {
   const symbols = symbolsOf(starts, 16, 1, base, []);
   return elf64(2, 183, [
     { name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 16 },
-    { name: '__patchable_function_entries', type: 1, flags: 3, address: base + BigInt(text.length), bytes: table, align: 8 },
+    {
+      name: '__patchable_function_entries',
+      type: 1,
+      flags: 3,
+      address: base + BigInt(text.length),
+      bytes: table,
+      align: 8,
+    },
     { name: '.symtab', type: 2, flags: 0, bytes: symbols.table, align: 8, entry: 24, link: 4, info: 1 },
     { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
   ]);

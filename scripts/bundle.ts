@@ -26,7 +26,9 @@ await build({
   external,
   chunkNames: 'chunks/[name]-[hash]',
   // yargs reaches for require in some paths; an ES module has none.
-  banner: { js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);" },
+  banner: {
+    js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
+  },
   logLevel: 'warning',
 });
 chmodSync(join(dist, 'cli.js'), 0o755);

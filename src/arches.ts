@@ -73,7 +73,8 @@ export function archOf(header: ElfHeader): Arch {
       return abi === 2 ? ppc64ElfV2Be : ppc64ElfV1;
     }
     case elf.EM_RISCV:
-      if (!header.is64) throw unsupported(header, 'RV32 is not served: its direct calls and register frames do not exist');
+      if (!header.is64)
+        throw unsupported(header, 'RV32 is not served: its direct calls and register frames do not exist');
       if (!little) throw unsupported(header, 'big-endian RISC-V is not served');
       return riscv64;
     case elf.EM_AARCH64:

@@ -205,6 +205,7 @@ describe.each(SHAPES)('%s', (_name, shape) => {
   });
 
   test.each([
+    ['a section 0 that is one', 0, 'type', 1n, 'elf-malformed'],
     ['name outside the table', 1, 'name', 0x1_0000n, 'bad-reference'],
     ['link outside the table', 4, 'link', 11n, 'bad-reference'],
     ['symbols without strings', 8, 'link', 1n, 'bad-reference'],

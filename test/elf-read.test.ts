@@ -25,6 +25,7 @@ import {
   type ReadelfSymbol,
 } from './support/readelf.js';
 import { describeWith, run } from './support/tools.js';
+import { touchElf } from './support/touch-elf.js';
 
 const LITTLE64: Shape = { is64: true, endian: 'little' };
 
@@ -79,10 +80,7 @@ function flagLetters(flags: bigint): string {
 describeWith(['readelf'], 'reader against readelf', () => {
   const files = compiledFiles();
 
-  test('toolchains made files', () => {
-    process.stdout.write(`elf-read: ${files.length} compiled files\n`);
-    expect(files.length).toBeGreaterThan(0);
-  });
+  process.stdout.write(`elf-read: ${files.length} compiled files\n`);
 
   test.each(files.map((file) => [file.name, file] as const))('%s: header and sections', (_name, { path, bytes }) => {
     const image = readElf(bytes);
@@ -233,6 +231,43 @@ describeWith(['readelf'], 'reader against readelf', () => {
       expect(Buffer.from(found!.descriptor).toString('hex')).toBe(id);
       expect(Buffer.from(bytes.subarray(found!.offset, found!.offset + 4)).toString('hex')).toBe(id!.slice(0, 8));
     }
+  });
+});
+
+describeWith(['objcopy', 'strip'], 'files that were stripped', () => {
+  const files = compiledFiles();
+  const tools: readonly (readonly [string, readonly string[]])[] = [
+    ['debug part by objcopy', ['objcopy', '--only-keep-debug', '{in}', '{out}']],
+    ['debug part by llvm-objcopy', ['llvm-objcopy-14', '--only-keep-debug', '{in}', '{out}']],
+    ['stripped', ['strip', '-s', '{in}', '-o', '{out}']],
+    ['stripped by llvm', ['llvm-strip-14', '-s', '{in}', '-o', '{out}']],
+    ['without some sections', ['objcopy', '-R', '.note.gnu.build-id', '-R', '.comment', '{in}', '{out}']],
+  ];
+  test.each(tools)('%s: read in full', (name, command) => {
+    let made = 0;
+    for (const { name: file, bytes } of files.filter((each) => each.name.startsWith('x86-64'))) {
+      const path = make(`${name}-${file}`.replace(/\W+/g, '-'), command, bytes, '.elf');
+      if (path === null) continue;
+      made++;
+      touchElf(new Uint8Array(readFileSync(path)));
+    }
+    process.stdout.write(`elf-read: ${made} files, ${name}\n`);
+  });
+
+  test('program headers of a debug file may name bytes that are gone; others may not', () => {
+    const build = (type: number): Uint8Array =>
+      buildElf({
+        ...LITTLE64,
+        type: C.ET_EXEC,
+        sections: [
+          { name: '.text', type, flags: 6, address: 0x1000n, size: 64n, contents: new Uint8Array(type === 8 ? 0 : 64) },
+        ],
+        segments: [{ type: C.PT_LOAD, offset: 0n, address: 0x1000n, fileSize: 0x1_0000n }],
+      });
+    const image = readElf(build(C.SHT_NOBITS));
+    expect(image.remarks[0]).toBe('program header 0 names bytes that this debug file does not have');
+    expect(image.segments[0]!.fileSize).toBe(image.bytes.length);
+    expect(() => readElf(build(C.SHT_PROGBITS))).toThrow('program header 0: needs 65536 bytes at 0x0');
   });
 });
 

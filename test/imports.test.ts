@@ -74,7 +74,8 @@ function roomOf(file: string): string {
 function importsOf(file: string): Import[] {
   const text = readFileSync(file, 'utf8');
   const found: Import[] = [];
-  const pattern = /(?:^|\n)\s*(import|export)\s+(type\s+)?([^;'"]*?)from\s+['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/g;
+  const pattern =
+    /(?:^|\n)\s*(import|export)\s+(type\s+)?([^;'"]*?)from\s+['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/g;
   for (const match of text.matchAll(pattern)) {
     const names = match[3] ?? '';
     const list = /\{([^}]*)\}/.exec(names)?.[1];
@@ -123,7 +124,9 @@ describe('imports', () => {
 
   test('the vocabulary imports nothing but itself', () => {
     for (const each of all.filter((one) => vocabulary.has(one.room))) {
-      expect(vocabulary).toContain(roomOf(resolve(dirname(join(src, each.file)), each.specifier).replace(/\.js$/, '.ts')));
+      expect(vocabulary).toContain(
+        roomOf(resolve(dirname(join(src, each.file)), each.specifier).replace(/\.js$/, '.ts')),
+      );
     }
   });
 

@@ -1250,25 +1250,31 @@ function address32(address: bigint): string {
 }
 
 /** Rows of 32-bit processors (classic and Book E): refuses what only 64-bit ones have. */
-export const ppc32Table = new IsaTable({
-  name: 'ppc32',
-  fields: {
-    ...FIELDS,
-    la: { kind: 'signed', format: (value) => hex(value >>> 0) },
-    bda: { kind: 'signed', format: (value) => hex(value >>> 0) },
+export const ppc32Table = new IsaTable(
+  {
+    name: 'ppc32',
+    fields: {
+      ...FIELDS,
+      la: { kind: 'signed', format: (value) => hex(value >>> 0) },
+      bda: { kind: 'signed', format: (value) => hex(value >>> 0) },
+    },
+    rows: [...[...rowsCommon].map(for32), ...rowsDecodeOnlyCommon],
+    aliases: ALIASES,
+    formatAddress: address32,
   },
-  rows: [...[...rowsCommon].map(for32), ...rowsDecodeOnlyCommon],
-  aliases: ALIASES,
-  formatAddress: address32,
-});
+  'deferred',
+);
 
 /** Rows of 64-bit processors up to POWER8 and the unprivileged integer ones of POWER9. */
-export const ppc64Table = new IsaTable({
-  name: 'ppc64',
-  fields: FIELDS,
-  rows: [...rowsCommon, ...rows64, ...rowsDecodeOnlyCommon, ...rowsDecodeOnly64],
-  aliases: [...ALIASES, ...ALIASES64],
-});
+export const ppc64Table = new IsaTable(
+  {
+    name: 'ppc64',
+    fields: FIELDS,
+    rows: [...rowsCommon, ...rows64, ...rowsDecodeOnlyCommon, ...rowsDecodeOnly64],
+    aliases: [...ALIASES, ...ALIASES64],
+  },
+  'deferred',
+);
 
 // ------------------------------------------------------------------------------------------------ prefixed instructions
 

@@ -1,6 +1,6 @@
 /** `elftrace disasm FILE FUNCTION…`: code with its sites, calls and relocations named. */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, lowerBound, type Program } from '../program/program.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import { disassemblerOf } from './disassembly.js';
 import { readInput } from './files.js';
@@ -28,8 +28,7 @@ function locate(program: Program, text: string): Extent {
   const place = /^(?:(.+)\+)?(0x[0-9a-fA-F]+)$/.exec(text);
   if (place) {
     value = BigInt(place[2]!);
-    range =
-      place[1] === undefined ? program.codeAt(value) : program.code.find((each) => each.name === place[1]);
+    range = place[1] === undefined ? program.codeAt(value) : program.code.find((each) => each.name === place[1]);
     if (range && place[1] !== undefined && !program.relocatable) value += range.address;
   } else {
     for (const spelling of [text, `.${text}`]) {
@@ -95,7 +94,8 @@ export async function runDisasm(args: DisasmArguments): Promise<number> {
       const bytes = hexBytes(line.bytes);
       if (args.json) lines.push({ address: hex(line.address), bytes, text: line.text, notes });
       else {
-        const note = notes.length === 0 ? '' : `  ${paint(site === undefined ? 'dim' : 'yellow', `; ${notes.join(', ')}`)}`;
+        const note =
+          notes.length === 0 ? '' : `  ${paint(site === undefined ? 'dim' : 'yellow', `; ${notes.join(', ')}`)}`;
         out(`  ${hex(line.address).padStart(10)}  ${bytes.padEnd(24)}  ${line.text}${note}`);
       }
     }
@@ -108,14 +108,7 @@ export async function runDisasm(args: DisasmArguments): Promise<number> {
 function relocationNotes(program: Program, section: number, offset: number): string[] {
   const placed = program.relocationsOf(section);
   const found: string[] = [];
-  let low = 0;
-  let high = placed.offset.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (placed.offset[middle]! < offset) low = middle + 1;
-    else high = middle;
-  }
-  for (let i = low; i < placed.offset.length && placed.offset[i] === offset; i++) {
+  for (let i = lowerBound(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
     const table = placed.tables[placed.table[i]!]!;
     const row = placed.row[i]!;
     const type = table.type[row]!;

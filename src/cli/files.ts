@@ -56,7 +56,9 @@ export async function* readInputs(path: string): AsyncGenerator<InputFile> {
 export async function readInput(path: string): Promise<InputFile> {
   for await (const input of readInputs(path)) {
     if (input.member !== null) {
-      throw new ElftraceError('unsupported-form', `${path} is an archive: extract its members and patch those`, { file: path });
+      throw new ElftraceError('unsupported-form', `${path} is an archive: extract its members and patch those`, {
+        file: path,
+      });
     }
     return input;
   }
@@ -113,7 +115,10 @@ function pack(bytes: Uint8Array, form: CompressedForm, path: string): Uint8Array
       // What kernels unpack: CRC32 checks and a 2 MiB dictionary for xz, no long window for zstd.
       const [program, args] =
         form === 'xz' ? ['xz', ['--check=crc32', '--lzma2=dict=2MiB', '-c']] : (['zstd', ['-19', '-q', '-c']] as const);
-      const result = spawnSync(program as string, [...(args as readonly string[])], { input: bytes, maxBuffer: 1 << 30 });
+      const result = spawnSync(program as string, [...(args as readonly string[])], {
+        input: bytes,
+        maxBuffer: 1 << 30,
+      });
       if (result.error || result.status !== 0) {
         throw new ElftraceError(
           'unsupported-form',
@@ -162,7 +167,9 @@ export function outputPath(input: string, output: string | undefined, inPlace: b
     return input;
   }
   if (output === undefined) {
-    throw new ElftraceError('usage', 'name an output with -o OUT, or change the file itself with --in-place', { file: input });
+    throw new ElftraceError('usage', 'name an output with -o OUT, or change the file itself with --in-place', {
+      file: input,
+    });
   }
   if (sameFile(input, output)) {
     throw new ElftraceError('usage', `${output} is the input: use --in-place to change it`, { file: output });

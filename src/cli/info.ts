@@ -111,18 +111,23 @@ async function describe(input: InputFile, args: InfoArguments): Promise<number> 
     return 0;
   }
   const totals = sites.totals();
-  out(`${paint('bold', input.name)}: ${arch.target.title}, ${kindOf(sites, opened.module)}${input.form === 'none' ? '' : `, ${input.form}`}`);
+  out(
+    `${paint('bold', input.name)}: ${arch.target.title}, ${kindOf(sites, opened.module)}${input.form === 'none' ? '' : `, ${input.form}`}`,
+  );
   if (opened.module !== null) out(`  module   ${opened.module}`);
   sites.tables.forEach((table, index) => {
     const zero = table.zero > 0 ? `, ${table.zero} empty` : '';
     const role = table.role === 'padding' ? ' (call padding)' : '';
-    out(`  table    ${table.name}: ${table.count} entries${zero}, from ${table.origin}, ${sites.sources[index] ?? ''}${role}`);
+    out(
+      `  table    ${table.name}: ${table.count} entries${zero}, from ${table.origin}, ${sites.sources[index] ?? ''}${role}`,
+    );
   });
   out(`  sites    ${totals.total}`);
   for (const [shape, count] of Object.entries(totals.byShape)) out(`    shape  ${shape}: ${count}`);
   for (const [state, count] of Object.entries(totals.byState)) out(`    state  ${state}: ${count}`);
   if (signature) out(`  signed   module signature of ${signature.size} bytes behind the ELF image`);
-  if (record) out(`  record   ${record.requests.join(', ')} by elftrace ${record.tool}: ${record.edits.length} places changed`);
+  if (record)
+    out(`  record   ${record.requests.join(', ')} by elftrace ${record.tool}: ${record.edits.length} places changed`);
   out(`  checked  ${second.checked} header fields against a second reader, ${second.differences.length} differences`);
   for (const difference of second.differences) out(`  odd      second reader: ${difference}`);
   for (const remark of extras.remarks) out(`  note     ${remark}`);

@@ -16,6 +16,8 @@ import { err, flush } from './terminal.js';
 import { runVerify } from './verify.js';
 
 let exit: number = exitCodes.ok;
+/** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
+let action: () => number | Promise<number> = () => exitCodes.ok;
 
 /** Options of every verb that opens a file. */
 function common<T>(parser: Argv<T>) {
@@ -56,7 +58,9 @@ const parser = yargs(process.argv.slice(2))
   .exitProcess(false)
   .wrap(Math.min(110, process.stdout.columns ?? 110))
   .parserConfiguration({ 'duplicate-arguments-array': true, 'boolean-negation': true })
-  .epilogue('Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.')
+  .epilogue(
+    'Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.',
+  )
   .fail((message, error) => {
     throw error ?? new ElftraceError('usage', message);
   })
@@ -68,8 +72,8 @@ const parser = yargs(process.argv.slice(2))
         '$0 info ext4.ko',
         'tables, shapes and states of a module',
       ),
-    async (args) => {
-      exit = await runInfo({ ...args });
+    (args) => {
+      action = () => runInfo({ ...args });
     },
   )
   .command(
@@ -80,8 +84,8 @@ const parser = yargs(process.argv.slice(2))
         "$0 list vmlinux -l 'schedule*'",
         'the functions that the filter matches',
       ),
-    async (args) => {
-      exit = await runList({ ...args });
+    (args) => {
+      action = () => runList({ ...args });
     },
   )
   .command(
@@ -94,8 +98,8 @@ const parser = yargs(process.argv.slice(2))
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
         .option('jobs', { type: 'number', default: 1, describe: 'files at the same time; 0: one per processor' })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
-    async (args) => {
-      exit = await runVerify({ ...args });
+    (args) => {
+      action = () => runVerify({ ...args });
     },
   )
   .command(
@@ -108,11 +112,16 @@ const parser = yargs(process.argv.slice(2))
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
-        .option('readonly', { type: 'string', array: true, nargs: 1, describe: 'file range that may not change: START-END' })
+        .option('readonly', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'file range that may not change: START-END',
+        })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
-    async (args) => {
-      exit = await runPatch({ ...args, output: args.o });
+    (args) => {
+      action = () => runPatch({ ...args, output: args.o });
     },
   )
   .command(
@@ -123,8 +132,8 @@ const parser = yargs(process.argv.slice(2))
         .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 revert quiet.ko -o ext4.ko', 'undo a patch'),
-    async (args) => {
-      exit = await runRevert({ ...args, output: args.o });
+    (args) => {
+      action = () => runRevert({ ...args, output: args.o });
     },
   )
   .command(
@@ -135,8 +144,8 @@ const parser = yargs(process.argv.slice(2))
         '$0 status quiet.ko',
         'states of the sites and the record',
       ),
-    async (args) => {
-      exit = await runStatus({ ...args });
+    (args) => {
+      action = () => runStatus({ ...args });
     },
   )
   .command(
@@ -145,11 +154,19 @@ const parser = yargs(process.argv.slice(2))
     (y) =>
       output(common(y.positional('path', { type: 'string', demandOption: true })))
         .option('sort', { type: 'boolean', default: true, describe: 'entries in ascending order' })
-        .option('nop-untraced', { type: 'boolean', default: false, describe: 'nop calls in sections that are not traced' })
-        .option('zero-weak', { type: 'boolean', default: false, describe: 'linked files: empty slots of overridden weak functions' })
+        .option('nop-untraced', {
+          type: 'boolean',
+          default: false,
+          describe: 'nop calls in sections that are not traced',
+        })
+        .option('zero-weak', {
+          type: 'boolean',
+          default: false,
+          describe: 'linked files: empty slots of overridden weak functions',
+        })
         .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
-    async (args) => {
-      exit = await runRecord({ ...args, output: args.o });
+    (args) => {
+      action = () => runRecord({ ...args, output: args.o });
     },
   )
   .command(
@@ -161,8 +178,8 @@ const parser = yargs(process.argv.slice(2))
           .positional('path', { type: 'string', demandOption: true })
           .positional('functions', { type: 'string', array: true, demandOption: true }),
       ).example('$0 disasm ext4.ko ext4_sync_fs', 'one function'),
-    async (args) => {
-      exit = await runDisasm({ ...args });
+    (args) => {
+      action = () => runDisasm({ ...args });
     },
   )
   .command(
@@ -172,17 +189,22 @@ const parser = yargs(process.argv.slice(2))
       y
         .positional('path', { type: 'string', demandOption: true })
         .positional('arguments', { type: 'string', array: true, default: [] as string[] })
-        .option('max-instructions', { type: 'string', default: '1000000000', describe: 'stop after so many instructions' })
+        .option('max-instructions', {
+          type: 'string',
+          default: '1000000000',
+          describe: 'stop after so many instructions',
+        })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
         .example('$0 run program', 'exits with the status of the program'),
-    async (args) => {
-      exit = await runRun({ ...args });
+    (args) => {
+      action = () => runRun({ ...args });
     },
   );
 
 try {
-  await parser.parseAsync();
+  parser.parse();
+  exit = await action();
 } catch (error) {
   const file = error instanceof ElftraceError ? (error.context.file ?? '') : '';
   err(errorLine(error, file));

@@ -46,7 +46,7 @@ export function moduleName(image: ElfImage, path: string): string | null {
   const info = image.section('.modinfo');
   if (info) {
     const bytes = image.contents(info);
-    for (let at = 0; at < bytes.length; ) {
+    for (let at = 0; at < bytes.length;) {
       const text = cString(bytes, at, bytes.length);
       if (text.startsWith('name=')) return text.slice(5);
       at += Math.max(1, new TextEncoder().encode(text).length + 1);
@@ -97,7 +97,8 @@ async function findSymbols(image: ElfImage, path: string): Promise<SymbolTable |
 export async function open(input: InputFile, options: OpenOptions = {}): Promise<Opened> {
   const image = readElf(input.bytes);
   const arch = archOf(image.header);
-  const symbols = options.symbols === undefined ? await findSymbols(image, input.path) : await readSymbols(options.symbols);
+  const symbols =
+    options.symbols === undefined ? await findSymbols(image, input.path) : await readSymbols(options.symbols);
   const program = load(image, arch, {
     ...(options.mcount ? { mcountNames: options.mcount } : {}),
     ...(symbols ? { symbols } : {}),

@@ -97,23 +97,32 @@ export async function runPatch(args: PatchArguments): Promise<number> {
 function printRefusals(plan: Plan, name: string): void {
   for (const refusal of plan.refusals) {
     const where = refusal.function === '' ? '' : ` (${refusal.function})`;
-    err(`${name}:${refusal.section}+${hex(refusal.address)}${where}: error: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`);
+    err(
+      `${name}:${refusal.section}+${hex(refusal.address)}${where}: error: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`,
+    );
     if (refusal.expected !== '') err(`  expected: ${refusal.expected}`);
     if (refusal.actual !== '') err(`  actual: ${refusal.actual}`);
   }
 }
 
 async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[0] }): Promise<void> {
-  out(`plan: ${plan.request} on ${plan.target}: ${plan.changed} of ${plan.selected} sites change, ${plan.unchanged} are as asked`);
+  out(
+    `plan: ${plan.request} on ${plan.target}: ${plan.changed} of ${plan.selected} sites change, ${plan.unchanged} are as asked`,
+  );
   for (const step of plan.steps) {
-    out(`  ${step.section}+${hex(step.address)}: ${hexBytes(step.before)} -> ${hexBytes(step.after)}  ${await stepText(step, opened.arch)} [${step.rule}]`);
+    out(
+      `  ${step.section}+${hex(step.address)}: ${hexBytes(step.before)} -> ${hexBytes(step.after)}  ${await stepText(step, opened.arch)} [${step.rule}]`,
+    );
   }
   for (const refusal of plan.refusals) {
-    out(`  refused ${refusal.section}+${hex(refusal.address)} ${refusal.function}: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`);
+    out(
+      `  refused ${refusal.section}+${hex(refusal.address)} ${refusal.function}: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`,
+    );
   }
 }
 
 async function stepText(step: Step, arch: Parameters<typeof oneLine>[0]): Promise<string> {
-  if (step.kind === 'reloc') return `relocation ${arch.relocations.get(step.type)?.name ?? step.type} ${step.symbol} -> NONE`;
+  if (step.kind === 'reloc')
+    return `relocation ${arch.relocations.get(step.type)?.name ?? step.type} ${step.symbol} -> NONE`;
   return `${await oneLine(arch, step.before, step.address)} -> ${await oneLine(arch, step.after, step.address)}`;
 }

@@ -49,7 +49,11 @@ export async function runRecord(args: RecordArguments): Promise<number> {
         skipped: plan.skipped,
         untraced: plan.untraced.length,
         nopped: result.nopped,
-        refusals: plan.refusals.map((each) => ({ section: each.section.name, offset: hex(each.offset), reason: each.reason })),
+        refusals: plan.refusals.map((each) => ({
+          section: each.section.name,
+          offset: hex(each.offset),
+          reason: each.reason,
+        })),
         remarks: plan.remarks,
       }),
     );
@@ -58,7 +62,8 @@ export async function runRecord(args: RecordArguments): Promise<number> {
   if (plan.skipped !== null) out(`${output}: ${skipped[plan.skipped] ?? plan.skipped}`);
   else {
     const nops = result.nopped > 0 ? ` (${result.nopped} turned into nops)` : '';
-    const untraced = plan.untraced.length > 0 ? `, ${plan.untraced.length} calls in sections that are not traced${nops}` : '';
+    const untraced =
+      plan.untraced.length > 0 ? `, ${plan.untraced.length} calls in sections that are not traced${nops}` : '';
     out(`${output}: __mcount_loc with ${plan.entries.length} entries${untraced}`);
   }
   for (const remark of plan.remarks) out(`  note: ${remark}`);

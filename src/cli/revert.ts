@@ -22,7 +22,8 @@ export async function runRevert(args: RevertArguments): Promise<number> {
   const image = readElf(input.bytes);
   const bytes = revert(image, args.journal === undefined ? null : readBytes(args.journal), hash);
   writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
-  if (args.json) out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(bytes), size: bytes.length }));
+  if (args.json)
+    out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(bytes), size: bytes.length }));
   else out(`${output}: the original, ${bytes.length} bytes, sha256 ${hash(bytes)}`);
   return exitCodes.ok;
 }

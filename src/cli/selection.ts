@@ -39,14 +39,19 @@ export function selectSites(sites: Sites, module: string | null, options: Select
   const filter = [...(options.l ?? [])];
   if (options.file !== undefined) {
     try {
-      filter.push(...readFileSync(options.file, 'utf8').split('\n').filter((line) => !line.startsWith('#')));
+      filter.push(
+        ...readFileSync(options.file, 'utf8')
+          .split('\n')
+          .filter((line) => !line.startsWith('#')),
+      );
     } catch (cause) {
       throw new ElftraceError('io', `cannot read ${options.file}`, { file: options.file }, { cause });
     }
   }
   const notrace = [...(options.n ?? [])];
   if (filter.every((text) => text.trim() === '') && notrace.length === 0) {
-    if (options.file !== undefined) throw new ElftraceError('no-match', `${options.file} names no function`, { file: options.file });
+    if (options.file !== undefined)
+      throw new ElftraceError('no-match', `${options.file} names no function`, { file: options.file });
     return undefined;
   }
   return select(filterNames(sites, module), { filter, notrace }).selection;

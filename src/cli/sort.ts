@@ -30,7 +30,9 @@ export function runSort(opened: Opened, output: string, args: SortArguments): nu
   const before = sites.sources.includes('patchable-table') ? 8n : 0n;
   const plan = planTableSort(image, arch, range, args.zeroWeak ? { inFunction: functionCover(image, before) } : {});
   if (plan.kind === 'refused') {
-    throw new ElftraceError('plan-refused', `the table cannot be sorted: ${plan.reason}; nothing was written`, { file: args.path });
+    throw new ElftraceError('plan-refused', `the table cannot be sorted: ${plan.reason}; nothing was written`, {
+      file: args.path,
+    });
   }
   const trailing = image.bytes.length - image.elfSize;
   const changes = args.sort ? plan.patches : [];
@@ -57,7 +59,9 @@ export function runSort(opened: Opened, output: string, args: SortArguments): nu
     );
   } else {
     const dropped = plan.dropped.length > 0 ? `, ${plan.dropped.length} of overridden weak functions emptied` : '';
-    out(`${output}: ${plan.slots} slots ${changes.length === 0 ? 'were in order' : 'sorted'}, ${plan.zeros} empty${dropped}`);
+    out(
+      `${output}: ${plan.slots} slots ${changes.length === 0 ? 'were in order' : 'sorted'}, ${plan.zeros} empty${dropped}`,
+    );
   }
   return exitCodes.ok;
 }
@@ -66,7 +70,8 @@ export function runSort(opened: Opened, output: string, args: SortArguments): nu
 function sectionRange(opened: Opened): { start: bigint; stop: bigint } | null {
   for (const table of opened.sites.tables) {
     const section = opened.image.sections[table.container];
-    if (table.role === 'sites' && section) return { start: section.address, stop: section.address + BigInt(section.size) };
+    if (table.role === 'sites' && section)
+      return { start: section.address, stop: section.address + BigInt(section.size) };
   }
   return null;
 }

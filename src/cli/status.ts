@@ -29,7 +29,8 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       const target = sites.reading(i)?.target ?? null;
       const range = target === null ? undefined : program.codeAt(target);
       const callee = target === null ? '' : range ? program.describe(range, target) || hex(target) : hex(target);
-      if (args.json) enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
+      if (args.json)
+        enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
     }
@@ -60,7 +61,9 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         : '# no record: nothing in this file was changed by elftrace',
     );
     for (const each of wrong) {
-      out(`# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`);
+      out(
+        `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
+      );
     }
     for (const line of lines) out(line);
   }

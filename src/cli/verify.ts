@@ -80,7 +80,9 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
         const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
         for (const finding of result.findings) {
           if (finding.severity === 'note' || args.quiet || args.json) continue;
-          text.push(...(await findingLines(input.name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))));
+          text.push(
+            ...(await findingLines(input.name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))),
+          );
         }
         if (!args.quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
         results.push({
@@ -120,7 +122,13 @@ function failure(name: string, error: unknown): FileVerdict {
 
 /** The worst of several exit codes: a fault of ours, then bad input, then unsupported, then a failed check. */
 export function worst(codes: Iterable<number>): number {
-  const rank = [exitCodes.ok, exitCodes.failed, exitCodes.unsupported, exitCodes.badInput, exitCodes.internal] as number[];
+  const rank = [
+    exitCodes.ok,
+    exitCodes.failed,
+    exitCodes.unsupported,
+    exitCodes.badInput,
+    exitCodes.internal,
+  ] as number[];
   let result: number = exitCodes.ok;
   for (const code of codes) if (rank.indexOf(code) > rank.indexOf(result)) result = code;
   return result;
@@ -137,7 +145,9 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   let wake: () => void = () => undefined;
   let next = 0;
   const workers = Array.from({ length: jobs }, () => {
-    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: { args: { ...args, files: [] } } });
+    const worker = new Worker(new URL('./worker.js', import.meta.url), {
+      workerData: { args: { ...args, files: [] } },
+    });
     const give = (): void => {
       if (next < paths.length) {
         worker.postMessage({ index: next, path: paths[next] });
@@ -197,7 +207,11 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
   if (progress) process.stderr.write('\r\u001b[K');
   if (several || files > 1) {
     if (args.json) {
-      out(JSON.stringify({ summary: { schema: jsonSchema, files, failed: failedFiles, sites, verdicts: { ok: 0, ...totals } } }));
+      out(
+        JSON.stringify({
+          summary: { schema: jsonSchema, files, failed: failedFiles, sites, verdicts: { ok: 0, ...totals } },
+        }),
+      );
     } else {
       const parts = Object.entries(totals)
         .sort(([a], [b]) => severityRank(b) - severityRank(a))

@@ -139,7 +139,7 @@ export function replaceMember(archive: Uint8Array, member: ArchiveMember, conten
       { what: member.name, value: contents.length, expected: String(member.size) },
     );
   }
-  const out = archive.slice();
+  const out = new Uint8Array(archive);
   out.set(contents, member.offset);
   return out;
 }

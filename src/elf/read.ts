@@ -33,14 +33,15 @@ export function isElf(bytes: Uint8Array): boolean {
 }
 
 /**
- * Reads an ELF file of either class and byte order. Keeps `bytes` (never copies them); nobody may change them while the
+ * Reads an ELF file of either class and byte order. Keeps a view of `bytes` (never copies them); nobody may change them while the
  * image is in use.
  * @throws ElftraceError 'not-elf', 'elf-truncated' (a structure reaches past the end), 'elf-malformed' (a value no valid
  *         file has), 'bad-reference' (an index or address that names nothing). Rows of symbols and relocations are
  *         checked by the same errors when their first column is read.
  */
 export function readElf(bytes: Uint8Array): ElfImage {
-  return new Image(bytes);
+  // A Buffer's slice() is a view, a Uint8Array's a copy; later steps rely on the latter.
+  return new Image(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
 }
 
 class Image implements ElfImage {
@@ -477,6 +478,11 @@ function readSections(view: ByteView, header: ElfHeader, remarks: string[]): Elf
       });
     }
     sections.push(section);
+  }
+  if (sections[0] !== undefined && sections[0].type !== C.SHT_NULL) {
+    throw malformed('section header 0: sh_type', `${hex(sections[0].type)} is not SHT_NULL`, {
+      value: sections[0].type,
+    });
   }
   for (const section of sections) if (section.index > 0) checkSection(section, sections, is64, remarks);
   return sections;

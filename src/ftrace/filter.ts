@@ -88,8 +88,8 @@ interface CharacterSet {
 /** What stands between two `*`: one step for each letter of a name. */
 interface Chunk {
   readonly steps: readonly number[];
-  /** The text, where every step is a letter: the engine's own search is much faster than ours. */
-  readonly literal: string | null;
+  /** The letters it begins with, up to the first `?` or set: the engine's own search is much faster than ours. */
+  readonly lead: string;
 }
 
 /** A2.1: `?`, `*`, `[set]`, `[!set]`, `\x`; no letter of a name is special. */
@@ -98,8 +98,8 @@ function compileGlob(text: string): NamePattern {
   const sets: CharacterSet[] = [];
   let steps: number[] = [];
   const close = (): void => {
-    const literal = steps.every((step) => step >= 0) ? String.fromCharCode(...steps) : null;
-    chunks.push({ steps, literal });
+    const letters = steps.findIndex((step) => step < 0);
+    chunks.push({ steps, lead: String.fromCharCode(...(letters < 0 ? steps : steps.slice(0, letters))) });
     steps = [];
   };
   for (let i = 0; i < text.length; i++) {
@@ -153,12 +153,17 @@ function inSet(set: CharacterSet, code: number): boolean {
   return set.inverted;
 }
 
-function chunkAt(chunk: Chunk, sets: readonly CharacterSet[], name: string, at: number): boolean {
-  const { steps, literal } = chunk;
-  if (literal !== null) return name.startsWith(literal, at);
-  for (let i = 0; i < steps.length; i++) {
+/** Do the steps from `from` on fit the letters of `name` from `at` on? */
+function stepsFit(
+  steps: readonly number[],
+  from: number,
+  sets: readonly CharacterSet[],
+  name: string,
+  at: number,
+): boolean {
+  for (let i = from; i < steps.length; i++, at++) {
     const step = steps[i]!;
-    const code = name.charCodeAt(at + i);
+    const code = name.charCodeAt(at);
     if (step !== code && step !== ANY_ONE && (step >= 0 || !inSet(sets[ANY_OF - step]!, code))) return false;
   }
   return true;
@@ -169,21 +174,20 @@ function chunkAt(chunk: Chunk, sets: readonly CharacterSet[], name: string, at: 
  * going further right never helps what follows, so nothing is tried twice.
  */
 function runGlob(chunks: readonly Chunk[], sets: readonly CharacterSet[], name: string): boolean {
-  const first = chunks[0]!;
-  const last = chunks[chunks.length - 1]!;
-  const end = name.length - last.steps.length;
-  if (chunks.length === 1) return end === 0 && chunkAt(first, sets, name, 0);
-  let at = first.steps.length;
-  if (at > end || !chunkAt(first, sets, name, 0) || !chunkAt(last, sets, name, end)) return false;
+  const first = chunks[0]!.steps;
+  const last = chunks[chunks.length - 1]!.steps;
+  const end = name.length - last.length;
+  if (chunks.length === 1) return end === 0 && stepsFit(first, 0, sets, name, 0);
+  let at = first.length;
+  if (at > end || !stepsFit(first, 0, sets, name, 0) || !stepsFit(last, 0, sets, name, end)) return false;
   for (let i = 1; i < chunks.length - 1; i++) {
-    const chunk = chunks[i]!;
-    const size = chunk.steps.length;
-    if (chunk.literal !== null) {
-      at = name.indexOf(chunk.literal, at);
-      if (at < 0) return false;
-    } else while (at + size <= end && !chunkAt(chunk, sets, name, at)) at++;
-    at += size;
-    if (at > end) return false;
+    const { steps, lead } = chunks[i]!;
+    for (; ; at++) {
+      if (lead !== '') at = name.indexOf(lead, at);
+      if (at < 0 || at + steps.length > end) return false;
+      if (stepsFit(steps, lead.length, sets, name, at + lead.length)) break;
+    }
+    at += steps.length;
   }
   return true;
 }
@@ -424,7 +428,7 @@ function usableRecords(names: FilterNames): Uint8Array {
 
 function countOf(selection: Uint8Array): number {
   let count = 0;
-  for (const bit of selection) count += bit;
+  for (let i = 0; i < selection.length; i++) count += selection[i]!;
   return count;
 }
 
@@ -432,6 +436,7 @@ function countOf(selection: Uint8Array): number {
 function recordMatcher(pattern: NamePattern, names: FilterNames): (index: number) => boolean {
   const ignoreDot = names.dotSymbols === true && !pattern.text.startsWith('.');
   const { aliases } = names;
+  if (!ignoreDot && aliases === undefined) return (index) => pattern.matches(names.name(index));
   return (index) => {
     const name = names.name(index);
     if (pattern.matches(ignoreDot && name.startsWith('.') ? name.slice(1) : name)) return true;

@@ -38,7 +38,11 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
     ...(options.path === undefined ? {} : { path: options.path }),
     sort: options.sort ?? true,
   });
-  if (plan.skipped !== null) return { bytes: image.bytes.slice(), plan, nopped: 0, notices: [] };
+  const nopUntraced = options.nopUntraced === true && plan.untraced.length > 0;
+  // An object may call the profiling entry in untraced sections only: no table, but nops if they were asked for.
+  if (plan.skipped !== null && !(plan.skipped === 'no-calls' && nopUntraced)) {
+    return { bytes: image.bytes.slice(), plan, nopped: 0, notices: [] };
+  }
   const refused = plan.refusals[0];
   if (refused) {
     throw new ElftraceError(
@@ -49,7 +53,7 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
   }
   let nopped = 0;
   const patches: { offset: number; bytes: Uint8Array }[] = [];
-  if (options.nopUntraced && plan.untraced.length > 0) {
+  if (nopUntraced) {
     const untraced = new Set(plan.untraced.map((call) => `${call.section.index}:${call.offset}`));
     const sites = findSites(program);
     const selection = new Uint8Array(sites.count);
@@ -64,11 +68,12 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
   const trailing = image.bytes.length - image.elfSize;
   const written = writeElf(image, {
     patches,
-    appendSections: [...mcountSections(image, machine, plan.entries)],
+    appendSections: plan.entries.length > 0 ? [...mcountSections(image, machine, plan.entries)] : [],
     dropTrailing: trailing > 0,
   });
-  checkTable(program, written.bytes, plan);
-  const notices = trailing > 0 ? [`${trailing} bytes behind the ELF image (a signature that no longer holds) were cut`] : [];
+  if (plan.entries.length > 0) checkTable(program, written.bytes, plan);
+  const notices =
+    trailing > 0 ? [`${trailing} bytes behind the ELF image (a signature that no longer holds) were cut`] : [];
   return { bytes: written.bytes, plan, nopped, notices };
 }
 
@@ -78,7 +83,10 @@ function checkTable(program: Program, bytes: Uint8Array, plan: McountPlan): void
   const result = verify(findSites(again));
   const wrong = result.findings.find((finding) => finding.severity === 'error');
   if (wrong) {
-    throw new ElftraceError('internal', `the new table has a wrong slot: ${wrong.section}+${hex(wrong.offset)}: ${wrong.message}`);
+    throw new ElftraceError(
+      'internal',
+      `the new table has a wrong slot: ${wrong.section}+${hex(wrong.offset)}: ${wrong.message}`,
+    );
   }
   if (result.sites !== plan.entries.length) {
     throw new ElftraceError('internal', `the new table has ${result.sites} sites for ${plan.entries.length} calls`);

@@ -222,7 +222,9 @@ function isPadding(program: Program, table: SlotTable, source: SiteSource, view:
   if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
   let tried = 0;
   for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
-    const range = program.relocatable ? program.codeOfSection(table.section[slot]!) : program.codeAt(table.value[slot]!);
+    const range = program.relocatable
+      ? program.codeOfSection(table.section[slot]!)
+      : program.codeAt(table.value[slot]!);
     if (!range) continue;
     const offset = Number(table.value[slot]! - range.address);
     if (offset >= range.bytes.length) continue;
@@ -369,7 +371,9 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     if (calls.count > 0) tables = [...tables, calls];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
-  tables = tables.map((table, index) => (isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table));
+  tables = tables.map((table, index) =>
+    isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table,
+  );
   const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
   const total = used.reduce((sum, { table }) => sum + table.count, 0);
 

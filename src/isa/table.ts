@@ -354,39 +354,59 @@ function popcount(value: number): number {
 /** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
 export class IsaTable {
   readonly name: string;
-  readonly rows: readonly Row[];
-  private readonly byMnemonic = new Map<string, Row>();
-  private readonly ordered: readonly Row[];
-  /** Built on the first word of each size: encoding and relocations need none. */
-  private readonly decoders: { 2?: Decoder; 4?: Decoder } = {};
+  private readonly specs = new Map<string, RowSpec>();
+  private readonly compiled = new Map<string, Row>();
+  private all: readonly Row[] | undefined;
   private readonly aliases = new Map<string, Alias[]>();
   private readonly formatAddress: (address: bigint) => string;
+  private decoders: { readonly 2: Decoder; readonly 4: Decoder } | undefined;
 
-  constructor(spec: TableSpec) {
+  /**
+   * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a row when it is first asked
+   *              for and the decoder when something is decoded: a program that looks at one machine must not pay for the
+   *              tables of four at its start. `check()` is then the tests' business.
+   */
+  constructor(
+    private readonly spec: TableSpec,
+    mode: 'checked' | 'deferred' = 'checked',
+  ) {
     this.name = spec.name;
-    const rows: Row[] = [];
     for (const each of spec.rows) {
-      const compiled = compileRow(each, spec.fields);
-      if (this.byMnemonic.has(compiled.mnemonic)) throw badRow(each, 'the mnemonic is given twice');
-      this.byMnemonic.set(compiled.mnemonic, compiled);
-      rows.push(compiled);
+      if (this.specs.has(each.mnemonic)) throw badRow(each, 'the mnemonic is given twice');
+      this.specs.set(each.mnemonic, each);
     }
-    this.rows = rows;
-    this.checkOverlaps(rows);
-    // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
-    const rank = (each: Row): number => 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
-    const ordered = [...rows].sort((a, b) => rank(b) - rank(a));
-    this.ordered = ordered;
     for (const alias of spec.aliases ?? []) {
-      if (!this.byMnemonic.has(alias.of)) {
+      if (!this.specs.has(alias.of)) {
         throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: no row '${alias.of}'`, { what: alias.mnemonic });
       }
-      this.checkAlias(alias);
       const list = this.aliases.get(alias.of) ?? [];
       list.push(alias);
       this.aliases.set(alias.of, list);
     }
     this.formatAddress = spec.formatAddress ?? hex;
+    if (mode === 'checked') this.check();
+  }
+
+  /** Every row, compiled, in the order of the table. */
+  get rows(): readonly Row[] {
+    return (this.all ??= this.spec.rows.map((each) => this.row(each.mnemonic)));
+  }
+
+  /** Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first contradiction. */
+  check(): void {
+    for (const list of this.aliases.values()) for (const alias of list) this.checkAlias(alias);
+    this.checkOverlaps(this.rows);
+  }
+
+  private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
+    if (!this.decoders) {
+      // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
+      const rank = (each: Row): number => 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
+      const ordered = [...this.rows].sort((a, b) => rank(b) - rank(a));
+      const ofSize = (sizeBytes: 2 | 4): Row[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
+      this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
+    }
+    return this.decoders;
   }
 
   /** Every name of an alias is a field of its row. */
@@ -405,7 +425,7 @@ export class IsaTable {
   /** A row that is `over` another has at least its fixed bits: only then is it tried first. */
   private checkOver(each: Row): void {
     for (const name of each.attributes.over ?? []) {
-      const base = this.byMnemonic.get(name);
+      const base = this.specs.has(name) ? this.row(name) : undefined;
       const special =
         base !== undefined && (base.mask & ~each.mask) === 0 && ((base.match ^ each.match) & base.mask) === 0;
       if (!special) {
@@ -460,23 +480,25 @@ export class IsaTable {
 
   /** The row of a mnemonic; throws for a name that the table does not have. */
   row(mnemonic: string): Row {
-    const found = this.byMnemonic.get(mnemonic);
-    if (!found)
+    const known = this.compiled.get(mnemonic);
+    if (known) return known;
+    const spec = this.specs.get(mnemonic);
+    if (!spec) {
       throw new ElftraceError('unknown-instruction', `${this.name}: no instruction '${mnemonic}'`, { what: mnemonic });
+    }
+    const found = compileRow(spec, this.spec.fields);
+    this.compiled.set(mnemonic, found);
     return found;
   }
 
   has(mnemonic: string): boolean {
-    return this.byMnemonic.has(mnemonic);
+    return this.specs.has(mnemonic);
   }
 
   /** Row and operands of a word of 2 or 4 bytes, or null. */
   decode(word: number, sizeBytes: 2 | 4 = 4): Decoded | null {
-    const decoder = (this.decoders[sizeBytes] ??= new Decoder(
-      this.ordered.filter((each) => each.sizeBytes === sizeBytes),
-      8 * sizeBytes,
-    ));
-    next: for (const candidate of decoder.candidates(word)) {
+    const decoders = this.decoders ?? this.decoder;
+    next: for (const candidate of decoders[sizeBytes].candidates(word)) {
       if ((word & candidate.mask) >>> 0 !== candidate.match) continue;
       const operands: Record<string, number> = {};
       for (const field of candidate.fields) operands[field.name] = extractField(field, word);

@@ -32,7 +32,11 @@ export function symbolTableOf(text: string, what: string): SymbolTable {
   }
   if (names.length === 1) throw new ElftraceError('bad-reference', `${what} names no symbol`, { what });
   if (values.every((value) => value === 0n)) {
-    throw new ElftraceError('bad-reference', `${what}: all addresses are zero (kallsyms hides them from ordinary users)`, { what });
+    throw new ElftraceError(
+      'bad-reference',
+      `${what}: all addresses are zero (kallsyms hides them from ordinary users)`,
+      { what },
+    );
   }
   const byName = new Map<string, number>();
   names.forEach((name, index) => {

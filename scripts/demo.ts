@@ -1,0 +1,147 @@
+/**
+ * `npm run demo`: the main job on the bundled samples, for a person to look at. Every figure is computed here and now; a step
+ * that does not hold ends the demo with an error.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { archOf } from '../src/arches.js';
+import { equalBytes } from '../src/bytes.js';
+import type { ElfImage } from '../src/elf/image.js';
+import { readElf } from '../src/elf/read.js';
+import { startProcess } from '../src/emulator/index.js';
+import { hex, hexBytes } from '../src/errors.js';
+import { applyPlan, revert } from '../src/ftrace/apply.js';
+import { planSites } from '../src/ftrace/plan.js';
+import { findSites, type Sites } from '../src/ftrace/sites.js';
+import { verify } from '../src/ftrace/verdicts.js';
+import { loadDisassembler } from '../src/isa/disassembler.js';
+import { load } from '../src/program/program.js';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const built = join(root, 'samples', 'built');
+const colour = process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
+const bold = (text: string): string => (colour ? `\u001b[1m${text}\u001b[0m` : text);
+const dim = (text: string): string => (colour ? `\u001b[2m${text}\u001b[0m` : text);
+const green = (text: string): string => (colour ? `\u001b[32m${text}\u001b[0m` : text);
+
+function open(bytes: Uint8Array): { image: ElfImage; sites: Sites } {
+  const image = readElf(bytes);
+  return { image, sites: findSites(load(image, archOf(image.header))) };
+}
+
+function check(holds: boolean, what: string): void {
+  if (!holds) throw new Error(`the demo failed: ${what}`);
+}
+
+/** Sample with calls to nop, one per target. */
+const shown: readonly [folder: string, file: string][] = [
+  ['x86-64', 'module-fentry.ko'],
+  ['ppc32', 'module-mcount.ko'],
+  ['ppc64-elfv1', 'module-mcount.ko'],
+  ['ppc64-elfv2-be', 'module-mprofile.ko'],
+  ['ppc64-elfv2-le', 'module-mprofile.ko'],
+  ['riscv64', 'module-mcount.ko'],
+  ['arm64', 'module-mcount.ko'],
+];
+
+console.log(bold('1. Sites and verdicts of every sample'));
+let files = 0;
+let total = 0;
+for (const folder of readdirSync(built, { withFileTypes: true })) {
+  if (!folder.isDirectory()) continue;
+  const counts = new Map<string, number>();
+  let mine = 0;
+  for (const name of readdirSync(join(built, folder.name)).sort()) {
+    const bytes = new Uint8Array(readFileSync(join(built, folder.name, name)));
+    if (bytes[0] !== 0x7f) continue;
+    const result = verify(open(bytes).sites);
+    mine++;
+    total += result.sites;
+    for (const [verdict, count] of Object.entries(result.verdicts))
+      counts.set(verdict, (counts.get(verdict) ?? 0) + count);
+  }
+  files += mine;
+  console.log(
+    `   ${folder.name.padEnd(15)} ${String(mine).padStart(2)} files: ${[...counts].map(([verdict, count]) => `${count} ${verdict}`).join(', ')}`,
+  );
+}
+console.log(`   ${files} files, ${total} sites\n`);
+check(total > 500, 'samples are missing');
+
+console.log(bold('2. One site per target: the call, and the nop that takes its place'));
+for (const [folder, file] of shown) {
+  const { image, sites } = open(new Uint8Array(readFileSync(join(built, folder, file))));
+  const { arch } = sites.program;
+  const disassembler = await loadDisassembler(arch.isa.text);
+  const plan = planSites(sites, { to: { kind: 'nop' } });
+  check(plan.refusals.length === 0 && plan.changed > 0, `${folder}/${file} has calls`);
+  const applied = applyPlan(image, plan);
+  check(equalBytes(revert(readElf(applied.bytes)), image.bytes), 'revert gives the original');
+  const first = plan.steps.find((step) => step.kind === 'store')!;
+  const text = (code: Uint8Array): string =>
+    disassembler
+      .disassemble(code, first.address, arch.isa)
+      .map((line) => line.text)
+      .join('; ');
+  const range = sites.codeRange(first.site)!;
+  const name = sites.program.symbolName(sites.functionSymbol(first.site));
+  console.log(`   ${folder}: ${file}: ${name}, ${range.name}+${hex(first.address)}`);
+  console.log(`     before  ${hexBytes(first.before).padEnd(24)} ${text(first.before)}`);
+  console.log(`     after   ${hexBytes(first.after).padEnd(24)} ${text(first.after)}`);
+  for (const step of plan.steps) {
+    if (step.kind !== 'reloc' || step.site !== first.site) continue;
+    const row = arch.relocations.get(step.type);
+    console.log(dim(`     relocation ${row?.name ?? step.type} ${step.symbol} -> NONE`));
+  }
+  console.log(dim(`     ${plan.changed} calls changed; reverted: identical, ${image.bytes.length} bytes`));
+}
+
+console.log(`\n${bold('3. Proof by execution: PowerPC 64, ELFv2, little-endian')}`);
+const path = join(built, 'ppc64-elfv2-le', 'program-mprofile');
+const original = open(new Uint8Array(readFileSync(path)));
+const plan = planSites(original.sites, { to: { kind: 'nop' } });
+const patched = readElf(applyPlan(original.image, plan).bytes);
+
+function execute(image: ElfImage): { lines: string[]; code: number; instructions: number; milliseconds: number } {
+  const arch = archOf(image.header);
+  check(arch.emulation.kind === 'ir', 'the target can be executed');
+  if (arch.emulation.kind !== 'ir') throw new Error('unreachable');
+  let output = '';
+  const begin = process.hrtime.bigint();
+  const guest = startProcess({
+    image,
+    abi: arch.abi,
+    emulation: arch.emulation,
+    args: ['program'],
+    onOutput: (_descriptor, bytes) => {
+      output += new TextDecoder().decode(bytes);
+    },
+  });
+  const stop = guest.run({ budget: 100_000_000 });
+  const milliseconds = Number(process.hrtime.bigint() - begin) / 1e6;
+  if (stop.kind !== 'exit') throw new Error(`the demo failed: the program stopped: ${stop.kind}`);
+  return {
+    lines: output.trimEnd().split('\n'),
+    code: stop.code,
+    instructions: guest.machine.instructions,
+    milliseconds,
+  };
+}
+
+const before = execute(original.image);
+const after = execute(patched);
+const differences = before.lines.filter((line, i) => line !== after.lines[i]);
+console.log(`   ${plan.changed} of ${plan.selected} calls of _mcount turned into nops`);
+console.log(
+  `   before: ${before.instructions} instructions, exit ${before.code}, ${before.milliseconds.toFixed(1)} ms`,
+);
+console.log(`   after:  ${after.instructions} instructions, exit ${after.code}, ${after.milliseconds.toFixed(1)} ms`);
+for (const line of before.lines.slice(0, 4)) console.log(dim(`     ${line}`));
+console.log(dim(`     … ${before.lines.length} lines`));
+for (const line of differences) {
+  console.log(`   differs:  before ${line}   after ${after.lines[before.lines.indexOf(line)] ?? ''}`);
+}
+check(differences.length === 1 && differences[0]!.startsWith('trace='), 'only the count of traced calls differs');
+check(before.code === after.code, 'equal exit status');
+console.log(green('   every other line is equal: the patched program does what the original did, and traces nothing'));

@@ -1,0 +1,1254 @@
+/**
+ * Instruction -> IR for PowerPC: 64-bit little-endian, 64-bit big-endian and 32-bit, from one table of semantics. The machine
+ * is in user mode; floating point, vectors and decimal are not lifted yet and stop with their name.
+ *
+ * What differs from most machines:
+ *
+ * - In 32-bit mode registers are 32 bits (slots hold zero-extended values); in 64-bit mode `add.` and the like compare all
+ *   64 bits, `cmpw` and the rotates by word the low 32.
+ * - Condition register: eight fields of four bits (less, greater, equal, summary overflow). A field is a condition record
+ *   (three slots) that the comparison writes; a branch in the same block compares the operands kept in the record, so the
+ *   comparison itself is never computed there. Fields are read as bits only by `mfcr`, `cr…`, `isel` and branches in other
+ *   blocks.
+ * - The fourth bit of a field is a copy of XER.SO at the time of the comparison. SO changes only in `…o` forms, `mtxer` and
+ *   `mcrxr`, which compilers never emit. So a record does not keep it: the bit is read from the SO slot, and whoever changes SO first
+ *   turns all records into literal bits (kind "bits", where bit 0 of A is the copy). These instructions are helpers.
+ * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) are not modelled: `mfxer` reads them as 0.
+ * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by somebody else that restores
+ *   the value is not seen. Every instruction is atomic here, so this is the only difference from hardware.
+ * - Results that the manual calls undefined: division by zero gives 0, the upper half of word products and quotients is 0.
+ *
+ * Accesses that may fault come before the other effects of their instruction (update forms write the base last, `lmw`
+ * loads into temporaries first).
+ *
+ * Source: Power ISA 3.1B, books I and II.
+ */
+import { BlockBuilder, inverse, recordBits, RECORD_KINDS, SlotLayout, slotRegister } from '../emulator/ir.js';
+import type {
+  Block,
+  Condition,
+  Helper,
+  HelperState,
+  Lifter,
+  LiftLimits,
+  LoadName,
+  Operand,
+  RecordKind,
+  RegisterView,
+  Slot,
+  StoreName,
+  Terminator,
+} from '../emulator/ir.js';
+import { ByteView } from '../bytes.js';
+import { ElftraceError } from '../errors.js';
+import type { Decoded, Operands } from '../isa/table.js';
+import type { Address, Endian } from '../units.js';
+import type { PpcMnemonic } from './isa.js';
+
+// -------------------------------------------------------------------------------------------------------------- slots
+
+const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+
+/** Slots of both sizes. A field of CR is the record at `cr<n>k`. */
+const SLOTS = new SlotLayout([
+  ...numbered('r', 32).map((name) => [name, 'i64'] as const),
+  ...['lr', 'ctr', 'ca', 'so', 'ov', 'xerlow', 'tar', 'vrsave', 'resaddress', 'resvalue'].map(
+    (name) => [name, 'i64'] as const,
+  ),
+  ...numbered('cr', 8).flatMap((name) => (['k', 'a', 'b'] as const).map((part) => [name + part, 'i64'] as const)),
+  ...numbered('f', 32).map((name) => [name, 'f64'] as const),
+]);
+const GPR = numbered('r', 32).map((name) => SLOTS.slot(name));
+const LR = SLOTS.slot('lr');
+const CTR = SLOTS.slot('ctr');
+const CA = SLOTS.slot('ca');
+const SO = SLOTS.slot('so');
+const OV = SLOTS.slot('ov');
+const XER_LOW = SLOTS.slot('xerlow');
+const TAR = SLOTS.slot('tar');
+const VRSAVE = SLOTS.slot('vrsave');
+const RESERVED_ADDRESS = SLOTS.slot('resaddress');
+const RESERVED_VALUE = SLOTS.slot('resvalue');
+const CR = numbered('cr', 8).map((name) => SLOTS.slot(`${name}k`));
+/** No access can have this address: `lwarx` of 2^64 - 1 would be misaligned. */
+const NO_RESERVATION = 0xffff_ffff_ffff_ffffn;
+
+// ------------------------------------------------------------------------------------------------- registers as people see
+
+/** The four bits of a CR field. */
+function fieldValue(state: HelperState, field: number): number {
+  const k = CR[field]!;
+  const kind = state.get(k);
+  const bits = recordBits(kind, state.get(k + 1), state.get(k + 2));
+  return kind === BigInt(RECORD_KINDS.bits.code) ? bits : bits | Number(state.get(SO) & 1n);
+}
+
+function setField(state: HelperState, field: number, bits: number): void {
+  const k = CR[field]!;
+  state.set(k, BigInt(RECORD_KINDS.bits.code));
+  state.set(k + 1, BigInt(bits));
+  state.set(k + 2, 0n);
+}
+
+/** Every change of SO goes through here. */
+function setSummaryOverflow(state: HelperState, value: bigint): void {
+  if (state.get(SO) === value) return;
+  for (let field = 0; field < 8; field++) setField(state, field, fieldValue(state, field));
+  state.set(SO, value);
+}
+
+function readCr(state: HelperState): bigint {
+  let value = 0n;
+  for (let field = 0; field < 8; field++) value = (value << 4n) | BigInt(fieldValue(state, field));
+  return value;
+}
+
+function writeCr(state: HelperState, value: bigint): void {
+  for (let field = 0; field < 8; field++) setField(state, field, Number((value >> BigInt(28 - 4 * field)) & 15n));
+}
+
+function readXer(state: HelperState): bigint {
+  return (state.get(SO) << 31n) | (state.get(OV) << 30n) | (state.get(CA) << 29n) | state.get(XER_LOW);
+}
+
+function writeXer(state: HelperState, value: bigint): void {
+  setSummaryOverflow(state, (value >> 31n) & 1n);
+  state.set(OV, (value >> 30n) & 1n);
+  state.set(CA, (value >> 29n) & 1n);
+  state.set(XER_LOW, value & 0x7fn);
+}
+
+function registerViews(is64: boolean): RegisterView[] {
+  const width = is64 ? 64 : 32;
+  return [
+    ...GPR.map((slot, i) => slotRegister(`r${i}`, slot, width)),
+    slotRegister('lr', LR, width),
+    slotRegister('ctr', CTR, width),
+    slotRegister('vrsave', VRSAVE, 32),
+    { name: 'cr', widthBits: 32, read: readCr, write: writeCr },
+    { name: 'xer', widthBits: 32, read: readXer, write: writeXer },
+  ];
+}
+
+// ------------------------------------------------------------------------------------------------------------ lifting
+
+interface Width {
+  readonly is64: boolean;
+  readonly endian: Endian;
+}
+
+/** Operation names that have a 32-bit form. */
+type Sized = 'add' | 'sub' | 'mul';
+
+/** An instruction being lifted. */
+class Lifting {
+  /** Records written in this block: a branch may use their operands directly. */
+  private readonly known = new Map<number, { readonly kind: RecordKind; readonly b: Operand }>();
+  pc: Address = 0n;
+
+  constructor(
+    readonly b: BlockBuilder,
+    readonly width: Width,
+    /** Word of the instruction. */
+    public word: number,
+  ) {}
+
+  get is64(): boolean {
+    return this.width.is64;
+  }
+
+  /** All bits of a register. */
+  get ones(): bigint {
+    return this.is64 ? 0xffff_ffff_ffff_ffffn : 0xffff_ffffn;
+  }
+
+  get next(): Address {
+    return this.wrap(this.pc + 4n);
+  }
+
+  wrap(value: bigint): bigint {
+    return value & this.ones;
+  }
+
+  /** Name of an operation in the width of the registers. */
+  sized(name: Sized): Sized | `${Sized}32` {
+    return this.is64 ? name : `${name}32`;
+  }
+
+  /** Sign-extended values end as zero-extended ones in 32-bit mode. */
+  narrow(d: Slot): void {
+    if (!this.is64) this.b.to(d, 'zx32', d);
+  }
+
+  // ---------------------------------------------------------------------------------------------- condition register
+
+  compare(field: number, kind: RecordKind, a: Operand, b: Operand): void {
+    this.b.record(CR[field]!, kind, a, b);
+    this.known.set(field, { kind, b: typeof b === 'bigint' ? b : CR[field]! + 2 });
+  }
+
+  /** CR0 from a result. */
+  result(d: Slot): void {
+    this.compare(0, this.is64 ? 'cmps64' : 'cmps32', d, 0n);
+  }
+
+  setBits(field: number, bits: Operand): void {
+    this.b.record(CR[field]!, 'bits', bits, 0n);
+    this.known.set(field, { kind: 'bits', b: 0n });
+  }
+
+  copyField(to: number, from: number): void {
+    if (to === from) return;
+    for (let i = 0; i < 3; i++) this.b.mov(CR[to]! + i, CR[from]! + i);
+    const known = this.known.get(from);
+    if (known) this.known.set(to, typeof known.b === 'bigint' ? known : { ...known, b: CR[to]! + 2 });
+    else this.known.delete(to);
+  }
+
+  /** Condition under which bit `bi` of CR is set (or clear), as a comparison of two operands. */
+  bit(bi: number, wanted: boolean): { condition: Condition; width: 32 | 64; a: Slot; b: Operand } {
+    const field = bi >> 2;
+    const known = this.known.get(field);
+    const name = (['lt', 'gt', 'eq', 'so'] as const)[bi & 3]!;
+    const compare = known && RECORD_KINDS[known.kind].compare;
+    if (known && compare && name !== 'so') {
+      const condition: Condition = name === 'eq' || compare.signed ? name : `${name}u`;
+      return {
+        condition: wanted ? condition : inverse(condition),
+        width: compare.width,
+        a: CR[field]! + 1,
+        b: known.b,
+      };
+    }
+    return { condition: wanted ? 'ne' : 'eq', width: 64, a: this.bitValue(bi), b: 0n };
+  }
+
+  /** Bit `bi` of CR as 0 or 1. */
+  bitValue(bi: number): Slot {
+    const { b } = this;
+    const field = bi >> 2;
+    const k = CR[field]!;
+    const known = this.known.get(field);
+    if (known?.kind === 'bits') return b.make('and', b.make('shr', k + 1, BigInt(3 - (bi & 3))), 1n);
+    if ((bi & 3) !== 3) {
+      const compare = known && RECORD_KINDS[known.kind].compare;
+      if (known && compare) {
+        const { condition, width } = this.bit(bi, true);
+        return b.make(width === 32 ? `set${condition}32` : `set${condition}`, k + 1, known.b);
+      }
+      return b.test((['testlt', 'testgt', 'testeq'] as const)[bi & 3]!, k);
+    }
+    if (known) return SO;
+    const literal = b.make('and', k + 1, 1n);
+    const isBits = b.make('seteq', k, BigInt(RECORD_KINDS.bits.code));
+    const d = b.temp();
+    b.select(d, isBits, literal, SO);
+    return d;
+  }
+
+  /** The four bits of a field. */
+  fieldBits(field: number): Slot {
+    const { b } = this;
+    if (this.known.get(field)?.kind === 'bits') return CR[field]! + 1;
+    let value = this.bitValue(4 * field + 3);
+    for (const [bit, shift] of [[2, 1n], [1, 2n], [0, 3n]] as const) {
+      value = b.make('or', value, b.make('shl', this.bitValue(4 * field + bit), shift));
+    } // prettier-ignore
+    return value;
+  }
+}
+
+/** Operands by the names of the rows. */
+class Fields {
+  constructor(private readonly operands: Operands) {}
+
+  n(name: string): number {
+    const value = this.operands[name];
+    if (value === undefined) throw new ElftraceError('internal', `the row has no operand ${name}`, { what: name });
+    return value;
+  }
+
+  big(name: string): bigint {
+    return BigInt(this.n(name));
+  }
+
+  r(name: string): Slot {
+    return GPR[this.n(name)]!;
+  }
+
+  /** A base register where 0 means the number zero. */
+  base(): Operand {
+    const number = this.n('ra0');
+    return number === 0 ? 0n : GPR[number]!;
+  }
+
+  has(name: string): boolean {
+    return this.operands[name] !== undefined;
+  }
+
+  /** A suffix bit: `.` or `o`. */
+  flag(name: string): boolean {
+    return this.operands[name] === 1;
+  }
+}
+
+/** Emits one instruction. A terminator ends the block; nothing goes on at the next instruction. */
+type Lift = (x: Lifting, f: Fields) => Terminator | undefined;
+
+/** A row that is executable by the manual but has no semantics here yet: executing it stops with its name. */
+const unsupported: Lift = () => ({ kind: 'unknown', mnemonic: null, sizeBytes: 4 });
+
+/** An instruction that does nothing a program can see. */
+const nothing: Lift = () => undefined;
+
+const helper =
+  (name: string): Lift =>
+  (x) => ({ kind: 'helper', name, argument: x.word, next: x.next });
+
+/** Wraps arithmetic with OE and Rc: with OE the whole instruction is a helper. */
+function arithmetic(emit: (x: Lifting, d: Slot, a: Slot, b: Slot) => void): Lift {
+  return (x, f) => {
+    if (f.flag('oe')) return { kind: 'helper', name: 'overflow', argument: x.word, next: x.next };
+    const d = f.r('rt');
+    emit(x, d, f.r('ra'), f.has('rb') ? f.r('rb') : d);
+    if (f.flag('rc')) x.result(d);
+    return undefined;
+  };
+}
+
+/** ra := f(rs, rb), with Rc where the row has it. */
+function logical(emit: (x: Lifting, d: Slot, s: Slot, b: Slot, f: Fields) => void): Lift {
+  return (x, f) => {
+    const d = f.r('ra');
+    emit(x, d, f.r('rs'), f.has('rb') ? f.r('rb') : d, f);
+    if (f.flag('rc')) x.result(d);
+    return undefined;
+  };
+}
+
+/** d := a + b + CA with carry out; `a`, `b` may be constants. */
+function addExtended(x: Lifting, d: Slot, a: Operand, b: Operand): void {
+  const { b: out } = x;
+  if (!x.is64) {
+    const sum = out.make('add', out.make('add', a, b), CA);
+    out.to(CA, 'shr', sum, 32n);
+    out.to(d, 'zx32', sum);
+    return;
+  }
+  const first = out.make('add', a, b);
+  const carry1 = out.make('setltu', first, typeof a === 'bigint' ? b : a);
+  const sum = out.make('add', first, CA);
+  const carry2 = out.make('setltu', sum, first);
+  out.to(CA, 'or', carry1, carry2);
+  out.mov(d, sum);
+}
+
+function addCarrying(x: Lifting, d: Slot, a: Slot, b: Slot): void {
+  const { b: out } = x;
+  if (!x.is64) {
+    const sum = out.make('add', a, b);
+    out.to(CA, 'shr', sum, 32n);
+    out.to(d, 'zx32', sum);
+    return;
+  }
+  // The sum is below either operand exactly when it wrapped; compare with one that is still there.
+  const kept = d !== a ? a : b;
+  const sum = d === kept ? out.temp() : d;
+  out.to(sum, 'add', a, b);
+  out.to(CA, 'setltu', sum, kept);
+  out.mov(d, sum);
+}
+
+const addImmediateCarrying =
+  (record: boolean): Lift =>
+  (x, f) => {
+    const d = f.r('rt');
+    const constant = x.wrap(f.big('si'));
+    if (x.is64) {
+      x.b.to(d, 'add', f.r('ra'), constant);
+      x.b.to(CA, 'setltu', d, constant);
+    } else {
+      const sum = x.b.make('add', f.r('ra'), constant);
+      x.b.to(CA, 'shr', sum, 32n);
+      x.b.to(d, 'zx32', sum);
+    }
+    if (record) x.result(d);
+    return undefined;
+  };
+
+const addImmediate =
+  (shift: bigint): Lift =>
+  (x, f) => {
+    const constant = x.wrap(f.big('si') << shift);
+    const base = f.base();
+    if (typeof base === 'bigint') x.b.mov(f.r('rt'), constant);
+    else x.b.to(f.r('rt'), x.sized('add'), base, constant);
+    return undefined;
+  };
+
+const logicalImmediate =
+  (op: 'and' | 'or' | 'xor', shift: bigint, record = false): Lift =>
+  (x, f) => {
+    const constant = f.big('ui') << shift;
+    const d = f.r('ra');
+    const s = f.r('rs');
+    if (constant === 0n && op !== 'and') x.b.mov(d, s);
+    else x.b.to(d, op, s, constant);
+    if (record) x.result(d);
+    return undefined;
+  };
+
+const compare =
+  (signed: boolean, second: 'rb' | 'si' | 'ui'): Lift =>
+  (x, f) => {
+    const wide = f.n('l') === 1 && x.is64;
+    const kind: RecordKind = signed ? (wide ? 'cmps64' : 'cmps32') : wide ? 'cmpu64' : 'cmpu32';
+    const b = second === 'rb' ? f.r('rb') : BigInt.asUintN(64, f.big(second));
+    x.compare(f.n('bf'), kind, f.r('ra'), b);
+    return undefined;
+  };
+
+// Rotates ---------------------------------------------------------------------------------------------------------------
+
+/** Ones from bit `begin` to bit `end` in the manual's numbering of `bits` bits; wraps where begin > end. */
+function mask(begin: number, end: number, bits: 32 | 64): bigint {
+  const all = (1n << BigInt(bits)) - 1n;
+  const fromBegin = all >> BigInt(begin);
+  const toEnd = (all << BigInt(bits - 1 - end)) & all;
+  return begin <= end ? fromBegin & toEnd : fromBegin | toEnd;
+}
+
+/** The word mask in a register: where it wraps, the upper half of a 64-bit register is in it too. */
+function wordMask(x: Lifting, begin: number, end: number): bigint {
+  const low = mask(begin, end, 32);
+  return x.is64 && begin > end ? low | 0xffff_ffff_0000_0000n : low;
+}
+
+/** Word rotated left, repeated in the upper half where `both`. */
+function rotatedWord(x: Lifting, s: Slot, count: Operand, both: boolean): Slot {
+  const { b } = x;
+  const low = count === 0n ? b.make('zx32', s) : b.make('rotl32', s, count);
+  return both && x.is64 ? b.make('or', low, b.make('shl', low, 32n)) : low;
+}
+
+const rlwinm = logical((x, d, s, _b, f) => {
+  const { b } = x;
+  const [sh, mb, me] = [f.n('sh'), f.n('mb'), f.n('me')];
+  const ones = wordMask(x, mb, me);
+  if (mb > me) b.to(d, 'and', rotatedWord(x, s, BigInt(sh), true), ones);
+  else if (sh === 0) b.to(d, 'and', s, ones);
+  else if (mb === 0 && me === 31) b.to(d, 'rotl32', s, BigInt(sh));
+  else if (mb === 0 && me === 31 - sh) b.to(d, 'shl32', s, BigInt(sh));
+  else if (me === 31 && mb === 32 - sh) b.to(d, 'shr32', s, BigInt(mb));
+  else b.to(d, 'and', b.make('rotl32', s, BigInt(sh)), ones);
+});
+
+/** d := rotated under the mask, d elsewhere. */
+function insert(x: Lifting, d: Slot, rotated: Slot, ones: bigint): void {
+  const { b } = x;
+  const kept = b.make('and', d, x.ones & ~ones);
+  b.to(d, 'or', b.make('and', rotated, ones), kept);
+}
+
+function rotateDouble(x: Lifting, d: Slot, s: Slot, sh: number, ones: bigint): void {
+  const { b } = x;
+  if (ones === x.ones) {
+    if (sh === 0) b.mov(d, s);
+    else b.to(d, 'rotl', s, BigInt(sh));
+  } else if (sh === 0) b.to(d, 'and', s, ones);
+  else if (ones === x.wrap(x.ones << BigInt(sh))) b.to(d, 'shl', s, BigInt(sh));
+  else if (ones === x.ones >> BigInt(64 - sh)) b.to(d, 'shr', s, BigInt(64 - sh));
+  else b.to(d, 'and', b.make('rotl', s, BigInt(sh)), ones);
+}
+
+/** Arithmetic shift right of a value that is sign-extended in `s`; CA tells of lost ones. */
+function shiftRightAlgebraic(x: Lifting, d: Slot, s: Slot, count: Operand): void {
+  const lost = x.b.make('sarlost', s, count);
+  x.b.to(d, 'sar', s, count);
+  x.b.mov(CA, lost);
+  x.narrow(d);
+}
+
+// Loads and stores ------------------------------------------------------------------------------------------------------
+
+type Bytes = 1 | 2 | 4 | 8;
+
+function loadName(bytes: Bytes, signed: boolean, endian: Endian): LoadName {
+  const suffix = endian === 'big' ? 'be' : '';
+  if (bytes === 1) return 'ld8u';
+  if (bytes === 8) return `ld64${suffix}`;
+  return bytes === 2 ? `ld16${signed ? 's' : 'u'}${suffix}` : `ld32${signed ? 's' : 'u'}${suffix}`;
+}
+
+function storeName(bytes: Bytes, endian: Endian): StoreName {
+  const suffix = endian === 'big' ? 'be' : '';
+  if (bytes === 1) return 'st8';
+  return bytes === 2 ? `st16${suffix}` : bytes === 4 ? `st32${suffix}` : `st64${suffix}`;
+}
+
+interface AccessForm {
+  /** The displacement operand, or null for the indexed form. */
+  readonly displacement: 'd' | 'ds' | null;
+  readonly update?: boolean;
+  /** `lwbrx` and the like: against the byte order of the machine. */
+  readonly reversed?: boolean;
+  readonly signed?: boolean;
+}
+
+function byteOrder(x: Lifting, form: AccessForm): Endian {
+  const { endian } = x.width;
+  return form.reversed === true ? (endian === 'big' ? 'little' : 'big') : endian;
+}
+
+/** Base and displacement of an access; the update value is what the base register gets. */
+function place(x: Lifting, f: Fields, form: AccessForm): { a: Operand; b: Operand; update: Operand } {
+  const base = form.update === true ? f.r('ra') : f.base();
+  if (form.displacement !== null) {
+    const displacement = BigInt.asUintN(64, f.big(form.displacement));
+    return { a: base, b: displacement, update: displacement };
+  }
+  const index = f.r('rb');
+  if (form.update === true) {
+    const sum = x.b.make(x.sized('add'), base, index);
+    return { a: sum, b: 0n, update: sum };
+  }
+  return typeof base === 'bigint' ? { a: index, b: 0n, update: 0n } : { a: base, b: index, update: 0n };
+}
+
+function update(x: Lifting, f: Fields, form: AccessForm, value: Operand): void {
+  if (form.update !== true) return;
+  if (typeof value === 'bigint') x.b.to(f.r('ra'), x.sized('add'), f.r('ra'), x.wrap(value));
+  else x.b.mov(f.r('ra'), value);
+}
+
+const load =
+  (bytes: Bytes, form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const d = f.r('rt');
+    x.b.load(loadName(bytes, form.signed === true, byteOrder(x, form)), d, at.a, at.b);
+    if (form.signed === true) x.narrow(d);
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+const store =
+  (bytes: Bytes, form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    x.b.store(storeName(bytes, byteOrder(x, form)), f.r('rs'), at.a, at.b);
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+/** Address of an indexed access, as a slot. */
+function indexedAddress(x: Lifting, f: Fields): Slot {
+  const base = f.base();
+  return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
+}
+
+const loadReserve =
+  (bytes: Bytes): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const address = indexedAddress(x, f);
+    const value = b.temp();
+    b.load(loadName(bytes, false, x.width.endian), value, address, 0n);
+    b.mov(RESERVED_ADDRESS, address);
+    b.mov(RESERVED_VALUE, value);
+    b.mov(f.r('rt'), value);
+    return undefined;
+  };
+
+const storeConditional =
+  (bytes: Bytes): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const address = indexedAddress(x, f);
+    const current = b.temp();
+    b.load(loadName(bytes, false, x.width.endian), current, address, 0n);
+    const unchanged = b.make('seteq', current, RESERVED_VALUE);
+    const success = b.make('and', b.make('seteq', address, RESERVED_ADDRESS), unchanged);
+    const value = b.temp();
+    b.select(value, success, f.r('rs'), current);
+    b.store(storeName(bytes, x.width.endian), value, address, 0n);
+    b.mov(RESERVED_ADDRESS, NO_RESERVATION);
+    x.setBits(0, b.make('or', b.make('shl', success, 1n), SO));
+    return undefined;
+  };
+
+const lmw: Lift = (x, f) => {
+  const values: Slot[] = [];
+  for (let i = f.n('rt'); i < 32; i++) {
+    const value = x.b.temp();
+    const displacement = BigInt.asUintN(64, f.big('d') + BigInt(4 * values.length));
+    x.b.load(loadName(4, false, x.width.endian), value, f.base(), displacement);
+    values.push(value);
+  }
+  values.forEach((value, i) => {
+    x.b.mov(GPR[f.n('rt') + i]!, value);
+  });
+  return undefined;
+};
+
+const stmw: Lift = (x, f) => {
+  for (let i = f.n('rs'); i < 32; i++) {
+    const displacement = BigInt.asUintN(64, f.big('d') + BigInt(4 * (i - f.n('rs'))));
+    x.b.store(storeName(4, x.width.endian), GPR[i]!, f.base(), displacement);
+  }
+  return undefined;
+};
+
+/** Bytes that `dcbz` clears: what AT_DCACHEBSIZE announces. */
+export const CACHE_LINE_BYTES = { 32: 32, 64: 128 } as const;
+
+const dcbz: Lift = (x, f) => {
+  const { b } = x;
+  const line = CACHE_LINE_BYTES[x.is64 ? 64 : 32];
+  const start = b.make('and', indexedAddress(x, f), x.ones & ~BigInt(line - 1));
+  const zero = b.make('mov', 0n);
+  for (let at = 0; at < line; at += 8) b.store('st64', zero, start, BigInt(at));
+  return undefined;
+};
+
+// Branches --------------------------------------------------------------------------------------------------------------
+
+interface Taken {
+  readonly condition: Condition;
+  readonly width: 32 | 64;
+  readonly a: Slot;
+  readonly b: Operand;
+}
+
+/**
+ * The condition of BO and BI; null: always. Bit 4 of BO is a hint wherever both other bits decide nothing, and never
+ * matters here. Decrements CTR where BO says so.
+ */
+function branchCondition(x: Lifting, f: Fields): Taken | null {
+  const bo = f.n('bo');
+  const { b } = x;
+  const usesCondition = (bo & 16) === 0;
+  const usesCounter = (bo & 4) === 0;
+  if (usesCounter) b.to(CTR, x.sized('sub'), CTR, 1n);
+  const counter = (bo & 2) !== 0 ? ('eq' as const) : ('ne' as const);
+  const wanted = (bo & 8) !== 0;
+  if (!usesCondition && !usesCounter) return null;
+  if (!usesCondition) return { condition: counter, width: 64, a: CTR, b: 0n };
+  if (!usesCounter) return x.bit(f.n('bi'), wanted);
+  const bit = x.bitValue(f.n('bi'));
+  const both = b.make('and', b.make(`set${counter}`, CTR, 0n), wanted ? bit : b.make('xor', bit, 1n));
+  return { condition: 'ne', width: 64, a: both, b: 0n };
+}
+
+const branch =
+  (field: 'li' | 'la', link: boolean): Lift =>
+  (x, f) => {
+    const pc = x.wrap(field === 'li' ? x.pc + f.big('li') : f.big('la'));
+    if (!link) return { kind: 'jmp', pc };
+    x.b.mov(LR, x.next);
+    return { kind: 'call', pc, ret: x.next };
+  };
+
+const branchConditional =
+  (field: 'bd' | 'bda', link: boolean): Lift =>
+  (x, f) => {
+    const pc = x.wrap(field === 'bd' ? x.pc + f.big('bd') : f.big('bda'));
+    const taken = branchCondition(x, f);
+    if (link) x.b.mov(LR, x.next);
+    if (!taken) {
+      // bcl 20,31,.+4 reads the program counter: no call, and the block goes on.
+      if (link && pc === x.next) return undefined;
+      return link ? { kind: 'call', pc, ret: x.next } : { kind: 'jmp', pc };
+    }
+    return { kind: 'br', ...taken, pc, next: x.next };
+  };
+
+const branchToRegister =
+  (register: Slot, link: boolean): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const alignment = x.ones & ~3n;
+    const taken = branchCondition(x, f);
+    let s = register;
+    if (taken) {
+      const choice = b.make(taken.width === 32 ? `set${taken.condition}32` : `set${taken.condition}`, taken.a, taken.b);
+      s = b.temp();
+      b.select(s, choice, register, x.next);
+    } else if (link && register === LR) s = b.make('mov', LR);
+    if (!link) return { kind: register === LR ? 'ret' : 'ind', s, mask: alignment };
+    b.mov(LR, x.next);
+    return { kind: 'calli', s, mask: alignment, ret: x.next };
+  };
+
+const crLogical =
+  (combine: (b: BlockBuilder, first: Slot, second: Slot) => Slot): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const bt = f.n('bt');
+    const bit = 3 - (bt & 3);
+    const value = b.make('and', combine(b, x.bitValue(f.n('ba')), x.bitValue(f.n('bb'))), 1n);
+    const rest = b.make('and', x.fieldBits(bt >> 2), BigInt(15 & ~(1 << bit)));
+    x.setBits(bt >> 2, b.make('or', rest, b.make('shl', value, BigInt(bit))));
+    return undefined;
+  };
+
+const moveToCr: Lift = (x, f) => {
+  const value = f.r('rs');
+  for (let field = 0; field < 8; field++) {
+    if ((f.n('fxm') & (0x80 >> field)) === 0) continue;
+    const shifted = field === 7 ? value : x.b.make('shr', value, BigInt(28 - 4 * field));
+    x.setBits(field, x.b.make('and', shifted, 15n));
+  }
+  return undefined;
+};
+
+const moveFromOneCr: Lift = (x, f) => {
+  const fxm = f.n('fxm');
+  const field = Math.clz32(fxm) - 24;
+  if (fxm === 0 || (fxm & (fxm - 1)) !== 0) return { kind: 'helper', name: 'mfcr', argument: x.word, next: x.next };
+  x.b.to(f.r('rt'), 'shl', x.fieldBits(field), BigInt(28 - 4 * field));
+  return undefined;
+};
+
+/** Special registers that user programs reach and that are one slot. */
+const SPR_SLOTS: Readonly<Record<number, Slot>> = { 8: LR, 9: CTR, 256: VRSAVE, 815: TAR };
+const SPR_XER = 1;
+const SPR_TIME = 268;
+const SPR_TIME_UPPER = 269;
+
+const mfspr: Lift = (x, f) => {
+  const spr = f.n('spr');
+  const slot = SPR_SLOTS[spr];
+  const d = f.r('rt');
+  const { b } = x;
+  if (slot !== undefined) b.mov(d, slot);
+  else if (spr === SPR_XER) {
+    const [so, ov, ca] = [b.make('shl', SO, 31n), b.make('shl', OV, 30n), b.make('shl', CA, 29n)];
+    b.to(d, 'or', b.make('or', so, ov), b.make('or', ca, XER_LOW));
+  } else if (spr === SPR_TIME || spr === SPR_TIME_UPPER) {
+    return { kind: 'helper', name: 'timebase', argument: x.word, next: x.next };
+  } else return unsupported(x, f);
+  return undefined;
+};
+
+const mtspr: Lift = (x, f) => {
+  const spr = f.n('spr');
+  const slot = SPR_SLOTS[spr];
+  if (slot !== undefined) {
+    if (slot === VRSAVE) x.b.to(slot, 'zx32', f.r('rs'));
+    else x.b.mov(slot, f.r('rs'));
+    return undefined;
+  }
+  return spr === SPR_XER ? { kind: 'helper', name: 'mtxer', argument: x.word, next: x.next } : unsupported(x, f);
+};
+
+/** `tw 31,…` always traps; the others are helpers, for nothing that is executed often is a conditional trap. */
+const trap =
+  (name: 'trapword' | 'trapdouble'): Lift =>
+  (x, f) =>
+    f.n('to') === 31
+      ? { kind: 'trap', trap: 'trap-instruction' }
+      : { kind: 'helper', name, argument: x.word, next: x.next };
+
+/** Division of words: 0 divisor gives 0. */
+function divideWord(signed: boolean): Lift {
+  return arithmetic((x, d, a, b) => {
+    const out = x.b;
+    const extend = signed ? 'sx32' : 'zx32';
+    const quotient = out.make(signed ? 'divs' : 'divu', out.make(extend, a), out.make(extend, b));
+    out.to(d, 'zx32', quotient);
+  });
+}
+
+// --------------------------------------------------------------------------------------------------------- the semantics
+
+const D = { displacement: 'd' } as const;
+const DU = { displacement: 'd', update: true } as const;
+const DS = { displacement: 'ds' } as const;
+const DSU = { displacement: 'ds', update: true } as const;
+const X = { displacement: null } as const;
+const XU = { displacement: null, update: true } as const;
+const signed = { signed: true } as const;
+const reversed = { reversed: true } as const;
+
+/** One entry per executable row of the instruction table. */
+const SEMANTICS = {
+  b: branch('li', false),
+  bl: branch('li', true),
+  ba: branch('la', false),
+  bla: branch('la', true),
+  bc: branchConditional('bd', false),
+  bcl: branchConditional('bd', true),
+  bca: branchConditional('bda', false),
+  bcla: branchConditional('bda', true),
+  bclr: branchToRegister(LR, false),
+  bclrl: branchToRegister(LR, true),
+  bcctr: branchToRegister(CTR, false),
+  bcctrl: branchToRegister(CTR, true),
+  bctar: branchToRegister(TAR, false),
+  bctarl: branchToRegister(TAR, true),
+  sc: helper('syscall'),
+
+  mcrf: (x, f) => {
+    x.copyField(f.n('bf'), f.n('bfa'));
+    return undefined;
+  },
+  crand: crLogical((b, p, q) => b.make('and', p, q)),
+  crandc: crLogical((b, p, q) => b.make('and', p, b.make('xor', q, 1n))),
+  creqv: crLogical((b, p, q) => b.make('xor', b.make('xor', p, q), 1n)),
+  crnand: crLogical((b, p, q) => b.make('xor', b.make('and', p, q), 1n)),
+  crnor: crLogical((b, p, q) => b.make('xor', b.make('or', p, q), 1n)),
+  cror: crLogical((b, p, q) => b.make('or', p, q)),
+  crorc: crLogical((b, p, q) => b.make('or', p, b.make('xor', q, 1n))),
+  crxor: crLogical((b, p, q) => b.make('xor', p, q)),
+  mfcr: helper('mfcr'),
+  mfocrf: moveFromOneCr,
+  mtcrf: moveToCr,
+  mtocrf: moveToCr,
+  mcrxr: helper('mcrxr'),
+  mcrxrx: unsupported,
+  setb: unsupported,
+
+  addi: addImmediate(0n),
+  addis: addImmediate(16n),
+  addpcis: (x, f) => {
+    x.b.mov(f.r('rt'), x.wrap(x.pc + 4n + (f.big('dx') << 16n)));
+    return undefined;
+  },
+  addic: addImmediateCarrying(false),
+  'addic.': addImmediateCarrying(true),
+  subfic: (x, f) => {
+    const constant = x.wrap(f.big('si'));
+    x.b.to(CA, 'setleu', f.r('ra'), constant);
+    x.b.to(f.r('rt'), x.sized('sub'), constant, f.r('ra'));
+    return undefined;
+  },
+  mulli: (x, f) => {
+    x.b.to(f.r('rt'), x.sized('mul'), f.r('ra'), x.wrap(f.big('si')));
+    return undefined;
+  },
+  add: arithmetic((x, d, a, b) => x.b.to(d, x.sized('add'), a, b)),
+  addc: arithmetic(addCarrying),
+  adde: arithmetic(addExtended),
+  addme: arithmetic((x, d, a) => {
+    addExtended(x, d, a, x.ones);
+  }),
+  addze: arithmetic((x, d, a) => {
+    addExtended(x, d, a, 0n);
+  }),
+  subf: arithmetic((x, d, a, b) => x.b.to(d, x.sized('sub'), b, a)),
+  subfc: arithmetic((x, d, a, b) => {
+    x.b.to(CA, 'setgeu', b, a);
+    x.b.to(d, x.sized('sub'), b, a);
+  }),
+  subfe: arithmetic((x, d, a, b) => {
+    addExtended(x, d, x.b.make('xor', a, x.ones), b);
+  }),
+  subfme: arithmetic((x, d, a) => {
+    addExtended(x, d, x.b.make('xor', a, x.ones), x.ones);
+  }),
+  subfze: arithmetic((x, d, a) => {
+    addExtended(x, d, x.b.make('xor', a, x.ones), 0n);
+  }),
+  neg: arithmetic((x, d, a) => x.b.to(d, x.sized('mul'), a, x.ones)),
+  mullw: arithmetic((x, d, a, b) => {
+    if (x.is64) x.b.to(d, 'mul', x.b.make('sx32', a), x.b.make('sx32', b));
+    else x.b.to(d, 'mul32', a, b);
+  }),
+  mulld: arithmetic((x, d, a, b) => x.b.to(d, 'mul', a, b)),
+  mulhw: arithmetic((x, d, a, b) => {
+    const product = x.b.make('mul', x.b.make('sx32', a), x.b.make('sx32', b));
+    x.b.to(d, 'shr', product, 32n);
+  }),
+  mulhwu: arithmetic((x, d, a, b) => {
+    const product = x.b.make('mul', x.b.make('zx32', a), x.b.make('zx32', b));
+    x.b.to(d, 'shr', product, 32n);
+  }),
+  mulhd: arithmetic((x, d, a, b) => x.b.to(d, 'mulhs', a, b)),
+  mulhdu: arithmetic((x, d, a, b) => x.b.to(d, 'mulhu', a, b)),
+  divw: divideWord(true),
+  divwu: divideWord(false),
+  divd: arithmetic((x, d, a, b) => x.b.to(d, 'divs', a, b)),
+  divdu: arithmetic((x, d, a, b) => x.b.to(d, 'divu', a, b)),
+  divwe: unsupported,
+  divweu: unsupported,
+  divde: unsupported,
+  divdeu: unsupported,
+  modsw: unsupported,
+  moduw: unsupported,
+  modsd: unsupported,
+  modud: unsupported,
+  maddhd: unsupported,
+  maddhdu: unsupported,
+  maddld: unsupported,
+
+  cmpi: compare(true, 'si'),
+  cmpli: compare(false, 'ui'),
+  cmp: compare(true, 'rb'),
+  cmpl: compare(false, 'rb'),
+  twi: trap('trapword'),
+  tw: trap('trapword'),
+  tdi: trap('trapdouble'),
+  td: trap('trapdouble'),
+  isel: (x, f) => {
+    x.b.select(f.r('rt'), x.bitValue(f.n('bc')), f.base(), f.r('rb'));
+    return undefined;
+  },
+
+  'andi.': logicalImmediate('and', 0n, true),
+  'andis.': logicalImmediate('and', 16n, true),
+  ori: logicalImmediate('or', 0n),
+  oris: logicalImmediate('or', 16n),
+  xori: logicalImmediate('xor', 0n),
+  xoris: logicalImmediate('xor', 16n),
+  and: logical((x, d, s, b) => {
+    if (s === b) x.b.mov(d, s);
+    else x.b.to(d, 'and', s, b);
+  }),
+  andc: logical((x, d, s, b) => x.b.to(d, 'and', s, x.b.make('xor', b, x.ones))),
+  eqv: logical((x, d, s, b) => x.b.to(d, 'xor', x.b.make('xor', s, b), x.ones)),
+  nand: logical((x, d, s, b) => x.b.to(d, 'xor', x.b.make('and', s, b), x.ones)),
+  nor: logical((x, d, s, b) => x.b.to(d, 'xor', s === b ? s : x.b.make('or', s, b), x.ones)),
+  or: logical((x, d, s, b) => {
+    if (s === b) x.b.mov(d, s);
+    else x.b.to(d, 'or', s, b);
+  }),
+  orc: logical((x, d, s, b) => x.b.to(d, 'or', s, x.b.make('xor', b, x.ones))),
+  xor: logical((x, d, s, b) => x.b.to(d, 'xor', s, b)),
+  extsb: logical((x, d, s) => {
+    x.b.to(d, 'sx8', s);
+    x.narrow(d);
+  }),
+  extsh: logical((x, d, s) => {
+    x.b.to(d, 'sx16', s);
+    x.narrow(d);
+  }),
+  extsw: logical((x, d, s) => x.b.to(d, 'sx32', s)),
+  extswsli: logical((x, d, s, _b, f) => x.b.to(d, 'shl', x.b.make('sx32', s), f.big('sh6'))),
+  cntlzw: logical((x, d, s) => x.b.to(d, 'clz32', s)),
+  cntlzd: logical((x, d, s) => x.b.to(d, 'clz', s)),
+  cnttzw: logical((x, d, s) => x.b.to(d, 'ctz32', s)),
+  cnttzd: logical((x, d, s) => x.b.to(d, 'ctz', s)),
+  popcntb: unsupported,
+  popcntw: logical((x, d, s) => {
+    const low = x.b.make('popcnt', x.b.make('zx32', s));
+    const high = x.b.make('popcnt', x.b.make('shr', s, 32n));
+    x.b.to(d, 'or', low, x.b.make('shl', high, 32n));
+  }),
+  popcntd: logical((x, d, s) => x.b.to(d, 'popcnt', s)),
+  prtyw: unsupported,
+  prtyd: unsupported,
+  cmpb: unsupported,
+  bpermd: unsupported,
+
+  rlwinm,
+  rlwnm: logical((x, d, s, b, f) => {
+    const [mb, me] = [f.n('mb'), f.n('me')];
+    x.b.to(d, 'and', rotatedWord(x, s, b, mb > me), wordMask(x, mb, me));
+  }),
+  rlwimi: logical((x, d, s, _b, f) => {
+    const [mb, me] = [f.n('mb'), f.n('me')];
+    insert(x, d, rotatedWord(x, s, f.big('sh'), mb > me), wordMask(x, mb, me));
+  }),
+  rldicl: logical((x, d, s, _b, f) => {
+    rotateDouble(x, d, s, f.n('sh6'), mask(f.n('mb6'), 63, 64));
+  }),
+  rldicr: logical((x, d, s, _b, f) => {
+    rotateDouble(x, d, s, f.n('sh6'), mask(0, f.n('me6'), 64));
+  }),
+  rldic: logical((x, d, s, _b, f) => {
+    rotateDouble(x, d, s, f.n('sh6'), mask(f.n('mb6'), 63 - f.n('sh6'), 64));
+  }),
+  rldimi: logical((x, d, s, _b, f) => {
+    insert(x, d, x.b.make('rotl', s, f.big('sh6')), mask(f.n('mb6'), 63 - f.n('sh6'), 64));
+  }),
+  rldcl: logical((x, d, s, b, f) => x.b.to(d, 'and', x.b.make('rotl', s, b), mask(f.n('mb6'), 63, 64))),
+  rldcr: logical((x, d, s, b, f) => x.b.to(d, 'and', x.b.make('rotl', s, b), mask(0, f.n('me6'), 64))),
+  // Shift counts of words have six bits, of doublewords seven; the 64-bit shift takes six.
+  slw: logical((x, d, s, b) => x.b.to(d, 'zx32', x.b.make('shl', s, b))),
+  srw: logical((x, d, s, b) => x.b.to(d, 'shr', x.is64 ? x.b.make('zx32', s) : s, b)),
+  sld: logical((x, d, s, b) => {
+    x.b.select(d, x.b.make('and', b, 64n), 0n, x.b.make('shl', s, b));
+  }),
+  srd: logical((x, d, s, b) => {
+    x.b.select(d, x.b.make('and', b, 64n), 0n, x.b.make('shr', s, b));
+  }),
+  sraw: logical((x, d, s, b) => {
+    shiftRightAlgebraic(x, d, x.b.make('sx32', s), b);
+  }),
+  srawi: logical((x, d, s, _b, f) => {
+    shiftRightAlgebraic(x, d, x.b.make('sx32', s), f.big('sh'));
+  }),
+  srad: logical((x, d, s, b) => {
+    // From 64 on all bits are lost, the sign bit included: shift by 63, and CA is the sign.
+    const out = x.b;
+    const far = out.make('and', b, 64n);
+    const count = out.temp();
+    out.select(count, far, 63n, b);
+    const carry = out.temp();
+    out.select(carry, far, out.make('shr', s, 63n), out.make('sarlost', s, count));
+    out.to(d, 'sar', s, count);
+    out.mov(CA, carry);
+  }),
+  sradi: logical((x, d, s, _b, f) => {
+    shiftRightAlgebraic(x, d, s, f.big('sh6'));
+  }),
+
+  mfspr,
+  mtspr,
+  mftb: helper('timebase'),
+
+  lbz: load(1, D),
+  lbzu: load(1, DU),
+  lbzx: load(1, X),
+  lbzux: load(1, XU),
+  lhz: load(2, D),
+  lhzu: load(2, DU),
+  lhzx: load(2, X),
+  lhzux: load(2, XU),
+  lha: load(2, { ...D, ...signed }),
+  lhau: load(2, { ...DU, ...signed }),
+  lhax: load(2, { ...X, ...signed }),
+  lhaux: load(2, { ...XU, ...signed }),
+  lwz: load(4, D),
+  lwzu: load(4, DU),
+  lwzx: load(4, X),
+  lwzux: load(4, XU),
+  lwa: load(4, { ...DS, ...signed }),
+  lwax: load(4, { ...X, ...signed }),
+  lwaux: load(4, { ...XU, ...signed }),
+  ld: load(8, DS),
+  ldu: load(8, DSU),
+  ldx: load(8, X),
+  ldux: load(8, XU),
+  lhbrx: load(2, { ...X, ...reversed }),
+  lwbrx: load(4, { ...X, ...reversed }),
+  ldbrx: load(8, { ...X, ...reversed }),
+  stb: store(1, D),
+  stbu: store(1, DU),
+  stbx: store(1, X),
+  stbux: store(1, XU),
+  sth: store(2, D),
+  sthu: store(2, DU),
+  sthx: store(2, X),
+  sthux: store(2, XU),
+  stw: store(4, D),
+  stwu: store(4, DU),
+  stwx: store(4, X),
+  stwux: store(4, XU),
+  std: store(8, DS),
+  stdu: store(8, DSU),
+  stdx: store(8, X),
+  stdux: store(8, XU),
+  sthbrx: store(2, { ...X, ...reversed }),
+  stwbrx: store(4, { ...X, ...reversed }),
+  stdbrx: store(8, { ...X, ...reversed }),
+  lmw,
+  stmw,
+  lswi: unsupported,
+  stswi: unsupported,
+  lswx: unsupported,
+  stswx: unsupported,
+  lq: unsupported,
+  stq: unsupported,
+  lbarx: loadReserve(1),
+  lharx: loadReserve(2),
+  lwarx: loadReserve(4),
+  ldarx: loadReserve(8),
+  lqarx: unsupported,
+  'stbcx.': storeConditional(1),
+  'sthcx.': storeConditional(2),
+  'stwcx.': storeConditional(4),
+  'stdcx.': storeConditional(8),
+  'stqcx.': unsupported,
+
+  // The emulator sees every store to code at once and runs instructions one after the other.
+  sync: nothing,
+  isync: nothing,
+  eieio: nothing,
+  dcbst: nothing,
+  dcbf: nothing,
+  dcbt: nothing,
+  dcbtst: nothing,
+  icbi: nothing,
+  dcbz,
+  dcbzl: dcbz,
+  darn: unsupported,
+} satisfies Record<PpcMnemonic, Lift>;
+
+const TABLE: ReadonlyMap<string, Lift> = new Map(Object.entries(SEMANTICS));
+
+// -------------------------------------------------------------------------------------------------------------- helpers
+
+const field = (word: number, from: number, bits: number): number => (word >>> (32 - from - bits)) & (2 ** bits - 1);
+
+/** Arithmetic with OE: the result, CA where the instruction has it, OV, SO and CR0, computed with exact integers. */
+function overflowHelper(is64: boolean): Helper {
+  return (state, word) => {
+    const bits = is64 ? 64 : 32;
+    const wrap = (value: bigint): bigint => BigInt.asUintN(bits, value);
+    const asSigned = (value: bigint, width: number): bigint => BigInt.asIntN(width, value);
+    const d = GPR[field(word, 6, 5)]!;
+    const a = state.get(GPR[field(word, 11, 5)]!);
+    const b = state.get(GPR[field(word, 16, 5)]!);
+    const ca = state.get(CA);
+    const inverted = wrap(~a);
+    const extended = field(word, 22, 9);
+    let exact: bigint;
+    let result: bigint;
+    let overflow: boolean;
+    const sum = (x: bigint, y: bigint, carry: bigint, setsCarry: boolean): void => {
+      const total = x + y + carry;
+      exact = asSigned(x, bits) + asSigned(y, bits) + carry;
+      result = wrap(total);
+      overflow = asSigned(result, bits) !== exact;
+      if (setsCarry) state.set(CA, total >> BigInt(bits));
+    };
+    const wide = (value: bigint, width: number): void => {
+      exact = value;
+      result = wrap(value);
+      overflow = asSigned(value, width) !== value;
+    };
+    const quotient = (width: 32 | 64, signedDivision: boolean): void => {
+      const take = (value: bigint): bigint =>
+        signedDivision ? BigInt.asIntN(width, value) : BigInt.asUintN(width, value);
+      const divisor = take(b);
+      exact = divisor === 0n ? 0n : take(a) / divisor;
+      overflow = divisor === 0n || take(exact) !== exact;
+      result = BigInt.asUintN(width, exact);
+    };
+    exact = 0n;
+    result = 0n;
+    overflow = false;
+    switch (extended) {
+      case 266: sum(a, b, 0n, false); break;
+      case 10: sum(a, b, 0n, true); break;
+      case 138: sum(a, b, ca, true); break;
+      case 234: sum(a, wrap(-1n), ca, true); break;
+      case 202: sum(a, 0n, ca, true); break;
+      case 40: sum(inverted, b, 1n, false); break;
+      case 8: sum(inverted, b, 1n, true); break;
+      case 136: sum(inverted, b, ca, true); break;
+      case 232: sum(inverted, wrap(-1n), ca, true); break;
+      case 200: sum(inverted, 0n, ca, true); break;
+      case 104: sum(inverted, 0n, 1n, false); break;
+      case 235: wide(asSigned(a, 32) * asSigned(b, 32), 32); break;
+      case 233: wide(asSigned(a, 64) * asSigned(b, 64), 64); break;
+      case 491: quotient(32, true); break;
+      case 459: quotient(32, false); break;
+      case 489: quotient(64, true); break;
+      case 457: quotient(64, false); break;
+      default:
+        throw new ElftraceError('internal', `no overflow form has extended opcode ${extended}`, { value: word });
+    } // prettier-ignore
+    state.set(d, result);
+    state.set(OV, overflow ? 1n : 0n);
+    if (overflow) setSummaryOverflow(state, 1n);
+    if (word & 1) {
+      const value = asSigned(result, bits);
+      setField(state, 0, (value < 0n ? 8 : value > 0n ? 4 : 2) | Number(state.get(SO)));
+    }
+    return { kind: 'next' };
+  };
+}
+
+function trapHelper(width: 32 | 64): Helper {
+  return (state, word) => {
+    const to = field(word, 6, 5);
+    const a = state.get(GPR[field(word, 11, 5)]!);
+    const opcode = word >>> 26;
+    const b =
+      opcode === 31
+        ? state.get(GPR[field(word, 16, 5)]!)
+        : BigInt.asUintN(64, BigInt.asIntN(16, BigInt(word & 0xffff)));
+    const [x, y] = [BigInt.asIntN(width, a), BigInt.asIntN(width, b)];
+    const [ux, uy] = [BigInt.asUintN(width, a), BigInt.asUintN(width, b)];
+    const hit =
+      (to & 16 && x < y) || (to & 8 && x > y) || (to & 4 && x === y) || (to & 2 && ux < uy) || (to & 1 && ux > uy);
+    return hit ? { kind: 'trap', trap: 'trap-instruction' } : { kind: 'next' };
+  };
+}
+
+function helpers(is64: boolean): Readonly<Record<string, Helper>> {
+  return {
+    overflow: overflowHelper(is64),
+    trapword: trapHelper(32),
+    trapdouble: trapHelper(64),
+    mfcr: (state, word) => {
+      state.set(GPR[field(word, 6, 5)]!, readCr(state));
+      return { kind: 'next' };
+    },
+    mtxer: (state, word) => {
+      writeXer(state, state.get(GPR[field(word, 6, 5)]!));
+      return { kind: 'next' };
+    },
+    mcrxr: (state, word) => {
+      const xer = readXer(state);
+      setField(state, field(word, 6, 3), Number(xer >> 28n));
+      writeXer(state, xer & 0x0fff_ffffn);
+      return { kind: 'next' };
+    },
+    /** Time is the number of completed instructions, so a run repeats exactly. */
+    timebase: (state, word) => {
+      const spr = field(word, 11, 5) | (field(word, 16, 5) << 5);
+      const ticks = BigInt(state.instructions);
+      const upper = spr === SPR_TIME_UPPER;
+      state.set(GPR[field(word, 6, 5)]!, upper ? ticks >> 32n : BigInt.asUintN(is64 ? 64 : 32, ticks));
+      return { kind: 'next' };
+    },
+  };
+}
+
+// ------------------------------------------------------------------------------------------------------------ front end
+
+/** A block ends when it has this many ops, so that its records are bounded (`dcbz`, `stmw`). */
+const MAX_OPS = 300;
+
+/** What the lifter needs from the instruction table: the row of a word, or null. */
+export type PpcDecode = (word: number) => Decoded | null;
+
+/**
+ * The front end for one size and byte order.
+ * @param decode  decoder over the rows of that size
+ */
+export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDecode): Lifter {
+  const is64 = wordBytes === 8;
+  const width: Width = { is64, endian };
+  const lift = (code: Uint8Array, address: Address, limits: LiftLimits): Block => {
+    const view = new ByteView(code, endian, 'code');
+    const builder = new BlockBuilder(SLOTS, address);
+    const lifting = new Lifting(builder, width, 0);
+    let pc = address;
+    for (let offset = 0; ; offset += 4) {
+      if (offset + 4 > code.length) {
+        // The view may end before the window does; a block of its own decides.
+        return builder.finish(pc, builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
+      }
+      const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
+      if (builder.count > 0 && (full || limits.startsAt(pc))) return builder.finish(pc, { kind: 'jmp', pc });
+      lifting.word = view.u32(offset);
+      lifting.pc = pc;
+      const decoded = decode(lifting.word);
+      const emit = decoded && TABLE.get(decoded.row.mnemonic);
+      builder.begin(pc);
+      const terminator: Terminator | undefined = emit
+        ? emit(lifting, new Fields(decoded.operands))
+        : { kind: 'unknown', mnemonic: null, sizeBytes: 4 };
+      if (terminator?.kind === 'unknown') {
+        builder.cancel();
+        return builder.finish(pc, { ...terminator, mnemonic: decoded?.row.mnemonic ?? null });
+      }
+      pc = BigInt.asUintN(8 * wordBytes, pc + 4n);
+      if (terminator) return builder.finish(pc, terminator);
+    }
+  };
+  return {
+    addressBits: is64 ? 64 : 32,
+    codeAlignBytes: 4,
+    endian,
+    slots: SLOTS,
+    registers: registerViews(is64),
+    helpers: helpers(is64),
+    lift,
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * The one WebAssembly.Memory of a machine, and where things lie in it:
+ *
+ *   0x0000_0000  control block: what the generated code tells TypeScript at an exit (`CONTROL`)
+ *   0x0000_4000  window descriptors, 128 bytes each (`WINDOW`); descriptor 0 is the empty window
+ *   0x0000_8000  state block of the running CPU: its slots
+ *   0x0001_0000  code map: one byte per guest page number modulo 65,536, not 0 where translated code may lie
+ *   0x0002_0000  lookup table: guest address -> block, 16 bytes an entry
+ *   0x0004_0000  records of translated blocks
+ *   above        backing of guest windows
+ *
+ * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes long.
+ * Owns the memory and its typed views, which are replaced whenever it grows; knows no guest.
+ */
+
+/** The part of the WebAssembly JavaScript interface that is used; `@types/node` declares none of it. */
+interface WasmMemory {
+  readonly buffer: ArrayBuffer;
+  grow(pages: number): number;
+}
+interface WasmNamespace {
+  readonly Memory: new (descriptor: { initial: number; maximum?: number }) => WasmMemory;
+  readonly Module: new (bytes: Uint8Array<ArrayBuffer>) => object;
+  readonly Instance: new (
+    module: object,
+    imports: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+  ) => { readonly exports: Readonly<Record<string, unknown>> };
+}
+declare const WebAssembly: WasmNamespace;
+
+export const CONTROL = {
+  /** Guest address: of a missed access, or that an indirect branch asked for. */
+  value: 0x10,
+  /** Record at which the code left, or block header for `fuel`. */
+  pointer: 0x20,
+  fuel: 0x24,
+  /** End of the window descriptors in use. */
+  windowsEnd: 0x28,
+  /** A block header and one record, to enter translated code in mid-block. */
+  trampoline: 0x40,
+} as const;
+
+export const WINDOW = {
+  start: 0x4000,
+  bytes: 128,
+  /** Guest address of the first byte. */
+  base: 0,
+  /** Host address of the first byte. */
+  host: 8,
+  flags: 12,
+  /** Exclusive bounds of base-relative addresses for accesses of 1, 2, 4, 8, 16 bytes; 0 where reading is forbidden. */
+  readLimits: 16,
+  /** The same for stores that need no look at the code map. */
+  writeLimits: 56,
+  size: 96,
+} as const;
+export const MAX_WINDOWS = (0x8000 - WINDOW.start) / WINDOW.bytes;
+
+export const STATE = 0x8000;
+export const CODE_MAP = 0x1_0000;
+export const LOOKUP = { start: 0x2_0000, entries: 0x2000, entryBytes: 16 } as const;
+export const RECORDS_START = 0x4_0000;
+const WASM_PAGE = 0x1_0000;
+/** Room for records: about 60,000 guest instructions. When it is full everything is translated anew. */
+const RECORDS_BYTES = 0x80_0000;
+export const RECORDS_END = RECORDS_START + RECORDS_BYTES;
+/**
+ * Memory is created and grown in steps of this size, so that a process start grows it not at all: growing replaces the
+ * views and makes V8 think of collecting garbage. Pages cost nothing before they are touched.
+ */
+const GROWTH_BYTES = 0x100_0000;
+
+/** Memory with its views. */
+export class HostMemory {
+  readonly memory: WasmMemory;
+  u8: Uint8Array;
+  u16: Uint16Array;
+  u32: Uint32Array;
+  i64: BigInt64Array;
+  u64: BigUint64Array;
+  private end = RECORDS_END;
+  private readonly free: { readonly address: number; readonly size: number }[] = [];
+
+  constructor() {
+    this.memory = new WebAssembly.Memory({ initial: (RECORDS_END + GROWTH_BYTES) / WASM_PAGE, maximum: 65536 });
+    const { buffer } = this.memory;
+    this.u8 = new Uint8Array(buffer);
+    this.u16 = new Uint16Array(buffer);
+    this.u32 = new Uint32Array(buffer);
+    this.i64 = new BigInt64Array(buffer);
+    this.u64 = new BigUint64Array(buffer);
+  }
+
+  /** Zeroed bytes, at a multiple of 64 KiB; -1 when the 4 GiB are used up. */
+  allocate(sizeBytes: number): number {
+    const size = Math.max(WASM_PAGE, Math.ceil(sizeBytes / WASM_PAGE) * WASM_PAGE);
+    const reuse = this.free.findIndex((each) => each.size === size);
+    if (reuse !== -1) {
+      const [block] = this.free.splice(reuse, 1);
+      this.u8.fill(0, block!.address, block!.address + size);
+      return block!.address;
+    }
+    const address = this.end;
+    const missing = address + size - this.u8.length;
+    if (missing > 0) {
+      const most = 65535 * WASM_PAGE - this.u8.length;
+      if (missing > most) return -1;
+      const pages = Math.min(most, Math.ceil(missing / GROWTH_BYTES) * GROWTH_BYTES) / WASM_PAGE;
+      try {
+        this.memory.grow(pages);
+      } catch {
+        return -1;
+      }
+      const { buffer } = this.memory;
+      this.u8 = new Uint8Array(buffer);
+      this.u16 = new Uint16Array(buffer);
+      this.u32 = new Uint32Array(buffer);
+      this.i64 = new BigInt64Array(buffer);
+      this.u64 = new BigUint64Array(buffer);
+    }
+    this.end = address + size;
+    return address;
+  }
+
+  /** Gives back what `allocate` returned for `sizeBytes`. */
+  release(address: number, sizeBytes: number): void {
+    this.free.push({ address, size: Math.max(WASM_PAGE, Math.ceil(sizeBytes / WASM_PAGE) * WASM_PAGE) });
+  }
+}
+
+/** Compiles a module; the result may be instantiated on any number of memories. */
+export function compileModule(bytes: Uint8Array<ArrayBuffer>): object {
+  return new WebAssembly.Module(bytes);
+}
+
+/** Instantiates a module on a memory and returns its exports. */
+export function instantiate(module: object, host: HostMemory): Readonly<Record<string, unknown>> {
+  return new WebAssembly.Instance(module, { env: { memory: host.memory } }).exports;
+}

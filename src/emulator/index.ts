@@ -1,0 +1,11 @@
+/** The public surface of the emulator. */
+export { Machine } from './machine.js';
+export type { Hook, MachineOptions, StopReason, SyscallHandler, SyscallResult } from './machine.js';
+export { GuestMemory } from './memory.js';
+export type { AccessKind, MapRequest, Permission, Window } from './memory.js';
+export { startProcess } from './process.js';
+export type { Process, ProcessImage, ProcessOptions } from './process.js';
+export { createSyscalls } from './syscalls.js';
+export type { GuestOutput, ProcessLayout } from './syscalls.js';
+export type { EmulationModel, IrEmulation, ProcessModel, SyscallName } from './model.js';
+export type { Lifter, TrapKind } from './ir.js';

@@ -1,0 +1,757 @@
+/**
+ * Tier 0: a WebAssembly module, generated from the op table when a machine is made, that executes decoded records.
+ *
+ * A record is 16 bytes:
+ *
+ *   0 u16 handler | 2 u16 d | 4 u16 a | 6 u16 b | 8 i64 constant
+ *
+ * d, a, b are host addresses of slots (the state block lies below 64 KiB). Accesses keep in `b` the descriptor of the window
+ * that the last execution hit, so the fast path is one subtraction and one comparison; a miss looks through the windows
+ * and, if one serves, remembers it. Branches keep two block headers in the constant.
+ *
+ * A block is a header of 16 bytes, whose last word is the number of guest instructions, and its records. Entering a block
+ * takes that number from the fuel; the code leaves instead when the fuel would become negative. Whoever leaves in
+ * mid-block (a fault) has paid too much; TypeScript gives back what was not executed. So counts are exact and cost one
+ * subtraction per block.
+ *
+ * A branch that is not linked yet leads to a stub: a header with count 0 and, in its first word, the host address of the
+ * link to patch, then an `exit` record with the guest address.
+ *
+ * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from here: whatever the records
+ * cannot do ends the call with an exit reason, and TypeScript decides.
+ */
+import type { HostMemory } from './host.js';
+import { CODE_MAP, CONTROL, compileModule, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
+import { buildFunctions, compareOpcode } from './functions.js';
+import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
+import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
+import { Code, writeModule } from './wasm.js';
+import type { WasmFunction } from './wasm.js';
+import { ElftraceError } from '../errors.js';
+
+/** Why the generated code returned. The order is the number. */
+export const EXIT_REASONS = [
+  'fuel',
+  /** An access that no window serves in the fast path: `CONTROL.value` is its address. */
+  'miss',
+  /** An indirect branch whose target is not in the lookup table. */
+  'lookup',
+  // Reasons of `exit` records:
+  'untranslated',
+  'helper',
+  'trap',
+  'unknown',
+  'fetch',
+  'hook',
+] as const;
+export type ExitReason = (typeof EXIT_REASONS)[number];
+const reasonNumber = (reason: ExitReason): number => EXIT_REASONS.indexOf(reason);
+
+export const RECORD_BYTES = 16;
+export const HEADER_BYTES = 16;
+/** Operand `a` is constant and the operation does not mind the order. */
+const COMMUTATIVE = new Set<OpName>([
+  'add', 'mul', 'mulhu', 'mulhs', 'and', 'or', 'xor', 'add32', 'mul32', 'and32', 'or32', 'xor32',
+  'seteq', 'setne', 'seteq32', 'setne32',
+]); // prettier-ignore
+
+// Locals of `run`.
+const HEADER = 0;
+const FUEL = 1;
+const POINTER = 2;
+const REASON = 3;
+const DESCRIPTOR = 4;
+const HOST = 5;
+const ADDRESS = 6;
+const OFFSET = 7;
+
+const LOAD: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.load], f64: [F64.load], v128: V128.load };
+const STORE: Readonly<Record<SlotType, readonly number[]>> = { i64: [I64.store], f64: [F64.store], v128: V128.store };
+
+interface Context {
+  readonly code: Code;
+  readonly calls: ReadonlyMap<string, number>;
+  readonly resolve: number;
+  readonly is32: boolean;
+  readonly codeShift: number;
+  /** Goes to the record after this one. */
+  next(records?: number): void;
+  /** Enters the block whose header the stack top names. */
+  enter(): void;
+  /** Goes on at the record that the stack top names, without paying. */
+  resume(): void;
+  exit(reason: ExitReason): void;
+  /** Label to leave with the reason `miss`; the address is in its local. */
+  readonly miss: number;
+}
+
+interface Handler {
+  readonly key: string;
+  readonly write: (context: Context) => void;
+}
+
+/** Pushes the host address that a 16-bit field of the record holds. */
+function field(code: Code, at: number): void {
+  code.get(POINTER).memory([I32.load16u], at);
+}
+
+function slotValue(code: Code, at: number, type: SlotType = 'i64'): void {
+  field(code, at);
+  code.memory(LOAD[type]);
+}
+
+function constantValue(code: Code, at = 8): void {
+  code.get(POINTER).memory([I64.load], at);
+}
+
+function log2(bytes: AccessRow['bytes']): number {
+  return { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 }[bytes];
+}
+
+function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler {
+  const limits = (row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits) + 8 * log2(row.bytes);
+  return {
+    key: `${name}:${indexed ? 'i' : 'k'}`,
+    write: (context) => {
+      const { code } = context;
+      field(code, 6);
+      code.set(DESCRIPTOR);
+      slotValue(code, 4);
+      if (indexed) slotValue(code, 8);
+      else constantValue(code);
+      code.op(I64.add);
+      if (context.is32) code.i64(0xffff_ffffn).op(I64.and);
+      code.tee(ADDRESS);
+      code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
+      code.get(DESCRIPTOR).memory([I64.load], limits);
+      code.op(I64.ltu).if();
+      code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+      code.else();
+      code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
+      code.op(I32.eqz).brIf(context.miss);
+      code.end();
+      if (row.form === 'load') {
+        field(code, 2);
+        code.get(HOST).memory(row.access).raw(row.swap);
+        code.memory(STORE[row.type]);
+      } else {
+        code.get(HOST);
+        slotValue(code, 2, row.type);
+        code.raw(row.swap).memory(row.access);
+      }
+      context.next();
+    },
+  };
+}
+
+function opHandlers(name: OpName): Handler[] {
+  const row = OPS[name];
+  switch (row.form) {
+    case 'unary':
+      return (name === 'mov' ? (['s', 'k'] as const) : (['s'] as const)).map((variant) => ({
+        key: `${name}:${variant}`,
+        write: ({ code, next }) => {
+          field(code, 2);
+          if (variant === 's') slotValue(code, 4, row.type);
+          else constantValue(code);
+          code.raw(row.a).raw(row.both).memory(STORE[row.d]);
+          next();
+        },
+      }));
+    case 'binary':
+      return (['ss', 'sk'] as const).map((variant) => ({
+        key: `${name}:${variant}`,
+        write: ({ code, next, calls }) => {
+          field(code, 2);
+          slotValue(code, 4, row.type);
+          code.raw(row.a);
+          if (variant === 'ss') slotValue(code, 6, row.type);
+          else constantValue(code);
+          code.raw(row.b);
+          if (row.call !== undefined) code.call(calls.get(row.call)!);
+          code.raw(row.both).memory(STORE[row.d]);
+          next();
+        },
+      }));
+    case 'select':
+      return [
+        {
+          key: name,
+          write: ({ code, next }) => {
+            field(code, 2);
+            slotValue(code, 4);
+            slotValue(code, 6);
+            slotValue(code, 8);
+            code.i64(0n).op(I64.ne).select().memory([I64.store]);
+            next();
+          },
+        },
+      ];
+    case 'load':
+    case 'store':
+      return [accessHandler(name, row, false), accessHandler(name, row, true)];
+    case 'record':
+      // slot operand b: the kind is the constant; constant b: the kind is in field b
+      return (['ss', 'sk'] as const).map((variant) => ({
+        key: `${name}:${variant}`,
+        write: ({ code, next }) => {
+          writeRecord(code, variant);
+          next();
+        },
+      }));
+    case 'test':
+      return [
+        {
+          key: name,
+          write: ({ code, next, calls }) => {
+            field(code, 2);
+            for (let i = 0; i < 3; i++) {
+              field(code, 4);
+              code.memory([I64.load], 8 * i);
+            }
+            code.call(calls.get(row.call)!).memory([I64.store]);
+            next();
+          },
+        },
+      ];
+    default:
+      return row satisfies never;
+  }
+}
+
+/** Writes the three slots of a condition record. */
+function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
+  field(code, 2);
+  if (variant === 'ss') constantValue(code);
+  else code.get(POINTER).memory([I64.load16u], 6);
+  code.memory([I64.store], 0);
+  field(code, 2);
+  slotValue(code, 4);
+  code.memory([I64.store], 8);
+  field(code, 2);
+  if (variant === 'ss') slotValue(code, 6);
+  else constantValue(code);
+  code.memory([I64.store], 16);
+}
+
+/**
+ * Compares operands a and b and enters the block that the comparison chooses: headers at `links` (taken) and `links` + 4.
+ * A constant operand is at `constant`.
+ */
+function chooseAndEnter(
+  { code, enter }: Context,
+  condition: Condition,
+  width: 32 | 64,
+  variant: 'ss' | 'sk',
+  links: number,
+  constant: number,
+): void {
+  code.get(POINTER).memory([I32.load], links);
+  code.get(POINTER).memory([I32.load], links + 4);
+  slotValue(code, 4);
+  if (width === 32) code.op(I32.wrap);
+  if (variant === 'ss') slotValue(code, 6);
+  else constantValue(code, constant);
+  if (width === 32) code.op(I32.wrap);
+  code.op(compareOpcode(condition, width)).select();
+  enter();
+}
+
+function branchHandlers(): Handler[] {
+  const out: Handler[] = [];
+  for (const width of [64, 32] as const) {
+    for (const condition of CONDITIONS) {
+      for (const variant of ['ss', 'sk'] as const) {
+        out.push({
+          key: `br:${condition}:${width}:${variant}`,
+          write: (context) => {
+            chooseAndEnter(context, condition, width, variant, 8, 24);
+          },
+        });
+        // A comparison and the branch on it: two records, of which the second holds the links.
+        out.push({
+          key: `rec+br:${condition}:${width}:${variant}`,
+          write: (context) => {
+            writeRecord(context.code, variant);
+            chooseAndEnter(context, condition, width, variant, RECORD_BYTES + 8, 8);
+          },
+        });
+      }
+    }
+  }
+  return out;
+}
+
+/** Ops that count a loop (`bdnz`, `dec; jnz`, `addi; bnez`). */
+const COUNTING = ['add', 'sub', 'sub32'] as const;
+
+/** A counting op with a constant and the branch that compares its result with 0: two records, like `rec+br`. */
+function countingHandlers(): Handler[] {
+  return COUNTING.flatMap((name) =>
+    (['eq', 'ne'] as const).map((condition) => ({
+      key: `${name}+br:${condition}:64:sk`,
+      write: ({ code, enter }: Context) => {
+        const row = OPS[name];
+        if (row.form !== 'binary') return;
+        field(code, 2);
+        slotValue(code, 4);
+        code.raw(row.a);
+        constantValue(code);
+        code.raw(row.b).raw(row.both).tee(OFFSET).memory([I64.store]);
+        code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+        code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
+        code.get(OFFSET).i64(0n).op(I64[condition]).select();
+        enter();
+      },
+    })),
+  );
+}
+
+function controlHandlers(): Handler[] {
+  return [
+    {
+      key: 'jmp',
+      write: ({ code, enter }) => {
+        code.get(POINTER).memory([I32.load], 8);
+        enter();
+      },
+    },
+    {
+      key: 'goto',
+      write: ({ code, resume }) => {
+        code.get(POINTER).memory([I32.load], 8);
+        resume();
+      },
+    },
+    {
+      key: 'ind',
+      write: ({ code, enter, exit, codeShift }) => {
+        slotValue(code, 4);
+        constantValue(code);
+        code.op(I64.and).tee(ADDRESS);
+        // The entry of the hash; see lookupEntry.
+        code.op(I32.wrap).tee(HOST).i32(codeShift).op(I32.shr);
+        code
+          .get(HOST)
+          .i32(codeShift + 11)
+          .op(I32.shr)
+          .op(I32.xor);
+        code
+          .i32(LOOKUP.entries - 1)
+          .op(I32.and)
+          .i32(4)
+          .op(I32.shl)
+          .set(HOST);
+        code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
+        code
+          .get(HOST)
+          .memory([I32.load], LOOKUP.start + 8)
+          .tee(HOST);
+        code.if();
+        code.get(HOST);
+        enter();
+        code.end();
+        code.end();
+        code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
+        exit('lookup');
+      },
+    },
+    {
+      key: 'exit',
+      write: ({ code, exit }) => {
+        code.get(POINTER).memory([I32.load16u], 2).set(REASON);
+        exit('untranslated');
+      },
+    },
+  ];
+}
+
+const HANDLERS: readonly Handler[] = [
+  ...OP_NAMES.flatMap(opHandlers),
+  ...branchHandlers(),
+  ...countingHandlers(),
+  ...controlHandlers(),
+];
+const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
+
+function handlerNumber(key: string): number {
+  const number = HANDLER_NUMBERS.get(key);
+  if (number === undefined) throw new ElftraceError('internal', `tier 0 has no handler ${key}`, { what: key });
+  return number;
+}
+
+/** Host address of the lookup entry of a guest address. The code above computes the same. */
+function lookupEntry(address: bigint, codeShift: number): number {
+  const low = Number(address & 0xffff_ffffn);
+  const hash = ((low >>> codeShift) ^ (low >>> (codeShift + 11))) & (LOOKUP.entries - 1);
+  return LOOKUP.start + hash * LOOKUP.entryBytes;
+}
+
+/**
+ * Finds the window of an access that the predicted one does not serve. Parameters: address, bytes, offset of the limit in a
+ * descriptor, record. Returns the host address or 0. A window that may be written and executed serves stores only here,
+ * and only where the code map is clear.
+ */
+function resolveFunction(): WasmFunction {
+  const code = new Code();
+  const [address, bytes, limit, record, window, offset] = [0, 1, 2, 3, 4, 5];
+  code.i32(WINDOW.start).set(window);
+  const done = code.block();
+  const loop = code.loop();
+  code.get(window).i32(0).memory([I32.load], CONTROL.windowsEnd).op(I32.geu).brIf(done);
+  code.get(address).get(window).memory([I64.load], WINDOW.base).op(I64.sub).tee(offset);
+  code.get(window).get(limit).op(I32.add).memory([I64.load]).op(I64.ltu).if();
+  code.get(record).get(window).memory([I32.store16], 6);
+  code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
+  code.end();
+  // A store into a window that is writable and executable.
+  const mixed = code.block();
+  code.get(limit).i32(WINDOW.writeLimits).op(I32.ltu).brIf(mixed);
+  code.get(window).memory([I32.load], WINDOW.flags).i32(6).op(I32.and).i32(6).op(I32.ne).brIf(mixed);
+  code.get(offset).get(window).memory([I64.load], WINDOW.size).op(I64.geu).brIf(mixed);
+  code.get(window).memory([I64.load], WINDOW.size).get(offset).op(I64.sub).get(bytes).op(I64.extendU);
+  code.op(I64.ltu).brIf(mixed);
+  for (const last of [false, true]) {
+    code.get(address);
+    if (last) code.get(bytes).op(I64.extendU).op(I64.add).i64(1n).op(I64.sub);
+    code.i64(12n).op(I64.shr).op(I32.wrap).i32(0xffff).op(I32.and).memory([I32.load8u], CODE_MAP).brIf(mixed);
+  }
+  code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
+  code.end();
+  code.get(window).i32(WINDOW.bytes).op(I32.add).set(window).br(loop);
+  code.end();
+  code.end();
+  code.i32(0);
+  return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64'], code };
+}
+
+/** The module for machines of one address width and code alignment. */
+export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 | 4): Uint8Array<ArrayBuffer> {
+  const { names, functions } = buildFunctions();
+  const calls = new Map<string, number>(names.map((name, index) => [name, index]));
+  const resolve = functions.length;
+  const code = new Code(0x8000);
+  const leave = code.block();
+  const miss = code.block();
+  const entry = code.loop();
+  // Pay for the block in `HEADER`.
+  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).if();
+  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.add).set(FUEL);
+  code.get(HEADER).set(POINTER).i32(reasonNumber('fuel')).set(REASON).br(leave);
+  code.end();
+  code.get(HEADER).i32(HEADER_BYTES).op(I32.add).set(POINTER);
+  const dispatch = code.loop();
+  const labels: number[] = [];
+  for (let i = 0; i < HANDLERS.length; i++) labels.push(code.block());
+  labels.reverse();
+  code.get(POINTER).memory([I32.load16u], 0).brTable(labels, labels[0]!);
+  for (const handler of HANDLERS) {
+    code.end();
+    handler.write({
+      code,
+      calls,
+      resolve,
+      miss,
+      is32: addressBits === 32,
+      codeShift: { 1: 0, 2: 1, 4: 2 }[codeAlignBytes],
+      next: (records = 1) => {
+        code
+          .get(POINTER)
+          .i32(RECORD_BYTES * records)
+          .op(I32.add)
+          .set(POINTER)
+          .br(dispatch);
+      },
+      enter: () => {
+        code.set(HEADER).br(entry);
+      },
+      resume: () => {
+        code.set(POINTER).br(dispatch);
+      },
+      exit: (reason) => {
+        // `exit` records have set the reason themselves.
+        if (reason !== 'untranslated') code.i32(reasonNumber(reason)).set(REASON);
+        code.br(leave);
+      },
+    });
+  }
+  code.end();
+  code.end();
+  code.unreachable();
+  code.end();
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON);
+  code.end();
+  code.i32(0).get(POINTER).memory([I32.store], CONTROL.pointer);
+  code.i32(0).get(FUEL).memory([I32.store], CONTROL.fuel);
+  code.get(REASON);
+  return writeModule([
+    ...functions,
+    resolveFunction(),
+    {
+      parameters: ['i32', 'i32'],
+      results: ['i32'],
+      locals: ['i32', 'i32', 'i32', 'i32', 'i64', 'i64'],
+      code,
+      export: 'run',
+    },
+  ]);
+}
+
+const modules = new Map<string, object>();
+
+/** An instance of the interpreter on one memory. */
+export class Interpreter {
+  /** Executes from a block header with so much fuel; the number of an exit reason. */
+  readonly run: (header: number, fuel: number) => number;
+  private readonly codeShift: number;
+
+  constructor(
+    private readonly host: HostMemory,
+    lifter: Lifter,
+  ) {
+    const key = `${lifter.addressBits}/${lifter.codeAlignBytes}`;
+    let module = modules.get(key);
+    if (module === undefined) {
+      module = compileModule(generateInterpreter(lifter.addressBits, lifter.codeAlignBytes));
+      modules.set(key, module);
+    }
+    const { run } = instantiate(module, host);
+    if (typeof run !== 'function') throw new ElftraceError('internal', 'the interpreter exports no run');
+    this.run = (header, fuel) => Number(run(header, fuel));
+    this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
+  }
+
+  /** Makes an indirect branch to `address` find the block. */
+  enterLookup(address: bigint, header: number): void {
+    const entry = lookupEntry(address, this.codeShift);
+    this.host.u64[entry >> 3] = address;
+    this.host.u32[(entry + 8) >> 2] = header;
+  }
+
+  removeLookup(address: bigint): void {
+    const entry = lookupEntry(address, this.codeShift);
+    if (this.host.u64[entry >> 3] === address) this.host.u32[(entry + 8) >> 2] = 0;
+  }
+
+  clearLookup(): void {
+    this.host.u8.fill(0, LOOKUP.start, LOOKUP.start + LOOKUP.entries * LOOKUP.entryBytes);
+  }
+}
+
+/** What tier 0 knows of an encoded block beside its records. */
+export interface EncodedBlock {
+  /** Host address of the header. */
+  readonly header: number;
+  /** Host address after the last byte. */
+  readonly end: number;
+  /** Instruction index of each record. */
+  readonly at: Uint16Array;
+  /** The op of each record; undefined for terminators and stubs. */
+  readonly ops: readonly (Op | undefined)[];
+}
+
+/** True when one handler does the op and the branch that compares what it has just written. */
+function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
+  if (COUNTING.some((name) => name === op.op)) {
+    const { condition, width, a, b } = branch;
+    const compares = a === op.d && b === 0n && width === 64 && (condition === 'eq' || condition === 'ne');
+    return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
+  }
+  if (op.op !== 'rec' || branch.a !== op.d + 1) return false;
+  return typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2;
+}
+
+/** The most bytes that a block of so many ops takes: constants may need a record of their own. */
+export function encodedBound(ops: number): number {
+  return HEADER_BYTES + (ops * 3 + 16) * RECORD_BYTES;
+}
+
+/** Writes the records of a block to the memory at `start`. */
+export class Encoder {
+  private pointer: number;
+  private readonly at: number[] = [];
+  private readonly ops: (Op | undefined)[] = [];
+  private index = 0;
+  private op: Op | undefined;
+  /** Slots behind the layout's, for constants in places that have no constant form. */
+  private readonly scratch: number;
+
+  constructor(
+    private readonly host: HostMemory,
+    private readonly slots: SlotLayout,
+    private readonly header: number,
+  ) {
+    this.pointer = header + HEADER_BYTES;
+    this.scratch = STATE + Math.ceil(slots.sizeBytes / 8) * 8;
+  }
+
+  private record(key: string, d: number, a: number, b: number, constant: bigint): number {
+    const { host, pointer } = this;
+    const half = pointer >> 1;
+    host.u16[half] = handlerNumber(key);
+    host.u16[half + 1] = d;
+    host.u16[half + 2] = a;
+    host.u16[half + 3] = b;
+    host.i64[(pointer + 8) >> 3] = BigInt.asIntN(64, constant);
+    this.pointer += RECORD_BYTES;
+    this.at.push(this.index);
+    this.ops.push(this.op);
+    return pointer;
+  }
+
+  private address(slot: number): number {
+    return STATE + this.slots.offset(slot);
+  }
+
+  /** Host address of an operand's value; a constant is moved to a scratch slot. */
+  private place(operand: Operand, which: number): number {
+    if (typeof operand === 'number') return this.address(operand);
+    const place = this.scratch + 8 * which;
+    this.record('mov:k', place, 0, 0, operand);
+    return place;
+  }
+
+  /** Writes the records of an op; `suffix` names the branch that it is fused with. */
+  private encode(op: Op, suffix = ''): void {
+    this.op = op;
+    this.index = op.at;
+    const row = OPS[op.op];
+    switch (row.form) {
+      case 'unary':
+        if (op.op === 'mov' && typeof op.a === 'bigint') this.record('mov:k', this.address(op.d), 0, 0, op.a);
+        else this.record(`${op.op}:s`, this.address(op.d), this.place(op.a, 0), 0, 0n);
+        break;
+      case 'binary': {
+        const swap = typeof op.a === 'bigint' && COMMUTATIVE.has(op.op);
+        const a = swap ? op.b : op.a;
+        const b = swap ? op.a : op.b;
+        const first = this.place(a, 0);
+        if (typeof b === 'bigint') this.record(`${op.op}${suffix}:sk`, this.address(op.d), first, 0, b);
+        else this.record(`${op.op}:ss`, this.address(op.d), first, this.address(b), 0n);
+        break;
+      }
+      case 'select': {
+        const [a, b, c] = [this.place(op.a, 0), this.place(op.b, 1), this.place(op.c, 2)];
+        this.record('select', this.address(op.d), a, b, BigInt(c));
+        break;
+      }
+      case 'load':
+      case 'store': {
+        const value = row.form === 'load' ? this.address(op.d) : this.place(op.c, 2);
+        const base = this.place(op.a, 0);
+        if (typeof op.b === 'bigint') this.record(`${op.op}:k`, value, base, WINDOW.start, op.b);
+        else this.record(`${op.op}:i`, value, base, WINDOW.start, BigInt(this.address(op.b)));
+        break;
+      }
+      case 'record': {
+        const kind = RECORD_KINDS[op.kind].code;
+        const a = this.place(op.a, 0);
+        if (typeof op.b === 'bigint') this.record(`rec${suffix}:sk`, this.address(op.d), a, kind, op.b);
+        else this.record(`rec${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
+        break;
+      }
+      case 'test':
+        this.record(op.op, this.address(op.d), this.place(op.a, 0), 0, 0n);
+        break;
+      default:
+        row satisfies never;
+    }
+  }
+
+  /** An `exit` record; the constant goes to whoever handles the exit. */
+  exit(reason: ExitReason, constant: bigint): void {
+    this.op = undefined;
+    this.record('exit', reasonNumber(reason), 0, 0, constant);
+  }
+
+  /** A stub for a guest address; `link` is the host address of the word that gets the header once it exists. */
+  private stub(address: bigint, link: number): void {
+    const header = this.pointer;
+    this.host.u32[header >> 2] = link;
+    this.host.u32[(header + 12) >> 2] = 0;
+    this.host.u32[link >> 2] = header;
+    this.pointer += HEADER_BYTES;
+    this.at.push(this.index);
+    this.ops.push(undefined);
+    this.exit('untranslated', address);
+  }
+
+  /** Writes everything and the header. `prefix` runs before the first op. */
+  write(ops: readonly Op[], terminator: Terminator, count: number, hooked: boolean): EncodedBlock {
+    if (hooked) this.exit('hook', 0n);
+    const last = ops.at(-1);
+    const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
+    for (const op of ops) if (op !== fused) this.encode(op);
+    this.op = undefined;
+    this.index = Math.max(0, count - 1);
+    switch (terminator.kind) {
+      case 'jmp':
+      case 'call': {
+        const record = this.record('jmp', 0, 0, 0, 0n);
+        this.stub(terminator.pc, record + 8);
+        break;
+      }
+      case 'br': {
+        const { condition, width, a, b } = terminator;
+        if (fused) {
+          this.encode(fused, `+br:${condition}:${width}`);
+          const links = this.record('goto', 0, 0, 0, 0n) + 8;
+          this.stub(terminator.pc, links);
+          this.stub(terminator.next, links + 4);
+          break;
+        }
+        const variant = typeof b === 'bigint' ? 'sk' : 'ss';
+        const second = typeof b === 'bigint' ? 0 : this.address(b);
+        const record = this.record(`br:${condition}:${width}:${variant}`, 0, this.address(a), second, 0n);
+        if (typeof b === 'bigint') this.record('goto', 0, 0, 0, b);
+        this.stub(terminator.pc, record + 8);
+        this.stub(terminator.next, record + 12);
+        break;
+      }
+      case 'calli':
+      case 'ret':
+      case 'ind':
+        this.record('ind', 0, this.address(terminator.s), 0, terminator.mask);
+        break;
+      case 'helper':
+      case 'trap':
+      case 'unknown':
+      case 'fetch':
+        this.exit(terminator.kind, 0n);
+        break;
+      default:
+        terminator satisfies never;
+    }
+    const { header } = this;
+    this.host.u32[header >> 2] = 0;
+    this.host.u32[(header + 12) >> 2] = count;
+    return { header, end: this.pointer, at: Uint16Array.from(this.at), ops: this.ops };
+  }
+}
+
+/** Turns the first record of a dropped block into a stub for its address: links that lead here find the way again. */
+export function writeDropped(host: HostMemory, header: number, address: bigint): void {
+  host.u32[header >> 2] = 0;
+  host.u32[(header + 12) >> 2] = 0;
+  const record = header + HEADER_BYTES;
+  host.u16[record >> 1] = handlerNumber('exit');
+  host.u16[(record >> 1) + 1] = reasonNumber('untranslated');
+  host.u64[(record + 8) >> 3] = address;
+}
+
+/** Turns the first record of a dropped block into a jump to the one that replaced it. */
+export function writeForward(host: HostMemory, header: number, target: number): void {
+  const record = header + HEADER_BYTES;
+  host.u16[record >> 1] = handlerNumber('jmp');
+  host.u32[(record + 8) >> 2] = target;
+}
+
+/** Writes the trampoline that goes on at `record` after paying for `count` instructions, and returns its header. */
+export function writeTrampoline(host: HostMemory, record: number, count: number): number {
+  const header = CONTROL.trampoline;
+  host.u32[(header + 12) >> 2] = count;
+  const at = header + HEADER_BYTES;
+  host.u16[at >> 1] = handlerNumber('goto');
+  host.u32[(at + 8) >> 2] = record;
+  return header;
+}

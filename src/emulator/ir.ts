@@ -1,0 +1,607 @@
+/**
+ * The intermediate representation: slots, the op table, terminators, blocks, and the builder that the lifters of the
+ * `arch-*` folders use. Both tiers are generated from the one op table, so an op is wrong in both or in none.
+ *
+ * A **slot** is a guest register, a field of a condition record or a temporary; it has one type and lies in the state
+ * block of its CPU. In an operand a `number` names a slot and a `bigint` is a constant (taken modulo 2^64).
+ * An i64 slot of a 32-bit machine holds a zero-extended value: whoever writes it keeps that so.
+ *
+ * A **row** says the form of an op, the types of its operands and the WebAssembly bytes that follow the value of operand a,
+ * of operand b, and both. The tiers push the operands (from memory, from locals, as constants) and store the result.
+ *
+ * A **condition record** is three consecutive slots K, A, B: kind of the comparison and its two operands. Nobody computes
+ * flag bits until somebody asks: a branch in the same block compares A with B itself, others use `testlt`, `testgt`, `testeq`,
+ * which are generated from `RECORD_KINDS`. Kind 0, "bits", holds literal flags in A, so zeroed state is valid.
+ *
+ * Owns no machine. Floating point arithmetic and vector rows are missing; the slot types they need are here.
+ */
+import { ElftraceError } from '../errors.js';
+import type { Address, Endian } from '../units.js';
+
+export type SlotType = 'i64' | 'f64' | 'v128';
+/** Index of a slot in its `SlotLayout`. */
+export type Slot = number;
+/** A slot (number) or a constant (bigint). */
+export type Operand = number | bigint;
+
+const TYPE_BYTES = { i64: 8, f64: 8, v128: 16 } as const satisfies Record<SlotType, number>;
+
+/** Bytes of one state block. Records of tier 0 name slots with 16 bits, which is the bound. */
+export const STATE_BYTES = 0x8000;
+/** Temporaries of one instruction. `lmw` of PPC32 needs 32. */
+const TEMPORARIES = 64;
+
+/** The slots of a machine: guest registers and condition records in the order of declaration, then the temporaries. */
+export class SlotLayout {
+  private readonly names = new Map<string, Slot>();
+  private readonly types: SlotType[] = [];
+  private readonly offsets: number[] = [];
+  private end = 0;
+  /** First temporary; every slot from here on is dead at the end of an instruction. */
+  readonly firstTemporary: Slot;
+
+  constructor(registers: readonly (readonly [name: string, type: SlotType])[]) {
+    for (const [name, type] of registers) {
+      this.names.set(name, this.types.length);
+      this.add(type);
+    }
+    this.firstTemporary = this.types.length;
+    for (let i = 0; i < TEMPORARIES; i++) this.add('i64');
+  }
+
+  private add(type: SlotType): void {
+    const bytes = TYPE_BYTES[type];
+    this.end = Math.ceil(this.end / bytes) * bytes;
+    this.types.push(type);
+    this.offsets.push(this.end);
+    this.end += bytes;
+    if (this.end > STATE_BYTES) throw new ElftraceError('internal', 'the state block is full', { max: STATE_BYTES });
+  }
+
+  get count(): number {
+    return this.types.length;
+  }
+
+  /** Bytes in use of the state block. */
+  get sizeBytes(): number {
+    return this.end;
+  }
+
+  /** The slot of that name. */
+  slot(name: string): Slot {
+    const slot = this.names.get(name);
+    if (slot === undefined) throw new ElftraceError('internal', `no slot is named ${name}`, { what: name });
+    return slot;
+  }
+
+  has(name: string): boolean {
+    return this.names.has(name);
+  }
+
+  type(slot: Slot): SlotType {
+    return this.types[slot]!;
+  }
+
+  /** Byte offset of the slot in the state block. */
+  offset(slot: Slot): number {
+    return this.offsets[slot]!;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// WebAssembly opcodes of values. Source: WebAssembly Core Specification 2.0, 5.4.
+
+export const I32 = {
+  load: 0x28, load8u: 0x2d, load16u: 0x2f, store: 0x36, store8: 0x3a, store16: 0x3b,
+  eqz: 0x45, eq: 0x46, ne: 0x47, lt: 0x48, ltu: 0x49, gt: 0x4a, gtu: 0x4b, le: 0x4c, leu: 0x4d, ge: 0x4e, geu: 0x4f,
+  clz: 0x67, ctz: 0x68, popcnt: 0x69, add: 0x6a, sub: 0x6b, mul: 0x6c, and: 0x71, or: 0x72, xor: 0x73,
+  shl: 0x74, sar: 0x75, shr: 0x76, rotl: 0x77, rotr: 0x78, wrap: 0xa7,
+} as const; // prettier-ignore
+
+export const I64 = {
+  load: 0x29, load8s: 0x30, load8u: 0x31, load16s: 0x32, load16u: 0x33, load32s: 0x34, load32u: 0x35,
+  store: 0x37, store8: 0x3c, store16: 0x3d, store32: 0x3e,
+  eqz: 0x50, eq: 0x51, ne: 0x52, lt: 0x53, ltu: 0x54, gt: 0x55, gtu: 0x56, le: 0x57, leu: 0x58, ge: 0x59, geu: 0x5a,
+  clz: 0x79, ctz: 0x7a, popcnt: 0x7b, add: 0x7c, sub: 0x7d, mul: 0x7e, divs: 0x7f, divu: 0x80, rems: 0x81, remu: 0x82,
+  and: 0x83, or: 0x84, xor: 0x85, shl: 0x86, sar: 0x87, shr: 0x88, rotl: 0x89, rotr: 0x8a,
+  extendS: 0xac, extendU: 0xad, extend8: 0xc2, extend16: 0xc3, extend32: 0xc4,
+} as const; // prettier-ignore
+
+export const F64 = { load: 0x2b, store: 0x39 } as const;
+export const V128 = { load: [0xfd, 0x00], store: [0xfd, 0x0b] } as const;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Conditions
+
+/** Relations of two integers, as branches and `set…` use them. */
+export const CONDITIONS = ['eq', 'ne', 'lt', 'ge', 'gt', 'le', 'ltu', 'geu', 'gtu', 'leu'] as const;
+export type Condition = (typeof CONDITIONS)[number];
+
+const INVERSE = {
+  eq: 'ne', ne: 'eq', lt: 'ge', ge: 'lt', gt: 'le', le: 'gt', ltu: 'geu', geu: 'ltu', gtu: 'leu', leu: 'gtu',
+} as const satisfies Record<Condition, Condition>; // prettier-ignore
+
+/** The condition that holds exactly when `condition` does not. */
+export function inverse(condition: Condition): Condition {
+  return INVERSE[condition];
+}
+
+/** What a condition record can be asked. */
+export type RecordTest = 'lt' | 'gt' | 'eq';
+
+interface RecordKindRow {
+  /** Value of the K slot. */
+  readonly code: number;
+  /** How `lt`, `gt`, `eq` compare A and B; null for literal bits. */
+  readonly compare: { readonly signed: boolean; readonly width: 32 | 64 } | null;
+}
+
+/** Kinds of condition records. Families with more flags than an ordering add kinds here. */
+export const RECORD_KINDS = {
+  /** A holds the flags themselves: 8 = less, 4 = greater, 2 = equal; 1 is the machine's own (PPC: summary overflow). */
+  bits: { code: 0, compare: null },
+  cmps64: { code: 1, compare: { signed: true, width: 64 } },
+  cmpu64: { code: 2, compare: { signed: false, width: 64 } },
+  cmps32: { code: 3, compare: { signed: true, width: 32 } },
+  cmpu32: { code: 4, compare: { signed: false, width: 32 } },
+} as const satisfies Record<string, RecordKindRow>;
+export type RecordKind = keyof typeof RECORD_KINDS;
+
+/** Flag bits of the kind "bits", and of `recordBits`. */
+export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
+
+/** The flags of a record as bits 8, 4, 2 (and what else A holds for the kind "bits"): what TypeScript asks at stops. */
+export function recordBits(code: bigint, a: bigint, b: bigint): number {
+  const kind = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
+  if (kind === undefined) throw new ElftraceError('internal', `no record kind has code ${code}`, { value: code });
+  if (kind.compare === null) return Number(a & 15n);
+  const { signed, width } = kind.compare;
+  const x = signed ? BigInt.asIntN(width, a) : BigInt.asUintN(width, a);
+  const y = signed ? BigInt.asIntN(width, b) : BigInt.asUintN(width, b);
+  return x < y ? RECORD_BIT.lt : x > y ? RECORD_BIT.gt : RECORD_BIT.eq;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The op table
+
+/** Functions put into each module that uses them, because their WebAssembly needs locals or is long. */
+export type FunctionName =
+  'mulhu' | 'mulhs' | 'divs' | 'divu' | 'rems' | 'remu' | 'sarlost' | 'testlt' | 'testgt' | 'testeq';
+
+type Bytes = readonly number[];
+
+/** d = f(a, b) or d = f(a): no exit, no side effect. */
+export interface PureRow {
+  readonly form: 'unary' | 'binary';
+  readonly d: SlotType;
+  readonly type: SlotType;
+  /** Bytes after operand a, after operand b, and after both. */
+  readonly a: Bytes;
+  readonly b: Bytes;
+  readonly both: Bytes;
+  /** Called after both instead of, or rather before, the bytes in `both`. */
+  readonly call?: FunctionName;
+}
+
+/** d = c != 0 ? a : b. */
+export interface SelectRow {
+  readonly form: 'select';
+  readonly type: SlotType;
+}
+
+/** Load: d from a + b. Store: c to a + b. `b` is a constant or an index slot. May leave the block. */
+export interface AccessRow {
+  readonly form: 'load' | 'store';
+  readonly type: SlotType;
+  readonly bytes: 1 | 2 | 4 | 8 | 16;
+  readonly signed: boolean;
+  readonly endian: Endian;
+  /** The wasm access; loads are followed by `swap`, stores preceded. */
+  readonly access: Bytes;
+  readonly swap: Bytes;
+}
+
+/** Writes the record at slots d, d+1, d+2: kind, a, b. */
+export interface RecordRow {
+  readonly form: 'record';
+}
+
+/** d = 0 or 1 from the record at slots a, a+1, a+2. */
+export interface TestRow {
+  readonly form: 'test';
+  readonly test: RecordTest;
+  readonly call: FunctionName;
+}
+
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow;
+
+const constant = (value: number): Bytes => {
+  const out = [0x42];
+  let rest = value;
+  for (;;) {
+    const low = rest & 0x7f;
+    rest = Math.floor(rest / 128);
+    if (rest === 0 && (low & 0x40) === 0) return [...out, low];
+    out.push(low | 0x80);
+  }
+};
+
+const binary = (both: Bytes, a: Bytes = [], b: Bytes = []): PureRow => ({
+  form: 'binary', d: 'i64', type: 'i64', a, b, both,
+}); // prettier-ignore
+const unary = (both: Bytes): PureRow => ({ form: 'unary', d: 'i64', type: 'i64', a: [], b: [], both });
+const called = (call: FunctionName): PureRow => ({ ...binary([]), call });
+/** 32-bit form: both operands truncated, result zero-extended. */
+const word = (opcode: number): PureRow => binary([opcode, I64.extendU], [I32.wrap], [I32.wrap]);
+/** A comparison leaves an i32. */
+const set = (opcode: number): PureRow => binary([opcode, I64.extendU]);
+
+/**
+ * Byte order by shuffle: splat, shuffle with a zero vector, extract. Three machine instructions, and it needs no local,
+ * which rotates and masks would.
+ */
+const swapBytes = (lanes: Bytes): Bytes => [
+  0xfd, 0x12,
+  0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+  0xfd, 0x0d, ...lanes, 16, 16, 16, 16, 16, 16, 16, 16,
+  0xfd, 0x1d, 0,
+]; // prettier-ignore
+const SWAP16 = swapBytes([1, 0, 16, 16, 16, 16, 16, 16]);
+const SWAP32 = swapBytes([3, 2, 1, 0, 16, 16, 16, 16]);
+const SWAP64 = swapBytes([7, 6, 5, 4, 3, 2, 1, 0]);
+const SWAPS = { 1: [], 2: SWAP16, 4: SWAP32, 8: SWAP64, 16: [] } as const satisfies Record<number, Bytes>;
+
+const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian: Endian = 'little'): AccessRow => {
+  let swap: Bytes = endian === 'big' ? SWAPS[bytes] : [];
+  if (endian === 'big' && signed) swap = [...swap, bytes === 2 ? I64.extend16 : I64.extend32];
+  return { form: 'load', type: 'i64', bytes, signed, endian, access, swap };
+};
+const store = (bytes: AccessRow['bytes'], access: Bytes, endian: Endian = 'little'): AccessRow => ({
+  form: 'store', type: 'i64', bytes, signed: false, endian, access, swap: endian === 'big' ? SWAPS[bytes] : [],
+}); // prettier-ignore
+
+const OP_TABLE = {
+  mov: unary([]),
+  select: { form: 'select', type: 'i64' },
+
+  add: binary([I64.add]),
+  sub: binary([I64.sub]),
+  mul: binary([I64.mul]),
+  mulhu: called('mulhu'),
+  mulhs: called('mulhs'),
+  /** Total: x / 0 = 0, MIN / -1 = MIN; the lifter adds its machine's rule. */
+  divs: called('divs'),
+  divu: called('divu'),
+  /** Total: x % 0 = x, MIN % -1 = 0. */
+  rems: called('rems'),
+  remu: called('remu'),
+  addsh1: binary([I64.add], [], [...constant(1), I64.shl]),
+  addsh2: binary([I64.add], [], [...constant(2), I64.shl]),
+  addsh3: binary([I64.add], [], [...constant(3), I64.shl]),
+
+  and: binary([I64.and]),
+  or: binary([I64.or]),
+  xor: binary([I64.xor]),
+  /** Counts are taken modulo the width. */
+  shl: binary([I64.shl]),
+  shr: binary([I64.shr]),
+  sar: binary([I64.sar]),
+  rotl: binary([I64.rotl]),
+  rotr: binary([I64.rotr]),
+  clz: unary([I64.clz]),
+  ctz: unary([I64.ctz]),
+  popcnt: unary([I64.popcnt]),
+  bswap16: unary(SWAP16),
+  bswap32: unary(SWAP32),
+  bswap64: unary(SWAP64),
+  /** 1 when a is negative and loses one bits in an arithmetic shift right by b (0 to 63): the carry of such shifts. */
+  sarlost: called('sarlost'),
+
+  add32: word(I32.add),
+  sub32: word(I32.sub),
+  mul32: word(I32.mul),
+  and32: word(I32.and),
+  or32: word(I32.or),
+  xor32: word(I32.xor),
+  shl32: word(I32.shl),
+  shr32: word(I32.shr),
+  sar32: word(I32.sar),
+  rotl32: word(I32.rotl),
+  rotr32: word(I32.rotr),
+  clz32: unary([I32.wrap, I32.clz, I64.extendU]),
+  ctz32: unary([I32.wrap, I32.ctz, I64.extendU]),
+
+  sx8: unary([I64.extend8]),
+  sx16: unary([I64.extend16]),
+  sx32: unary([I64.extend32]),
+  zx8: unary([...constant(0xff), I64.and]),
+  zx16: unary([...constant(0xffff), I64.and]),
+  zx32: unary([I32.wrap, I64.extendU]),
+  /** a with its lowest byte, its second byte, its lowest two bytes replaced by those of b. */
+  ins8: binary([I64.or], [...constant(8), I64.shr, ...constant(8), I64.shl], [...constant(0xff), I64.and]),
+  ins8h: binary(
+    [I64.or],
+    [...constant(16), I64.rotr, ...constant(8), I64.rotl, ...constant(8), I64.shr, ...constant(8), I64.shl,
+      ...constant(8), I64.rotl],
+    [...constant(0xff), I64.and, ...constant(8), I64.shl],
+  ), // prettier-ignore
+  ins16: binary([I64.or], [...constant(16), I64.shr, ...constant(16), I64.shl], [...constant(0xffff), I64.and]),
+
+  seteq: set(I64.eq),
+  setne: set(I64.ne),
+  setlt: set(I64.lt),
+  setge: set(I64.ge),
+  setgt: set(I64.gt),
+  setle: set(I64.le),
+  setltu: set(I64.ltu),
+  setgeu: set(I64.geu),
+  setgtu: set(I64.gtu),
+  setleu: set(I64.leu),
+  seteq32: word(I32.eq),
+  setne32: word(I32.ne),
+  setlt32: word(I32.lt),
+  setge32: word(I32.ge),
+  setgt32: word(I32.gt),
+  setle32: word(I32.le),
+  setltu32: word(I32.ltu),
+  setgeu32: word(I32.geu),
+  setgtu32: word(I32.gtu),
+  setleu32: word(I32.leu),
+
+  ld8u: load(1, false, [I64.load8u]),
+  ld8s: load(1, true, [I64.load8s]),
+  ld16u: load(2, false, [I64.load16u]),
+  ld16s: load(2, true, [I64.load16s]),
+  ld32u: load(4, false, [I64.load32u]),
+  ld32s: load(4, true, [I64.load32s]),
+  ld64: load(8, false, [I64.load]),
+  ld16ube: load(2, false, [I64.load16u], 'big'),
+  ld16sbe: load(2, true, [I64.load16u], 'big'),
+  ld32ube: load(4, false, [I64.load32u], 'big'),
+  ld32sbe: load(4, true, [I64.load32u], 'big'),
+  ld64be: load(8, false, [I64.load], 'big'),
+  st8: store(1, [I64.store8]),
+  st16: store(2, [I64.store16]),
+  st32: store(4, [I64.store32]),
+  st64: store(8, [I64.store]),
+  st16be: store(2, [I64.store16], 'big'),
+  st32be: store(4, [I64.store32], 'big'),
+  st64be: store(8, [I64.store], 'big'),
+  /** Into and out of slots of other types, bits unchanged. Big-endian doubles pass through `bits`. */
+  ldf64: { ...load(8, false, [F64.load]), type: 'f64' },
+  stf64: { ...store(8, [F64.store]), type: 'f64' },
+  ldv128: { ...load(16, false, V128.load), type: 'v128' },
+  stv128: { ...store(16, V128.store), type: 'v128' },
+  /** Moves 64 bits between an i64 and an f64 slot. */
+  f64bits: { form: 'unary', d: 'i64', type: 'f64', a: [], b: [], both: [0xbd] },
+  bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
+
+  rec: { form: 'record' },
+  testlt: { form: 'test', test: 'lt', call: 'testlt' },
+  testgt: { form: 'test', test: 'gt', call: 'testgt' },
+  testeq: { form: 'test', test: 'eq', call: 'testeq' },
+} as const satisfies Record<string, OpRow>;
+
+export type OpName = keyof typeof OP_TABLE;
+/** The op table. */
+export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
+export const OP_NAMES = Object.keys(OP_TABLE).filter((name): name is OpName => name in OP_TABLE);
+
+type NamesOf<Form> = {
+  [Name in OpName]: (typeof OP_TABLE)[Name] extends { readonly form: Form } ? Name : never;
+}[OpName];
+export type LoadName = Extract<OpName, `ld${string}`>;
+export type StoreName = Extract<OpName, `st${string}`>;
+export type TestName = NamesOf<'test'>;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Blocks
+
+/**
+ * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a).
+ */
+export interface Op {
+  readonly op: OpName;
+  readonly d: Slot;
+  readonly a: Operand;
+  readonly b: Operand;
+  readonly c: Operand;
+  readonly kind: RecordKind;
+  /** Index in `Block.instructions` of the instruction it belongs to. */
+  readonly at: number;
+}
+
+/** Why a guest raised an exception on purpose or did what the machine forbids. */
+export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc';
+
+/**
+ * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
+ * count. `ret` names the address to which the callee returns: it is information for the compiler of regions, the link
+ * register or stack is written by ordinary ops.
+ */
+export type Terminator =
+  | { readonly kind: 'jmp'; readonly pc: Address }
+  | {
+      readonly kind: 'br';
+      readonly condition: Condition;
+      readonly width: 32 | 64;
+      readonly a: Slot;
+      readonly b: Operand;
+      readonly pc: Address;
+      readonly next: Address;
+    }
+  | { readonly kind: 'call'; readonly pc: Address; readonly ret: Address }
+  | { readonly kind: 'calli'; readonly s: Slot; readonly mask: bigint; readonly ret: Address }
+  | { readonly kind: 'ret'; readonly s: Slot; readonly mask: bigint }
+  | { readonly kind: 'ind'; readonly s: Slot; readonly mask: bigint }
+  /** TypeScript acts on the state: `name` is a key of the lifter's `helpers` or `syscall`. */
+  | { readonly kind: 'helper'; readonly name: string; readonly argument: number; readonly next: Address }
+  | { readonly kind: 'trap'; readonly trap: TrapKind }
+  /** The instruction is not known (mnemonic null) or known and without semantics. It does not count as executed. */
+  | { readonly kind: 'unknown'; readonly mnemonic: string | null; readonly sizeBytes: number }
+  /** The instruction reaches past the executable bytes. */
+  | { readonly kind: 'fetch' };
+
+/** Straight-line guest code. `ops` are in program order; the terminator belongs to the last instruction or to none. */
+export interface Block {
+  readonly address: Address;
+  /** Addresses of the instructions in order; their number is what the block costs. */
+  readonly instructions: readonly Address[];
+  /** Address after the last byte lifted. */
+  readonly end: Address;
+  readonly ops: readonly Op[];
+  readonly terminator: Terminator;
+}
+
+/** Where a lifter must stop at the latest. */
+export interface LiftLimits {
+  readonly maxInstructions: number;
+  /** True where a block must begin (hooks): the lifter ends the block in front of such an address, except its first. */
+  readonly startsAt: (address: Address) => boolean;
+}
+
+/** The state block of a CPU as helpers and register views see it. */
+export interface HelperState {
+  get(slot: Slot): bigint;
+  set(slot: Slot, value: bigint): void;
+  /** Address of the instruction that called the helper. */
+  readonly pc: Address;
+  /** Instructions that the CPU has completed. */
+  readonly instructions: number;
+}
+
+/** What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. */
+export type HelperResult =
+  | { readonly kind: 'next' }
+  | { readonly kind: 'goto'; readonly pc: Address }
+  | { readonly kind: 'trap'; readonly trap: TrapKind };
+
+export type Helper = (state: HelperState, argument: number) => HelperResult;
+
+/** A register as people name it. Composite registers (CR, XER, flags) are put together from slots. */
+export interface RegisterView {
+  readonly name: string;
+  readonly widthBits: 32 | 64 | 128;
+  read(state: HelperState): bigint;
+  write(state: HelperState, value: bigint): void;
+}
+
+/** One machine's front end: everything the emulator must know about an instruction set. */
+export interface Lifter {
+  /** Identifies the generated interpreter: lifters with equal `addressBits` and `codeAlignBytes` share it. */
+  readonly addressBits: 32 | 64;
+  readonly codeAlignBytes: 1 | 2 | 4;
+  readonly endian: Endian;
+  readonly slots: SlotLayout;
+  readonly registers: readonly RegisterView[];
+  readonly helpers: Readonly<Record<string, Helper>>;
+  /**
+   * Lifts the instructions from `code[0]`, which lies at `address`, to the end of the block.
+   * @param code  executable bytes, at least one
+   */
+  lift(code: Uint8Array, address: Address, limits: LiftLimits): Block;
+}
+
+/** The view of a register that is one slot. */
+export function slotRegister(name: string, slot: Slot, widthBits: 32 | 64): RegisterView {
+  return {
+    name,
+    widthBits,
+    read: (state) => state.get(slot),
+    write: (state, value) => {
+      state.set(slot, BigInt.asUintN(widthBits, value));
+    },
+  };
+}
+
+/**
+ * Collects the ops of a block. A lifter calls `begin` before each instruction, so that ops carry the index of theirs, and
+ * `finish` once. Temporaries are numbered anew at each instruction.
+ */
+export class BlockBuilder {
+  private readonly ops: Op[] = [];
+  private readonly instructions: Address[] = [];
+  private temporaries = 0;
+
+  constructor(
+    readonly slots: SlotLayout,
+    readonly address: Address,
+  ) {}
+
+  get count(): number {
+    return this.instructions.length;
+  }
+
+  /** Ops so far. */
+  get size(): number {
+    return this.ops.length;
+  }
+
+  begin(address: Address): void {
+    this.instructions.push(address);
+    this.temporaries = 0;
+  }
+
+  /** Takes back a `begin` whose instruction turned out not to be liftable; it must not have emitted anything. */
+  cancel(): void {
+    this.instructions.pop();
+  }
+
+  temp(): Slot {
+    if (this.temporaries === TEMPORARIES)
+      throw new ElftraceError('internal', 'an instruction needs too many temporaries');
+    return this.slots.firstTemporary + this.temporaries++;
+  }
+
+  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: RecordKind = 'bits'): void {
+    this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1 });
+  }
+
+  /** A pure op into slot `d`. */
+  to(
+    d: Slot,
+    op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>,
+    a: Operand,
+    b: Operand = 0n,
+  ): Slot {
+    this.push(op, d, a, b, 0n);
+    return d;
+  }
+
+  /** A pure op into a new temporary. */
+  make(op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>, a: Operand, b: Operand = 0n): Slot {
+    return this.to(this.temp(), op, a, b);
+  }
+
+  mov(d: Slot, a: Operand): void {
+    if (d !== a) this.push('mov', d, a, 0n, 0n);
+  }
+
+  select(d: Slot, c: Operand, a: Operand, b: Operand): void {
+    this.push('select', d, a, b, c);
+  }
+
+  load(op: LoadName, d: Slot, base: Operand, displacement: Operand): void {
+    this.push(op, d, base, displacement, 0n);
+  }
+
+  store(op: StoreName, value: Operand, base: Operand, displacement: Operand): void {
+    this.push(op, 0, base, displacement, value);
+  }
+
+  /** Writes the condition record whose K slot is `d`. */
+  record(d: Slot, kind: RecordKind, a: Operand, b: Operand): void {
+    this.push('rec', d, a, b, 0n, kind);
+  }
+
+  test(op: TestName, record: Slot): Slot {
+    const d = this.temp();
+    this.push(op, d, record, 0n, 0n);
+    return d;
+  }
+
+  finish(end: Address, terminator: Terminator): Block {
+    return { address: this.address, instructions: this.instructions, end, ops: this.ops, terminator };
+  }
+}

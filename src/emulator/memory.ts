@@ -1,0 +1,323 @@
+/**
+ * Guest memory: a few windows, each a contiguous range of guest addresses with contiguous backing in the one
+ * WebAssembly.Memory and one permission.
+ *
+ *   guest   0x0000_0000_1000_0000 .. text   rx        backing   +0x00a0_0000
+ *           0x0000_0000_1002_0000 .. data   rw                  +0x00a1_0000
+ *           0xffff_ffff_8100_0000 .. kernel rx                  +0x00b0_0000
+ *
+ * An access costs one subtraction and one comparison against the window that it hit last time; where in the 64-bit address
+ * space the window lies makes no difference. Windows are few (127) because a miss looks through them one by one: what
+ * grows (heap, stack, mappings) is a window that is extended, and neighbours with equal permission and contiguous backing
+ * are joined.
+ *
+ * An access across the end of a window is served here, byte by byte, when the neighbour allows it, and faults at the first
+ * byte that may not be accessed otherwise. Nothing is written by a store that faults.
+ *
+ * A window that may be written and executed serves stores in the generated code only where no translated code lies
+ * (the code map); windows that may only be executed cannot be written by the guest at all. Writes by the host go
+ * through `write`, which reports them, so that translated code of the pages is dropped.
+ *
+ * Backing is allocated in units of 64 KiB and only grows; a range that is unmapped gives it back for later ranges of the
+ * same size.
+ */
+import { CODE_MAP, CONTROL, MAX_WINDOWS, WINDOW } from './host.js';
+import type { HostMemory } from './host.js';
+import { ElftraceError, hex } from '../errors.js';
+import type { Address } from '../units.js';
+
+export type Permission = 'none' | 'r' | 'rw' | 'rx' | 'rwx';
+export type AccessKind = 'read' | 'write' | 'execute';
+
+/** Code map granularity and the unit of dropping translated code, bytes. Not the guest's page size. */
+export const CODE_PAGE_BITS = 12n;
+
+interface Allocation {
+  host: number;
+  size: number;
+  /** Windows that lie in it. */
+  users: number;
+}
+
+/** A contiguous range of guest memory with one permission. */
+export interface Window {
+  readonly address: Address;
+  readonly size: number;
+  readonly permission: Permission;
+  readonly name: string;
+}
+
+interface MutableWindow {
+  address: Address;
+  size: number;
+  permission: Permission;
+  name: string;
+  /** Host address of the first byte. */
+  host: number;
+  allocation: Allocation;
+}
+
+export interface MapRequest {
+  readonly address: Address;
+  /** Bytes, at least 1. */
+  readonly size: number;
+  readonly permission: Permission;
+  readonly name?: string;
+  /** Bytes of backing to allocate, so that the window can be extended in place. */
+  readonly reserve?: number;
+}
+
+const FLAGS: Readonly<Record<Permission, number>> = { none: 0, r: 1, rw: 3, rx: 5, rwx: 7 };
+const NEEDS: Readonly<Record<AccessKind, number>> = { read: 1, write: 2, execute: 4 };
+
+export class GuestMemory {
+  private windowsByAddress: MutableWindow[] = [];
+  /** Called after host or byte-wise writes and after changes of the map: translated code there is stale. */
+  onChange: (address: Address, size: number) => void = () => undefined;
+  private readonly codeCounts = new Uint16Array(0x1_0000);
+
+  constructor(
+    private readonly host: HostMemory,
+    readonly addressBits: 32 | 64,
+  ) {
+    this.publish();
+  }
+
+  get windows(): readonly Window[] {
+    return this.windowsByAddress;
+  }
+
+  private get limit(): bigint {
+    return 1n << BigInt(this.addressBits);
+  }
+
+  /**
+   * Maps zeroed memory.
+   * @throws ElftraceError 'usage' when the range is empty, wraps or overlaps a window, or the windows or 4 GiB are used up
+   */
+  map(request: MapRequest): void {
+    const { address, size, permission, name = '', reserve = 0 } = request;
+    const place = `mapping ${hex(address)}, ${hex(size)} bytes`;
+    if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) {
+      throw new ElftraceError('usage', `${place}: empty, or outside the address space`, { address });
+    }
+    const other = this.overlapping(address, size)[0];
+    if (other) {
+      throw new ElftraceError('usage', `${place}: overlaps the window at ${hex(other.address)}`, { address });
+    }
+    if (this.windowsByAddress.length >= MAX_WINDOWS - 1) {
+      throw new ElftraceError('usage', `${place}: ${MAX_WINDOWS - 1} windows are in use`, { address });
+    }
+    const allocated = Math.max(size, reserve);
+    const host = this.host.allocate(allocated);
+    if (host === -1) throw new ElftraceError('usage', `${place}: no backing is left`, { address });
+    const allocation = { host, size: Math.ceil(allocated / 0x1_0000) * 0x1_0000, users: 1 };
+    this.windowsByAddress.push({ address, size, permission, name, host, allocation });
+    this.publish();
+  }
+
+  /** Grows or shrinks the window that begins at `address`; false when another window is in the way or nothing is left. */
+  resize(address: Address, size: number): boolean {
+    const window = this.windowsByAddress.find((each) => each.address === address);
+    if (!window || size <= 0 || address + BigInt(size) > this.limit) return false;
+    if (size < window.size) {
+      this.unmap(address + BigInt(size), window.size - size);
+      return true;
+    }
+    const grown = BigInt(window.size);
+    if (this.overlapping(address + grown, size - window.size).length > 0) return false;
+    const { allocation } = window;
+    if (window.host + size > allocation.host + allocation.size || allocation.users > 1) {
+      const reserve = Math.max(size, Math.min(window.size * 2, 0x1000_0000));
+      const host = this.host.allocate(reserve);
+      if (host === -1) return false;
+      this.host.u8.copyWithin(host, window.host, window.host + window.size);
+      if (--allocation.users === 0) this.host.release(allocation.host, allocation.size);
+      window.host = host;
+      window.allocation = { host, size: Math.ceil(reserve / 0x1_0000) * 0x1_0000, users: 1 };
+    } else {
+      this.host.u8.fill(0, window.host + window.size, window.host + size);
+    }
+    window.size = size;
+    this.publish();
+    return true;
+  }
+
+  private overlapping(address: Address, size: number): MutableWindow[] {
+    const end = address + BigInt(size);
+    return this.windowsByAddress.filter((each) => each.address < end && address < each.address + BigInt(each.size));
+  }
+
+  /** Cuts windows so that none crosses `address`. */
+  private split(address: Address): void {
+    const window = this.overlapping(address, 1)[0];
+    if (!window || window.address === address) return;
+    const head = Number(address - window.address);
+    window.allocation.users++;
+    this.windowsByAddress.push({
+      address,
+      size: window.size - head,
+      permission: window.permission,
+      name: window.name,
+      host: window.host + head,
+      allocation: window.allocation,
+    });
+    window.size = head;
+  }
+
+  /** Removes what is mapped in the range. */
+  unmap(address: Address, size: number): void {
+    if (size <= 0) return;
+    this.split(address);
+    this.split(address + BigInt(size));
+    for (const window of this.overlapping(address, size)) {
+      this.windowsByAddress.splice(this.windowsByAddress.indexOf(window), 1);
+      if (--window.allocation.users === 0) this.host.release(window.allocation.host, window.allocation.size);
+    }
+    this.publish();
+    this.onChange(address, size);
+  }
+
+  /** Changes the permission of a range; false when a byte of it is not mapped. */
+  protect(address: Address, size: number, permission: Permission): boolean {
+    let mapped = 0;
+    for (const window of this.overlapping(address, size)) {
+      const start = window.address > address ? window.address : address;
+      const windowEnd = window.address + BigInt(window.size);
+      const end = windowEnd < address + BigInt(size) ? windowEnd : address + BigInt(size);
+      mapped += Number(end - start);
+    }
+    if (mapped !== size) return false;
+    this.split(address);
+    this.split(address + BigInt(size));
+    for (const window of this.overlapping(address, size)) window.permission = permission;
+    this.publish();
+    this.onChange(address, size);
+    return true;
+  }
+
+  /** Writes the descriptors. Predictions in records may now name another window; they are only predictions. */
+  private publish(): void {
+    this.windowsByAddress.sort((a, b) => (a.address < b.address ? -1 : 1));
+    const joined: MutableWindow[] = [];
+    for (const window of this.windowsByAddress) {
+      const last = joined.at(-1);
+      if (
+        last &&
+        last.allocation === window.allocation &&
+        last.permission === window.permission &&
+        last.address + BigInt(last.size) === window.address &&
+        last.host + last.size === window.host
+      ) {
+        last.size += window.size;
+        last.allocation.users--;
+      } else joined.push(window);
+    }
+    this.windowsByAddress = joined;
+    const { host } = this;
+    host.u8.fill(0, WINDOW.start, WINDOW.start + WINDOW.bytes * MAX_WINDOWS);
+    let at = WINDOW.start + WINDOW.bytes;
+    for (const window of joined) {
+      const flags = FLAGS[window.permission];
+      host.u64[(at + WINDOW.base) >> 3] = window.address;
+      host.u32[(at + WINDOW.host) >> 2] = window.host;
+      host.u32[(at + WINDOW.flags) >> 2] = flags;
+      host.u64[(at + WINDOW.size) >> 3] = BigInt(window.size);
+      for (let log = 0; log < 5; log++) {
+        const bound = BigInt(Math.max(0, window.size - (1 << log) + 1));
+        host.u64[(at + WINDOW.readLimits + 8 * log) >> 3] = flags & 1 ? bound : 0n;
+        host.u64[(at + WINDOW.writeLimits + 8 * log) >> 3] = (flags & 6) === 2 ? bound : 0n;
+      }
+      at += WINDOW.bytes;
+    }
+    host.u32[CONTROL.windowsEnd >> 2] = at;
+  }
+
+  private windowOf(address: Address): MutableWindow | undefined {
+    for (const each of this.windowsByAddress) {
+      if (address >= each.address && address < each.address + BigInt(each.size)) return each;
+    }
+    return undefined;
+  }
+
+  /** The window that holds `address`. */
+  windowAt(address: Address): Window | undefined {
+    return this.windowOf(address);
+  }
+
+  /** The first address of the range that may not be accessed so, or null. The range may wrap around the address space. */
+  check(address: Address, size: number, access: AccessKind): Address | null {
+    let at = address;
+    let left = size;
+    while (left > 0) {
+      const window = this.windowOf(at);
+      if (!window || (FLAGS[window.permission] & NEEDS[access]) === 0) return at;
+      const served = Math.min(left, Number(window.address + BigInt(window.size) - at));
+      left -= served;
+      at = BigInt.asUintN(this.addressBits, at + BigInt(served));
+    }
+    return null;
+  }
+
+  /** Walks the pieces of a mapped range; false when a byte is not mapped. */
+  private pieces(address: Address, size: number, visit: (host: number, length: number, done: number) => void): boolean {
+    let at = address;
+    let done = 0;
+    while (done < size) {
+      const window = this.windowOf(at);
+      if (!window) return false;
+      const skip = Number(at - window.address);
+      const length = Math.min(size - done, window.size - skip);
+      visit(window.host + skip, length, done);
+      done += length;
+      at = BigInt.asUintN(this.addressBits, at + BigInt(length));
+    }
+    return true;
+  }
+
+  /** A copy of mapped bytes, whatever the permission; null when one is not mapped. */
+  read(address: Address, size: number): Uint8Array | null {
+    const out = new Uint8Array(size);
+    const whole = this.pieces(address, size, (host, length, done) => {
+      out.set(this.host.u8.subarray(host, host + length), done);
+    });
+    return whole ? out : null;
+  }
+
+  /** Writes mapped bytes, whatever the permission; false, and nothing is written, when one is not mapped. */
+  write(address: Address, bytes: Uint8Array): boolean {
+    if (!this.pieces(address, bytes.length, () => undefined)) return false;
+    this.pieces(address, bytes.length, (host, length, done) => {
+      this.host.u8.set(bytes.subarray(done, done + length), host);
+    });
+    this.onChange(address, bytes.length);
+    return true;
+  }
+
+  /** A NUL-terminated string of at most `max` bytes, without the NUL; null when it reaches past what is mapped. */
+  readCString(address: Address, max = 4096): Uint8Array | null {
+    const out: number[] = [];
+    for (let i = 0; i < max; i++) {
+      const byte = this.read(BigInt.asUintN(this.addressBits, address + BigInt(i)), 1);
+      if (!byte) return null;
+      if (byte[0] === 0) return Uint8Array.from(out);
+      out.push(byte[0]!);
+    }
+    return null;
+  }
+
+  /** A view of the executable bytes from `address`, at most `max` and not past its window; null when there are none. */
+  code(address: Address, max: number): Uint8Array | null {
+    const window = this.windowOf(address);
+    if (!window || (FLAGS[window.permission] & NEEDS.execute) === 0) return null;
+    const skip = Number(address - window.address);
+    return this.host.u8.subarray(window.host + skip, window.host + Math.min(window.size, skip + max));
+  }
+
+  /** Counts a page that begins (1) or ceases (-1) to hold translated code. */
+  countCode(page: number, by: 1 | -1): void {
+    const index = page % 0x1_0000;
+    this.codeCounts[index] = this.codeCounts[index]! + by;
+    this.host.u8[CODE_MAP + index] = this.codeCounts[index] === 0 ? 0 : 1;
+  }
+}

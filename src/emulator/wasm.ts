@@ -1,0 +1,297 @@
+/**
+ * A small encoder of WebAssembly binary modules: LEB128 numbers, the sections that the emulator uses, and a writer of
+ * function bodies that knows how deep labels are nested. Owns no semantics of any machine. The opcodes of values (add,
+ * load, …) are with the op table in `ir.ts`; the opcodes here are those of control and of locals.
+ *
+ * Source: WebAssembly Core Specification 2.0, chapter 5 (binary format).
+ */
+
+/** Value types as they stand in a module. */
+export const VALUE_TYPE = { i32: 0x7f, i64: 0x7e, f64: 0x7c, v128: 0x7b } as const;
+export type ValueType = keyof typeof VALUE_TYPE;
+
+/** Type of a block without a value. */
+const EMPTY = 0x40;
+
+/** Bytes being written. A typed array that doubles, for the module of tier 0 is made while somebody waits. */
+class Bytes {
+  protected buffer: Uint8Array<ArrayBuffer>;
+  length = 0;
+
+  constructor(capacity = 256) {
+    this.buffer = new Uint8Array(capacity);
+  }
+
+  protected reserve(count: number): void {
+    if (this.length + count <= this.buffer.length) return;
+    const grown = new Uint8Array(Math.max(this.buffer.length * 2, this.length + count));
+    grown.set(this.buffer.subarray(0, this.length));
+    this.buffer = grown;
+  }
+
+  push(byte: number): void {
+    if (this.length === this.buffer.length) this.reserve(1);
+    this.buffer[this.length++] = byte;
+  }
+
+  pushAll(bytes: readonly number[] | Uint8Array): void {
+    this.reserve(bytes.length);
+    this.buffer.set(bytes, this.length);
+    this.length += bytes.length;
+  }
+
+  /** Unsigned LEB128; `value` at most 2^32 - 1. */
+  unsigned(value: number): void {
+    let rest = value;
+    while (rest >= 0x80) {
+      this.push((rest & 0x7f) | 0x80);
+      rest >>>= 7;
+    }
+    this.push(rest);
+  }
+
+  /** Signed LEB128 of a 32-bit value. */
+  signed32(value: number): void {
+    let rest = value | 0;
+    for (;;) {
+      const low = rest & 0x7f;
+      rest >>= 7;
+      if ((rest === 0 && (low & 0x40) === 0) || (rest === -1 && (low & 0x40) !== 0)) {
+        this.push(low);
+        return;
+      }
+      this.push(low | 0x80);
+    }
+  }
+
+  /** Signed LEB128 of a 64-bit value. */
+  signed64(value: bigint): void {
+    let rest = BigInt.asIntN(64, value);
+    if (rest === BigInt.asIntN(32, rest)) {
+      this.signed32(Number(rest));
+      return;
+    }
+    for (;;) {
+      const low = Number(rest & 0x7fn);
+      rest >>= 7n;
+      if ((rest === 0n && (low & 0x40) === 0) || (rest === -1n && (low & 0x40) !== 0)) {
+        this.push(low);
+        return;
+      }
+      this.push(low | 0x80);
+    }
+  }
+
+  view(): Uint8Array<ArrayBuffer> {
+    return this.buffer.subarray(0, this.length);
+  }
+}
+
+/** The bytes of a function body. Labels are objects, not depths: `br` computes the depth from where it stands. */
+export class Code extends Bytes {
+  private depth = 0;
+
+  get bytes(): Uint8Array {
+    return this.view();
+  }
+
+  raw(bytes: readonly number[]): this {
+    for (let i = 0; i < bytes.length; i++) this.push(bytes[i]!);
+    return this;
+  }
+
+  op(opcode: number): this {
+    this.push(opcode);
+    return this;
+  }
+
+  i32(value: number): this {
+    this.push(0x41);
+    this.signed32(value);
+    return this;
+  }
+
+  i64(value: bigint): this {
+    this.push(0x42);
+    this.signed64(value);
+    return this;
+  }
+
+  /** An instruction with one index below 128 as its operand: the common case, in one step. */
+  private indexed(opcode: number, index: number): this {
+    if (this.length + 2 > this.buffer.length) this.reserve(2);
+    this.buffer[this.length] = opcode;
+    this.buffer[this.length + 1] = index;
+    this.length += 2;
+    return this;
+  }
+
+  get(local: number): this {
+    return this.indexed(0x20, local);
+  }
+
+  set(local: number): this {
+    return this.indexed(0x21, local);
+  }
+
+  tee(local: number): this {
+    return this.indexed(0x22, local);
+  }
+
+  /** A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset. */
+  memory(opcode: readonly number[], offset = 0): this {
+    this.push(opcode[0]!);
+    if (opcode.length > 1) this.push(opcode[1]!);
+    this.push(0);
+    if (offset < 0x80) this.push(offset);
+    else this.unsigned(offset);
+    return this;
+  }
+
+  call(index: number): this {
+    return this.indexed(0x10, index);
+  }
+
+  private open(opcode: number, type: number): number {
+    this.push(opcode);
+    this.push(type);
+    this.depth++;
+    return this.depth;
+  }
+
+  /** Opens a block and returns its label. */
+  block(): number {
+    return this.open(0x02, EMPTY);
+  }
+
+  /** Opens a loop and returns its label: a branch to it starts it again. */
+  loop(): number {
+    return this.open(0x03, EMPTY);
+  }
+
+  /** Opens `if`, with a value of `type` on the stack at the end where one is named. */
+  if(type?: ValueType): number {
+    return this.open(0x04, type === undefined ? EMPTY : VALUE_TYPE[type]);
+  }
+
+  else(): this {
+    this.push(0x05);
+    return this;
+  }
+
+  end(): this {
+    this.push(0x0b);
+    this.depth--;
+    return this;
+  }
+
+  br(label: number): this {
+    this.push(0x0c);
+    this.unsigned(this.depth - label);
+    return this;
+  }
+
+  brIf(label: number): this {
+    this.push(0x0d);
+    this.unsigned(this.depth - label);
+    return this;
+  }
+
+  brTable(labels: readonly number[], otherwise: number): this {
+    this.push(0x0e);
+    this.unsigned(labels.length);
+    for (const label of labels) this.unsigned(this.depth - label);
+    this.unsigned(this.depth - otherwise);
+    return this;
+  }
+
+  select(): this {
+    this.push(0x1b);
+    return this;
+  }
+
+  return(): this {
+    this.push(0x0f);
+    return this;
+  }
+
+  unreachable(): this {
+    this.push(0x00);
+    return this;
+  }
+}
+
+export interface WasmFunction {
+  readonly parameters: readonly ValueType[];
+  readonly results: readonly ValueType[];
+  readonly locals: readonly ValueType[];
+  readonly code: Code;
+  /** Name under which it is exported, if it is. */
+  readonly export?: string;
+}
+
+function pushName(out: Bytes, name: string): void {
+  out.unsigned(name.length);
+  for (let i = 0; i < name.length; i++) out.push(name.charCodeAt(i));
+}
+
+/** A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0. */
+export function writeModule(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
+  const signatures = new Map<string, number>();
+  const types = new Bytes();
+  const indices = new Bytes();
+  const exports = new Bytes();
+  const bodies = new Bytes();
+  let exportCount = 0;
+  functions.forEach((each, index) => {
+    const key = `${each.parameters.join()}:${each.results.join()}`;
+    let type = signatures.get(key);
+    if (type === undefined) {
+      type = signatures.size;
+      signatures.set(key, type);
+      types.push(0x60);
+      types.unsigned(each.parameters.length);
+      for (const name of each.parameters) types.push(VALUE_TYPE[name]);
+      types.unsigned(each.results.length);
+      for (const name of each.results) types.push(VALUE_TYPE[name]);
+    }
+    indices.unsigned(type);
+    if (each.export !== undefined) {
+      pushName(exports, each.export);
+      exports.push(0x00);
+      exports.unsigned(index);
+      exportCount++;
+    }
+    const locals = new Bytes();
+    locals.unsigned(each.locals.length);
+    for (const name of each.locals) {
+      locals.push(1);
+      locals.push(VALUE_TYPE[name]);
+    }
+    const code = each.code.bytes;
+    bodies.unsigned(locals.length + code.length + 1);
+    bodies.pushAll(locals.view());
+    bodies.pushAll(code);
+    bodies.push(0x0b);
+  });
+  const imports = new Bytes();
+  pushName(imports, 'env');
+  pushName(imports, 'memory');
+  imports.pushAll([0x02, 0x00, 0x01]);
+  const out = new Bytes();
+  out.pushAll([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
+  const section = (id: number, count: number, body: Bytes): void => {
+    const head = new Bytes();
+    head.unsigned(count);
+    out.push(id);
+    out.unsigned(head.length + body.length);
+    out.pushAll(head.view());
+    out.pushAll(body.view());
+  };
+  section(1, signatures.size, types);
+  section(2, 1, imports);
+  section(3, functions.length, indices);
+  section(7, exportCount, exports);
+  section(10, functions.length, bodies);
+  return out.view().slice();
+}

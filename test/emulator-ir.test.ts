@@ -1,0 +1,278 @@
+/** Every op of the table against plain bigint arithmetic, in every operand form that tier 0 has. */
+import { describe, expect, test } from '@jest/globals';
+import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits } from '../src/emulator/ir.js';
+import type { Condition, OpName, Operand, RecordKind } from '../src/emulator/ir.js';
+import { handMachine, HAND_SLOTS, s } from './support/emulator.js';
+import type { HandInstruction } from './support/emulator.js';
+
+const u = (value: bigint, bits = 64): bigint => BigInt.asUintN(bits, value);
+const i = (value: bigint, bits = 64): bigint => BigInt.asIntN(bits, value);
+const flag = (value: boolean): bigint => (value ? 1n : 0n);
+
+const VALUES = [
+  0n, 1n, 2n, 7n, 31n, 32n, 33n, 63n, 64n, 65n, 0x7fn, 0x80n, 0xffn, 0x7fffn, 0x8000n, 0xffffn, 0x7fff_ffffn, 0x8000_0000n,
+  0xffff_ffffn, 0x1_0000_0000n, 0x7fff_ffff_ffff_ffffn, 0x8000_0000_0000_0000n, 0x8000_0000_0000_0001n,
+  0xffff_ffff_8000_0000n, 0xffff_ffff_ffff_ffffn, 0x0123_4567_89ab_cdefn, 0xfedc_ba98_7654_3210n, 0x5555_aaaa_0f0f_f0f0n,
+]; // prettier-ignore
+
+const COMPARE: Readonly<Record<Condition, (a: bigint, b: bigint, bits: number) => boolean>> = {
+  eq: (a, b, bits) => u(a, bits) === u(b, bits),
+  ne: (a, b, bits) => u(a, bits) !== u(b, bits),
+  lt: (a, b, bits) => i(a, bits) < i(b, bits),
+  ge: (a, b, bits) => i(a, bits) >= i(b, bits),
+  gt: (a, b, bits) => i(a, bits) > i(b, bits),
+  le: (a, b, bits) => i(a, bits) <= i(b, bits),
+  ltu: (a, b, bits) => u(a, bits) < u(b, bits),
+  geu: (a, b, bits) => u(a, bits) >= u(b, bits),
+  gtu: (a, b, bits) => u(a, bits) > u(b, bits),
+  leu: (a, b, bits) => u(a, bits) <= u(b, bits),
+};
+
+function swap(value: bigint, bytes: number): bigint {
+  let out = 0n;
+  for (let k = 0; k < bytes; k++) out = (out << 8n) | ((value >> BigInt(8 * k)) & 0xffn);
+  return out;
+}
+function leading(value: bigint, bits: number): bigint {
+  return BigInt(bits - u(value, bits).toString(2).replace(/^0$/, '').length);
+}
+function trailing(value: bigint, bits: number): bigint {
+  const text = u(value, bits).toString(2).padStart(bits, '0');
+  return BigInt(bits - 1 - text.lastIndexOf('1') > bits - 1 ? bits : bits - 1 - text.lastIndexOf('1'));
+}
+const rotateLeft = (value: bigint, count: bigint, bits: number): bigint => {
+  const n = count % BigInt(bits);
+  const x = u(value, bits);
+  return u((x << n) | (x >> (BigInt(bits) - n)), bits);
+};
+
+const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
+  mov: (a) => a,
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  mulhu: (a, b) => (a * b) >> 64n,
+  mulhs: (a, b) => (i(a) * i(b)) >> 64n,
+  divs: (a, b) => (b === 0n ? 0n : i(a) / i(b)),
+  divu: (a, b) => (b === 0n ? 0n : a / b),
+  rems: (a, b) => (b === 0n ? a : i(a) % i(b)),
+  remu: (a, b) => (b === 0n ? a : a % b),
+  addsh1: (a, b) => a + 2n * b,
+  addsh2: (a, b) => a + 4n * b,
+  addsh3: (a, b) => a + 8n * b,
+  and: (a, b) => a & b,
+  or: (a, b) => a | b,
+  xor: (a, b) => a ^ b,
+  shl: (a, b) => a << (b % 64n),
+  shr: (a, b) => a >> (b % 64n),
+  sar: (a, b) => i(a) >> (b % 64n),
+  rotl: (a, b) => rotateLeft(a, b, 64),
+  rotr: (a, b) => rotateLeft(a, 64n - (b % 64n), 64),
+  clz: (a) => leading(a, 64),
+  ctz: (a) => trailing(a, 64),
+  popcnt: (a) => BigInt(a.toString(2).replaceAll('0', '').length),
+  bswap16: (a) => swap(a, 2),
+  bswap32: (a) => swap(a, 4),
+  bswap64: (a) => swap(a, 8),
+  sarlost: (a, b) => flag(i(a) < 0n && (a & ((1n << (b % 64n)) - 1n)) !== 0n),
+  add32: (a, b) => u(a + b, 32),
+  sub32: (a, b) => u(a - b, 32),
+  mul32: (a, b) => u(a * b, 32),
+  and32: (a, b) => u(a & b, 32),
+  or32: (a, b) => u(a | b, 32),
+  xor32: (a, b) => u(a ^ b, 32),
+  shl32: (a, b) => u(a << (b % 32n), 32),
+  shr32: (a, b) => u(a, 32) >> (b % 32n),
+  sar32: (a, b) => u(i(a, 32) >> (b % 32n), 32),
+  rotl32: (a, b) => rotateLeft(a, b, 32),
+  rotr32: (a, b) => rotateLeft(a, 32n - (b % 32n), 32),
+  clz32: (a) => leading(a, 32),
+  ctz32: (a) => trailing(a, 32),
+  sx8: (a) => i(a, 8),
+  sx16: (a) => i(a, 16),
+  sx32: (a) => i(a, 32),
+  zx8: (a) => u(a, 8),
+  zx16: (a) => u(a, 16),
+  zx32: (a) => u(a, 32),
+  ins8: (a, b) => (a & ~0xffn) | (b & 0xffn),
+  ins8h: (a, b) => (a & ~0xff00n) | ((b & 0xffn) << 8n),
+  ins16: (a, b) => (a & ~0xffffn) | (b & 0xffffn),
+};
+for (const condition of CONDITIONS) {
+  Object.assign(REFERENCE, {
+    [`set${condition}`]: (a: bigint, b: bigint) => flag(COMPARE[condition](a, b, 64)),
+    [`set${condition}32`]: (a: bigint, b: bigint) => flag(COMPARE[condition](a, b, 32)),
+  });
+}
+
+/** Runs ops that leave results in memory at 0x8000 + 8 * k; returns the results. */
+function evaluate(count: number, emit: (k: number) => HandInstruction[]): bigint[] {
+  const results: bigint[] = [];
+  const perBatch = 250;
+  for (let from = 0; from < count; from += perBatch) {
+    const to = Math.min(count, from + perBatch);
+    const program: HandInstruction[] = [];
+    for (let k = from; k < to; k++) {
+      program.push(...emit(k), (b) => {
+        b.store('st64', s(2), 0x8000n + BigInt(8 * (k - from)), 0n);
+        return undefined;
+      });
+    }
+    const machine = handMachine(program, 0x1_0000n);
+    machine.map({ address: 0x8000n, size: 8 * perBatch, permission: 'rw' });
+    machine.memory.unmap(0x1_0000n, 0x1000);
+    machine.map({ address: 0x1_0000n, size: 4 * program.length + 4, permission: 'rx' });
+    expect(machine.run().kind).toBe('unknown-instruction');
+    const bytes = machine.memory.read(0x8000n, 8 * (to - from))!;
+    results.push(...new BigUint64Array(bytes.buffer, 0, to - from));
+  }
+  return results;
+}
+
+type PureOp = Parameters<Parameters<HandInstruction>[0]['make']>[0];
+const isPure = (name: OpName): name is PureOp => {
+  const row = OPS[name];
+  return (row.form === 'unary' || row.form === 'binary') && row.d === 'i64' && row.type === 'i64';
+};
+
+describe('pure ops', () => {
+  for (const name of OP_NAMES) {
+    if (!isPure(name)) continue;
+    test(name, () => {
+      const reference = REFERENCE[name]!;
+      const cases: (readonly [bigint, bigint])[] = [];
+      const unary = OPS[name].form === 'unary';
+      for (const a of VALUES) for (const b of unary ? [0n] : VALUES) cases.push([a, b]);
+      const results = evaluate(cases.length, (k) => {
+        const [a, b] = cases[k]!;
+        // Constants and slots in all four combinations, also with the destination equal to an operand.
+        const form = k % 6;
+        return [
+          (out) => {
+            out.mov(s(0), a);
+            out.mov(s(1), b);
+            out.mov(s(2), form === 4 ? a : b);
+            const first: Operand = form === 1 || form === 3 ? a : form === 4 ? s(2) : s(0);
+            const second: Operand = unary ? 0n : form === 2 || form === 3 ? b : form === 5 ? s(2) : s(1);
+            out.to(s(2), name, first, second);
+            return undefined;
+          },
+        ];
+      });
+      results.forEach((result, k) => {
+        const [a, b] = cases[k]!;
+        expect(`${a} ${name} ${b} = ${result}`).toBe(`${a} ${name} ${b} = ${u(reference(a, b))}`);
+      });
+    });
+  }
+
+  test('every pure integer row has a reference', () => {
+    expect(OP_NAMES.filter((name) => isPure(name) && !(name in REFERENCE))).toEqual([]);
+  });
+
+  test('select takes slots and constants', () => {
+    const cases = [0n, 1n, 1n << 32n, u(-1n)];
+    const results = evaluate(cases.length * 2, (k) => [
+      (b) => {
+        const c = cases[k >> 1]!;
+        b.mov(s(0), 11n);
+        b.mov(s(3), c);
+        b.select(s(2), k & 1 ? c : s(3), k & 1 ? 11n : s(0), 22n);
+        return undefined;
+      },
+    ]);
+    expect(results).toEqual([22n, 22n, 11n, 11n, 11n, 11n, 11n, 11n]);
+  });
+});
+
+describe('branches', () => {
+  for (const width of [64, 32] as const) {
+    for (const condition of CONDITIONS) {
+      test(`br ${condition} ${width}`, () => {
+        for (const constant of [false, true]) {
+          for (const a of VALUES) {
+            const program: HandInstruction[] = [];
+            const asked = VALUES.filter((_, k) => k % 3 === 0);
+            for (const b of asked) {
+              const at = 0x1000n + BigInt(4 * program.length);
+              program.push((out) => {
+                out.mov(s(0), a);
+                out.mov(s(1), b);
+                return { kind: 'br', condition, width, a: s(0), b: constant ? b : s(1), pc: at + 8n, next: at + 4n };
+              });
+              program.push((out) => {
+                out.to(s(2), 'shl', s(2), 1n);
+                return { kind: 'jmp', pc: at + 12n };
+              });
+              program.push((out) => {
+                out.to(s(2), 'or', out.make('shl', s(2), 1n), 1n);
+                return undefined;
+              });
+            }
+            const machine = handMachine(program);
+            machine.run();
+            let expected = 0n;
+            // One bit per branch: 1 where it was taken.
+            for (const b of asked) expected = (expected << 1n) | flag(COMPARE[condition](a, b, width));
+            const got = machine.register('s2');
+            expect(program.length).toBe(3 * asked.length);
+            expect(got).toBe(expected);
+          }
+        }
+      });
+    }
+  }
+});
+
+describe('condition records', () => {
+  const record = HAND_SLOTS.slot('k');
+  for (const kind of ['bits', 'cmps64', 'cmpu64', 'cmps32', 'cmpu32'] as const satisfies readonly RecordKind[]) {
+    test(kind, () => {
+      const cases: (readonly [bigint, bigint])[] = [];
+      for (const a of VALUES) for (const b of VALUES) cases.push([kind === 'bits' ? a & 15n : a, b]);
+      const results = evaluate(cases.length, (k) => [
+        (b) => {
+          const [x, y] = cases[k]!;
+          b.mov(s(0), x);
+          b.mov(s(1), y);
+          b.record(record, kind, k % 3 === 1 ? x : s(0), k % 2 ? y : s(1));
+          const lt = b.make('shl', b.test('testlt', record), 3n);
+          const gt = b.make('shl', b.test('testgt', record), 2n);
+          const eq = b.make('shl', b.test('testeq', record), 1n);
+          b.to(s(2), 'or', b.make('or', lt, gt), eq);
+          return undefined;
+        },
+      ]);
+      results.forEach((result, k) => {
+        const [a, b] = cases[k]!;
+        const { compare } = RECORD_KINDS[kind];
+        let expected = a & 14n;
+        if (compare) {
+          const take = (value: bigint): bigint => (compare.signed ? i(value, compare.width) : u(value, compare.width));
+          expected = take(a) < take(b) ? 8n : take(a) > take(b) ? 4n : 2n;
+        }
+        expect(result).toBe(expected);
+        expect(recordBits(BigInt(RECORD_KINDS[kind].code), a, b) & 14).toBe(Number(expected));
+      });
+    });
+  }
+});
+
+describe('dead ops', () => {
+  test('a value that is overwritten before a stop is not computed, one that a fault can see is', () => {
+    const machine = handMachine([
+      (b) => {
+        b.mov(s(0), 1n);
+        b.mov(s(0), 2n);
+        return undefined;
+      },
+      (b) => {
+        b.load('ld64', s(1), 0x9999_0000n, 0n);
+        b.mov(s(0), 3n);
+        return undefined;
+      },
+    ]);
+    expect(machine.run()).toEqual({ kind: 'fault', address: 0x9999_0000n, access: 'read', instruction: 0x1004n });
+    expect(machine.register('s0')).toBe(2n);
+  });
+});
