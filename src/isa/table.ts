@@ -351,6 +351,11 @@ function popcount(value: number): number {
   return count;
 }
 
+/** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
+function rank(each: Row): number {
+  return 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
+}
+
 /** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
 export class IsaTable {
   readonly name: string;
@@ -401,7 +406,6 @@ export class IsaTable {
   private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
     if (!this.decoders) {
       // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
-      const rank = (each: Row): number => 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
       const ordered = [...this.rows].sort((a, b) => rank(b) - rank(a));
       const ofSize = (sizeBytes: 2 | 4): Row[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
       this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
@@ -422,16 +426,16 @@ export class IsaTable {
     }
   }
 
-  /** A row that is `over` another has at least its fixed bits: only then is it tried first. */
+  /** A row that is `over` another shares words with it and is tried before it. */
   private checkOver(each: Row): void {
     for (const name of each.attributes.over ?? []) {
       const base = this.specs.has(name) ? this.row(name) : undefined;
-      const special =
-        base !== undefined && (base.mask & ~each.mask) === 0 && ((base.match ^ each.match) & base.mask) === 0;
-      if (!special) {
+      const wins =
+        base !== undefined && ((base.match ^ each.match) & base.mask & each.mask) === 0 && rank(each) > rank(base);
+      if (!wins) {
         throw new ElftraceError(
           'bad-row',
-          `${this.name}: ${each.mnemonic} is over ${name}, but no special case of it`,
+          `${this.name}: ${each.mnemonic} is over ${name}, but is not tried before it`,
           {
             what: `${each.mnemonic}, ${name}`,
           },
