@@ -426,12 +426,12 @@ export class IsaTable {
     }
   }
 
-  /** A row that is `over` another shares words with it and is tried before it. */
+  /** A row that is `over` another is tried before it wherever both match. */
   private checkOver(each: Row): void {
     for (const name of each.attributes.over ?? []) {
       const base = this.specs.has(name) ? this.row(name) : undefined;
       const wins =
-        base !== undefined && ((base.match ^ each.match) & base.mask & each.mask) === 0 && rank(each) > rank(base);
+        base !== undefined && (((base.match ^ each.match) & base.mask & each.mask) !== 0 || rank(each) > rank(base));
       if (!wins) {
         throw new ElftraceError(
           'bad-row',
