@@ -351,11 +351,17 @@ function popcount(value: number): number {
   return count;
 }
 
+/** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
+function rank(each: Row): number {
+  return 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
+}
+
 /** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
 export class IsaTable {
   readonly name: string;
   private readonly specs = new Map<string, RowSpec>();
   private readonly compiled = new Map<string, Row>();
+  private all: readonly Row[] | undefined;
   private readonly aliases = new Map<string, Alias[]>();
   private readonly formatAddress: (address: bigint) => string;
   private decoders: { readonly 2: Decoder; readonly 4: Decoder } | undefined;
@@ -388,19 +394,18 @@ export class IsaTable {
 
   /** Every row, compiled, in the order of the table. */
   get rows(): readonly Row[] {
-    return this.spec.rows.map((each) => this.row(each.mnemonic));
+    return (this.all ??= this.spec.rows.map((each) => this.row(each.mnemonic)));
   }
 
-  /** Compiles every row, compares each with each, and looks at the aliases; throws 'bad-row' for the first contradiction. */
+  /** Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first contradiction. */
   check(): void {
+    for (const list of this.aliases.values()) for (const alias of list) this.checkAlias(alias);
     this.checkOverlaps(this.rows);
-    for (const alias of this.spec.aliases ?? []) this.checkAlias(alias);
   }
 
   private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
     if (!this.decoders) {
       // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
-      const rank = (each: Row): number => 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
       const ordered = [...this.rows].sort((a, b) => rank(b) - rank(a));
       const ofSize = (sizeBytes: 2 | 4): Row[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
       this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
@@ -421,16 +426,16 @@ export class IsaTable {
     }
   }
 
-  /** A row that is `over` another has at least its fixed bits: only then is it tried first. */
+  /** A row that is `over` another is tried before it wherever both match. */
   private checkOver(each: Row): void {
     for (const name of each.attributes.over ?? []) {
       const base = this.specs.has(name) ? this.row(name) : undefined;
-      const special =
-        base !== undefined && (base.mask & ~each.mask) === 0 && ((base.match ^ each.match) & base.mask) === 0;
-      if (!special) {
+      const wins =
+        base !== undefined && (((base.match ^ each.match) & base.mask & each.mask) !== 0 || rank(each) > rank(base));
+      if (!wins) {
         throw new ElftraceError(
           'bad-row',
-          `${this.name}: ${each.mnemonic} is over ${name}, but no special case of it`,
+          `${this.name}: ${each.mnemonic} is over ${name}, but is not tried before it`,
           {
             what: `${each.mnemonic}, ${name}`,
           },
