@@ -17,7 +17,9 @@ import { relocationRow } from '../src/relocs/apply.js';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
 /** Types seen below a folder, by target, and how many relocations there were. */
-async function typesBelow(folder: string): Promise<{ missing: Set<string>; types: Map<string, Set<number>>; rows: number }> {
+async function typesBelow(
+  folder: string,
+): Promise<{ missing: Set<string>; types: Map<string, Set<number>>; rows: number }> {
   const missing = new Set<string>();
   const types = new Map<string, Set<number>>();
   let rows = 0;
@@ -47,7 +49,8 @@ describe('relocation rows', () => {
   });
 
   const corpus = process.env['ELFTRACE_CORPUS'];
-  if (corpus === undefined || corpus === '') process.stderr.write('not run: relocation types of kernel objects: ELFTRACE_CORPUS is unset\n');
+  if (corpus === undefined || corpus === '')
+    process.stderr.write('not run: relocation types of kernel objects: ELFTRACE_CORPUS is unset\n');
   else {
     test('every type in the kernel objects has a row', async () => {
       const { missing, types, rows } = await typesBelow(corpus);

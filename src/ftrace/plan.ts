@@ -175,7 +175,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       continue;
     }
     if (!reading || reading.state === 'foreign') {
-      refuse(i, 
+      refuse(
+        i,
         verdict === 'ok' ? 'unsupported-shape' : verdict,
         'EINVAL',
         judgement.message || 'the bytes are no known site',
@@ -212,7 +213,12 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         return rank < dynamic.count && dynamic.offset[rank]! < first + BigInt(each.after.length);
       });
       if (store) {
-        refuse(i, 'dynamic-relocation', 'EINVAL', 'the dynamic linker would write over the change: a text relocation lies on the site');
+        refuse(
+          i,
+          'dynamic-relocation',
+          'EINVAL',
+          'the dynamic linker would write over the change: a text relocation lies on the site',
+        );
         continue;
       }
     }
