@@ -226,7 +226,7 @@ export class Program {
 
   // ------------------------------------------------------------------------------------------- what an address is
 
-  /** .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI; null elsewhere. */
+  /** .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI, or a descriptor's word; null elsewhere. */
   get toc(): Address | null {
     if (this.tocValue === undefined) {
       const symbol = this.symbols.find('.TOC.');
@@ -234,7 +234,12 @@ export class Program {
       if (this.relocatable) this.tocValue = null;
       else if (symbol > 0 && this.symbols.sectionIndex[symbol] !== elf.SHN_UNDEF) {
         this.tocValue = this.symbols.value[symbol]!;
-      } else this.tocValue = got ? got.address + 0x8000n : null;
+      } else if (got) this.tocValue = got.address + 0x8000n;
+      else {
+        // ELFv1: the second word of any descriptor is the TOC of its function.
+        const opd = this.image.section('.opd');
+        this.tocValue = opd && opd.size >= 16 ? this.reader.u64(opd.address + 8n) : null;
+      }
     }
     return this.tocValue;
   }
