@@ -121,6 +121,8 @@ const COMMON = [
   'lwarx %d,0,9; stw %b,0(9); stwcx. %a,0,9',
   'lwarx %d,0,9; addi 9,9,8; stwcx. %a,0,9',
   'stwcx. %a,0,9',
+  'lfd 1,%o(9); stfdu 1,%o(9); fmr 2,1; stfdx 2,9,10; lfdux 3,9,10; stfd 3,-16(9); lfdu 4,4(9); stfdux 4,9,10',
+  'lfdx 5,9,10; stfiwx 5,0,9',
   'dcbz 0,9',
   'sync; isync; eieio; dcbt 0,9; dcbtst 0,9; dcbst 0,9; dcbf 0,9; icbi 0,9; nop',
   'twlti 10,0; tweq 9,10; twgti 10,1000; twllt 10,10; twne 9,9',
@@ -297,12 +299,19 @@ describe('faults leave the state before the instruction', () => {
   }
   for (const name of ['lhbrx', 'lwbrx']) common.push([name, { rt: 3, ...X }]);
   for (const name of ['sthbrx', 'stwbrx']) common.push([name, { rs: 3, ...X }]);
+  common.push(
+    ['lfd', { frt: 3, ...D }],
+    ['lfdux', { frt: 3, ...UX }],
+    ['stfdu', { frs: 3, ...U }],
+    ['stfdx', { frs: 3, ...X }],
+  );
   common.push(['lmw', { rt: 22, ...D }], ['stmw', { rs: 22, ...D }], ['dcbz', X]);
   common.push(['lwarx', { rt: 3, ...X, eh: 0 }], ['stwcx.', { rs: 3, ...X }]);
   const only64: typeof common = [
     ['lwa', { rt: 3, ra0: 9, ds: 8 }], ['lwax', { rt: 3, ...X }], ['lwaux', { rt: 3, ...UX }],
     ['ld', { rt: 3, ra0: 9, ds: 8 }], ['ldu', { rt: 3, ra: 9, ds: 8 }], ['ldx', { rt: 3, ...X }], ['ldux', { rt: 3, ...UX }],
     ['std', { rs: 3, ra0: 9, ds: 8 }], ['stdu', { rs: 9, ra: 9, ds: 8 }], ['stdx', { rs: 3, ...X }], ['stdux', { rs: 3, ...UX }],
+    ['stfiwx', { frs: 3, ...X }],
     ['ldbrx', { rt: 3, ...X }], ['stdbrx', { rs: 3, ...X }], ['ldarx', { rt: 3, ...X, eh: 0 }], ['stdcx.', { rs: 3, ...X }],
   ]; // prettier-ignore
   const rows = (['le', 'be', '32'] as const).flatMap((kind) =>
