@@ -766,6 +766,23 @@ function divideWord(signed: boolean): Lift {
   });
 }
 
+/** Upper half of a * b + c, 128 bits. */
+const multiplyAddHigh =
+  (high: 'mulhs' | 'mulhu'): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const [first, second, added] = [f.r('ra'), f.r('rb'), f.r('rc5')];
+    const low = b.make('mul', first, second);
+    const carry = b.make('setltu', b.make('add', low, added), low);
+    const sum = b.make('add', b.make(high, first, second), carry);
+    if (high === 'mulhu') b.mov(f.r('rt'), sum);
+    else b.to(f.r('rt'), 'add', sum, b.make('sar', added, 63n));
+    return undefined;
+  };
+
+/** The constant with `byte` in each byte of a register. */
+const everyByte = (x: Lifting, byte: bigint): bigint => x.wrap(0x0101_0101_0101_0101n * byte);
+
 // --------------------------------------------------------------------------------------------------------- the semantics
 
 const D = { displacement: 'd' } as const;
@@ -813,7 +830,10 @@ const SEMANTICS = {
   mtocrf: moveToCr,
   mcrxr: helper('mcrxr'),
   mcrxrx: unsupported,
-  setb: unsupported,
+  setb: (x, f) => {
+    x.b.select(f.r('rt'), x.bitValue(4 * f.n('bfa')), x.ones, x.bitValue(4 * f.n('bfa') + 1));
+    return undefined;
+  },
 
   addi: addImmediate(0n),
   addis: addImmediate(16n),
@@ -880,13 +900,19 @@ const SEMANTICS = {
   divweu: unsupported,
   divde: unsupported,
   divdeu: unsupported,
-  modsw: unsupported,
-  moduw: unsupported,
-  modsd: unsupported,
-  modud: unsupported,
-  maddhd: unsupported,
-  maddhdu: unsupported,
-  maddld: unsupported,
+  modsw: arithmetic((x, d, a, b) => {
+    x.b.to(d, 'rems', x.b.make('sx32', a), x.b.make('sx32', b));
+    x.narrow(d);
+  }),
+  moduw: arithmetic((x, d, a, b) => x.b.to(d, 'remu', x.b.make('zx32', a), x.b.make('zx32', b))),
+  modsd: arithmetic((x, d, a, b) => x.b.to(d, 'rems', a, b)),
+  modud: arithmetic((x, d, a, b) => x.b.to(d, 'remu', a, b)),
+  maddhd: multiplyAddHigh('mulhs'),
+  maddhdu: multiplyAddHigh('mulhu'),
+  maddld: (x, f) => {
+    x.b.to(f.r('rt'), 'add', x.b.make('mul', f.r('ra'), f.r('rb')), f.r('rc5'));
+    return undefined;
+  },
 
   cmpi: compare(true, 'si'),
   cmpli: compare(false, 'ui'),
@@ -935,16 +961,38 @@ const SEMANTICS = {
   cntlzd: logical((x, d, s) => x.b.to(d, 'clz', s)),
   cnttzw: logical((x, d, s) => x.b.to(d, 'ctz32', s)),
   cnttzd: logical((x, d, s) => x.b.to(d, 'ctz', s)),
-  popcntb: unsupported,
+  popcntb: logical((x, d, s) => {
+    const { b } = x;
+    const pairs = b.make('sub', s, b.make('and', b.make('shr', s, 1n), everyByte(x, 0x55n)));
+    const high = b.make('and', b.make('shr', pairs, 2n), everyByte(x, 0x33n));
+    const nibbles = b.make('add', b.make('and', pairs, everyByte(x, 0x33n)), high);
+    b.to(d, 'and', b.make('add', nibbles, b.make('shr', nibbles, 4n)), everyByte(x, 0x0fn));
+  }),
   popcntw: logical((x, d, s) => {
     const low = x.b.make('popcnt', x.b.make('zx32', s));
     const high = x.b.make('popcnt', x.b.make('shr', s, 32n));
     x.b.to(d, 'or', low, x.b.make('shl', high, 32n));
   }),
   popcntd: logical((x, d, s) => x.b.to(d, 'popcnt', s)),
-  prtyw: unsupported,
-  prtyd: unsupported,
-  cmpb: unsupported,
+  prtyw: logical((x, d, s) => {
+    const { b } = x;
+    const low = b.make('and', b.make('popcnt', b.make('and', s, 0x0101_0101n)), 1n);
+    const high = b.make('and', b.make('popcnt', b.make('and', s, 0x0101_0101n << 32n)), 1n);
+    b.to(d, 'or', low, b.make('shl', high, 32n));
+  }),
+  prtyd: logical((x, d, s) => {
+    const { b } = x;
+    b.to(d, 'and', b.make('popcnt', b.make('and', s, everyByte(x, 1n))), 1n);
+  }),
+  /** 0xff in each byte in which the sources agree: a byte of the difference is 0 when neither it nor it + 0x7f has bit 7. */
+  cmpb: logical((x, d, s, other) => {
+    const { b } = x;
+    const difference = b.make('xor', s, other);
+    const low = everyByte(x, 0x7fn);
+    const carried = b.make('add', b.make('and', difference, low), low);
+    const marked = b.make('and', b.make('xor', b.make('or', carried, difference), x.ones), everyByte(x, 0x80n));
+    b.to(d, 'mul', b.make('shr', marked, 7n), 0xffn);
+  }),
   bpermd: unsupported,
 
   rlwinm,
