@@ -434,9 +434,7 @@ export class Machine {
           for (const each of [...(this.hooks.get(address) ?? [])]) if (each(this) === 'stop') stop = true;
           if (this.pc !== address) cpu.passHook = null;
           if (stop) return { kind: 'hook', address };
-          if (this.cpus[this.current] !== cpu) {
-            throw new ElftraceError('usage', 'a hook must not switch CPUs: stop and switch between runs', { address });
-          }
+          this.checkCpu(cpu);
           break;
         }
         case 'helper': {
@@ -449,6 +447,7 @@ export class Machine {
             return place;
           });
           cpu.instructions++;
+          this.checkCpu(cpu);
           if (stop) return stop;
           cpu.passHook = null;
           break;
@@ -506,6 +505,13 @@ export class Machine {
           reason satisfies never;
       }
     }
+  }
+
+  private checkCpu(cpu: Cpu): void {
+    if (this.cpus[this.current] === cpu) return;
+    throw new ElftraceError('usage', 'hooks and system calls must not switch CPUs: stop, and switch between runs', {
+      address: this.pc,
+    });
   }
 
   private holdsCode(address: Address, size: number): boolean {

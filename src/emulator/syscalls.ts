@@ -16,6 +16,9 @@ export type GuestOutput = (descriptor: number, bytes: Uint8Array) => void;
 const ERRNO = { EBADF: 9, ENOMEM: 12, EFAULT: 14, EINVAL: 22, ENOTTY: 25, ENOSYS: 38 } as const;
 type Errno = keyof typeof ERRNO;
 
+/** Most pieces of a `writev`. */
+const IOV_MAX = 1024n;
+
 const PROT_WRITE = 2n;
 const PROT_EXEC = 4n;
 const MAP_FIXED = 0x10n;
@@ -64,7 +67,14 @@ export function createSyscalls(
           (each) => each.address >= layout.heapStart && each.address < layout.heapStart + BigInt(newSize),
         );
         if (others) return heapEnd;
-        machine.map({ address: layout.heapStart, size: newSize, permission: 'rw', name: 'heap', reserve: 0x10_0000 });
+        const heap = {
+          address: layout.heapStart,
+          size: newSize,
+          permission: 'rw',
+          name: 'heap',
+          reserve: 0x10_0000,
+        } as const;
+        if (machine.memory.tryMap(heap) !== null) return heapEnd;
       } else if (!machine.memory.resize(layout.heapStart, newSize)) return heapEnd;
     } else if (newSize < oldSize) {
       machine.memory.unmap(layout.heapStart + BigInt(newSize), oldSize - newSize);
@@ -82,7 +92,7 @@ export function createSyscalls(
     if ((flags & MAP_FIXED) !== 0n) {
       if (hint % PAGE !== 0n) return 'EINVAL';
       address = hint;
-      machine.memory.unmap(address, Number(size));
+      if (!machine.memory.unmap(address, Number(size))) return 'ENOMEM';
     } else {
       while (machine.memory.windows.some((w) => w.address < address + size && address < w.address + BigInt(w.size))) {
         address -= size;
@@ -90,9 +100,10 @@ export function createSyscalls(
       if (address < PAGE) return 'ENOMEM';
       mappingBottom = address;
     }
-    if (address + size > 1n << BigInt(8 * wordBytes)) return 'ENOMEM';
-    machine.map({ address, size: Number(size), permission: permissionOf(protection), name: 'mapping' });
-    return address;
+    const permission = permissionOf(protection);
+    return machine.memory.tryMap({ address, size: Number(size), permission, name: 'mapping' }) === null
+      ? address
+      : 'ENOMEM';
   };
 
   const write = (machine: Machine, descriptor: number, address: Address, size: bigint): bigint | Errno => {
@@ -132,6 +143,7 @@ export function createSyscalls(
       case 'write':
         return write(machine, Number(BigInt.asIntN(32, a)), b, c);
       case 'writev': {
+        if (c > IOV_MAX) return 'EINVAL';
         let total = 0n;
         for (let i = 0n; i < c; i++) {
           const at = b + i * BigInt(2 * wordBytes);
@@ -153,8 +165,7 @@ export function createSyscalls(
         return mmap(machine, args);
       case 'munmap':
         if (a % PAGE !== 0n || b === 0n) return 'EINVAL';
-        machine.memory.unmap(a, Number(alignUpBig(b, PAGE)));
-        return 0n;
+        return machine.memory.unmap(a, Number(alignUpBig(b, PAGE))) ? 0n : 'ENOMEM';
       case 'mprotect':
         if (a % PAGE !== 0n) return 'EINVAL';
         return machine.memory.protect(a, Number(alignUpBig(b, PAGE)), permissionOf(c)) ? 0n : 'ENOMEM';
