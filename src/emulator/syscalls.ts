@@ -5,7 +5,7 @@
 import type { Abi } from '../arch.js';
 import { alignUpBig } from '../bits.js';
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
-import type { Permission } from './memory.js';
+import type { AccessKind, Permission } from './memory.js';
 import type { ProcessModel, SyscallName } from './model.js';
 import type { Address } from '../units.js';
 
@@ -32,6 +32,8 @@ export interface ProcessLayout {
   readonly heapStart: Address;
   /** Mappings grow down from here. */
   readonly mappingTop: Address;
+  /** Maps more of the stack if `address` is in it; false when it is not. */
+  readonly growStack: (address: Address) => boolean;
 }
 
 /** 1 GHz: one instruction a nanosecond. */
@@ -106,10 +108,19 @@ export function createSyscalls(
       : 'ENOMEM';
   };
 
+  /** True when the guest may access the range; parts of the stack that were not touched yet are mapped. */
+  const usable = (machine: Machine, address: Address, size: number, access: AccessKind): boolean => {
+    for (;;) {
+      const bad = machine.memory.check(address, size, access);
+      if (bad === null) return true;
+      if (!layout.growStack(bad)) return false;
+    }
+  };
+
   const write = (machine: Machine, descriptor: number, address: Address, size: bigint): bigint | Errno => {
     if (descriptor !== 1 && descriptor !== 2) return 'EBADF';
     const length = Number(size > 0x7fff_f000n ? 0x7fff_f000n : size);
-    if (machine.memory.check(address, length, 'read') !== null) return 'EFAULT';
+    if (!usable(machine, address, length, 'read')) return 'EFAULT';
     const bytes = machine.memory.read(address, length);
     if (!bytes) return 'EFAULT';
     output(descriptor, bytes);
@@ -131,7 +142,7 @@ export function createSyscalls(
         bytes[index * wordBytes + i] = Number((value >> BigInt(8 * shift)) & 0xffn);
       }
     });
-    if (machine.memory.check(address, bytes.length, 'write') !== null) return false;
+    if (!usable(machine, address, bytes.length, 'write')) return false;
     return machine.memory.write(address, bytes);
   };
 
@@ -185,7 +196,7 @@ export function createSyscalls(
           random = (Math.imul(random, 1_664_525) + 1_013_904_223) >>> 0;
           bytes[i] = random >>> 24;
         }
-        if (machine.memory.check(a, bytes.length, 'write') !== null) return 'EFAULT';
+        if (!usable(machine, a, bytes.length, 'write')) return 'EFAULT';
         return machine.memory.write(a, bytes) ? BigInt(bytes.length) : 'EFAULT';
       }
       case 'exit':
