@@ -24,7 +24,8 @@ await build({
   platform: 'node',
   target: 'node20',
   external,
-  chunkNames: 'chunks/[name]-[hash]',
+  // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
+  chunkNames: '[name]-[hash]',
   // yargs reaches for require in some paths; an ES module has none.
   banner: {
     js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",

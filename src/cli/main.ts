@@ -16,6 +16,8 @@ import { err, flush } from './terminal.js';
 import { runVerify } from './verify.js';
 
 let exit: number = exitCodes.ok;
+/** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
+let action: () => number | Promise<number> = () => exitCodes.ok;
 
 /** Options of every verb that opens a file. */
 function common<T>(parser: Argv<T>) {
@@ -70,8 +72,8 @@ const parser = yargs(process.argv.slice(2))
         '$0 info ext4.ko',
         'tables, shapes and states of a module',
       ),
-    async (args) => {
-      exit = await runInfo({ ...args });
+    (args) => {
+      action = () => runInfo({ ...args });
     },
   )
   .command(
@@ -82,8 +84,8 @@ const parser = yargs(process.argv.slice(2))
         "$0 list vmlinux -l 'schedule*'",
         'the functions that the filter matches',
       ),
-    async (args) => {
-      exit = await runList({ ...args });
+    (args) => {
+      action = () => runList({ ...args });
     },
   )
   .command(
@@ -96,8 +98,8 @@ const parser = yargs(process.argv.slice(2))
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
         .option('jobs', { type: 'number', default: 1, describe: 'files at the same time; 0: one per processor' })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
-    async (args) => {
-      exit = await runVerify({ ...args });
+    (args) => {
+      action = () => runVerify({ ...args });
     },
   )
   .command(
@@ -118,8 +120,8 @@ const parser = yargs(process.argv.slice(2))
         })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
-    async (args) => {
-      exit = await runPatch({ ...args, output: args.o });
+    (args) => {
+      action = () => runPatch({ ...args, output: args.o });
     },
   )
   .command(
@@ -130,8 +132,8 @@ const parser = yargs(process.argv.slice(2))
         .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 revert quiet.ko -o ext4.ko', 'undo a patch'),
-    async (args) => {
-      exit = await runRevert({ ...args, output: args.o });
+    (args) => {
+      action = () => runRevert({ ...args, output: args.o });
     },
   )
   .command(
@@ -142,8 +144,8 @@ const parser = yargs(process.argv.slice(2))
         '$0 status quiet.ko',
         'states of the sites and the record',
       ),
-    async (args) => {
-      exit = await runStatus({ ...args });
+    (args) => {
+      action = () => runStatus({ ...args });
     },
   )
   .command(
@@ -163,8 +165,8 @@ const parser = yargs(process.argv.slice(2))
           describe: 'linked files: empty slots of overridden weak functions',
         })
         .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
-    async (args) => {
-      exit = await runRecord({ ...args, output: args.o });
+    (args) => {
+      action = () => runRecord({ ...args, output: args.o });
     },
   )
   .command(
@@ -176,8 +178,8 @@ const parser = yargs(process.argv.slice(2))
           .positional('path', { type: 'string', demandOption: true })
           .positional('functions', { type: 'string', array: true, demandOption: true }),
       ).example('$0 disasm ext4.ko ext4_sync_fs', 'one function'),
-    async (args) => {
-      exit = await runDisasm({ ...args });
+    (args) => {
+      action = () => runDisasm({ ...args });
     },
   )
   .command(
@@ -195,13 +197,14 @@ const parser = yargs(process.argv.slice(2))
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
         .example('$0 run program', 'exits with the status of the program'),
-    async (args) => {
-      exit = await runRun({ ...args });
+    (args) => {
+      action = () => runRun({ ...args });
     },
   );
 
 try {
-  await parser.parseAsync();
+  parser.parse();
+  exit = await action();
 } catch (error) {
   const file = error instanceof ElftraceError ? (error.context.file ?? '') : '';
   err(errorLine(error, file));

@@ -103,10 +103,10 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
     ...(options.mcount ? { mcountNames: options.mcount } : {}),
     ...(symbols ? { symbols } : {}),
   });
-  const sites = findSites(program, options.table ? { tableSections: options.table } : {});
   const inside = readRecord(image);
   const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
   const record = inside ?? (beside ? decodeRecord(readBytes(options.journal!)) : null);
+  const sites = findSites(program, { record, ...(options.table ? { tableSections: options.table } : {}) });
   return {
     input,
     image,

@@ -114,9 +114,14 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
     bytes.set(edits.noteSegment.contents, noteOffset);
     touched.push(writeNoteSegment(image, view, noteOffset, edits.noteSegment));
   }
+  let changes: Change[] | undefined;
   return {
     bytes,
-    changes: listChanges(input, bytes, touched),
+    // Made when asked for: a plan has its own list already.
+    get changes() {
+      changes ??= listChanges(input, bytes, touched);
+      return changes;
+    },
     keptSize,
     dropped: input.slice(keptSize),
     sections:

@@ -137,13 +137,13 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   const base = inside ? readElf(baseBytes) : image;
   const trailing = base.bytes.subarray(base.elfSize);
   const signature = trailing.length > 0 ? readModuleSignature(base.bytes) : null;
-  let cut = earlier?.cut ?? new Uint8Array(0);
-  if (signature) {
-    cut = base.bytes.slice(base.elfSize);
-    notices.push(`the appended module signature (${cut.length} bytes) was cut: it no longer holds`);
-  }
+  // A signature over a file that was patched before is not part of the original: it goes and does not come back.
+  const overPatched = earlier ? (signature ?? readModuleSignature(image.bytes)) : null;
+  const cut = earlier?.cut ?? (signature ? base.bytes.slice(base.elfSize) : new Uint8Array(0));
+  const lost = overPatched?.size ?? (signature ? cut.length : 0);
+  if (lost > 0) notices.push(`the appended module signature (${lost} bytes) was cut: it no longer holds`);
   if (hasBuildId(image)) notices.push('the build-id note no longer reflects the contents of the file');
-  const keptSize = base.bytes.length - (signature ? cut.length : 0);
+  const keptSize = base.bytes.length - (signature ? trailing.length : 0);
   const headers: { offset: number; bytes: Uint8Array }[] = [
     { offset: 0, bytes: base.bytes.slice(0, base.header.ehsize) },
   ];
@@ -212,6 +212,13 @@ export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: 
     throw new ElftraceError('no-record', `the file has no ${recordSection}: nothing says what its original was`, {
       section: recordSection,
     });
+  }
+  if (record.keptSize > image.bytes.length) {
+    throw new ElftraceError(
+      'bad-record',
+      `the record describes a file of at least ${record.keptSize} bytes, this one has ${image.bytes.length}; nothing was written`,
+      { value: record.keptSize, max: image.bytes.length },
+    );
   }
   const wrong = disagreements(record, image.bytes);
   if (wrong.length > 0) {

@@ -222,7 +222,7 @@ export function decodeRecord(descriptor: Uint8Array): FileRecord {
     if (end > header.keptSize) throw damaged(`an edit lies at ${hex(offset)}, behind the original`);
   }
   const cut = reader.bytes(reader.varint());
-  if (header.keptSize + cut.length !== header.originalSize) throw damaged('its sizes do not add up');
+  if (header.keptSize < 0 || header.keptSize + cut.length !== header.originalSize) throw damaged('its sizes do not add up');
   const headers = header.headers.map(({ offset, bytes }) => ({ offset, bytes: fromHex(bytes) }));
   if (headers.some(({ offset, bytes }) => offset < 0 || offset + bytes.length > header.keptSize)) {
     throw damaged('it keeps headers of places that the original did not have');

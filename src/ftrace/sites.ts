@@ -9,6 +9,7 @@ import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
+import { type FileRecord, readRecord } from './journal.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
 import { ProgramView } from './view.js';
 
@@ -42,6 +43,8 @@ export interface Site {
 }
 
 export interface FindOptions extends TableOptions {
+  /** Record of changes that was kept beside the file; the one in the file is read without being asked for. */
+  readonly record?: FileRecord | null;
   readonly signal?: AbortSignal;
 }
 
@@ -197,6 +200,7 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
   for (const source of possibleSources) {
     let score = 0;
     let tried = 0;
+    let entries = 0;
     for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
       const value = table.value[slot]!;
       const range = value === 0n ? undefined : program.codeAt(value);
@@ -204,8 +208,12 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
       tried++;
       view.move(range, Number(value - range.address));
       const { reading } = readAt(view, source);
-      if (reading && reading.state !== 'foreign') score++;
+      if (!reading || reading.state === 'foreign') continue;
+      score++;
+      if (reading.shape.sources.includes('patchable-table')) entries++;
     }
+    // arm64 knows patchable entries under either name of a table; one of mostly such is no table of calls.
+    if (source === 'mcount-table' && entries * 2 > score) continue;
     if (score > bestScore) {
       best = source;
       bestScore = score;
@@ -338,6 +346,43 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   };
 }
 
+/**
+ * Places in code that the record says were changed: what is left of calls that became nops in a file without a table. Where
+ * a call stands again it was found as such.
+ */
+function recordedPlaces(program: Program, record: FileRecord | null, calls: SlotTable): SlotTable {
+  const known = new Set<string>();
+  for (let i = 0; i < calls.count; i++) known.add(`${calls.section[i]!}:${calls.value[i]!}`);
+  const sections: number[] = [];
+  const values: bigint[] = [];
+  for (const { offset } of record?.edits ?? []) {
+    const range = program.code.find(
+      (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
+    );
+    if (!range) continue;
+    const section = program.relocatable ? range.section : -1;
+    const value = range.address + BigInt(offset - range.fileOffset);
+    if (known.has(`${section}:${value}`)) continue;
+    sections.push(section);
+    values.push(value);
+  }
+  return {
+    name: 'record',
+    // A table names nops as well as calls; the scan for calls does not.
+    source: 'mcount-table',
+    role: 'sites',
+    count: values.length,
+    zero: 0,
+    section: Int32Array.from(sections),
+    value: BigUint64Array.from(values),
+    position: new Float64Array(values.length).fill(-1),
+    container: -1,
+    sorted: true,
+    origin: 'record',
+    remarks: [],
+  };
+}
+
 /** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
 function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
   const { length } = ranges;
@@ -368,7 +413,8 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
   let tables = readTables(program, options);
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);
-    if (calls.count > 0) tables = [...tables, calls];
+    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), calls);
+    for (const table of [calls, recorded]) if (table.count > 0) tables = [...tables, table];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
   tables = tables.map((table, index) =>

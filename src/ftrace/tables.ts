@@ -11,11 +11,12 @@ import type { SiteSource } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import type { ElfSection } from '../elf/image.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
-import { isDynamic, type Program } from '../program/program.js';
+import type { Program } from '../program/program.js';
+import { isDynamic } from '../relocs/read.js';
 
 /** Slots of one table as columns; `section` and `value` name the anchor, see `SlotTable.relocatable`. */
 export interface SlotTable {
-  /** `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` for sites found without a table. */
+  /** `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` and `record` for sites found without a table. */
   readonly name: string;
   /** What the slots name. A kernel's range does not say: `unknown` is decided by the bytes at the sites. */
   readonly source: SiteSource | 'unknown';
@@ -33,7 +34,7 @@ export interface SlotTable {
   readonly container: number;
   readonly sorted: boolean;
   /** Where the values came from, for `info`. */
-  readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code';
+  readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code' | 'record';
   readonly remarks: readonly string[];
 }
 
@@ -100,6 +101,12 @@ function readRelocatable(
         });
       }
       const slot = offset / word;
+      if (filled[slot]) {
+        throw malformed(`section ${section.name}`, `two relocations give the slot at ${hex(offset)} a value`, {
+          section: section.name,
+          offset: BigInt(offset),
+        });
+      }
       const symbol = table.symbol[row]!;
       const home = symbols ? symbols.sectionIndex[symbol]! : 0;
       const addend = table.form === 'rel' ? wordOf(contents, offset, word, little) : table.addend[row]!;
@@ -235,13 +242,20 @@ function findRange(program: Program): { start: bigint; size: number } | null {
 
 /**
  * All site tables of a file. Empty when it has none: sites are then found by their calls.
- * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots
+ * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots; 'no-match' when none of
+ *         `tableSections` is there
  */
 export function readTables(program: Program, options: TableOptions = {}): SlotTable[] {
   const { image, arch } = program;
   const wanted: { readonly section: ElfSection; readonly source: SiteSource }[] = [];
   for (const name of options.tableSections ?? []) {
     for (const section of image.sectionsNamed(name)) wanted.push({ section, source: 'mcount-table' });
+  }
+  if (options.tableSections?.length && wanted.length === 0) {
+    // Another table than the one that was asked for would give verdicts on other sites.
+    throw new ElftraceError('no-match', `no section is named ${options.tableSections.join(' or ')}`, {
+      section: options.tableSections[0]!,
+    });
   }
   if (wanted.length === 0) {
     for (const section of image.sectionsNamed(mcountSection)) wanted.push({ section, source: 'mcount-table' });
