@@ -1318,7 +1318,7 @@ export function isPrefix(word: number): boolean {
  * Name and operands of a prefixed instruction; `prefixed` for types that are not told apart here. The 34-bit displacement is
  * given in two operands, `d_high` (18 bits, signed) and `d_low` (16 bits).
  */
-function decodePrefixed(prefix: number, suffix: number): { mnemonic: string; operands: Operands } {
+export function decodePrefixed(prefix: number, suffix: number): { mnemonic: string; operands: Operands } {
   const type = (prefix >>> 24) & 3;
   const opcode = suffix >>> 26;
   const mnemonic =

@@ -545,7 +545,7 @@ export interface EncodedBlock {
   /** Host address after the last byte. */
   readonly end: number;
   /** Instruction index of each record. */
-  readonly at: Uint16Array;
+  readonly at: readonly number[];
   /** The op of each record; undefined for terminators and stubs. */
   readonly ops: readonly (Op | undefined)[];
 }
@@ -725,7 +725,7 @@ export class Encoder {
     const { header } = this;
     this.host.u32[header >> 2] = 0;
     this.host.u32[(header + 12) >> 2] = count;
-    return { header, end: this.pointer, at: Uint16Array.from(this.at), ops: this.ops };
+    return { header, end: this.pointer, at: this.at, ops: this.ops };
   }
 }
 
