@@ -250,7 +250,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
           section: image.sections[table.section]?.name ?? '',
           row,
           type,
-          symbol: table.symbols ? table.symbols.name(table.symbol[row]!) : '',
+          symbol: program.labelOf(table.symbols, table.symbol[row]!),
           address: sites.anchor[i]! + BigInt(delta),
           fileOffset: field.offset,
           before: shared(image.bytes.subarray(field.offset, field.offset + field.size)),
