@@ -1,19 +1,13 @@
 #!/usr/bin/env node
-/** The command line: verbs and their options. Each verb is a file of its own; this one only parses and maps errors. */
+/**
+ * The command line: verbs and their options. Each verb is a file of its own, loaded when it is named; this one only parses and
+ * maps errors.
+ */
 import yargs, { type Argv } from 'yargs';
 import { ElftraceError } from '../errors.js';
 import { version } from '../version.js';
-import { runDisasm } from './disasm.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
-import { runInfo } from './info.js';
-import { runList } from './list.js';
-import { runPatch } from './patch.js';
-import { runRecord } from './record.js';
-import { runRevert } from './revert.js';
-import { runRun } from './run.js';
-import { runStatus } from './status.js';
 import { err, flush } from './terminal.js';
-import { runVerify } from './verify.js';
 
 let exit: number = exitCodes.ok;
 /** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
@@ -73,7 +67,7 @@ const parser = yargs(process.argv.slice(2))
         'tables, shapes and states of a module',
       ),
     (args) => {
-      action = () => runInfo({ ...args });
+      action = async () => (await import('./info.js')).runInfo({ ...args });
     },
   )
   .command(
@@ -85,7 +79,7 @@ const parser = yargs(process.argv.slice(2))
         'the functions that the filter matches',
       ),
     (args) => {
-      action = () => runList({ ...args });
+      action = async () => (await import('./list.js')).runList({ ...args });
     },
   )
   .command(
@@ -99,7 +93,7 @@ const parser = yargs(process.argv.slice(2))
         .option('jobs', { type: 'number', default: 1, describe: 'files at the same time; 0: one per processor' })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
-      action = () => runVerify({ ...args });
+      action = async () => (await import('./verify.js')).runVerify({ ...args });
     },
   )
   .command(
@@ -121,7 +115,7 @@ const parser = yargs(process.argv.slice(2))
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
     (args) => {
-      action = () => runPatch({ ...args, output: args.o });
+      action = async () => (await import('./patch.js')).runPatch({ ...args, output: args.o });
     },
   )
   .command(
@@ -133,7 +127,7 @@ const parser = yargs(process.argv.slice(2))
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 revert quiet.ko -o ext4.ko', 'undo a patch'),
     (args) => {
-      action = () => runRevert({ ...args, output: args.o });
+      action = async () => (await import('./revert.js')).runRevert({ ...args, output: args.o });
     },
   )
   .command(
@@ -145,7 +139,7 @@ const parser = yargs(process.argv.slice(2))
         'states of the sites and the record',
       ),
     (args) => {
-      action = () => runStatus({ ...args });
+      action = async () => (await import('./status.js')).runStatus({ ...args });
     },
   )
   .command(
@@ -166,7 +160,7 @@ const parser = yargs(process.argv.slice(2))
         })
         .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
     (args) => {
-      action = () => runRecord({ ...args, output: args.o });
+      action = async () => (await import('./record.js')).runRecord({ ...args, output: args.o });
     },
   )
   .command(
@@ -179,7 +173,7 @@ const parser = yargs(process.argv.slice(2))
           .positional('functions', { type: 'string', array: true, demandOption: true }),
       ).example('$0 disasm ext4.ko ext4_sync_fs', 'one function'),
     (args) => {
-      action = () => runDisasm({ ...args });
+      action = async () => (await import('./disasm.js')).runDisasm({ ...args });
     },
   )
   .command(
@@ -198,7 +192,7 @@ const parser = yargs(process.argv.slice(2))
         .parserConfiguration({ 'populate--': false })
         .example('$0 run program', 'exits with the status of the program'),
     (args) => {
-      action = () => runRun({ ...args });
+      action = async () => (await import('./run.js')).runRun({ ...args });
     },
   );
 
