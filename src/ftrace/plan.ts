@@ -8,7 +8,7 @@
 import type { SiteChange, SiteRefusal, WritableState } from '../arch.js';
 import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
-import { equalBytes } from '../bytes.js';
+import { equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
@@ -92,7 +92,7 @@ function protectedRanges(image: ElfImage): { start: number; end: number }[] {
 }
 
 /** r_info of a row as bytes in the file, and where. */
-function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: number } {
+function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: 4 | 8 } {
   return { offset: table.fileOffset(row) + image.wordBytes, size: image.wordBytes };
 }
 
@@ -100,16 +100,24 @@ function infoField(image: ElfImage, table: RelocationTable, row: number): { offs
  * Sites of one kind change the same bytes into the same: equal arrays are kept once. 60,000 sites would otherwise keep 240,000
  * small arrays alive, and collecting those takes longer than planning.
  */
-function sharing(): (bytes: Uint8Array) => Uint8Array {
-  const recent: Uint8Array[] = [];
-  return (bytes) => {
-    for (const known of recent) if (equalBytes(known, bytes)) return known;
-    const kept = bytes.slice();
-    recent.unshift(kept);
-    if (recent.length > 8) recent.pop();
+class Shared {
+  private readonly recent: Uint8Array[] = [];
+
+  /** The kept array that equals `size` bytes at `offset`. */
+  at(bytes: Uint8Array, offset: number, size: number): Uint8Array {
+    for (const known of this.recent) if (known.length === size && holdsAt(bytes, offset, known)) return known;
+    const kept = bytes.slice(offset, offset + size);
+    this.recent.unshift(kept);
+    if (this.recent.length > 8) this.recent.pop();
     return kept;
-  };
+  }
+
+  of(bytes: Uint8Array): Uint8Array {
+    return this.at(bytes, 0, bytes.length);
+  }
 }
+
+const noInfo: Readonly<Record<4 | 8, Uint8Array>> = { 4: new Uint8Array(4), 8: new Uint8Array(8) };
 
 /**
  * Decides the changes that bring the selected sites to a state.
@@ -120,7 +128,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
   const dynamic = program.dynamicRelocations;
-  const shared = sharing();
+  const shared = new Shared();
   const others = otherRanges(program);
   // Stores and relocation entries lie in different sections: each list comes out in order, or nearly so.
   const stores: Step[] = [];
@@ -234,8 +242,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         section: range.name,
         address: sites.anchor[i]! + BigInt(store.delta),
         fileOffset,
-        before: shared(store.before),
-        after: shared(store.after),
+        before: shared.of(store.before),
+        after: shared.of(store.after),
         rule: change.rule,
       });
     }
@@ -253,8 +261,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
           symbol: program.labelOf(table.symbols, table.symbol[row]!),
           address: sites.anchor[i]! + BigInt(delta),
           fileOffset: field.offset,
-          before: shared(image.bytes.subarray(field.offset, field.offset + field.size)),
-          after: shared(new Uint8Array(field.size)),
+          before: shared.at(image.bytes, field.offset, field.size),
+          after: noInfo[field.size],
           rule: 'F-2',
         });
       }

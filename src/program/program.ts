@@ -215,7 +215,9 @@ export class Program {
     const target = this.image.sections[section];
     const tables = target && this.relocatable ? this.image.relocationsOf(target) : [];
     const sorted = sortRelocations(tables);
-    const result = { ...sorted, offset: Float64Array.from(sorted.offset, Number) };
+    const offset = new Float64Array(sorted.count);
+    for (let i = 0; i < offset.length; i++) offset[i] = Number(sorted.offset[i]!);
+    const result = { ...sorted, offset };
     this.relocationCache.set(section, result);
     return result;
   }
