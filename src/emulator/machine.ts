@@ -150,6 +150,7 @@ export class Machine {
       get instructions() {
         return self().instructions;
       },
+      memory: this.memory,
     };
     this.addCpu();
   }
@@ -609,6 +610,11 @@ export class Machine {
         return null;
       case 'trap':
         return { kind: 'trap', trap: result.trap, instruction: rewind(owner, index) };
+      case 'fault': {
+        const { address, access } = result;
+        rewind(owner, index);
+        return this.onFault?.(this, address, access) === true ? null : { kind: 'fault', address, access, instruction };
+      }
       default:
         return result satisfies never;
     }
