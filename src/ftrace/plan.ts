@@ -85,7 +85,7 @@ export interface PlanRequest {
 /** ELF header and header tables: nothing in them is ever a site. */
 function protectedRanges(image: ElfImage): { start: number; end: number }[] {
   const { header } = image;
-  const ranges = [{ start: 0, end: header.ehsize }];
+  const ranges = [{ start: 0, end: header.is64 ? 64 : 52 }];
   if (header.phnum > 0) ranges.push({ start: header.phoff, end: header.phoff + header.phnum * header.phentsize });
   if (header.shnum > 0) ranges.push({ start: header.shoff, end: header.shoff + header.shnum * header.shentsize });
   return ranges;
