@@ -102,7 +102,12 @@ const parser = yargs(process.argv.slice(2))
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
-        .option('jobs', { type: 'number', default: 1, coerce: jobs, describe: 'files at the same time; 0: one per processor' })
+        .option('jobs', {
+          type: 'number',
+          default: 1,
+          coerce: jobs,
+          describe: 'files at the same time; 0: one per processor',
+        })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
       action = async () => (await import('./verify.js')).runVerify({ ...args });
