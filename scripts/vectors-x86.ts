@@ -3,6 +3,8 @@
  *
  *   node build/scripts/vectors-x86.js vectors > test/vectors/x86-length.txt
  *       random byte strings on which objdump and Capstone agree: bytes, size (0: no instruction), mnemonic
+ *   node build/scripts/vectors-x86.js random COUNT SEED
+ *       sizes of random byte strings against both; prints what both contradict without a known reason
  *   node build/scripts/vectors-x86.js walk FILE…
  *       every instruction of the text of ELF files against `objdump -d`
  */
@@ -11,6 +13,7 @@ import { createInterface } from 'node:readline';
 import { decodeInto, X86Instruction } from '../src/arch-x86/isa.js';
 import {
   capstone5,
+  compareSizes,
   objdumpMnemonic,
   objdumpSlots,
   randomSlots,
@@ -92,6 +95,16 @@ async function walk(files: readonly string[]): Promise<void> {
   for (const [reason, count] of reasons) console.log(`  ${count} ${reason}`);
 }
 
+async function random(count: number, seed: number): Promise<void> {
+  const capstone = await capstone5();
+  const out = new X86Instruction();
+  for (let done = 0; done < count; done += 50_000) {
+    const slots = randomSlots(Math.min(50_000, count - done), seed + done);
+    console.log(JSON.stringify(compareSizes(slots, capstone, objdumpSlots(slots), (code) => decodeInto(out, code, 0))));
+  }
+}
+
 const [verb, ...files] = process.argv.slice(2);
 if (verb === 'walk') await walk(files);
+else if (verb === 'random') await random(Number(files[0] ?? 50_000), Number(files[1] ?? 1));
 else await vectors();

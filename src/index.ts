@@ -43,7 +43,7 @@ export { arches, archOf, machineName } from './arches.js';
 export type { Flow, Instruction, Isa } from './isa/instruction.js';
 export { loadDisassembler, type Disassembler } from './isa/disassembler.js';
 export type { RelocationRow } from './relocs/kinds.js';
-export { applyRelocation, computeRelocation, extractRelocation } from './relocs/apply.js';
+export { applyRelocation, computeRelocation, extractRelocation, relocationRow } from './relocs/apply.js';
 
 export { load, type CodeRange, type LoadOptions, type Program } from './program/program.js';
 export { symbolTableOf } from './program/symbols.js';

@@ -7,6 +7,8 @@ import type { AddressReader } from '../src/arch.js';
 import { arm64 } from '../src/arch-arm64/index.js';
 import { encodeBl } from '../src/arch-arm64/isa.js';
 import { encodeModulePlt, isErratum843419Place, isSameModulePlt, MODULE_PLT_BYTES } from '../src/arch-arm64/stubs.js';
+import { ElftraceError, hexBytes } from '../src/errors.js';
+import { applyRelocation, computeRelocation, extractRelocation } from '../src/relocs/apply.js';
 import type { FieldCodec } from '../src/relocs/kinds.js';
 import { fromWords } from './support/fake-view.js';
 import { describeWith, run } from './support/tools.js';
@@ -56,6 +58,40 @@ describe('relocation rows', () => {
       ['R_AARCH64_CALL26', 'call', true],
     ]);
     expect(arm64.mcount.callRelocations).toEqual(new Map([[283, 0]]));
+  });
+});
+
+describe('ranges', () => {
+  const orders = { data: 'little', code: 'little' } as const;
+  const apply = (type: number, word: number, value: bigint): string => {
+    const bytes = fromWords([word], 'little');
+    try {
+      applyRelocation(arm64.relocations.get(type)!, bytes, 0, value, orders);
+    } catch (error) {
+      return error instanceof ElftraceError ? error.code : String(error);
+    }
+    return new DataView(bytes.buffer).getUint32(0, true).toString(16);
+  };
+
+  test('CALL26, ADR_PREL_PG_HI21, CONDBR19, TSTBR14: last value in, next one out', () => {
+    expect(apply(283, 0x9400_0000, 0x7ff_fffcn)).toBe('95ffffff');
+    expect(apply(283, 0x9400_0000, 0x800_0000n)).toBe('relocation-out-of-range');
+    expect(apply(283, 0x9400_0000, -0x800_0000n)).toBe('96000000');
+    expect(apply(283, 0x9400_0000, -0x800_0004n)).toBe('relocation-out-of-range');
+    expect(apply(283, 0x9400_0000, 2n)).toBe('relocation-misaligned');
+    expect(apply(275, 0x9000_0010, -0x1_0000_0000n)).toBe('90800010');
+    expect(apply(275, 0x9000_0010, 0xffff_f000n)).toBe('f07ffff0');
+    expect(apply(275, 0x9000_0010, 0x1_0000_0000n)).toBe('relocation-out-of-range');
+    expect(apply(280, 0x5400_0000, 0xf_fffcn)).toBe('547fffe0');
+    expect(apply(280, 0x5400_0000, 0x10_0000n)).toBe('relocation-out-of-range');
+    expect(apply(279, 0x3600_0000, -0x8000n)).toBe('36040000');
+    expect(apply(279, 0x3600_0000, 0x8000n)).toBe('relocation-out-of-range');
+  });
+
+  test('scaled loads want aligned values; lo12 drops the rest', () => {
+    expect(apply(277, 0x9100_0000, 0x1234_5678n)).toBe('9119e000');
+    expect(apply(286, 0xf940_0000, 0x1234_5678n)).toBe('f9433c00');
+    expect(apply(286, 0xf940_0000, 0x1234_5674n)).toBe('relocation-misaligned');
   });
 });
 
@@ -171,6 +207,9 @@ target: .xword 0
       const base = address('_start');
       const target = address('target');
       expect(target).toBe(0x1234_5560n);
+      run('aarch64-linux-gnu-objcopy', ['-O', 'binary', '-j', '.text', object, raw]);
+      const applied = new Uint8Array(readFileSync(raw));
+      const orders = { data: 'little', code: 'little' } as const;
       let seen = 0;
       const types = new Set<string>();
       for (const each of run('aarch64-linux-gnu-readelf', ['-rW', program]).toString().split('\n')) {
@@ -186,18 +225,19 @@ target: .xword 0
         types.add(row.name);
         const at = Number(P - base);
         const word = row.field.sizeBytes === 8 ? view.getBigUint64(at, true) : BigInt(view.getUint32(at, true));
-        const value =
-          row.rule === 'abs'
-            ? S + A
-            : row.rule === 'pcrel'
-              ? S + A - P
-              : row.rule === 'page-pcrel'
-                ? ((S + A) & ~0xfffn) - (P & ~0xfffn)
-                : null;
+        const value = computeRelocation(row, { symbol: S, addend: A, place: P });
+        applyRelocation(row, applied, at, value!, orders);
+        const held = extractRelocation(row, applied, at, orders);
+        expect([row.name, BigInt.asUintN(64, held) & coveredBits(row.field)]).toEqual([
+          row.name,
+          value! & coveredBits(row.field),
+        ]);
         expect(value).not.toBeNull();
         expect([row.name, extract(row.field, word)]).toEqual([row.name, value! & coveredBits(row.field)]);
         expect(value! % BigInt(row.alignBytes)).toBe(0n);
       }
+      // Our relocations on the object's bytes give the program's bytes.
+      expect(hexBytes(applied)).toBe(hexBytes(bytes));
       expect(seen).toBe(types.size + 1); // CONDBR19 twice: b.eq and cbz
       expect([...types].sort()).toEqual(
         [

@@ -55,6 +55,14 @@ function read(view: FakeView, source: SiteSource): SiteReading | null {
   return null;
 }
 
+/** What every shape says: no other may accept what one of them refuses. */
+function readings(view: FakeView, source: SiteSource): SiteReading[] {
+  return arm64.siteShapes
+    .filter((shape) => shape.sources.includes(source))
+    .map((shape) => shape.read(view, source))
+    .filter((reading) => reading !== null);
+}
+
 function verdict(view: FakeView, source: SiteSource = 'patchable-table'): string {
   const reading = read(view, source);
   return reading === null
@@ -245,6 +253,7 @@ describe('=4,2', () => {
     expect(read(view, 'patchable-table')).toMatchObject({
       shape: { name: 'arm64.call-ops' },
       state: 'foreign',
+      fault: 'misaligned',
       reason: 'A-SITE-1: the slot of =4,2 is not 8-aligned',
     });
     for (const to of [{ kind: 'nop' }, { kind: 'init' }, { kind: 'call', target: 0n }] as const) {
@@ -295,11 +304,31 @@ describe('=4,2', () => {
     expect(verdict(view)).toBe('arm64.call-ops compiled nops ip+12 0..16');
   });
 
+  test('a symbol that marks the start of a section does not hide the literal', () => {
+    const marked = viewOf({
+      words: [NOP, NOP, NOP, NOP, PACIASP, RET],
+      functions: [0, 8],
+      base: 0x1000n,
+      linked: true,
+    });
+    for (const source of ['patchable-table', 'mcount-table'] as const) {
+      expect(verdict(marked.at(0), source)).toBe('arm64.call-ops compiled nops ip+12 0..16');
+    }
+    // a function of two nops and a branch, then one without nops: =2
+    const short = viewOf({ words: [NOP, NOP, STP, RET], functions: [0, 8], base: 0x1000n, linked: true });
+    expect(verdict(short.at(0))).toBe('arm64.patchable compiled nops ip+4 0..8');
+  });
+
   test('without symbols: a landing pad or an initialised pair decides, four nops do not', () => {
     const make = (...list: number[]): FakeView => viewOf({ words: list, functions: [] }).at(0);
     expect(verdict(make(NOP, NOP, BTI_C, NOP, NOP, RET))).toBe('arm64.call-ops compiled nops ip+16 0..20');
     expect(verdict(make(NOP, NOP, MOV, NOP, RET))).toBe('arm64.call-ops nop init ip+12 0..16');
-    expect(read(make(NOP, NOP, NOP, NOP, RET), 'patchable-table')).toMatchObject({ state: 'foreign' });
+    for (const source of ['patchable-table', 'mcount-table'] as const) {
+      const undecided = make(NOP, NOP, NOP, NOP, RET);
+      expect(readings(undecided, source).map((each) => [each.shape.name, each.form, each.fault])).toEqual([
+        ['arm64.call-ops', 'unplaced', 'unsupported'],
+      ]);
+    }
     expect(verdict(make(NOP, NOP, PACIASP, RET))).toBe('arm64.patchable compiled nops ip+4 0..8');
     expect(verdict(make(NOP, NOP, NOP, RET))).toBe('arm64.patchable compiled nops ip+4 0..8');
   });
@@ -356,6 +385,25 @@ describe('-pg', () => {
     expect(words(view)[1]).toBe(bl.toString(16));
   });
 
+  test('a nop in a table is a disabled call only behind a store of x30', () => {
+    const nop = (before: readonly number[], functions: readonly number[]): string =>
+      verdict(
+        viewOf({ words: [...before, NOP, RET], functions, base: 0x1000n, linked: true }).at(4 * before.length),
+        'mcount-table',
+      );
+    const disabled = 'arm64.mcount nop nop ip+0 0..4';
+    expect(nop([STP], [0])).toBe(disabled);
+    // stp x30, x19, [sp, #-32]!; str x30, [sp, #-16]!; stp x29, x30, [sp, #16] behind other words
+    expect(nop([0xa9be_4ffe], [0])).toBe(disabled);
+    expect(nop([0xf81f_0ffe], [0])).toBe(disabled);
+    expect(nop([0xd100_83ff, 0xa901_7bfd, 0x9100_43fd], [0])).toBe(disabled);
+    // behind a return, an x30 loaded back, the start of a function, the start of the section
+    expect(nop([STP, RET], [0])).not.toBe(disabled);
+    expect(nop([STP, 0xa8c2_7bfd], [0])).not.toBe(disabled);
+    expect(nop([STP, 0x9100_03fd], [0, 4])).not.toBe(disabled);
+    expect(nop([], [])).not.toBe(disabled);
+  });
+
   test('a call right in front of the next function is not taken for =4,2', () => {
     // bl _mcount; bl abort; next function
     for (const word of [bl, NOP]) {
@@ -380,6 +428,13 @@ describe('table of a kernel image (source mcount-table)', () => {
     expect(verdict(four, 'mcount-table')).toBe('arm64.call-ops compiled nops ip+12 0..16');
     const damaged = viewOf({ words: [NOP, NOP, NOP, RET, RET], functions: [8], base: 0x1000n, linked: true }).at(0);
     expect(read(damaged, 'mcount-table')).toMatchObject({ state: 'foreign', shape: { name: 'arm64.call-ops' } });
+    const odd = viewOf({ words: [NOP, NOP, NOP, NOP, RET], functions: [8], base: 0x1004n, linked: true }).at(0);
+    const broken = viewOf({ words: [RET, NOP, RET, PACIASP, RET], functions: [4], base: 0x1000n, linked: true }).at(4);
+    for (const source of ['mcount-table', 'patchable-table'] as const) {
+      for (const view of [damaged, odd, broken]) {
+        expect(readings(view, source).map((each) => each.state)).toEqual(readings(view, source).map(() => 'foreign'));
+      }
+    }
   });
 
   test('an overridden weak body without a symbol keeps its two nops', () => {

@@ -244,7 +244,8 @@ f:
   test('tail calls of the profiling entry are no sites', () => {
     const source = 'extern void _mcount(void); void tail(void) { _mcount(); }';
     const bytes = compileWith(ppcTargets.ppc32, 'gcc', ['-O2'], source);
-    expect(summary(sitesOf(ppc32, bytes))).toEqual({ count: 1, kinds: { unknown: 1 } });
+    const { kinds } = summary(sitesOf(ppc32, bytes));
+    expect(Object.keys(kinds).filter((key) => key !== 'unknown')).toEqual([]);
   });
 });
 
@@ -258,7 +259,8 @@ outside: .quad .L.outside,.TOC.@tocbase,0
 _start: .quad .L.outside,.TOC.@tocbase,0
  .text
 .L._mcount: blr
-.L.outside: blr
+.L.outside: ld 3,outside@got(2)
+ blr
 `,
   v2le: ' .abiversion 2\n .globl _mcount,outside,_start\n .type _mcount,@function\n_mcount:\n0: addis 2,12,.TOC.-0b@ha\n addi 2,2,.TOC.-0b@l\n .localentry _mcount,.-_mcount\n blr\n .type outside,@function\noutside: blr\n_start: b _start\n',
 };

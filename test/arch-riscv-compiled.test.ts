@@ -10,6 +10,7 @@ import { riscv64 } from '../src/arch-riscv/index.js';
 import type { WritableState } from '../src/arch.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
+import { ProgramView } from '../src/ftrace/view.js';
 import { load, type Program } from '../src/program/program.js';
 import { asChange } from './support/fake-view.js';
 import { inFolder } from './support/riscv-tools.js';
@@ -223,6 +224,9 @@ const LINKED: readonly (readonly [Compiler, string, readonly string[], Linker, R
   // clang 14 leaves out RELAX, so GNU ld keeps the pair.
   ['clang', 'rv64gc', ['-pg'], 'bfd', { [pg]: FUNCTIONS }],
   ['clang', 'rv64gc', ['-pg'], 'lld', { [pg]: FUNCTIONS }],
+  ['gcc', 'rv64gc', ['-O0', '-pg'], 'bfd', { [jal]: FUNCTIONS }],
+  ['clang', 'rv64gc', ['-O0', '-pg'], 'lld', { [pg]: FUNCTIONS }],
+  ['clang', 'rv64g', ['-pg'], 'lld', { [pg]: FUNCTIONS }],
   ['gcc', 'rv64gc', [pfe('4')], 'bfd', patchable('c.nops', 0)],
   ['gcc', 'rv64gc', [pfe('4')], 'lld', patchable('c.nops', 0)],
   ['gcc', 'rv64gc', [pfe('4')], 'bfd -r', patchable('c.nops', 0)],
@@ -282,6 +286,14 @@ describeWith(
       const after = sitesOf(off);
       for (let i = 0; i < after.sites.count; i++) expect(after.sites.reading(i)!.state).toBe('nop');
       if (build.flags.includes('-pg')) {
+        // A table that names the places still reads them as disabled calls.
+        const view = new ProgramView(after.program);
+        for (let i = 0; i < sites.count; i++) {
+          const range = after.program.codeAt(sites.anchor[i]!)!;
+          view.move(range, Number(sites.anchor[i]! - range.address));
+          const { shape } = sites.reading(i)!;
+          expect(shape.read(view, 'mcount-table')).toMatchObject({ state: 'nop' });
+        }
         // The sites of the untouched program count; without them the status is the one of plain code.
         expect(exitStatus(bytes)).not.toBe(quiet);
         return;
@@ -297,6 +309,31 @@ describeWith(
       }
       expect(patched(on, { kind: 'nop' })).toEqual(off);
       expect(exitStatus(patched(on, { kind: 'nop' }))).toBe(quiet);
+    });
+
+    test.each([
+      ['riscv64-linux-gnu-ld', ['-pie'], jal],
+      ['riscv64-linux-gnu-ld', ['-pie', '--no-relax'], pg],
+      ['riscv64-linux-gnu-ld', ['-pie', '-z', 'now'], jal],
+      ['riscv64-linux-gnu-ld', ['-shared'], jal],
+      ['riscv64-linux-gnu-ld', [], jal],
+      ['ld.lld', ['-pie'], pg],
+      ['ld.lld', [], pg],
+    ] as const)('calls of an imported _mcount go through its PLT entry: %s %p', (linker, flags, form) => {
+      const bytes = inFolder((folder) => {
+        writeFileSync(join(folder, 'x.c'), SOURCE);
+        writeFileSync(
+          join(folder, 'm.S'),
+          '.globl _mcount\n.type _mcount,@function\n_mcount: ret\n.size _mcount,.-_mcount\n',
+        );
+        const [x, m, library, output] = ['x.o', 'm.o', 'libm.so', 'program'].map((each) => join(folder, each));
+        compile('gcc', 'rv64gc', ['-pg', '-fPIC', '-fvisibility=hidden'], join(folder, 'x.c'), x!);
+        compile('gcc', 'rv64gc', [], join(folder, 'm.S'), m!);
+        run('riscv64-linux-gnu-ld', ['-shared', '-o', library!, m!]);
+        run(linker, [...flags, '-e', '0', '-o', output!, x!, library!]);
+        return new Uint8Array(readFileSync(output!));
+      });
+      expect(summary(sitesOf(bytes).sites)).toEqual({ [form]: FUNCTIONS });
     });
 
     test('the program with and without sites gives the status of one compiled without any', () => {

@@ -386,6 +386,22 @@ const CASES: readonly Case[] = [
     expected: { shapeName: 'riscv64.mcount-pair', state: 'nop', form: 'nops' },
   },
   {
+    name: 'G0 disabled, relaxed: the store of ra stands in front',
+    hex: '411106e4' + '0685' + N4 + RET,
+    at: 6,
+    source: 'mcount-table',
+    spec: { ...linked, functions: [0] },
+    expected: { shapeName: 'riscv64.mcount-jal', state: 'nop', form: 'nop', sizeBytes: 4 },
+  },
+  {
+    name: 'G0 disabled without C: sd ra in front, other stores between',
+    hex: '130101ff' + '23341100' + '23308100' + '13040500' + N4 + N4,
+    at: 16,
+    source: 'mcount-table',
+    spec: { ...linked, functions: [] },
+    expected: { shapeName: 'riscv64.mcount-pair', state: 'nop' },
+  },
+  {
     name: 'G0 linked, calls _mcount',
     hex: '97000100e7800000',
     source: 'call',
@@ -416,6 +432,17 @@ describe('RISC-V site shapes', () => {
     expect(readWith(tail, 'mcount-table')).toBeNull();
   });
 
+  test('entry nops of a patchable function are no disabled -pg call, in a stripped file either', () => {
+    const stripped = { ...linked, functions: [] };
+    // Behind a return, at the start of the code, and behind an epilogue with a tail call.
+    for (const front of [RET, '67800000', '', 'a260 4101 6ff0dfff', '411106e4 a260 4101 8280']) {
+      const site = view(front + N4 + N4 + RET, stripped).at(fromHex(front).length);
+      expect(readWith(site, 'mcount-table')).toBeNull();
+    }
+    // Symbols decide where there are some.
+    expect(readWith(view('06e4' + N4 + N4, { ...linked, functions: [2] }).at(2), 'mcount-table')).toBeNull();
+  });
+
   test('a relaxed call of -pg', () => {
     // jal ra,.+0x10000 at 0x10000
     const site = view('ef000100' + RET, {
@@ -428,7 +455,7 @@ describe('RISC-V site shapes', () => {
     expect(reading).toMatchObject({ state: 'compiled', form: 'jal', target: 0x2_0000n, sizeBytes: 4 });
     site.apply(asChange(reading.shape.write(reading, { kind: 'nop' }, site)));
     expect(site.code.subarray(0, 4)).toEqual(fromHex(N4));
-    const off = readWith(site, 'mcount-table')!;
+    const off = readWith(site, 'call')!;
     expect(off).toMatchObject({ state: 'nop', form: 'nop' });
     site.apply(asChange(off.shape.write(off, { kind: 'call', target: 0x1_0000n + 0xf_fffen }, site)));
     expect(readWith(site, 'call')).toMatchObject({ state: 'call', target: 0x1_0000n + 0xf_fffen });

@@ -6,9 +6,10 @@ import { decodeInto, MAX_INSTRUCTION_BYTES, X86Instruction, x86Isa } from '../sr
 import { buildTable } from '../src/arch-x86/opcode-map.js';
 import { fromHex } from './support/fake-view.js';
 import { describeWith, run } from './support/tools.js';
-import type { Verdict } from './support/x86-oracles.js';
 import {
+  compareSizes,
   capstone5,
+  reasonAgainstBoth,
   capstoneWasm,
   objdumpMnemonic,
   objdumpSlots,
@@ -17,6 +18,10 @@ import {
 } from './support/x86-oracles.js';
 
 const instruction = new X86Instruction();
+
+function decode(code: Uint8Array): number {
+  return decodeInto(instruction, code, 0);
+}
 
 function padded(code: Uint8Array): Uint8Array {
   const out = new Uint8Array(SLOT_BYTES).fill(0x90);
@@ -51,85 +56,6 @@ const aliases = new Set([
   'outsw outsd',
   'insw insd',
 ]);
-
-/** Opcodes of 0F for which the manual gives "NP" or a fixed prefix, so that another one is #UD. */
-const FIXED_PREFIX_0F = (opcode: number): boolean =>
-  [0x01, 0x78, 0x79, 0xa6, 0xa7, 0xae, 0xc3, 0xc7].includes(opcode) ||
-  (opcode >= 0x60 && opcode <= 0x7f) ||
-  (opcode >= 0xd0 && opcode <= 0xfe);
-const FIXED_PREFIX_0F38 = [0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xf6, 0xf8, 0xf9];
-
-/**
- * Why we differ from both Capstone and objdump; null: no reason, which fails the test. `size` is ours. Each of them was
- * checked by executing an example on a processor (Intel Xeon, Sapphire Rapids): #UD where we say 0, the size where we do not.
- */
-function reasonAgainstBoth(code: Uint8Array, size: number): string | null {
-  let k = 0;
-  let lock = false;
-  let selecting = false;
-  let rex = false;
-  for (; ; k++) {
-    const byte = code[k]!;
-    if (byte === 0xf0) lock = true;
-    else if (byte === 0x66 || byte === 0xf2 || byte === 0xf3) selecting = true;
-    else if ((byte & 0xf0) === 0x40) rex = true;
-    else if (![0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65].includes(byte)) break;
-  }
-  const opcode = code[k]!;
-  const second = code[k + 1]!;
-  const third = code[k + 2]!;
-  if (size === 0) {
-    if (lock) return 'LOCK is for read-modify-write instructions with a memory destination only';
-    if (opcode === 0x8e && (second & 0x38) === 8) return 'mov to cs does not exist';
-    if ((selecting || rex) && [0xc4, 0xc5, 0x62].includes(opcode)) return 'no 66, f2, f3, REX before VEX and EVEX';
-    if (selecting && opcode === 0x0f) {
-      if (FIXED_PREFIX_0F(second)) return 'the manual allows no such prefix';
-      if (second === 0x38 && FIXED_PREFIX_0F38.includes(third)) return 'the manual allows no such prefix';
-      if (second === 0x3a && third === 0xcc) return 'the manual allows no such prefix';
-    }
-    return null;
-  }
-  // Fields of EVEX that mean nothing for the instruction are not checked: they do not change the length.
-  if (opcode === 0x62) return 'reserved combination of EVEX fields';
-  if (opcode === 0xc4 && code[k + 3] === 0x5e) return 'AMX operands must be three different tiles';
-  if (opcode === 0x0f) {
-    if (second === 0x1a || second === 0x1b) return 'MPX: a nop on processors without it';
-    if (second === 0x0d && third >= 0xc0) return 'prefetch of a register: a nop';
-    if (second === 0xae && third >= 0xe8) return 'fences ignore the r/m field';
-    if (second === 0xbc || second === 0xbd) return 'bsf and bsr ignore f2';
-    if (selecting && (second & 0xf0) === 0x80) return 'Intel processors ignore 66 on near branches';
-  }
-  return null;
-}
-
-interface Tally {
-  compared: number;
-  againstBoth: number;
-  capstoneAlone: number;
-  objdumpAlone: number;
-  unexplained: string[];
-}
-
-function compare(slots: Uint8Array, capstone: (code: Uint8Array) => Verdict, objdump: readonly Verdict[]): Tally {
-  const tally: Tally = { compared: 0, againstBoth: 0, capstoneAlone: 0, objdumpAlone: 0, unexplained: [] };
-  objdump.forEach((other, i) => {
-    const code = slots.subarray(i * SLOT_BYTES, (i + 1) * SLOT_BYTES);
-    const ours = decodeInto(instruction, code, 0);
-    const verdict = capstone(code.subarray(0, 24));
-    tally.compared++;
-    if (ours === verdict.size && ours === other.size) return;
-    if (ours === verdict.size) tally.objdumpAlone++;
-    else if (ours === other.size) tally.capstoneAlone++;
-    else {
-      tally.againstBoth++;
-      if (reasonAgainstBoth(code, ours) === null) {
-        const shown = Buffer.from(code.subarray(0, 16)).toString('hex');
-        tally.unexplained.push(`${shown}: ours ${ours}, ${verdict.size} ${verdict.mnemonic}, ${other.size}`);
-      }
-    }
-  });
-  return tally;
-}
 
 describe('X-ISA vectors', () => {
   const lines = readFileSync(new URL('../../test/vectors/x86-length.txt', import.meta.url), 'utf8')
@@ -260,7 +186,7 @@ describe('capstone-wasm', () => {
 describeWith(['objdump'], 'x86-64 decoder against Capstone and objdump', () => {
   test('40,000 random strings: where both agree against us there is a reason', async () => {
     const slots = randomSlots(40_000, 3);
-    const tally = compare(slots, await capstone5(), objdumpSlots(slots));
+    const tally = compareSizes(slots, await capstone5(), objdumpSlots(slots), decode);
     expect(tally.unexplained).toEqual([]);
     expect(tally.compared).toBe(40_000);
     expect(tally.againstBoth).toBeLessThan(400);

@@ -78,7 +78,9 @@ function check(row: Row): void {
     expect(again.sites.totals().byState['nop'] ?? 0).toBeGreaterThanOrEqual(plan.changed);
     expect(sameBytes(revert(readElf(patched), null, hash), bytes)).toBe(true);
     // F-5: an identity that no longer holds is reported.
-    expect(notices.some((notice) => notice.includes('build-id'))).toBe(image.section('.note.gnu.build-id') !== undefined);
+    expect(notices.some((notice) => notice.includes('build-id'))).toBe(
+      image.section('.note.gnu.build-id') !== undefined,
+    );
   } else expect(sameBytes(patched, bytes)).toBe(true);
 
   // Where the table was made from calls (recordmcount, objtool, the compiler): the calls that we find are its slots.

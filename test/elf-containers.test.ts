@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
 import { isArchive, memberBytes, readArchive, replaceMember } from '../src/elf/archive.js';
 import { compressedForm, unpack } from '../src/elf/compressed.js';
@@ -47,30 +47,34 @@ function member(name: string, size: number | string): string {
 }
 
 describeWith(['ar', 'as'], 'archives against ar', () => {
-  // An object that ar itself understands, so that it makes an index of symbols.
-  const object = new Uint8Array(
-    readFileSync(make('archive-object', ['as', '{in}', '-o', '{out}'], '.globl f\nf: .byte 0x90\n', '.s')!),
-  );
-  const folder = mkdtempSync(join(tmpdir(), 'elftrace-ar-'));
   const names = ['short.o', 'a_name_of_more_than_sixteen_bytes.o', 'odd.bin', 'sixteen_bytes_.o'];
-  writeFileSync(join(folder, names[0]!), object);
-  writeFileSync(join(folder, names[1]!), object);
-  writeFileSync(join(folder, names[2]!), 'odd');
-  writeFileSync(join(folder, names[3]!), object);
-  const archive = (options: string): Uint8Array => {
-    const path = join(folder, `${options}.a`);
-    const result = spawnSync('ar', [options, path, ...names], { cwd: folder });
-    if (result.status !== 0) throw new Error(result.stderr.toString());
-    return new Uint8Array(readFileSync(path));
-  };
-  const gnu = archive('rcsD');
-  const withoutIndex = archive('rcSD');
-  const listed = run('ar', ['t', join(folder, 'rcsD.a')])
-    .toString()
-    .trim()
-    .split('\n');
-  const thin = archive('rcsDT');
-  rmSync(folder, { recursive: true });
+  let object: Uint8Array;
+  let gnu: Uint8Array;
+  let withoutIndex: Uint8Array;
+  let thin: Uint8Array;
+  let listed: readonly string[];
+
+  beforeAll(() => {
+    // An object that ar itself understands, so that it makes an index of symbols.
+    const path = make('archive-object', ['as', '{in}', '-o', '{out}'], '.globl f\nf: .byte 0x90\n', '.s');
+    if (path === null) throw new Error('as made no object');
+    object = new Uint8Array(readFileSync(path));
+    const folder = mkdtempSync(join(tmpdir(), 'elftrace-ar-'));
+    for (const name of names) writeFileSync(join(folder, name), name === 'odd.bin' ? 'odd' : object);
+    const archive = (options: string): Uint8Array => {
+      const result = spawnSync('ar', [options, `${options}.a`, ...names], { cwd: folder });
+      if (result.status !== 0) throw new Error(result.stderr.toString());
+      return new Uint8Array(readFileSync(join(folder, `${options}.a`)));
+    };
+    gnu = archive('rcsD');
+    withoutIndex = archive('rcSD');
+    thin = archive('rcsDT');
+    listed = run('ar', ['t', join(folder, 'rcsD.a')])
+      .toString()
+      .trim()
+      .split('\n');
+    rmSync(folder, { recursive: true });
+  });
 
   test('members, long names and the symbol index', () => {
     const members = readArchive(gnu);
@@ -147,31 +151,33 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
   const contents = new Uint8Array(readFileSync(process.execPath).subarray(0, 700_000));
   const pack = (command: string, ...args: readonly string[]): Uint8Array =>
     new Uint8Array(run(command, ['-c', ...args], contents));
-  const forms: readonly (readonly [string, string, Uint8Array])[] = [
-    ['gzip', 'gzip', pack('gzip')],
-    ['gzip, two members', 'gzip', joined(pack('gzip'), new Uint8Array(run('gzip', ['-c'], 'more')))],
-    ['xz as the kernel builds it', 'xz', pack('xz', '--check=crc32', '--lzma2=dict=1MiB')],
-    ['xz with CRC64 and several blocks', 'xz', pack('xz', '--block-size=100000')],
+  const forms: readonly (readonly [string, string, () => Uint8Array])[] = [
+    ['gzip', 'gzip', () => pack('gzip')],
+    ['gzip, two members', 'gzip', () => joined(pack('gzip'), new Uint8Array(run('gzip', ['-c'], 'more')))],
+    ['xz as the kernel builds it', 'xz', () => pack('xz', '--check=crc32', '--lzma2=dict=1MiB')],
+    ['xz with CRC64 and several blocks', 'xz', () => pack('xz', '--block-size=100000')],
     [
       'xz, two streams and padding',
       'xz',
-      joined(pack('xz'), new Uint8Array(8), new Uint8Array(run('xz', ['-c'], 'more')), new Uint8Array(4)),
+      () => joined(pack('xz'), new Uint8Array(8), new Uint8Array(run('xz', ['-c'], 'more')), new Uint8Array(4)),
     ],
-    ['zstd', 'zstd', pack('zstd')],
-    ['zstd -19 with its size', 'zstd', pack('zstd', '-19', `--stream-size=${contents.length}`)],
-    ['zstd without checksum', 'zstd', pack('zstd', '--no-check')],
+    ['zstd', 'zstd', () => pack('zstd')],
+    ['zstd -19 with its size', 'zstd', () => pack('zstd', '-19', `--stream-size=${contents.length}`)],
+    ['zstd without checksum', 'zstd', () => pack('zstd', '--no-check')],
     [
       'zstd, two frames and one to skip',
       'zstd',
-      joined(
-        pack('zstd'),
-        new Uint8Array([0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9]),
-        new Uint8Array(run('zstd', ['-c'], 'more')),
-      ),
+      () =>
+        joined(
+          pack('zstd'),
+          new Uint8Array([0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9]),
+          new Uint8Array(run('zstd', ['-c'], 'more')),
+        ),
     ],
   ];
 
-  test.each(forms)('%s', async (name, form, packed) => {
+  test.each(forms)('%s', async (name, form, packing) => {
+    const packed = packing();
     const expected = /two/.test(name) ? joined(contents, 'more') : contents;
     const result = await unpack(packed);
     expect(result.form).toBe(form);
@@ -179,7 +185,8 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
     expect(await rejected(unpack(packed, contents.length - 1))).toBe('elf-malformed');
   });
 
-  test.each(forms)('%s: cut short or damaged', async (name, _form, packed) => {
+  test.each(forms)('%s: cut short or damaged', async (name, _form, packing) => {
+    const packed = packing();
     for (const size of [12, 40, Math.floor(packed.length / 2), packed.length - 1]) {
       // Padding that is cut to less than a word, and a second member that is not there, are the only cuts that may pass.
       expect([name, size, await rejected(unpack(packed.slice(0, size)))]).toEqual([name, size, 'elf-truncated']);

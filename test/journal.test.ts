@@ -52,10 +52,9 @@ const records: fc.Arbitrary<FileRecord> = fc
       sha256: fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 64, maxLength: 64 }),
       originalSize: fc.constant(kept + cut.length),
       keptSize: fc.constant(kept),
-      headers: fc.array(
-        fc.record({ offset: fc.nat(100), bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }),
-        { maxLength: 2 },
-      ),
+      headers: fc.array(fc.record({ offset: fc.nat(100), bytes: fc.uint8Array({ minLength: 1, maxLength: 64 }) }), {
+        maxLength: 2,
+      }),
       requests: fc.array(fc.constantFrom('nop', 'init'), { maxLength: 3 }),
       edits: fc.constant(edits),
       cut: fc.constant(cut),
@@ -139,7 +138,12 @@ describe('encoding', () => {
   });
 
   test('RT-7 anything else is no record', () => {
-    for (const bytes of [new Uint8Array(0), new Uint8Array(100), new TextEncoder().encode('ELFTRCJ1'), encodeRecord(good).slice(0, 30)]) {
+    for (const bytes of [
+      new Uint8Array(0),
+      new Uint8Array(100),
+      new TextEncoder().encode('ELFTRCJ1'),
+      encodeRecord(good).slice(0, 30),
+    ]) {
       expect(codeOf(() => decodeRecord(bytes))).toBe('bad-record');
     }
   });
@@ -252,7 +256,9 @@ describe('files whose record does not fit', () => {
   test('RT-7 every byte of the record that is damaged is noticed', () => {
     const patched = patch(module);
     const start = descriptorAt(patched);
-    const size = readElf(patched).notes().find((each) => each.owner === 'elftrace')!.descriptor.length;
+    const size = readElf(patched)
+      .notes()
+      .find((each) => each.owner === 'elftrace')!.descriptor.length;
     const json = new DataView(patched.buffer, patched.byteOffset).getUint32(start + 8, true);
     const codes = new Map<string, number>();
     for (let i = 0; i < size; i++) {
@@ -302,8 +308,16 @@ describe('files whose record does not fit', () => {
     expect(codeOf(() => revert(image, beside))).toBe('state-mismatch');
     // One that claims sizes of its own.
     const claims = (keptSize: number): Uint8Array =>
-      encodeRecord({ ...decodeRecord(beside), edits: [], headers: [], cut: new Uint8Array(0), keptSize, originalSize: keptSize });
-    for (const size of [2 ** 50, program.length + 1]) expect(codeOf(() => revert(image, claims(size)))).toBe('bad-record');
+      encodeRecord({
+        ...decodeRecord(beside),
+        edits: [],
+        headers: [],
+        cut: new Uint8Array(0),
+        keptSize,
+        originalSize: keptSize,
+      });
+    for (const size of [2 ** 50, program.length + 1])
+      expect(codeOf(() => revert(image, claims(size)))).toBe('bad-record');
     expect(codeOf(() => revert(image, claims(program.length - 1)))).toBe('bad-record');
   });
 

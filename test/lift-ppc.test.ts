@@ -121,6 +121,8 @@ const COMMON = [
   'lwarx %d,0,9; stw %b,0(9); stwcx. %a,0,9',
   'lwarx %d,0,9; addi 9,9,8; stwcx. %a,0,9',
   'stwcx. %a,0,9',
+  'lfd 1,%o(9); stfdu 1,%o(9); fmr 2,1; stfdx 2,9,10; lfdux 3,9,10; stfd 3,-16(9); lfdu 4,4(9); stfdux 4,9,10',
+  'lfdx 5,9,10; stfiwx 5,0,9',
   'dcbz 0,9',
   'sync; isync; eieio; dcbt 0,9; dcbtst 0,9; dcbst 0,9; dcbf 0,9; icbi 0,9; nop',
   'twlti 10,0; tweq 9,10; twgti 10,1000; twllt 10,10; twne 9,9',
@@ -172,7 +174,36 @@ const ONLY_64 = [
   'tdlti 10,0; tdeq 9,10; tdlgti 10,1000; tdne 4,4',
 ]; // prettier-ignore
 
+/** POWER9 and POWER10; the batch of little-endian programs runs on that processor. */
+const ONLY_POWER10 = [
+  ...['modsw', 'moduw', 'modsd', 'modud'].map((name) => `${name} %d,%a,%b`),
+  'maddld %d,%a,%b,%d',
+  'maddhd %d,%a,%b,%d',
+  'maddhdu %d,%a,%b,%d',
+  'setb %d,%f',
+  'cmpw 5,%a,%b; setb %d,5',
+  'cnttzw %d,%a',
+  'cnttzd. %d,%a',
+  'extswsli %d,%a,%m',
+  'cmpb %d,%a,%b',
+  'mr %d,%a; xori %d,%d,%u; cmpb %d,%d,%a',
+  'popcntb %d,%a',
+  'prtyw %d,%a',
+  'prtyd %d,%a',
+  'addpcis %d,%i; addpcis %a,0; subf %d,%a,%d',
+  'pli %d,0x123456789; paddi %a,%a,-0x1fffffff0,0; pnop',
+  'pla %d,8f(0),1; mflr %a; bcl 20,31,8f; 8: mflr %b; subf %d,%b,%d; mtlr %a; li %a,0; li %b,0',
+  'pld %d,-16(9),0; plwz %a,-9(9),0; plhz %b,8(9),0',
+  'plwa %d,-6(9),0; plha %a,-9(9),0; plbz %b,8(9),0',
+  'pstd %d,-8(9),0; pstw %a,-12(9),0; psth %b,-14(9),0; pstb %b,15(9),0',
+];
+
 const ONLY_32 = ['mcrxr %f', 'lmw 28,0(9)', 'stmw 29,-4(9)'];
+
+function templatesOf(kind: PpcKind): string[] {
+  if (kind === '32') return [...COMMON, ...ONLY_32];
+  return [...COMMON, ...ONLY_64, ...(kind === 'le' ? ONLY_POWER10 : [])];
+}
 
 const CASES = 7;
 
@@ -184,14 +215,14 @@ function batch(kind: PpcKind): string {
   const data: string[] = [];
   const code: string[] = [];
   let count = 0;
-  for (const template of [...COMMON, ...(is64 ? ONLY_64 : ONLY_32)]) {
+  for (const template of templatesOf(kind)) {
     for (let k = 0; k < CASES; k++) {
       const same = random.below(4);
       const registers = { '%d': same === 1 ? '4' : '3', '%a': '4', '%b': same === 2 ? '4' : '5' } as const;
       const values = [random.value(), random.value(), random.value()];
-      if (/^div/.test(template)) {
+      if (/^(div|mod)/.test(template)) {
         // Division by zero and overflow are undefined.
-        const width = template.startsWith('divw') ? 32 : 64;
+        const width = /^(div|mod).?w/.test(template) ? 32 : 64;
         const divisor = values[same === 2 ? 1 : 2]!;
         if (BigInt.asIntN(width, divisor) === 0n || BigInt.asIntN(width, divisor) === -1n)
           values[same === 2 ? 1 : 2] = 7n;
@@ -250,13 +281,13 @@ function batch(kind: PpcKind): string {
   ); // prettier-ignore
 }
 
-const CPU: Readonly<Record<PpcKind, string>> = { le: 'POWER8', be: 'POWER8', 32: '750' };
+const CPU: Readonly<Record<PpcKind, string>> = { le: 'POWER10', be: 'POWER8', 32: '750' };
 
 for (const kind of ['le', 'be', '32'] as const) {
   describeWith([ppcGcc(kind), ppcQemu(kind)], `batch of ${kind}`, () => {
     test('every integer instruction with random operands gives what qemu gives', () => {
       const text = batch(kind);
-      const flags = kind === '32' ? ['-Wa,-many'] : ['-Wa,-many', '-mcpu=power8'];
+      const flags = kind === '32' ? ['-Wa,-many'] : ['-Wa,-many', `-mcpu=${CPU[kind].toLowerCase()}`];
       const path = buildPpc(kind, '0', [writeSource('batch.s', text)], flags);
       const expected = qemu(kind, path, [], ['-cpu', CPU[kind]]);
       const here = startPpc(kind, path);
@@ -264,7 +295,7 @@ for (const kind of ['le', 'be', '32'] as const) {
       expect(stop).toEqual({ kind: 'exit', code: 5 });
       expect(expected.code).toBe(5);
       const row = 9 * (kind === '32' ? 4 : 8);
-      const templates = [...COMMON, ...(kind === '32' ? ONLY_32 : ONLY_64)];
+      const templates = templatesOf(kind);
       const toHex = (part: string): string => Buffer.from(part, 'latin1').toString('hex');
       const output = here.output();
       expect(output.length).toBe(templates.length * CASES * row);
@@ -297,12 +328,19 @@ describe('faults leave the state before the instruction', () => {
   }
   for (const name of ['lhbrx', 'lwbrx']) common.push([name, { rt: 3, ...X }]);
   for (const name of ['sthbrx', 'stwbrx']) common.push([name, { rs: 3, ...X }]);
+  common.push(
+    ['lfd', { frt: 3, ...D }],
+    ['lfdux', { frt: 3, ...UX }],
+    ['stfdu', { frs: 3, ...U }],
+    ['stfdx', { frs: 3, ...X }],
+  );
   common.push(['lmw', { rt: 22, ...D }], ['stmw', { rs: 22, ...D }], ['dcbz', X]);
   common.push(['lwarx', { rt: 3, ...X, eh: 0 }], ['stwcx.', { rs: 3, ...X }]);
   const only64: typeof common = [
     ['lwa', { rt: 3, ra0: 9, ds: 8 }], ['lwax', { rt: 3, ...X }], ['lwaux', { rt: 3, ...UX }],
     ['ld', { rt: 3, ra0: 9, ds: 8 }], ['ldu', { rt: 3, ra: 9, ds: 8 }], ['ldx', { rt: 3, ...X }], ['ldux', { rt: 3, ...UX }],
     ['std', { rs: 3, ra0: 9, ds: 8 }], ['stdu', { rs: 9, ra: 9, ds: 8 }], ['stdx', { rs: 3, ...X }], ['stdux', { rs: 3, ...UX }],
+    ['stfiwx', { frs: 3, ...X }],
     ['ldbrx', { rt: 3, ...X }], ['stdbrx', { rs: 3, ...X }], ['ldarx', { rt: 3, ...X, eh: 0 }], ['stdcx.', { rs: 3, ...X }],
   ]; // prettier-ignore
   const rows = (['le', 'be', '32'] as const).flatMap((kind) =>

@@ -3,7 +3,17 @@
  * binutils, no qemu, no compiler.
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -65,8 +75,24 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
 
   test('holds what it should and nothing else', () => {
     const top = readdirSync(installed).sort();
-    expect(top).toEqual(['LICENSE', 'README.md', 'THIRD-PARTY.md', 'dist', 'docs', 'package.json', 'samples', 'schemas']);
-    for (const path of ['dist/cli.js', 'dist/worker.js', 'dist/index.js', 'dist/types/index.d.ts', 'docs/elftrace.1', 'schemas/info.schema.json']) {
+    expect(top).toEqual([
+      'LICENSE',
+      'README.md',
+      'THIRD-PARTY.md',
+      'dist',
+      'docs',
+      'package.json',
+      'samples',
+      'schemas',
+    ]);
+    for (const path of [
+      'dist/cli.js',
+      'dist/worker.js',
+      'dist/index.js',
+      'dist/types/index.d.ts',
+      'docs/elftrace.1',
+      'schemas/info.schema.json',
+    ]) {
       expect([path, existsSync(join(installed, path))]).toEqual([path, true]);
     }
     expect(readdirSync(join(installed, 'samples'))).toContain('built');
@@ -87,10 +113,24 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     writeFileSync(join(project, 'names.mjs'), "console.log(Object.keys(await import('elftrace')).sort().join(' '));\n");
     const { status, stdout, stderr } = node(['names.mjs']);
     expect([status, stderr]).toEqual([0, '']);
-    for (const name of ['applyPlan', 'archOf', 'arches', 'findSites', 'load', 'planSites', 'readElf', 'revert', 'select', 'verify']) {
+    for (const name of [
+      'applyPlan',
+      'archOf',
+      'arches',
+      'findSites',
+      'load',
+      'planSites',
+      'readElf',
+      'revert',
+      'select',
+      'verify',
+    ]) {
       expect(stdout.split(/\s/)).toContain(name);
     }
-    writeFileSync(join(project, 'schema.mjs'), "import schema from 'elftrace/schemas/verify.schema.json' with { type: 'json' };\nconsole.log(schema.title);\n");
+    writeFileSync(
+      join(project, 'schema.mjs'),
+      "import schema from 'elftrace/schemas/verify.schema.json' with { type: 'json' };\nconsole.log(schema.title);\n",
+    );
     expect(node(['--no-warnings', 'schema.mjs']).stdout).toMatch(/^elftrace verify/);
   });
 
@@ -104,10 +144,15 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     expect(cli('patch', '--nop', driver, '-o', 'quiet.ko')).toMatchObject({ status: 0, stderr: '' });
     expect(cli('status', 'quiet.ko').stdout).toContain('11 nop');
     expect(cli('revert', 'quiet.ko', '-o', 'back.ko')).toMatchObject({ status: 0, stderr: '' });
-    expect(sameBytes(new Uint8Array(readFileSync(join(project, 'back.ko'))), readSample('x86-64/module-fentry.ko'))).toBe(true);
+    expect(
+      sameBytes(new Uint8Array(readFileSync(join(project, 'back.ko'))), readSample('x86-64/module-fentry.ko')),
+    ).toBe(true);
     expect(cli('disasm', driver, 'module_run').stdout).toContain('R_X86_64_PLT32 __fentry__');
     const samples = join('node_modules', 'elftrace', 'samples', 'built');
-    expect(cli('record', join(samples, 'ppc32', 'module-mcount.ko'), '-o', 'recorded.ko')).toMatchObject({ status: 0, stderr: '' });
+    expect(cli('record', join(samples, 'ppc32', 'module-mcount.ko'), '-o', 'recorded.ko')).toMatchObject({
+      status: 0,
+      stderr: '',
+    });
     // Two workers, compressed modules and archives among the files; nothing of the system is asked to unpack them.
     const verified = cli('verify', '--jobs', '2', '--quiet', join(samples, 'x86-64'));
     expect(verified).toMatchObject({ status: 0, stderr: '' });
@@ -116,14 +161,25 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
   });
 
   test('a compressed output without its compressor says what to do', () => {
-    const { status, stderr } = cli('patch', '--nop', join('node_modules', 'elftrace', 'samples', 'built', 'x86-64', 'module-fentry.ko.xz'), '-o', 'quiet.ko.xz');
-    expect([status, stderr.includes('--no-compress'), existsSync(join(project, 'quiet.ko.xz'))]).toEqual([4, true, false]);
+    const { status, stderr } = cli(
+      'patch',
+      '--nop',
+      join('node_modules', 'elftrace', 'samples', 'built', 'x86-64', 'module-fentry.ko.xz'),
+      '-o',
+      'quiet.ko.xz',
+    );
+    expect([status, stderr.includes('--no-compress'), existsSync(join(project, 'quiet.ko.xz'))]).toEqual([
+      4,
+      true,
+      false,
+    ]);
   });
 });
 
 describe('package.json', () => {
   test('every dependency has one exact version', () => {
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
-    for (const [name, version] of Object.entries(dependencies)) expect([name, /^\d+\.\d+\.\d+$/.test(version)]).toEqual([name, true]);
+    for (const [name, version] of Object.entries(dependencies))
+      expect([name, /^\d+\.\d+\.\d+$/.test(version)]).toEqual([name, true]);
   });
 });

@@ -77,7 +77,9 @@ describe('damaged files through the pipeline', () => {
         result = outcome(bytes);
       } catch (error) {
         if (!(error instanceof ElftraceError) || error.message === '' || error.code === 'internal') {
-          throw new Error(`${description}: ${error instanceof Error ? (error.stack ?? '') : String(error)}`, { cause: error });
+          throw new Error(`${description}: ${error instanceof Error ? (error.stack ?? '') : String(error)}`, {
+            cause: error,
+          });
         }
         result = error.code;
       }

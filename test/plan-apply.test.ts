@@ -7,7 +7,15 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { isExecutable, readExpected, readRecipes, runSample, runsNatively, targetOf, expectedFile } from '../scripts/build-samples.js';
+import {
+  isExecutable,
+  readExpected,
+  readRecipes,
+  runSample,
+  runsNatively,
+  targetOf,
+  expectedFile,
+} from '../scripts/build-samples.js';
 import { readFileSync } from 'node:fs';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
@@ -15,7 +23,17 @@ import { decodeRecord, readRecord } from '../src/ftrace/journal.js';
 import { checkAcceptance, type Plan, planSites } from '../src/ftrace/plan.js';
 import type { Sites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
-import { codeOf, differences, edited, errorOf, openBytes, planNop, readSample, sameBytes, sampleFiles } from './support/pipeline.js';
+import {
+  codeOf,
+  differences,
+  edited,
+  errorOf,
+  openBytes,
+  planNop,
+  readSample,
+  sameBytes,
+  sampleFiles,
+} from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plan-apply-'));
@@ -154,22 +172,24 @@ describe('every sample', () => {
 });
 
 describeWith(['cmp'], 'cmp -l', () => {
-  test.each(['x86-64/module-fentry.ko', 'ppc32/module-mcount-recorded.ko', 'riscv64/module-mcount.ko', 'arm64/program-mcount'])(
-    'C-UPD-3 %s: the bytes that differ are those of the plan',
-    (name) => {
-      const bytes = readSample(name);
-      const { plan, applied } = patched(bytes, 'beside');
-      const files = ['old', 'new'].map((part) => join(folder, part));
-      writeFileSync(files[0]!, bytes);
-      writeFileSync(files[1]!, applied.bytes);
-      const { stdout } = spawnSync('cmp', ['-l', ...files], { encoding: 'utf8' });
-      const positions = stdout
-        .trim()
-        .split('\n')
-        .map((line) => Number(/^\s*(\d+)/.exec(line)![1]) - 1);
-      expect(positions).toEqual(positionsOf(plan));
-    },
-  );
+  test.each([
+    'x86-64/module-fentry.ko',
+    'ppc32/module-mcount-recorded.ko',
+    'riscv64/module-mcount.ko',
+    'arm64/program-mcount',
+  ])('C-UPD-3 %s: the bytes that differ are those of the plan', (name) => {
+    const bytes = readSample(name);
+    const { plan, applied } = patched(bytes, 'beside');
+    const files = ['old', 'new'].map((part) => join(folder, part));
+    writeFileSync(files[0]!, bytes);
+    writeFileSync(files[1]!, applied.bytes);
+    const { stdout } = spawnSync('cmp', ['-l', ...files], { encoding: 'utf8' });
+    const positions = stdout
+      .trim()
+      .split('\n')
+      .map((line) => Number(/^\s*(\d+)/.exec(line)![1]) - 1);
+    expect(positions).toEqual(positionsOf(plan));
+  });
 });
 
 describeWith(['readelf'], 'neutralised relocations by readelf', () => {
@@ -219,7 +239,11 @@ describeWith(['readelf'], 'neutralised relocations by readelf', () => {
     const sections = (file: Uint8Array): string[] => {
       const path = join(folder, 'object');
       writeFileSync(path, file);
-      return [...run('readelf', ['-SW', path]).toString().matchAll(/\] (\S+) +[A-Z]/g)].map((match) => match[1]!);
+      return [
+        ...run('readelf', ['-SW', path])
+          .toString()
+          .matchAll(/\] (\S+) +[A-Z]/g),
+      ].map((match) => match[1]!);
     };
     // F-5: one section more, the others and their order as before; readelf finds nothing to warn about.
     const shown = sections(applied.bytes);
@@ -289,7 +313,9 @@ describe('refusals', () => {
     const { sites } = openBytes(module);
     const at = sites.fileOffset(4);
     const refusals = (start: number, end: number): string[] =>
-      planNop(sites, { readonlyRanges: [{ start, end }] }).refusals.map(({ code, errno, site }) => `${code} ${errno} ${site}`);
+      planNop(sites, { readonlyRanges: [{ start, end }] }).refusals.map(
+        ({ code, errno, site }) => `${code} ${errno} ${site}`,
+      );
     expect(refusals(at + 4, at + 5)).toEqual(['not-writable EPERM 4']);
     expect(refusals(at - 8, at + 1)).toEqual(['not-writable EPERM 4']);
     expect(refusals(at - 2, at)).toEqual([]);
@@ -305,7 +331,9 @@ describe('refusals', () => {
   test('C-UPD-2 EPERM: --strict-perm refuses text that is not writable', () => {
     const { sites } = openBytes(readSample('x86-64/program-fentry'));
     const plan = planNop(sites, { strictPermissions: true });
-    expect(new Set(plan.refusals.map(({ code, errno }) => `${code} ${errno}`))).toEqual(new Set(['read-only-section EPERM']));
+    expect(new Set(plan.refusals.map(({ code, errno }) => `${code} ${errno}`))).toEqual(
+      new Set(['read-only-section EPERM']),
+    );
     expect(plan.changed).toBe(0);
   });
 
@@ -404,7 +432,10 @@ describe('what stands behind the ELF image', () => {
     const plain = readSample('x86-64/module-fentry.ko');
     const signature = readSample('x86-64/module-fentry-signed.ko').subarray(plain.length);
     const first = openBytes(plain);
-    const one = applyPlan(first.image, planNop(first.sites, { selection: selectionOf(first.sites, (i) => i < 3) })).bytes;
+    const one = applyPlan(
+      first.image,
+      planNop(first.sites, { selection: selectionOf(first.sites, (i) => i < 3) }),
+    ).bytes;
     const signed = new Uint8Array([...one, ...signature]);
     expect(sameBytes(revert(readElf(signed)), plain)).toBe(true);
     const second = openBytes(signed);
@@ -417,11 +448,9 @@ describe('what stands behind the ELF image', () => {
     const plain = readSample('x86-64/module-fentry.ko');
     const signature = readSample('x86-64/module-fentry-signed.ko').subarray(plain.length);
     const first = openBytes(plain);
-    const one = applyPlan(
-      first.image,
-      planNop(first.sites, { selection: selectionOf(first.sites, (i) => i < 3) }),
-      { record: 'beside' },
-    );
+    const one = applyPlan(first.image, planNop(first.sites, { selection: selectionOf(first.sites, (i) => i < 3) }), {
+      record: 'beside',
+    });
     const second = openBytes(new Uint8Array([...one.bytes, ...signature]));
     const two = applyPlan(second.image, planNop(second.sites), {
       record: 'beside',

@@ -38,9 +38,12 @@ describe('README.md', () => {
     for (const [line, verb, rest] of used) {
       const help = elftrace([verb!, '--help']);
       expect([line, help.status]).toEqual([line, 0]);
-      for (const [option] of rest!.matchAll(/--[a-z-]+/g)) expect([line, help.stdout.includes(option)]).toEqual([line, true]);
+      for (const [option] of rest!.matchAll(/--[a-z-]+/g))
+        expect([line, help.stdout.includes(option)]).toEqual([line, true]);
     }
-    const help = ['patch', 'verify', 'record', 'list', 'revert', 'info'].map((verb) => elftrace([verb, '--help']).stdout).join('\n');
+    const help = ['patch', 'verify', 'record', 'list', 'revert', 'info']
+      .map((verb) => elftrace([verb, '--help']).stdout)
+      .join('\n');
     for (const [, option] of readme().matchAll(/`(--[a-z-]+)[ `]/g)) {
       if (option === '--enable') continue;
       expect([option, help.includes(option!)]).toEqual([option, true]);
@@ -48,8 +51,11 @@ describe('README.md', () => {
   });
 
   test('files that it names are there, and so are the npm scripts', () => {
-    const scripts = (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }).scripts;
-    for (const [, script] of readme().matchAll(/npm (?:run )?(test|demo|bench|build)\b/g)) expect(scripts).toHaveProperty(script!);
+    const scripts = (
+      JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
+    ).scripts;
+    for (const [, script] of readme().matchAll(/npm (?:run )?(test|demo|bench|build)\b/g))
+      expect(scripts).toHaveProperty(script!);
     for (const [, path] of readme().matchAll(/`((?:docs|samples|schemas)\/[\w./-]*|THIRD-PARTY\.md)`/g)) {
       expect(() => readFileSync(join(root, path!))).not.toThrow(/ENOENT/);
     }

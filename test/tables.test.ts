@@ -258,14 +258,12 @@ describe('which sections are tables', () => {
   test('several sections of one name are several tables (clang)', () => {
     const found = tables(readSample('x86-64/program-clang-patchable-5'));
     expect(found.length).toBeGreaterThan(0);
-    const shape = x86.shape;
     const bytes = tableFile({
       machine: x86,
       type: 2,
       contents: [textAddress],
       more: [{ name: '__mcount_loc', type: 1, flags: 2, address: 0x30000n, contents: new Uint8Array(8) }],
     });
-    expect(shape.is64).toBe(true);
     expect(tables(bytes).map((table) => [table.name, table.count, table.zero])).toEqual([
       ['__mcount_loc', 1, 0],
       ['__mcount_loc', 1, 1],
@@ -311,7 +309,10 @@ describe('the range between __start_mcount_loc and __stop_mcount_loc', () => {
     const table = only([...sites.tables]);
     expect([table.name, table.count - table.zero]).toEqual(['__start_mcount_loc', count]);
     expect(image.sections[table.container]?.name).toBe('.init.data');
-    expect(sites.totals().byState).toEqual({ compiled: count });
+    // The overridden weak function of =4,2 has no symbol that says where its call goes.
+    const unplaced = name === 'arm64/core-patchable-4-2' ? 1 : 0;
+    const { compiled, foreign } = sites.totals().byState;
+    expect([compiled, foreign ?? 0]).toEqual([count - unplaced, unplaced]);
   });
 
   test('a range that is none is an error that names the symbols', () => {

@@ -34,7 +34,7 @@ function code(name: string, mnemonic: Arm64Mnemonic, field: string, shift = 0, w
   };
 }
 
-/** A load or store's 12-bit field, of which bits 11..scale of the address are inserted and the upper bits become zero. */
+/** A load or store's 12-bit field: bits 11..scale of the address; the field's upper bits stay as they are, zero in objects. */
 function loadStore(name: string, scale: number): FieldCodec {
   const field = arm64Table.field('add-imm', 'imm12').slices[0]!;
   return {

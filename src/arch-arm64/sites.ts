@@ -23,7 +23,19 @@ import type {
 import { reaches } from '../bits.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import type { Address } from '../units.js';
-import { BL_ZERO, BRANCH_REACH, MOV_X9_X30, NOP, branchTarget, encodeBl, isBl, isBti } from './isa.js';
+import { insertField } from '../isa/table.js';
+import {
+  type Arm64Mnemonic,
+  BL_ZERO,
+  BRANCH_REACH,
+  MOV_X9_X30,
+  NOP,
+  arm64Table,
+  branchTarget,
+  encodeBl,
+  isBl,
+  isBti,
+} from './isa.js';
 import { R_AARCH64_ABS64, R_AARCH64_CALL26 } from './relocs.js';
 
 const NONE: readonly number[] = [];
@@ -109,6 +121,68 @@ const notApplicable = (reading: SiteReading): SiteRefusal => ({
 
 // --------------------------------------------------------------------------------------------------------------- mcount
 
+/** Words of a row with some operands fixed and the others free. */
+interface WordPattern {
+  readonly mask: number;
+  readonly match: number;
+}
+
+function pattern(mnemonic: Arm64Mnemonic, fixed: Readonly<Record<string, number>>): WordPattern {
+  const row = arm64Table.row(mnemonic);
+  let { mask, match } = row;
+  for (const [name, value] of Object.entries(fixed)) {
+    const field = arm64Table.field(mnemonic, name);
+    match = insertField(field, match, value, mnemonic);
+    for (const { high, low, at } of field.slices) mask = (mask | ((2 ** (high - low + 1) - 1) << at)) >>> 0;
+  }
+  return { mask, match };
+}
+
+const LR = 30;
+const SP = 31;
+
+/** How prologues save x30, alone or in either half of a pair. */
+const SAVES_LR: readonly WordPattern[] = [
+  pattern('stp-x-pre', { xt2: LR, base: SP }),
+  pattern('stp-x-off', { xt2: LR, base: SP }),
+  pattern('stp-x-pre', { xt: LR, base: SP }),
+  pattern('stp-x-off', { xt: LR, base: SP }),
+  pattern('str-x-pre', { xt: LR, base: SP }),
+  pattern('str-x-imm', { xt: LR, base: SP }),
+];
+/** Ends of the function in front: a return, or x30 loaded back. */
+const ENDS: readonly WordPattern[] = [
+  pattern('ret', {}),
+  pattern('retaa', {}),
+  pattern('retab', {}),
+  pattern('ldp-x-post', { xt2: LR, base: SP }),
+  pattern('ldp-x-off', { xt2: LR, base: SP }),
+  pattern('ldr-x-post', { xt: LR, base: SP }),
+];
+
+const matches = (value: number, patterns: readonly WordPattern[]): boolean => {
+  for (const { mask, match } of patterns) if ((value & mask) >>> 0 === match) return true;
+  return false;
+};
+
+/** Farthest back that a prologue's store of x30 is looked for: variadic functions save 16 registers first. */
+const MAX_PROLOGUE_BYTES = 256;
+
+/**
+ * Whether a nop can be a disabled call of -pg: those stand behind the store of x30. A damaged patchable site may start with
+ * a nop too, and a bl there would lose the caller's return address.
+ */
+function isBehindPrologue(view: SiteView): boolean {
+  if (view.functionAt(0)) return false;
+  for (let delta = -4; delta >= -MAX_PROLOGUE_BYTES; delta -= 4) {
+    const value = view.u32(delta);
+    if (value < 0 || matches(value, ENDS)) return false;
+    if (matches(value, SAVES_LR)) return true;
+    if (view.functionAt(delta)) return false;
+  }
+  return false;
+}
+
 /*
  * `-pg`: a call somewhere behind the prologue. Anchor = ip = the bl.
  *
@@ -130,6 +204,7 @@ const mcount: SiteShape = {
       case 'call':
         return mcountReading(view, 'call', 'bl');
       case 'nop':
+        if (source === 'mcount-table' && !isBehindPrologue(view)) return null;
         return mcountReading(view, 'nop', 'nop');
       default:
         // A table says that a site is here; a scan for calls found something else.
@@ -270,11 +345,22 @@ function writePair(
 
 type Form = 'pair' | 'call-ops' | 'ambiguous';
 
+/** True for nop or mov x9, x30, then nop or bl. */
+function isPatchable(view: SiteView, delta: number): boolean {
+  const first = view.u32(delta);
+  const second = view.u32(delta + 4);
+  return (first === NOP || first === MOV_X9_X30) && (second === NOP || (second >= 0 && isBl(second)));
+}
+
 /** Tells `=2` from `=4,2` (facts of real kernels: neither the table nor the padding does). */
 function formOf(view: SiteView): Form {
-  if (view.functionAt(0)) return 'pair';
   if (view.functionAt(-4) && isBti(view.u32(-4))) return 'pair';
-  if (view.functionAt(8)) return 'call-ops';
+  if (view.functionAt(8)) {
+    // Symbols that mark the start of a section (`_stext`, `__entry_text_end`) stand in front of the literal too. A `=2`
+    // function of 8 bytes, with no body at all, in front of another one looks the same; its site then overlaps its neighbour's.
+    return !view.functionAt(0) || isPatchable(view, isBti(view.u32(8)) ? 12 : 8) ? 'call-ops' : 'pair';
+  }
+  if (view.functionAt(0)) return 'pair';
   // No symbol: the body of an overridden weak function, or a stripped file.
   const third = view.u32(8);
   if (third < 0 || view.u32(0) !== NOP || view.u32(4) !== NOP) return 'pair';
@@ -308,7 +394,8 @@ const callOps: SiteShape = {
     const form = formOf(view);
     if (form === 'pair') return null;
     if (form === 'ambiguous') {
-      return callOpsForeign(view, 'no function symbol tells the form =4,2 from four or more nops of =N');
+      const reason = 'no function symbol tells the form =4,2 from four or more nops of =N';
+      return callOpsForeign(view, reason, 12, 'unplaced', 'unsupported');
     }
     const ipDelta = isBti(view.u32(8)) ? 16 : 12;
     const pair = readPair(view, ipDelta - 4);
@@ -317,7 +404,8 @@ const callOps: SiteShape = {
       return null;
     }
     if ((view.address & 7n) !== 0n) {
-      return { ...callOpsForeign(view, 'A-SITE-1: the slot of =4,2 is not 8-aligned', ipDelta), fault: 'misaligned' };
+      const reason = 'A-SITE-1: the slot of =4,2 is not 8-aligned';
+      return callOpsForeign(view, reason, ipDelta, 'misaligned', 'misaligned');
     }
     if (pair.state === 'foreign') return callOpsForeign(view, pair.reason, ipDelta, pair.form);
     const literal = view.relocatable ? view.relocation(0) : null;
@@ -344,7 +432,13 @@ const callOps: SiteShape = {
   },
 };
 
-function callOpsForeign(view: SiteView, reason: string, ipDelta = 12, form = 'unknown'): SiteReading {
+function callOpsForeign(
+  view: SiteView,
+  reason: string,
+  ipDelta = 12,
+  form = 'unknown',
+  fault?: NonNullable<SiteReading['fault']>,
+): SiteReading {
   const expected = ipDelta === 16 ? concatBytes([TWO_NOPS, view.bytes(8, 4), TWO_NOPS]) : FOUR_NOPS;
   return {
     shape: callOps,
@@ -357,6 +451,7 @@ function callOpsForeign(view: SiteView, reason: string, ipDelta = 12, form = 'un
     relocationDeltas: NONE,
     expected,
     reason,
+    ...(fault === undefined ? {} : { fault }),
   };
 }
 
@@ -375,6 +470,8 @@ const patchable: SiteShape = {
   sources: TABLES,
   title: 'two nops at the function or behind its landing pad (=2)',
   read(view, source) {
+    // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
+    if (formOf(view) !== 'pair') return null;
     const pair = readPair(view, 0);
     // An mcount table of the -pg era names a bl, or the nop that replaced it inside a function.
     if (pair.state === 'foreign' && source === 'mcount-table' && !isPatchableEntry(view)) return null;

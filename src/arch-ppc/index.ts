@@ -5,6 +5,7 @@ import type { RelocationRow } from '../relocs/kinds.js';
 import type { StubForm } from '../arch.js';
 import type { Endian } from '../units.js';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from './abi.js';
+import { createPpcEmulation } from './emulation.js';
 import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
@@ -41,26 +42,28 @@ function arch(
   sites: PpcSites,
 ): Arch {
   const { bits } = family;
+  const table = bits === 64 ? ppc64Table : ppc32Table;
+  const wordBytes = bits === 64 ? 8 : 4;
   return {
     target: {
       id,
       title,
       elfMachine: bits === 64 ? EM_PPC64 : EM_PPC,
       abiName,
-      wordBytes: bits === 64 ? 8 : 4,
+      wordBytes,
       dataEndian: endian,
       codeEndian: endian,
       codeAlignBytes: 4,
       pageBytes: 0x1_0000,
     },
     abi,
-    isa: createPpcIsa(bits === 64 ? ppc64Table : ppc32Table, endian, bits),
+    isa: createPpcIsa(table, endian, bits),
     relocations: family.relocations,
     relocationRoles: family.roles,
     mcount: sites.mcount,
     siteShapes: sites.shapes,
     stubForms: family.stubForms,
-    emulation: { kind: 'none', reason: 'PowerPC has no emulator front end yet' },
+    emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };
 }
 

@@ -141,6 +141,8 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   six: unsigned(4),
   oe: { kind: 'suffix', suffix: 'o' },
   rc: { kind: 'suffix', suffix: '.' },
+  ro: { kind: 'suffix', suffix: 'o' },
+  imm8: unsigned(8),
 };
 
 // -------------------------------------------------------------------------------------------------- patterns of forms
@@ -1077,7 +1079,19 @@ const XX2: readonly (readonly [string, number])[] = [
   ['xvcvuxdsp', 424],
 ];
 
-/** VSX: 64-bit processors from POWER7 on. */
+/** Quad precision: VRs, extended opcode of 10 bits, the last bit asks for round to odd. */
+const QUAD: readonly (readonly [string, number])[] = [
+  ['xsaddqp', 4],
+  ['xsmulqp', 36],
+  ['xsmaddqp', 388],
+  ['xsmsubqp', 420],
+  ['xsnmaddqp', 452],
+  ['xsnmsubqp', 484],
+  ['xssubqp', 516],
+  ['xsdivqp', 548],
+];
+
+/** VSX: from POWER7 on, in 32-bit programs as well. */
 const rowsVsx: readonly RowSpec[] = [
   ...XX_LOADS.map(([name, xo]) => xForm(name, xo, 'xt[4:0] ra0 rb', 'xt,ra0,rb', 'xt[5]', only)),
   ...XX_STORES.map(([name, xo]) => xForm(name, xo, 'xs[4:0] ra0 rb', 'xs,ra0,rb', 'xs[5]', only)),
@@ -1091,6 +1105,11 @@ const rowsVsx: readonly RowSpec[] = [
   row('xxpermdi', '111100 xt[4:0] xa[4:0] xb[4:0] 0 dm 01010 xa[5] xb[5] xt[5]', 'xt,xa,xb,dm', only),
   row('xxsldwi', '111100 xt[4:0] xa[4:0] xb[4:0] 0 shw 00010 xa[5] xb[5] xt[5]', 'xt,xa,xb,shw', only),
   row('xxsel', '111100 xt[4:0] xa[4:0] xb[4:0] xc[4:0] 11 xc[5] xa[5] xb[5] xt[5]', 'xt,xa,xb,xc', only),
+  ...QUAD.map(([name, xo]) => row(name, `111111 vrt vra vrb ${binary(xo, 10)} ro`, 'vrt,vra,vrb', only)),
+  row('xscmpuqp', '111111 bf 00 vra vrb 1010000100 0', 'bf,vra,vrb', only),
+  row('xscmpoqp', '111111 bf 00 vra vrb 0010000100 0', 'bf,vra,vrb', only),
+  row('xscpsgnqp', '111111 vrt vra vrb 0001100100 0', 'vrt,vra,vrb', only),
+  row('xxspltib', '111100 xt[4:0] 00 imm8 0101101000 xt[5]', 'xt,imm8', only),
   row('xxspltw', '111100 xt[4:0] 000 uim2 xb[4:0] 010100100 xb[5] xt[5]', 'xt,xb,uim2', only),
   xForm('mfvsrd', 51, 'xs[4:0] ra 00000', 'ra,xs', 'xs[5]', only),
   xForm('mfvsrld', 307, 'xs[4:0] ra 00000', 'ra,xs', 'xs[5]', only),
@@ -1109,8 +1128,8 @@ const rowsVsx: readonly RowSpec[] = [
 ];
 
 /** Rows that are decoded and named; executing one is a stop. */
-export const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector];
-export const rowsDecodeOnly64: readonly RowSpec[] = [...rowsSystem64, ...rowsVsx];
+export const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector, ...rowsVsx];
+export const rowsDecodeOnly64: readonly RowSpec[] = rowsSystem64;
 
 // ------------------------------------------------------------------------------------------------------------- aliases
 
@@ -1231,25 +1250,31 @@ function address32(address: bigint): string {
 }
 
 /** Rows of 32-bit processors (classic and Book E): refuses what only 64-bit ones have. */
-export const ppc32Table = new IsaTable({
-  name: 'ppc32',
-  fields: {
-    ...FIELDS,
-    la: { kind: 'signed', format: (value) => hex(value >>> 0) },
-    bda: { kind: 'signed', format: (value) => hex(value >>> 0) },
+export const ppc32Table = new IsaTable(
+  {
+    name: 'ppc32',
+    fields: {
+      ...FIELDS,
+      la: { kind: 'signed', format: (value) => hex(value >>> 0) },
+      bda: { kind: 'signed', format: (value) => hex(value >>> 0) },
+    },
+    rows: [...[...rowsCommon].map(for32), ...rowsDecodeOnlyCommon],
+    aliases: ALIASES,
+    formatAddress: address32,
   },
-  rows: [...[...rowsCommon].map(for32), ...rowsDecodeOnlyCommon],
-  aliases: ALIASES,
-  formatAddress: address32,
-});
+  'deferred',
+);
 
 /** Rows of 64-bit processors up to POWER8 and the unprivileged integer ones of POWER9. */
-export const ppc64Table = new IsaTable({
-  name: 'ppc64',
-  fields: FIELDS,
-  rows: [...rowsCommon, ...rows64, ...rowsDecodeOnlyCommon, ...rowsDecodeOnly64],
-  aliases: [...ALIASES, ...ALIASES64],
-});
+export const ppc64Table = new IsaTable(
+  {
+    name: 'ppc64',
+    fields: FIELDS,
+    rows: [...rowsCommon, ...rows64, ...rowsDecodeOnlyCommon, ...rowsDecodeOnly64],
+    aliases: [...ALIASES, ...ALIASES64],
+  },
+  'deferred',
+);
 
 // ------------------------------------------------------------------------------------------------ prefixed instructions
 
@@ -1293,7 +1318,7 @@ export function isPrefix(word: number): boolean {
  * Name and operands of a prefixed instruction; `prefixed` for types that are not told apart here. The 34-bit displacement is
  * given in two operands, `d_high` (18 bits, signed) and `d_low` (16 bits).
  */
-function decodePrefixed(prefix: number, suffix: number): { mnemonic: string; operands: Operands } {
+export function decodePrefixed(prefix: number, suffix: number): { mnemonic: string; operands: Operands } {
   const type = (prefix >>> 24) & 3;
   const opcode = suffix >>> 26;
   const mnemonic =

@@ -1,6 +1,7 @@
 /**
  * Instruction -> IR for PowerPC: 64-bit little-endian, 64-bit big-endian and 32-bit, from one table of semantics. The machine
- * is in user mode; floating point, vectors and decimal are not lifted yet and stop with their name.
+ * is in user mode. Floating point registers can be loaded, stored and copied; floating point arithmetic, vectors and
+ * decimal are not lifted yet and stop with their name.
  *
  * What differs from most machines:
  *
@@ -43,6 +44,7 @@ import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import type { Decoded, Operands } from '../isa/table.js';
 import type { Address, Endian } from '../units.js';
+import { decodePrefixed, isPrefix } from './isa.js';
 import type { PpcMnemonic } from './isa.js';
 
 // -------------------------------------------------------------------------------------------------------------- slots
@@ -59,9 +61,11 @@ const SLOTS = new SlotLayout([
   ...numbered('f', 32).map((name) => [name, 'f64'] as const),
 ]);
 const GPR = numbered('r', 32).map((name) => SLOTS.slot(name));
-const [LR, CTR, CA, SO, OV] = ['lr', 'ctr', 'ca', 'so', 'ov'].map((name) => SLOTS.slot(name)) as [
-  Slot, Slot, Slot, Slot, Slot,
-]; // prettier-ignore
+const LR = SLOTS.slot('lr');
+const CTR = SLOTS.slot('ctr');
+const CA = SLOTS.slot('ca');
+const SO = SLOTS.slot('so');
+const OV = SLOTS.slot('ov');
 const XER_LOW = SLOTS.slot('xerlow');
 const TAR = SLOTS.slot('tar');
 const VRSAVE = SLOTS.slot('vrsave');
@@ -123,6 +127,7 @@ function registerViews(is64: boolean): RegisterView[] {
     slotRegister('lr', LR, width),
     slotRegister('ctr', CTR, width),
     slotRegister('vrsave', VRSAVE, 32),
+    ...numbered('f', 32).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
     { name: 'cr', widthBits: 32, read: readCr, write: writeCr },
     { name: 'xer', widthBits: 32, read: readXer, write: writeXer },
   ];
@@ -293,8 +298,11 @@ class Fields {
 /** Emits one instruction. A terminator ends the block; nothing goes on at the next instruction. */
 type Lift = (x: Lifting, f: Fields) => Terminator | undefined;
 
+/** The lifter puts name and size into it. */
+const UNKNOWN = { kind: 'unknown', mnemonic: null, sizeBytes: 4 } as const satisfies Terminator;
+
 /** A row that is executable by the manual but has no semantics here yet: executing it stops with its name. */
-const unsupported: Lift = () => ({ kind: 'unknown', mnemonic: null, sizeBytes: 4 });
+const unsupported: Lift = () => UNKNOWN;
 
 /** An instruction that does nothing a program can see. */
 const nothing: Lift = () => undefined;
@@ -758,6 +766,23 @@ function divideWord(signed: boolean): Lift {
   });
 }
 
+/** Upper half of a * b + c, 128 bits. */
+const multiplyAddHigh =
+  (high: 'mulhs' | 'mulhu'): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const [first, second, added] = [f.r('ra'), f.r('rb'), f.r('rc5')];
+    const low = b.make('mul', first, second);
+    const carry = b.make('setltu', b.make('add', low, added), low);
+    const sum = b.make('add', b.make(high, first, second), carry);
+    if (high === 'mulhu') b.mov(f.r('rt'), sum);
+    else b.to(f.r('rt'), 'add', sum, b.make('sar', added, 63n));
+    return undefined;
+  };
+
+/** The constant with `byte` in each byte of a register. */
+const everyByte = (x: Lifting, byte: bigint): bigint => x.wrap(0x0101_0101_0101_0101n * byte);
+
 // --------------------------------------------------------------------------------------------------------- the semantics
 
 const D = { displacement: 'd' } as const;
@@ -805,7 +830,10 @@ const SEMANTICS = {
   mtocrf: moveToCr,
   mcrxr: helper('mcrxr'),
   mcrxrx: unsupported,
-  setb: unsupported,
+  setb: (x, f) => {
+    x.b.select(f.r('rt'), x.bitValue(4 * f.n('bfa')), x.ones, x.bitValue(4 * f.n('bfa') + 1));
+    return undefined;
+  },
 
   addi: addImmediate(0n),
   addis: addImmediate(16n),
@@ -872,13 +900,19 @@ const SEMANTICS = {
   divweu: unsupported,
   divde: unsupported,
   divdeu: unsupported,
-  modsw: unsupported,
-  moduw: unsupported,
-  modsd: unsupported,
-  modud: unsupported,
-  maddhd: unsupported,
-  maddhdu: unsupported,
-  maddld: unsupported,
+  modsw: arithmetic((x, d, a, b) => {
+    x.b.to(d, 'rems', x.b.make('sx32', a), x.b.make('sx32', b));
+    x.narrow(d);
+  }),
+  moduw: arithmetic((x, d, a, b) => x.b.to(d, 'remu', x.b.make('zx32', a), x.b.make('zx32', b))),
+  modsd: arithmetic((x, d, a, b) => x.b.to(d, 'rems', a, b)),
+  modud: arithmetic((x, d, a, b) => x.b.to(d, 'remu', a, b)),
+  maddhd: multiplyAddHigh('mulhs'),
+  maddhdu: multiplyAddHigh('mulhu'),
+  maddld: (x, f) => {
+    x.b.to(f.r('rt'), 'add', x.b.make('mul', f.r('ra'), f.r('rb')), f.r('rc5'));
+    return undefined;
+  },
 
   cmpi: compare(true, 'si'),
   cmpli: compare(false, 'ui'),
@@ -927,16 +961,38 @@ const SEMANTICS = {
   cntlzd: logical((x, d, s) => x.b.to(d, 'clz', s)),
   cnttzw: logical((x, d, s) => x.b.to(d, 'ctz32', s)),
   cnttzd: logical((x, d, s) => x.b.to(d, 'ctz', s)),
-  popcntb: unsupported,
+  popcntb: logical((x, d, s) => {
+    const { b } = x;
+    const pairs = b.make('sub', s, b.make('and', b.make('shr', s, 1n), everyByte(x, 0x55n)));
+    const high = b.make('and', b.make('shr', pairs, 2n), everyByte(x, 0x33n));
+    const nibbles = b.make('add', b.make('and', pairs, everyByte(x, 0x33n)), high);
+    b.to(d, 'and', b.make('add', nibbles, b.make('shr', nibbles, 4n)), everyByte(x, 0x0fn));
+  }),
   popcntw: logical((x, d, s) => {
     const low = x.b.make('popcnt', x.b.make('zx32', s));
     const high = x.b.make('popcnt', x.b.make('shr', s, 32n));
     x.b.to(d, 'or', low, x.b.make('shl', high, 32n));
   }),
   popcntd: logical((x, d, s) => x.b.to(d, 'popcnt', s)),
-  prtyw: unsupported,
-  prtyd: unsupported,
-  cmpb: unsupported,
+  prtyw: logical((x, d, s) => {
+    const { b } = x;
+    const low = b.make('and', b.make('popcnt', b.make('and', s, 0x0101_0101n)), 1n);
+    const high = b.make('and', b.make('popcnt', b.make('and', s, 0x0101_0101n << 32n)), 1n);
+    b.to(d, 'or', low, b.make('shl', high, 32n));
+  }),
+  prtyd: logical((x, d, s) => {
+    const { b } = x;
+    b.to(d, 'and', b.make('popcnt', b.make('and', s, everyByte(x, 1n))), 1n);
+  }),
+  /** 0xff in each byte in which the sources agree: a byte of the difference is 0 when neither it nor it + 0x7f has bit 7. */
+  cmpb: logical((x, d, s, other) => {
+    const { b } = x;
+    const difference = b.make('xor', s, other);
+    const low = everyByte(x, 0x7fn);
+    const carried = b.make('add', b.make('and', difference, low), low);
+    const marked = b.make('and', b.make('xor', b.make('or', carried, difference), x.ones), everyByte(x, 0x80n));
+    b.to(d, 'mul', b.make('shr', marked, 7n), 0xffn);
+  }),
   bpermd: unsupported,
 
   rlwinm,
@@ -1074,7 +1130,112 @@ const SEMANTICS = {
   darn: unsupported,
 } satisfies Record<PpcMnemonic, Lift>;
 
-const TABLE: ReadonlyMap<string, Lift> = new Map(Object.entries(SEMANTICS));
+// Floating point registers are only moved: rows that the instruction table marks as decoded only ----------------------------
+
+/** Slot of f0. */
+const FPR = numbered('f', 32).map((name) => SLOTS.slot(name));
+
+const loadDouble =
+  (form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const d = FPR[f.n('frt')]!;
+    if (x.width.endian === 'little') x.b.load('ldf64', d, at.a, at.b);
+    else {
+      const bits = x.b.temp();
+      x.b.load('ld64be', bits, at.a, at.b);
+      x.b.to(d, 'bitsf64', bits);
+    }
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+const storeDouble =
+  (form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const s = FPR[f.n('frs')]!;
+    if (x.width.endian === 'little') x.b.store('stf64', s, at.a, at.b);
+    else x.b.store('st64be', x.b.make('f64bits', s), at.a, at.b);
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+const FLOATING: readonly (readonly [string, Lift])[] = [
+  ['lfd', loadDouble(D)],
+  ['lfdu', loadDouble(DU)],
+  ['lfdx', loadDouble(X)],
+  ['lfdux', loadDouble(XU)],
+  ['stfd', storeDouble(D)],
+  ['stfdu', storeDouble(DU)],
+  ['stfdx', storeDouble(X)],
+  ['stfdux', storeDouble(XU)],
+  [
+    'stfiwx',
+    (x, f): undefined => {
+      const at = place(x, f, X);
+      x.b.store(storeName(4, x.width.endian), x.b.make('f64bits', FPR[f.n('frs')]!), at.a, at.b);
+    },
+  ],
+  [
+    'fmr',
+    (x, f) => {
+      // With Rc it copies exception bits of FPSCR, which is not modelled.
+      if (f.flag('rc')) return unsupported(x, f);
+      x.b.to(FPR[f.n('frt')]!, 'bitsf64', x.b.make('f64bits', FPR[f.n('frb')]!));
+      return undefined;
+    },
+  ],
+];
+
+// Prefixed instructions (POWER10): one instruction of two words -------------------------------------------------------------
+
+/** Base and 34-bit displacement; relative to the instruction itself where `r` is 1. */
+function longPlace(x: Lifting, f: Fields): { a: Operand; b: bigint } {
+  const displacement = (f.big('d_high') << 16n) | f.big('d_low');
+  return f.n('r') === 1 ? { a: 0n, b: x.wrap(x.pc + displacement) } : { a: f.base(), b: x.wrap(displacement) };
+}
+
+const longLoad =
+  (bytes: Bytes, signed = false): Lift =>
+  (x, f) => {
+    const { a, b } = longPlace(x, f);
+    x.b.load(loadName(bytes, signed, x.width.endian), f.r('rt'), a, b);
+    return undefined;
+  };
+
+const longStore =
+  (bytes: Bytes): Lift =>
+  (x, f) => {
+    const { a, b } = longPlace(x, f);
+    x.b.store(storeName(bytes, x.width.endian), f.r('rt'), a, b);
+    return undefined;
+  };
+
+const PREFIXED: readonly (readonly [string, Lift])[] = [
+  [
+    'paddi',
+    (x, f) => {
+      const { a, b } = longPlace(x, f);
+      if (typeof a === 'bigint') x.b.mov(f.r('rt'), b);
+      else x.b.to(f.r('rt'), 'add', a, b);
+      return undefined;
+    },
+  ],
+  ['pnop', nothing],
+  ['plbz', longLoad(1)],
+  ['plhz', longLoad(2)],
+  ['plha', longLoad(2, true)],
+  ['plwz', longLoad(4)],
+  ['plwa', longLoad(4, true)],
+  ['pld', longLoad(8)],
+  ['pstb', longStore(1)],
+  ['psth', longStore(2)],
+  ['pstw', longStore(4)],
+  ['pstd', longStore(8)],
+];
+
+const TABLE: ReadonlyMap<string, Lift> = new Map([...Object.entries<Lift>(SEMANTICS), ...FLOATING, ...PREFIXED]);
 
 // -------------------------------------------------------------------------------------------------------------- helpers
 
@@ -1205,6 +1366,10 @@ const MAX_OPS = 300;
 /** What the lifter needs from the instruction table: the row of a word, or null. */
 export type PpcDecode = (word: number) => Decoded | null;
 
+function named(decoded: Decoded | null): { readonly mnemonic: string; readonly operands: Operands } | null {
+  return decoded && { mnemonic: decoded.row.mnemonic, operands: decoded.operands };
+}
+
 /**
  * The front end for one size and byte order.
  * @param decode  decoder over the rows of that size
@@ -1217,26 +1382,27 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     const builder = new BlockBuilder(SLOTS, address);
     const lifting = new Lifting(builder, width, 0);
     let pc = address;
+    // The view may end before the window does; a block of its own decides.
+    const endOfCode = (): Block => builder.finish(pc, builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
     for (let offset = 0; ; offset += 4) {
-      if (offset + 4 > code.length) {
-        // The view may end before the window does; a block of its own decides.
-        return builder.finish(pc, builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
-      }
+      if (offset + 4 > code.length) return endOfCode();
       const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
       if (builder.count > 0 && (full || limits.startsAt(pc))) return builder.finish(pc, { kind: 'jmp', pc });
-      lifting.word = view.u32(offset);
+      const word = view.u32(offset);
+      lifting.word = word;
       lifting.pc = pc;
-      const decoded = decode(lifting.word);
-      const emit = decoded && TABLE.get(decoded.row.mnemonic);
+      const sizeBytes = is64 && isPrefix(word) ? 8 : 4;
+      if (offset + sizeBytes > code.length) return endOfCode();
+      const decoded = sizeBytes === 8 ? decodePrefixed(word, view.u32(offset + 4)) : named(decode(word));
+      const emit = decoded && TABLE.get(decoded.mnemonic);
       builder.begin(pc);
-      const terminator: Terminator | undefined = emit
-        ? emit(lifting, new Fields(decoded.operands))
-        : { kind: 'unknown', mnemonic: null, sizeBytes: 4 };
+      const terminator: Terminator | undefined = emit ? emit(lifting, new Fields(decoded.operands)) : UNKNOWN;
       if (terminator?.kind === 'unknown') {
         builder.cancel();
-        return builder.finish(pc, { ...terminator, mnemonic: decoded?.row.mnemonic ?? null });
+        return builder.finish(pc, { kind: 'unknown', mnemonic: decoded?.mnemonic ?? null, sizeBytes });
       }
-      pc = BigInt.asUintN(8 * wordBytes, pc + 4n);
+      if (sizeBytes === 8) offset += 4;
+      pc = BigInt.asUintN(8 * wordBytes, pc + BigInt(sizeBytes));
       if (terminator) return builder.finish(pc, terminator);
     }
   };

@@ -59,6 +59,7 @@ import {
   STD_R0,
   STW_R0,
 } from './stubs.js';
+import { ppc32Table } from './isa.js';
 import {
   branchReach,
   R_PPC64_REL24,
@@ -534,16 +535,49 @@ function pg32Late(flavour: Flavour): SiteShape {
   return shape;
 }
 
-/** Bytes from the `lis` of a long call to its `bctrl`. */
-const LONG_CALL_IP = 12;
-const LONG_CALL_RELOCATIONS: readonly number[] = [2, 6];
+/** Most bytes from the `lis` of a long call to its `bctrl`: clang schedules saves and moves in between. */
+const LONG_CALL_REACH = 64;
 
-/** Register of `lis rX` at the delta when `addi rX,rX; mtctr rX` follow, or -1. */
-function longCallRegister(first: number, second: number, third: number): number {
-  if (first < 0 || second < 0 || third < 0 || (first & 0xfc1f_0000) >>> 0 !== 0x3c00_0000) return -1;
+/** Where the words of a long call are, as deltas from its `lis`. */
+interface LongCall {
+  /** `addi rX,rX,LO`. */
+  readonly low: number;
+  /** `bctrl`, or the nop in its place. */
+  readonly ip: number;
+}
+
+/** Words that clang puts between the words of a long call: whatever runs on to the next and keeps rX and CTR. */
+function keeps(word: number, register: number): boolean {
+  const decoded = ppc32Table.decode(word);
+  if (decoded === null || decoded.row.flow !== 'next') return false;
+  const { mnemonic } = decoded.row;
+  if (mnemonic === 'mtspr') return false;
+  const { rt, rs, ra, ra0, rb } = decoded.operands;
+  return rt !== register && rs !== register && ra !== register && ra0 !== register && rb !== register;
+}
+
+/**
+ * The long call that starts with `lis rX` at `start`: then, in this order and with unconcerned words between them, `addi rX,rX`,
+ * `mtctr rX` and `bctrl` (or `end`, the word that stands for it). Null where there is none.
+ */
+function findLongCall(word: (delta: number) => number, end: number): LongCall | null {
+  const first = word(0);
+  if (first < 0 || (first & 0xfc1f_0000) >>> 0 !== 0x3c00_0000) return null;
   const register = (first >>> 21) & 31;
-  if (second >>> 16 !== ((14 << 10) | (register << 5) | register)) return -1;
-  return third === (0x7c09_03a6 | (register << 21)) >>> 0 ? register : -1;
+  const addi = (14 << 10) | (register << 5) | register;
+  const mtctr = (0x7c09_03a6 | (register << 21)) >>> 0;
+  let low = -1;
+  let moved = false;
+  for (let delta = 4; delta < LONG_CALL_REACH; delta += 4) {
+    const next = word(delta);
+    if (next < 0) return null;
+    if (low < 0 && next >>> 16 === addi) low = delta;
+    else if (low >= 0 && !moved && next === mtctr) moved = true;
+    else if (moved && next === end) return { low, ip: delta };
+    // After mtctr the register is free again, CTR is not.
+    else if (!keeps(next, moved ? -1 : register)) return null;
+  }
+  return null;
 }
 
 function isHalf(relocation: SiteRelocation | null, type: number, view: SiteView): boolean {
@@ -551,11 +585,11 @@ function isHalf(relocation: SiteRelocation | null, type: number, view: SiteView)
 }
 
 /**
- * | state    | form  | anchor                                       | ip = anchor+12 |
- * |----------|-------|----------------------------------------------|----------------|
- * | compiled | call  | lis rX,HA; addi rX,rX,LO; mtctr rX (_mcount) | bctrl          |
- * | nop      | nop   | same                                         | nop            |
- * | call     | call  | same, of something else                      | bctrl          |
+ * | state    | form  | anchor                                            | ip    |
+ * |----------|-------|---------------------------------------------------|-------|
+ * | compiled | call  | lis rX,HA … addi rX,rX,LO … mtctr rX … (_mcount)  | bctrl |
+ * | nop      | nop   | same                                              | nop   |
+ * | call     | call  | same, of something else                           | bctrl |
  */
 function pg32LongCall(flavour: Flavour): SiteShape {
   const shape: SiteShape = {
@@ -564,44 +598,46 @@ function pg32LongCall(flavour: Flavour): SiteShape {
     title: 'lis; addi; mtctr; bctrl of _mcount (clang -pg -mlongcall)',
     read(view, source) {
       const first = view.u32(0);
-      const second = view.u32(4);
-      if (longCallRegister(first, second, view.u32(8)) < 0) return null;
-      const word = view.u32(LONG_CALL_IP);
-      const enabled = word === BCTRL;
-      if (!enabled && (word !== NOP || source === 'call')) return null;
+      if (first < 0 || (first & 0xfc1f_0000) >>> 0 !== 0x3c00_0000) return null;
+      const word = (delta: number): number => view.u32(delta);
+      const enabled = findLongCall(word, BCTRL);
+      const found = enabled ?? (source === 'call' ? null : findLongCall(word, NOP));
+      if (found === null) return null;
+      const { low, ip } = found;
+      const second = view.u32(low);
+      const name = enabled ? 'call' : 'nop';
       if (view.relocatable) {
         if (!isHalf(view.relocation(2), R_PPC_ADDR16_HA, view)) return null;
-        if (!isHalf(view.relocation(6), R_PPC_ADDR16_LO, view)) return null;
+        if (!isHalf(view.relocation(low + 2), R_PPC_ADDR16_LO, view)) return null;
         if ((first & 0xffff) !== 0 || (second & 0xffff) !== 0) {
-          const expected = wordsOf([(first & ~0xffff) >>> 0, (second & ~0xffff) >>> 0], flavour.endian);
-          return foreign(shape, LONG_CALL_IP, 0, 16, expected, 'a field under a relocation is not zero');
+          const expected = wordBytes((first & ~0xffff) >>> 0, flavour.endian);
+          return foreign(shape, ip, 0, ip + 4, expected, 'a field under a relocation is not zero');
         }
-        const state = enabled ? 'compiled' : 'nop';
-        return reading(shape, state, enabled ? 'call' : 'nop', LONG_CALL_IP, 0, 16, null, LONG_CALL_RELOCATIONS);
+        return reading(shape, enabled ? 'compiled' : 'nop', name, ip, 0, ip + 4, null, [2, low + 2]);
       }
       const target = longCallTarget(first, second);
       const callee = view.callee(target);
-      if (!enabled) {
-        return callee === 'other' ? null : reading(shape, 'nop', 'nop', LONG_CALL_IP, 0, 16, target, NO_DELTAS);
-      }
-      return reading(shape, callee === 'mcount' ? 'compiled' : 'call', 'call', LONG_CALL_IP, 0, 16, target, NO_DELTAS);
+      if (!enabled && callee === 'other') return null;
+      const state = !enabled ? 'nop' : callee === 'mcount' ? 'compiled' : 'call';
+      return reading(shape, state, name, ip, 0, ip + 4, target, NO_DELTAS);
     },
     write(reading, to, view) {
       if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
       const { endian } = flavour;
+      const { ipDelta } = reading;
       switch (to.kind) {
         case 'nop':
         case 'init':
           if (reading.state === 'nop') return UNCHANGED;
           // The address halves stay, and so do their relocations: they compute, they do not call.
-          return { stores: [store(LONG_CALL_IP, BCTRL, NOP, endian)], neutralise: [], rule: ruleOf(view) };
+          return { stores: [store(ipDelta, BCTRL, NOP, endian)], neutralise: [], rule: ruleOf(view) };
         case 'call':
           if (view.relocatable) return refuse('not-applicable', 'a call in a relocatable file needs a relocation');
-          if (longCallTarget(view.u32(0), view.u32(4)) !== to.target) {
+          if (reading.target !== to.target) {
             return refuse('unsupported', 'a long call is only switched on and off, not led elsewhere');
           }
           if (reading.state !== 'nop') return UNCHANGED;
-          return { stores: [store(LONG_CALL_IP, NOP, BCTRL, endian)], neutralise: [], rule: ruleOf(view) };
+          return { stores: [store(ipDelta, NOP, BCTRL, endian)], neutralise: [], rule: ruleOf(view) };
         default:
           return to satisfies never;
       }
@@ -627,13 +663,10 @@ function findCallsOf(flavour: Flavour): McountRules['findCalls'] {
       if (isBl(word)) {
         const target = BigInt.asUintN(bits, address + BigInt(at + branchDisplacement(word)));
         if (isTarget(target)) found.push(at);
-      } else if (bits === 32 && word === BCTRL && at - start >= LONG_CALL_IP) {
-        const from = at - LONG_CALL_IP;
-        const first = view.u32(from);
-        const second = view.u32(from + 4);
-        if (longCallRegister(first, second, view.u32(from + 8)) >= 0 && isTarget(longCallTarget(first, second))) {
-          found.push(from);
-        }
+      } else if (bits === 32 && (word & 0xfc1f_0000) >>> 0 === 0x3c00_0000) {
+        const from = at;
+        const long = findLongCall((delta) => (from + delta <= last ? view.u32(from + delta) : -1), BCTRL);
+        if (long !== null && isTarget(longCallTarget(word, view.u32(from + long.low)))) found.push(from);
       }
     }
     return found;

@@ -201,6 +201,9 @@ const ppc64Forms: readonly StubForm[] = [
     [
       'f8410028 e982:l 7d8903a6 e842:t 4e800420',
       'f8410028 e982:l 7d8903a6 e962:c e842:t 4e800420',
+      // Thread-safe: a descriptor that is being filled in (TOC still 0) goes the slow way through the resolver.
+      'f8410028 e982:l 7d8903a6 e842:t 28220000 4ce20420 48:b',
+      'f8410028 3d62:h e98b:l 7d8903a6 e84b:t 28220000 4ce20420 48:b',
       'f8410028 3d62:h e98b:l 7d8903a6 e84b:t 4e800420',
       'f8410028 3d62:h e98b:l 396b:a 7d8903a6 e84b:t 4e800420',
       '3d62:h f8410028 e98b:l 7d8903a6 e84b:t 4e800420',

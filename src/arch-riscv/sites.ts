@@ -110,6 +110,25 @@ function pairOfParcels(low: number, high: number): number {
   return ((high << 16) | low) >>> 0;
 }
 
+const RET = riscvTable.encode('jalr', { rd: ZERO, rs1: RA, imm: 0 });
+const C_RET = riscvTable.encode('c.jr', { rs1: RA });
+/** Stores and loads of ra on the stack at any offset: the word at offset 0, and its bits that are no offset. */
+const SAVE_RA_0 = riscvTable.encode('sd', { rs2: RA, rs1: SP, imm: 0 });
+const SAVE_RA_MASK = allButField('sd', 'imm');
+const LOAD_RA_0 = riscvTable.encode('ld', { rd: RA, rs1: SP, imm: 0 });
+const LOAD_RA_MASK = allButField('ld', 'imm');
+const C_SAVE_RA = riscvTable.encode('c.sdsp', { rs2: RA, uimm: 0 });
+const C_SAVE_RA_MASK = allButField('c.sdsp', 'uimm') & 0xffff;
+const C_LOAD_RA = riscvTable.encode('c.ldsp', { rd: RA, uimm: 0 });
+const C_LOAD_RA_MASK = allButField('c.ldsp', 'uimm') & 0xffff;
+
+/** All bits of a word but those of one field of its row. */
+function allButField(mnemonic: string, name: string): number {
+  let mask = 0;
+  for (const { high, low, at } of riscvTable.field(mnemonic, name).slices) mask |= (2 ** (high - low + 1) - 1) << at;
+  return ~mask >>> 0;
+}
+
 const JAL_REACH = riscvTable.reach('jal');
 const JAL_FIELD = riscvTable.field('jal', 'off');
 
@@ -208,6 +227,27 @@ function foreign(shape: SiteShape, ipDelta: number, { startDelta, expected, reas
 
 // ------------------------------------------------------------------------------------------------------- -pg calls (G0)
 
+/** Farthest back that a prologue's store of ra is looked for: 12 + 12 saved registers and room for arguments. */
+const MAX_PROLOGUE_BYTES = 160;
+
+/**
+ * Whether nops can be a disabled call of -pg, which stands behind the store of ra. Entry nops of a patchable function look the
+ * same, stand at a function's start, and would lose ra to a pair through ra; a stripped file has no symbol that tells.
+ */
+function isBehindPrologue(view: SiteView): boolean {
+  if (view.functionAt(0)) return false;
+  for (let delta = -2; delta >= -MAX_PROLOGUE_BYTES; delta -= 2) {
+    const parcel = view.u16(delta);
+    if (parcel === -1 || parcel === C_RET || (parcel & C_LOAD_RA_MASK) === C_LOAD_RA) return false;
+    if ((parcel & C_SAVE_RA_MASK) === C_SAVE_RA) return true;
+    const word = view.u32(delta);
+    if (word === RET || (word & LOAD_RA_MASK) >>> 0 === LOAD_RA_0) return false;
+    if ((word & SAVE_RA_MASK) >>> 0 === SAVE_RA_0) return true;
+    if (view.functionAt(delta)) return false;
+  }
+  return false;
+}
+
 /**
  * `riscv64.mcount-pair`: the call of -pg, as compiled or after linking without relaxation.
  *
@@ -268,8 +308,7 @@ const mcountPair: SiteShape = {
         : reading('call', 'ra-pair', null, DELTA_0);
     }
     if (first === NOP && second === NOP) {
-      // A patchable site: -pg calls come after the prologue.
-      if (source === 'mcount-table' && view.functionAt(0)) return null;
+      if (source === 'mcount-table' && !isBehindPrologue(view)) return null;
       if (anyRelocation(view, 0, 8)) {
         return foreign(mcountPair, 0, {
           startDelta: 0,
@@ -328,7 +367,7 @@ const mcountJal: SiteShape = {
         relocationDeltas: NO_DELTAS,
       };
     }
-    if (word !== NOP || (source === 'mcount-table' && view.functionAt(0))) return null;
+    if (word !== NOP || (source === 'mcount-table' && !isBehindPrologue(view))) return null;
     return {
       shape: mcountJal,
       state: 'nop',

@@ -489,15 +489,15 @@ a2 cpuid -
 a3 bt Ev,Gv
 a4 shld Ev,Gv,Ib
 a5 shld Ev,Gv,CL
-f3.a6:c0 montmul -
-f3.a6:c8 xsha1 -
-f3.a6:d0 xsha256 -
+a6:c0 montmul -
+a6:c8 xsha1 -
+a6:d0 xsha256 -
 a7:c0 xstore -
-f3.a7:c8 xcryptecb -
-f3.a7:d0 xcryptcbc -
-f3.a7:d8 xcryptctr -
-f3.a7:e0 xcryptcfb -
-f3.a7:e8 xcryptofb -
+a7:c8 xcryptecb -
+a7:d0 xcryptcbc -
+a7:d8 xcryptctr -
+a7:e0 xcryptcfb -
+a7:e8 xcryptofb -
 a8 push GS
 a9 pop GS
 aa rsm - @return

@@ -18,6 +18,8 @@ function word(bits: 8 | 16 | 32 | 64, sizeBytes: 1 | 2 | 4 | 8): FieldCodec {
   };
 }
 
+/** Nothing is written: markers and NONE. */
+const NOTHING: FieldCodec = { name: 'none', sizeBytes: 4, kind: 'data', slices: [], widthBits: 32 };
 const WORD8 = word(8, 1);
 const WORD16 = word(16, 2);
 const WORD32 = word(32, 4);
@@ -47,7 +49,7 @@ function row(
 }
 
 const ROWS: readonly RelocationRow[] = [
-  row(R_X86_64_NONE, 'NONE', 'none', WORD32, 'none'),
+  row(R_X86_64_NONE, 'NONE', 'none', NOTHING, 'none'),
   row(R_X86_64_64, '64', 'abs', WORD64, 'none'),
   // PC32 stands in data and in lea as well; only PLT32 says that it is a branch.
   row(R_X86_64_PC32, 'PC32', 'pcrel', WORD32, 'signed'),
@@ -83,7 +85,7 @@ const ROWS: readonly RelocationRow[] = [
   row(32, 'SIZE32', 'size', WORD32, 'unsigned'),
   row(33, 'SIZE64', 'size', WORD64, 'none'),
   row(34, 'GOTPC32_TLSDESC', 'tls', WORD32, 'signed'),
-  row(35, 'TLSDESC_CALL', 'none', WORD32, 'none', { note: 'marks the call through the descriptor' }),
+  row(35, 'TLSDESC_CALL', 'none', NOTHING, 'none', { note: 'marks the call through the descriptor' }),
   row(36, 'TLSDESC', 'tls', WORD64, 'none', { note: 'two words: resolver and argument' }),
   row(37, 'IRELATIVE', 'irelative', WORD64, 'none'),
   row(38, 'RELATIVE64', 'relative', WORD64, 'none'),
@@ -105,8 +107,8 @@ const ROWS: readonly RelocationRow[] = [
   row(49, 'CODE_6_GOTPCRELX', 'got-pcrel', WORD32, 'signed'),
   row(50, 'CODE_6_GOTTPOFF', 'tls', WORD32, 'signed'),
   row(51, 'CODE_6_GOTPC32_TLSDESC', 'tls', WORD32, 'signed'),
-  row(250, 'GNU_VTINHERIT', 'none', WORD32, 'none'),
-  row(251, 'GNU_VTENTRY', 'none', WORD32, 'none'),
+  row(250, 'GNU_VTINHERIT', 'none', NOTHING, 'none'),
+  row(251, 'GNU_VTENTRY', 'none', NOTHING, 'none'),
 ];
 
 /** Rows by r_type. */

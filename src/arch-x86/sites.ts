@@ -470,7 +470,8 @@ function padAfterSymbol(view: SiteView): number {
  *
  * A long nop is replaced whole, the rest by a shorter nop: the bytes behind the call must not be executed as the tail of
  * a longer instruction. Pads of fewer than five bytes behind the symbol cannot hold a call, and pads entirely before the
- * symbol are never executed.
+ * symbol are never executed. Forms of foreign readings: `small`, `before` (by which a table of call padding is known),
+ * `unplaced` (no symbol to measure from), `bytes`.
  */
 const patchable5: SiteShape = {
   name: 'x86-64.patchable-5',
@@ -537,25 +538,31 @@ function readPad(view: SiteView, ip: number, state: SiteStateKind, form: string,
   return reading(patchable5, state, form, size, null, NO_RELOCATIONS, ip);
 }
 
+/**
+ * A call where the pad's bytes behind the symbol would be. Behind M nops in front of the symbol this may as well be the
+ * function's own first instruction (N = M; kernels have the profiling call there, and gcc starts functions with a call where
+ * it knows that the callee needs no aligned stack), so there it is the site's only when it leads to a tracer.
+ */
 function readPadCall(view: SiteView, ip: number): SiteReading {
   const field = view.u32(ip + 1);
+  const mayBeBody = ip > 0;
   if (!view.relocatable) {
     if (field < 0) return foreign(patchable5, 'call', FIVE_NOPS, 'the section ends inside the site', ip);
     const target = relativeTarget(view.address + BigInt(ip), 5, field);
-    // A kernel with call padding has its pad before the symbol and the profiling call behind it: not this pad's call.
-    if (view.callee(target) === 'mcount') return padOfProfiledFunction(ip);
+    const callee = view.callee(target);
+    if (callee === 'mcount' || (mayBeBody && callee === 'other')) return callBehindPad(ip);
     return reading(patchable5, 'call', 'call', 5, target, NO_RELOCATIONS, ip);
   }
   const relocation = view.relocation(ip + 1);
+  if (mayBeBody || (relocation && view.isMcountName(relocation.symbolName))) return callBehindPad(ip);
   if (!relocation || !isRelativeCall(relocation) || field !== 0) {
     return foreign(patchable5, 'call', FIVE_NOPS, 'a call without its relocation', ip);
   }
-  if (view.isMcountName(relocation.symbolName)) return padOfProfiledFunction(ip);
   return reading(patchable5, 'call', 'named', 5, null, [ip + 1], ip);
 }
 
-function padOfProfiledFunction(ip: number): SiteReading {
-  const reason = 'the profiling call stands here: the pad lies before the symbol only';
+function callBehindPad(ip: number): SiteReading {
+  const reason = 'pad lies before the symbol only: the function begins with a call of its own';
   return foreign(patchable5, 'before', FIVE_NOPS, reason, ip, 'unsupported');
 }
 

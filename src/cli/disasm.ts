@@ -1,6 +1,6 @@
 /** `elftrace disasm FILE FUNCTION…`: code with its sites, calls and relocations named. */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, lowerBound, type Program } from '../program/program.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import { disassemblerOf } from './disassembly.js';
 import { readInput } from './files.js';
@@ -108,19 +108,12 @@ export async function runDisasm(args: DisasmArguments): Promise<number> {
 function relocationNotes(program: Program, section: number, offset: number): string[] {
   const placed = program.relocationsOf(section);
   const found: string[] = [];
-  let low = 0;
-  let high = placed.offset.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (placed.offset[middle]! < offset) low = middle + 1;
-    else high = middle;
-  }
-  for (let i = low; i < placed.offset.length && placed.offset[i] === offset; i++) {
+  for (let i = lowerBound(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
     const table = placed.tables[placed.table[i]!]!;
     const row = placed.row[i]!;
     const type = table.type[row]!;
     const name = program.arch.relocations.get(type)?.name ?? `relocation type ${type}`;
-    const symbol = table.symbols ? table.symbols.name(table.symbol[row]!) : '';
+    const symbol = program.labelOf(table.symbols, table.symbol[row]!);
     const addend = table.addend[row]!;
     found.push(`${name} ${symbol}${addend === 0n ? '' : addend > 0n ? `+${hex(addend)}` : hex(addend)}`);
   }

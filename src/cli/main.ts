@@ -1,23 +1,19 @@
 #!/usr/bin/env node
-/** The command line: verbs and their options. Each verb is a file of its own; this one only parses and maps errors. */
+/**
+ * The command line: verbs and their options. Each verb is a file of its own, loaded when it is named; this one only parses and
+ * maps errors.
+ */
 import yargs, { type Argv } from 'yargs';
 import { ElftraceError } from '../errors.js';
 import { version } from '../version.js';
-import { runDisasm } from './disasm.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
-import { runInfo } from './info.js';
-import { runList } from './list.js';
-import { runPatch } from './patch.js';
-import { runRecord } from './record.js';
-import { runRevert } from './revert.js';
-import { runRun } from './run.js';
-import { runStatus } from './status.js';
 import { err, flush } from './terminal.js';
-import { runVerify } from './verify.js';
 
 let exit: number = exitCodes.ok;
 /** The file that a verb works on: errors that do not name one are about it. */
 let subject = '';
+/** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
+let action: () => number | Promise<number> = () => exitCodes.ok;
 
 /** Options of every verb that opens a file. */
 function common<T>(parser: Argv<T>) {
@@ -82,8 +78,8 @@ const parser = yargs(process.argv.slice(2))
         '$0 info ext4.ko',
         'tables, shapes and states of a module',
       ),
-    async (args) => {
-      exit = await runInfo({ ...args });
+    (args) => {
+      action = async () => (await import('./info.js')).runInfo({ ...args });
     },
   )
   .command(
@@ -94,8 +90,8 @@ const parser = yargs(process.argv.slice(2))
         "$0 list vmlinux -l 'schedule*'",
         'the functions that the filter matches',
       ),
-    async (args) => {
-      exit = await runList({ ...args });
+    (args) => {
+      action = async () => (await import('./list.js')).runList({ ...args });
     },
   )
   .command(
@@ -106,10 +102,15 @@ const parser = yargs(process.argv.slice(2))
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
-        .option('jobs', { type: 'number', default: 1, coerce: jobs, describe: 'files at the same time; 0: one per processor' })
+        .option('jobs', {
+          type: 'number',
+          default: 1,
+          coerce: jobs,
+          describe: 'files at the same time; 0: one per processor',
+        })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
-    async (args) => {
-      exit = await runVerify({ ...args });
+    (args) => {
+      action = async () => (await import('./verify.js')).runVerify({ ...args });
     },
   )
   .command(
@@ -130,8 +131,8 @@ const parser = yargs(process.argv.slice(2))
         })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
-    async (args) => {
-      exit = await runPatch({ ...args, output: args.o });
+    (args) => {
+      action = async () => (await import('./patch.js')).runPatch({ ...args, output: args.o });
     },
   )
   .command(
@@ -142,8 +143,8 @@ const parser = yargs(process.argv.slice(2))
         .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 revert quiet.ko -o ext4.ko', 'undo a patch'),
-    async (args) => {
-      exit = await runRevert({ ...args, output: args.o });
+    (args) => {
+      action = async () => (await import('./revert.js')).runRevert({ ...args, output: args.o });
     },
   )
   .command(
@@ -154,8 +155,8 @@ const parser = yargs(process.argv.slice(2))
         '$0 status quiet.ko',
         'states of the sites and the record',
       ),
-    async (args) => {
-      exit = await runStatus({ ...args });
+    (args) => {
+      action = async () => (await import('./status.js')).runStatus({ ...args });
     },
   )
   .command(
@@ -175,8 +176,8 @@ const parser = yargs(process.argv.slice(2))
           describe: 'linked files: empty slots of overridden weak functions',
         })
         .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
-    async (args) => {
-      exit = await runRecord({ ...args, output: args.o });
+    (args) => {
+      action = async () => (await import('./record.js')).runRecord({ ...args, output: args.o });
     },
   )
   .command(
@@ -188,8 +189,8 @@ const parser = yargs(process.argv.slice(2))
           .positional('path', { type: 'string', demandOption: true })
           .positional('functions', { type: 'string', array: true, demandOption: true }),
       ).example('$0 disasm ext4.ko ext4_sync_fs', 'one function'),
-    async (args) => {
-      exit = await runDisasm({ ...args });
+    (args) => {
+      action = async () => (await import('./disasm.js')).runDisasm({ ...args });
     },
   )
   .command(
@@ -207,13 +208,14 @@ const parser = yargs(process.argv.slice(2))
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
         .example('$0 run program', 'exits with the status of the program'),
-    async (args) => {
-      exit = await runRun({ ...args });
+    (args) => {
+      action = async () => (await import('./run.js')).runRun({ ...args });
     },
   );
 
 try {
-  await parser.parseAsync();
+  parser.parse();
+  exit = await action();
 } catch (error) {
   const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));

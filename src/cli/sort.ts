@@ -28,7 +28,12 @@ export function runSort(opened: Opened, output: string, args: SortArguments): nu
   }
   // Entries of patchable functions may lie in front of the symbol (M-WEAK-2).
   const before = sites.sources.includes('patchable-table') ? 8n : 0n;
-  const plan = planTableSort(image, arch, range, args.zeroWeak ? { inFunction: functionCover(image, before, (of, symbol) => arch.abi.codePlace(of, symbol)) } : {});
+  const plan = planTableSort(
+    image,
+    arch,
+    range,
+    args.zeroWeak ? { inFunction: functionCover(image, before, (of, symbol) => arch.abi.codePlace(of, symbol)) } : {},
+  );
   if (plan.kind === 'refused') {
     throw new ElftraceError('plan-refused', `the table cannot be sorted: ${plan.reason}; nothing was written`, {
       file: args.path,

@@ -35,7 +35,7 @@ export function compressedForm(bytes: Uint8Array): CompressedForm {
  * Unpacks one layer of compression; bytes that are not compressed come back as they are.
  * @param limitBytes most that may come out
  * @throws ElftraceError 'elf-truncated' where the data end early, 'elf-malformed' where they are damaged or too large;
- *         the library's own error is the cause
+ *         the package's own error is the cause
  */
 export async function unpack(bytes: Uint8Array, limitBytes = UNPACK_LIMIT): Promise<Unpacked> {
   const form = compressedForm(bytes);

@@ -2,8 +2,8 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is long. A module gets
  * the ones it uses.
  */
-import { CONDITIONS, I32, I64, OPS, OP_NAMES, RECORD_KINDS } from './ir.js';
-import type { FunctionName, RecordTest } from './ir.js';
+import { I32, I64, OPS, OP_NAMES, RECORD_KINDS } from './ir.js';
+import type { FunctionName, RecordTest, CONDITIONS } from './ir.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 

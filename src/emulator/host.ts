@@ -6,8 +6,8 @@
  *   0x0000_8000  state block of the running CPU: its slots
  *   0x0001_0000  code map: one byte per guest page number modulo 65,536, not 0 where translated code may lie
  *   0x0002_0000  lookup table: guest address -> block, 16 bytes an entry
- *   0x0004_0000  records of translated blocks
- *   above        backing of guest windows
+ *   0x0004_0000  records of translated blocks, the first megabyte
+ *   above        backing of guest windows, more room for records
  *
  * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes long.
  * Owns the memory and its typed views, which are replaced whenever it grows; knows no guest.
@@ -61,9 +61,15 @@ export const CODE_MAP = 0x1_0000;
 export const LOOKUP = { start: 0x2_0000, entries: 0x2000, entryBytes: 16 } as const;
 export const RECORDS_START = 0x4_0000;
 const WASM_PAGE = 0x1_0000;
-/** Room for records: about 60,000 guest instructions. When it is full everything is translated anew. */
-const RECORDS_BYTES = 0x80_0000;
+/** The first room for records, about 8,000 guest instructions; more is allocated like backing. */
+const RECORDS_BYTES = 0x10_0000;
 export const RECORDS_END = RECORDS_START + RECORDS_BYTES;
+/**
+ * Memory is created and grown in steps of this size: growing replaces the views. Not more at once, because V8 counts all
+ * of it as allocated, touched or not, and a few megabytes too many make it collect all garbage (10 ms) while a small
+ * program starts.
+ */
+const GROWTH_BYTES = 0x20_0000;
 
 /** Memory with its views. */
 export class HostMemory {
@@ -77,7 +83,7 @@ export class HostMemory {
   private readonly free: { readonly address: number; readonly size: number }[] = [];
 
   constructor() {
-    this.memory = new WebAssembly.Memory({ initial: RECORDS_END / WASM_PAGE, maximum: 65536 });
+    this.memory = new WebAssembly.Memory({ initial: (RECORDS_END + GROWTH_BYTES) / WASM_PAGE, maximum: 65536 });
     const { buffer } = this.memory;
     this.u8 = new Uint8Array(buffer);
     this.u16 = new Uint16Array(buffer);
@@ -86,19 +92,21 @@ export class HostMemory {
     this.u64 = new BigUint64Array(buffer);
   }
 
-  /** Zeroed bytes, at a multiple of 64 KiB; -1 when the 4 GiB are used up. */
-  allocate(sizeBytes: number): number {
+  /** Zeroed bytes, at a multiple of 64 KiB; -1 when the 4 GiB are used up. `fresh`: above everything allocated so far. */
+  allocate(sizeBytes: number, fresh = false): number {
     const size = Math.max(WASM_PAGE, Math.ceil(sizeBytes / WASM_PAGE) * WASM_PAGE);
-    const reuse = this.free.findIndex((each) => each.size === size);
+    const reuse = fresh ? -1 : this.free.findIndex((each) => each.size === size);
     if (reuse !== -1) {
       const [block] = this.free.splice(reuse, 1);
       this.u8.fill(0, block!.address, block!.address + size);
       return block!.address;
     }
     const address = this.end;
-    const pages = (address + size - this.u8.length) / WASM_PAGE;
-    if (pages > 0) {
-      if (address + size > 65535 * WASM_PAGE) return -1;
+    const missing = address + size - this.u8.length;
+    if (missing > 0) {
+      const most = 65535 * WASM_PAGE - this.u8.length;
+      if (missing > most) return -1;
+      const pages = Math.min(most, Math.ceil(missing / GROWTH_BYTES) * GROWTH_BYTES) / WASM_PAGE;
       try {
         this.memory.grow(pages);
       } catch {

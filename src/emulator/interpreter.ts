@@ -20,7 +20,8 @@
  * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from here: whatever the records
  * cannot do ends the call with an exit reason, and TypeScript decides.
  */
-import { CODE_MAP, CONTROL, compileModule, HostMemory, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
+import type { HostMemory } from './host.js';
+import { CODE_MAP, CONTROL, compileModule, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
 import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
@@ -80,6 +81,8 @@ interface Context {
   /** Goes on at the record that the stack top names, without paying. */
   resume(): void;
   exit(reason: ExitReason): void;
+  /** Label to leave with the reason `miss`; the address is in its local. */
+  readonly miss: number;
 }
 
 interface Handler {
@@ -106,25 +109,11 @@ function log2(bytes: AccessRow['bytes']): number {
 }
 
 function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler {
-  const perform = (context: Context, pushHost: () => void): void => {
-    const { code } = context;
-    if (row.form === 'load') {
-      field(code, 2);
-      pushHost();
-      code.memory(row.access).raw(row.swap);
-      code.memory(STORE[row.type]);
-    } else {
-      pushHost();
-      slotValue(code, 2, row.type);
-      code.raw(row.swap).memory(row.access);
-    }
-    context.next();
-  };
+  const limits = (row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits) + 8 * log2(row.bytes);
   return {
     key: `${name}:${indexed ? 'i' : 'k'}`,
     write: (context) => {
       const { code } = context;
-      const limits = row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits;
       field(code, 6);
       code.set(DESCRIPTOR);
       slotValue(code, 4);
@@ -134,24 +123,23 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
       if (context.is32) code.i64(0xffff_ffffn).op(I64.and);
       code.tee(ADDRESS);
       code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
-      code.get(DESCRIPTOR).memory([I64.load], limits + 8 * log2(row.bytes));
+      code.get(DESCRIPTOR).memory([I64.load], limits);
       code.op(I64.ltu).if();
-      perform(context, () => {
-        code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add);
-      });
+      code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+      code.else();
+      code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
+      code.op(I32.eqz).brIf(context.miss);
       code.end();
-      code
-        .get(ADDRESS)
-        .i32(row.bytes)
-        .i32(limits + 8 * log2(row.bytes))
-        .get(POINTER)
-        .call(context.resolve)
-        .tee(HOST);
-      code.op(I32.eqz).if();
-      code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
-      context.exit('miss');
-      code.end();
-      perform(context, () => code.get(HOST));
+      if (row.form === 'load') {
+        field(code, 2);
+        code.get(HOST).memory(row.access).raw(row.swap);
+        code.memory(STORE[row.type]);
+      } else {
+        code.get(HOST);
+        slotValue(code, 2, row.type);
+        code.raw(row.swap).memory(row.access);
+      }
+      context.next();
     },
   };
 }
@@ -231,6 +219,7 @@ function opHandlers(name: OpName): Handler[] {
   }
 }
 
+/** Writes the three slots of a condition record. */
 function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
   field(code, 2);
   if (variant === 'ss') constantValue(code);
@@ -245,11 +234,25 @@ function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
   code.memory([I64.store], 16);
 }
 
-/** Leaves the header that the condition chooses on the stack and enters it. Operands a, b are pushed by the caller. */
-function chooseAndEnter({ code, enter }: Context, condition: Condition, width: 32 | 64, push: () => void): void {
-  code.get(POINTER).memory([I32.load], 8);
-  code.get(POINTER).memory([I32.load], 12);
-  push();
+/**
+ * Compares operands a and b and enters the block that the comparison chooses: headers at `links` (taken) and `links` + 4.
+ * A constant operand is at `constant`.
+ */
+function chooseAndEnter(
+  { code, enter }: Context,
+  condition: Condition,
+  width: 32 | 64,
+  variant: 'ss' | 'sk',
+  links: number,
+  constant: number,
+): void {
+  code.get(POINTER).memory([I32.load], links);
+  code.get(POINTER).memory([I32.load], links + 4);
+  slotValue(code, 4);
+  if (width === 32) code.op(I32.wrap);
+  if (variant === 'ss') slotValue(code, 6);
+  else constantValue(code, constant);
+  if (width === 32) code.op(I32.wrap);
   code.op(compareOpcode(condition, width)).select();
   enter();
 }
@@ -262,20 +265,46 @@ function branchHandlers(): Handler[] {
         out.push({
           key: `br:${condition}:${width}:${variant}`,
           write: (context) => {
-            const { code } = context;
-            chooseAndEnter(context, condition, width, () => {
-              slotValue(code, 4);
-              if (width === 32) code.op(I32.wrap);
-              if (variant === 'ss') slotValue(code, 6);
-              else constantValue(code, 24);
-              if (width === 32) code.op(I32.wrap);
-            });
+            chooseAndEnter(context, condition, width, variant, 8, 24);
+          },
+        });
+        // A comparison and the branch on it: two records, of which the second holds the links.
+        out.push({
+          key: `rec+br:${condition}:${width}:${variant}`,
+          write: (context) => {
+            writeRecord(context.code, variant);
+            chooseAndEnter(context, condition, width, variant, RECORD_BYTES + 8, 8);
           },
         });
       }
     }
   }
   return out;
+}
+
+/** Ops that count a loop (`bdnz`, `dec; jnz`, `addi; bnez`). */
+const COUNTING = ['add', 'sub', 'sub32'] as const;
+
+/** A counting op with a constant and the branch that compares its result with 0: two records, like `rec+br`. */
+function countingHandlers(): Handler[] {
+  return COUNTING.flatMap((name) =>
+    (['eq', 'ne'] as const).map((condition) => ({
+      key: `${name}+br:${condition}:64:sk`,
+      write: ({ code, enter }: Context) => {
+        const row = OPS[name];
+        if (row.form !== 'binary') return;
+        field(code, 2);
+        slotValue(code, 4);
+        code.raw(row.a);
+        constantValue(code);
+        code.raw(row.b).raw(row.both).tee(OFFSET).memory([I64.store]);
+        code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+        code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
+        code.get(OFFSET).i64(0n).op(I64[condition]).select();
+        enter();
+      },
+    })),
+  );
 }
 
 function controlHandlers(): Handler[] {
@@ -337,7 +366,12 @@ function controlHandlers(): Handler[] {
   ];
 }
 
-const HANDLERS: readonly Handler[] = [...OP_NAMES.flatMap(opHandlers), ...branchHandlers(), ...controlHandlers()];
+const HANDLERS: readonly Handler[] = [
+  ...OP_NAMES.flatMap(opHandlers),
+  ...branchHandlers(),
+  ...countingHandlers(),
+  ...controlHandlers(),
+];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
 
 function handlerNumber(key: string): number {
@@ -396,8 +430,9 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
   const { names, functions } = buildFunctions();
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
-  const code = new Code();
+  const code = new Code(0x8000);
   const leave = code.block();
+  const miss = code.block();
   const entry = code.loop();
   // Pay for the block in `HEADER`.
   code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).if();
@@ -416,6 +451,7 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
       code,
       calls,
       resolve,
+      miss,
       is32: addressBits === 32,
       codeShift: { 1: 0, 2: 1, 4: 2 }[codeAlignBytes],
       next: (records = 1) => {
@@ -441,6 +477,9 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
   }
   code.end();
   code.end();
+  code.unreachable();
+  code.end();
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON);
   code.end();
   code.i32(0).get(POINTER).memory([I32.store], CONTROL.pointer);
   code.i32(0).get(FUEL).memory([I32.store], CONTROL.fuel);
@@ -506,9 +545,20 @@ export interface EncodedBlock {
   /** Host address after the last byte. */
   readonly end: number;
   /** Instruction index of each record. */
-  readonly at: Uint16Array;
+  readonly at: readonly number[];
   /** The op of each record; undefined for terminators and stubs. */
   readonly ops: readonly (Op | undefined)[];
+}
+
+/** True when one handler does the op and the branch that compares what it has just written. */
+function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
+  if (COUNTING.some((name) => name === op.op)) {
+    const { condition, width, a, b } = branch;
+    const compares = a === op.d && b === 0n && width === 64 && (condition === 'eq' || condition === 'ne');
+    return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
+  }
+  if (op.op !== 'rec' || branch.a !== op.d + 1) return false;
+  return typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2;
 }
 
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
@@ -561,7 +611,8 @@ export class Encoder {
     return place;
   }
 
-  private encode(op: Op): void {
+  /** Writes the records of an op; `suffix` names the branch that it is fused with. */
+  private encode(op: Op, suffix = ''): void {
     this.op = op;
     this.index = op.at;
     const row = OPS[op.op];
@@ -575,7 +626,7 @@ export class Encoder {
         const a = swap ? op.b : op.a;
         const b = swap ? op.a : op.b;
         const first = this.place(a, 0);
-        if (typeof b === 'bigint') this.record(`${op.op}:sk`, this.address(op.d), first, 0, b);
+        if (typeof b === 'bigint') this.record(`${op.op}${suffix}:sk`, this.address(op.d), first, 0, b);
         else this.record(`${op.op}:ss`, this.address(op.d), first, this.address(b), 0n);
         break;
       }
@@ -595,8 +646,8 @@ export class Encoder {
       case 'record': {
         const kind = RECORD_KINDS[op.kind].code;
         const a = this.place(op.a, 0);
-        if (typeof op.b === 'bigint') this.record('rec:sk', this.address(op.d), a, kind, op.b);
-        else this.record('rec:ss', this.address(op.d), a, this.address(op.b), BigInt(kind));
+        if (typeof op.b === 'bigint') this.record(`rec${suffix}:sk`, this.address(op.d), a, kind, op.b);
+        else this.record(`rec${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
         break;
       }
       case 'test':
@@ -628,7 +679,9 @@ export class Encoder {
   /** Writes everything and the header. `prefix` runs before the first op. */
   write(ops: readonly Op[], terminator: Terminator, count: number, hooked: boolean): EncodedBlock {
     if (hooked) this.exit('hook', 0n);
-    for (const op of ops) this.encode(op);
+    const last = ops.at(-1);
+    const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
+    for (const op of ops) if (op !== fused) this.encode(op);
     this.op = undefined;
     this.index = Math.max(0, count - 1);
     switch (terminator.kind) {
@@ -640,6 +693,13 @@ export class Encoder {
       }
       case 'br': {
         const { condition, width, a, b } = terminator;
+        if (fused) {
+          this.encode(fused, `+br:${condition}:${width}`);
+          const links = this.record('goto', 0, 0, 0, 0n) + 8;
+          this.stub(terminator.pc, links);
+          this.stub(terminator.next, links + 4);
+          break;
+        }
         const variant = typeof b === 'bigint' ? 'sk' : 'ss';
         const second = typeof b === 'bigint' ? 0 : this.address(b);
         const record = this.record(`br:${condition}:${width}:${variant}`, 0, this.address(a), second, 0n);
@@ -665,7 +725,7 @@ export class Encoder {
     const { header } = this;
     this.host.u32[header >> 2] = 0;
     this.host.u32[(header + 12) >> 2] = count;
-    return { header, end: this.pointer, at: Uint16Array.from(this.at), ops: this.ops };
+    return { header, end: this.pointer, at: this.at, ops: this.ops };
   }
 }
 

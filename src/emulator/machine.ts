@@ -61,7 +61,12 @@ export type Hook = (machine: Machine) => 'continue' | 'stop';
 export interface MachineOptions {
   readonly lifter: Lifter;
   readonly syscall?: SyscallHandler;
-  /** Room for translated code, bytes; at most and by default what the memory layout has (8 MiB). */
+  /**
+   * Called when an access faults, before the run ends; true: the address is mapped now, try again. The state is that before
+   * the instruction. This is how a stack grows.
+   */
+  readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
+  /** Most bytes of translated code; when they are full everything is translated anew. Default 16 MiB. */
   readonly recordBytes?: number;
 }
 
@@ -89,6 +94,8 @@ const MAX_CODE_BYTES = 1024;
 /** Blocks that run once (exact stops, stores to their own page) are written here. */
 const SCRATCH_BYTES = 0x1_0000;
 const BLOCKS_START = RECORDS_START + SCRATCH_BYTES;
+const CHUNK_BYTES = 0x20_0000;
+const DEFAULT_RECORD_BYTES = 0x100_0000;
 
 export class Machine {
   readonly memory: GuestMemory;
@@ -105,8 +112,12 @@ export class Machine {
   private byHeader: Translated[] = [];
   private readonly byPage = new Map<number, Set<Translated>>();
   private scratch: Translated | null = null;
+  /** Room for blocks, ascending; `recordsEnd` is in `chunks[chunk]`. */
+  private readonly chunks: { readonly start: number; readonly end: number }[];
+  private chunk = 0;
   private recordsEnd = BLOCKS_START;
-  private readonly recordsLimit: number;
+  private recordBytesLeft: number;
+  private readonly onFault: MachineOptions['onFault'];
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -117,7 +128,10 @@ export class Machine {
     const { lifter } = options;
     this.lifter = lifter;
     this.syscall = options.syscall;
-    this.recordsLimit = Math.min(RECORDS_END, BLOCKS_START + (options.recordBytes ?? RECORDS_END));
+    this.onFault = options.onFault;
+    const first = Math.min(RECORDS_END - BLOCKS_START, options.recordBytes ?? DEFAULT_RECORD_BYTES);
+    this.chunks = [{ start: BLOCKS_START, end: BLOCKS_START + first }];
+    this.recordBytesLeft = (options.recordBytes ?? DEFAULT_RECORD_BYTES) - first;
     this.interpreter = new Interpreter(this.host, lifter);
     this.memory = new GuestMemory(this.host, lifter.addressBits);
     this.memory.onChange = (address, size) => {
@@ -254,7 +268,7 @@ export class Machine {
     if (known) return known;
     const block = this.lift(address, MAX_BLOCK_INSTRUCTIONS);
     if (!block) return null;
-    if (this.recordsEnd + encodedBound(block.ops.length) > this.recordsLimit) this.dropAll();
+    if (this.recordsEnd + encodedBound(block.ops.length) > this.chunks[this.chunk]!.end) this.makeRoom();
     const pages: number[] = [];
     const last = block.end > address ? block.end - 1n : address;
     for (let page = address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.push(Number(page));
@@ -272,6 +286,19 @@ export class Machine {
       set.add(translated);
     }
     return translated;
+  }
+
+  /** Goes on in the next chunk of records, or begins again in the first. */
+  private makeRoom(): void {
+    if (this.chunk === this.chunks.length - 1 && this.recordBytesLeft >= CHUNK_BYTES) {
+      const start = this.host.allocate(CHUNK_BYTES, true);
+      if (start !== -1) {
+        this.chunks.push({ start, end: start + CHUNK_BYTES });
+        this.recordBytesLeft -= CHUNK_BYTES;
+      }
+    }
+    if (this.chunk === this.chunks.length - 1) this.dropAll();
+    else this.recordsEnd = this.chunks[++this.chunk]!.start;
   }
 
   /** A block of at most `count` instructions that is used once and found by nobody. */
@@ -327,6 +354,7 @@ export class Machine {
     for (const each of this.byHeader) each.dropped = true;
     this.byHeader = [];
     this.interpreter.clearLookup();
+    this.chunk = 0;
     this.recordsEnd = BLOCKS_START;
     this.generation++;
   }
@@ -434,9 +462,7 @@ export class Machine {
           for (const each of [...(this.hooks.get(address) ?? [])]) if (each(this) === 'stop') stop = true;
           if (this.pc !== address) cpu.passHook = null;
           if (stop) return { kind: 'hook', address };
-          if (this.cpus[this.current] !== cpu) {
-            throw new ElftraceError('usage', 'a hook must not switch CPUs: stop and switch between runs', { address });
-          }
+          this.checkCpu(cpu);
           break;
         }
         case 'helper': {
@@ -449,6 +475,7 @@ export class Machine {
             return place;
           });
           cpu.instructions++;
+          this.checkCpu(cpu);
           if (stop) return stop;
           cpu.passHook = null;
           break;
@@ -490,7 +517,12 @@ export class Machine {
           const access = row.form === 'load' ? 'read' : 'write';
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
-            return { kind: 'fault', address: bad, access, instruction: rewind(owner, owner.encoded.at[index]!) };
+            const instruction = rewind(owner, owner.encoded.at[index]!);
+            if (this.onFault?.(this, bad, access) === true) {
+              this.checkCpu(cpu);
+              break;
+            }
+            return { kind: 'fault', address: bad, access, instruction };
           }
           if (access === 'write' && this.holdsCode(address, row.bytes)) {
             rewind(owner, owner.encoded.at[index]!);
@@ -506,6 +538,13 @@ export class Machine {
           reason satisfies never;
       }
     }
+  }
+
+  private checkCpu(cpu: Cpu): void {
+    if (this.cpus[this.current] === cpu) return;
+    throw new ElftraceError('usage', 'hooks and system calls must not switch CPUs: stop, and switch between runs', {
+      address: this.pc,
+    });
   }
 
   private holdsCode(address: Address, size: number): boolean {

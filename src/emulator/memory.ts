@@ -96,24 +96,27 @@ export class GuestMemory {
    * @throws ElftraceError 'usage' when the range is empty, wraps or overlaps a window, or the windows or 4 GiB are used up
    */
   map(request: MapRequest): void {
+    const refusal = this.tryMap(request);
+    if (refusal !== null) {
+      const { address, size } = request;
+      throw new ElftraceError('usage', `mapping ${hex(address)}, ${hex(size)} bytes: ${refusal}`, { address });
+    }
+  }
+
+  /** As `map`, but returns why it cannot be done, or null when it is. */
+  tryMap(request: MapRequest): string | null {
     const { address, size, permission, name = '', reserve = 0 } = request;
-    const place = `mapping ${hex(address)}, ${hex(size)} bytes`;
-    if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) {
-      throw new ElftraceError('usage', `${place}: empty, or outside the address space`, { address });
-    }
+    if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) return 'empty, or outside the address space';
     const other = this.overlapping(address, size)[0];
-    if (other) {
-      throw new ElftraceError('usage', `${place}: overlaps the window at ${hex(other.address)}`, { address });
-    }
-    if (this.windowsByAddress.length >= MAX_WINDOWS - 1) {
-      throw new ElftraceError('usage', `${place}: ${MAX_WINDOWS - 1} windows are in use`, { address });
-    }
+    if (other) return `overlaps the window at ${hex(other.address)}`;
+    if (this.windowsByAddress.length >= MAX_WINDOWS - 1) return `${MAX_WINDOWS - 1} windows are in use`;
     const allocated = Math.max(size, reserve);
     const host = this.host.allocate(allocated);
-    if (host === -1) throw new ElftraceError('usage', `${place}: no backing is left`, { address });
+    if (host === -1) return 'no backing is left';
     const allocation = { host, size: Math.ceil(allocated / 0x1_0000) * 0x1_0000, users: 1 };
     this.windowsByAddress.push({ address, size, permission, name, host, allocation });
     this.publish();
+    return null;
   }
 
   /** Grows or shrinks the window that begins at `address`; false when another window is in the way or nothing is left. */
@@ -165,9 +168,10 @@ export class GuestMemory {
     window.size = head;
   }
 
-  /** Removes what is mapped in the range. */
-  unmap(address: Address, size: number): void {
-    if (size <= 0) return;
+  /** Removes what is mapped in the range; false when that would need more windows than there are. */
+  unmap(address: Address, size: number): boolean {
+    if (size <= 0) return true;
+    if (this.windowsByAddress.length + 2 > MAX_WINDOWS - 1) return false;
     this.split(address);
     this.split(address + BigInt(size));
     for (const window of this.overlapping(address, size)) {
@@ -176,9 +180,10 @@ export class GuestMemory {
     }
     this.publish();
     this.onChange(address, size);
+    return true;
   }
 
-  /** Changes the permission of a range; false when a byte of it is not mapped. */
+  /** Changes the permission of a range; false when a byte of it is not mapped or windows are lacking. */
   protect(address: Address, size: number, permission: Permission): boolean {
     let mapped = 0;
     for (const window of this.overlapping(address, size)) {
@@ -187,7 +192,7 @@ export class GuestMemory {
       const end = windowEnd < address + BigInt(size) ? windowEnd : address + BigInt(size);
       mapped += Number(end - start);
     }
-    if (mapped !== size) return false;
+    if (mapped !== size || this.windowsByAddress.length + 2 > MAX_WINDOWS - 1) return false;
     this.split(address);
     this.split(address + BigInt(size));
     for (const window of this.overlapping(address, size)) window.permission = permission;

@@ -64,7 +64,9 @@ export interface Process {
 const ET_EXEC = 2;
 const PT_LOAD = 1;
 const PAGE = 4096n;
+/** The stack grows on demand, from the first size by doubling to the limit; Linux's default limit. */
 const STACK_BYTES = 0x80_0000;
+const STACK_FIRST_BYTES = 0x4_0000;
 /** Distance between the stack and the first mapping below it. */
 const STACK_GAP = 0x1000_0000n;
 
@@ -132,25 +134,51 @@ export function startProcess(options: ProcessOptions): Process {
   }
   const wordBytes = header.is64 ? 8 : 4;
   // The layout is known only after mapping, the handler is asked only when the program runs.
-  const layout = { heapStart: 0n, mappingTop: model.stackTop - BigInt(STACK_BYTES) - STACK_GAP };
-  const machine = new Machine({
+  let stackSize = STACK_FIRST_BYTES;
+  const layout = {
+    heapStart: 0n,
+    mappingTop: model.stackTop - BigInt(STACK_BYTES) - STACK_GAP,
+    growStack: (address: Address): boolean => {
+      const bottom = model.stackTop - BigInt(stackSize);
+      if (address >= bottom || address < model.stackTop - BigInt(STACK_BYTES)) return false;
+      let size = stackSize * 2;
+      while (address < model.stackTop - BigInt(size)) size *= 2;
+      const request = {
+        address: model.stackTop - BigInt(size),
+        size: size - stackSize,
+        permission: 'rw',
+        name: 'stack',
+      } as const;
+      if (machine.memory.tryMap(request) !== null) return false;
+      stackSize = size;
+      return true;
+    },
+  };
+  const machine: Machine = new Machine({
     lifter: emulation.lifter,
     syscall: (running) => handler(running),
+    onFault: (_machine, address) => layout.growStack(address),
   });
   const { end, headers } = mapSegments(machine, image);
   layout.heapStart = end;
   const handler = createSyscalls(abi.syscall, model, layout, wordBytes, options.onOutput ?? ((): void => undefined));
 
   machine.map({
-    address: model.stackTop - BigInt(STACK_BYTES),
-    size: STACK_BYTES,
+    address: model.stackTop - BigInt(STACK_FIRST_BYTES),
+    size: STACK_FIRST_BYTES,
     permission: 'rw',
     name: 'stack',
   });
+  const place = (address: Address, bytes: Uint8Array): void => {
+    if (machine.memory.write(address, bytes)) return;
+    if (!layout.growStack(address) || !machine.memory.write(address, bytes)) {
+      throw new ElftraceError('usage', 'arguments and environment do not fit the stack', { max: STACK_BYTES });
+    }
+  };
   let top = model.stackTop;
   const push = (bytes: Uint8Array): Address => {
     top -= BigInt(bytes.length);
-    machine.memory.write(top, bytes);
+    place(top, bytes);
     return top;
   };
   const encoder = new TextEncoder();
@@ -199,7 +227,7 @@ export function startProcess(options: ProcessOptions): Process {
       block[index * wordBytes + i] = Number((value >> BigInt(8 * shift)) & 0xffn);
     }
   });
-  machine.memory.write(sp, block);
+  place(sp, block);
   machine.setRegister(abi.stackPointer, sp);
 
   switch (model.entry.kind) {

@@ -5,7 +5,7 @@
 import type { Abi } from '../arch.js';
 import { alignUpBig } from '../bits.js';
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
-import type { Permission } from './memory.js';
+import type { AccessKind, Permission } from './memory.js';
 import type { ProcessModel, SyscallName } from './model.js';
 import type { Address } from '../units.js';
 
@@ -15,6 +15,9 @@ export type GuestOutput = (descriptor: number, bytes: Uint8Array) => void;
 /** Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h, errno.h. */
 const ERRNO = { EBADF: 9, ENOMEM: 12, EFAULT: 14, EINVAL: 22, ENOTTY: 25, ENOSYS: 38 } as const;
 type Errno = keyof typeof ERRNO;
+
+/** Most pieces of a `writev`. */
+const IOV_MAX = 1024n;
 
 const PROT_WRITE = 2n;
 const PROT_EXEC = 4n;
@@ -29,6 +32,8 @@ export interface ProcessLayout {
   readonly heapStart: Address;
   /** Mappings grow down from here. */
   readonly mappingTop: Address;
+  /** Maps more of the stack if `address` is in it; false when it is not. */
+  readonly growStack: (address: Address) => boolean;
 }
 
 /** 1 GHz: one instruction a nanosecond. */
@@ -64,7 +69,14 @@ export function createSyscalls(
           (each) => each.address >= layout.heapStart && each.address < layout.heapStart + BigInt(newSize),
         );
         if (others) return heapEnd;
-        machine.map({ address: layout.heapStart, size: newSize, permission: 'rw', name: 'heap', reserve: 0x10_0000 });
+        const heap = {
+          address: layout.heapStart,
+          size: newSize,
+          permission: 'rw',
+          name: 'heap',
+          reserve: 0x10_0000,
+        } as const;
+        if (machine.memory.tryMap(heap) !== null) return heapEnd;
       } else if (!machine.memory.resize(layout.heapStart, newSize)) return heapEnd;
     } else if (newSize < oldSize) {
       machine.memory.unmap(layout.heapStart + BigInt(newSize), oldSize - newSize);
@@ -82,7 +94,7 @@ export function createSyscalls(
     if ((flags & MAP_FIXED) !== 0n) {
       if (hint % PAGE !== 0n) return 'EINVAL';
       address = hint;
-      machine.memory.unmap(address, Number(size));
+      if (!machine.memory.unmap(address, Number(size))) return 'ENOMEM';
     } else {
       while (machine.memory.windows.some((w) => w.address < address + size && address < w.address + BigInt(w.size))) {
         address -= size;
@@ -90,15 +102,25 @@ export function createSyscalls(
       if (address < PAGE) return 'ENOMEM';
       mappingBottom = address;
     }
-    if (address + size > 1n << BigInt(8 * wordBytes)) return 'ENOMEM';
-    machine.map({ address, size: Number(size), permission: permissionOf(protection), name: 'mapping' });
-    return address;
+    const permission = permissionOf(protection);
+    return machine.memory.tryMap({ address, size: Number(size), permission, name: 'mapping' }) === null
+      ? address
+      : 'ENOMEM';
+  };
+
+  /** True when the guest may access the range; parts of the stack that were not touched yet are mapped. */
+  const usable = (machine: Machine, address: Address, size: number, access: AccessKind): boolean => {
+    for (;;) {
+      const bad = machine.memory.check(address, size, access);
+      if (bad === null) return true;
+      if (!layout.growStack(bad)) return false;
+    }
   };
 
   const write = (machine: Machine, descriptor: number, address: Address, size: bigint): bigint | Errno => {
     if (descriptor !== 1 && descriptor !== 2) return 'EBADF';
     const length = Number(size > 0x7fff_f000n ? 0x7fff_f000n : size);
-    if (machine.memory.check(address, length, 'read') !== null) return 'EFAULT';
+    if (!usable(machine, address, length, 'read')) return 'EFAULT';
     const bytes = machine.memory.read(address, length);
     if (!bytes) return 'EFAULT';
     output(descriptor, bytes);
@@ -120,7 +142,7 @@ export function createSyscalls(
         bytes[index * wordBytes + i] = Number((value >> BigInt(8 * shift)) & 0xffn);
       }
     });
-    if (machine.memory.check(address, bytes.length, 'write') !== null) return false;
+    if (!usable(machine, address, bytes.length, 'write')) return false;
     return machine.memory.write(address, bytes);
   };
 
@@ -132,6 +154,7 @@ export function createSyscalls(
       case 'write':
         return write(machine, Number(BigInt.asIntN(32, a)), b, c);
       case 'writev': {
+        if (c > IOV_MAX) return 'EINVAL';
         let total = 0n;
         for (let i = 0n; i < c; i++) {
           const at = b + i * BigInt(2 * wordBytes);
@@ -153,8 +176,7 @@ export function createSyscalls(
         return mmap(machine, args);
       case 'munmap':
         if (a % PAGE !== 0n || b === 0n) return 'EINVAL';
-        machine.memory.unmap(a, Number(alignUpBig(b, PAGE)));
-        return 0n;
+        return machine.memory.unmap(a, Number(alignUpBig(b, PAGE))) ? 0n : 'ENOMEM';
       case 'mprotect':
         if (a % PAGE !== 0n) return 'EINVAL';
         return machine.memory.protect(a, Number(alignUpBig(b, PAGE)), permissionOf(c)) ? 0n : 'ENOMEM';
@@ -174,7 +196,7 @@ export function createSyscalls(
           random = (Math.imul(random, 1_664_525) + 1_013_904_223) >>> 0;
           bytes[i] = random >>> 24;
         }
-        if (machine.memory.check(a, bytes.length, 'write') !== null) return 'EFAULT';
+        if (!usable(machine, a, bytes.length, 'write')) return 'EFAULT';
         return machine.memory.write(a, bytes) ? BigInt(bytes.length) : 'EFAULT';
       }
       case 'exit':

@@ -15,10 +15,14 @@ const EMPTY = 0x40;
 
 /** Bytes being written. A typed array that doubles, for the module of tier 0 is made while somebody waits. */
 class Bytes {
-  private buffer = new Uint8Array(256);
+  protected buffer: Uint8Array<ArrayBuffer>;
   length = 0;
 
-  private reserve(count: number): void {
+  constructor(capacity = 256) {
+    this.buffer = new Uint8Array(capacity);
+  }
+
+  protected reserve(count: number): void {
     if (this.length + count <= this.buffer.length) return;
     const grown = new Uint8Array(Math.max(this.buffer.length * 2, this.length + count));
     grown.set(this.buffer.subarray(0, this.length));
@@ -84,71 +88,73 @@ class Bytes {
 }
 
 /** The bytes of a function body. Labels are objects, not depths: `br` computes the depth from where it stands. */
-export class Code {
-  private readonly out = new Bytes();
+export class Code extends Bytes {
   private depth = 0;
 
   get bytes(): Uint8Array {
-    return this.out.view();
+    return this.view();
   }
 
   raw(bytes: readonly number[]): this {
-    this.out.pushAll(bytes);
+    for (let i = 0; i < bytes.length; i++) this.push(bytes[i]!);
     return this;
   }
 
   op(opcode: number): this {
-    this.out.push(opcode);
+    this.push(opcode);
     return this;
   }
 
   i32(value: number): this {
-    this.out.push(0x41);
-    this.out.signed32(value);
+    this.push(0x41);
+    this.signed32(value);
     return this;
   }
 
   i64(value: bigint): this {
-    this.out.push(0x42);
-    this.out.signed64(value);
+    this.push(0x42);
+    this.signed64(value);
+    return this;
+  }
+
+  /** An instruction with one index below 128 as its operand: the common case, in one step. */
+  private indexed(opcode: number, index: number): this {
+    if (this.length + 2 > this.buffer.length) this.reserve(2);
+    this.buffer[this.length] = opcode;
+    this.buffer[this.length + 1] = index;
+    this.length += 2;
     return this;
   }
 
   get(local: number): this {
-    this.out.push(0x20);
-    this.out.unsigned(local);
-    return this;
+    return this.indexed(0x20, local);
   }
 
   set(local: number): this {
-    this.out.push(0x21);
-    this.out.unsigned(local);
-    return this;
+    return this.indexed(0x21, local);
   }
 
   tee(local: number): this {
-    this.out.push(0x22);
-    this.out.unsigned(local);
-    return this;
+    return this.indexed(0x22, local);
   }
 
   /** A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset. */
   memory(opcode: readonly number[], offset = 0): this {
-    this.raw(opcode);
-    this.out.push(0);
-    this.out.unsigned(offset);
+    this.push(opcode[0]!);
+    if (opcode.length > 1) this.push(opcode[1]!);
+    this.push(0);
+    if (offset < 0x80) this.push(offset);
+    else this.unsigned(offset);
     return this;
   }
 
   call(index: number): this {
-    this.out.push(0x10);
-    this.out.unsigned(index);
-    return this;
+    return this.indexed(0x10, index);
   }
 
   private open(opcode: number, type: number): number {
-    this.out.push(opcode);
-    this.out.push(type);
+    this.push(opcode);
+    this.push(type);
     this.depth++;
     return this.depth;
   }
@@ -169,48 +175,48 @@ export class Code {
   }
 
   else(): this {
-    this.out.push(0x05);
+    this.push(0x05);
     return this;
   }
 
   end(): this {
-    this.out.push(0x0b);
+    this.push(0x0b);
     this.depth--;
     return this;
   }
 
   br(label: number): this {
-    this.out.push(0x0c);
-    this.out.unsigned(this.depth - label);
+    this.push(0x0c);
+    this.unsigned(this.depth - label);
     return this;
   }
 
   brIf(label: number): this {
-    this.out.push(0x0d);
-    this.out.unsigned(this.depth - label);
+    this.push(0x0d);
+    this.unsigned(this.depth - label);
     return this;
   }
 
   brTable(labels: readonly number[], otherwise: number): this {
-    this.out.push(0x0e);
-    this.out.unsigned(labels.length);
-    for (const label of labels) this.out.unsigned(this.depth - label);
-    this.out.unsigned(this.depth - otherwise);
+    this.push(0x0e);
+    this.unsigned(labels.length);
+    for (const label of labels) this.unsigned(this.depth - label);
+    this.unsigned(this.depth - otherwise);
     return this;
   }
 
   select(): this {
-    this.out.push(0x1b);
+    this.push(0x1b);
     return this;
   }
 
   return(): this {
-    this.out.push(0x0f);
+    this.push(0x0f);
     return this;
   }
 
   unreachable(): this {
-    this.out.push(0x00);
+    this.push(0x00);
     return this;
   }
 }

@@ -8,7 +8,7 @@
 import type { SiteChange, SiteRefusal, WritableState } from '../arch.js';
 import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
-import { equalBytes } from '../bytes.js';
+import { equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
@@ -92,9 +92,32 @@ function protectedRanges(image: ElfImage): { start: number; end: number }[] {
 }
 
 /** r_info of a row as bytes in the file, and where. */
-function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: number } {
+function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: 4 | 8 } {
   return { offset: table.fileOffset(row) + image.wordBytes, size: image.wordBytes };
 }
+
+/**
+ * Sites of one kind change the same bytes into the same: equal arrays are kept once. 60,000 sites would otherwise keep 240,000
+ * small arrays alive, and collecting those takes longer than planning.
+ */
+class Shared {
+  private readonly recent: Uint8Array[] = [];
+
+  /** The kept array that equals `size` bytes at `offset`. */
+  at(bytes: Uint8Array, offset: number, size: number): Uint8Array {
+    for (const known of this.recent) if (known.length === size && holdsAt(bytes, offset, known)) return known;
+    const kept = bytes.slice(offset, offset + size);
+    this.recent.unshift(kept);
+    if (this.recent.length > 8) this.recent.pop();
+    return kept;
+  }
+
+  of(bytes: Uint8Array): Uint8Array {
+    return this.at(bytes, 0, bytes.length);
+  }
+}
+
+const noInfo: Readonly<Record<4 | 8, Uint8Array>> = { 4: new Uint8Array(4), 8: new Uint8Array(8) };
 
 /**
  * Decides the changes that bring the selected sites to a state.
@@ -104,38 +127,53 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { program } = sites;
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
+  const dynamic = program.dynamicRelocations;
+  const shared = new Shared();
   const others = otherRanges(program);
-  const steps: Step[] = [];
+  // Stores and relocation entries lie in different sections: each list comes out in order, or nearly so.
+  const stores: Step[] = [];
+  const relocations: Step[] = [];
   const refusals: Refusal[] = [];
   let selected = 0;
   let changed = 0;
   let unchanged = 0;
   const judgeOptions: VerifyOptions = request.recorded ? { recorded: request.recorded } : {};
 
+  const refuse = (
+    site: number,
+    code: string,
+    errno: Refusal['errno'],
+    reason: string,
+    expected = '',
+    actual = '',
+  ): void => {
+    const range = sites.codeRange(site);
+    refusals.push({
+      site,
+      section: range?.name ?? '',
+      address: sites.anchor[site]!,
+      function: range ? program.describe(range, sites.ip(site)) : '',
+      code,
+      errno,
+      reason,
+      expected,
+      actual,
+    });
+  };
+
   for (let i = 0; i < sites.count; i++) {
     if ((i & 0xfff) === 0) request.signal?.throwIfAborted();
     if (request.selection && !request.selection[i]) continue;
-    const judgement = judge(sites, i, judgeOptions);
+    const reading = sites.reading(i);
+    const judgement = judge(sites, i, judgeOptions, reading);
     const { verdict } = judgement;
     if (verdict === 'zero-entry' || verdict === 'weak-leftover') continue;
     selected++;
     const range = sites.codeRange(i);
-    const refuse = (code: string, errno: Refusal['errno'], reason: string, expected = '', actual = ''): void => {
-      refusals.push({
-        site: i,
-        section: range?.name ?? '',
-        address: sites.anchor[i]!,
-        function: range ? program.describe(range, sites.ip(i)) : '',
-        code,
-        errno,
-        reason,
-        expected,
-        actual,
-      });
-    };
     if (verdictSeverity[verdict] === 'error' || !range) {
       const { expected, actual } = judgement;
       refuse(
+        i,
         verdict,
         verdict === 'outside-text' ? 'EFAULT' : 'EINVAL',
         judgement.message,
@@ -144,9 +182,9 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       );
       continue;
     }
-    const reading = sites.reading(i);
     if (!reading || reading.state === 'foreign') {
       refuse(
+        i,
         verdict === 'ok' ? 'unsupported-shape' : verdict,
         'EINVAL',
         judgement.message || 'the bytes are no known site',
@@ -156,13 +194,13 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     const view = sites.viewOf(i);
     const change: SiteChange | SiteRefusal = reading.shape.write(reading, request.to, view);
     if ('refused' in change) {
-      refuse(change.refused, change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', change.reason);
+      refuse(i, change.refused, change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', change.reason);
       continue;
     }
     if (request.strictPermissions && range.section >= 0) {
       const section = image.sections[range.section]!;
       if ((section.flags & SHF_WRITE) === 0n && !program.relocatable) {
-        refuse('read-only-section', 'EPERM', `section ${section.name} is not writable`);
+        refuse(i, 'read-only-section', 'EPERM', `section ${section.name} is not writable`);
         continue;
       }
     }
@@ -172,7 +210,23 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         sites.anchor[i]! + BigInt(Math.max(...change.stores.map((store) => store.delta + store.after.length)));
       const what = overlapping(others, range.section, first, last);
       if (what !== null) {
-        refuse('overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);
+        refuse(i, 'overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);
+        continue;
+      }
+    }
+    if (dynamic.count > 0 && change.stores.length > 0) {
+      const store = change.stores.find((each) => {
+        const first = sites.anchor[i]! + BigInt(each.delta);
+        const rank = dynamic.from(first - 7n);
+        return rank < dynamic.count && dynamic.offset[rank]! < first + BigInt(each.after.length);
+      });
+      if (store) {
+        refuse(
+          i,
+          'dynamic-relocation',
+          'EINVAL',
+          'the dynamic linker would write over the change: a text relocation lies on the site',
+        );
         continue;
       }
     }
@@ -188,8 +242,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         section: range.name,
         address: sites.anchor[i]! + BigInt(store.delta),
         fileOffset,
-        before: store.before,
-        after: store.after,
+        before: shared.of(store.before),
+        after: shared.of(store.after),
         rule: change.rule,
       });
     }
@@ -204,31 +258,39 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
           section: image.sections[table.section]?.name ?? '',
           row,
           type,
-          symbol: table.symbols ? table.symbols.name(table.symbol[row]!) : '',
+          symbol: program.labelOf(table.symbols, table.symbol[row]!),
           address: sites.anchor[i]! + BigInt(delta),
           fileOffset: field.offset,
-          before: image.bytes.slice(field.offset, field.offset + field.size),
-          after: new Uint8Array(field.size),
+          before: shared.at(image.bytes, field.offset, field.size),
+          after: noInfo[field.size],
           rule: 'F-2',
         });
       }
     }
     for (const step of mine) {
       const end = step.fileOffset + step.before.length;
-      const hit = forbidden.find((each) => step.fileOffset < each.end && end > each.start);
-      if (hit) blocked = `bytes ${hex(step.fileOffset)}..${hex(end)} of the file may not be written`;
+      for (const each of forbidden) {
+        if (step.fileOffset >= each.end || end <= each.start) continue;
+        blocked = `bytes ${hex(step.fileOffset)}..${hex(end)} of the file may not be written`;
+      }
     }
     if (blocked !== '') {
-      refuse('not-writable', 'EPERM', blocked);
+      refuse(i, 'not-writable', 'EPERM', blocked);
       continue;
     }
     if (mine.length === 0) unchanged++;
     else {
       changed++;
-      for (const step of mine) steps.push(step);
+      for (const step of mine) (step.kind === 'store' ? stores : relocations).push(step);
     }
   }
-  steps.sort((a, b) => a.fileOffset - b.fileOffset);
+  const steps =
+    stores.length > 0 && relocations.length > 0 && relocations[0]!.fileOffset < stores[0]!.fileOffset
+      ? [...relocations, ...stores]
+      : [...stores, ...relocations];
+  if (steps.some((step, i) => i > 0 && step.fileOffset < steps[i - 1]!.fileOffset)) {
+    steps.sort((a, b) => a.fileOffset - b.fileOffset);
+  }
   checkDisjoint(steps);
   return {
     target: program.arch.target.id,

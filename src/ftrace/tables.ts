@@ -11,7 +11,8 @@ import type { SiteSource } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import type { ElfSection } from '../elf/image.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
-import { isDynamic, type Program } from '../program/program.js';
+import type { Program } from '../program/program.js';
+import { isDynamic } from '../relocs/read.js';
 
 /** Slots of one table as columns; `section` and `value` name the anchor, see `SlotTable.relocatable`. */
 export interface SlotTable {

@@ -106,8 +106,15 @@ export function isCovered(sites: Sites, index: number): boolean {
   return limit === 'any' || (place !== undefined && sites.ip(index) - place.value <= limit);
 }
 
-/** Judges one site; `previous` is the anchor of the site before it in the same range, or null. */
-export function judge(sites: Sites, index: number, options: VerifyOptions = {}): Judgement {
+const fine: Judgement = { verdict: 'ok', rule: '', message: '' };
+
+/** Judges one site by its reading (null where no shape fits or no code is named). */
+export function judge(
+  sites: Sites,
+  index: number,
+  options: VerifyOptions = {},
+  reading: SiteReading | null = sites.reading(index),
+): Judgement {
   const { program } = sites;
   const { arch } = program;
   const state = sites.state(index);
@@ -135,7 +142,6 @@ export function judge(sites: Sites, index: number, options: VerifyOptions = {}):
       message: `slots ${sites.slot(index - 1)} and ${sites.slot(index)} of ${table.name} name the same place`,
     };
   }
-  const reading = sites.reading(index);
   if (anchor % BigInt(arch.target.codeAlignBytes) !== 0n) {
     return {
       verdict: 'misaligned',
@@ -196,7 +202,7 @@ export function judge(sites: Sites, index: number, options: VerifyOptions = {}):
       ...mismatch,
     };
   }
-  return { verdict: 'ok', rule: '', message: '' };
+  return fine;
 }
 
 function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement {

@@ -233,6 +233,9 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
       throw badRow(spec, `field '${field.name}' is not in the syntax`);
     }
   }
+  for (const name in spec.attributes.not ?? {}) {
+    if (!slicesOf.has(name)) throw badRow(spec, `'not' names '${name}', which is no field of the pattern`);
+  }
   return {
     mnemonic: spec.mnemonic,
     sizeBytes: total === 16 ? 2 : 4,
@@ -250,7 +253,7 @@ export function extractField(field: RowField, word: number): number {
   let value = 0;
   for (const { high, low, at } of field.slices) {
     const width = high - low + 1;
-    const bits = width === 32 ? word >>> 0 : (word >>> at) & (2 ** width - 1);
+    const bits = (word >>> at) & (width === 32 ? -1 : (1 << width) - 1);
     value |= bits << low;
   }
   if (field.signed) {
@@ -266,11 +269,17 @@ export function insertField(field: RowField, word: number, value: number, mnemon
   const max = field.signed ? 2 ** (field.widthBits - 1) - 1 : 2 ** field.widthBits - 1;
   const min = field.signed ? -(2 ** (field.widthBits - 1)) : 0;
   const aligned = max - (((max % 2 ** field.lowBit) + 2 ** field.lowBit) % 2 ** field.lowBit);
-  if (!Number.isInteger(raw) || raw < min || raw > aligned || raw % 2 ** field.lowBit !== 0) {
+  if (!Number.isInteger(raw)) {
+    throw new ElftraceError('operand-out-of-range', `${mnemonic}: operand ${field.name}: ${value} is no integer`, {
+      symbol: mnemonic,
+      value,
+    });
+  }
+  if (raw < min || raw > aligned || raw % 2 ** field.lowBit !== 0) {
     throw outOfRange(
       'operand-out-of-range',
       `${mnemonic}: operand ${field.name}`,
-      BigInt(Math.trunc(raw)),
+      BigInt(raw),
       BigInt(min),
       BigInt(aligned),
       {
@@ -342,40 +351,37 @@ function popcount(value: number): number {
   return count;
 }
 
+/** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
+function rank(each: Row): number {
+  return 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
+}
+
 /** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
 export class IsaTable {
   readonly name: string;
-  readonly rows: readonly Row[];
-  private readonly byMnemonic = new Map<string, Row>();
-  private readonly decoders: { readonly 2: Decoder; readonly 4: Decoder };
+  private readonly specs = new Map<string, RowSpec>();
+  private readonly compiled = new Map<string, Row>();
+  private all: readonly Row[] | undefined;
   private readonly aliases = new Map<string, Alias[]>();
   private readonly formatAddress: (address: bigint) => string;
+  private decoders: { readonly 2: Decoder; readonly 4: Decoder } | undefined;
 
-  constructor(spec: TableSpec) {
+  /**
+   * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a row when it is first asked
+   *              for and the decoder when something is decoded: a program that looks at one machine must not pay for the
+   *              tables of four at its start. `check()` is then the tests' business.
+   */
+  constructor(
+    private readonly spec: TableSpec,
+    mode: 'checked' | 'deferred' = 'checked',
+  ) {
     this.name = spec.name;
-    const rows: Row[] = [];
     for (const each of spec.rows) {
-      const compiled = compileRow(each, spec.fields);
-      if (this.byMnemonic.has(compiled.mnemonic)) throw badRow(each, 'the mnemonic is given twice');
-      this.byMnemonic.set(compiled.mnemonic, compiled);
-      rows.push(compiled);
+      if (this.specs.has(each.mnemonic)) throw badRow(each, 'the mnemonic is given twice');
+      this.specs.set(each.mnemonic, each);
     }
-    this.rows = rows;
-    this.checkOverlaps(rows);
-    // More specific rows first, so that `over` rows win.
-    const ordered = [...rows].sort((a, b) => popcount(b.mask) - popcount(a.mask));
-    this.decoders = {
-      2: new Decoder(
-        ordered.filter((each) => each.sizeBytes === 2),
-        16,
-      ),
-      4: new Decoder(
-        ordered.filter((each) => each.sizeBytes === 4),
-        32,
-      ),
-    };
     for (const alias of spec.aliases ?? []) {
-      if (!this.byMnemonic.has(alias.of)) {
+      if (!this.specs.has(alias.of)) {
         throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: no row '${alias.of}'`, { what: alias.mnemonic });
       }
       const list = this.aliases.get(alias.of) ?? [];
@@ -383,12 +389,66 @@ export class IsaTable {
       this.aliases.set(alias.of, list);
     }
     this.formatAddress = spec.formatAddress ?? hex;
+    if (mode === 'checked') this.check();
+  }
+
+  /** Every row, compiled, in the order of the table. */
+  get rows(): readonly Row[] {
+    return (this.all ??= this.spec.rows.map((each) => this.row(each.mnemonic)));
+  }
+
+  /** Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first contradiction. */
+  check(): void {
+    for (const list of this.aliases.values()) for (const alias of list) this.checkAlias(alias);
+    this.checkOverlaps(this.rows);
+  }
+
+  private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
+    if (!this.decoders) {
+      // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
+      const ordered = [...this.rows].sort((a, b) => rank(b) - rank(a));
+      const ofSize = (sizeBytes: 2 | 4): Row[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
+      this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
+    }
+    return this.decoders;
+  }
+
+  /** Every name of an alias is a field of its row. */
+  private checkAlias(alias: Alias): void {
+    const { fields } = this.row(alias.of);
+    const names = alias.syntax.replace(/'[^']*'/g, ' ').match(/[a-z_][a-z0-9_]*/g) ?? [];
+    for (const name of [...names, ...Object.keys(alias.where)]) {
+      if (!fields.some((field) => field.name === name)) {
+        throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: ${alias.of} has no field '${name}'`, {
+          what: alias.mnemonic,
+        });
+      }
+    }
+  }
+
+  /** A row that is `over` another is tried before it wherever both match. */
+  private checkOver(each: Row): void {
+    for (const name of each.attributes.over ?? []) {
+      const base = this.specs.has(name) ? this.row(name) : undefined;
+      const wins =
+        base !== undefined && (((base.match ^ each.match) & base.mask & each.mask) !== 0 || rank(each) > rank(base));
+      if (!wins) {
+        throw new ElftraceError(
+          'bad-row',
+          `${this.name}: ${each.mnemonic} is over ${name}, but is not tried before it`,
+          {
+            what: `${each.mnemonic}, ${name}`,
+          },
+        );
+      }
+    }
   }
 
   /** Two rows may match one word only where the more specific one says so with `over`, or excludes it with `not`/`when`. */
   private checkOverlaps(rows: readonly Row[]): void {
     for (let i = 0; i < rows.length; i++) {
       const a = rows[i]!;
+      this.checkOver(a);
       for (let j = i + 1; j < rows.length; j++) {
         const b = rows[j]!;
         if (a.sizeBytes !== b.sizeBytes || (a.match ^ b.match) & a.mask & b.mask) continue;
@@ -417,26 +477,44 @@ export class IsaTable {
       if (!field) continue;
       let fieldMask = 0;
       for (const { high, low, at } of field.slices) fieldMask |= (2 ** (high - low + 1) - 1) << at;
-      if ((fieldMask & ~b.mask) === 0 && values.includes(extractField(field, b.match))) return true;
+      // Every value that the bits which `b` leaves free can give must be among those given up.
+      const free: number[] = [];
+      for (let bit = 0; bit < 32; bit++) if (((fieldMask & ~b.mask) >>> bit) & 1) free.push(bit);
+      if (free.length > 6) continue;
+      let all = true;
+      for (let choice = 0; choice < 1 << free.length && all; choice++) {
+        let word = b.match;
+        free.forEach((bit, i) => {
+          if ((choice >>> i) & 1) word = (word | (1 << bit)) >>> 0;
+        });
+        all = values.includes(extractField(field, word));
+      }
+      if (all) return true;
     }
     return false;
   }
 
   /** The row of a mnemonic; throws for a name that the table does not have. */
   row(mnemonic: string): Row {
-    const found = this.byMnemonic.get(mnemonic);
-    if (!found)
+    const known = this.compiled.get(mnemonic);
+    if (known) return known;
+    const spec = this.specs.get(mnemonic);
+    if (!spec) {
       throw new ElftraceError('unknown-instruction', `${this.name}: no instruction '${mnemonic}'`, { what: mnemonic });
+    }
+    const found = compileRow(spec, this.spec.fields);
+    this.compiled.set(mnemonic, found);
     return found;
   }
 
   has(mnemonic: string): boolean {
-    return this.byMnemonic.has(mnemonic);
+    return this.specs.has(mnemonic);
   }
 
   /** Row and operands of a word of 2 or 4 bytes, or null. */
   decode(word: number, sizeBytes: 2 | 4 = 4): Decoded | null {
-    next: for (const candidate of this.decoders[sizeBytes].candidates(word)) {
+    const decoders = this.decoders ?? this.decoder;
+    next: for (const candidate of decoders[sizeBytes].candidates(word)) {
       if ((word & candidate.mask) >>> 0 !== candidate.match) continue;
       const operands: Record<string, number> = {};
       for (const field of candidate.fields) operands[field.name] = extractField(field, word);

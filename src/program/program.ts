@@ -8,8 +8,9 @@
 import type { AddressReader, Arch, CalleeKind } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
-import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
+import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -25,21 +26,17 @@ export interface CodeRange {
   readonly bytes: Uint8Array;
 }
 
-/** Relocations of one section of a relocatable file, sorted by offset; columns of equal length. */
+/**
+ * Relocations of one section of a relocatable file, sorted by offset; columns of equal length. Offsets in a section fit a
+ * number, which is what shapes compare with.
+ */
 export interface PlacedRelocations {
   readonly offset: Float64Array;
   /** Position in `tables`. */
-  readonly table: Uint16Array;
+  readonly table: Uint8Array;
   readonly row: Uint32Array;
   readonly tables: readonly RelocationTable[];
 }
-
-const emptyRelocations: PlacedRelocations = {
-  offset: new Float64Array(0),
-  table: new Uint16Array(0),
-  row: new Uint32Array(0),
-  tables: [],
-};
 
 /** Entries that tracers provide: a site that calls one of these is enabled, whoever did it. */
 const tracerNames: ReadonlySet<string> = new Set([
@@ -199,6 +196,13 @@ export class Program {
     return this.mcountNames.has(name.startsWith('.') ? name.slice(1) : name);
   }
 
+  /** Name of a symbol of any table; a section symbol has that of its section. */
+  labelOf(table: SymbolTable | null, symbol: number): string {
+    if (!table || symbol === 0) return '';
+    const name = table.name(symbol);
+    return name === '' ? (this.image.sections[table.sectionIndex[symbol]!]?.name ?? '') : name;
+  }
+
   /** True for names of entries that tracers provide. */
   isTracerName(name: string): boolean {
     return tracerNames.has(name.startsWith('.') ? name.slice(1) : name);
@@ -210,9 +214,19 @@ export class Program {
     if (known) return known;
     const target = this.image.sections[section];
     const tables = target && this.relocatable ? this.image.relocationsOf(target) : [];
-    const result = tables.length === 0 ? emptyRelocations : sortByOffset(tables);
+    const sorted = sortRelocations(tables);
+    const offset = new Float64Array(sorted.count);
+    for (let i = 0; i < offset.length; i++) offset[i] = Number(sorted.offset[i]!);
+    const result = { ...sorted, offset };
     this.relocationCache.set(section, result);
     return result;
+  }
+
+  /** What the dynamic linker writes, by address; empty for relocatable files. */
+  get dynamicRelocations(): SortedRelocations {
+    return this.derived('dynamic-relocations', () =>
+      this.relocatable ? sortRelocations([]) : dynamicRelocationsSorted(this.image),
+    );
   }
 
   isCompanion(type: number): boolean {
@@ -221,7 +235,7 @@ export class Program {
 
   // ------------------------------------------------------------------------------------------- what an address is
 
-  /** .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI; null elsewhere. */
+  /** .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI, or a descriptor's word; null elsewhere. */
   get toc(): Address | null {
     if (this.tocValue === undefined) {
       const symbol = this.symbols.find('.TOC.');
@@ -229,7 +243,12 @@ export class Program {
       if (this.relocatable) this.tocValue = null;
       else if (symbol > 0 && this.symbols.sectionIndex[symbol] !== elf.SHN_UNDEF) {
         this.tocValue = this.symbols.value[symbol]!;
-      } else this.tocValue = got ? got.address + 0x8000n : null;
+      } else if (got) this.tocValue = got.address + 0x8000n;
+      else {
+        // ELFv1: the second word of any descriptor is the TOC of its function.
+        const opd = this.image.section('.opd');
+        this.tocValue = opd && opd.size >= 16 ? this.reader.u64(opd.address + 8n) : null;
+      }
     }
     return this.tocValue;
   }
@@ -272,7 +291,7 @@ export class Program {
     const slots = new Map<Address, Address>();
     if (!this.relocatable) {
       for (const table of this.image.relocations) {
-        if (!isDynamic(this.image, table) || table.form === 'relr') continue;
+        if (table.form === 'relr' || !isDynamic(this.image, table)) continue;
         const symbols = table.symbols;
         for (let row = 0; row < table.count; row++) {
           const symbol = table.symbol[row]!;
@@ -396,40 +415,6 @@ export function load(image: ElfImage, arch: Arch, options: LoadOptions = {}): Pr
     );
   }
   return new Program(image, arch, options);
-}
-
-/** True for relocations that the dynamic linker applies, not those that a linker kept for other tools. */
-export function isDynamic(image: ElfImage, table: RelocationTable): boolean {
-  if (image.header.type === elf.ET_REL) return false;
-  const section: ElfSection | undefined = image.sections[table.section];
-  return section === undefined || (section.flags & elf.SHF_ALLOC) !== 0n;
-}
-
-function sortByOffset(tables: readonly RelocationTable[]): PlacedRelocations {
-  const total = tables.reduce((sum, table) => sum + table.count, 0);
-  const offset = new Float64Array(total);
-  const tableOf = new Uint16Array(total);
-  const row = new Uint32Array(total);
-  let at = 0;
-  let sorted = true;
-  tables.forEach((table, index) => {
-    const { offset: offsets, count } = table;
-    for (let i = 0; i < count; i++, at++) {
-      const value = Number(offsets[i]!);
-      offset[at] = value;
-      tableOf[at] = index;
-      row[at] = i;
-      if (at > 0 && offset[at - 1]! > value) sorted = false;
-    }
-  });
-  if (sorted) return { offset, table: tableOf, row, tables };
-  const order = Uint32Array.from({ length: total }, (_, i) => i).sort((a, b) => offset[a]! - offset[b]! || a - b);
-  return {
-    offset: Float64Array.from(order, (i) => offset[i]!),
-    table: Uint16Array.from(order, (i) => tableOf[i]!),
-    row: Uint32Array.from(order, (i) => row[i]!),
-    tables,
-  };
 }
 
 /** First position in `placed` whose offset is not below `offset`. */

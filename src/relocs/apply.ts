@@ -21,6 +21,27 @@ export interface ByteOrders {
   readonly code: Endian;
 }
 
+/**
+ * The row of a relocation type.
+ * @throws ElftraceError 'unknown-relocation' that names the type and the place; nothing is ever guessed
+ */
+export function relocationRow(
+  rows: ReadonlyMap<number, RelocationRow>,
+  type: number,
+  machine: string,
+  context: ErrorContext = {},
+): RelocationRow {
+  const row = rows.get(type);
+  if (row) return row;
+  const { section, offset } = context;
+  const place = section === undefined ? '' : ` at ${section}${offset === undefined ? '' : `+${hex(offset)}`}`;
+  throw new ElftraceError('unknown-relocation', `${machine}: relocation type ${type}${place} is not known`, {
+    what: 'relocation type',
+    value: type,
+    ...context,
+  });
+}
+
 function missing(row: RelocationRow, what: string): ElftraceError {
   return new ElftraceError('bad-reference', `${row.name}: needs ${what}, which is not known here`, { what: row.name });
 }

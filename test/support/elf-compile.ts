@@ -1,5 +1,5 @@
 /**
- * Objects, executables and libraries of many machines, made by the compilers that are installed and kept in the temporary
+ * Objects, executables and shared objects of many machines, made by the compilers that are installed and kept in the temporary
  * folder under a hash of their recipe. Only for tests that compare readers: what the code does is not of interest.
  */
 import { createHash } from 'node:crypto';
@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
+import { ALL_SHAPES, shapeName, smallObject } from './elf-builder.js';
 import { tool } from './tools.js';
 
 const SOURCE = `
@@ -114,9 +115,25 @@ export function make(
   return out;
 }
 
-/** Every file that the installed toolchains can make of the sources; empty when there are none. */
+/** Puts bytes into a file of the temporary folder, for tools that want a path. */
+export function keep(name: string, bytes: Uint8Array): string {
+  mkdirSync(folder, { recursive: true });
+  const key = createHash('sha256').update(bytes).digest('hex').slice(0, 20);
+  const path = join(folder, `${name.replace(/\W+/g, '-')}-${key}`);
+  if (!existsSync(path)) {
+    writeFileSync(`${path}.${process.pid}`, bytes);
+    renameSync(`${path}.${process.pid}`, path);
+  }
+  return path;
+}
+
+/** One built object of each class and byte order, and every file that the installed toolchains make of the sources. */
 export function compiledFiles(): readonly CompiledFile[] {
-  const files: CompiledFile[] = [];
+  const files: CompiledFile[] = ALL_SHAPES.map((shape) => {
+    const name = `built ${shapeName(shape)}`;
+    const bytes = smallObject(shape, shape.is64 ? 62 : 3);
+    return { name, bytes, path: keep(name, bytes) };
+  });
   const take = (name: string, path: string | null): Uint8Array | null => {
     if (path === null) return null;
     const bytes = new Uint8Array(readFileSync(path));

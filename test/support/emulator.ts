@@ -4,7 +4,8 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createPpcEmulation } from '../../src/arch-ppc/emulation.js';
+import type { Arch } from '../../src/arch.js';
+import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { ppc32Table, ppc64Table } from '../../src/arch-ppc/isa.js';
 import { readElf } from '../../src/elf/read.js';
 import { Machine, startProcess } from '../../src/emulator/index.js';
@@ -74,14 +75,12 @@ export function handMachine(instructions: readonly HandInstruction[], at = CODE,
 
 export type PpcKind = 'le' | 'be' | '32';
 
-const EMULATIONS: Readonly<Record<PpcKind, IrEmulation>> = {
-  le: createPpcEmulation({ wordBytes: 8, endian: 'little', abi: 'elfv2', decode: (word) => ppc64Table.decode(word) }),
-  be: createPpcEmulation({ wordBytes: 8, endian: 'big', abi: 'elfv1', decode: (word) => ppc64Table.decode(word) }),
-  32: createPpcEmulation({ wordBytes: 4, endian: 'big', abi: 'sysv', decode: (word) => ppc32Table.decode(word) }),
-};
+const ARCHES: Readonly<Record<PpcKind, Arch>> = { le: ppc64ElfV2Le, be: ppc64ElfV1, 32: ppc32 };
 
 export function ppcEmulation(kind: PpcKind): IrEmulation {
-  return EMULATIONS[kind];
+  const { emulation } = ARCHES[kind];
+  if (emulation.kind === 'none') throw new Error(emulation.reason);
+  return emulation;
 }
 
 /** One instruction of the rows: mnemonic and operands by field name. */
@@ -104,7 +103,7 @@ export function ppcMachine(
   options: { readonly address?: bigint; readonly permission?: 'rx' | 'rwx' } = {},
 ): Machine {
   const { address = 0x1_0000n, permission = 'rx' } = options;
-  const machine = new Machine({ lifter: EMULATIONS[kind].lifter });
+  const machine = new Machine({ lifter: ppcEmulation(kind).lifter });
   machine.load(address, ppcWords(kind, lines), { permission, size: 0x1000 });
   machine.map({ address: 0x2_0000n, size: 0x1000, permission: 'rw' });
   machine.setRegister('pc', address);
@@ -177,16 +176,8 @@ export function startPpc(
   let output = '';
   const started = startProcess({
     image: readElf(new Uint8Array(readFileSync(path))),
-    emulation: EMULATIONS[kind],
-    abi: {
-      stackPointer: 'r1',
-      syscall: {
-        number: 'r0',
-        arguments: ['r3', 'r4', 'r5', 'r6', 'r7', 'r8'],
-        result: 'r3',
-        failure: 'cr0-so',
-      },
-    },
+    emulation: ppcEmulation(kind),
+    abi: ARCHES[kind].abi,
     args: [path, ...args],
     env: ['A=B'],
     onOutput: (_descriptor, bytes) => {

@@ -180,3 +180,96 @@ export function objdumpSlots(slots: Uint8Array): Verdict[] {
     rmSync(folder, { recursive: true });
   }
 }
+
+/** Opcodes of 0F for which the manual gives "NP" or a fixed prefix, so that another one is #UD. */
+const FIXED_PREFIX_0F = (opcode: number): boolean =>
+  [0x01, 0x78, 0x79, 0xae, 0xc3, 0xc7].includes(opcode) ||
+  (opcode >= 0x60 && opcode <= 0x7f) ||
+  (opcode >= 0xd0 && opcode <= 0xfe);
+const FIXED_PREFIX_0F38 = [0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xf6, 0xf8, 0xf9];
+
+/**
+ * Why we differ from both Capstone and objdump; null: no reason, which fails the test. `size` is ours. The main ones (lock,
+ * prefixes before VEX, repeated REX, 66 on near branches, opcodes that take no prefix, fences, bsf and bsr with f2, prefetches and
+ * MPX as nops) were confirmed by executing an example on an Intel Xeon: #UD where we say 0, the size where we do not. Those of
+ * reserved EVEX fields, AMX tiles and vmread/vmwrite follow the manual alone.
+ */
+export function reasonAgainstBoth(code: Uint8Array, size: number): string | null {
+  let k = 0;
+  let lock = false;
+  let selecting = false;
+  let rex = false;
+  let repeatedRex = false;
+  for (; ; k++) {
+    const byte = code[k]!;
+    if (byte === 0xf0) lock = true;
+    else if (byte === 0x66 || byte === 0xf2 || byte === 0xf3) selecting = true;
+    else if ((byte & 0xf0) === 0x40) {
+      repeatedRex ||= rex;
+      rex = true;
+    } else if (![0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65].includes(byte)) break;
+  }
+  // Both lose the prefix in front of the first REX then.
+  if (repeatedRex && selecting) return 'of several REX the last one counts, the others are ignored';
+  const opcode = code[k]!;
+  const second = code[k + 1]!;
+  const third = code[k + 2]!;
+  if (size === 0) {
+    if (lock) return 'LOCK is for read-modify-write instructions with a memory destination only';
+    if (opcode === 0x8e && (second & 0x38) === 8) return 'mov to cs does not exist';
+    if ((selecting || rex) && [0xc4, 0xc5, 0x62].includes(opcode)) return 'no 66, f2, f3, REX before VEX and EVEX';
+    if (selecting && opcode === 0x0f) {
+      if (FIXED_PREFIX_0F(second)) return 'the manual allows no such prefix';
+      if (second === 0x38 && FIXED_PREFIX_0F38.includes(third)) return 'the manual allows no such prefix';
+      if (second === 0x3a && third === 0xcc) return 'the manual allows no such prefix';
+    }
+    return null;
+  }
+  // Fields of EVEX that mean nothing for the instruction are not checked: they do not change the length.
+  if (opcode === 0x62) return 'reserved combination of EVEX fields';
+  if (opcode === 0xc4 && code[k + 3] === 0x5e) return 'AMX operands must be three different tiles';
+  if (opcode === 0x0f) {
+    if (second === 0x1a || second === 0x1b) return 'MPX: a nop on processors without it';
+    if (second === 0x0d && third >= 0xc0) return 'prefetch of a register: a nop';
+    if (second === 0xae && third >= 0xe8) return 'fences ignore the r/m field';
+    if (second === 0xbc || second === 0xbd) return 'bsf and bsr ignore f2';
+    if (selecting && (second & 0xf0) === 0x80) return 'Intel processors ignore 66 on near branches';
+  }
+  return null;
+}
+
+/** Outcome of a comparison; `unexplained` has those that both oracles contradict without a known reason. */
+export interface Tally {
+  compared: number;
+  againstBoth: number;
+  capstoneAlone: number;
+  objdumpAlone: number;
+  unexplained: string[];
+}
+
+/** Sizes by `decode` (0: no instruction) against both oracles, slot by slot. */
+export function compareSizes(
+  slots: Uint8Array,
+  capstone: (code: Uint8Array) => Verdict,
+  objdump: readonly Verdict[],
+  decode: (code: Uint8Array) => number,
+): Tally {
+  const tally: Tally = { compared: 0, againstBoth: 0, capstoneAlone: 0, objdumpAlone: 0, unexplained: [] };
+  objdump.forEach((other, i) => {
+    const code = slots.subarray(i * SLOT_BYTES, (i + 1) * SLOT_BYTES);
+    const ours = decode(code);
+    const verdict = capstone(code.subarray(0, 24));
+    tally.compared++;
+    if (ours === verdict.size && ours === other.size) return;
+    if (ours === verdict.size) tally.objdumpAlone++;
+    else if (ours === other.size) tally.capstoneAlone++;
+    else {
+      tally.againstBoth++;
+      if (reasonAgainstBoth(code, ours) === null) {
+        const shown = Buffer.from(code.subarray(0, 16)).toString('hex');
+        tally.unexplained.push(`${shown}: ours ${ours}, ${verdict.size} ${verdict.mnemonic}, ${other.size}`);
+      }
+    }
+  });
+  return tally;
+}
