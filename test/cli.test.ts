@@ -207,6 +207,19 @@ describe('diagnostics', () => {
   });
 });
 
+describeWith(['script'], 'a terminal', () => {
+  test('colour only there, and not with NO_COLOR', () => {
+    const bad = put('bad.ko', wrong);
+    const shown = (env: Readonly<Record<string, string>>): string =>
+      spawnSync('script', ['-qec', `"${process.execPath}" "${cliPath}" verify "${bad}"`, '/dev/null'], {
+        encoding: 'utf8',
+        env: { ...process.env, NODE_OPTIONS: '', NODE_DISABLE_COLORS: '', ...env },
+      }).stdout;
+    expect(shown({})).toContain('\u001b[31m');
+    expect(shown({ NO_COLOR: '1' })).not.toContain('\u001b');
+  });
+});
+
 describeWith(['nm'], 'names by nm', () => {
   test.each(['x86-64/program-fentry', 'x86-64/module-fentry.ko', 'x86-64/core-fentry'])(
     'list prints the functions that nm knows: %s',

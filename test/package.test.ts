@@ -134,6 +134,36 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     expect(node(['--no-warnings', 'schema.mjs']).stdout).toMatch(/^elftrace verify/);
   });
 
+  test('declaration files: a program in TypeScript sees the types', () => {
+    writeFileSync(
+      join(project, 'typed.mts'),
+      [
+        "import { archOf, findSites, load, planSites, readElf, verify, type Plan } from 'elftrace';",
+        'export function plan(bytes: Uint8Array): Plan {',
+        '  const image = readElf(bytes);',
+        '  const sites = findSites(load(image, archOf(image.header)));',
+        '  const fine: number | undefined = verify(sites).verdicts.ok;',
+        '  // @ts-expect-error a count is no text',
+        '  const wrong: string = fine ?? 0;',
+        "  return planSites(sites, { to: { kind: wrong === '' ? 'nop' : 'init' } });",
+        '}',
+        '',
+      ].join('\n'),
+    );
+    const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    const flags = [
+      '--noEmit',
+      '--strict',
+      '--target',
+      'es2022',
+      '--module',
+      'nodenext',
+      '--moduleResolution',
+      'nodenext',
+    ];
+    expect(node([tsc, ...flags, 'typed.mts'])).toEqual({ status: 0, stdout: '', stderr: '' });
+  });
+
   test('the verbs', () => {
     const driver = 'driver.ko';
     expect(cli('--version').stdout).toBe(`${packed.version}\n`);
