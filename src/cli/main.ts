@@ -10,10 +10,10 @@ import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { err, flush } from './terminal.js';
 
 let exit: number = exitCodes.ok;
-/** The file that a verb works on: errors that do not name one are about it. */
-let subject = '';
 /** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
 let action: () => number | Promise<number> = () => exitCodes.ok;
+/** The file that a verb works on: errors that do not name one are about it. */
+let subject = '';
 
 /** Options of every verb that opens a file. */
 function common<T>(parser: Argv<T>) {

@@ -1,7 +1,8 @@
 /** `elftrace record` on a linked file: sorts the table it has, and on request empties slots of overridden weak functions. */
 import { ElftraceError, hex } from '../errors.js';
 import { writeElf } from '../elf/write.js';
-import { findTableRange, functionCover, planTableSort } from '../ftrace/table-sort.js';
+import { functionCover, planTableSort } from '../ftrace/table-sort.js';
+import { findTableRange } from '../ftrace/tables.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { writeOutput } from './files.js';
@@ -18,7 +19,7 @@ export interface SortArguments {
 
 export function runSort(opened: Opened, output: string, args: SortArguments): number {
   const { image, arch, input, sites } = opened;
-  const range = findTableRange(image) ?? sectionRange(opened);
+  const range = findTableRange(image, opened.program.symbols) ?? sectionRange(opened);
   if (!range) {
     throw new ElftraceError(
       'unsupported-form',
