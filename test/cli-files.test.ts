@@ -4,6 +4,7 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -65,6 +66,10 @@ describe('outputs', () => {
       expect(statSync(at('mode-out.ko')).mode & 0o7777).toBe(mode);
     }
     chmodSync(file, 0o644);
+    symlinkSync('mode.ko', at('mode-link.ko'));
+    expect(elftrace(['patch', '--nop', at('mode-link.ko'), '--in-place']).status).toBe(0);
+    expect([lstatSync(at('mode-link.ko')).isSymbolicLink(), lstatSync(file).isFile()]).toEqual([true, true]);
+    expect(openBytes(read(file)).sites.totals().byState).toEqual({ nop: 11 });
     expect(elftrace(['patch', '--nop', file, '-o', join(folder, 'no', 'such', 'folder.ko')]).status).toBe(2);
     expect(leftovers()).toEqual([]);
   });

@@ -207,6 +207,19 @@ describe('diagnostics', () => {
   });
 });
 
+describeWith(['script'], 'a terminal', () => {
+  test('colour only there, and not with NO_COLOR', () => {
+    const bad = put('bad.ko', wrong);
+    const shown = (env: Readonly<Record<string, string>>): string =>
+      spawnSync('script', ['-qec', `"${process.execPath}" "${cliPath}" verify "${bad}"`, '/dev/null'], {
+        encoding: 'utf8',
+        env: { ...process.env, NODE_OPTIONS: '', NODE_DISABLE_COLORS: '', ...env },
+      }).stdout;
+    expect(shown({})).toContain('\u001b[31m');
+    expect(shown({ NO_COLOR: '1' })).not.toContain('\u001b');
+  });
+});
+
 describeWith(['nm'], 'names by nm', () => {
   test.each(['x86-64/program-fentry', 'x86-64/module-fentry.ko', 'x86-64/core-fentry'])(
     'list prints the functions that nm knows: %s',
@@ -257,6 +270,28 @@ describeWith(['nm'], 'names by nm', () => {
     expect(
       elftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', put('nonsense', 'no map\n')]).status,
     ).toBe(2);
+  });
+});
+
+describe.each([
+  ['powerpc-linux-gnu-nm', ['ppc32/program-mcount', 'ppc32/module-mcount-recorded.ko']],
+  ['powerpc64le-linux-gnu-nm', ['ppc64-elfv2-le/program-mprofile', 'ppc64-elfv2-le/module-mprofile.ko']],
+  ['riscv64-linux-gnu-nm', ['riscv64/program-patchable-8', 'riscv64/module-mcount.ko']],
+  ['aarch64-linux-gnu-nm', ['arm64/core-patchable-4-2', 'arm64/module-patchable-4-2.ko']],
+] as const)('names by %s', (nm, names) => {
+  describeWith([nm], nm, () => {
+    test.each(names)('list prints the functions that nm knows: %s', (name) => {
+      const symbols = run(nm, ['-n', sample(name)])
+        .toString()
+        .split('\n')
+        .map((line) => / [tTwW] (\S+)$/.exec(line)?.[1] ?? '');
+      const lines = elftrace(['list', sample(name)])
+        .stdout.trim()
+        .split('\n');
+      expect(lines.length).toBeGreaterThan(10);
+      for (const line of lines) expect(symbols).toContain(line);
+      expect(new Set(lines).size).toBe(lines.length);
+    });
   });
 });
 

@@ -461,6 +461,21 @@ describe('what stands behind the ELF image', () => {
   });
 });
 
+describe('headers that are odd', () => {
+  test('RT-7 an e_ehsize of 0 or 65535 does not cost the way back, nor protection of the header', () => {
+    const plain = readSample('x86-64/program-fentry');
+    for (const size of [
+      [0, 0],
+      [0xff, 0xff],
+    ]) {
+      const bytes = edited(plain, 52, size);
+      const { applied, sites } = patched(bytes);
+      expect(sameBytes(revert(readElf(applied.bytes)), bytes)).toBe(true);
+      expect(planNop(sites).refusals).toEqual([]);
+    }
+  });
+});
+
 // ------------------------------------------------------------------------------------------------------------ execution
 
 const recipes = readRecipes();
