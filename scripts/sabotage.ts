@@ -45,7 +45,7 @@ const breakages: readonly Breakage[] = [
     file: 'ftrace/journal.js',
     find: 'if (!holdsAt(bytes, offset, after)) {',
     replace: 'if (false) {',
-    test: 'plan-apply',
+    test: 'journal',
   },
   {
     name: 'the relocations of a call are left alone',

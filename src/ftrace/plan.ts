@@ -291,11 +291,16 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   if (steps.some((step, i) => i > 0 && step.fileOffset < steps[i - 1]!.fileOffset)) {
     steps.sort((a, b) => a.fileOffset - b.fileOffset);
   }
-  checkDisjoint(steps);
+  const doubled = overlappingSites(steps);
+  for (const [site, other] of doubled) {
+    refuse(site, 'overlap', 'EINVAL', `its bytes are also those of the site at ${hex(other.address)}`);
+    changed--;
+  }
+  if (doubled.size > 0) refusals.sort((a, b) => a.site - b.site);
   return {
     target: program.arch.target.id,
     request: request.to.kind,
-    steps,
+    steps: doubled.size === 0 ? steps : steps.filter((step) => !doubled.has(step.site)),
     refusals,
     selected,
     changed,
@@ -303,19 +308,16 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   };
 }
 
-/** Two sites that claim the same bytes would be written twice: that is a fault of the file or of a shape, never guessed. */
-function checkDisjoint(steps: readonly Step[]): void {
-  for (let i = 1; i < steps.length; i++) {
-    const a = steps[i - 1]!;
-    const b = steps[i]!;
-    if (a.fileOffset + a.before.length > b.fileOffset) {
-      throw new ElftraceError(
-        'site-mismatch',
-        `${b.section}: the sites at ${hex(a.address)} and ${hex(b.address)} overlap`,
-        { section: b.section, address: b.address, fileOffset: b.fileOffset },
-      );
-    }
+/** Sites that claim bytes of a site before them: written twice, one of the two would be lost. Never guessed, refused. */
+function overlappingSites(steps: readonly Step[]): Map<number, Step> {
+  const found = new Map<number, Step>();
+  let last: Step | undefined;
+  for (const step of steps) {
+    if (last && last.fileOffset + last.before.length > step.fileOffset && last.site !== step.site)
+      found.set(step.site, last);
+    else last = step;
   }
+  return found;
 }
 
 export interface Acceptance {
