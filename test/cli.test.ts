@@ -191,19 +191,15 @@ describe('diagnostics', () => {
   });
 
   test('a reader that goes away ends the program quietly', async () => {
-    const child = spawn(process.execPath, [cliPath, 'list', '--json', builtSamples + '/x86-64/program-fentry'], {
+    const child = spawn(process.execPath, [cliPath, 'verify', builtSamples], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    child.stdout.destroy();
+    // A reader that takes the first bytes and goes away, as head does.
+    child.stdout.once('data', () => child.stdout.destroy());
     let complaint = '';
     child.stderr.on('data', (data: Buffer) => (complaint += data.toString()));
     const status = await new Promise<number | null>((resolve) => child.on('close', resolve));
     expect([status, complaint]).toEqual([0, '']);
-    const shell = spawnSync('sh', ['-c', `"${process.execPath}" "${cliPath}" verify "${builtSamples}" | head -n 1`], {
-      encoding: 'utf8',
-    });
-    expect(shell.stderr).toBe('');
-    expect(shell.stdout.split('\n')).toHaveLength(2);
   });
 });
 

@@ -9,7 +9,7 @@ import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { verdictSeverity, verify } from '../src/ftrace/verdicts.js';
 import { hash } from '../src/cli/open.js';
 import { ElfMutator, SeededRandom } from './support/elf-mutator.js';
-import { openBytes, planNop, sameBytes, sampleFiles } from './support/pipeline.js';
+import { openBytes, planNop, readSample, sameBytes, sampleFiles } from './support/pipeline.js';
 
 const MUTANTS = 5000;
 const LIMIT_MS = 2000;
@@ -95,4 +95,10 @@ describe('damaged files through the pipeline', () => {
     expect(outcomes.get('findings, patched')).toBeGreaterThan(100);
     expect(outcomes.get('clean, patched')).toBeGreaterThan(100);
   }, 60_000);
+
+  test('section headers that overlap: a relocation entry that two tables share is refused, not written twice', () => {
+    const name = 'ppc32/module-mcount-recorded.ko';
+    const mutant = new ElfMutator(name, readSample(name)).mutant(1489);
+    expect(() => outcome(mutant.bytes)).not.toThrow();
+  });
 });

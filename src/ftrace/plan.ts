@@ -308,13 +308,15 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   };
 }
 
-/** Sites that claim bytes of a site before them: written twice, one of the two would be lost. Never guessed, refused. */
+/**
+ * Sites that claim bytes which a step before them claims (of another site, or, where section headers overlap, their own): written
+ * twice, one of the two would be lost. Never guessed, refused.
+ */
 function overlappingSites(steps: readonly Step[]): Map<number, Step> {
   const found = new Map<number, Step>();
   let last: Step | undefined;
   for (const step of steps) {
-    if (last && last.fileOffset + last.before.length > step.fileOffset && last.site !== step.site)
-      found.set(step.site, last);
+    if (last && last.fileOffset + last.before.length > step.fileOffset) found.set(step.site, last);
     else last = step;
   }
   return found;
