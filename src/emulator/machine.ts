@@ -29,6 +29,7 @@ import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
 import { Reservations } from './reservations.js';
+import { sameLayout } from './snapshot.js';
 import type { Snapshot, StatePart } from './snapshot.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
@@ -443,7 +444,9 @@ export class Machine {
    * @throws ElftraceError 'usage' when the snapshot is of a machine with another front end or fetch mode
    */
   restore(snapshot: Snapshot): void {
-    if (snapshot.lifter !== this.lifter) throw new ElftraceError('usage', 'the snapshot is of another kind of machine');
+    if (!sameLayout(snapshot.lifter, this.lifter)) {
+      throw new ElftraceError('usage', 'the snapshot is of another kind of machine');
+    }
     if (snapshot.cpus.some((each) => (each.fetched === null) !== (this.fetch === null))) {
       throw new ElftraceError('usage', 'the snapshot is of a machine with another fetch mode');
     }
@@ -769,6 +772,8 @@ export class Machine {
         case 'hook': {
           const owner = this.ownerOf(pointer);
           const address = rewind(owner, 0);
+          // A block without instructions costs nothing, so it can be reached with nothing left.
+          if (remaining <= 0) break;
           cpu.passHook = address;
           let stop = false;
           for (const each of [...(this.hooks.get(address) ?? [])]) if (each(this) === 'stop') stop = true;
@@ -813,6 +818,7 @@ export class Machine {
           const { terminator } = owner.block;
           if (terminator.kind !== 'unknown') throw new ElftraceError('internal', 'unknown without a cause');
           this.pc = owner.block.end;
+          if (remaining <= 0) break;
           return {
             kind: 'unknown-instruction',
             instruction: this.pc,
@@ -823,6 +829,7 @@ export class Machine {
         case 'fetch': {
           const { block } = this.ownerOf(pointer);
           this.pc = block.end;
+          if (remaining <= 0) break;
           const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
           return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
         }

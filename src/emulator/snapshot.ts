@@ -77,6 +77,17 @@ export interface CompareOptions {
   readonly max?: number;
 }
 
+/** True when states of one front end can be put into a machine with the other. */
+export function sameLayout(a: Lifter, b: Lifter): boolean {
+  return a.slots === b.slots && a.addressBits === b.addressBits && a.endian === b.endian;
+}
+
+/** True when states of the two front ends can be compared: the same registers, even if slots lie differently. */
+function comparable(a: Lifter, b: Lifter): boolean {
+  const names = ({ registers }: Lifter): string => registers.map((each) => each.name).join();
+  return a === b || (a.addressBits === b.addressBits && a.endian === b.endian && names(a) === names(b));
+}
+
 /** Registers of a CPU in a snapshot, by name; `pc` is one. */
 export function registersOf(snapshot: Snapshot, cpu = snapshot.current): ReadonlyMap<RegisterName, bigint> {
   const { lifter } = snapshot;
@@ -118,7 +129,8 @@ function differingRuns(a: Uint8Array, b: Uint8Array, visit: (from: number, to: n
  * @throws ElftraceError 'usage' when the states are of different kinds of machines
  */
 export function compareStates(a: Snapshot, b: Snapshot, options: CompareOptions = {}): Difference[] {
-  if (a.lifter !== b.lifter) throw new ElftraceError('usage', 'the states are of different kinds of machines');
+  if (!comparable(a.lifter, b.lifter))
+    throw new ElftraceError('usage', 'the states are of different kinds of machines');
   const { ignoreMemory = [], max = 100 } = options;
   const ignored = new Set(options.ignoreRegisters);
   const out: Difference[] = [];
@@ -129,7 +141,8 @@ export function compareStates(a: Snapshot, b: Snapshot, options: CompareOptions 
       out.push({ kind: 'instructions', cpu, a: x.instructions, b: y.instructions });
     }
     // Equal slots are equal registers; the opposite does not hold: a flag has several representations.
-    if (x.pc === y.pc && firstDifference(x.state, y.state) === -1) continue;
+    const equal = a.lifter.slots === b.lifter.slots && firstDifference(x.state, y.state) === -1;
+    if (x.pc === y.pc && equal) continue;
     const others = registersOf(b, cpu);
     for (const [name, value] of registersOf(a, cpu)) {
       const other = others.get(name)!;
