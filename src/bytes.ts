@@ -106,6 +106,13 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return true;
 }
 
+/** True when `bytes` holds `expected` at `offset`; false where it ends earlier. */
+export function holdsAt(bytes: Uint8Array, offset: number, expected: Uint8Array): boolean {
+  if (offset < 0 || offset + expected.length > bytes.length) return false;
+  for (let i = 0; i < expected.length; i++) if (bytes[offset + i] !== expected[i]) return false;
+  return true;
+}
+
 /** The arrays one after the other, in a fresh array. */
 export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
   let size = 0;

@@ -371,22 +371,24 @@ describe('refusals', () => {
     expect(plan.steps).toEqual([]);
   });
 
-  test('two sites that claim the same bytes are an error, never two stores', () => {
-    const bytes = readSample('x86-64/program-fentry');
-    const { sites, program } = openBytes(bytes);
+  test('two sites that claim the same bytes: the second is refused, the first and all others are planned', () => {
+    // Eight c.nops: a slot four bytes behind another names bytes that both would write.
+    const bytes = readSample('riscv64/program-patchable-8');
+    const { sites } = openBytes(bytes);
     const table = sites.tables[0]!;
-    const one = sites.anchor[3]!;
-    // A second call two bytes behind the first cannot be: the plan must not try.
-    const bad = edited(bytes, sites.fileOffset(3) + 3, [0xe8]);
-    expect(program.codeAt(one)).toBeDefined();
-    const slot = edited(bad, table.position[0]!, new Uint8Array(new BigUint64Array([one + 3n]).buffer));
+    const first = sites.anchor[6]!;
+    const slot = edited(bytes, table.position[sites.slot(7)]!, new Uint8Array(new BigUint64Array([first + 4n]).buffer));
     const opened = openBytes(slot);
-    try {
-      const plan = planNop(opened.sites);
-      const places = plan.steps.filter((step) => step.address >= one && step.address < one + 8n);
-      expect(places.length).toBeLessThanOrEqual(1);
-    } catch (error) {
-      expect(String(error)).toContain('overlap');
+    const plan = planSites(opened.sites, { to: { kind: 'init' } });
+    expect(plan.refusals.map(({ code, errno, address }) => [code, errno, address])).toEqual([
+      ['overlap', 'EINVAL', first + 4n],
+    ]);
+    expect(plan.steps.filter((step) => step.address === first).length).toBe(1);
+    expect(plan.steps.some((step) => step.address === first + 4n)).toBe(false);
+    expect(plan.changed + plan.unchanged + plan.refusals.length).toBe(plan.selected);
+    for (let i = 1; i < plan.steps.length; i++) {
+      const before = plan.steps[i - 1]!;
+      expect(before.fileOffset + before.before.length).toBeLessThanOrEqual(plan.steps[i]!.fileOffset);
     }
   });
 
@@ -458,6 +460,21 @@ describe('what stands behind the ELF image', () => {
     });
     expect(two.notices.join()).toContain('signature');
     expect(sameBytes(revert(readElf(two.bytes), two.recordBytes), plain)).toBe(true);
+  });
+});
+
+describe('headers that are odd', () => {
+  test('RT-7 an e_ehsize of 0 or 65535 does not cost the way back, nor protection of the header', () => {
+    const plain = readSample('x86-64/program-fentry');
+    for (const size of [
+      [0, 0],
+      [0xff, 0xff],
+    ]) {
+      const bytes = edited(plain, 52, size);
+      const { applied, sites } = patched(bytes);
+      expect(sameBytes(revert(readElf(applied.bytes)), bytes)).toBe(true);
+      expect(planNop(sites).refusals).toEqual([]);
+    }
   });
 });
 

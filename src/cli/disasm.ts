@@ -113,7 +113,7 @@ function relocationNotes(program: Program, section: number, offset: number): str
     const row = placed.row[i]!;
     const type = table.type[row]!;
     const name = program.arch.relocations.get(type)?.name ?? `relocation type ${type}`;
-    const symbol = table.symbols ? table.symbols.name(table.symbol[row]!) : '';
+    const symbol = program.labelOf(table.symbols, table.symbol[row]!);
     const addend = table.addend[row]!;
     found.push(`${name} ${symbol}${addend === 0n ? '' : addend > 0n ? `+${hex(addend)}` : hex(addend)}`);
   }

@@ -1,23 +1,19 @@
 #!/usr/bin/env node
-/** The command line: verbs and their options. Each verb is a file of its own; this one only parses and maps errors. */
+/**
+ * The command line: verbs and their options. Each verb is a file of its own, loaded when it is named; this one only parses and
+ * maps errors.
+ */
 import yargs, { type Argv } from 'yargs';
 import { ElftraceError } from '../errors.js';
 import { version } from '../version.js';
-import { runDisasm } from './disasm.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
-import { runInfo } from './info.js';
-import { runList } from './list.js';
-import { runPatch } from './patch.js';
-import { runRecord } from './record.js';
-import { runRevert } from './revert.js';
-import { runRun } from './run.js';
-import { runStatus } from './status.js';
 import { err, flush } from './terminal.js';
-import { runVerify } from './verify.js';
 
 let exit: number = exitCodes.ok;
 /** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
 let action: () => number | Promise<number> = () => exitCodes.ok;
+/** The file that a verb works on: errors that do not name one are about it. */
+let subject = '';
 
 /** Options of every verb that opens a file. */
 function common<T>(parser: Argv<T>) {
@@ -48,12 +44,20 @@ const percent = (value: number): number => {
   return value;
 };
 
+const jobs = (value: number): number => {
+  if (!Number.isInteger(value) || value < 0) throw new ElftraceError('usage', '--jobs takes a number of files, or 0');
+  return value;
+};
+
 const parser = yargs(process.argv.slice(2))
   .scriptName('elftrace')
   .usage('$0 VERB …\n\nVerifies, patches, undoes and proves ftrace patch sites in ELF files.')
   .version(version)
   .strict()
   .demandCommand(1, 'name a verb')
+  .middleware((args) => {
+    if (typeof args['path'] === 'string') subject = args['path'];
+  })
   .recommendCommands()
   .exitProcess(false)
   .wrap(Math.min(110, process.stdout.columns ?? 110))
@@ -62,7 +66,9 @@ const parser = yargs(process.argv.slice(2))
     'Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.',
   )
   .fail((message, error) => {
-    throw error ?? new ElftraceError('usage', message);
+    // Errors of yargs and of `coerce` are the user's; anything else comes from a verb and keeps its kind.
+    if (error && error.name !== 'YError') throw error;
+    throw new ElftraceError('usage', message ?? error.message);
   })
   .command(
     'info <files..>',
@@ -73,7 +79,7 @@ const parser = yargs(process.argv.slice(2))
         'tables, shapes and states of a module',
       ),
     (args) => {
-      action = () => runInfo({ ...args });
+      action = async () => (await import('./info.js')).runInfo({ ...args });
     },
   )
   .command(
@@ -85,7 +91,7 @@ const parser = yargs(process.argv.slice(2))
         'the functions that the filter matches',
       ),
     (args) => {
-      action = () => runList({ ...args });
+      action = async () => (await import('./list.js')).runList({ ...args });
     },
   )
   .command(
@@ -96,10 +102,15 @@ const parser = yargs(process.argv.slice(2))
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
-        .option('jobs', { type: 'number', default: 1, describe: 'files at the same time; 0: one per processor' })
+        .option('jobs', {
+          type: 'number',
+          default: 1,
+          coerce: jobs,
+          describe: 'files at the same time; 0: one per processor',
+        })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
-      action = () => runVerify({ ...args });
+      action = async () => (await import('./verify.js')).runVerify({ ...args });
     },
   )
   .command(
@@ -121,7 +132,7 @@ const parser = yargs(process.argv.slice(2))
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
     (args) => {
-      action = () => runPatch({ ...args, output: args.o });
+      action = async () => (await import('./patch.js')).runPatch({ ...args, output: args.o });
     },
   )
   .command(
@@ -133,7 +144,7 @@ const parser = yargs(process.argv.slice(2))
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 revert quiet.ko -o ext4.ko', 'undo a patch'),
     (args) => {
-      action = () => runRevert({ ...args, output: args.o });
+      action = async () => (await import('./revert.js')).runRevert({ ...args, output: args.o });
     },
   )
   .command(
@@ -145,7 +156,7 @@ const parser = yargs(process.argv.slice(2))
         'states of the sites and the record',
       ),
     (args) => {
-      action = () => runStatus({ ...args });
+      action = async () => (await import('./status.js')).runStatus({ ...args });
     },
   )
   .command(
@@ -166,7 +177,7 @@ const parser = yargs(process.argv.slice(2))
         })
         .example('$0 record driver.o -o driver.mc.o', 'a PowerPC object with its table'),
     (args) => {
-      action = () => runRecord({ ...args, output: args.o });
+      action = async () => (await import('./record.js')).runRecord({ ...args, output: args.o });
     },
   )
   .command(
@@ -179,7 +190,7 @@ const parser = yargs(process.argv.slice(2))
           .positional('functions', { type: 'string', array: true, demandOption: true }),
       ).example('$0 disasm ext4.ko ext4_sync_fs', 'one function'),
     (args) => {
-      action = () => runDisasm({ ...args });
+      action = async () => (await import('./disasm.js')).runDisasm({ ...args });
     },
   )
   .command(
@@ -198,7 +209,7 @@ const parser = yargs(process.argv.slice(2))
         .parserConfiguration({ 'populate--': false })
         .example('$0 run program', 'exits with the status of the program'),
     (args) => {
-      action = () => runRun({ ...args });
+      action = async () => (await import('./run.js')).runRun({ ...args });
     },
   );
 
@@ -206,7 +217,7 @@ try {
   parser.parse();
   exit = await action();
 } catch (error) {
-  const file = error instanceof ElftraceError ? (error.context.file ?? '') : '';
+  const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));
   exit = exitCodeOf(error);
 }

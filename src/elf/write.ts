@@ -106,9 +106,9 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
 
   const bytes = new Uint8Array(end);
   bytes.set(input.subarray(0, keptSize));
-  for (const patch of edits.patches) bytes.set(patch.bytes, patch.offset);
+  for (const patch of edits.patches) insert(bytes, patch);
   const view = new ByteView(bytes, image.header.endian, 'output');
-  const touched = edits.patches.map((patch) => ({ offset: patch.offset, size: patch.bytes.length }));
+  const touched: Touched[] = [];
   if (layout !== null) touched.push(...writeSections(image, view, layout));
   if (edits.noteSegment !== undefined) {
     bytes.set(edits.noteSegment.contents, noteOffset);
@@ -119,7 +119,10 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
     bytes,
     // Made when asked for: a plan has its own list already.
     get changes() {
-      changes ??= listChanges(input, bytes, touched);
+      changes ??= listChanges(input, bytes, [
+        ...edits.patches.map((patch) => ({ offset: patch.offset, size: patch.bytes.length })),
+        ...touched,
+      ]);
       return changes;
     },
     keptSize,
@@ -158,6 +161,12 @@ function alignUp(value: number, alignBytes: number): number {
 
 function fault(message: string, fileOffset: number): ElftraceError {
   return new ElftraceError('internal', `edits: ${message}`, { fileOffset });
+}
+
+/** Patches are a few bytes each and there may be 100,000: a loop costs less than the call of `set`. */
+function insert(output: Uint8Array, { offset, bytes }: Patch): void {
+  if (bytes.length > 32) output.set(bytes, offset);
+  else for (let i = 0; i < bytes.length; i++) output[offset + i] = bytes[i]!;
 }
 
 function checkPatches(image: ElfImage, patches: readonly Patch[]): void {

@@ -2,7 +2,7 @@
  * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything is written into a fresh
  * array; the input is never changed. Bytes outside the plan, the record and the headers that carry it are the input's bytes.
  */
-import { equalBytes } from '../bytes.js';
+import { holdsAt } from '../bytes.js';
 import { SHT_NOTE } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -85,8 +85,8 @@ export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint
 export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
   const { bytes } = image;
   for (const step of plan.steps) {
-    const actual = bytes.subarray(step.fileOffset, step.fileOffset + step.before.length);
-    if (!equalBytes(actual, step.before)) {
+    if (!holdsAt(bytes, step.fileOffset, step.before)) {
+      const actual = bytes.subarray(step.fileOffset, step.fileOffset + step.before.length);
       throw new ElftraceError(
         'site-mismatch',
         `${step.section}+${hex(step.address)}: expected ${hexBytes(step.before)}, actual ${hexBytes(actual)}; nothing was written`,
@@ -115,10 +115,12 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
       }
     }
   }
-  const edits: JournalEdit[] = plan.steps.map(({ fileOffset, before, after }) => ({
+  // One object serves the journal (before, after) and the writer (bytes).
+  const edits = plan.steps.map(({ fileOffset, before, after }) => ({
     offset: fileOffset,
     before,
     after,
+    bytes: after,
   }));
   if (edits.length === 0) {
     return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
@@ -145,7 +147,8 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   if (hasBuildId(image)) notices.push('the build-id note no longer reflects the contents of the file');
   const keptSize = base.bytes.length - (signature ? trailing.length : 0);
   const headers: { offset: number; bytes: Uint8Array }[] = [
-    { offset: 0, bytes: base.bytes.slice(0, base.header.ehsize) },
+    // Its size by class: e_ehsize may say anything.
+    { offset: 0, bytes: base.bytes.slice(0, base.header.is64 ? 64 : 52) },
   ];
   const hash = options.hash ?? sha256;
   const wanted = options.record ?? 'note';
@@ -173,7 +176,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     cut,
   };
   const descriptor = encodeRecord(record);
-  const patches = edits.map(({ offset, after }) => ({ offset, bytes: after }));
+  const patches = edits;
   const dropTrailing = signature !== null;
   if (wanted === 'beside') {
     const written = writeElf(base, { patches, dropTrailing });

@@ -16,7 +16,7 @@
  *
  * What is *wanted* comes from here; what the text *is* always comes from the bytes. Where they disagree nothing is written.
  */
-import { ByteView, concatBytes, equalBytes } from '../bytes.js';
+import { ByteView, concatBytes, equalBytes, holdsAt } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 
@@ -149,7 +149,14 @@ export function encodeRecord(record: FileRecord): Uint8Array {
   const pairs = new Map<string, number>();
   const pairList: JournalEdit[] = [];
   const pairOf = new Uint32Array(record.edits.length);
+  // Plans share equal arrays, so most pairs are known by their two objects alone.
+  const known = new Map<Uint8Array, { readonly after: Uint8Array; readonly pair: number }>();
   record.edits.forEach((edit, i) => {
+    const same = known.get(edit.before);
+    if (same?.after === edit.after) {
+      pairOf[i] = same.pair;
+      return;
+    }
     let key = '';
     for (const byte of edit.before) key += String.fromCharCode(byte);
     for (const byte of edit.after) key += String.fromCharCode(byte);
@@ -160,6 +167,7 @@ export function encodeRecord(record: FileRecord): Uint8Array {
       pairList.push(edit);
     }
     pairOf[i] = pair;
+    known.set(edit.before, { after: edit.after, pair });
   });
   const writer = new Writer();
   writer.bytes(magic);
@@ -278,8 +286,9 @@ export interface Disagreement {
 export function disagreements(record: FileRecord, bytes: Uint8Array): Disagreement[] {
   const found: Disagreement[] = [];
   for (const { offset, after } of record.edits) {
-    const actual = bytes.subarray(offset, offset + after.length);
-    if (!equalBytes(actual, after)) found.push({ offset, recorded: after, actual: actual.slice() });
+    if (!holdsAt(bytes, offset, after)) {
+      found.push({ offset, recorded: after, actual: bytes.slice(offset, offset + after.length) });
+    }
   }
   return found;
 }

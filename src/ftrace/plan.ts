@@ -8,7 +8,7 @@
 import type { SiteChange, SiteRefusal, WritableState } from '../arch.js';
 import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
-import { equalBytes } from '../bytes.js';
+import { equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
@@ -85,14 +85,14 @@ export interface PlanRequest {
 /** ELF header and header tables: nothing in them is ever a site. */
 function protectedRanges(image: ElfImage): { start: number; end: number }[] {
   const { header } = image;
-  const ranges = [{ start: 0, end: header.ehsize }];
+  const ranges = [{ start: 0, end: header.is64 ? 64 : 52 }];
   if (header.phnum > 0) ranges.push({ start: header.phoff, end: header.phoff + header.phnum * header.phentsize });
   if (header.shnum > 0) ranges.push({ start: header.shoff, end: header.shoff + header.shnum * header.shentsize });
   return ranges;
 }
 
 /** r_info of a row as bytes in the file, and where. */
-function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: number } {
+function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: 4 | 8 } {
   return { offset: table.fileOffset(row) + image.wordBytes, size: image.wordBytes };
 }
 
@@ -100,16 +100,24 @@ function infoField(image: ElfImage, table: RelocationTable, row: number): { offs
  * Sites of one kind change the same bytes into the same: equal arrays are kept once. 60,000 sites would otherwise keep 240,000
  * small arrays alive, and collecting those takes longer than planning.
  */
-function sharing(): (bytes: Uint8Array) => Uint8Array {
-  const recent: Uint8Array[] = [];
-  return (bytes) => {
-    for (const known of recent) if (equalBytes(known, bytes)) return known;
-    const kept = bytes.slice();
-    recent.unshift(kept);
-    if (recent.length > 8) recent.pop();
+class Shared {
+  private readonly recent: Uint8Array[] = [];
+
+  /** The kept array that equals `size` bytes at `offset`. */
+  at(bytes: Uint8Array, offset: number, size: number): Uint8Array {
+    for (const known of this.recent) if (known.length === size && holdsAt(bytes, offset, known)) return known;
+    const kept = bytes.slice(offset, offset + size);
+    this.recent.unshift(kept);
+    if (this.recent.length > 8) this.recent.pop();
     return kept;
-  };
+  }
+
+  of(bytes: Uint8Array): Uint8Array {
+    return this.at(bytes, 0, bytes.length);
+  }
 }
+
+const noInfo: Readonly<Record<4 | 8, Uint8Array>> = { 4: new Uint8Array(4), 8: new Uint8Array(8) };
 
 /**
  * Decides the changes that bring the selected sites to a state.
@@ -120,7 +128,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
   const dynamic = program.dynamicRelocations;
-  const shared = sharing();
+  const shared = new Shared();
   const others = otherRanges(program);
   // Stores and relocation entries lie in different sections: each list comes out in order, or nearly so.
   const stores: Step[] = [];
@@ -234,8 +242,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         section: range.name,
         address: sites.anchor[i]! + BigInt(store.delta),
         fileOffset,
-        before: shared(store.before),
-        after: shared(store.after),
+        before: shared.of(store.before),
+        after: shared.of(store.after),
         rule: change.rule,
       });
     }
@@ -250,11 +258,11 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
           section: image.sections[table.section]?.name ?? '',
           row,
           type,
-          symbol: table.symbols ? table.symbols.name(table.symbol[row]!) : '',
+          symbol: program.labelOf(table.symbols, table.symbol[row]!),
           address: sites.anchor[i]! + BigInt(delta),
           fileOffset: field.offset,
-          before: shared(image.bytes.subarray(field.offset, field.offset + field.size)),
-          after: shared(new Uint8Array(field.size)),
+          before: shared.at(image.bytes, field.offset, field.size),
+          after: noInfo[field.size],
           rule: 'F-2',
         });
       }
@@ -283,11 +291,16 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   if (steps.some((step, i) => i > 0 && step.fileOffset < steps[i - 1]!.fileOffset)) {
     steps.sort((a, b) => a.fileOffset - b.fileOffset);
   }
-  checkDisjoint(steps);
+  const doubled = overlappingSites(steps);
+  for (const [site, other] of doubled) {
+    refuse(site, 'overlap', 'EINVAL', `its bytes are also those of the site at ${hex(other.address)}`);
+    changed--;
+  }
+  if (doubled.size > 0) refusals.sort((a, b) => a.site - b.site);
   return {
     target: program.arch.target.id,
     request: request.to.kind,
-    steps,
+    steps: doubled.size === 0 ? steps : steps.filter((step) => !doubled.has(step.site)),
     refusals,
     selected,
     changed,
@@ -295,19 +308,18 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   };
 }
 
-/** Two sites that claim the same bytes would be written twice: that is a fault of the file or of a shape, never guessed. */
-function checkDisjoint(steps: readonly Step[]): void {
-  for (let i = 1; i < steps.length; i++) {
-    const a = steps[i - 1]!;
-    const b = steps[i]!;
-    if (a.fileOffset + a.before.length > b.fileOffset) {
-      throw new ElftraceError(
-        'site-mismatch',
-        `${b.section}: the sites at ${hex(a.address)} and ${hex(b.address)} overlap`,
-        { section: b.section, address: b.address, fileOffset: b.fileOffset },
-      );
-    }
+/**
+ * Sites that claim bytes which a step before them claims (of another site, or, where section headers overlap, their own): written
+ * twice, one of the two would be lost. Never guessed, refused.
+ */
+function overlappingSites(steps: readonly Step[]): Map<number, Step> {
+  const found = new Map<number, Step>();
+  let last: Step | undefined;
+  for (const step of steps) {
+    if (last && last.fileOffset + last.before.length > step.fileOffset) found.set(step.site, last);
+    else last = step;
   }
+  return found;
 }
 
 export interface Acceptance {

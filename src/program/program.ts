@@ -196,6 +196,13 @@ export class Program {
     return this.mcountNames.has(name.startsWith('.') ? name.slice(1) : name);
   }
 
+  /** Name of a symbol of any table; a section symbol has that of its section. */
+  labelOf(table: SymbolTable | null, symbol: number): string {
+    if (!table || symbol === 0) return '';
+    const name = table.name(symbol);
+    return name === '' ? (this.image.sections[table.sectionIndex[symbol]!]?.name ?? '') : name;
+  }
+
   /** True for names of entries that tracers provide. */
   isTracerName(name: string): boolean {
     return tracerNames.has(name.startsWith('.') ? name.slice(1) : name);
@@ -208,7 +215,9 @@ export class Program {
     const target = this.image.sections[section];
     const tables = target && this.relocatable ? this.image.relocationsOf(target) : [];
     const sorted = sortRelocations(tables);
-    const result = { ...sorted, offset: Float64Array.from(sorted.offset, Number) };
+    const offset = new Float64Array(sorted.count);
+    for (let i = 0; i < offset.length; i++) offset[i] = Number(sorted.offset[i]!);
+    const result = { ...sorted, offset };
     this.relocationCache.set(section, result);
     return result;
   }
