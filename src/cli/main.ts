@@ -102,7 +102,12 @@ const parser = yargs(process.argv.slice(2))
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
-        .option('jobs', { type: 'number', default: 1, coerce: jobs, describe: 'files at the same time; 0: one per processor' })
+        .option('jobs', {
+          type: 'number',
+          default: 1,
+          coerce: jobs,
+          describe: 'files at the same time; 0: one per processor',
+        })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
       action = async () => (await import('./verify.js')).runVerify({ ...args });
@@ -200,9 +205,24 @@ const parser = yargs(process.argv.slice(2))
           default: '1000000000',
           describe: 'stop after so many instructions',
         })
+        .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
+        .option('root', {
+          type: 'string',
+          describe: "directory that is the program's /, read-only; without it no files",
+        })
+        .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
+        .option('compare', { type: 'string', describe: 'run this image too; fail when the two differ' })
+        .option('compare-ignore', { type: 'string', describe: 'lines of output that match do not count' })
+        .option('profile', { type: 'boolean', default: false, describe: 'instructions by function, on standard error' })
+        .option('profile-file', { type: 'string', describe: 'the same for all functions, to a file' })
+        .option('trace', { type: 'string', describe: 'file for calls and returns' })
+        .option('trace-source', { type: 'string', default: 'guest', describe: 'oracle: recorded by the machine' })
+        .option('format', { type: 'string', describe: 'ndjson or folded' })
+        .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
-        .example('$0 run program', 'exits with the status of the program'),
+        .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {
       action = async () => (await import('./run.js')).runRun({ ...args });
     },

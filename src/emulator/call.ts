@@ -22,8 +22,7 @@ export interface CallOptions {
 
 /** A call that returned has a result, unsigned; one that did not has the reason. */
 export type CallOutcome =
-  | { readonly kind: 'returned'; readonly result: bigint }
-  | { readonly kind: 'stopped'; readonly stop: StopReason };
+  { readonly kind: 'returned'; readonly result: bigint } | { readonly kind: 'stopped'; readonly stop: StopReason };
 
 /** Room above the stack pointer of a call: back chain, link word and parameter save area of every ABI that is served. */
 const CALLER_FRAME_BYTES = 128n;
@@ -83,9 +82,7 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
   });
   const stop = run();
   const returned = stop.kind === 'fault' && stop.access === 'execute' && stop.instruction === back;
-  return returned
-    ? { kind: 'returned', result: machine.register(abi.resultRegister) }
-    : { kind: 'stopped', stop };
+  return returned ? { kind: 'returned', result: machine.register(abi.resultRegister) } : { kind: 'stopped', stop };
 }
 
 /** More frames than these are left out. */
@@ -118,7 +115,11 @@ export function backtrace(
   if (abi.linkRegister !== null) {
     const link = machine.register(abi.linkRegister);
     const home = functionOf(link);
-    if (home !== -1 && home !== functionOf(machine.pc) && link !== found[0]) found.unshift(link);
+    if (home !== -1 && home !== functionOf(machine.pc) && link !== found[0]) {
+      // A leaf with a frame of its own has not written its link word: what stands there is from an earlier callee.
+      if (found.length > 0 && functionOf(found[0]!) === home) found[0] = link;
+      else found.unshift(link);
+    }
   }
   return found;
 }

@@ -87,7 +87,19 @@ export type SyscallName =
 
 /** What `stat` reports of a file. */
 export type StatField =
-  'dev' | 'ino' | 'mode' | 'nlink' | 'uid' | 'gid' | 'rdev' | 'size' | 'blksize' | 'blocks' | 'atime' | 'mtime' | 'ctime';
+  | 'dev'
+  | 'ino'
+  | 'mode'
+  | 'nlink'
+  | 'uid'
+  | 'gid'
+  | 'rdev'
+  | 'size'
+  | 'blksize'
+  | 'blocks'
+  | 'atime'
+  | 'mtime'
+  | 'ctime';
 
 /** A `struct stat` as the kernel writes it; bytes between the fields are zero. */
 export interface StatLayout {

@@ -324,7 +324,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     if (path === '') return 'ENOENT';
     const writing = (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) !== 0n;
     const status = files.status(path, (flags & model.openFlags.noFollow) === 0n);
-    if (typeof status === 'string') return status === 'ENOENT' && writing && files.status('/', true) !== 'ENOENT' ? 'EROFS' : status;
+    if (typeof status === 'string')
+      return status === 'ENOENT' && writing && files.status('/', true) !== 'ENOENT' ? 'EROFS' : status;
     if (status.kind === 'link') return 'ELOOP';
     if (writing) return 'EROFS';
     if (status.kind === 'file') {
@@ -537,8 +538,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     exit_group: (args) => ({ kind: 'exit', code: Number(arg(args, 0) & 0xffn) }),
 
     read: (args) => read(int(arg(args, 0)), arg(args, 1), arg(args, 2), null),
-    readv: (args) =>
-      vector(arg(args, 1), arg(args, 2), (base, size) => read(int(arg(args, 0)), base, size, null)),
+    readv: (args) => vector(arg(args, 1), arg(args, 2), (base, size) => read(int(arg(args, 0)), base, size, null)),
     pread64: (args) => {
       const offset = BigInt.asIntN(64, long(args, 3));
       return offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER)
@@ -618,9 +618,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     getrlimit: (args) => storeOr(storeNumbers(arg(args, 1), limit(arg(args, 0)))),
     prlimit64: (args) => {
       if (arg(args, 0) !== 0n && arg(args, 0) !== PID) return 'ESRCH';
-      return arg(args, 3) === 0n
-        ? 0n
-        : storeOr(storeNumbers(arg(args, 3), limit(arg(args, 1)).map(wide), 8));
+      return arg(args, 3) === 0n ? 0n : storeOr(storeNumbers(arg(args, 3), limit(arg(args, 1)).map(wide), 8));
     },
 
     time: (args) => {

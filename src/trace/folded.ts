@@ -74,8 +74,7 @@ export function foldedWriter(write: TextSink): TraceSink {
       const pending: { readonly node: Node; readonly path: string }[] = [];
       const push = (node: Node, path: string): void => {
         for (const child of [...node.children.values()].reverse()) {
-          const name =
-            child.depth > DEPTH_MAX ? DEEPER : (child.function?.name ?? OUTSIDE).replace(/[;\s]/g, '_');
+          const name = child.depth > DEPTH_MAX ? DEEPER : (child.function?.name ?? OUTSIDE).replace(/[;\s]/g, '_');
           pending.push({ node: child, path: path === '' ? name : `${path};${name}` });
         }
       };
