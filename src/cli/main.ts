@@ -205,9 +205,24 @@ const parser = yargs(process.argv.slice(2))
           default: '1000000000',
           describe: 'stop after so many instructions',
         })
+        .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
+        .option('root', {
+          type: 'string',
+          describe: "directory that is the program's /, read-only; without it no files",
+        })
+        .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
+        .option('compare', { type: 'string', describe: 'run this image too; fail when the two differ' })
+        .option('compare-ignore', { type: 'string', describe: 'lines of output that match do not count' })
+        .option('profile', { type: 'boolean', default: false, describe: 'instructions by function, on standard error' })
+        .option('profile-file', { type: 'string', describe: 'the same for all functions, to a file' })
+        .option('trace', { type: 'string', describe: 'file for calls and returns' })
+        .option('trace-source', { type: 'string', default: 'guest', describe: 'oracle: recorded by the machine' })
+        .option('format', { type: 'string', describe: 'ndjson or folded' })
+        .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
-        .example('$0 run program', 'exits with the status of the program'),
+        .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {
       action = async () => (await import('./run.js')).runRun({ ...args });
     },

@@ -55,11 +55,16 @@ export type StopReason =
   | { readonly kind: 'syscall'; readonly instruction: Address }
   /** A hook said so, or a watch, or a gate; `address` is the instruction that comes next (a gate: its own, which is done). */
   | { readonly kind: 'hook'; readonly address: Address; readonly watch?: WatchEvent }
+  /** A system call raised a signal that ends the process; the call is completed. Numbers as in Linux asm-generic/signal.h. */
+  | { readonly kind: 'signal'; readonly signal: number; readonly instruction: Address }
   | { readonly kind: 'step-limit' };
 
 /** What a system call did. `unserved` stops the run at the instruction. */
 export type SyscallResult =
-  { readonly kind: 'next' } | { readonly kind: 'exit'; readonly code: number } | { readonly kind: 'unserved' };
+  | { readonly kind: 'next' }
+  | { readonly kind: 'exit'; readonly code: number }
+  | { readonly kind: 'signal'; readonly signal: number }
+  | { readonly kind: 'unserved' };
 
 export type SyscallHandler = (machine: Machine) => SyscallResult;
 
@@ -980,6 +985,9 @@ export class Machine {
         case 'exit':
           this.pc = terminator.next;
           return { kind: 'exit', code: result.code };
+        case 'signal':
+          this.pc = terminator.next;
+          return { kind: 'signal', signal: result.signal, instruction };
         case 'unserved':
           return { kind: 'syscall', instruction: rewind(owner, index) };
         default:
