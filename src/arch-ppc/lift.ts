@@ -184,6 +184,8 @@ class Lifting {
   /** Records written in this block: a branch may use their operands directly. */
   private readonly known = new Map<number, { readonly kind: RecordKind; readonly b: Operand }>();
   pc: Address = 0n;
+  /** `isync` must end the block: see `LiftLimits.synchronises`. */
+  synchronises = false;
 
   constructor(
     readonly b: BlockBuilder,
@@ -1416,9 +1418,9 @@ const SEMANTICS = {
     return undefined;
   },
 
-  // The emulator sees every store to code at once and runs instructions one after the other.
+  // The emulator runs instructions one after the other; stores to code are seen at once, unless the machine models stale fetches.
   sync: nothing,
-  isync: nothing,
+  isync: (x) => (x.synchronises ? { kind: 'sync', next: x.next } : undefined),
   eieio: nothing,
   dcbst: nothing,
   dcbf: nothing,
@@ -1837,10 +1839,10 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
       writeXer(state, xer & 0x0fff_ffffn, is64);
       return { kind: 'next' };
     },
-    /** Time is the number of completed instructions, so a run repeats exactly. */
+    /** Time is derived from the number of completed instructions, so a run repeats exactly. */
     timebase: (state, word) => {
       const spr = field(word, 11, 5) | (field(word, 16, 5) << 5);
-      const ticks = BigInt(state.instructions);
+      const ticks = state.time;
       const upper = spr === SPR_TIME_UPPER;
       state.set(GPR[field(word, 6, 5)]!, upper ? ticks >> 32n : BigInt.asUintN(is64 ? 64 : 32, ticks));
       return { kind: 'next' };
@@ -1871,6 +1873,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     const view = new ByteView(code, endian, 'code');
     const builder = new BlockBuilder(SLOTS, address);
     const lifting = new Lifting(builder, width, 0);
+    lifting.synchronises = limits.synchronises === true;
     let pc = address;
     // The view may end before the window does; a block of its own decides.
     const endOfCode = (): Block => builder.finish(pc, builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
@@ -1908,6 +1911,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     slots: SLOTS,
     registers: registerViews(is64),
     helpers: helpers(is64),
+    reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,
   };
 }
