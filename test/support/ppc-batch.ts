@@ -94,7 +94,16 @@ interface Inputs {
   readonly pairs: readonly [first: number, count: number];
   /** Every corner in r4, then random ones. */
   readonly singles: readonly [first: number, count: number];
+  /** Doubles in r4 (32 bits: r4 and r5) around the borders of singles, singles in the low word of r5. */
+  readonly floats: readonly [first: number, count: number];
 }
+
+/** Exponents of doubles around zero, denormals and normals of singles, infinity. */
+const EXPONENTS = [0, 1, 873, 874, 875, 895, 896, 897, 1023, 1150, 1151, 2046, 2047];
+const SINGLES = [
+  0, 0x8000_0000, 1, 0x8000_0001, 0x7f_ffff, 0x80_0000, 0x40_0000, 0x7f7f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x7f80_0001,
+  0x3f80_0000,
+]; // prettier-ignore
 
 function makeInputs(kind: PpcKind): Inputs {
   const random = new Random(0x2545_f491);
@@ -120,7 +129,17 @@ function makeInputs(kind: PpcKind): Inputs {
   const first = all.length;
   for (const a of [...corners, ...MORE_CORNERS[bits]]) add(a, random.wide(), true);
   for (let i = 0; i < 16; i++) add(random.wide(), random.wide(), true);
-  return { all, pairs, singles: [first, all.length - first] };
+  const singles = [first, all.length - first] as const;
+  const floats = all.length;
+  for (const [i, exponent] of EXPONENTS.entries()) {
+    for (const fraction of [0n, 1n, 0xf_ffff_ffff_ffffn, 0x8_0000_2000_0000n]) {
+      const double = (BigInt(random.below(2)) << 63n) | (BigInt(exponent) << 52n) | fraction;
+      const single = BigInt(SINGLES[(i + Number(fraction & 3n)) % SINGLES.length]!);
+      if (kind === '32') add(double >> 32n, single, false);
+      else add(double, single, false);
+    }
+  }
+  return { all, pairs, singles, floats: [floats, all.length - floats] };
 }
 
 // ------------------------------------------------------------------------------------------------------------ variants
@@ -524,7 +543,9 @@ class Planner {
           if (rb === 8) return at & -2n;
           return at + (indexed ? (ra === 0 ? 0n : input.r10) : BigInt(offset));
         };
-        const inputs = this.range(aligned ? this.inputs.singles : this.inputs.pairs, p === 0 ? 40 : 24);
+        const floating = value === 'frt' || value === 'frs';
+        const source = aligned ? this.inputs.singles : floating && turn > 0 ? this.inputs.floats : this.inputs.pairs;
+        const inputs = this.range(source, p === 0 ? 40 : 24);
         this.add(mnemonic, lines, inputs, {
           memory: true,
           aspects: [...(aspect ? [aspect] : []), ...(p === 0 ? (['corners'] as const) : [])],
@@ -551,7 +572,13 @@ class Planner {
         : [['stw', { rs: 4, ra0: 21, d: scratch }], ['stw', { rs: 5, ra0: 21, d: scratch + 4 }]]; // prettier-ignore
       return [...stores, ['lfd', { frt: operands['frs']!, ra0: 21, d: scratch }], line];
     }
-    if (value === 'frt') return [line, ['stfd', { frs: operands['frt']!, ra0: 21, d: scratch }]];
+    if (value === 'frt') {
+      // The single of r5 to where the instruction reads.
+      const { ra, ra0 = ra!, rb, d } = operands;
+      const store: PpcLine = rb === undefined ? ['stw', { rs: 5, ra0, d: d! }] : ['stwx', { rs: 5, ra0, rb }];
+      const before = /^lfs/.test(mnemonic) && this.random.below(4) > 0 ? [store] : [];
+      return [...before, line, ['stfd', { frs: operands['frt']!, ra0: 21, d: scratch }]];
+    }
     const conditional = /^st([bhwdq])cx\.$/.exec(mnemonic);
     if (conditional) {
       const { ra0, rb } = operands;
@@ -564,6 +591,11 @@ class Planner {
         [['stw', { rs: 5, ra0: 21, d: -64 }]],
         [['stb', { rs: 5, ra0: 9, d: 0 }]],
       ];
+      if (this.random.below(4) === 0) {
+        // What was there is stored: only the lost reservation makes the second store fail.
+        const unchanged: PpcLine = [mnemonic, { ...operands, rs: 6 }];
+        return [reserve, unchanged, ['mcrf', { bf: 4, bfa: 0 }], unchanged];
+      }
       const chosen = between[this.random.below(4)]!;
       // Twice: the second has no reservation any more.
       const again: PpcLine[] = this.random.below(3) === 0 ? [['mcrf', { bf: 4, bfa: 0 }], line] : [];
