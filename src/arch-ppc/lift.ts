@@ -1601,7 +1601,11 @@ function overflowHelper(is64: boolean): Helper {
       exact = divisor === 0n ? 0n : dividend / divisor;
       overflow = divisor === 0n || take(exact) !== exact;
       // Undefined: 0 on overflow, except that the plain forms keep the low bits; the upper half of words is the sign.
-      result = !extendedDivision ? BigInt.asUintN(width, exact) : overflow ? 0n : wrap(signedDivision ? exact : BigInt.asUintN(width, exact));
+      result = !extendedDivision
+        ? BigInt.asUintN(width, exact)
+        : overflow
+          ? 0n
+          : wrap(signedDivision ? exact : BigInt.asUintN(width, exact));
     };
     exact = 0n;
     result = 0n;

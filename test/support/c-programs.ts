@@ -95,7 +95,9 @@ const KEPT = new Set(
   `auto break case char const continue default do double else enum extern float for goto if inline int long register
   restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool
   _Alignas _Alignof _Static_assert _Generic
-  u8 u16 u32 u64 s8 s16 s32 s64 word sys SYS_WRITE flush put puts_ hex line memcpy memmove memset memcmp random_`.split(/\s+/),
+  u8 u16 u32 u64 s8 s16 s32 s64 word sys SYS_WRITE flush put puts_ hex line memcpy memmove memset memcmp random_`.split(
+    /\s+/,
+  ),
 );
 
 const TOKEN =

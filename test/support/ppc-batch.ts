@@ -241,7 +241,9 @@ class Planner {
     const names = row.fields.map((field) => field.name);
     const has = (name: string): boolean => names.includes(name);
     const target = has('rt') ? 'rt' : has('rs') && has('ra') ? 'ra' : null;
-    const sources = (has('rt') ? ['ra', 'ra0', 'rb', 'rc5'] : target === 'ra' ? ['rs', 'rb'] : ['rs', 'ra', 'rb']).filter(has);
+    const sources = (
+      has('rt') ? ['ra', 'ra0', 'rb', 'rc5'] : target === 'ra' ? ['rs', 'rb'] : ['rs', 'ra', 'rb']
+    ).filter(has);
     const others = names.filter((name) => name !== target && !sources.includes(name) && name !== 'oe' && name !== 'rc');
     const suffixes: { oe: number; rc: number; aspect: Aspect | null }[] = has('oe')
       ? [0, 1, 2, 3].map((k) => ({ oe: k >> 1, rc: k & 1, aspect: `OE=${k >> 1} Rc=${k & 1}` as Aspect }))
@@ -301,7 +303,7 @@ class Planner {
 
   /** Operands that only some values make valid. */
   private fix(mnemonic: string, operands: Record<string, number>, turn: number): void {
-    if (/^m[ft]ocrf$/.test(mnemonic)) operands['fxm'] = 1 << turn % 8;
+    if (/^m[ft]ocrf$/.test(mnemonic)) operands['fxm'] = 1 << (turn % 8);
     if (/^cmpl?i?$/.test(mnemonic)) operands['l'] = this.is64 ? turn & 1 : 0;
     if (mnemonic === 'addex') operands['l2'] = 0;
     if (mnemonic === 'sync') Object.assign(operands, { l3: [0, 1, 2][turn % 3], sc2: 0 });
@@ -365,7 +367,11 @@ class Planner {
 
   private specialRegisters(row: Row): void {
     for (const spr of PLAIN_SPRS[bitsOf(this.kind)]) {
-      for (const [rs, rt] of [[4, 3], [4, 4], [0, 0]] as const) {
+      for (const [rs, rt] of [
+        [4, 3],
+        [4, 4],
+        [0, 0],
+      ] as const) {
         const lines: PpcLine[] = [mflr(11), ['mtspr', { rs, spr }], ['mfspr', { rt, spr }], mtlr(11)];
         // VRSAVE has 32 bits; qemu keeps 64 (`QEMU_DIFFERENCES`).
         if (spr === 256) lines.push(['rlwinm', { rs: rt, ra: rt, sh: 0, mb: 0, me: 31 }]);
@@ -391,7 +397,9 @@ class Planner {
     const immediate = mnemonic.endsWith('i');
     for (let to = 0; to < 31; to++) {
       const sets: [number, number, Aspect][] = [[4, 5, 'distinct'], [4, 4, 'equal']]; // prettier-ignore
-      for (const [ra, second, aspect] of immediate ? [...([0, 1, -1, -32768, 32767] as const).map((si) => [4, si, 'distinct'] as const)] : sets) {
+      for (const [ra, second, aspect] of immediate
+        ? [...([0, 1, -1, -32768, 32767] as const).map((si) => [4, si, 'distinct'] as const)]
+        : sets) {
         const quiet = this.range(this.inputs.pairs).filter((index) => {
           const input = this.inputs.all[index]!;
           const b = immediate ? BigInt(second) : valueOf(input, second);
@@ -543,7 +551,12 @@ class Planner {
       // This qemu's `lqarx` reserves nothing: only the failing store is compared (`QEMU_DIFFERENCES`).
       if (mnemonic === 'stqcx.') return [['stdcx.', { rs: 5, ra0: 0, rb: 9 }], line];
       const reserve: PpcLine = [`l${conditional[1]!}arx`, { rt: 6, ra0: ra0!, rb: rb!, eh: 0 }];
-      const between: PpcLine[][] = [[], [addi(31, 31, 1)], [['stw', { rs: 5, ra0: 21, d: -64 }]], [['stb', { rs: 5, ra0: 9, d: 0 }]]];
+      const between: PpcLine[][] = [
+        [],
+        [addi(31, 31, 1)],
+        [['stw', { rs: 5, ra0: 21, d: -64 }]],
+        [['stb', { rs: 5, ra0: 9, d: 0 }]],
+      ];
       const chosen = between[this.random.below(4)]!;
       // Twice: the second has no reservation any more.
       const again: PpcLine[] = this.random.below(3) === 0 ? [['mcrf', { bf: 4, bfa: 0 }], line] : [];
@@ -588,7 +601,8 @@ const recordBytes = (variant: Variant, w: number): number =>
   RESULT_WORDS * w + (variant.memory ? 2 * HALF + SAVED.length * w : 0);
 
 /** Lines with labels: `['label', name]` marks, a branch names one in place of its displacement. */
-type Item = PpcLine | { readonly label: string } | { readonly branch: readonly [bo: number, bi: number]; readonly to: string };
+type Item =
+  PpcLine | { readonly label: string } | { readonly branch: readonly [bo: number, bi: number]; readonly to: string };
 
 function assemble(kind: PpcKind, items: readonly Item[]): Uint8Array {
   const labels = new Map<string, number>();
@@ -729,12 +743,13 @@ export function buildProgram(kind: PpcKind, inputs: readonly Input[], variants: 
   half(after + 6, phentsize);
   half(after + 8, 4);
   half(after + 10, is64 ? 64 : 40);
-  const segments: readonly (readonly [flags: number, offset: number, address: number, file: number, memory: number])[] = [
-    [5, 0, TEXT, textBytes, textBytes],
-    [6, dataOffset, DATA, dataBytes, dataBytes],
-    [6, 0, MIDDLE - 0x1000, 0, 0x2000],
-    [6, 0, RESULTS, 0, resultBytes],
-  ];
+  const segments: readonly (readonly [flags: number, offset: number, address: number, file: number, memory: number])[] =
+    [
+      [5, 0, TEXT, textBytes, textBytes],
+      [6, dataOffset, DATA, dataBytes, dataBytes],
+      [6, 0, MIDDLE - 0x1000, 0, 0x2000],
+      [6, 0, RESULTS, 0, resultBytes],
+    ];
   segments.forEach(([flags, from, address, file, memory], i) => {
     const place = phoff + i * phentsize;
     full(place, 1);
@@ -766,7 +781,9 @@ function runHere(kind: PpcKind, bytes: Uint8Array): Buffer {
   });
   const stop = started.run();
   if (stop.kind !== 'exit' || stop.code !== 5) {
-    throw new Error(`the program stopped: ${JSON.stringify(stop, (_, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value))}`);
+    throw new Error(
+      `the program stopped: ${JSON.stringify(stop, (_, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value))}`,
+    );
   }
   return Buffer.concat(chunks);
 }
@@ -892,14 +909,18 @@ function differences(
         if (variant.qemuWrong?.(input) === true) continue;
         // Undefined: the target and the first three bits of CR0.
         if (loose && (i <= 5 || (i === 7 && (got | 0xe000_0000n) === (want | 0xe000_0000n)))) continue;
-        parts.push(`${FIELD_NAMES[i] ?? `+${(i - RESULT_WORDS) * w}`}=${got.toString(16)} instead of ${want.toString(16)}`);
+        parts.push(
+          `${FIELD_NAMES[i] ?? `+${(i - RESULT_WORDS) * w}`}=${got.toString(16)} instead of ${want.toString(16)}`,
+        );
       }
       if (parts.length === 0) continue;
       const seen = perRow.get(variant.row) ?? 0;
       perRow.set(variant.row, seen + 1);
       if (seen >= 3 || out.length >= limit) continue;
       const lines = typeof variant.lines === 'function' ? variant.lines(TEXT) : variant.lines;
-      const values = Object.entries(input).map(([name, value]) => `${name}=${String(name === 'offset' ? value : (value as bigint).toString(16))}`).join(' ');
+      const values = Object.entries(input)
+        .map(([name, value]) => `${name}=${String(name === 'offset' ? value : (value as bigint).toString(16))}`)
+        .join(' ');
       out.push(`${kind} ${JSON.stringify(lines)} with ${values}: ${parts.slice(0, 4).join(', ')}`);
     }
   }
