@@ -413,7 +413,7 @@ export interface Op {
 }
 
 /** Why a guest raised an exception on purpose or did what the machine forbids. */
-export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc';
+export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc' | 'alignment';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
@@ -468,6 +468,16 @@ export interface LiftLimits {
   readonly synchronises?: boolean;
 }
 
+/** Guest memory as helpers see it: string moves whose length is known only when they run. */
+export interface HelperMemory {
+  /** The first address of the range that may not be accessed so, or null. */
+  check(address: Address, size: number, access: 'read' | 'write'): Address | null;
+  /** A copy of mapped bytes; null when one is not mapped. */
+  read(address: Address, size: number): Uint8Array | null;
+  /** Writes mapped bytes; false, and nothing is written, when one is not mapped. */
+  write(address: Address, bytes: Uint8Array): boolean;
+}
+
 /** The state block of a CPU as helpers and register views see it. */
 export interface HelperState {
   get(slot: Slot): bigint;
@@ -478,13 +488,16 @@ export interface HelperState {
   readonly instructions: number;
   /** Virtual time in units of 1 / TIME_HZ seconds (`machine.ts`): the same for all CPUs. */
   readonly time: bigint;
+  readonly memory: HelperMemory;
 }
 
-/** What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. */
+/** What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. It has changed nothing before a stop. */
 export type HelperResult =
   | { readonly kind: 'next' }
   | { readonly kind: 'goto'; readonly pc: Address }
-  | { readonly kind: 'trap'; readonly trap: TrapKind };
+  | { readonly kind: 'trap'; readonly trap: TrapKind }
+  /** An access that `HelperMemory.check` refused. */
+  | { readonly kind: 'fault'; readonly address: Address; readonly access: 'read' | 'write' };
 
 export type Helper = (state: HelperState, argument: number) => HelperResult;
 

@@ -243,6 +243,7 @@ export class Machine {
       get time() {
         return self().time;
       },
+      memory: this.memory,
     };
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
@@ -1001,6 +1002,11 @@ export class Machine {
       case 'trap':
         this.synchronise();
         return { kind: 'trap', trap: result.trap, instruction: rewind(owner, index) };
+      case 'fault': {
+        const { address, access } = result;
+        rewind(owner, index);
+        return this.onFault?.(this, address, access) === true ? null : { kind: 'fault', address, access, instruction };
+      }
       default:
         return result satisfies never;
     }
