@@ -4,6 +4,7 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -65,6 +66,10 @@ describe('outputs', () => {
       expect(statSync(at('mode-out.ko')).mode & 0o7777).toBe(mode);
     }
     chmodSync(file, 0o644);
+    symlinkSync('mode.ko', at('mode-link.ko'));
+    expect(elftrace(['patch', '--nop', at('mode-link.ko'), '--in-place']).status).toBe(0);
+    expect([lstatSync(at('mode-link.ko')).isSymbolicLink(), lstatSync(file).isFile()]).toEqual([true, true]);
+    expect(openBytes(read(file)).sites.totals().byState).toEqual({ nop: 11 });
     expect(elftrace(['patch', '--nop', file, '-o', join(folder, 'no', 'such', 'folder.ko')]).status).toBe(2);
     expect(leftovers()).toEqual([]);
   });
@@ -72,7 +77,17 @@ describe('outputs', () => {
   test('RT-7 --journal: the record beside the file', () => {
     const journal = at('module.journal');
     const output = at('beside.ko');
-    const patched = elftrace(['patch', '--nop', '-l', 'module_run', sample('x86-64/module-fentry.ko'), '-o', output, '--journal', journal]);
+    const patched = elftrace([
+      'patch',
+      '--nop',
+      '-l',
+      'module_run',
+      sample('x86-64/module-fentry.ko'),
+      '-o',
+      output,
+      '--journal',
+      journal,
+    ]);
     expect(patched.status).toBe(0);
     expect(read(output).length).toBe(module.length);
     expect(elftrace(['status', output]).stdout).toContain('no record');
@@ -91,7 +106,9 @@ describe('outputs', () => {
 
   test('selection: -l, -n, --file; -o after the file', () => {
     const names = (args: readonly string[]): string[] =>
-      elftrace(['list', sample('x86-64/module-fentry.ko'), ...args]).stdout.trim().split('\n');
+      elftrace(['list', sample('x86-64/module-fentry.ko'), ...args])
+        .stdout.trim()
+        .split('\n');
     const all = names([]);
     expect(names(['-l', 'module_*'])).toEqual(all.filter((name) => name.startsWith('module_')));
     expect(names(['-n', 'module_*'])).toEqual(all.filter((name) => !name.startsWith('module_')));
@@ -99,7 +116,16 @@ describe('outputs', () => {
       all.filter((name) => name.startsWith('module_') && name !== 'module_run'),
     );
     expect(names(['--file', put('names', 'module_run\nmodule_leaf\n')]).sort()).toEqual(['module_leaf', 'module_run']);
-    const { stdout } = elftrace(['patch', '--nop', sample('x86-64/module-fentry.ko'), '-l', 'module_run', '-o', at('one.ko'), '--json']);
+    const { stdout } = elftrace([
+      'patch',
+      '--nop',
+      sample('x86-64/module-fentry.ko'),
+      '-l',
+      'module_run',
+      '-o',
+      at('one.ko'),
+      '--json',
+    ]);
     const { edits } = JSON.parse(stdout) as { edits: { kind: string }[] };
     expect(edits.map(({ kind }) => kind)).toEqual(['store', 'reloc']);
   });
@@ -113,7 +139,15 @@ describe('outputs', () => {
 
   test('C-UPD-2 --readonly', () => {
     const range = `0x${wrongPlace.toString(16)}+1`;
-    const { status, stderr } = elftrace(['patch', '--nop', '--readonly', range, sample('x86-64/module-fentry.ko'), '-o', at('never.ko')]);
+    const { status, stderr } = elftrace([
+      'patch',
+      '--nop',
+      '--readonly',
+      range,
+      sample('x86-64/module-fentry.ko'),
+      '-o',
+      at('never.ko'),
+    ]);
     expect([status, stderr.includes('[EPERM]'), existsSync(at('never.ko'))]).toEqual([1, true, false]);
   });
 });
@@ -154,7 +188,10 @@ describe('containers', () => {
     expect(isArchive(bytes)).toBe(true);
     const members = readArchive(bytes).filter((member) => memberBytes(bytes, member)[0] === 0x7f);
     const { status, stdout } = elftrace(['verify', '--json', sample('x86-64/modules.a')]);
-    const lines = stdout.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(status).toBe(0);
     expect(lines.slice(0, -1).map((line) => line['file'])).toEqual(
       members.map((member) => `${sample('x86-64/modules.a')}(${member.name})`),
@@ -167,7 +204,10 @@ describe('containers', () => {
     const two = elftrace(['verify', '--json', '--jobs', '2', builtSamples]);
     expect([two.status, two.stderr]).toEqual([one.status, one.stderr]);
     expect(two.stdout).toBe(one.stdout);
-    const lines = one.stdout.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+    const lines = one.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
     const files = lines.slice(0, -1).map((line) => String(line['file']));
     expect(files).toEqual([...files].sort());
     expect(lines.at(-1)).toHaveProperty('summary.files', files.length);
@@ -192,20 +232,25 @@ describe('containers', () => {
 });
 
 describe('record', () => {
-  test.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'arm64'])('M-REC-8 an object of %s gets its table', (target) => {
-    const kind = target.startsWith('ppc64-elfv2') ? 'mprofile' : 'mcount';
-    const output = at('recorded.ko');
-    // M-REC-2: .exit.text is not traced; the recorded samples, made by the assembler, have its call as well.
-    expect(elftrace(['record', sample(`${target}/module-${kind}.ko`), '-o', output]).stdout).toContain('10 entries');
-    const mine = openBytes(read(output));
-    const theirs = openBytes(readSample(`${target}/module-${kind}-recorded.ko`));
-    const names = ({ sites, program }: typeof mine): string[] =>
-      [...sites].map((site) => `${site.range!.name} ${program.symbolName(site.functionSymbol)} ${site.anchor}`).sort();
-    expect(names(mine)).toEqual(names(theirs).filter((name) => !name.startsWith('.exit.text')));
-    // Again: nothing to do.
-    expect(elftrace(['record', output, '-o', at('again.ko')]).stdout).toContain('copied unchanged');
-    expect(sameBytes(read(at('again.ko')), read(output))).toBe(true);
-  });
+  test.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'arm64'])(
+    'M-REC-8 an object of %s gets its table',
+    (target) => {
+      const kind = target.startsWith('ppc64-elfv2') ? 'mprofile' : 'mcount';
+      const output = at('recorded.ko');
+      // M-REC-2: .exit.text is not traced; the recorded samples, made by the assembler, have its call as well.
+      expect(elftrace(['record', sample(`${target}/module-${kind}.ko`), '-o', output]).stdout).toContain('10 entries');
+      const mine = openBytes(read(output));
+      const theirs = openBytes(readSample(`${target}/module-${kind}-recorded.ko`));
+      const names = ({ sites, program }: typeof mine): string[] =>
+        [...sites]
+          .map((site) => `${site.range!.name} ${program.symbolName(site.functionSymbol)} ${site.anchor}`)
+          .sort();
+      expect(names(mine)).toEqual(names(theirs).filter((name) => !name.startsWith('.exit.text')));
+      // Again: nothing to do.
+      expect(elftrace(['record', output, '-o', at('again.ko')]).stdout).toContain('copied unchanged');
+      expect(sameBytes(read(at('again.ko')), read(output))).toBe(true);
+    },
+  );
 
   test('M-REC-6 RISC-V objects that the linker may shrink are refused with the place', () => {
     const input = sample('riscv64/module-mcount.ko');
@@ -215,7 +260,13 @@ describe('record', () => {
   });
 
   test('M-WEAK-2 a linked table: sorted, and leftovers emptied; entries in front of the symbol stay', () => {
-    for (const name of ['arm64/core-patchable-4-2', 'arm64/core-patchable-2', 'riscv64/core-patchable-4', 'x86-64/core-fentry', 'ppc64-elfv1/core-mcount']) {
+    for (const name of [
+      'arm64/core-patchable-4-2',
+      'arm64/core-patchable-2',
+      'riscv64/core-patchable-4',
+      'x86-64/core-fentry',
+      'ppc64-elfv1/core-mcount',
+    ]) {
       const before = openBytes(readSample(name)).sites.totals().total;
       const output = at('sorted');
       const { stdout, status } = elftrace(['record', '--zero-weak', sample(name), '-o', output]);
@@ -226,4 +277,3 @@ describe('record', () => {
     }
   });
 });
-

@@ -61,7 +61,9 @@ describe('schemas', () => {
     expect(found.map((each) => each['file'])).toEqual([...several.map(sample)].sort());
     for (const each of found) {
       const tables = each['tables'] as { entries: number; zero: number; role: string }[];
-      const slots = tables.filter(({ role }) => role === 'sites').reduce((sum, { entries, zero }) => sum + entries - zero, 0);
+      const slots = tables
+        .filter(({ role }) => role === 'sites')
+        .reduce((sum, { entries, zero }) => sum + entries - zero, 0);
       expect((each['sites'] as { total: number }).total).toBe(slots);
     }
     expect(Object.keys(found[0]!).slice(0, 6)).toEqual(['schema', 'file', 'target', 'kind', 'tables', 'sites']);
@@ -92,12 +94,23 @@ describe('schemas', () => {
     expect(all.map((each) => Object.keys(each)[0])).toEqual(['schema', 'schema', 'schema', 'summary']);
     expect(all.some((each) => 'error' in each)).toBe(true);
     expect(all.at(-1)).toEqual({
-      summary: { schema: 1, files: 3, failed: 2, sites: 30, verdicts: { ok: 28, 'wrong-bytes': 1, 'weak-leftover': 1 } },
+      summary: {
+        schema: 1,
+        files: 3,
+        failed: 2,
+        sites: 30,
+        verdicts: { ok: 28, 'wrong-bytes': 1, 'weak-leftover': 1 },
+      },
     });
   });
 
   test('patch, its plan, status and revert', () => {
-    for (const name of ['x86-64/module-mcount.ko', 'riscv64/module-mcount.ko', 'ppc64-elfv1/program-mcount', 'arm64/pie-patchable-2']) {
+    for (const name of [
+      'x86-64/module-mcount.ko',
+      'riscv64/module-mcount.ko',
+      'ppc64-elfv1/program-mcount',
+      'arm64/pie-patchable-2',
+    ]) {
       const [plan] = lines('plan', ['patch', '--nop', '--dry-run', '--json', sample(name)]);
       const output = join(folder, 'patched');
       const [patch] = lines('patch', ['patch', '--nop', '--json', sample(name), '-o', output]);
@@ -115,7 +128,9 @@ describe('schemas', () => {
   test('a plan with refusals', () => {
     const name = sample('ppc64-elfv2-le/module-patchable-2-bypassed.ko');
     const [plan] = lines('plan', ['patch', '--nop', '--dry-run', '--json', name], 1);
-    expect((plan!['refusals'] as { code: string }[]).map(({ code }) => code)).toEqual(Array(9).fill('bypassed-by-local-entry'));
+    expect((plan!['refusals'] as { code: string }[]).map(({ code }) => code)).toEqual(
+      Array(9).fill('bypassed-by-local-entry'),
+    );
   });
 
   test('record: an object, one that has a table, a linked file', () => {

@@ -125,7 +125,9 @@ async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[
 }
 
 async function stepText(step: Step, arch: Parameters<typeof oneLine>[0]): Promise<string> {
-  if (step.kind === 'reloc')
-    return `relocation ${arch.relocations.get(step.type)?.name ?? step.type} ${step.symbol} -> NONE`;
+  if (step.kind === 'reloc') {
+    const [from, to] = [step.type, step.becomes].map((type) => arch.relocations.get(type)?.name ?? String(type));
+    return `relocation ${from!} ${step.symbol} -> ${to!}`;
+  }
   return `${await oneLine(arch, step.before, step.address)} -> ${await oneLine(arch, step.after, step.address)}`;
 }

@@ -259,6 +259,7 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         divide: SIGFPE,
         privileged: SIGILL,
         'misaligned-pc': SIGBUS,
+        alignment: SIGBUS,
       } as const;
       return {
         end: { kind: 'signal', signal: signals[stop.trap] },

@@ -1,8 +1,35 @@
 /** The public surface of the emulator. */
-export { Machine } from './machine.js';
-export type { Hook, MachineOptions, StopReason, SyscallHandler, SyscallResult } from './machine.js';
+export { Machine, TIME_HZ } from './machine.js';
+export type {
+  FetchMode,
+  Hook,
+  MachineOptions,
+  StopReason,
+  SwitchHook,
+  SyscallHandler,
+  SyscallResult,
+  WatchEvent,
+  WatchHook,
+  WatchRequest,
+} from './machine.js';
 export { GuestMemory } from './memory.js';
-export type { AccessKind, MapRequest, Permission, Window } from './memory.js';
+export type { AccessKind, MapRequest, Permission, SavedWindow, Window } from './memory.js';
+export { compareStates, firstDivergence, registersOf } from './snapshot.js';
+export type {
+  CompareOptions,
+  CpuState,
+  Difference,
+  Divergence,
+  DivergenceOptions,
+  DivergentSide,
+  NoDivergence,
+  Snapshot,
+  StatePart,
+} from './snapshot.js';
+export { interleavings, runSchedule } from './schedule.js';
+export type { InterleavingRequest, PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
+export { Gates } from './gates.js';
+export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOptions } from './gates.js';
 export { backtrace, callFunction } from './call.js';
 export type { CallOptions, CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';

@@ -53,35 +53,6 @@ export interface SortOptions {
   readonly inFunction?: (address: Address) => boolean;
 }
 
-/**
- * Address range of a table that the image's own symbols delimit, end excluded; null without them. Kernels have
- * `__start_mcount_loc`, other programs the section bounds `__start___mcount_loc` that a linker makes.
- * @throws ElftraceError 'elf-malformed' when the end lies in front of the start
- * Source: M-SORT-1, M-TAB-1
- */
-export function findTableRange(image: ElfImage): { readonly start: Address; readonly stop: Address } | null {
-  const { symbols } = image;
-  for (const [startName, stopName] of [
-    ['__start_mcount_loc', '__stop_mcount_loc'],
-    ['__start___mcount_loc', '__stop___mcount_loc'],
-  ] as const) {
-    const first = symbols.find(startName);
-    const last = symbols.find(stopName);
-    if (first < 0 || last < 0 || symbols.sectionIndex[first] === elf.SHN_UNDEF) continue;
-    const start = symbols.value[first]!;
-    const stop = symbols.value[last]!;
-    if (stop < start) {
-      throw new ElftraceError('elf-malformed', `${stopName} (${hex(stop)}) lies in front of ${startName}`, {
-        symbol: stopName,
-        address: stop,
-        min: start,
-      });
-    }
-    return { start, stop };
-  }
-  return null;
-}
-
 /** A relocation that belongs to a slot. */
 interface SlotRelocation {
   /** File position of its addend; -1 where the form has none. */

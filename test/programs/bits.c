@@ -43,6 +43,7 @@ int main(void) {
     __builtin_memcpy(&d, bytes + i, 8);
     sum = sum * 3 + h + (u64)(s64)sh + w + d + (u64)(s64)(s8)bytes[i];
     __builtin_memcpy(bytes + i + 3, &sum, 8);
+    __asm__ volatile("" ::: "memory"); /* GCC 12 at -O2 would keep bytes in registers across overlapping stores. */
   }
   line("sum", sum);
   volatile s8 a = -100;

@@ -51,6 +51,15 @@ __attribute__((used, noinline)) void *memcpy(void *d, const void *s, word n) {
   while (n--) *a++ = *b++;
   return d;
 }
+__attribute__((used, noinline)) void *memmove(void *d, const void *s, word n) {
+  u8 *a = d;
+  const u8 *b = s;
+  if (a < b)
+    while (n--) *a++ = *b++;
+  else
+    while (n--) a[n] = b[n];
+  return d;
+}
 __attribute__((used, noinline)) void *memset(void *d, int c, word n) {
   u8 *a = d;
   while (n--) *a++ = (u8)c;

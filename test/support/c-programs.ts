@@ -1,0 +1,244 @@
+/**
+ * C programs on the four PowerPC targets: builds them, runs them here and under qemu-user.
+ *
+ * Many programs go into one executable, because starting compilers, emulators and qemu would cost more than the programs: each
+ * source is put behind `#line` into one translation unit with all its identifiers prefixed (by its text, so that sources
+ * stay plain programs with a `main` of their own), and one `main` runs them in turn and prints `== name` before each.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Arch } from '../../src/arch.js';
+import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
+import { readElf } from '../../src/elf/read.js';
+import { startProcess } from '../../src/emulator/index.js';
+import type { Process } from '../../src/emulator/index.js';
+import { PROGRAMS } from './emulator.js';
+import { run } from './tools.js';
+
+export interface PpcTarget {
+  readonly name: string;
+  readonly arch: Arch;
+  readonly gcc: string;
+  readonly qemu: string;
+  readonly flags: readonly string[];
+  readonly libraries: readonly string[];
+}
+
+const NO_VECTORS = ['-mno-vsx', '-mno-altivec'];
+
+/** Debian's libgcc for big-endian powerpc64 is ELFv1 only, so ELFv2 goes without, and with the instructions of POWER8. */
+export const TARGETS: readonly PpcTarget[] = [
+  {
+    name: 'ppc32',
+    arch: ppc32,
+    gcc: 'powerpc-linux-gnu-gcc',
+    qemu: 'qemu-ppc',
+    flags: [],
+    libraries: ['-lgcc'],
+  },
+  {
+    name: 'ppc64-elfv1',
+    arch: ppc64ElfV1,
+    gcc: 'powerpc64-linux-gnu-gcc',
+    qemu: 'qemu-ppc64',
+    flags: NO_VECTORS,
+    libraries: ['-lgcc'],
+  },
+  {
+    name: 'ppc64-elfv2-be',
+    arch: ppc64ElfV2Be,
+    gcc: 'powerpc64-linux-gnu-gcc',
+    qemu: 'qemu-ppc64',
+    flags: ['-mabi=elfv2', '-mcpu=power8', ...NO_VECTORS],
+    libraries: [],
+  },
+  {
+    name: 'ppc64-elfv2-le',
+    arch: ppc64ElfV2Le,
+    gcc: 'powerpc64le-linux-gnu-gcc',
+    qemu: 'qemu-ppc64le',
+    flags: NO_VECTORS,
+    libraries: ['-lgcc'],
+  },
+];
+
+export type Level = '0' | '2' | 's';
+export const LEVELS: readonly Level[] = ['0', '2', 's'];
+
+let folder: string | undefined;
+let made = 0;
+
+/** A new path in a folder of this process. */
+export function scratch(name: string): string {
+  folder ??= mkdtempSync(join(tmpdir(), 'elftrace-programs-'));
+  return join(folder, `${made++}-${name}`);
+}
+
+/** Paths of the programs: those of this folder's own tests and the collection in `c/`. */
+export function programPaths(): readonly string[] {
+  const sources = (path: string): string[] =>
+    readdirSync(path)
+      .filter((name) => name.endsWith('.c'))
+      .sort()
+      .map((name) => join(path, name));
+  return [...sources(PROGRAMS), ...sources(join(PROGRAMS, 'c'))];
+}
+
+export const programName = (path: string): string => path.replace(/^.*\//, '').replace(/\.c$/, '');
+
+// --------------------------------------------------------------------------------------------------- one translation unit
+
+/** Words that keep their meaning: C's own and what lib.h offers. Names that begin with `__` are kept too. */
+const KEPT = new Set(
+  `auto break case char const continue default do double else enum extern float for goto if inline int long register
+  restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool
+  _Alignas _Alignof _Static_assert _Generic
+  u8 u16 u32 u64 s8 s16 s32 s64 word sys SYS_WRITE flush put puts_ hex line memcpy memmove memset memcmp random_`.split(
+    /\s+/,
+  ),
+);
+
+const TOKEN =
+  /\/\*[^]*?\*\/|\/\/.*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|^[ \t]*#[ \t]*\w+|\.?\d[\w.]*|[A-Za-z_]\w*/gm;
+
+/** The source with every identifier of its own renamed `<prefix>_<identifier>`. */
+export function prefixed(source: string, prefix: string): string {
+  return source.replace(/^#include "lib\.h"$/m, '').replace(TOKEN, (token) => {
+    const renamed = /^[A-Za-z_]/.test(token) && !token.startsWith('__') && !KEPT.has(token);
+    return renamed ? `${prefix}_${token}` : token;
+  });
+}
+
+/** One source out of many programs. */
+export function combined(paths: readonly string[]): string {
+  const parts = paths.map((path) => {
+    const source = readFileSync(path, 'latin1');
+    const name = programName(path);
+    const prefix = name.replace(/\W/g, '_');
+    const parameters = ['', ', argv', ', argv, envp'][/\bint main\(([^)]*)\)/.exec(source)![1]!.split(',').length - 1]!;
+    const takesNone = source.includes('int main(void)');
+    // Not inlined, else one huge function is compiled instead of many.
+    const declared = prefixed(source, prefix).replace(
+      new RegExp(`^int ${prefix}_main\\(`, 'm'),
+      `static __attribute__((noinline)) int ${prefix}_main(`,
+    );
+    return {
+      text: `#line 1 "${path}"\n${declared}`,
+      call: `  begin("${name}");\n  end(${prefix}_main(${takesNone ? '' : `argc${parameters}`}));\n`,
+    };
+  });
+  return `#include "lib.h"
+static u32 codes;
+static void begin(const char *name) {
+  puts_("== ");
+  puts_(name);
+  put('\\n');
+  flush();
+  random_state = 12345;
+}
+static void end(int code) {
+  line("exit", (u32)code);
+  codes = codes * 31 + (u32)code;
+}
+${parts.map((part) => part.text).join('')}
+#line 1 "all"
+int main(int argc, char **argv, char **envp) {
+  (void)envp;
+  (void)argv;
+  (void)argc;
+${parts.map((part) => part.call).join('')}  flush();
+  return codes & 127;
+}
+`;
+}
+
+// ------------------------------------------------------------------------------------------------------- building, running
+
+/** Compiles and links a freestanding static program; the path of the executable. */
+export function buildProgram(
+  target: PpcTarget,
+  level: Level,
+  sources: readonly string[],
+  flags: readonly string[] = [],
+): string {
+  const output = scratch('program');
+  run(target.gcc, [
+    `-O${level}`, '-w', '-ffreestanding', '-nostdlib', '-static', '-fno-stack-protector', '-I', PROGRAMS, ...target.flags,
+    ...flags, '-o', output, join(PROGRAMS, 'start.S'), ...sources, ...target.libraries,
+  ]); // prettier-ignore
+  return output;
+}
+
+/** Builds the programs of `paths` into one executable. */
+export function buildCombined(target: PpcTarget, level: Level, paths: readonly string[]): string {
+  const source = scratch('all.c');
+  writeFileSync(source, combined(paths), 'latin1');
+  return buildProgram(target, level, [source], ['-std=gnu11']);
+}
+
+/** What a run printed and how it ended: an exit code, or words about another end. */
+export interface Outcome {
+  readonly output: string;
+  readonly end: number | string;
+}
+
+/** The environment that both emulators give the program. */
+const ENVIRONMENT = { A: 'B' };
+
+export function runQemu(
+  target: PpcTarget,
+  path: string,
+  options: { readonly flags?: readonly string[]; readonly timeoutMs?: number } = {},
+): Outcome {
+  const result = spawnSync(target.qemu, [...(options.flags ?? []), path], {
+    env: { PATH: process.env['PATH'], ...ENVIRONMENT },
+    maxBuffer: 1 << 28,
+    timeout: options.timeoutMs,
+    killSignal: 'SIGKILL',
+  });
+  return { output: result.stdout.toString('latin1'), end: result.status ?? `signal ${String(result.signal)}` };
+}
+
+/** Starts a program here; `output` grows as it runs. */
+export function startHere(target: PpcTarget, path: string): { process: Process; output: () => string } {
+  const { emulation, abi } = target.arch;
+  if (emulation.kind === 'none') throw new Error(emulation.reason);
+  let output = '';
+  const started = startProcess({
+    image: readElf(new Uint8Array(readFileSync(path))),
+    emulation,
+    abi,
+    args: [path],
+    env: ['A=B'],
+    onOutput: (_descriptor, bytes) => {
+      output += Buffer.from(bytes).toString('latin1');
+    },
+  });
+  return { process: started, output: () => output };
+}
+
+/** Runs a program here to its end, or until `budget` instructions are done. */
+export function runHere(
+  target: PpcTarget,
+  path: string,
+  budget = 2_000_000_000,
+): Outcome & { readonly instructions: number } {
+  const { process: here, output } = startHere(target, path);
+  const stop = here.run({ budget });
+  const { instructions } = here.machine;
+  const end =
+    stop.kind === 'exit'
+      ? stop.code
+      : `${JSON.stringify(stop, (_key, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value))} at 0x${here.machine.register('pc').toString(16)}`;
+  return { output: output(), end, instructions };
+}
+
+/** Output of a combined program by program name. */
+export function sections(output: string): ReadonlyMap<string, string> {
+  const parts = output.split(/^== (.*)\n/m).slice(1);
+  const result = new Map<string, string>();
+  for (let i = 0; i < parts.length; i += 2) result.set(parts[i]!, parts[i + 1]!);
+  return result;
+}
