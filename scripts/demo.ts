@@ -92,7 +92,8 @@ for (const [folder, file] of shown) {
   for (const step of plan.steps) {
     if (step.kind !== 'reloc' || step.site !== first.site) continue;
     const row = arch.relocations.get(step.type);
-    console.log(dim(`     relocation ${row?.name ?? step.type} ${step.symbol} -> NONE`));
+    const becomes = arch.relocations.get(step.becomes);
+    console.log(dim(`     relocation ${row?.name ?? step.type} ${step.symbol} -> ${becomes?.name ?? step.becomes}`));
   }
   console.log(dim(`     ${plan.changed} calls changed; reverted: identical, ${image.bytes.length} bytes`));
 }

@@ -60,6 +60,13 @@ export interface RelocationRoles {
   readonly relative: number;
   /** Markers that only accompany another relocation at the same place (R_RISCV_RELAX) and go with it. */
   readonly companions: readonly number[];
+  /**
+   * What a relocation of a kernel *module* becomes when its call is nopped (with symbol 0). Linkers know NONE; the module loaders of
+   * PowerPC and RISC-V kernels do not and refuse the module ("Unknown relocation"), so there it is a type that they accept
+   * and that changes nothing. `addend`: left alone, or the word that is stored at the place, which an absolute 32-bit
+   * relocation then writes again.
+   */
+  readonly neutralInModule: { readonly type: number; readonly addend: 'kept' | 'stored-word' };
 }
 
 /** How the compiler calls the profiling entry, and what a table producer needs (60-mcount-tables). */

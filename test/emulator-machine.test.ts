@@ -100,6 +100,32 @@ describe('budgets', () => {
 });
 
 describe('stops', () => {
+  test('a budget that ends before an unknown instruction or the end of code ends there, linked or not', () => {
+    for (const bytes of [Uint8Array.of(0, 0, 0, 0), null]) {
+      const machine = new Machine({ lifter: ppcEmulation('le').lifter });
+      const lines: PpcLine[] = [
+        ['addi', { rt: 3, ra0: 3, si: 1 }],
+        ['b', { li: 4 }],
+      ];
+      machine.load(0x1_0000n, ppcWords('le', lines), { permission: 'rx', size: bytes ? 12 : 8 });
+      let calls = 0;
+      if (bytes) {
+        machine.hook(0x1_0008n, () => {
+          calls++;
+          return 'continue';
+        });
+      }
+      for (let k = 1; k <= 4; k++) {
+        machine.setRegister('pc', 0x1_0000n);
+        expect(machine.run({ budget: 2 })).toEqual({ kind: 'step-limit' });
+        expect(calls).toBe(bytes ? k - 1 : 0);
+        expect(machine.register('pc')).toBe(0x1_0008n);
+        expect(machine.run({ budget: 1 }).kind).toBe(bytes ? 'unknown-instruction' : 'fault');
+        expect(calls).toBe(bytes ? k : 0);
+      }
+    }
+  });
+
   test('unknown bytes and known instructions without semantics', () => {
     const machine = ppcMachine('be', [['addi', { rt: 3, ra0: 0, si: 1 }]]);
     machine.memory.write(0x1_0004n, Uint8Array.of(0, 0, 0, 0));

@@ -260,7 +260,7 @@ describe('bytes', () => {
     expect(finding.actual.length).toBe(finding.expected.length);
   });
 
-  test('P-SITE-4 toc-restore-missing: b .+8 with nothing to skip', () => {
+  test('C-UPD-2 toc-restore-missing: b .+8 with nothing to skip', () => {
     const original = readSample('ppc64-elfv1/core-mcount');
     const { offset } = siteOf(original, 'leaf');
     const finding = findingOf(edited(original, offset, [0x48, 0, 0, 8]), 'toc-restore-missing');

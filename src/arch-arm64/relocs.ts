@@ -263,4 +263,5 @@ export const arm64RelocationRoles: RelocationRoles = {
   word: R_AARCH64_ABS64,
   relative: R_AARCH64_RELATIVE,
   companions: [],
+  neutralInModule: { type: R_AARCH64_NONE, addend: 'kept' },
 };

@@ -194,7 +194,7 @@ function logical1<const M extends string>(mnemonic: M, extended: number, last = 
   return xForm(mnemonic, extended, 'rs ra 00000', 'ra,rs', last);
 }
 
-/** Update loads must not name r0 or their own target as base; the manuals call these forms invalid. */
+/** Update loads must not name r0 or their own target as base; the manuals call these forms invalid (floating point loads: r0 only). */
 const loadUpdate: RowAttributes = { not: { ra: [0] }, when: (operands) => operands['ra'] !== operands['rt'] };
 const storeUpdate: RowAttributes = { not: { ra: [0] } };
 
@@ -386,6 +386,26 @@ export const rowsCommon = [
   xForm('stswi', 725, 'rs ra0 nb', 'rs,ra0,nb'),
   xForm('lswx', 533, 'rt ra0 rb', 'rt,ra0,rb', '0', { when: ({ rt, ra0 }) => rt !== ra0 }),
   storeX('stswx', 661),
+  // loads and stores of floating point registers (4.6.2, 4.6.3)
+  dForm('lfs', 48, 'frt ra0 d', 'frt,d(ra0)'),
+  dForm('lfsu', 49, 'frt ra d', 'frt,d(ra)', storeUpdate),
+  dForm('lfd', 50, 'frt ra0 d', 'frt,d(ra0)'),
+  dForm('lfdu', 51, 'frt ra d', 'frt,d(ra)', storeUpdate),
+  dForm('stfs', 52, 'frs ra0 d', 'frs,d(ra0)'),
+  dForm('stfsu', 53, 'frs ra d', 'frs,d(ra)', storeUpdate),
+  dForm('stfd', 54, 'frs ra0 d', 'frs,d(ra0)'),
+  dForm('stfdu', 55, 'frs ra d', 'frs,d(ra)', storeUpdate),
+  xForm('lfsx', 535, 'frt ra0 rb', 'frt,ra0,rb'),
+  xForm('lfsux', 567, 'frt ra rb', 'frt,ra,rb', '0', storeUpdate),
+  xForm('lfdx', 599, 'frt ra0 rb', 'frt,ra0,rb'),
+  xForm('lfdux', 631, 'frt ra rb', 'frt,ra,rb', '0', storeUpdate),
+  xForm('stfsx', 663, 'frs ra0 rb', 'frs,ra0,rb'),
+  xForm('stfsux', 695, 'frs ra rb', 'frs,ra,rb', '0', storeUpdate),
+  xForm('stfdx', 727, 'frs ra0 rb', 'frs,ra0,rb'),
+  xForm('stfdux', 759, 'frs ra rb', 'frs,ra,rb', '0', storeUpdate),
+  xForm('lfiwax', 855, 'frt ra0 rb', 'frt,ra0,rb'),
+  xForm('lfiwzx', 887, 'frt ra0 rb', 'frt,ra0,rb'),
+  xForm('stfiwx', 983, 'frs ra0 rb', 'frs,ra0,rb'),
   // atomic (book II 4.6)
   loadReserve('lbarx', 52),
   loadReserve('lharx', 116),
@@ -425,6 +445,12 @@ export const rows64 = [
   row('maddhd', '000100 rt ra rb rc5 110000', 'rt,ra,rb,rc5'),
   row('maddhdu', '000100 rt ra rb rc5 110001', 'rt,ra,rb,rc5'),
   row('maddld', '000100 rt ra rb rc5 110011', 'rt,ra,rb,rc5'),
+  row('addex', '011111 rt ra rb l2 10101010 0', 'rt,ra,rb,l2'),
+  xForm('addg6s', 74, 'rt ra rb', 'rt,ra,rb'),
+  logical1('cbcdtd', 314, '0'),
+  logical1('cdtbcd', 282, '0'),
+  row('cmprb', '011111 bf 0 l ra rb 0011000000 0', 'bf,l,ra,rb'),
+  row('cmpeqb', '011111 bf 00 ra rb 0011100000 0', 'bf,ra,rb'),
   row('setb', '011111 rt bfa 00 00000 0010000000 0', 'rt,bfa'),
   row('mcrxrx', '011111 bf 00 00000 00000 1001000000 0', 'bf'),
   logical1('extsw', 986),
@@ -571,12 +597,6 @@ const rowsSystem64: readonly RowSpec[] = [
   system('copy', 774, '0000 1 ra0 rb', 'ra0,rb'),
   system('paste.', 902, '0000 l ra0 rb', 'ra0,rb,l', '1'),
   system('cpabort', 838, '00000 00000 00000', ''),
-  row('addex', '011111 rt ra rb l2 10101010 0', 'rt,ra,rb,l2', only),
-  system('addg6s', 74, 'rt ra rb', 'rt,ra,rb'),
-  system('cbcdtd', 314, 'rs ra 00000', 'ra,rs'),
-  system('cdtbcd', 282, 'rs ra 00000', 'ra,rs'),
-  row('cmprb', '011111 bf 0 l ra rb 0011000000 0', 'bf,l,ra,rb', only),
-  row('cmpeqb', '011111 bf 00 ra rb 0011100000 0', 'bf,ra,rb', only),
   system('lbzcix', 853, 'rt ra0 rb', 'rt,ra0,rb'),
   system('lhzcix', 821, 'rt ra0 rb', 'rt,ra0,rb'),
   system('lwzcix', 789, 'rt ra0 rb', 'rt,ra0,rb'),
@@ -609,7 +629,7 @@ function floatPair(name: string, extended: number, fields: string, syntax: strin
 
 const float1 = (name: string, extended: number): RowSpec => floatX(name, 63, extended, 'frt 00000 frb', 'frt,frb');
 
-/** Classic floating point, of both sizes. */
+/** Classic floating point, of both sizes; its loads and stores are in `rowsCommon`. */
 const rowsFloat: readonly RowSpec[] = [
   ...floatPair('fadd', 21, 'frt fra frb 00000', 'frt,fra,frb'),
   ...floatPair('fsub', 20, 'frt fra frb 00000', 'frt,fra,frb'),
@@ -661,25 +681,6 @@ const rowsFloat: readonly RowSpec[] = [
   floatX('mcrfs', 63, 64, 'bf 00 bfa 00 00000', 'bf,bfa', '0'),
   floatX('fmrgew', 63, 966, 'frt fra frb', 'frt,fra,frb', '0'),
   floatX('fmrgow', 63, 838, 'frt fra frb', 'frt,fra,frb', '0'),
-  dForm('lfs', 48, 'frt ra0 d', 'frt,d(ra0)', only),
-  dForm('lfsu', 49, 'frt ra d', 'frt,d(ra)', { ...only, not: { ra: [0] } }),
-  dForm('lfd', 50, 'frt ra0 d', 'frt,d(ra0)', only),
-  dForm('lfdu', 51, 'frt ra d', 'frt,d(ra)', { ...only, not: { ra: [0] } }),
-  dForm('stfs', 52, 'frs ra0 d', 'frs,d(ra0)', only),
-  dForm('stfsu', 53, 'frs ra d', 'frs,d(ra)', { ...only, not: { ra: [0] } }),
-  dForm('stfd', 54, 'frs ra0 d', 'frs,d(ra0)', only),
-  dForm('stfdu', 55, 'frs ra d', 'frs,d(ra)', { ...only, not: { ra: [0] } }),
-  system('lfsx', 535, 'frt ra0 rb', 'frt,ra0,rb'),
-  system('lfsux', 567, 'frt ra rb', 'frt,ra,rb', '0', { not: { ra: [0] } }),
-  system('lfdx', 599, 'frt ra0 rb', 'frt,ra0,rb'),
-  system('lfdux', 631, 'frt ra rb', 'frt,ra,rb', '0', { not: { ra: [0] } }),
-  system('stfsx', 663, 'frs ra0 rb', 'frs,ra0,rb'),
-  system('stfsux', 695, 'frs ra rb', 'frs,ra,rb', '0', { not: { ra: [0] } }),
-  system('stfdx', 727, 'frs ra0 rb', 'frs,ra0,rb'),
-  system('stfdux', 759, 'frs ra rb', 'frs,ra,rb', '0', { not: { ra: [0] } }),
-  system('lfiwax', 855, 'frt ra0 rb', 'frt,ra0,rb'),
-  system('lfiwzx', 887, 'frt ra0 rb', 'frt,ra0,rb'),
-  system('stfiwx', 983, 'frs ra0 rb', 'frs,ra0,rb'),
 ];
 
 /** Three-vector VX-form instructions: name, extended opcode (11 bits). */

@@ -14,10 +14,14 @@
  * - The fourth bit of a field is a copy of XER.SO at the time of the comparison. SO changes only in `…o` forms, `mtxer` and
  *   `mcrxr`, which compilers never emit. So a record does not keep it: the bit is read from the SO slot, and whoever changes SO first
  *   turns all records into literal bits (kind "bits", where bit 0 of A is the copy). These instructions are helpers.
- * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) are not modelled: `mfxer` reads them as 0.
+ * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) exist on the 64-bit processors only: CA32 is kept as
+ *   `a ^ b ^ sum`, whose bit 32 is the carry into the upper word, and is taken out by whoever reads it.
  * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by somebody else that restores
- *   the value is not seen. Every instruction is atomic here, so this is the only difference from hardware.
+ *   the value is not seen. Every instruction is atomic here. Alignment is not enforced.
  * - Results that the manual calls undefined: division by zero gives 0, the upper half of word products and quotients is 0.
+ * - Multiple and string moves in little-endian mode, and prefixed instructions across a 64-byte boundary, raise the
+ *   alignment interrupt: a trap.
+ * - `darn` repeats: its numbers come from the count of completed instructions.
  *
  * Accesses that may fault come before the other effects of their instruction (update forms write the base last, `lmw`
  * loads into temporaries first).
@@ -54,9 +58,23 @@ const numbered = (prefix: string, count: number): string[] => Array.from({ lengt
 /** Slots of both sizes. A field of CR is the record at `cr<n>k`. */
 const SLOTS = new SlotLayout([
   ...numbered('r', 32).map((name) => [name, 'i64'] as const),
-  ...['lr', 'ctr', 'ca', 'so', 'ov', 'xerlow', 'tar', 'vrsave', 'resaddress', 'resvalue'].map(
-    (name) => [name, 'i64'] as const,
-  ),
+  ...[
+    'lr',
+    'ctr',
+    'ca',
+    'so',
+    'ov',
+    'xerlow',
+    'tar',
+    'vrsave',
+    'resaddress',
+    'resvalue',
+    'reshigh',
+    'ca32',
+    'ov32',
+    'dscr',
+    'ppr',
+  ].map((name) => [name, 'i64'] as const),
   ...numbered('cr', 8).flatMap((name) => (['k', 'a', 'b'] as const).map((part) => [name + part, 'i64'] as const)),
   ...numbered('f', 32).map((name) => [name, 'f64'] as const),
 ]);
@@ -71,6 +89,13 @@ const TAR = SLOTS.slot('tar');
 const VRSAVE = SLOTS.slot('vrsave');
 const RESERVED_ADDRESS = SLOTS.slot('resaddress');
 const RESERVED_VALUE = SLOTS.slot('resvalue');
+/** Upper doubleword of a reserved quadword. */
+const RESERVED_HIGH = SLOTS.slot('reshigh');
+/** Bit 32 is the carry out of the low word; the other bits mean nothing. Not written on 32-bit processors. */
+const CA32 = SLOTS.slot('ca32');
+const OV32 = SLOTS.slot('ov32');
+const DSCR = SLOTS.slot('dscr');
+const PPR = SLOTS.slot('ppr');
 const CR = numbered('cr', 8).map((name) => SLOTS.slot(`${name}k`));
 /** No access can have this address: `lwarx` of 2^64 - 1 would be misaligned. */
 const NO_RESERVATION = 0xffff_ffff_ffff_ffffn;
@@ -109,14 +134,18 @@ function writeCr(state: HelperState, value: bigint): void {
   for (let field = 0; field < 8; field++) setField(state, field, Number((value >> BigInt(28 - 4 * field)) & 15n));
 }
 
+/** OV32 is bit 19 of XER, CA32 bit 18; their slots are 0 on 32-bit processors. */
 function readXer(state: HelperState): bigint {
-  return (state.get(SO) << 31n) | (state.get(OV) << 30n) | (state.get(CA) << 29n) | state.get(XER_LOW);
+  const words = (state.get(OV32) << 19n) | ((state.get(CA32) >> 14n) & 0x4_0000n);
+  return (state.get(SO) << 31n) | (state.get(OV) << 30n) | (state.get(CA) << 29n) | words | state.get(XER_LOW);
 }
 
-function writeXer(state: HelperState, value: bigint): void {
+function writeXer(state: HelperState, value: bigint, is64: boolean): void {
   setSummaryOverflow(state, (value >> 31n) & 1n);
   state.set(OV, (value >> 30n) & 1n);
   state.set(CA, (value >> 29n) & 1n);
+  state.set(OV32, is64 ? (value >> 19n) & 1n : 0n);
+  state.set(CA32, is64 ? ((value >> 18n) & 1n) << 32n : 0n);
   state.set(XER_LOW, value & 0x7fn);
 }
 
@@ -129,7 +158,14 @@ function registerViews(is64: boolean): RegisterView[] {
     slotRegister('vrsave', VRSAVE, 32),
     ...numbered('f', 32).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
     { name: 'cr', widthBits: 32, read: readCr, write: writeCr },
-    { name: 'xer', widthBits: 32, read: readXer, write: writeXer },
+    {
+      name: 'xer',
+      widthBits: 32,
+      read: readXer,
+      write: (state, value): void => {
+        writeXer(state, value, is64);
+      },
+    },
   ];
 }
 
@@ -148,6 +184,8 @@ class Lifting {
   /** Records written in this block: a branch may use their operands directly. */
   private readonly known = new Map<number, { readonly kind: RecordKind; readonly b: Operand }>();
   pc: Address = 0n;
+  /** `isync` must end the block: see `LiftLimits.synchronises`. */
+  synchronises = false;
 
   constructor(
     readonly b: BlockBuilder,
@@ -332,6 +370,13 @@ function logical(emit: (x: Lifting, d: Slot, s: Slot, b: Slot, f: Fields) => voi
   };
 }
 
+/** CA32 of d = a + b + carry, to be called before d is written. Returns what is xored with d. */
+function wordCarry(x: Lifting, a: Operand, b: Operand, sum: Slot): void {
+  const { b: out } = x;
+  const both = b === x.ones ? out.make('xor', a, x.ones) : b === 0n ? a : out.make('xor', a, b);
+  out.to(CA32, 'xor', both, sum);
+}
+
 /** d := a + b + CA with carry out; `a`, `b` may be constants. */
 function addExtended(x: Lifting, d: Slot, a: Operand, b: Operand): void {
   const { b: out } = x;
@@ -346,6 +391,7 @@ function addExtended(x: Lifting, d: Slot, a: Operand, b: Operand): void {
   const sum = out.make('add', first, CA);
   const carry2 = out.make('setltu', sum, first);
   out.to(CA, 'or', carry1, carry2);
+  wordCarry(x, a, b, sum);
   out.mov(d, sum);
 }
 
@@ -357,11 +403,10 @@ function addCarrying(x: Lifting, d: Slot, a: Slot, b: Slot): void {
     out.to(d, 'zx32', sum);
     return;
   }
-  // The sum is below either operand exactly when it wrapped; compare with one that is still there.
-  const kept = d !== a ? a : b;
-  const sum = d === kept ? out.temp() : d;
+  const sum = d === a || d === b ? out.temp() : d;
   out.to(sum, 'add', a, b);
-  out.to(CA, 'setltu', sum, kept);
+  out.to(CA, 'setltu', sum, a);
+  wordCarry(x, a, b, sum);
   out.mov(d, sum);
 }
 
@@ -371,8 +416,11 @@ const addImmediateCarrying =
     const d = f.r('rt');
     const constant = x.wrap(f.big('si'));
     if (x.is64) {
-      x.b.to(d, 'add', f.r('ra'), constant);
-      x.b.to(CA, 'setltu', d, constant);
+      const a = f.r('ra');
+      const sum = d === a ? x.b.make('add', a, constant) : x.b.to(d, 'add', a, constant);
+      x.b.to(CA, 'setltu', sum, constant);
+      wordCarry(x, a, constant, sum);
+      x.b.mov(d, sum);
     } else {
       const sum = x.b.make('add', f.r('ra'), constant);
       x.b.to(CA, 'shr', sum, 32n);
@@ -467,11 +515,17 @@ function rotateDouble(x: Lifting, d: Slot, s: Slot, sh: number, ones: bigint): v
   else b.to(d, 'and', b.make('rotl', s, BigInt(sh)), ones);
 }
 
+/** CA and CA32 of arithmetic shifts are the same. */
+function shiftCarry(x: Lifting, carry: Slot): void {
+  x.b.mov(CA, carry);
+  if (x.is64) x.b.to(CA32, 'shl', carry, 32n);
+}
+
 /** Arithmetic shift right of a value that is sign-extended in `s`; CA tells of lost ones. */
 function shiftRightAlgebraic(x: Lifting, d: Slot, s: Slot, count: Operand): void {
   const lost = x.b.make('sarlost', s, count);
   x.b.to(d, 'sar', s, count);
-  x.b.mov(CA, lost);
+  shiftCarry(x, lost);
   x.narrow(d);
 }
 
@@ -583,7 +637,10 @@ const storeConditional =
     return undefined;
   };
 
+const ALIGNMENT = { kind: 'trap', trap: 'alignment' } as const satisfies Terminator;
+
 const lmw: Lift = (x, f) => {
+  if (x.width.endian === 'little') return ALIGNMENT;
   const values: Slot[] = [];
   for (let i = f.n('rt'); i < 32; i++) {
     const value = x.b.temp();
@@ -598,12 +655,65 @@ const lmw: Lift = (x, f) => {
 };
 
 const stmw: Lift = (x, f) => {
+  if (x.width.endian === 'little') return ALIGNMENT;
   for (let i = f.n('rs'); i < 32; i++) {
     const displacement = BigInt.asUintN(64, f.big('d') + BigInt(4 * (i - f.n('rs'))));
     x.b.store(storeName(4, x.width.endian), GPR[i]!, f.base(), displacement);
   }
   return undefined;
 };
+
+/** Offset of the upper (0) or lower (1) doubleword of a quadword in memory. */
+const wordOffset = (x: Lifting, i: bigint): bigint => (x.width.endian === 'big' ? 8n * i : 8n - 8n * i);
+
+/** Bytes of a string move with an immediate count. */
+const stringBytes = (f: Fields): number => f.n('nb') || 32;
+
+/** Four bytes a register, filled from the left; the rest of the last register is 0. Big-endian only. */
+const loadString: Lift = (x, f) => {
+  if (x.width.endian === 'little') return ALIGNMENT;
+  const { b } = x;
+  const count = stringBytes(f);
+  const values: Slot[] = [];
+  for (let at = 0; at < count; at += 4) {
+    const value = b.temp();
+    const left = count - at;
+    if (left >= 4) b.load('ld32ube', value, f.base(), BigInt(at));
+    else {
+      const part = b.temp();
+      b.mov(value, 0n);
+      for (let i = 0; i < left; i++) {
+        b.load('ld8u', part, f.base(), BigInt(at + i));
+        b.to(value, 'or', value, b.make('shl', part, BigInt(24 - 8 * i)));
+      }
+    }
+    values.push(value);
+  }
+  values.forEach((value, i) => {
+    b.mov(GPR[(f.n('rt') + i) % 32]!, value);
+  });
+  return undefined;
+};
+
+const storeString: Lift = (x, f) => {
+  if (x.width.endian === 'little') return ALIGNMENT;
+  const { b } = x;
+  const count = stringBytes(f);
+  for (let at = 0; at < count; at += 4) {
+    const value = GPR[(f.n('rs') + at / 4) % 32]!;
+    if (count - at >= 4) b.store('st32be', value, f.base(), BigInt(at));
+    else
+      for (let i = 0; i < count - at; i++)
+        b.store('st8', b.make('shr', value, BigInt(24 - 8 * i)), f.base(), BigInt(at + i));
+  }
+  return undefined;
+};
+
+/** The count of `lswx` and `stswx` is in XER: a helper. */
+const stringHelper =
+  (name: 'lswx' | 'stswx'): Lift =>
+  (x) =>
+    x.width.endian === 'little' ? ALIGNMENT : { kind: 'helper', name, argument: x.word, next: x.next };
 
 /** Bytes that `dcbz` clears: what AT_DCACHEBSIZE announces. */
 export const CACHE_LINE_BYTES = { 32: 32, 64: 128 } as const;
@@ -672,6 +782,8 @@ const branchConditional =
 const branchToRegister =
   (register: Slot, link: boolean): Lift =>
   (x, f) => {
+    // Decrementing CTR and jumping to it is an invalid form.
+    if (register === CTR && (f.n('bo') & 4) === 0) return UNKNOWN;
     const { b } = x;
     const alignment = x.ones & ~3n;
     const taken = branchCondition(x, f);
@@ -717,35 +829,50 @@ const moveFromOneCr: Lift = (x, f) => {
 };
 
 /** Special registers that user programs reach and that are one slot. */
-const SPR_SLOTS: Readonly<Record<number, Slot>> = { 8: LR, 9: CTR, 256: VRSAVE, 815: TAR };
+const SPR_SLOTS: Readonly<Record<number, Slot>> = { 8: LR, 9: CTR, 256: VRSAVE };
+/** Those of 64-bit processors: DSCR for users, TAR, PPR. */
+const SPR_SLOTS_64: Readonly<Record<number, Slot>> = { ...SPR_SLOTS, 3: DSCR, 815: TAR, 896: PPR };
+/** SPRG3 for users: Linux puts the number of the processor and node there, both 0 here. */
+const SPR_SPRG3 = 259;
 const SPR_XER = 1;
 const SPR_TIME = 268;
 const SPR_TIME_UPPER = 269;
 
+const sprSlot = (x: Lifting, spr: number): Slot | undefined => (x.is64 ? SPR_SLOTS_64 : SPR_SLOTS)[spr];
+
+/** Registers that no user reaches have this bit in their number. The others we do not have. */
+const otherSpr = (spr: number): Terminator => ((spr & 16) !== 0 ? { kind: 'trap', trap: 'privileged' } : UNKNOWN);
+
 const mfspr: Lift = (x, f) => {
   const spr = f.n('spr');
-  const slot = SPR_SLOTS[spr];
+  const slot = sprSlot(x, spr);
   const d = f.r('rt');
   const { b } = x;
   if (slot !== undefined) b.mov(d, slot);
   else if (spr === SPR_XER) {
     const [so, ov, ca] = [b.make('shl', SO, 31n), b.make('shl', OV, 30n), b.make('shl', CA, 29n)];
-    b.to(d, 'or', b.make('or', so, ov), b.make('or', ca, XER_LOW));
+    const low = b.make('or', ca, XER_LOW);
+    const word = x.is64
+      ? b.make('or', b.make('shl', OV32, 19n), b.make('and', b.make('shr', CA32, 14n), 0x4_0000n))
+      : null;
+    b.to(d, 'or', b.make('or', so, ov), word === null ? low : b.make('or', low, word));
+  } else if (spr === SPR_SPRG3) {
+    b.mov(d, 0n);
   } else if (spr === SPR_TIME || spr === SPR_TIME_UPPER) {
     return { kind: 'helper', name: 'timebase', argument: x.word, next: x.next };
-  } else return unsupported(x, f);
+  } else return otherSpr(spr);
   return undefined;
 };
 
 const mtspr: Lift = (x, f) => {
   const spr = f.n('spr');
-  const slot = SPR_SLOTS[spr];
+  const slot = sprSlot(x, spr);
   if (slot !== undefined) {
     if (slot === VRSAVE) x.b.to(slot, 'zx32', f.r('rs'));
     else x.b.mov(slot, f.r('rs'));
     return undefined;
   }
-  return spr === SPR_XER ? { kind: 'helper', name: 'mtxer', argument: x.word, next: x.next } : unsupported(x, f);
+  return spr === SPR_XER ? { kind: 'helper', name: 'mtxer', argument: x.word, next: x.next } : otherSpr(spr);
 };
 
 /** `tw 31,…` always traps; the others are helpers, for nothing that is executed often is a conditional trap. */
@@ -794,6 +921,104 @@ const XU = { displacement: null, update: true } as const;
 const signed = { signed: true } as const;
 const reversed = { reversed: true } as const;
 
+// Floating point registers: loads, stores and copies ------------------------------------------------------------------------
+
+/** Slot of f0. */
+const FPR = numbered('f', 32).map((name) => SLOTS.slot(name));
+
+const loadDouble =
+  (form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const d = FPR[f.n('frt')]!;
+    if (x.width.endian === 'little') x.b.load('ldf64', d, at.a, at.b);
+    else {
+      const bits = x.b.temp();
+      x.b.load('ld64be', bits, at.a, at.b);
+      x.b.to(d, 'bitsf64', bits);
+    }
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+const storeDouble =
+  (form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const s = FPR[f.n('frs')]!;
+    if (x.width.endian === 'little') x.b.store('stf64', s, at.a, at.b);
+    else x.b.store('st64be', x.b.make('f64bits', s), at.a, at.b);
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+/** The double of a single's bits, by integers (4.6.2): denormals are normalised, NaNs keep their bits. */
+function doubleOfSingle(x: Lifting, word: Slot): Slot {
+  const { b } = x;
+  const sign = b.make('shl', b.make('and', word, 0x8000_0000n), 32n);
+  const magnitude = b.make('and', word, 0x7fff_ffffn);
+  const shifted = b.make('shl', magnitude, 29n);
+  const rebias = 896n << 52n;
+  const normal = b.make('add', shifted, rebias);
+  // Infinities and NaNs need the largest exponent.
+  const infinite = b.make('setgeu', magnitude, 0x7f80_0000n);
+  b.select(normal, infinite, b.make('add', normal, rebias), normal);
+  // The leading one of a denormal goes to bit 52, where it adds 1 to the exponent: 936 - clz = 937 - clz - 1.
+  const zeros = b.make('clz', magnitude);
+  const fraction = b.make('shl', magnitude, b.make('sub', zeros, 11n));
+  const denormal = b.make('add', fraction, b.make('shl', b.make('sub', 936n, zeros), 52n));
+  b.select(denormal, magnitude, denormal, 0n);
+  b.select(normal, b.make('setltu', magnitude, 0x80_0000n), denormal, normal);
+  return b.make('or', sign, normal);
+}
+
+/** The single that `stfs` stores (4.6.3): no rounding, doubles too small for a normal single are denormalised. */
+function singleOfDouble(x: Lifting, bits: Slot): Slot {
+  const { b } = x;
+  const sign = b.make('and', b.make('shr', bits, 32n), 0x8000_0000n);
+  const direct = b.make('and', b.make('shr', bits, 29n), 0x3fff_ffffn);
+  const high = b.make('and', b.make('shr', bits, 32n), 0x4000_0000n);
+  const normal = b.make('or', high, direct);
+  const exponent = b.make('and', b.make('shr', bits, 52n), 0x7ffn);
+  const fraction = b.make('or', b.make('and', bits, 0xf_ffff_ffff_ffffn), 0x10_0000_0000_0000n);
+  const denormal = b.make('shr', fraction, b.make('sub', 926n, exponent));
+  // Below exponent 874 the manual leaves the result open; it is zero here.
+  b.select(denormal, b.make('setltu', exponent, 874n), 0n, denormal);
+  b.select(normal, b.make('setleu', exponent, 896n), denormal, normal);
+  return b.make('or', sign, normal);
+}
+
+const loadSingle =
+  (form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const word = x.b.temp();
+    x.b.load(loadName(4, false, x.width.endian), word, at.a, at.b);
+    x.b.to(FPR[f.n('frt')]!, 'bitsf64', doubleOfSingle(x, word));
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+const storeSingle =
+  (form: AccessForm): Lift =>
+  (x, f) => {
+    const at = place(x, f, form);
+    const word = singleOfDouble(x, x.b.make('f64bits', FPR[f.n('frs')]!));
+    x.b.store(storeName(4, x.width.endian), word, at.a, at.b);
+    update(x, f, form, at.update);
+    return undefined;
+  };
+
+const loadIntegerWord =
+  (signed: boolean): Lift =>
+  (x, f) => {
+    const at = place(x, f, X);
+    const word = x.b.temp();
+    x.b.load(loadName(4, signed, x.width.endian), word, at.a, at.b);
+    x.b.to(FPR[f.n('frt')]!, 'bitsf64', word);
+    return undefined;
+  };
+
 /** One entry per executable row of the instruction table. */
 const SEMANTICS = {
   b: branch('li', false),
@@ -829,7 +1054,32 @@ const SEMANTICS = {
   mtcrf: moveToCr,
   mtocrf: moveToCr,
   mcrxr: helper('mcrxr'),
-  mcrxrx: unsupported,
+  mcrxrx: (x, f) => {
+    const { b } = x;
+    const overflow = b.make('or', b.make('shl', OV, 3n), b.make('shl', OV32, 2n));
+    const word = b.make('and', b.make('shr', CA32, 32n), 1n);
+    x.setBits(f.n('bf'), b.make('or', overflow, b.make('or', b.make('shl', CA, 1n), word)));
+    return undefined;
+  },
+  /** a + b + OV; OV and OV32 are the carries. Only the form CY = 0 is defined. */
+  addex: (x, f) => {
+    if (f.n('l2') !== 0) return UNKNOWN;
+    const { b } = x;
+    const [d, first, second] = [f.r('rt'), f.r('ra'), f.r('rb')];
+    const partial = b.make('add', first, second);
+    const sum = b.make('add', partial, OV);
+    const carry = b.make('or', b.make('setltu', partial, first), b.make('setltu', sum, partial));
+    const into = b.make('xor', b.make('xor', first, second), sum);
+    b.to(OV32, 'and', b.make('shr', into, 32n), 1n);
+    b.mov(OV, carry);
+    b.mov(d, sum);
+    return undefined;
+  },
+  addg6s: helper('addg6s'),
+  cbcdtd: helper('cbcdtd'),
+  cdtbcd: helper('cdtbcd'),
+  cmprb: helper('cmprb'),
+  cmpeqb: helper('cmpeqb'),
   setb: (x, f) => {
     x.b.select(f.r('rt'), x.bitValue(4 * f.n('bfa')), x.ones, x.bitValue(4 * f.n('bfa') + 1));
     return undefined;
@@ -845,8 +1095,12 @@ const SEMANTICS = {
   'addic.': addImmediateCarrying(true),
   subfic: (x, f) => {
     const constant = x.wrap(f.big('si'));
-    x.b.to(CA, 'setleu', f.r('ra'), constant);
-    x.b.to(f.r('rt'), x.sized('sub'), constant, f.r('ra'));
+    const [d, a] = [f.r('rt'), f.r('ra')];
+    x.b.to(CA, 'setleu', a, constant);
+    const difference = x.is64 && d === a ? x.b.temp() : d;
+    x.b.to(difference, x.sized('sub'), constant, a);
+    if (x.is64) wordCarry(x, a, x.wrap(~constant), difference);
+    x.b.mov(d, difference);
     return undefined;
   },
   mulli: (x, f) => {
@@ -865,7 +1119,10 @@ const SEMANTICS = {
   subf: arithmetic((x, d, a, b) => x.b.to(d, x.sized('sub'), b, a)),
   subfc: arithmetic((x, d, a, b) => {
     x.b.to(CA, 'setgeu', b, a);
-    x.b.to(d, x.sized('sub'), b, a);
+    const difference = x.is64 && (d === a || d === b) ? x.b.temp() : d;
+    x.b.to(difference, x.sized('sub'), b, a);
+    if (x.is64) wordCarry(x, x.b.make('xor', a, x.ones), b, difference);
+    x.b.mov(d, difference);
   }),
   subfe: arithmetic((x, d, a, b) => {
     addExtended(x, d, x.b.make('xor', a, x.ones), b);
@@ -896,10 +1153,10 @@ const SEMANTICS = {
   divwu: divideWord(false),
   divd: arithmetic((x, d, a, b) => x.b.to(d, 'divs', a, b)),
   divdu: arithmetic((x, d, a, b) => x.b.to(d, 'divu', a, b)),
-  divwe: unsupported,
-  divweu: unsupported,
-  divde: unsupported,
-  divdeu: unsupported,
+  divwe: helper('overflow'),
+  divweu: helper('overflow'),
+  divde: helper('overflow'),
+  divdeu: helper('overflow'),
   modsw: arithmetic((x, d, a, b) => {
     x.b.to(d, 'rems', x.b.make('sx32', a), x.b.make('sx32', b));
     x.narrow(d);
@@ -993,7 +1250,7 @@ const SEMANTICS = {
     const marked = b.make('and', b.make('xor', b.make('or', carried, difference), x.ones), everyByte(x, 0x80n));
     b.to(d, 'mul', b.make('shr', marked, 7n), 0xffn);
   }),
-  bpermd: unsupported,
+  bpermd: helper('bpermd'),
 
   rlwinm,
   rlwnm: logical((x, d, s, b, f) => {
@@ -1042,7 +1299,7 @@ const SEMANTICS = {
     const carry = out.temp();
     out.select(carry, far, out.make('shr', s, 63n), out.make('sarlost', s, count));
     out.to(d, 'sar', s, count);
-    out.mov(CA, carry);
+    shiftCarry(x, carry);
   }),
   sradi: logical((x, d, s, _b, f) => {
     shiftRightAlgebraic(x, d, s, f.big('sh6'));
@@ -1099,26 +1356,70 @@ const SEMANTICS = {
   stdbrx: store(8, { ...X, ...reversed }),
   lmw,
   stmw,
-  lswi: unsupported,
-  stswi: unsupported,
-  lswx: unsupported,
-  stswx: unsupported,
-  lq: unsupported,
-  stq: unsupported,
+  lswi: loadString,
+  stswi: storeString,
+  lswx: stringHelper('lswx'),
+  stswx: stringHelper('stswx'),
+  lq: (x, f) => {
+    const { b } = x;
+    const displacement = f.big('dq');
+    const [high, low] = [b.temp(), b.temp()];
+    b.load(loadName(8, false, x.width.endian), high, f.base(), BigInt.asUintN(64, displacement + wordOffset(x, 0n)));
+    b.load(loadName(8, false, x.width.endian), low, f.base(), BigInt.asUintN(64, displacement + wordOffset(x, 1n)));
+    b.mov(f.r('rt'), high);
+    b.mov(GPR[f.n('rt') + 1]!, low);
+    return undefined;
+  },
+  stq: (x, f) => {
+    const displacement = f.big('ds');
+    for (const [i, slot] of [f.r('rs'), GPR[f.n('rs') + 1]!].entries()) {
+      const at = BigInt.asUintN(64, displacement + wordOffset(x, BigInt(i)));
+      x.b.store(storeName(8, x.width.endian), slot, f.base(), at);
+    }
+    return undefined;
+  },
   lbarx: loadReserve(1),
   lharx: loadReserve(2),
   lwarx: loadReserve(4),
   ldarx: loadReserve(8),
-  lqarx: unsupported,
+  lqarx: (x, f) => {
+    const { b } = x;
+    const address = indexedAddress(x, f);
+    const [high, low] = [b.temp(), b.temp()];
+    b.load(loadName(8, false, x.width.endian), high, address, wordOffset(x, 0n));
+    b.load(loadName(8, false, x.width.endian), low, address, wordOffset(x, 1n));
+    b.mov(RESERVED_ADDRESS, address);
+    b.mov(RESERVED_HIGH, high);
+    b.mov(RESERVED_VALUE, low);
+    b.mov(f.r('rt'), high);
+    b.mov(GPR[f.n('rt') + 1]!, low);
+    return undefined;
+  },
   'stbcx.': storeConditional(1),
   'sthcx.': storeConditional(2),
   'stwcx.': storeConditional(4),
   'stdcx.': storeConditional(8),
-  'stqcx.': unsupported,
+  'stqcx.': (x, f) => {
+    const { b } = x;
+    const address = indexedAddress(x, f);
+    const [high, low] = [b.temp(), b.temp()];
+    b.load(loadName(8, false, x.width.endian), high, address, wordOffset(x, 0n));
+    b.load(loadName(8, false, x.width.endian), low, address, wordOffset(x, 1n));
+    const unchanged = b.make('and', b.make('seteq', high, RESERVED_HIGH), b.make('seteq', low, RESERVED_VALUE));
+    const success = b.make('and', b.make('seteq', address, RESERVED_ADDRESS), unchanged);
+    for (const [i, [current, wanted]] of ([[high, f.r('rs')], [low, GPR[f.n('rs') + 1]!]] as const).entries()) {
+      const value = b.temp();
+      b.select(value, success, wanted, current);
+      b.store(storeName(8, x.width.endian), value, address, wordOffset(x, BigInt(i)));
+    } // prettier-ignore
+    b.mov(RESERVED_ADDRESS, NO_RESERVATION);
+    x.setBits(0, b.make('or', b.make('shl', success, 1n), SO));
+    return undefined;
+  },
 
-  // The emulator sees every store to code at once and runs instructions one after the other.
+  // The emulator runs instructions one after the other; stores to code are seen at once, unless the machine models stale fetches.
   sync: nothing,
-  isync: nothing,
+  isync: (x) => (x.synchronises ? { kind: 'sync', next: x.next } : undefined),
   eieio: nothing,
   dcbst: nothing,
   dcbf: nothing,
@@ -1127,56 +1428,35 @@ const SEMANTICS = {
   icbi: nothing,
   dcbz,
   dcbzl: dcbz,
-  darn: unsupported,
+  darn: helper('darn'),
+
+  lfs: loadSingle(D),
+  lfsu: loadSingle(DU),
+  lfsx: loadSingle(X),
+  lfsux: loadSingle(XU),
+  lfd: loadDouble(D),
+  lfdu: loadDouble(DU),
+  lfdx: loadDouble(X),
+  lfdux: loadDouble(XU),
+  lfiwax: loadIntegerWord(true),
+  lfiwzx: loadIntegerWord(false),
+  stfs: storeSingle(D),
+  stfsu: storeSingle(DU),
+  stfsx: storeSingle(X),
+  stfsux: storeSingle(XU),
+  stfd: storeDouble(D),
+  stfdu: storeDouble(DU),
+  stfdx: storeDouble(X),
+  stfdux: storeDouble(XU),
+  stfiwx: (x, f) => {
+    const at = place(x, f, X);
+    x.b.store(storeName(4, x.width.endian), x.b.make('f64bits', FPR[f.n('frs')]!), at.a, at.b);
+    return undefined;
+  },
 } satisfies Record<PpcMnemonic, Lift>;
 
-// Floating point registers are only moved: rows that the instruction table marks as decoded only ----------------------------
-
-/** Slot of f0. */
-const FPR = numbered('f', 32).map((name) => SLOTS.slot(name));
-
-const loadDouble =
-  (form: AccessForm): Lift =>
-  (x, f) => {
-    const at = place(x, f, form);
-    const d = FPR[f.n('frt')]!;
-    if (x.width.endian === 'little') x.b.load('ldf64', d, at.a, at.b);
-    else {
-      const bits = x.b.temp();
-      x.b.load('ld64be', bits, at.a, at.b);
-      x.b.to(d, 'bitsf64', bits);
-    }
-    update(x, f, form, at.update);
-    return undefined;
-  };
-
-const storeDouble =
-  (form: AccessForm): Lift =>
-  (x, f) => {
-    const at = place(x, f, form);
-    const s = FPR[f.n('frs')]!;
-    if (x.width.endian === 'little') x.b.store('stf64', s, at.a, at.b);
-    else x.b.store('st64be', x.b.make('f64bits', s), at.a, at.b);
-    update(x, f, form, at.update);
-    return undefined;
-  };
-
-const FLOATING: readonly (readonly [string, Lift])[] = [
-  ['lfd', loadDouble(D)],
-  ['lfdu', loadDouble(DU)],
-  ['lfdx', loadDouble(X)],
-  ['lfdux', loadDouble(XU)],
-  ['stfd', storeDouble(D)],
-  ['stfdu', storeDouble(DU)],
-  ['stfdx', storeDouble(X)],
-  ['stfdux', storeDouble(XU)],
-  [
-    'stfiwx',
-    (x, f): undefined => {
-      const at = place(x, f, X);
-      x.b.store(storeName(4, x.width.endian), x.b.make('f64bits', FPR[f.n('frs')]!), at.a, at.b);
-    },
-  ],
+/** Rows that the instruction table marks as decoded only, but which need nothing that is missing. */
+const OTHERS: readonly (readonly [string, Lift])[] = [
   [
     'fmr',
     (x, f) => {
@@ -1186,6 +1466,8 @@ const FLOATING: readonly (readonly [string, Lift])[] = [
       return undefined;
     },
   ],
+  // Hints and locks of caches, streams, and waiting: no-operations to a program.
+  ...['dcba', 'icbt', 'dcbtls', 'dcbtstls', 'dcblc', 'dst', 'dss', 'wait'].map((name) => [name, nothing] as const),
 ];
 
 // Prefixed instructions (POWER10): one instruction of two words -------------------------------------------------------------
@@ -1233,15 +1515,52 @@ const PREFIXED: readonly (readonly [string, Lift])[] = [
   ['psth', longStore(2)],
   ['pstw', longStore(4)],
   ['pstd', longStore(8)],
+  [
+    'plfs',
+    (x, f) => {
+      const { a, b } = longPlace(x, f);
+      const word = x.b.temp();
+      x.b.load(loadName(4, false, x.width.endian), word, a, b);
+      x.b.to(FPR[f.n('rt')]!, 'bitsf64', doubleOfSingle(x, word));
+      return undefined;
+    },
+  ],
+  [
+    'plfd',
+    (x, f) => {
+      const { a, b } = longPlace(x, f);
+      const bits = x.b.temp();
+      x.b.load(loadName(8, false, x.width.endian), bits, a, b);
+      x.b.to(FPR[f.n('rt')]!, 'bitsf64', bits);
+      return undefined;
+    },
+  ],
+  [
+    'pstfs',
+    (x, f) => {
+      const { a, b } = longPlace(x, f);
+      const word = singleOfDouble(x, x.b.make('f64bits', FPR[f.n('rt')]!));
+      x.b.store(storeName(4, x.width.endian), word, a, b);
+      return undefined;
+    },
+  ],
+  [
+    'pstfd',
+    (x, f) => {
+      const { a, b } = longPlace(x, f);
+      x.b.store(storeName(8, x.width.endian), x.b.make('f64bits', FPR[f.n('rt')]!), a, b);
+      return undefined;
+    },
+  ],
 ];
 
-const TABLE: ReadonlyMap<string, Lift> = new Map([...Object.entries<Lift>(SEMANTICS), ...FLOATING, ...PREFIXED]);
+const TABLE: ReadonlyMap<string, Lift> = new Map([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED]);
 
 // -------------------------------------------------------------------------------------------------------------- helpers
 
 const field = (word: number, from: number, bits: number): number => (word >>> (32 - from - bits)) & (2 ** bits - 1);
 
-/** Arithmetic with OE: the result, CA where the instruction has it, OV, SO and CR0, computed with exact integers. */
+/** Arithmetic with OE, and extended division: the result, CA, OV, SO and CR0, computed with exact integers. */
 function overflowHelper(is64: boolean): Helper {
   return (state, word) => {
     const bits = is64 ? 64 : 32;
@@ -1256,25 +1575,37 @@ function overflowHelper(is64: boolean): Helper {
     let exact: bigint;
     let result: bigint;
     let overflow: boolean;
+    let wordOverflow: boolean | null = null;
     const sum = (x: bigint, y: bigint, carry: bigint, setsCarry: boolean): void => {
       const total = x + y + carry;
       exact = asSigned(x, bits) + asSigned(y, bits) + carry;
       result = wrap(total);
       overflow = asSigned(result, bits) !== exact;
       if (setsCarry) state.set(CA, total >> BigInt(bits));
+      if (!is64) return;
+      const lowSum = asSigned(x, 32) + asSigned(y, 32) + carry;
+      wordOverflow = asSigned(lowSum, 32) !== lowSum;
+      if (setsCarry) state.set(CA32, x ^ y ^ result);
     };
     const wide = (value: bigint, width: number): void => {
       exact = value;
       result = wrap(value);
       overflow = asSigned(value, width) !== value;
     };
+    const extendedDivision = [393, 395, 425, 427].includes(extended);
     const quotient = (width: 32 | 64, signedDivision: boolean): void => {
       const take = (value: bigint): bigint =>
         signedDivision ? BigInt.asIntN(width, value) : BigInt.asUintN(width, value);
       const divisor = take(b);
-      exact = divisor === 0n ? 0n : take(a) / divisor;
+      const dividend = extendedDivision ? take(a) << BigInt(width) : take(a);
+      exact = divisor === 0n ? 0n : dividend / divisor;
       overflow = divisor === 0n || take(exact) !== exact;
-      result = BigInt.asUintN(width, exact);
+      // Undefined: 0 on overflow, except that the plain forms keep the low bits; the upper half of words is the sign.
+      result = !extendedDivision
+        ? BigInt.asUintN(width, exact)
+        : overflow
+          ? 0n
+          : wrap(signedDivision ? exact : BigInt.asUintN(width, exact));
     };
     exact = 0n;
     result = 0n;
@@ -1297,12 +1628,19 @@ function overflowHelper(is64: boolean): Helper {
       case 459: quotient(32, false); break;
       case 489: quotient(64, true); break;
       case 457: quotient(64, false); break;
+      case 427: quotient(32, true); break;
+      case 395: quotient(32, false); break;
+      case 425: quotient(64, true); break;
+      case 393: quotient(64, false); break;
       default:
         throw new ElftraceError('internal', `no overflow form has extended opcode ${extended}`, { value: word });
     } // prettier-ignore
     state.set(d, result);
-    state.set(OV, overflow ? 1n : 0n);
-    if (overflow) setSummaryOverflow(state, 1n);
+    if ((word & 0x400) !== 0) {
+      state.set(OV, overflow ? 1n : 0n);
+      if (is64) state.set(OV32, (wordOverflow ?? overflow) ? 1n : 0n);
+      if (overflow) setSummaryOverflow(state, 1n);
+    }
     if (word & 1) {
       const value = asSigned(result, bits);
       setField(state, 0, (value < 0n ? 8 : value > 0n ? 4 : 2) | Number(state.get(SO)));
@@ -1328,8 +1666,161 @@ function trapHelper(width: 32 | 64): Helper {
   };
 }
 
-function helpers(is64: boolean): Readonly<Record<string, Helper>> {
+/** The `i`th byte from the right. */
+const byteOf = (value: bigint, i: number): bigint => (value >> BigInt(8 * i)) & 0xffn;
+
+/** Ten bits of densely packed decimal -> three digits (IEEE 754-2008, 3.5.2). */
+function digitsOfDeclet(declet: number): number {
+  const bit = (i: number): number => (declet >> i) & 1;
+  const low = declet & 7;
+  const [first, second, third] = [(declet >> 7) & 7, (declet >> 4) & 7, low];
+  const digits = (a: number, b: number, c: number): number => (a << 8) | (b << 4) | c;
+  const large = (i: number): number => 8 | bit(i);
+  if (bit(3) === 0) return digits(first, second, third);
+  switch ((bit(2) << 1) | bit(1)) {
+    case 0: return digits(first, second, large(0));
+    case 1: return digits(first, large(4), (((declet >> 5) & 3) << 1) | bit(0));
+    case 2: return digits(large(7), second, (((declet >> 8) & 3) << 1) | bit(0));
+  } // prettier-ignore
+  switch ((declet >> 5) & 3) {
+    case 0: return digits(large(7), large(4), (((declet >> 8) & 3) << 1) | bit(0));
+    case 1: return digits(large(7), (((declet >> 8) & 3) << 1) | bit(4), large(0));
+    case 2: return digits(first, large(4), large(0));
+    default: return digits(large(7), large(4), large(0));
+  } // prettier-ignore
+}
+
+/** Three digits -> ten bits: the canonical declet. Digits above 9 give what the equations of the manual give. */
+function decletOfDigits(bcd: number): number {
+  const bit = (i: number): number => (bcd >> i) & 1;
+  // Names of IEEE 754 table 3.4: a b c d, e f g h, i j k m from the left.
+  const [a, b, c, d] = [bit(11), bit(10), bit(9), bit(8)];
+  const [e, f, g, h] = [bit(7), bit(6), bit(5), bit(4)];
+  const [i, j, k, m] = [bit(3), bit(2), bit(1), bit(0)];
+  const not = (value: number): number => value ^ 1;
+  const p = b | (a & j) | (a & f & i);
+  const q = c | (a & k) | (a & g & i);
+  const s = (f & (not(a) | not(i))) | (not(a) & e & j) | (e & i);
+  const t = g | (not(a) & e & k) | (a & i);
+  const v = a | e | i;
+  const w = a | (e & i) | (not(e) & j);
+  const x = e | (a & i) | (not(a) & k);
+  return (p << 9) | (q << 8) | (d << 7) | (s << 6) | (t << 5) | (h << 4) | (v << 3) | (w << 2) | (x << 1) | m;
+}
+
+/** Each word of `value` with both of its 12-bit or 10-bit groups converted. */
+function convertDecimal(value: bigint, from: 10 | 12, convert: (group: number) => number): bigint {
+  const to = from === 10 ? 12n : 10n;
+  let out = 0n;
+  for (const word of [0n, 32n]) {
+    for (const group of [0n, 1n]) {
+      const bits = Number((value >> (word + group * BigInt(from))) & ((1n << BigInt(from)) - 1n));
+      out |= BigInt(convert(bits)) << (word + group * to);
+    }
+  }
+  return out;
+}
+
+/** A random number that repeats: splitmix64 of a count. */
+function splitmix(count: bigint): bigint {
+  const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
+  let z = wrap((count + 1n) * 0x9e37_79b9_7f4a_7c15n);
+  z = wrap((z ^ (z >> 30n)) * 0xbf58_476d_1ce4_e5b9n);
+  z = wrap((z ^ (z >> 27n)) * 0x94d0_49bb_1331_11ebn);
+  return z ^ (z >> 31n);
+}
+
+/** `lswx` and `stswx`: the byte count is the low end of XER. */
+function stringHelpers(wrap: (value: bigint) => bigint): Readonly<Record<string, Helper>> {
+  const move =
+    (
+      act: (state: HelperState, address: bigint, count: number, register: number) => void,
+      access: 'read' | 'write',
+    ): Helper =>
+    (state, word) => {
+      const base = field(word, 11, 5);
+      const address = wrap((base === 0 ? 0n : state.get(GPR[base]!)) + state.get(GPR[field(word, 16, 5)]!));
+      const count = Number(state.get(XER_LOW));
+      const bad = state.memory.check(address, count, access);
+      if (bad !== null) return { kind: 'fault', address: bad, access };
+      act(state, address, count, field(word, 6, 5));
+      return { kind: 'next' };
+    };
   return {
+    lswx: move((state, address, count, register) => {
+      const bytes = state.memory.read(address, count);
+      if (!bytes) return;
+      for (let at = 0; at < count; at += 4) {
+        let value = 0n;
+        for (let i = 0; i < 4; i++) value = (value << 8n) | BigInt(bytes[at + i] ?? 0);
+        state.set(GPR[(register + at / 4) % 32]!, value);
+      }
+    }, 'read'),
+    stswx: move((state, address, count, register) => {
+      const bytes = Uint8Array.from({ length: count }, (_, at) => {
+        const value = state.get(GPR[(register + (at >> 2)) % 32]!);
+        return Number(byteOf(value, 3 - (at & 3)));
+      });
+      state.memory.write(address, bytes);
+    }, 'write'),
+  };
+}
+
+function helpers(is64: boolean): Readonly<Record<string, Helper>> {
+  /** rt or ra := f(first, second) of an X-form, registers by the position of their fields. */
+  const compute =
+    (at: 6 | 11, first: 6 | 11, f: (a: bigint, b: bigint) => bigint): Helper =>
+    (state, word) => {
+      const value = f(state.get(GPR[field(word, first, 5)]!), state.get(GPR[field(word, 16, 5)]!));
+      state.set(GPR[field(word, at, 5)]!, value);
+      return { kind: 'next' };
+    };
+  return {
+    ...stringHelpers((value) => BigInt.asUintN(is64 ? 64 : 32, value)),
+    /** Bit i of the result is the bit of rb that byte i of rs names from the left; 0 where it names 64 and more. */
+    bpermd: compute(11, 6, (selectors, source) => {
+      let out = 0n;
+      for (let i = 0; i < 8; i++) {
+        const index = byteOf(selectors, i);
+        if (index < 64n) out |= ((source >> (63n - index)) & 1n) << BigInt(i);
+      }
+      return out;
+    }),
+    /** 6 in each digit whose addition carries not out. */
+    addg6s: compute(6, 11, (a, b) => {
+      let out = 0n;
+      for (let i = 0n; i < 16n; i++) {
+        const low = (1n << (4n * i + 4n)) - 1n;
+        if (((a & low) + (b & low)) >> (4n * i + 4n) === 0n) out |= 6n << (4n * i);
+      }
+      return out;
+    }),
+    cdtbcd: compute(11, 6, (value) => convertDecimal(value, 10, digitsOfDeclet)),
+    cbcdtd: compute(11, 6, (value) => convertDecimal(value, 12, decletOfDigits)),
+    cmprb: (state, word) => {
+      const low = byteOf(state.get(GPR[field(word, 11, 5)]!), 0);
+      const ranges = state.get(GPR[field(word, 16, 5)]!);
+      const within = (i: number): boolean => byteOf(ranges, i) <= low && low <= byteOf(ranges, i + 1);
+      const hit = within(0) || (field(word, 10, 1) === 1 && within(2));
+      setField(state, field(word, 6, 3), hit ? 4 : 0);
+      return { kind: 'next' };
+    },
+    cmpeqb: (state, word) => {
+      const low = byteOf(state.get(GPR[field(word, 11, 5)]!), 0);
+      const bytes = state.get(GPR[field(word, 16, 5)]!);
+      let hit = false;
+      for (let i = 0; i < 8; i++) if (byteOf(bytes, i) === low) hit = true;
+      setField(state, field(word, 6, 3), hit ? 4 : 0);
+      return { kind: 'next' };
+    },
+    /** L = 0: 32 bits, 1 and 2: 64 bits, 3: reserved, which reads as the error value. */
+    darn: (state, word) => {
+      const kind = field(word, 14, 2);
+      const value = splitmix(BigInt(state.instructions));
+      const number = kind === 0 ? value >> 32n : kind === 3 ? 0xffff_ffff_ffff_ffffn : value;
+      state.set(GPR[field(word, 6, 5)]!, number);
+      return { kind: 'next' };
+    },
     overflow: overflowHelper(is64),
     trapword: trapHelper(32),
     trapdouble: trapHelper(64),
@@ -1338,19 +1829,19 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
       return { kind: 'next' };
     },
     mtxer: (state, word) => {
-      writeXer(state, state.get(GPR[field(word, 6, 5)]!));
+      writeXer(state, state.get(GPR[field(word, 6, 5)]!), is64);
       return { kind: 'next' };
     },
     mcrxr: (state, word) => {
       const xer = readXer(state);
       setField(state, field(word, 6, 3), Number(xer >> 28n));
-      writeXer(state, xer & 0x0fff_ffffn);
+      writeXer(state, xer & 0x0fff_ffffn, is64);
       return { kind: 'next' };
     },
-    /** Time is the number of completed instructions, so a run repeats exactly. */
+    /** Time is derived from the number of completed instructions, so a run repeats exactly. */
     timebase: (state, word) => {
       const spr = field(word, 11, 5) | (field(word, 16, 5) << 5);
-      const ticks = BigInt(state.instructions);
+      const ticks = state.time;
       const upper = spr === SPR_TIME_UPPER;
       state.set(GPR[field(word, 6, 5)]!, upper ? ticks >> 32n : BigInt.asUintN(is64 ? 64 : 32, ticks));
       return { kind: 'next' };
@@ -1381,6 +1872,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     const view = new ByteView(code, endian, 'code');
     const builder = new BlockBuilder(SLOTS, address);
     const lifting = new Lifting(builder, width, 0);
+    lifting.synchronises = limits.synchronises === true;
     let pc = address;
     // The view may end before the window does; a block of its own decides.
     const endOfCode = (): Block => builder.finish(pc, builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
@@ -1396,7 +1888,12 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
       const decoded = sizeBytes === 8 ? decodePrefixed(word, view.u32(offset + 4)) : named(decode(word));
       const emit = decoded && TABLE.get(decoded.mnemonic);
       builder.begin(pc);
-      const terminator: Terminator | undefined = emit ? emit(lifting, new Fields(decoded.operands)) : UNKNOWN;
+      const straddles = sizeBytes === 8 && (pc & 63n) === 60n;
+      const terminator: Terminator | undefined = straddles
+        ? ALIGNMENT
+        : emit
+          ? emit(lifting, new Fields(decoded.operands))
+          : UNKNOWN;
       if (terminator?.kind === 'unknown') {
         builder.cancel();
         return builder.finish(pc, { kind: 'unknown', mnemonic: decoded?.mnemonic ?? null, sizeBytes });
@@ -1413,6 +1910,7 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
     slots: SLOTS,
     registers: registerViews(is64),
     helpers: helpers(is64),
+    reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES[is64 ? 64 : 32] },
     lift,
   };
 }

@@ -325,6 +325,7 @@ export const ppc32RelocationRoles: RelocationRoles = {
   relative: R_PPC_RELATIVE,
   // TLSGD, TLSLD stand on the call of __tls_get_addr next to its REL24.
   companions: [95, 96],
+  neutralInModule: { type: R_PPC_ADDR32, addend: 'stored-word' },
 };
 
 export const ppc64RelocationRoles: RelocationRoles = {
@@ -332,6 +333,8 @@ export const ppc64RelocationRoles: RelocationRoles = {
   word: R_PPC64_ADDR64,
   relative: R_PPC64_RELATIVE,
   companions: [107, 108],
+  // R_PPC64_ADDR32
+  neutralInModule: { type: 1, addend: 'stored-word' },
 };
 
 /** Reach of `bl`, the same on both sizes. */

@@ -23,7 +23,14 @@ export const riscv64: Arch = {
   abi: riscvAbi,
   isa: riscvIsa,
   relocations: riscvRelocations,
-  relocationRoles: { none: R_RISCV_NONE, word: R_RISCV_64, relative: R_RISCV_RELATIVE, companions: [R_RISCV_RELAX] },
+  relocationRoles: {
+    none: R_RISCV_NONE,
+    word: R_RISCV_64,
+    relative: R_RISCV_RELATIVE,
+    companions: [R_RISCV_RELAX],
+    // Accepted and ignored by the kernel's loader, and by a linker where no other relocation stands at the place.
+    neutralInModule: { type: R_RISCV_RELAX, addend: 'kept' },
+  },
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,

@@ -144,14 +144,16 @@ export interface WriteTarget {
 /** Writes all or nothing: a temporary file in the same folder, then a rename. */
 export function writeOutput(target: WriteTarget, bytes: Uint8Array): void {
   const packed = pack(bytes, target.form, target.output);
-  const folder = dirname(resolve(target.output));
-  const temporary = join(folder, `.${basename(target.output)}.${randomBytes(6).toString('hex')}.tmp`);
+  // A link stays a link: what it names is replaced.
+  const output = fs.existsSync(target.output) ? fs.realpathSync(target.output) : resolve(target.output);
+  const folder = dirname(output);
+  const temporary = join(folder, `.${basename(output)}.${randomBytes(6).toString('hex')}.tmp`);
   try {
     const { mode, uid, gid } = fs.statSync(target.like);
     fs.writeFileSync(temporary, packed, { mode: mode & 0o7777, flag: 'wx' });
     fs.chmodSync(temporary, mode & 0o7777);
     if (process.getuid?.() === 0) fs.chownSync(temporary, uid, gid);
-    fs.renameSync(temporary, target.output);
+    fs.renameSync(temporary, output);
   } catch (cause) {
     fs.rmSync(temporary, { force: true });
     throw io(target.output, 'write', cause);

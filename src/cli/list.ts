@@ -1,4 +1,5 @@
 /** `elftrace list FILE`: one traceable function per line, in the order of the sites. */
+import { isCovered } from '../ftrace/verdicts.js';
 import { functionJson, type Json, jsonSchema } from '../report/json.js';
 import { readInputs } from './files.js';
 import { open, type OpenOptions } from './open.js';
@@ -21,7 +22,7 @@ export async function runList(args: ListArguments): Promise<number> {
       if (state === 'zero' || state === 'outside' || (selection && !selection[i])) continue;
       const symbol = sites.functionSymbol(i);
       // Bodies of overridden weak functions have no name to list.
-      if (symbol < 0 && known) continue;
+      if (known && !isCovered(sites, i)) continue;
       if (args.json) functions.push(functionJson(sites, i, module));
       else out(symbol < 0 ? `0x${sites.ip(i).toString(16)}` : program.symbolName(symbol));
     }

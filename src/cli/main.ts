@@ -12,6 +12,8 @@ import { err, flush } from './terminal.js';
 let exit: number = exitCodes.ok;
 /** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
 let action: () => number | Promise<number> = () => exitCodes.ok;
+/** The file that a verb works on: errors that do not name one are about it. */
+let subject = '';
 
 /** Options of every verb that opens a file. */
 function common<T>(parser: Argv<T>) {
@@ -42,12 +44,20 @@ const percent = (value: number): number => {
   return value;
 };
 
+const jobs = (value: number): number => {
+  if (!Number.isInteger(value) || value < 0) throw new ElftraceError('usage', '--jobs takes a number of files, or 0');
+  return value;
+};
+
 const parser = yargs(process.argv.slice(2))
   .scriptName('elftrace')
   .usage('$0 VERB …\n\nVerifies, patches, undoes and proves ftrace patch sites in ELF files.')
   .version(version)
   .strict()
   .demandCommand(1, 'name a verb')
+  .middleware((args) => {
+    if (typeof args['path'] === 'string') subject = args['path'];
+  })
   .recommendCommands()
   .exitProcess(false)
   .wrap(Math.min(110, process.stdout.columns ?? 110))
@@ -56,7 +66,9 @@ const parser = yargs(process.argv.slice(2))
     'Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.',
   )
   .fail((message, error) => {
-    throw error ?? new ElftraceError('usage', message);
+    // Errors of yargs and of `coerce` are the user's; anything else comes from a verb and keeps its kind.
+    if (error && error.name !== 'YError') throw error;
+    throw new ElftraceError('usage', message ?? error.message);
   })
   .command(
     'info <files..>',
@@ -90,7 +102,12 @@ const parser = yargs(process.argv.slice(2))
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
         .option('quiet', { type: 'boolean', default: false, describe: 'one line per file' })
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
-        .option('jobs', { type: 'number', default: 1, describe: 'files at the same time; 0: one per processor' })
+        .option('jobs', {
+          type: 'number',
+          default: 1,
+          coerce: jobs,
+          describe: 'files at the same time; 0: one per processor',
+        })
         .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
       action = async () => (await import('./verify.js')).runVerify({ ...args });
@@ -188,9 +205,24 @@ const parser = yargs(process.argv.slice(2))
           default: '1000000000',
           describe: 'stop after so many instructions',
         })
+        .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
+        .option('root', {
+          type: 'string',
+          describe: "directory that is the program's /, read-only; without it no files",
+        })
+        .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
+        .option('compare', { type: 'string', describe: 'run this image too; fail when the two differ' })
+        .option('compare-ignore', { type: 'string', describe: 'lines of output that match do not count' })
+        .option('profile', { type: 'boolean', default: false, describe: 'instructions by function, on standard error' })
+        .option('profile-file', { type: 'string', describe: 'the same for all functions, to a file' })
+        .option('trace', { type: 'string', describe: 'file for calls and returns' })
+        .option('trace-source', { type: 'string', default: 'guest', describe: 'oracle: recorded by the machine' })
+        .option('format', { type: 'string', describe: 'ndjson or folded' })
+        .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })
-        .example('$0 run program', 'exits with the status of the program'),
+        .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {
       action = async () => (await import('./run.js')).runRun({ ...args });
     },
@@ -200,7 +232,7 @@ try {
   parser.parse();
   exit = await action();
 } catch (error) {
-  const file = error instanceof ElftraceError ? (error.context.file ?? '') : '';
+  const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));
   exit = exitCodeOf(error);
 }

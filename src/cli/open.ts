@@ -105,7 +105,9 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
   });
   const inside = readRecord(image);
   const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
-  const record = inside ?? (beside ? decodeRecord(readBytes(options.journal!)) : null);
+  const kept = beside ? decodeRecord(readBytes(options.journal!)) : null;
+  // The journal of an earlier run is about its output; the original that it came from is not changed by it.
+  const record = inside ?? (kept && kept.sha256 === hash(image.bytes) ? null : kept);
   const sites = findSites(program, { record, ...(options.table ? { tableSections: options.table } : {}) });
   return {
     input,
@@ -114,7 +116,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
     program,
     sites,
     record,
-    recordBeside: beside,
+    recordBeside: beside && record !== null,
     recorded: record ? recordedState(record, image.bytes) : undefined,
     module: moduleName(image, input.path),
   };

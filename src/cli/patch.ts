@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { applyPlan } from '../ftrace/apply.js';
-import { checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
+import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
@@ -52,16 +52,19 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
     strictPermissions: args.strictPerm,
   });
+  const acceptance: Acceptance = {
+    partial: args.partial,
+    ...(args.require === undefined ? {} : { requirePercent: args.require }),
+  };
   if (args.dryRun) {
     if (args.json) out(JSON.stringify(planJson(input.name, hash(image.bytes), plan)));
     else await printPlan(plan, opened);
-    return plan.refusals.length > 0 && !args.partial && args.require === undefined ? exitCodes.failed : exitCodes.ok;
+    // The plan is the output; whether it would be carried out is the exit code.
+    checkAcceptance(plan, acceptance);
+    return exitCodes.ok;
   }
   printRefusals(plan, input.name);
-  checkAcceptance(plan, {
-    partial: args.partial,
-    ...(args.require === undefined ? {} : { requirePercent: args.require }),
-  });
+  checkAcceptance(plan, acceptance);
   const beside = args.journal !== undefined;
   const applied = applyPlan(image, plan, {
     hash,
@@ -122,7 +125,9 @@ async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[
 }
 
 async function stepText(step: Step, arch: Parameters<typeof oneLine>[0]): Promise<string> {
-  if (step.kind === 'reloc')
-    return `relocation ${arch.relocations.get(step.type)?.name ?? step.type} ${step.symbol} -> NONE`;
+  if (step.kind === 'reloc') {
+    const [from, to] = [step.type, step.becomes].map((type) => arch.relocations.get(type)?.name ?? String(type));
+    return `relocation ${from!} ${step.symbol} -> ${to!}`;
+  }
   return `${await oneLine(arch, step.before, step.address)} -> ${await oneLine(arch, step.after, step.address)}`;
 }

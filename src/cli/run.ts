@@ -1,134 +1,736 @@
 /**
- * `elftrace run IMAGE [ARGS]`: executes a program in the emulator. The guest's output is ours, its exit status too; a run that could
- * not be done ends with 125 and says where it stopped.
+ * `elftrace run IMAGE [ARGS]`: executes a program, or one function of an image, in the emulator. The guest's output is ours, its
+ * exit status too; a run that could not be done ends with 125 and says where it stopped. With `--compare` two images run and
+ * the exit status says whether they did the same.
  */
-import { writeFileSync } from 'node:fs';
+import { closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import type { Arch } from '../arch.js';
 import { archOf } from '../arches.js';
+import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { startProcess, type StopReason } from '../emulator/index.js';
+import {
+  backtrace,
+  callFunction,
+  type FileSystem,
+  type IrEmulation,
+  type Process,
+  type RelativeRelocation,
+  startProcess,
+  type StopReason,
+} from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { findSites } from '../ftrace/sites.js';
 import { load, type Program } from '../program/program.js';
+import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
+import {
+  foldedWriter,
+  ndjsonWriter,
+  type Oracle,
+  profile,
+  type ProfileRow,
+  tracedFunctions,
+  traceWithOracle,
+  type TraceSink,
+} from '../trace/index.js';
+import { type CallExpression, parseCall } from './call-expression.js';
+import { compareRuns, type RunDifference } from './compare.js';
+import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
-import { readInput } from './files.js';
-import { err, errBytes, outBytes } from './terminal.js';
+import { type InputFile, readInput } from './files.js';
+import { filesBelow } from './guest-files.js';
+import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
   readonly path: string;
   readonly arguments: readonly string[];
   readonly maxInstructions: string;
+  readonly timeout?: string | undefined;
+  readonly env?: readonly string[] | undefined;
+  readonly root?: string | undefined;
   readonly jsonStatus?: string | undefined;
+  readonly call?: string | undefined;
+  readonly compare?: string | undefined;
+  readonly compareIgnore?: string | undefined;
+  readonly profile: boolean;
+  readonly profileFile?: string | undefined;
+  readonly trace?: string | undefined;
+  readonly traceSource: string;
+  readonly format?: string | undefined;
+  readonly guestOutput?: string | undefined;
 }
 
-/** Signals that Linux would send for a stop; a guest killed by one ends with 128 + N. */
-const signals = { fault: 11, trap: 5, unknown: 4 } as const;
+/** Signals by what stopped the machine. Source: Linux asm-generic/signal.h. */
+const SIGILL = 4;
+const SIGTRAP = 5;
+const SIGBUS = 7;
+const SIGFPE = 8;
+const SIGSEGV = 11;
 
-function place(program: Program, address: bigint): string {
-  const range = program.codeAt(address);
-  const name = range ? program.describe(range, address) : '';
+/** Instructions between two looks at the clock. */
+const SLICE = 2_000_000;
+/** Functions of a profile on standard error. */
+const PROFILE_LINES = 20;
+
+const laterFormats: readonly string[] = ['ftrace', 'graph', 'perfetto', 'chrome'];
+type TraceFormat = 'ndjson' | 'folded';
+
+// ------------------------------------------------------------------------------------------------------------ request
+
+/** The arguments after they were checked. */
+interface Request {
+  readonly budget: number;
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly env: readonly string[];
+  readonly files: FileSystem | undefined;
+  readonly call: CallExpression | null;
+  readonly ignore: RegExp | null;
+  readonly trace: { readonly path: string; readonly format: TraceFormat } | null;
+  readonly profile: boolean;
+}
+
+function checkTrace(args: RunArguments): Request['trace'] {
+  const { format } = args;
+  if (args.traceSource !== 'oracle' && args.traceSource !== 'guest') {
+    throw new ElftraceError('usage', `--trace-source ${args.traceSource}: guest or oracle`);
+  }
+  if (args.trace === undefined) {
+    if (format !== undefined)
+      throw new ElftraceError('usage', '--format says how a trace is written: name one with --trace');
+    return null;
+  }
+  if (args.traceSource === 'guest') {
+    throw new ElftraceError(
+      'usage',
+      'what the tracers of a program recorded cannot be read yet; --trace-source=oracle records its calls and returns by the machine',
+    );
+  }
+  if (format === undefined) throw new ElftraceError('usage', 'name the form of the trace: --format ndjson or folded');
+  if (format !== 'ndjson' && format !== 'folded') {
+    const known = laterFormats.includes(format);
+    throw new ElftraceError('usage', `--format ${format} is ${known ? 'not served yet' : 'not known'}: ndjson, folded`);
+  }
+  if (args.trace === '-' && args.compare === undefined && args.guestOutput === undefined) {
+    throw new ElftraceError(
+      'usage',
+      "--trace - would mix with the program's output: name a file, or move the output with --guest-output FILE",
+    );
+  }
+  return { path: args.trace, format };
+}
+
+function checkRequest(args: RunArguments): Request {
+  const budget = Number(args.maxInstructions);
+  if (!Number.isSafeInteger(budget) || budget <= 0) {
+    throw new ElftraceError('usage', '--max-instructions takes a positive whole number');
+  }
+  const seconds = args.timeout === undefined ? Infinity : Number(args.timeout);
+  if (!(seconds > 0)) throw new ElftraceError('usage', '--timeout takes a positive number of seconds');
+  const env = args.env ?? [];
+  for (const each of env) {
+    if (!/^[^=]+=/.test(each)) throw new ElftraceError('usage', `--env ${each}: write NAME=VALUE`);
+  }
+  let ignore: RegExp | null = null;
+  if (args.compareIgnore !== undefined) {
+    if (args.compare === undefined) throw new ElftraceError('usage', '--compare-ignore goes with --compare');
+    try {
+      ignore = new RegExp(args.compareIgnore);
+    } catch (cause) {
+      throw new ElftraceError(
+        'usage',
+        `--compare-ignore ${args.compareIgnore} is no regular expression`,
+        {},
+        { cause },
+      );
+    }
+  }
+  return {
+    budget,
+    timeout: seconds * 1000,
+    env,
+    files: args.root === undefined ? undefined : filesBelow(args.root),
+    call: args.call === undefined ? null : parseCall(args.call),
+    ignore,
+    trace: checkTrace(args),
+    profile: args.profile || args.profileFile !== undefined,
+  };
+}
+
+// -------------------------------------------------------------------------------------------------------------- image
+
+interface Loaded {
+  readonly input: InputFile;
+  readonly image: ElfImage;
+  readonly arch: Arch;
+  readonly emulation: IrEmulation;
+  readonly program: Program;
+}
+
+async function loadImage(path: string): Promise<Loaded> {
+  const input = await readInput(path);
+  const image = readElf(input.bytes);
+  const arch = archOf(image.header);
+  const { emulation } = arch;
+  if (emulation.kind === 'none') {
+    throw new ElftraceError('unsupported-form', `${arch.target.title}: ${emulation.reason}`, { file: path });
+  }
+  return { input, image, arch, emulation, program: load(image, arch) };
+}
+
+/** What a dynamic linker would write without knowing other images: words that hold addresses of this one. */
+function* relocationsOf({ image, arch }: Loaded): Generator<RelativeRelocation> {
+  const { relative, word } = arch.relocationRoles;
+  for (const table of image.relocations) {
+    for (let row = 0; row < table.count; row++) {
+      const address = table.offset[row]!;
+      const addend = (): bigint =>
+        table.form === 'rela' ? table.addend[row]! : inPlaceAddend(image, table, row, arch.target.wordBytes);
+      if (table.form === 'relr' || table.type[row] === relative) yield { address, addend: addend() };
+      else if (table.type[row] === word && table.symbols !== null) {
+        const symbol = table.symbol[row]!;
+        if (symbol !== 0 && table.symbols.sectionIndex[symbol] !== 0) {
+          yield { address, addend: table.symbols.value[symbol]! + addend() };
+        }
+      }
+    }
+  }
+}
+
+/** `name+0x10` of an address of the running image; '' where no function is. */
+function nameAt(loaded: Loaded, guest: Process, address: bigint): string {
+  const range = loaded.program.codeAt(address - guest.bias);
+  return range ? loaded.program.describe(range, address - guest.bias) : '';
+}
+
+function place(loaded: Loaded, guest: Process, address: bigint): string {
+  const name = nameAt(loaded, guest, address);
   return name === '' ? hex(address) : `${hex(address)} (${name})`;
 }
 
+// --------------------------------------------------------------------------------------------------------------- stop
+
+/** How a run ended: on its own accord, by a signal, or not at all. */
+type End =
+  | { readonly kind: 'exit'; readonly code: number }
+  | { readonly kind: 'signal'; readonly signal: number }
+  | { readonly kind: 'returned'; readonly result: bigint }
+  | { readonly kind: 'failed' };
+
 interface Outcome {
-  readonly exit: number;
-  readonly signal: number | null;
+  readonly end: End;
+  /** null when there is nothing to say. */
   readonly message: string | null;
-  readonly stop: Json;
+  /** Where the run stopped; null when that does not matter. */
+  readonly at: bigint | null;
+  readonly stop: Readonly<Record<string, Json>>;
 }
 
-function outcomeOf(stop: StopReason, program: Program): Outcome {
+type Stop = StopReason | { readonly kind: 'timeout' };
+
+function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
+  const here = (address: bigint): string => place(loaded, guest, address);
+  const { pc } = guest.machine;
   switch (stop.kind) {
     case 'exit':
-      return { exit: stop.code, signal: null, message: null, stop: { reason: 'exit' } };
+      return { end: stop, message: null, at: null, stop: { reason: 'exit' } };
+    case 'signal':
+      return {
+        end: stop,
+        message: `signal ${stop.signal} raised at ${here(stop.instruction)}`,
+        at: stop.instruction,
+        stop: { reason: 'signal', instruction: hex(stop.instruction) },
+      };
     case 'fault':
       return {
-        exit: 128 + signals.fault,
-        signal: signals.fault,
-        message: `${stop.access} fault at ${hex(stop.address)}, instruction ${place(program, stop.instruction)}`,
+        end: { kind: 'signal', signal: SIGSEGV },
+        message: `${stop.access} fault at ${hex(stop.address)}, instruction ${here(stop.instruction)}`,
+        at: stop.instruction,
         stop: { reason: 'fault', access: stop.access, address: hex(stop.address), instruction: hex(stop.instruction) },
       };
-    case 'trap':
+    case 'trap': {
+      const signals = {
+        breakpoint: SIGTRAP,
+        'trap-instruction': SIGTRAP,
+        divide: SIGFPE,
+        privileged: SIGILL,
+        'misaligned-pc': SIGBUS,
+        alignment: SIGBUS,
+      } as const;
       return {
-        exit: 128 + signals.trap,
-        signal: signals.trap,
-        message: `trap ${String(stop.trap)} at ${place(program, stop.instruction)}`,
-        stop: { reason: 'trap', instruction: hex(stop.instruction) },
+        end: { kind: 'signal', signal: signals[stop.trap] },
+        message: `trap (${stop.trap}) at ${here(stop.instruction)}`,
+        at: stop.instruction,
+        stop: { reason: 'trap', trap: stop.trap, instruction: hex(stop.instruction) },
       };
-    case 'unknown-instruction':
+    }
+    case 'unknown-instruction': {
+      // A zero word is illegal by definition where it is no instruction; other unknown words may be ours to learn.
+      const illegal = stop.mnemonic === null && stop.bytes.length > 0 && stop.bytes.every((byte) => byte === 0);
+      const end: End = illegal ? { kind: 'signal', signal: SIGILL } : { kind: 'failed' };
       return {
-        exit: exitCodes.runFailed,
-        signal: null,
+        end,
         message:
-          stop.mnemonic === null
-            ? `unknown instruction ${hexBytes(stop.bytes)} at ${place(program, stop.instruction)}`
-            : `instruction ${stop.mnemonic} at ${place(program, stop.instruction)} is decoded and not executed yet`,
-        stop: { reason: 'unknown-instruction', instruction: hex(stop.instruction), bytes: hexBytes(stop.bytes) },
+          stop.mnemonic !== null
+            ? `instruction ${stop.mnemonic} at ${here(stop.instruction)} is decoded and not executed yet`
+            : `${illegal ? 'illegal' : 'unknown'} instruction ${hexBytes(stop.bytes)} at ${here(stop.instruction)}`,
+        at: stop.instruction,
+        stop: {
+          reason: illegal ? 'illegal-instruction' : 'unknown-instruction',
+          instruction: hex(stop.instruction),
+          bytes: hexBytes(stop.bytes),
+        },
       };
+    }
     case 'syscall':
       return {
-        exit: exitCodes.runFailed,
-        signal: null,
-        message: `system call at ${place(program, stop.instruction)} is not served`,
+        end: { kind: 'failed' },
+        message: `system call ${guest.machine.register(loaded.arch.abi.syscall.number)} at ${here(stop.instruction)} cannot be served`,
+        at: stop.instruction,
         stop: { reason: 'syscall', instruction: hex(stop.instruction) },
       };
     case 'hook':
       return {
-        exit: exitCodes.runFailed,
-        signal: null,
-        message: `stopped at ${place(program, stop.address)}`,
+        end: { kind: 'failed' },
+        message: `stopped at ${here(stop.address)}`,
+        at: stop.address,
         stop: { reason: 'hook', address: hex(stop.address) },
       };
     case 'step-limit':
       return {
-        exit: exitCodes.runFailed,
-        signal: null,
-        message: 'stopped by --max-instructions',
-        stop: { reason: 'step-limit' },
+        end: { kind: 'failed' },
+        message: `stopped by --max-instructions at ${here(pc)}`,
+        at: pc,
+        stop: { reason: 'step-limit', instruction: hex(pc) },
+      };
+    case 'timeout':
+      return {
+        end: { kind: 'failed' },
+        message: `stopped by --timeout at ${here(pc)}`,
+        at: pc,
+        stop: { reason: 'timeout', instruction: hex(pc) },
       };
     default:
       return stop satisfies never;
   }
 }
 
-export async function runRun(args: RunArguments): Promise<number> {
-  const budget = Number(args.maxInstructions);
-  if (!Number.isSafeInteger(budget) || budget <= 0) {
-    throw new ElftraceError('usage', '--max-instructions takes a positive whole number');
+function exitOf(end: End): number {
+  switch (end.kind) {
+    case 'exit':
+      return end.code;
+    case 'signal':
+      return 128 + end.signal;
+    case 'returned':
+      return exitCodes.ok;
+    case 'failed':
+      return exitCodes.runFailed;
+    default:
+      return end satisfies never;
   }
-  const input = await readInput(args.path);
-  const image = readElf(input.bytes);
-  const arch = archOf(image.header);
-  const { emulation } = arch;
-  if (emulation.kind === 'none') {
-    throw new ElftraceError('unsupported-form', `${arch.target.title}: ${emulation.reason}`, { file: args.path });
+}
+
+function endText(end: End): string {
+  switch (end.kind) {
+    case 'exit':
+      return `exit status ${end.code}`;
+    case 'signal':
+      return `signal ${end.signal}`;
+    case 'returned':
+      return `result ${hex(end.result)}`;
+    case 'failed':
+      return 'not finished';
+    default:
+      return end satisfies never;
   }
-  const program = load(image, arch);
-  const begin = process.hrtime.bigint();
+}
+
+/** Instruction and callers of a stop, for people and for the status. */
+async function where(
+  loaded: Loaded,
+  guest: Process,
+  at: bigint,
+): Promise<{ lines: string[]; json: Record<string, Json> }> {
+  const { program, arch, emulation } = loaded;
+  const bytes = guest.machine.memory.read(at, 8) ?? guest.machine.memory.read(at, 4) ?? new Uint8Array();
+  const decoded = bytes.length === 0 ? null : arch.isa.decode(bytes, 0, at);
+  const own = decoded === null ? bytes : bytes.subarray(0, Math.max(1, decoded.sizeBytes));
+  const text = await oneLine(arch, own, at);
+  const functionOf = (address: bigint): number => {
+    const range = program.codeAt(address - guest.bias);
+    return range ? program.functionAt(range, address - guest.bias) : -1;
+  };
+  const callers = backtrace(guest.machine, { abi: arch.abi, emulation }, functionOf);
+  const lines = text === '' ? [] : [`  ${place(loaded, guest, at)}: ${hexBytes(own)}  ${text}`];
+  for (const each of callers) lines.push(`  called from ${place(loaded, guest, each)}`);
+  const frame = (address: bigint): Json => ({ address: hex(address), function: nameAt(loaded, guest, address) });
+  return {
+    lines,
+    json: {
+      function: nameAt(loaded, guest, at),
+      ...(own.length === 0 ? {} : { bytes: hexBytes(own), text }),
+      backtrace: callers.map(frame),
+    },
+  };
+}
+
+// ---------------------------------------------------------------------------------------------------------------- run
+
+/** The guest's standard input: ours, read as it asks. */
+function readInputBytes(size: number): Uint8Array {
+  const bytes = new Uint8Array(size);
+  for (;;) {
+    try {
+      return bytes.subarray(0, readSync(0, bytes, 0, size, null));
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      if (code === 'EOF') return new Uint8Array();
+      if (code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
+/** Standard input that can be read by several runs. */
+function replayedInput(): () => (size: number) => Uint8Array {
+  let seen = new Uint8Array();
+  let over = false;
+  return () => {
+    let at = 0;
+    return (size) => {
+      if (at === seen.length && !over) {
+        const more = readInputBytes(size);
+        over = more.length === 0;
+        const joined = new Uint8Array(seen.length + more.length);
+        joined.set(seen);
+        joined.set(more, seen.length);
+        seen = joined;
+      }
+      const piece = seen.slice(at, at + size);
+      at += piece.length;
+      return piece;
+    };
+  };
+}
+
+interface Execution {
+  readonly guest: Process;
+  readonly outcome: Outcome;
+  readonly seconds: number;
+}
+
+interface ExecuteOptions {
+  readonly argv: readonly string[];
+  readonly request: Request;
+  readonly onOutput: (descriptor: number, bytes: Uint8Array) => void;
+  readonly onInput: (size: number) => Uint8Array;
+  readonly sinks: readonly TraceSink[];
+}
+
+function call(loaded: Loaded, guest: Process, expression: CallExpression, run: () => StopReason) {
+  const { program, arch, emulation } = loaded;
+  const { symbols } = program;
+  let symbol = -1;
+  for (const name of [expression.name, `.${expression.name}`]) {
+    const found = symbols.find(name);
+    if (found > 0 && symbols.sectionIndex[found] !== 0) {
+      symbol = found;
+      break;
+    }
+  }
+  if (symbol < 0) {
+    throw new ElftraceError('no-match', `no function is named ${expression.name}`, { symbol: expression.name });
+  }
+  const address = symbols.value[symbol]!;
+  const descriptor = emulation.process.entry.kind === 'descriptor' && !program.codeAt(address);
+  if (!descriptor && !program.codeAt(address)) {
+    throw new ElftraceError('no-match', `${expression.name} is no function`, { symbol: expression.name });
+  }
+  const registers = new Map<string, bigint>();
+  for (const [register, anchor] of emulation.process.anchors) {
+    const found = symbols.find(anchor);
+    if (found > 0) registers.set(register, symbols.value[found]! + guest.bias);
+  }
+  const { entry } = emulation.process;
+  if (entry.kind === 'descriptor' && program.toc !== null) registers.set(entry.toc, program.toc + guest.bias);
+  return callFunction(
+    guest,
+    {
+      abi: arch.abi,
+      emulation,
+      target: { kind: descriptor ? 'descriptor' : 'code', address: address + guest.bias },
+      args: expression.args,
+      registers,
+    },
+    run,
+  );
+}
+
+function execute(loaded: Loaded, options: ExecuteOptions): Execution {
+  const { image, arch, emulation, program } = loaded;
+  const { request } = options;
   const guest = startProcess({
     image,
     abi: arch.abi,
     emulation,
-    args: [args.path, ...args.arguments],
+    args: options.argv,
+    env: request.env,
+    onOutput: options.onOutput,
+    onInput: options.onInput,
+    ...(request.files ? { files: request.files } : {}),
+    ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
+  });
+  let oracle: Oracle | null = null;
+  if (options.sinks.length > 0) {
+    const sites = findSites(program);
+    const siteOf = new Map<bigint, bigint>();
+    for (let i = 0; i < sites.count; i++) {
+      const owner = sites.functionSymbol(i);
+      const start = owner < 0 ? undefined : program.functions.placeOf(owner)?.value;
+      if (start !== undefined) siteOf.set(start, sites.ip(i));
+    }
+    const functions = tracedFunctions(program, {
+      bias: guest.bias,
+      siteOf: (address) => siteOf.get(address) ?? null,
+    });
+    if (functions.length === 0) {
+      err(`${loaded.input.name}: notice: the image has no symbols: no calls are recorded`);
+    }
+    oracle = traceWithOracle(guest.machine, {
+      functions,
+      stackPointer: arch.abi.stackPointer,
+      linkRegister: arch.abi.linkRegister,
+      sinks: options.sinks,
+    });
+  }
+  const begin = performance.now();
+  let timedOut = false;
+  const run = (): StopReason => {
+    for (let left = request.budget; ; left -= SLICE) {
+      const stop = guest.run({ budget: Math.min(left, SLICE) });
+      if (stop.kind !== 'step-limit' || left <= SLICE) return stop;
+      if (performance.now() - begin > request.timeout) {
+        timedOut = true;
+        return stop;
+      }
+    }
+  };
+  let outcome: Outcome;
+  const called = request.call ? call(loaded, guest, request.call, run) : null;
+  if (called?.kind === 'returned') {
+    outcome = { end: called, message: null, at: null, stop: { reason: 'returned' } };
+  } else {
+    const stop = called ? called.stop : run();
+    outcome = outcomeOf(timedOut ? { kind: 'timeout' } : stop, loaded, guest);
+  }
+  oracle?.finish();
+  return { guest, outcome, seconds: (performance.now() - begin) / 1000 };
+}
+
+/** A file that text is written to piece by piece; `-` is standard output. */
+function textFile(path: string): { readonly write: (text: string) => void; readonly close: () => void } {
+  const encoder = new TextEncoder();
+  if (path === '-') return { write: (text) => { outBytes(encoder.encode(text)); }, close: flush }; // prettier-ignore
+  const bytes = byteFile(path);
+  return { write: (text) => { bytes.write(encoder.encode(text)); }, close: bytes.close }; // prettier-ignore
+}
+
+function byteFile(path: string): { readonly write: (bytes: Uint8Array) => void; readonly close: () => void } {
+  const wrap = <T>(action: () => T): T => {
+    try {
+      return action();
+    } catch (cause) {
+      const text = cause instanceof Error ? cause.message : String(cause);
+      throw new ElftraceError('io', `cannot write ${path}: ${text}`, { file: path }, { cause });
+    }
+  };
+  const descriptor = wrap(() => openSync(path, 'w'));
+  return {
+    write: (bytes) => {
+      wrap(() => {
+        for (let at = 0; at < bytes.length;) at += writeSync(descriptor, bytes, at);
+      });
+    },
+    close: () => {
+      closeSync(descriptor);
+    },
+  };
+}
+
+function profileLines(rows: readonly ProfileRow[], instructions: number): string[] {
+  const percent = (value: number): string => ((100 * value) / Math.max(1, instructions)).toFixed(1).padStart(5);
+  return [
+    `${'self'.padStart(14)} ${'%'.padStart(5)} ${'total'.padStart(14)} ${'%'.padStart(5)} ${'calls'.padStart(10)}  function`,
+    ...rows.map(
+      (row) =>
+        `${String(row.self).padStart(14)} ${percent(row.self)} ${String(row.total).padStart(14)} ${percent(row.total)} ` +
+        `${String(row.calls).padStart(10)}  ${row.function?.name ?? '[outside]'}`,
+    ),
+  ];
+}
+
+function callText(expression: string, result: bigint, wordBytes: number): string {
+  return `${expression.trim()} = ${BigInt.asIntN(8 * wordBytes, result)} (${hex(result)})`;
+}
+
+function differenceLine(name: string, original: string, difference: RunDifference): string[] {
+  const quote = (text: string | null): string => (text === null ? 'nothing' : JSON.stringify(text));
+  if (difference.what === 'end') {
+    return [`${name}: ${difference.here ?? ''}, but ${original}: ${difference.original ?? ''}`];
+  }
+  return [
+    `${name}: ${difference.what} differs from that of ${original} at line ${difference.line ?? 0}`,
+    `  here:     ${quote(difference.here)}`,
+    `  original: ${quote(difference.original)}`,
+  ];
+}
+
+/** `exit`, `signal`, `instructions` … of one run. */
+function statusJson(
+  loaded: Loaded,
+  execution: Execution,
+  details: Readonly<Record<string, Json>>,
+): Record<string, Json> {
+  const { end, stop } = execution.outcome;
+  return {
+    exit: end.kind === 'signal' ? null : exitOf(end),
+    ...(end.kind === 'signal' ? { signal: end.signal } : {}),
+    instructions: execution.guest.machine.instructions,
+    seconds: execution.seconds,
+    tier: 0,
+    stop: { ...details, ...stop },
+    ...(end.kind === 'returned'
+      ? {
+          result: {
+            value: BigInt.asIntN(8 * loaded.arch.target.wordBytes, end.result).toString(),
+            hex: hex(end.result),
+          },
+        }
+      : {}),
+  };
+}
+
+interface Capture {
+  readonly receive: (descriptor: number, bytes: Uint8Array) => void;
+  readonly of: (descriptor: number) => Uint8Array;
+}
+
+function capture(): Capture {
+  const pieces: { readonly descriptor: number; readonly bytes: Uint8Array }[] = [];
+  return {
+    receive: (descriptor, bytes) => {
+      pieces.push({ descriptor, bytes });
+    },
+    of: (descriptor) =>
+      Buffer.concat(pieces.filter((each) => each.descriptor === descriptor).map((each) => each.bytes)),
+  };
+}
+
+export async function runRun(args: RunArguments): Promise<number> {
+  const request = checkRequest(args);
+  const loaded = await loadImage(args.path);
+  const original = args.compare === undefined ? null : await loadImage(args.compare);
+  const traceFile = request.trace ? textFile(request.trace.path) : null;
+  const guestOutput = args.guestOutput === undefined ? null : byteFile(args.guestOutput);
+  const counts = request.profile ? profile() : null;
+  const sinks: TraceSink[] = counts ? [counts] : [];
+  if (request.trace && traceFile) {
+    sinks.push(
+      request.trace.format === 'folded'
+        ? foldedWriter(traceFile.write)
+        : ndjsonWriter(traceFile.write, { source: 'oracle', image: loaded.input.name }),
+    );
+  }
+  // Both runs of a comparison get the same name, so that a program that prints it is no different.
+  const argv = [args.path, ...args.arguments];
+  const input = replayedInput();
+  const captured = original ? capture() : null;
+  const execution = execute(loaded, {
+    argv,
+    request,
+    onInput: original ? input() : readInputBytes,
     onOutput: (descriptor, bytes) => {
-      if (descriptor === 2) errBytes(bytes);
+      captured?.receive(descriptor, bytes);
+      if (descriptor !== 2 && guestOutput) guestOutput.write(bytes);
+      else if (captured) return;
+      else if (descriptor === 2) errBytes(bytes);
       else outBytes(bytes);
     },
+    sinks,
   });
-  const stop = guest.run({ budget });
-  const seconds = Number(process.hrtime.bigint() - begin) / 1e9;
-  const outcome = outcomeOf(stop, program);
-  if (outcome.message !== null) err(`${input.name}: ${outcome.message}`);
-  if (args.jsonStatus !== undefined) {
-    const status: Json = {
-      schema: jsonSchema,
-      exit: outcome.signal === null ? outcome.exit : null,
-      ...(outcome.signal === null ? {} : { signal: outcome.signal }),
-      instructions: guest.machine.instructions,
-      seconds,
-      tier: 0,
-      stop: outcome.stop,
+  traceFile?.close();
+  guestOutput?.close();
+  const { guest, outcome } = execution;
+  const report = async (image: Loaded, run: Execution): Promise<Record<string, Json>> => {
+    if (run.outcome.message !== null) err(`${image.input.name}: ${run.outcome.message}`);
+    if (run.outcome.at === null) return {};
+    const { lines, json } = await where(image, run.guest, run.outcome.at);
+    for (const line of lines) err(line);
+    return json;
+  };
+  const details = await report(loaded, execution);
+  const status: Record<string, Json> = { schema: jsonSchema, ...statusJson(loaded, execution, details) };
+  let exit = exitOf(outcome.end);
+
+  if (original && captured) {
+    const captureOther = capture();
+    const other = execute(original, {
+      argv,
+      request,
+      onInput: input(),
+      onOutput: captureOther.receive,
+      sinks: [],
+    });
+    const otherDetails = await report(original, other);
+    const result = (each: Execution, from: Capture) => ({
+      end: endText(each.outcome.end),
+      stdout: from.of(1),
+      stderr: from.of(2),
+    });
+    const failed = outcome.end.kind === 'failed' || other.outcome.end.kind === 'failed';
+    const difference = failed
+      ? null
+      : compareRuns(result(execution, captured), result(other, captureOther), request.ignore);
+    exit = failed ? exitCodes.runFailed : difference ? exitCodes.failed : exitCodes.ok;
+    status['compare'] = {
+      equal: failed ? null : difference === null,
+      ...(difference ? { difference: { ...difference } } : {}),
+      original: statusJson(original, other, otherDetails),
     };
-    writeFileSync(args.jsonStatus, `${JSON.stringify(status)}\n`);
+    if (difference) {
+      for (const line of differenceLine(loaded.input.name, original.input.name, difference)) err(line);
+    } else if (!failed && request.trace?.path !== '-') {
+      const lines = captured.of(1).reduce((count, byte) => count + (byte === 10 ? 1 : 0), 0);
+      out(
+        `equal: ${endText(outcome.end)}, ${lines} lines of output, ` +
+          `${guest.machine.instructions} and ${other.guest.machine.instructions} instructions`,
+      );
+    }
+  } else if (outcome.end.kind === 'returned' && args.call !== undefined) {
+    const line = callText(args.call, outcome.end.result, loaded.arch.target.wordBytes);
+    if (request.trace?.path === '-') err(line);
+    else out(line);
   }
-  return outcome.exit;
+
+  if (counts) {
+    const rows = counts.rows();
+    const { instructions } = guest.machine;
+    if (args.profileFile === undefined) {
+      for (const line of profileLines(rows.slice(0, PROFILE_LINES), instructions)) err(line);
+      if (rows.length > PROFILE_LINES) err(`${'…'.padStart(14)} and ${rows.length - PROFILE_LINES} functions more`);
+    } else {
+      const file = textFile(args.profileFile);
+      file.write(`${profileLines(rows, instructions).join('\n')}\n`);
+      file.close();
+    }
+  }
+  if (args.jsonStatus !== undefined) {
+    try {
+      writeFileSync(args.jsonStatus, `${JSON.stringify(status)}\n`);
+    } catch (cause) {
+      const text = cause instanceof Error ? cause.message : String(cause);
+      throw new ElftraceError('io', `cannot write ${args.jsonStatus}: ${text}`, { file: args.jsonStatus }, { cause });
+    }
+  }
+  return exit;
 }

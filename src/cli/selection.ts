@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { ElftraceError } from '../errors.js';
 import { type FilterNames, select } from '../ftrace/filter.js';
 import type { Sites } from '../ftrace/sites.js';
+import { isCovered } from '../ftrace/verdicts.js';
 
 export interface SelectionOptions {
   readonly l?: readonly string[] | undefined;
@@ -22,7 +23,7 @@ export function filterNames(sites: Sites, module: string | null): FilterNames {
     module: () => module,
     disabled: (index) => {
       const state = sites.state(index);
-      return state === 'zero' || state === 'outside' || (known && sites.functionSymbol(index) < 0);
+      return state === 'zero' || state === 'outside' || (known && !isCovered(sites, index));
     },
     siteOffset: (index) => {
       const place = functions.placeOf(sites.functionSymbol(index));

@@ -1,7 +1,8 @@
 /** `elftrace record` on a linked file: sorts the table it has, and on request empties slots of overridden weak functions. */
 import { ElftraceError, hex } from '../errors.js';
 import { writeElf } from '../elf/write.js';
-import { findTableRange, functionCover, planTableSort } from '../ftrace/table-sort.js';
+import { functionCover, planTableSort } from '../ftrace/table-sort.js';
+import { findTableRange } from '../ftrace/tables.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { writeOutput } from './files.js';
@@ -18,7 +19,7 @@ export interface SortArguments {
 
 export function runSort(opened: Opened, output: string, args: SortArguments): number {
   const { image, arch, input, sites } = opened;
-  const range = findTableRange(image) ?? sectionRange(opened);
+  const range = findTableRange(image, opened.program.symbols) ?? sectionRange(opened);
   if (!range) {
     throw new ElftraceError(
       'unsupported-form',
@@ -28,7 +29,12 @@ export function runSort(opened: Opened, output: string, args: SortArguments): nu
   }
   // Entries of patchable functions may lie in front of the symbol (M-WEAK-2).
   const before = sites.sources.includes('patchable-table') ? 8n : 0n;
-  const plan = planTableSort(image, arch, range, args.zeroWeak ? { inFunction: functionCover(image, before) } : {});
+  const plan = planTableSort(
+    image,
+    arch,
+    range,
+    args.zeroWeak ? { inFunction: functionCover(image, before, (of, symbol) => arch.abi.codePlace(of, symbol)) } : {},
+  );
   if (plan.kind === 'refused') {
     throw new ElftraceError('plan-refused', `the table cannot be sorted: ${plan.reason}; nothing was written`, {
       file: args.path,

@@ -4,7 +4,7 @@
  *   0x0000_0000  control block: what the generated code tells TypeScript at an exit (`CONTROL`)
  *   0x0000_4000  window descriptors, 128 bytes each (`WINDOW`); descriptor 0 is the empty window
  *   0x0000_8000  state block of the running CPU: its slots
- *   0x0001_0000  code map: one byte per guest page number modulo 65,536, not 0 where translated code may lie
+ *   0x0001_0000  page map: one byte of `PAGE_MARK` per guest page number modulo 65,536
  *   0x0002_0000  lookup table: guest address -> block, 16 bytes an entry
  *   0x0004_0000  records of translated blocks, the first megabyte
  *   above        backing of guest windows, more room for records
@@ -50,11 +50,17 @@ export const WINDOW = {
   flags: 12,
   /** Exclusive bounds of base-relative addresses for accesses of 1, 2, 4, 8, 16 bytes; 0 where reading is forbidden. */
   readLimits: 16,
-  /** The same for stores that need no look at the code map. */
+  /** The same for stores that need no look at the page map. */
   writeLimits: 56,
   size: 96,
 } as const;
 export const MAX_WINDOWS = (0x8000 - WINDOW.start) / WINDOW.bytes;
+
+/** Window flags beside the permission (1 read, 2 write, 4 execute): accesses that the page map decides. */
+export const WINDOW_FLAG = { checkWrite: 8, checkRead: 16 } as const;
+
+/** Why accesses to a page leave the generated code: stores to translated code, watched stores, watched loads. */
+export const PAGE_MARK = { code: 1, write: 2, read: 4 } as const;
 
 export const STATE = 0x8000;
 export const CODE_MAP = 0x1_0000;

@@ -21,7 +21,17 @@
  * cannot do ends the call with an exit reason, and TypeScript decides.
  */
 import type { HostMemory } from './host.js';
-import { CODE_MAP, CONTROL, compileModule, instantiate, LOOKUP, STATE, WINDOW } from './host.js';
+import {
+  CODE_MAP,
+  CONTROL,
+  compileModule,
+  instantiate,
+  LOOKUP,
+  PAGE_MARK,
+  STATE,
+  WINDOW,
+  WINDOW_FLAG,
+} from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
 import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
@@ -43,6 +53,8 @@ export const EXIT_REASONS = [
   'unknown',
   'fetch',
   'hook',
+  /** The CPU drops what it has fetched. */
+  'sync',
 ] as const;
 export type ExitReason = (typeof EXIT_REASONS)[number];
 const reasonNumber = (reason: ExitReason): number => EXIT_REASONS.indexOf(reason);
@@ -389,13 +401,17 @@ function lookupEntry(address: bigint, codeShift: number): number {
 
 /**
  * Finds the window of an access that the predicted one does not serve. Parameters: address, bytes, offset of the limit in a
- * descriptor, record. Returns the host address or 0. A window that may be written and executed serves stores only here,
- * and only where the code map is clear.
+ * descriptor, record. Returns the host address or 0. Windows that may be written and executed, or that hold a watched range,
+ * serve accesses only here, and only where the page map is clear.
  */
 function resolveFunction(): WasmFunction {
   const code = new Code();
-  const [address, bytes, limit, record, window, offset] = [0, 1, 2, 3, 4, 5];
+  const [address, bytes, limit, record, window, offset, flag, marks] = [0, 1, 2, 3, 4, 5, 6, 7];
   code.i32(WINDOW.start).set(window);
+  code.i32(WINDOW_FLAG.checkRead).i32(WINDOW_FLAG.checkWrite);
+  code.get(limit).i32(WINDOW.writeLimits).op(I32.ltu).select().set(flag);
+  code.i32(PAGE_MARK.read).i32(PAGE_MARK.code | PAGE_MARK.write);
+  code.get(limit).i32(WINDOW.writeLimits).op(I32.ltu).select().set(marks);
   const done = code.block();
   const loop = code.loop();
   code.get(window).i32(0).memory([I32.load], CONTROL.windowsEnd).op(I32.geu).brIf(done);
@@ -404,17 +420,17 @@ function resolveFunction(): WasmFunction {
   code.get(record).get(window).memory([I32.store16], 6);
   code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
   code.end();
-  // A store into a window that is writable and executable.
+  // An access that the page map decides.
   const mixed = code.block();
-  code.get(limit).i32(WINDOW.writeLimits).op(I32.ltu).brIf(mixed);
-  code.get(window).memory([I32.load], WINDOW.flags).i32(6).op(I32.and).i32(6).op(I32.ne).brIf(mixed);
+  code.get(window).memory([I32.load], WINDOW.flags).get(flag).op(I32.and).op(I32.eqz).brIf(mixed);
   code.get(offset).get(window).memory([I64.load], WINDOW.size).op(I64.geu).brIf(mixed);
   code.get(window).memory([I64.load], WINDOW.size).get(offset).op(I64.sub).get(bytes).op(I64.extendU);
   code.op(I64.ltu).brIf(mixed);
   for (const last of [false, true]) {
     code.get(address);
     if (last) code.get(bytes).op(I64.extendU).op(I64.add).i64(1n).op(I64.sub);
-    code.i64(12n).op(I64.shr).op(I32.wrap).i32(0xffff).op(I32.and).memory([I32.load8u], CODE_MAP).brIf(mixed);
+    code.i64(12n).op(I64.shr).op(I32.wrap).i32(0xffff).op(I32.and).memory([I32.load8u], CODE_MAP);
+    code.get(marks).op(I32.and).brIf(mixed);
   }
   code.get(window).memory([I32.load], WINDOW.host).get(offset).op(I32.wrap).op(I32.add).return();
   code.end();
@@ -422,7 +438,7 @@ function resolveFunction(): WasmFunction {
   code.end();
   code.end();
   code.i32(0);
-  return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64'], code };
+  return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
 /** The module for machines of one address width and code alignment. */
@@ -717,6 +733,7 @@ export class Encoder {
       case 'trap':
       case 'unknown':
       case 'fetch':
+      case 'sync':
         this.exit(terminator.kind, 0n);
         break;
       default:

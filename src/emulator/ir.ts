@@ -413,7 +413,7 @@ export interface Op {
 }
 
 /** Why a guest raised an exception on purpose or did what the machine forbids. */
-export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc';
+export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc' | 'alignment';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
@@ -438,6 +438,8 @@ export type Terminator =
   /** TypeScript acts on the state: `name` is a key of the lifter's `helpers` or `syscall`. */
   | { readonly kind: 'helper'; readonly name: string; readonly argument: number; readonly next: Address }
   | { readonly kind: 'trap'; readonly trap: TrapKind }
+  /** The instruction drops what the CPU has fetched ahead. Only where `LiftLimits.synchronises` asks for it. */
+  | { readonly kind: 'sync'; readonly next: Address }
   /** The instruction is not known (mnemonic null) or known and without semantics. It does not count as executed. */
   | { readonly kind: 'unknown'; readonly mnemonic: string | null; readonly sizeBytes: number }
   /** The instruction reaches past the executable bytes. */
@@ -459,6 +461,21 @@ export interface LiftLimits {
   readonly maxInstructions: number;
   /** True where a block must begin (hooks): the lifter ends the block in front of such an address, except its first. */
   readonly startsAt: (address: Address) => boolean;
+  /**
+   * True: instructions that make the CPU fetch anew (`isync`, `fence.i`, `isb`) end the block with `sync`. Elsewhere they are
+   * ordinary instructions without an effect, for nothing is stale then.
+   */
+  readonly synchronises?: boolean;
+}
+
+/** Guest memory as helpers see it: string moves whose length is known only when they run. */
+export interface HelperMemory {
+  /** The first address of the range that may not be accessed so, or null. */
+  check(address: Address, size: number, access: 'read' | 'write'): Address | null;
+  /** A copy of mapped bytes; null when one is not mapped. */
+  read(address: Address, size: number): Uint8Array | null;
+  /** Writes mapped bytes; false, and nothing is written, when one is not mapped. */
+  write(address: Address, bytes: Uint8Array): boolean;
 }
 
 /** The state block of a CPU as helpers and register views see it. */
@@ -469,13 +486,18 @@ export interface HelperState {
   readonly pc: Address;
   /** Instructions that the CPU has completed. */
   readonly instructions: number;
+  /** Virtual time in units of 1 / TIME_HZ seconds (`machine.ts`): the same for all CPUs. */
+  readonly time: bigint;
+  readonly memory: HelperMemory;
 }
 
-/** What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. */
+/** What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. It has changed nothing before a stop. */
 export type HelperResult =
   | { readonly kind: 'next' }
   | { readonly kind: 'goto'; readonly pc: Address }
-  | { readonly kind: 'trap'; readonly trap: TrapKind };
+  | { readonly kind: 'trap'; readonly trap: TrapKind }
+  /** An access that `HelperMemory.check` refused. */
+  | { readonly kind: 'fault'; readonly address: Address; readonly access: 'read' | 'write' };
 
 export type Helper = (state: HelperState, argument: number) => HelperResult;
 
@@ -496,6 +518,16 @@ export interface Lifter {
   readonly slots: SlotLayout;
   readonly registers: readonly RegisterView[];
   readonly helpers: Readonly<Record<string, Helper>>;
+  /**
+   * Where load-and-reserve keeps its address, if the machine has such instructions. The ordinary ops of the lifter set it, and
+   * set it to `none` when the CPU gives it up; the machine does so when another CPU stores to the granule.
+   */
+  readonly reservation?: {
+    readonly address: Slot;
+    readonly none: bigint;
+    /** Reservations are lost by stores to the aligned range of this size; a power of two. */
+    readonly granuleBytes: number;
+  };
   /**
    * Lifts the instructions from `code[0]`, which lies at `address`, to the end of the block.
    * @param code  executable bytes, at least one

@@ -5,7 +5,11 @@
  *
  * One CPU runs at a time; its state block is in the WebAssembly.Memory, those of the others are kept aside and copied in by
  * `switchTo`. No generated code is on the call stack while TypeScript runs, so code can be dropped and CPUs switched here.
+ *
+ * Translated code is shared by all CPUs, unless the machine models what CPUs have fetched (`fetch.ts`): then each has its own, made
+ * from the bytes that it sees, and a store to code drops nothing until the CPU synchronises.
  */
+import { FetchBuffers } from './fetch.js';
 import { CONTROL, HostMemory, RECORDS_END, RECORDS_START, STATE } from './host.js';
 import {
   Encoder,
@@ -21,9 +25,12 @@ import {
 import { OPS } from './ir.js';
 import type { AccessRow, Block, HelperState, Lifter, Op, RegisterView, Slot, TrapKind } from './ir.js';
 import type { EncodedBlock } from './interpreter.js';
-import { CODE_PAGE_BITS, GuestMemory } from './memory.js';
-import type { AccessKind, MapRequest } from './memory.js';
+import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
+import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
+import { Reservations } from './reservations.js';
+import { sameLayout } from './snapshot.js';
+import type { Snapshot, StatePart } from './snapshot.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
 
@@ -46,20 +53,55 @@ export type StopReason =
       readonly mnemonic: string | null;
     }
   | { readonly kind: 'syscall'; readonly instruction: Address }
-  | { readonly kind: 'hook'; readonly address: Address }
+  /** A hook said so, or a watch, or a gate; `address` is the instruction that comes next (a gate: its own, which is done). */
+  | { readonly kind: 'hook'; readonly address: Address; readonly watch?: WatchEvent }
+  /** A system call raised a signal that ends the process; the call is completed. Numbers as in Linux asm-generic/signal.h. */
+  | { readonly kind: 'signal'; readonly signal: number; readonly instruction: Address }
   | { readonly kind: 'step-limit' };
 
 /** What a system call did. `unserved` stops the run at the instruction. */
 export type SyscallResult =
-  { readonly kind: 'next' } | { readonly kind: 'exit'; readonly code: number } | { readonly kind: 'unserved' };
+  | { readonly kind: 'next' }
+  | { readonly kind: 'exit'; readonly code: number }
+  | { readonly kind: 'signal'; readonly signal: number }
+  | { readonly kind: 'unserved' };
 
 export type SyscallHandler = (machine: Machine) => SyscallResult;
 
 /** Called before the instruction at the hooked address; `stop` ends the run there, and the next run goes past the hook. */
 export type Hook = (machine: Machine) => 'continue' | 'stop';
 
+/** An access that is about to be made. */
+export interface WatchEvent {
+  readonly address: Address;
+  readonly size: number;
+  readonly access: 'read' | 'write';
+  readonly instruction: Address;
+  /** What a store will write, in memory order. */
+  readonly bytes: Uint8Array | null;
+}
+
+/** Called before an access to a watched range; `stop` ends the run before the instruction, and the next run performs it. */
+export type WatchHook = (machine: Machine, event: WatchEvent) => 'continue' | 'stop';
+
+/** Called after another CPU has become the running one. */
+export type SwitchHook = (machine: Machine, from: number, to: number) => void;
+
+/**
+ * What a CPU executes after code was overwritten. `coherent`: the new bytes, from the next instruction on. `buffered`: what it has
+ * fetched before, until it synchronises (`fetch.ts`).
+ */
+export type FetchMode = 'coherent' | 'buffered';
+
+/** Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it. */
+export const TIME_HZ = 1_000_000_000;
+
 export interface MachineOptions {
   readonly lifter: Lifter;
+  /** Default `coherent`. */
+  readonly fetch?: FetchMode;
+  /** Size of what a CPU fetches at once, bytes: a power of two from 16 to 4096. Only for `buffered`; default 64. */
+  readonly fetchLineBytes?: number;
   readonly syscall?: SyscallHandler;
   /**
    * Called when an access faults, before the run ends; true: the address is mapped now, try again. The state is that before
@@ -76,7 +118,11 @@ interface Cpu {
   pc: Address;
   /** Address of the hook that was already served. */
   passHook: Address | null;
+  /** The instruction whose watches were served: where, after how many instructions, how many of its accesses. */
+  passWatch: { readonly pc: Address; readonly instructions: number; readonly served: number } | null;
   instructions: number;
+  /** Its translated code; of all CPUs the same unless they fetch for themselves. */
+  readonly blocks: Map<Address, Translated>;
 }
 
 interface Translated {
@@ -84,7 +130,21 @@ interface Translated {
   readonly encoded: EncodedBlock;
   readonly hooked: boolean;
   readonly pages: readonly number[];
+  /** Where it is found by its address. */
+  readonly home: Map<Address, Translated>;
   dropped: boolean;
+}
+
+/** What to watch; `any` is reads and writes. */
+export interface WatchRequest {
+  readonly address: Address;
+  /** Bytes, at least 1. */
+  readonly size: number;
+  readonly access: 'read' | 'write' | 'any';
+}
+
+interface Watch extends WatchedRange {
+  readonly hook: WatchHook;
 }
 
 /** Instructions after which generated code returns even when nothing happened: V8 replaces baseline code on calls only. */
@@ -107,7 +167,16 @@ export class Machine {
   private current = 0;
   private readonly syscall: SyscallHandler | undefined;
   private readonly hooks = new Map<Address, Hook[]>();
-  private readonly blocks = new Map<Address, Translated>();
+  private readonly gates = new Map<Address, Hook>();
+  private readonly watches = new Set<Watch>();
+  private readonly switchHooks = new Set<SwitchHook>();
+  private readonly parts = new Set<StatePart>();
+  private readonly fetch: FetchBuffers | null;
+  private readonly reservations: Reservations | null;
+  /** Memory is written by an instruction of the running CPU, not by the host. */
+  private storing = false;
+  /** Blocks of the running CPU. */
+  private blocks = new Map<Address, Translated>();
   /** Blocks in the order of their host addresses. */
   private byHeader: Translated[] = [];
   private readonly byPage = new Map<number, Set<Translated>>();
@@ -134,9 +203,35 @@ export class Machine {
     this.recordBytesLeft = (options.recordBytes ?? DEFAULT_RECORD_BYTES) - first;
     this.interpreter = new Interpreter(this.host, lifter);
     this.memory = new GuestMemory(this.host, lifter.addressBits);
-    this.memory.onChange = (address, size) => {
-      this.dropRange(address, size);
+    this.memory.observer = {
+      beforeWrite: (address, bytes) => {
+        this.fetch?.beforeWrite(address, bytes.length);
+        if (!this.storing) this.loseReservations(address, bytes.length);
+        else if (this.reservations && firstDifference(this.memory.read(address, bytes.length)!, bytes) !== -1) {
+          this.reservations.written(address, bytes.length);
+        }
+      },
+      changed: (address, size, what) => {
+        if (this.fetch) {
+          if (what === 'bytes') return;
+          this.fetch.forget(address, size);
+        }
+        this.dropRange(address, size);
+      },
     };
+    const lineBytes = options.fetchLineBytes ?? 64;
+    if (lineBytes < 16 || lineBytes > 4096 || (lineBytes & (lineBytes - 1)) !== 0) {
+      throw new ElftraceError('usage', 'a fetch line has a power of two from 16 to 4096 bytes', { value: lineBytes });
+    }
+    this.fetch = options.fetch === 'buffered' ? new FetchBuffers(this.memory, lineBytes) : null;
+    const { reservation } = lifter;
+    this.reservations = reservation
+      ? new Reservations(this.memory, reservation.granuleBytes, (cpu) => {
+          const { state } = this.cpus[cpu]!;
+          const view = new DataView(state.buffer, state.byteOffset, state.byteLength);
+          view.setBigUint64(lifter.slots.offset(reservation.address), reservation.none, true);
+        })
+      : null;
     for (const view of lifter.registers) this.registers.set(view.name, view);
     const self = (): Machine => this;
     this.state = {
@@ -150,16 +245,26 @@ export class Machine {
       get instructions() {
         return self().instructions;
       },
+      get time() {
+        return self().time;
+      },
+      memory: this.memory,
     };
     this.addCpu();
+    this.host.u8.set(this.cpus[0]!.state, STATE);
   }
 
   // ------------------------------------------------------------------------------------------------------ CPUs, state
 
   /** Adds a CPU with zeroed registers and returns its index. */
   addCpu(): number {
-    const state = new Uint8Array(this.lifter.slots.sizeBytes);
-    this.cpus.push({ state, pc: 0n, passHook: null, instructions: 0 });
+    const { slots, reservation } = this.lifter;
+    const state = new Uint8Array(slots.sizeBytes);
+    if (reservation) {
+      new DataView(state.buffer).setBigUint64(slots.offset(reservation.address), reservation.none, true);
+    }
+    const blocks = this.fetch && this.cpus.length > 0 ? new Map<Address, Translated>() : this.blocks;
+    this.cpus.push({ state, pc: 0n, passHook: null, passWatch: null, instructions: 0, blocks });
     return this.cpus.length - 1;
   }
 
@@ -175,18 +280,96 @@ export class Machine {
   switchTo(index: number): void {
     const next = this.cpus[index];
     if (!next) throw new ElftraceError('usage', `there is no CPU ${index}`, { value: index });
+    const from = this.current;
+    if (index === from) return;
+    this.saveRunning();
+    this.holdReservation(from);
+    this.loadCpu(index);
+    for (const hook of [...this.switchHooks]) hook(this, from, index);
+  }
+
+  /** Copies the running CPU into its place among the others. */
+  private saveRunning(): void {
     const last = this.cpus[this.current]!;
-    const size = this.lifter.slots.sizeBytes;
-    last.state.set(this.host.u8.subarray(STATE, STATE + size));
+    last.state.set(this.host.u8.subarray(STATE, STATE + last.state.length));
     last.pc = this.pc;
+  }
+
+  private loadCpu(index: number): void {
+    const next = this.cpus[index]!;
+    this.reservations?.release(index);
     this.host.u8.set(next.state, STATE);
     this.pc = next.pc;
     this.current = index;
+    if (this.blocks === next.blocks) return;
+    this.blocks = next.blocks;
+    this.interpreter.clearLookup();
+  }
+
+  /** Watches the reservation of a CPU that does not run. */
+  private holdReservation(index: number): void {
+    const { reservation, slots } = this.lifter;
+    if (!reservation || !this.reservations) return;
+    const { state } = this.cpus[index]!;
+    const address = new DataView(state.buffer).getBigUint64(slots.offset(reservation.address), true);
+    if (address !== reservation.none) this.reservations.hold(index, address);
+  }
+
+  /** The host writes to the range. */
+  private loseReservations(address: Address, size: number): void {
+    const { reservation } = this.lifter;
+    if (!reservation || !this.reservations) return;
+    this.reservations.written(address, size);
+    const own = this.slot(reservation.address);
+    if (own === reservation.none) return;
+    const granule = this.reservations.granuleOf(own);
+    if (address + BigInt(size) <= granule || address >= granule + BigInt(reservation.granuleBytes)) return;
+    this.setSlot(reservation.address, reservation.none);
+  }
+
+  /** Calls `hook` after each switch to another CPU. Returns a function that takes it off again. */
+  onSwitch(hook: SwitchHook): () => void {
+    const own: SwitchHook = (machine, from, to) => {
+      hook(machine, from, to);
+    };
+    this.switchHooks.add(own);
+    return () => {
+      this.switchHooks.delete(own);
+    };
+  }
+
+  get fetchMode(): FetchMode {
+    return this.fetch ? 'buffered' : 'coherent';
+  }
+
+  /**
+   * Makes a CPU (default: the running one) fetch anew, as an interrupt of another CPU would. True: it had old bytes. Nothing
+   * happens in `coherent` mode.
+   */
+  synchronise(index = this.current): boolean {
+    const cpu = this.cpus[index];
+    if (!cpu) throw new ElftraceError('usage', `there is no CPU ${index}`, { value: index });
+    if (!this.fetch) return false;
+    const stale = this.fetch.synchronise(index);
+    for (const each of [...cpu.blocks.values()]) this.drop(each);
+    return stale;
+  }
+
+  /** Addresses of the lines in which a CPU sees older bytes than memory has, ascending. */
+  staleLines(index = this.current): readonly Address[] {
+    return this.fetch?.staleLines(index) ?? [];
   }
 
   /** Instructions that the running CPU has completed. */
   get instructions(): number {
     return this.cpus[this.current]!.instructions;
+  }
+
+  /** Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has completed. */
+  get time(): bigint {
+    let sum = 0;
+    for (const each of this.cpus) sum += each.instructions;
+    return BigInt(sum);
   }
 
   /** Value of an i64 slot. */
@@ -230,36 +413,159 @@ export class Machine {
     this.memory.write(address, bytes);
   }
 
+  /** The unsigned value of `size` bytes (1, 2, 4, 8) in the target's byte order; null where they are not mapped. */
+  readWord(address: Address, size: number): bigint | null {
+    const bytes = this.memory.read(address, size);
+    if (!bytes) return null;
+    if (this.lifter.endian === 'little') bytes.reverse();
+    return bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
+  }
+
+  /** Writes `size` bytes in the target's byte order, whatever the permission; false where they are not mapped. */
+  writeWord(address: Address, size: number, value: bigint): boolean {
+    const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
+    if (this.lifter.endian === 'big') bytes.reverse();
+    return this.memory.write(address, bytes);
+  }
+
+  // ------------------------------------------------------------------------------------------------------- snapshots
+
+  /** Everything that running may change: registers of all CPUs, counts, windows with their bytes, and the added parts. */
+  snapshot(): Snapshot {
+    this.saveRunning();
+    const { lifter, current } = this;
+    const cpus = this.cpus.map(({ state, pc, passHook, passWatch, instructions }, index) => ({
+      state: state.slice(),
+      pc,
+      instructions,
+      passHook,
+      passWatch,
+      fetched: this.fetch?.save(index) ?? null,
+    }));
+    return { lifter, current, cpus, windows: this.memory.save(), parts: [...this.parts].map((each) => each()) };
+  }
+
+  /**
+   * Makes the machine what it was. Hooks, gates and watches stay as they are.
+   * @throws ElftraceError 'usage' when the snapshot is of a machine with another front end or fetch mode
+   */
+  restore(snapshot: Snapshot): void {
+    if (!sameLayout(snapshot.lifter, this.lifter)) {
+      throw new ElftraceError('usage', 'the snapshot is of another kind of machine');
+    }
+    if (snapshot.cpus.some((each) => (each.fetched === null) !== (this.fetch === null))) {
+      throw new ElftraceError('usage', 'the snapshot is of a machine with another fetch mode');
+    }
+    this.cpus.forEach((_, index) => this.reservations?.release(index));
+    while (this.cpus.length < snapshot.cpus.length) this.addCpu();
+    if (this.fetch) this.dropAll();
+    this.cpus.length = snapshot.cpus.length;
+    this.memory.restore(snapshot.windows);
+    snapshot.cpus.forEach((saved, index) => {
+      const cpu = this.cpus[index]!;
+      cpu.state.set(saved.state);
+      cpu.pc = saved.pc;
+      cpu.instructions = saved.instructions;
+      cpu.passHook = saved.passHook;
+      cpu.passWatch = saved.passWatch;
+    });
+    this.fetch?.restore(snapshot.cpus.map((each) => each.fetched));
+    this.loadCpu(snapshot.current);
+    for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
+    for (const part of snapshot.parts) part();
+  }
+
+  /**
+   * Makes something outside the machine part of its state: `part` is called for each snapshot, and what it returns is called
+   * when that snapshot is restored. Returns a function that takes it off again.
+   */
+  addState(part: StatePart): () => void {
+    this.parts.add(part);
+    return () => {
+      this.parts.delete(part);
+    };
+  }
+
   // ----------------------------------------------------------------------------------------------------------- hooks
 
-  /** Calls `hook` before each execution of the instruction at `address`. Returns a function that takes it off again. */
+  /**
+   * Calls `hook` before each execution of the instruction at `address`; several are called in the order in which they were
+   * added. Returns a function that takes this one off again.
+   */
   hook(address: Address, hook: Hook): () => void {
+    const own: Hook = (machine) => hook(machine);
     const list = this.hooks.get(address);
-    if (list) list.push(hook);
+    if (list) list.push(own);
     else {
-      this.hooks.set(address, [hook]);
+      this.hooks.set(address, [own]);
       this.dropCovering(address);
     }
     return () => {
-      const rest = (this.hooks.get(address) ?? []).filter((each) => each !== hook);
+      const rest = (this.hooks.get(address) ?? []).filter((each) => each !== own);
       if (rest.length > 0) this.hooks.set(address, rest);
       else if (this.hooks.delete(address)) this.dropCovering(address);
     };
   }
 
+  /**
+   * Calls `hook` before each access to the range that an instruction makes; accesses of the host, of system calls and of
+   * helpers are not seen. Windows that hold no watched range are as fast as before. Returns a function that takes it off.
+   */
+  watch(range: WatchRequest, hook: WatchHook): () => void {
+    const { address, size } = range;
+    if (size <= 0) throw new ElftraceError('usage', 'a watched range has at least one byte', { address });
+    const kinds = range.access === 'any' ? (['read', 'write'] as const) : [range.access];
+    const watches = kinds.map((access): Watch => ({ address, size, access, hook }));
+    for (const each of watches) {
+      this.watches.add(each);
+      this.memory.watch(each);
+    }
+    return () => {
+      for (const each of watches) {
+        this.watches.delete(each);
+        this.memory.unwatch(each);
+      }
+    };
+  }
+
+  /**
+   * Executes `gate` in place of the instruction at `address`, which counts as one; it must say where to go on (`pc`). `stop` ends the
+   * run after it. `gates.ts` makes callbacks with the calling convention of the target from this.
+   */
+  setGate(address: Address, gate: Hook): () => void {
+    if (this.gates.has(address)) throw new ElftraceError('usage', `there is a gate at ${hex(address)}`, { address });
+    this.gates.set(address, gate);
+    this.dropCovering(address);
+    return () => {
+      if (this.gates.delete(address)) this.dropCovering(address);
+    };
+  }
+
+  private isHooked(address: Address): boolean {
+    return this.hooks.has(address) || (this.gates.size > 0 && this.gates.has(address));
+  }
+
   // ----------------------------------------------------------------------------------------------------- translation
 
   private lift(address: Address, maxInstructions: number): Block | null {
-    const code = this.memory.code(address, MAX_CODE_BYTES);
+    const { fetch } = this;
+    if (!fetch) {
+      const code = this.memory.code(address, MAX_CODE_BYTES);
+      return code && this.lifter.lift(code, address, { maxInstructions, startsAt: (place) => this.isHooked(place) });
+    }
+    const code = fetch.code(this.current, address);
     if (!code) return null;
-    return this.lifter.lift(code, address, { maxInstructions, startsAt: (place) => this.hooks.has(place) });
+    const startsAt = (place: Address): boolean => fetch.startsAt(place) || this.isHooked(place);
+    const block = this.lifter.lift(code, address, { maxInstructions, startsAt, synchronises: true });
+    fetch.fetched(this.current, address, block.end);
+    return block;
   }
 
   private encode(block: Block, start: number, hooked: boolean, pages: readonly number[]): Translated {
     const ops = eliminateDeadOps(block, this.lifter.slots);
     const encoder = new Encoder(this.host, this.lifter.slots, start);
     const encoded = encoder.write(ops, block.terminator, block.instructions.length, hooked);
-    return { block, encoded, hooked, pages, dropped: false };
+    return { block, encoded, hooked, pages, home: this.blocks, dropped: false };
   }
 
   /** The block at `address`; null when it may not be executed. */
@@ -272,7 +578,7 @@ export class Machine {
     const pages: number[] = [];
     const last = block.end > address ? block.end - 1n : address;
     for (let page = address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.push(Number(page));
-    const translated = this.encode(block, this.recordsEnd, this.hooks.has(address), pages);
+    const translated = this.encode(block, this.recordsEnd, this.isHooked(address), pages);
     this.recordsEnd = translated.encoded.end;
     this.blocks.set(address, translated);
     this.byHeader.push(translated);
@@ -281,7 +587,7 @@ export class Machine {
       if (!set) {
         set = new Set();
         this.byPage.set(page, set);
-        this.memory.countCode(page, 1);
+        this.memory.mark(page, 'code', 1);
       }
       set.add(translated);
     }
@@ -313,14 +619,14 @@ export class Machine {
   private drop(translated: Translated): void {
     translated.dropped = true;
     const { block, encoded } = translated;
-    this.blocks.delete(block.address);
+    translated.home.delete(block.address);
     this.interpreter.removeLookup(block.address);
     writeDropped(this.host, encoded.header, block.address);
     for (const page of translated.pages) {
       const set = this.byPage.get(page);
       if (set?.delete(translated) && set.size === 0) {
         this.byPage.delete(page);
-        this.memory.countCode(page, -1);
+        this.memory.mark(page, 'code', -1);
       }
     }
   }
@@ -348,9 +654,9 @@ export class Machine {
   }
 
   private dropAll(): void {
-    for (const page of this.byPage.keys()) this.memory.countCode(page, -1);
+    for (const page of this.byPage.keys()) this.memory.mark(page, 'code', -1);
     this.byPage.clear();
-    this.blocks.clear();
+    for (const each of this.cpus) each.blocks.clear();
     for (const each of this.byHeader) each.dropped = true;
     this.byHeader = [];
     this.interpreter.clearLookup();
@@ -397,14 +703,28 @@ export class Machine {
     let entry = 0;
     /** The next instruction stores into translated code: execute it alone. */
     let alone = false;
+    /** Watched accesses that the instruction has made since it was begun. */
+    let watched = 0;
     for (;;) {
       if (entry === 0) {
         if (remaining <= 0) return { kind: 'step-limit' };
         const passing = cpu.passHook === this.pc;
         if (!passing) cpu.passHook = null;
+        watched = 0;
+        const gate = passing ? this.gates.get(this.pc) : undefined;
+        if (gate) {
+          const address = this.pc;
+          const result = gate(this);
+          this.checkCpu(cpu);
+          cpu.instructions++;
+          remaining--;
+          cpu.passHook = null;
+          if (result === 'stop') return { kind: 'hook', address };
+          continue;
+        }
         let block = alone ? null : this.translate(this.pc);
         if (alone || (block && block.block.instructions.length > remaining)) {
-          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.hooks.has(this.pc));
+          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc));
         }
         alone = false;
         if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
@@ -437,7 +757,8 @@ export class Machine {
         case 'lookup': {
           this.pc = host.u64[CONTROL.value >> 3]!;
           cpu.passHook = null;
-          const found = this.translate(this.pc);
+          // What is not executed yet is not fetched.
+          const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
           if (found) this.interpreter.enterLookup(this.pc, found.encoded.header);
           break;
         }
@@ -447,7 +768,7 @@ export class Machine {
           const header = pointer - HEADER_BYTES;
           const link = host.u32[header >> 2]!;
           const { generation } = this;
-          const found = this.translate(this.pc);
+          const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
           if (found && generation === this.generation && pointer >= BLOCKS_START) {
             if (link === 0) writeForward(host, header, found.encoded.header);
             else host.u32[link >> 2] = found.encoded.header;
@@ -457,6 +778,8 @@ export class Machine {
         case 'hook': {
           const owner = this.ownerOf(pointer);
           const address = rewind(owner, 0);
+          // A block without instructions costs nothing, so it can be reached with nothing left.
+          if (remaining <= 0) break;
           cpu.passHook = address;
           let stop = false;
           for (const each of [...(this.hooks.get(address) ?? [])]) if (each(this) === 'stop') stop = true;
@@ -485,23 +808,34 @@ export class Machine {
           const { terminator } = owner.block;
           const instruction = rewind(owner, owner.block.instructions.length - 1);
           if (terminator.kind !== 'trap') throw new ElftraceError('internal', 'a trap without a trap');
+          this.synchronise();
           return { kind: 'trap', trap: terminator.trap, instruction };
+        }
+        case 'sync': {
+          const { terminator } = this.ownerOf(pointer).block;
+          if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
+          this.pc = terminator.next;
+          cpu.passHook = null;
+          this.synchronise();
+          break;
         }
         case 'unknown': {
           const owner = this.ownerOf(pointer);
           const { terminator } = owner.block;
           if (terminator.kind !== 'unknown') throw new ElftraceError('internal', 'unknown without a cause');
           this.pc = owner.block.end;
+          if (remaining <= 0) break;
           return {
             kind: 'unknown-instruction',
             instruction: this.pc,
-            bytes: this.memory.read(this.pc, terminator.sizeBytes) ?? new Uint8Array(),
+            bytes: this.codeBytes(this.pc, terminator.sizeBytes),
             mnemonic: terminator.mnemonic,
           };
         }
         case 'fetch': {
           const { block } = this.ownerOf(pointer);
           this.pc = block.end;
+          if (remaining <= 0) break;
           const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
           return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
         }
@@ -518,13 +852,35 @@ export class Machine {
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
             const instruction = rewind(owner, owner.encoded.at[index]!);
+            this.synchronise();
             if (this.onFault?.(this, bad, access) === true) {
               this.checkCpu(cpu);
               break;
             }
             return { kind: 'fault', address: bad, access, instruction };
           }
-          if (access === 'write' && this.holdsCode(address, row.bytes)) {
+          if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
+            const at = owner.encoded.at[index]!;
+            const instructions = cpu.instructions - (owner.block.instructions.length - at);
+            const instruction = owner.block.instructions[at]!;
+            let pass = cpu.passWatch;
+            if (pass?.pc !== instruction || pass.instructions !== instructions) {
+              pass = { pc: instruction, instructions, served: 0 };
+              watched = 0;
+            }
+            if (++watched > pass.served) {
+              // The instruction begins anew behind the hooks, and passes those accesses that they have seen.
+              rewind(owner, at);
+              cpu.passWatch = { ...pass, served: watched };
+              const bytes = access === 'write' ? this.bytesOfStore(op, row) : null;
+              const event = { address, size: row.bytes, access, instruction, bytes } as const;
+              const stop = this.serveWatches(event);
+              this.checkCpu(cpu);
+              if (stop) return { kind: 'hook', address: instruction, watch: event };
+              break;
+            }
+          }
+          if (access === 'write' && !this.fetch && this.holdsCode(address, row.bytes)) {
             rewind(owner, owner.encoded.at[index]!);
             this.dropRange(address, row.bytes);
             alone = true;
@@ -540,6 +896,40 @@ export class Machine {
     }
   }
 
+  private isWatched(address: Address, size: number, access: 'read' | 'write'): boolean {
+    for (const each of this.watches) {
+      if (each.access !== access || address + BigInt(size) <= each.address) continue;
+      if (address < each.address + BigInt(each.size)) return true;
+    }
+    return false;
+  }
+
+  private serveWatches(event: WatchEvent): boolean {
+    let stop = false;
+    for (const each of [...this.watches]) {
+      if (each.access !== event.access || event.address + BigInt(event.size) <= each.address) continue;
+      if (event.address >= each.address + BigInt(each.size)) continue;
+      if (each.hook(this, event) === 'stop') stop = true;
+    }
+    return stop;
+  }
+
+  /** Bytes of the instruction at `pc`, as the running CPU sees them; empty where nothing may be executed. */
+  instructionBytes(): Uint8Array {
+    const code = this.fetch ? this.fetch.code(this.current, this.pc) : this.memory.code(this.pc, MAX_CODE_BYTES);
+    if (!code) return new Uint8Array();
+    const block = this.lifter.lift(code, this.pc, { maxInstructions: 1, startsAt: () => false });
+    const { terminator } = block;
+    const size = terminator.kind === 'unknown' ? terminator.sizeBytes : Number(block.end - this.pc);
+    return code.slice(0, size);
+  }
+
+  /** Bytes of an instruction as the running CPU sees them; as many as are mapped. */
+  private codeBytes(address: Address, size: number): Uint8Array {
+    const code = this.fetch ? this.fetch.code(this.current, address) : this.memory.code(address, size);
+    return code && code.length >= size ? code.slice(0, size) : (this.memory.read(address, size) ?? new Uint8Array());
+  }
+
   private checkCpu(cpu: Cpu): void {
     if (this.cpus[this.current] === cpu) return;
     throw new ElftraceError('usage', 'hooks and system calls must not switch CPUs: stop, and switch between runs', {
@@ -552,24 +942,28 @@ export class Machine {
     return this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS));
   }
 
-  /** Performs an access that crosses windows and is allowed. */
+  private bytesOfStore(op: Op, row: AccessRow): Uint8Array {
+    let bytes: Uint8Array;
+    if (typeof op.c === 'number') {
+      const place = STATE + this.lifter.slots.offset(op.c);
+      bytes = this.host.u8.slice(place, place + row.bytes);
+    } else bytes = new Uint8Array(BigUint64Array.of(BigInt.asUintN(64, op.c)).buffer).slice(0, row.bytes);
+    return row.endian === 'big' ? bytes.reverse() : bytes;
+  }
+
+  /** Performs an access that crosses windows, or that somebody watches, and is allowed. */
   private access(op: Op, row: AccessRow, address: Address): void {
-    const slotOffset = (slot: number): number => STATE + this.lifter.slots.offset(slot);
     if (row.form === 'load') {
       const bytes = this.memory.read(address, row.bytes)!;
       if (row.endian === 'big') bytes.reverse();
       const wide = new Uint8Array(Math.max(8, row.bytes));
       wide.set(bytes);
       if (row.signed && bytes.at(-1)! >= 0x80) wide.fill(0xff, row.bytes);
-      this.host.u8.set(wide, slotOffset(op.d));
+      this.host.u8.set(wide, STATE + this.lifter.slots.offset(op.d));
     } else {
-      let bytes: Uint8Array;
-      if (typeof op.c === 'number') {
-        const place = slotOffset(op.c);
-        bytes = this.host.u8.slice(place, place + row.bytes);
-      } else bytes = new Uint8Array(BigUint64Array.of(BigInt.asUintN(64, op.c)).buffer).slice(0, row.bytes);
-      if (row.endian === 'big') bytes.reverse();
-      this.memory.write(address, bytes);
+      this.storing = true;
+      this.memory.write(address, this.bytesOfStore(op, row));
+      this.storing = false;
     }
   }
 
@@ -582,6 +976,7 @@ export class Machine {
     const instruction = block.instructions[index]!;
     this.pc = instruction;
     if (terminator.name === 'syscall') {
+      this.synchronise();
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
       switch (result.kind) {
         case 'next':
@@ -590,6 +985,9 @@ export class Machine {
         case 'exit':
           this.pc = terminator.next;
           return { kind: 'exit', code: result.code };
+        case 'signal':
+          this.pc = terminator.next;
+          return { kind: 'signal', signal: result.signal, instruction };
         case 'unserved':
           return { kind: 'syscall', instruction: rewind(owner, index) };
         default:
@@ -599,7 +997,9 @@ export class Machine {
     const helper = this.lifter.helpers[terminator.name];
     if (!helper)
       throw new ElftraceError('internal', `no helper is named ${terminator.name}`, { what: terminator.name });
+    this.storing = true;
     const result = helper(this.state, terminator.argument);
+    this.storing = false;
     switch (result.kind) {
       case 'next':
         this.pc = terminator.next;
@@ -608,7 +1008,13 @@ export class Machine {
         this.pc = result.pc;
         return null;
       case 'trap':
+        this.synchronise();
         return { kind: 'trap', trap: result.trap, instruction: rewind(owner, index) };
+      case 'fault': {
+        const { address, access } = result;
+        rewind(owner, index);
+        return this.onFault?.(this, address, access) === true ? null : { kind: 'fault', address, access, instruction };
+      }
       default:
         return result satisfies never;
     }

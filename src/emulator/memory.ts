@@ -15,13 +15,17 @@
  * byte that may not be accessed otherwise. Nothing is written by a store that faults.
  *
  * A window that may be written and executed serves stores in the generated code only where no translated code lies
- * (the code map); windows that may only be executed cannot be written by the guest at all. Writes by the host go
+ * (the page map); windows that may only be executed cannot be written by the guest at all. Writes by the host go
  * through `write`, which reports them, so that translated code of the pages is dropped.
+ *
+ * Watched ranges (hooks on memory, reservations of other CPUs) use the same path: while a window holds one, its limits
+ * of the fast path are 0, so its accesses are resolved by the slower function, which serves the pages that are not marked and
+ * leaves the generated code at those that are. Windows without a watched range cost nothing.
  *
  * Backing is allocated in units of 64 KiB and only grows; a range that is unmapped gives it back for later ranges of the
  * same size.
  */
-import { CODE_MAP, CONTROL, MAX_WINDOWS, WINDOW } from './host.js';
+import { CODE_MAP, CONTROL, MAX_WINDOWS, PAGE_MARK, WINDOW, WINDOW_FLAG } from './host.js';
 import type { HostMemory } from './host.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -69,12 +73,59 @@ export interface MapRequest {
 
 const FLAGS: Readonly<Record<Permission, number>> = { none: 0, r: 1, rw: 3, rx: 5, rwx: 7 };
 const NEEDS: Readonly<Record<AccessKind, number>> = { read: 1, write: 2, execute: 4 };
+type PageMark = keyof typeof PAGE_MARK;
+
+/** What wants to know of changes. A store of the generated code to a page without marks is told to nobody. */
+export interface MemoryObserver {
+  /** `bytes` are about to be written by `write`; the range is mapped. */
+  beforeWrite(address: Address, bytes: Uint8Array): void;
+  /** `bytes`: written by `write`. `map`: windows or permissions changed. Translated code there is stale. */
+  changed(address: Address, size: number, what: 'bytes' | 'map'): void;
+}
+
+/** A range whose accesses leave the generated code. */
+export interface WatchedRange {
+  readonly address: Address;
+  readonly size: number;
+  readonly access: 'read' | 'write';
+}
+
+/** A window with a copy of its bytes. */
+export interface SavedWindow extends Window {
+  readonly bytes: Uint8Array;
+}
+
+const PAGE_BYTES = 1 << Number(CODE_PAGE_BITS);
+
+/** Index of the first byte from `from` in which two arrays of one length differ, or -1. */
+export function firstDifference(a: Uint8Array, b: Uint8Array, from = 0): number {
+  let at = from;
+  if (((a.byteOffset | b.byteOffset) & 3) === 0) {
+    while ((at & 3) !== 0) {
+      if (at >= a.length || a[at] !== b[at]) return at < a.length ? at : -1;
+      at++;
+    }
+    const words = a.length >>> 2;
+    const [x, y] = [new Uint32Array(a.buffer, a.byteOffset, words), new Uint32Array(b.buffer, b.byteOffset, words)];
+    let word = at >>> 2;
+    while (word < words && x[word] === y[word]) word++;
+    at = word * 4;
+  }
+  while (at < a.length && a[at] === b[at]) at++;
+  return at < a.length ? at : -1;
+}
+
+const NOBODY: MemoryObserver = { beforeWrite: () => undefined, changed: () => undefined };
 
 export class GuestMemory {
   private windowsByAddress: MutableWindow[] = [];
-  /** Called after host or byte-wise writes and after changes of the map: translated code there is stale. */
-  onChange: (address: Address, size: number) => void = () => undefined;
-  private readonly codeCounts = new Uint16Array(0x1_0000);
+  observer: MemoryObserver = NOBODY;
+  private readonly marks: Readonly<Record<PageMark, Uint16Array>> = {
+    code: new Uint16Array(0x1_0000),
+    write: new Uint16Array(0x1_0000),
+    read: new Uint16Array(0x1_0000),
+  };
+  private readonly watched = new Set<WatchedRange>();
 
   constructor(
     private readonly host: HostMemory,
@@ -179,7 +230,7 @@ export class GuestMemory {
       if (--window.allocation.users === 0) this.host.release(window.allocation.host, window.allocation.size);
     }
     this.publish();
-    this.onChange(address, size);
+    this.observer.changed(address, size, 'map');
     return true;
   }
 
@@ -197,7 +248,7 @@ export class GuestMemory {
     this.split(address + BigInt(size));
     for (const window of this.overlapping(address, size)) window.permission = permission;
     this.publish();
-    this.onChange(address, size);
+    this.observer.changed(address, size, 'map');
     return true;
   }
 
@@ -223,19 +274,52 @@ export class GuestMemory {
     host.u8.fill(0, WINDOW.start, WINDOW.start + WINDOW.bytes * MAX_WINDOWS);
     let at = WINDOW.start + WINDOW.bytes;
     for (const window of joined) {
-      const flags = FLAGS[window.permission];
+      const permission = FLAGS[window.permission];
+      const checksWrites = (permission & 4) !== 0 || this.isWatched(window, 'write');
+      const checksReads = this.isWatched(window, 'read');
+      const flags =
+        permission |
+        (checksWrites && permission & 2 ? WINDOW_FLAG.checkWrite : 0) |
+        (checksReads && permission & 1 ? WINDOW_FLAG.checkRead : 0);
       host.u64[(at + WINDOW.base) >> 3] = window.address;
       host.u32[(at + WINDOW.host) >> 2] = window.host;
       host.u32[(at + WINDOW.flags) >> 2] = flags;
       host.u64[(at + WINDOW.size) >> 3] = BigInt(window.size);
       for (let log = 0; log < 5; log++) {
         const bound = BigInt(Math.max(0, window.size - (1 << log) + 1));
-        host.u64[(at + WINDOW.readLimits + 8 * log) >> 3] = flags & 1 ? bound : 0n;
-        host.u64[(at + WINDOW.writeLimits + 8 * log) >> 3] = (flags & 6) === 2 ? bound : 0n;
+        host.u64[(at + WINDOW.readLimits + 8 * log) >> 3] = permission & 1 && !checksReads ? bound : 0n;
+        host.u64[(at + WINDOW.writeLimits + 8 * log) >> 3] = permission & 2 && !checksWrites ? bound : 0n;
       }
       at += WINDOW.bytes;
     }
     host.u32[CONTROL.windowsEnd >> 2] = at;
+  }
+
+  private isWatched(window: Window, access: WatchedRange['access']): boolean {
+    for (const each of this.watched) {
+      if (each.access !== access || each.address >= window.address + BigInt(window.size)) continue;
+      if (window.address < each.address + BigInt(each.size)) return true;
+    }
+    return false;
+  }
+
+  /** Makes accesses of a kind to the range leave the generated code, until `unwatch` is called with the same object. */
+  watch(range: WatchedRange): void {
+    if (this.watched.has(range)) return;
+    this.watched.add(range);
+    this.markPages(range, 1);
+    this.publish();
+  }
+
+  unwatch(range: WatchedRange): void {
+    if (!this.watched.delete(range)) return;
+    this.markPages(range, -1);
+    this.publish();
+  }
+
+  private markPages(range: WatchedRange, by: 1 | -1): void {
+    const last = (range.address + BigInt(range.size) - 1n) >> CODE_PAGE_BITS;
+    for (let page = range.address >> CODE_PAGE_BITS; page <= last; page++) this.mark(Number(page), range.access, by);
   }
 
   private windowOf(address: Address): MutableWindow | undefined {
@@ -292,11 +376,58 @@ export class GuestMemory {
   /** Writes mapped bytes, whatever the permission; false, and nothing is written, when one is not mapped. */
   write(address: Address, bytes: Uint8Array): boolean {
     if (!this.pieces(address, bytes.length, () => undefined)) return false;
+    this.observer.beforeWrite(address, bytes);
     this.pieces(address, bytes.length, (host, length, done) => {
       this.host.u8.set(bytes.subarray(done, done + length), host);
     });
-    this.onChange(address, bytes.length);
+    this.observer.changed(address, bytes.length, 'bytes');
     return true;
+  }
+
+  /** A view of a mapped range inside one window, whatever the permission: valid until memory is mapped or changed. */
+  view(address: Address, size: number): Uint8Array | null {
+    const window = this.windowOf(address);
+    if (!window) return null;
+    const skip = Number(address - window.address);
+    if (skip + size > window.size) return null;
+    return this.host.u8.subarray(window.host + skip, window.host + skip + size);
+  }
+
+  /** Copies of all windows, by address. */
+  save(): readonly SavedWindow[] {
+    return this.windowsByAddress.map(({ address, size, permission, name, host }) => ({
+      address,
+      size,
+      permission,
+      name,
+      bytes: this.host.u8.slice(host, host + size),
+    }));
+  }
+
+  /**
+   * Makes windows and bytes those of `save`. Only what differs is written and reported as changed, in pages of 4096 bytes.
+   * @throws ElftraceError 'usage' when there is no backing for them any more
+   */
+  restore(saved: readonly SavedWindow[]): void {
+    const same = (a: Window, b: Window): boolean =>
+      a.address === b.address && a.size === b.size && a.permission === b.permission && a.name === b.name;
+    for (const each of [...this.windowsByAddress]) {
+      if (saved.some((other) => same(each, other))) continue;
+      if (!this.unmap(each.address, each.size))
+        throw new ElftraceError('usage', 'too many windows to restore a snapshot');
+    }
+    for (const each of saved) {
+      if (!this.windowsByAddress.some((other) => same(each, other))) this.map(each);
+      const window = this.windowOf(each.address)!;
+      for (let at = 0; at < each.size; at += PAGE_BYTES) {
+        const end = Math.min(each.size, at + PAGE_BYTES);
+        const now = this.host.u8.subarray(window.host + at, window.host + end);
+        const then = each.bytes.subarray(at, end);
+        if (firstDifference(now, then) === -1) continue;
+        now.set(then);
+        this.observer.changed(each.address + BigInt(at), end - at, 'bytes');
+      }
+    }
   }
 
   /** A NUL-terminated string of at most `max` bytes, without the NUL; null when it reaches past what is mapped. */
@@ -319,10 +450,13 @@ export class GuestMemory {
     return this.host.u8.subarray(window.host + skip, window.host + Math.min(window.size, skip + max));
   }
 
-  /** Counts a page that begins (1) or ceases (-1) to hold translated code. */
-  countCode(page: number, by: 1 | -1): void {
+  /** Counts a reason (1), or takes it back (-1), for accesses to a page (address / 4096) to leave the generated code. */
+  mark(page: number, mark: PageMark, by: 1 | -1): void {
     const index = page % 0x1_0000;
-    this.codeCounts[index] = this.codeCounts[index]! + by;
-    this.host.u8[CODE_MAP + index] = this.codeCounts[index] === 0 ? 0 : 1;
+    const counts = this.marks[mark];
+    counts[index] = counts[index]! + by;
+    const at = CODE_MAP + index;
+    const others = this.host.u8[at]! & ~PAGE_MARK[mark];
+    this.host.u8[at] = counts[index] === 0 ? others : others | PAGE_MARK[mark];
   }
 }

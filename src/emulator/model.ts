@@ -14,26 +14,99 @@ export interface IrEmulation {
   readonly process: ProcessModel;
 }
 
-/** Names of the system calls that are served; numbers are the target's. Others return ENOSYS. */
+/**
+ * Names of the system calls that are served; numbers are the target's. Others return ENOSYS. Names are Linux's, except for
+ * `change_files`: every call that creates, removes or changes files.
+ */
 export type SyscallName =
   | 'exit'
   | 'exit_group'
   | 'read'
+  | 'readv'
+  /** On 32-bit targets the offset is a pair of registers, the first of them with an even index. */
+  | 'pread64'
   | 'write'
   | 'writev'
+  | 'open'
+  | 'openat'
   | 'close'
+  | 'lseek'
+  | '_llseek'
+  | 'stat'
+  | 'lstat'
+  | 'fstat'
+  | 'stat64'
+  | 'lstat64'
+  | 'fstat64'
+  | 'newfstatat'
+  | 'statx'
+  | 'access'
+  | 'faccessat'
+  | 'readlink'
+  | 'readlinkat'
+  | 'getdents64'
+  | 'getcwd'
+  | 'change_files'
+  | 'fcntl'
+  | 'ioctl'
   | 'brk'
   | 'mmap'
   /** The offset counts units of 4096 bytes. */
   | 'mmap2'
   | 'munmap'
   | 'mprotect'
-  | 'ioctl'
+  | 'madvise'
   | 'getpid'
+  | 'getppid'
   | 'gettid'
   | 'set_tid_address'
+  | 'getuid'
+  | 'uname'
+  | 'getrlimit'
+  | 'prlimit64'
+  | 'time'
+  | 'gettimeofday'
   | 'clock_gettime'
-  | 'getrandom';
+  | 'clock_gettime64'
+  | 'clock_getres'
+  | 'clock_getres_time64'
+  | 'nanosleep'
+  | 'clock_nanosleep'
+  | 'clock_nanosleep_time64'
+  | 'sched_yield'
+  | 'sched_getaffinity'
+  | 'getrandom'
+  | 'rt_sigaction'
+  | 'rt_sigprocmask'
+  | 'sigaltstack'
+  | 'kill'
+  | 'tkill'
+  | 'tgkill'
+  | 'futex'
+  | 'futex_time64';
+
+/** What `stat` reports of a file. */
+export type StatField =
+  | 'dev'
+  | 'ino'
+  | 'mode'
+  | 'nlink'
+  | 'uid'
+  | 'gid'
+  | 'rdev'
+  | 'size'
+  | 'blksize'
+  | 'blocks'
+  | 'atime'
+  | 'mtime'
+  | 'ctime';
+
+/** A `struct stat` as the kernel writes it; bytes between the fields are zero. */
+export interface StatLayout {
+  readonly sizeBytes: number;
+  /** Offset and size in bytes of each field. */
+  readonly fields: Readonly<Record<StatField, readonly [offset: number, sizeBytes: number]>>;
+}
 
 /** The state in which a process starts. Register values not named are 0. */
 export interface ProcessModel {
@@ -52,4 +125,17 @@ export interface ProcessModel {
   /** End of the stack, exclusive. Mappings without an address go below the stack. */
   readonly stackTop: bigint;
   readonly syscalls: ReadonlyMap<number, SyscallName>;
+  /** `machine` of uname. */
+  readonly machineName: string;
+  /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */
+  readonly stat: { readonly plain: StatLayout; readonly large: StatLayout };
+  /** O_DIRECTORY and O_NOFOLLOW. */
+  readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
+  /**
+   * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
+   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes.
+   */
+  readonly frames: { readonly kind: 'none' } | { readonly kind: 'back-chain'; readonly linkOffset: number };
+  /** Registers that hold the same in all functions, by the symbol whose value they hold (small data anchors). */
+  readonly anchors: ReadonlyMap<RegisterName, string>;
 }

@@ -1,5 +1,5 @@
 /**
- * Starts a freestanding static program (ET_EXEC) as Linux would: maps its segments, builds the stack with arguments,
+ * Starts a static program (ET_EXEC, or a static PIE) as Linux would: maps its segments, builds the stack with arguments,
  * environment and auxiliary vector, and sets the registers that the ABI promises.
  *
  *   stackTop  strings (arguments, environment, file name, 16 random bytes)
@@ -8,17 +8,22 @@
  *             0, environment pointers ... 0, argument pointers ..., argc
  *   sp        -> argc, a multiple of 16
  *
+ * A static PIE (ET_DYN without PT_INTERP) is loaded at a fixed bias, 0x4000_0000 on 32 bits and 0x40_0000_0000 on 64, and relocates
+ * itself. With `start: 'none'` nothing runs at first: that is for functions called from outside (`callFunction`), also of
+ * shared objects, whose relative relocations are applied here since no start-up code will.
+ *
  * Source: System V ABI, processor supplements (process initialisation); facts measured with qemu-user 7.2.
  */
 import type { Abi } from '../arch.js';
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
+import { type FileSystem, NO_FILES, putNumber } from './files.js';
 import { Machine } from './machine.js';
 import type { StopReason } from './machine.js';
 import type { Permission } from './memory.js';
 import type { IrEmulation } from './model.js';
 import { createSyscalls } from './syscalls.js';
-import type { GuestOutput } from './syscalls.js';
+import type { GuestInput, GuestOutput } from './syscalls.js';
 import type { Address, Endian } from '../units.js';
 
 /** What is needed of an ELF file; an `ElfImage` is one. */
@@ -44,6 +49,12 @@ export interface ProcessImage {
   }[];
 }
 
+/** A word that the dynamic linker would set to `addend` plus the load bias. */
+export interface RelativeRelocation {
+  readonly address: Address;
+  readonly addend: bigint;
+}
+
 export interface ProcessOptions {
   readonly image: ProcessImage;
   readonly abi: Pick<Abi, 'stackPointer' | 'syscall'>;
@@ -53,16 +64,30 @@ export interface ProcessOptions {
   /** `NAME=value`. Default: none. */
   readonly env?: readonly string[];
   readonly onOutput?: GuestOutput;
+  /** Standard input. Default: empty. */
+  readonly onInput?: GuestInput;
+  /** Files that the program may read. Default: none. */
+  readonly files?: FileSystem;
+  /** `none`: nothing is started; pc is 0 and `callFunction` decides. Default: `entry`. */
+  readonly start?: 'entry' | 'none';
+  /** Applied before anything runs; for `start: 'none'`. */
+  readonly relocations?: Iterable<RelativeRelocation>;
 }
 
 /** A started program. */
 export interface Process {
   readonly machine: Machine;
+  /** What was added to every address of the file; 0 for ET_EXEC. */
+  readonly bias: Address;
   run(options?: { readonly budget?: number }): StopReason;
 }
 
 const ET_EXEC = 2;
+const ET_DYN = 3;
 const PT_LOAD = 1;
+const PT_INTERP = 3;
+/** Load bias of a position-independent file by word size: free of everything else, and on 64 bits above 4 GiB. */
+const BIAS = { 4: 0x4000_0000n, 8: 0x40_0000_0000n } as const;
 const PAGE = 4096n;
 /** The stack grows on demand, from the first size by doubling to the limit; Linux's default limit. */
 const STACK_BYTES = 0x80_0000;
@@ -76,6 +101,14 @@ const AT = {
   HWCAP: 16, CLKTCK: 17, DCACHEBSIZE: 19, ICACHEBSIZE: 20, SECURE: 23, RANDOM: 25, HWCAP2: 26, EXECFN: 31,
 } as const; // prettier-ignore
 
+/** The word at a guest address; null where none is mapped. */
+export function readWord(machine: Machine, address: Address, size: 4 | 8): bigint | null {
+  const bytes = machine.memory.read(address, size);
+  if (!bytes) return null;
+  if (machine.lifter.endian === 'little') bytes.reverse();
+  return bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
+}
+
 function permissionOf(flags: number): Permission {
   const write = (flags & 2) !== 0;
   const execute = (flags & 1) !== 0;
@@ -84,14 +117,15 @@ function permissionOf(flags: number): Permission {
 }
 
 /** Maps the segments; returns the address after the last, page-aligned, and the address of the program headers. */
-function mapSegments(machine: Machine, image: ProcessImage): { end: Address; headers: Address } {
+function mapSegments(machine: Machine, image: ProcessImage, bias: Address): { end: Address; headers: Address } {
   const loads = image.segments.filter((each) => each.type === PT_LOAD && each.memorySize > 0n);
   if (loads.length === 0) throw new ElftraceError('unsupported-form', 'the file has no loadable segment');
   let end = 0n;
   let headers = 0n;
   for (const segment of loads) {
-    const from = segment.address & -PAGE;
-    const to = alignUpBig(segment.address + segment.memorySize, PAGE);
+    const address = segment.address + bias;
+    const from = address & -PAGE;
+    const to = alignUpBig(address + segment.memorySize, PAGE);
     // A page shared with the segment before keeps its bytes and gets the later permission, as with MAP_FIXED.
     let start = from;
     if (end > from) start = end < to ? end : to;
@@ -103,16 +137,16 @@ function mapSegments(machine: Machine, image: ProcessImage): { end: Address; hea
         name: 'segment',
       });
     }
-    const lead = Math.min(Number(segment.address - from), segment.offset);
+    const lead = Math.min(Number(address - from), segment.offset);
     machine.memory.write(
-      segment.address - BigInt(lead),
+      address - BigInt(lead),
       image.bytes.subarray(segment.offset - lead, segment.offset + segment.fileSize),
     );
     if (start > from) machine.memory.protect(from, Number(start - from), permissionOf(segment.flags));
     if (to > end) end = to;
     const { phoff } = image.header;
     if (phoff >= segment.offset && phoff < segment.offset + segment.fileSize) {
-      headers = segment.address + BigInt(phoff - segment.offset);
+      headers = address + BigInt(phoff - segment.offset);
     }
   }
   return { end, headers };
@@ -126,17 +160,26 @@ export function startProcess(options: ProcessOptions): Process {
   const { image, abi, emulation } = options;
   const { header } = image;
   const model = emulation.process;
-  if (header.type !== ET_EXEC) {
-    throw new ElftraceError('unsupported-form', 'only executables at fixed addresses (ET_EXEC) can be started');
+  const start = options.start ?? 'entry';
+  if (header.type !== ET_EXEC && header.type !== ET_DYN) {
+    throw new ElftraceError('unsupported-form', 'only linked programs (ET_EXEC, ET_DYN) can be run');
   }
-  if (image.segments.some((each) => each.type === 3)) {
-    throw new ElftraceError('unsupported-form', 'the program asks for a dynamic loader (PT_INTERP)');
+  if (start === 'entry') {
+    if (image.segments.some((each) => each.type === PT_INTERP)) {
+      throw new ElftraceError('unsupported-form', 'the program asks for a dynamic loader (PT_INTERP)');
+    }
+    if (header.type === ET_DYN && header.entry === 0n) {
+      throw new ElftraceError('unsupported-form', 'a shared object has no start; call one of its functions');
+    }
   }
   const wordBytes = header.is64 ? 8 : 4;
+  const bias = header.type === ET_DYN ? BIAS[wordBytes] : 0n;
+  const entry = header.entry + bias;
   // The layout is known only after mapping, the handler is asked only when the program runs.
   let stackSize = STACK_FIRST_BYTES;
   const layout = {
     heapStart: 0n,
+    stackBytes: STACK_BYTES,
     mappingTop: model.stackTop - BigInt(STACK_BYTES) - STACK_GAP,
     growStack: (address: Address): boolean => {
       const bottom = model.stackTop - BigInt(stackSize);
@@ -159,9 +202,24 @@ export function startProcess(options: ProcessOptions): Process {
     syscall: (running) => handler(running),
     onFault: (_machine, address) => layout.growStack(address),
   });
-  const { end, headers } = mapSegments(machine, image);
+  const { end, headers } = mapSegments(machine, image, bias);
   layout.heapStart = end;
-  const handler = createSyscalls(abi.syscall, model, layout, wordBytes, options.onOutput ?? ((): void => undefined));
+  const handler = createSyscalls({
+    convention: abi.syscall,
+    model,
+    layout,
+    wordBytes,
+    output: options.onOutput ?? ((): void => undefined),
+    input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
+    files: options.files ?? NO_FILES,
+  });
+  for (const { address, addend } of options.relocations ?? []) {
+    const word = new Uint8Array(wordBytes);
+    putNumber(word, 0, wordBytes, BigInt.asUintN(8 * wordBytes, addend + bias), header.endian);
+    if (!machine.memory.write(address + bias, word)) {
+      throw new ElftraceError('bad-reference', `a relocation names ${hex(address)}, which is not mapped`, { address });
+    }
+  }
 
   machine.map({
     address: model.stackTop - BigInt(STACK_FIRST_BYTES),
@@ -197,7 +255,7 @@ export function startProcess(options: ProcessOptions): Process {
     [AT.PAGESZ, PAGE],
     [AT.BASE, 0n],
     [AT.FLAGS, 0n],
-    [AT.ENTRY, header.entry],
+    [AT.ENTRY, entry],
     [AT.UID, 1000n],
     [AT.EUID, 1000n],
     [AT.GID, 1000n],
@@ -222,37 +280,31 @@ export function startProcess(options: ProcessOptions): Process {
   const sp = (top - BigInt(words.length * wordBytes)) & -16n;
   const block = new Uint8Array(words.length * wordBytes);
   words.forEach((value, index) => {
-    for (let i = 0; i < wordBytes; i++) {
-      const shift = header.endian === 'little' ? i : wordBytes - 1 - i;
-      block[index * wordBytes + i] = Number((value >> BigInt(8 * shift)) & 0xffn);
-    }
+    putNumber(block, index * wordBytes, wordBytes, value, header.endian);
   });
   place(sp, block);
   machine.setRegister(abi.stackPointer, sp);
+  const started: Process = { machine, bias, run: (runOptions) => machine.run(runOptions) };
+  if (start === 'none') return started;
 
   switch (model.entry.kind) {
     case 'code':
-      machine.setRegister('pc', header.entry);
-      if (model.entry.register !== null) machine.setRegister(model.entry.register, header.entry);
+      machine.setRegister('pc', entry);
+      if (model.entry.register !== null) machine.setRegister(model.entry.register, entry);
       break;
     case 'descriptor': {
-      const bytes = machine.memory.read(header.entry, 2 * wordBytes);
-      if (!bytes) {
-        throw new ElftraceError('bad-reference', `no entry descriptor at ${hex(header.entry)}`, {
-          address: header.entry,
-        });
+      const code = readWord(machine, entry, wordBytes);
+      const toc = readWord(machine, entry + BigInt(wordBytes), wordBytes);
+      if (code === null || toc === null) {
+        throw new ElftraceError('bad-reference', `no entry descriptor at ${hex(entry)}`, { address: entry });
       }
-      const value = (from: number): bigint => {
-        const part = bytes.slice(from, from + wordBytes);
-        if (header.endian === 'little') part.reverse();
-        return part.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-      };
-      machine.setRegister('pc', value(0));
-      machine.setRegister(model.entry.toc, value(wordBytes));
+      // Linux adds the bias to both words: nobody has relocated them yet.
+      machine.setRegister('pc', code + bias);
+      machine.setRegister(model.entry.toc, toc + bias);
       break;
     }
     default:
       model.entry satisfies never;
   }
-  return { machine, run: (runOptions) => machine.run(runOptions) };
+  return started;
 }

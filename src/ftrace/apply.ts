@@ -147,7 +147,8 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   if (hasBuildId(image)) notices.push('the build-id note no longer reflects the contents of the file');
   const keptSize = base.bytes.length - (signature ? trailing.length : 0);
   const headers: { offset: number; bytes: Uint8Array }[] = [
-    { offset: 0, bytes: base.bytes.slice(0, base.header.ehsize) },
+    // Its size by class: e_ehsize may say anything.
+    { offset: 0, bytes: base.bytes.slice(0, base.header.is64 ? 64 : 52) },
   ];
   const hash = options.hash ?? sha256;
   const wanted = options.record ?? 'note';

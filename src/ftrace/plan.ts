@@ -7,8 +7,8 @@
  */
 import type { SiteChange, SiteRefusal, WritableState } from '../arch.js';
 import { SHF_WRITE } from '../elf/constants.js';
-import type { ElfImage, RelocationTable } from '../elf/image.js';
-import { equalBytes, holdsAt } from '../bytes.js';
+import type { ElfImage } from '../elf/image.js';
+import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
@@ -28,12 +28,14 @@ export type Step =
       readonly rule: string;
     }
   | {
-      /** A relocation entry: `before` and `after` are its r_info word. */
+      /** A relocation entry: `before` and `after` are its r_info word, with r_addend behind it where that changes too. */
       readonly kind: 'reloc';
       readonly site: number;
       readonly section: string;
       readonly row: number;
       readonly type: number;
+      /** The type it becomes, without a symbol. */
+      readonly becomes: number;
       readonly symbol: string;
       readonly address: bigint;
       readonly fileOffset: number;
@@ -85,15 +87,28 @@ export interface PlanRequest {
 /** ELF header and header tables: nothing in them is ever a site. */
 function protectedRanges(image: ElfImage): { start: number; end: number }[] {
   const { header } = image;
-  const ranges = [{ start: 0, end: header.ehsize }];
+  const ranges = [{ start: 0, end: header.is64 ? 64 : 52 }];
   if (header.phnum > 0) ranges.push({ start: header.phoff, end: header.phoff + header.phnum * header.phentsize });
   if (header.shnum > 0) ranges.push({ start: header.shoff, end: header.shoff + header.shnum * header.shentsize });
   return ranges;
 }
 
-/** r_info of a row as bytes in the file, and where. */
-function infoField(image: ElfImage, table: RelocationTable, row: number): { offset: number; size: 4 | 8 } {
-  return { offset: table.fileOffset(row) + image.wordBytes, size: image.wordBytes };
+/** r_info and r_addend of an entry without a symbol; `addend` null leaves r_addend out. */
+function neutralEntry(image: ElfImage, type: number, addend: bigint | null): Uint8Array {
+  const word = image.wordBytes;
+  const view = new ByteView(new Uint8Array(addend === null ? word : 2 * word), image.header.endian);
+  view.insertWord(0, BigInt(type), word);
+  if (addend !== null) view.insertWord(word, addend, word);
+  return view.bytes;
+}
+
+/** The word that the stores of a change put at a delta, in the file's byte order; null when they do not cover it. */
+function storedWord(image: ElfImage, change: SiteChange, delta: number): bigint | null {
+  for (const store of change.stores) {
+    const at = delta - store.delta;
+    if (at >= 0 && at + 4 <= store.after.length) return BigInt(new ByteView(store.after, image.header.endian).u32(at));
+  }
+  return null;
 }
 
 /**
@@ -117,8 +132,6 @@ class Shared {
   }
 }
 
-const noInfo: Readonly<Record<4 | 8, Uint8Array>> = { 4: new Uint8Array(4), 8: new Uint8Array(8) };
-
 /**
  * Decides the changes that bring the selected sites to a state.
  * @returns steps sorted by file position; refusals in site order. Writes nothing.
@@ -127,6 +140,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { program } = sites;
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
+  const { neutralInModule, none } = program.arch.relocationRoles;
+  const neutral = program.isModule ? neutralInModule : { type: none, addend: 'kept' };
   const dynamic = program.dynamicRelocations;
   const shared = new Shared();
   const others = otherRanges(program);
@@ -250,19 +265,28 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     for (const delta of change.neutralise) {
       for (const { table, row } of view.relocationsAt(delta)) {
         const type = table.type[row]!;
-        if (type === program.arch.relocationRoles.none) continue;
-        const field = infoField(image, table, row);
+        if (type === none || (type === neutral.type && table.symbol[row] === 0)) continue;
+        // A marker that rides on another relocation of the module needs no value of its own.
+        const wantsWord = neutral.addend === 'stored-word' && table.form === 'rela';
+        const addend = wantsWord ? storedWord(image, change, delta) : null;
+        if (wantsWord && addend === null) {
+          blocked = 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
+          continue;
+        }
+        const after = shared.of(neutralEntry(image, neutral.type, addend));
+        const fileOffset = table.fileOffset(row) + image.wordBytes;
         mine.push({
           kind: 'reloc',
           site: i,
           section: image.sections[table.section]?.name ?? '',
           row,
           type,
+          becomes: neutral.type,
           symbol: program.labelOf(table.symbols, table.symbol[row]!),
           address: sites.anchor[i]! + BigInt(delta),
-          fileOffset: field.offset,
-          before: shared.at(image.bytes, field.offset, field.size),
-          after: noInfo[field.size],
+          fileOffset,
+          before: shared.at(image.bytes, fileOffset, after.length),
+          after,
           rule: 'F-2',
         });
       }
@@ -291,11 +315,16 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   if (steps.some((step, i) => i > 0 && step.fileOffset < steps[i - 1]!.fileOffset)) {
     steps.sort((a, b) => a.fileOffset - b.fileOffset);
   }
-  checkDisjoint(steps);
+  const doubled = overlappingSites(steps);
+  for (const [site, other] of doubled) {
+    refuse(site, 'overlap', 'EINVAL', `its bytes are also those of the site at ${hex(other.address)}`);
+    changed--;
+  }
+  if (doubled.size > 0) refusals.sort((a, b) => a.site - b.site);
   return {
     target: program.arch.target.id,
     request: request.to.kind,
-    steps,
+    steps: doubled.size === 0 ? steps : steps.filter((step) => !doubled.has(step.site)),
     refusals,
     selected,
     changed,
@@ -303,19 +332,18 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   };
 }
 
-/** Two sites that claim the same bytes would be written twice: that is a fault of the file or of a shape, never guessed. */
-function checkDisjoint(steps: readonly Step[]): void {
-  for (let i = 1; i < steps.length; i++) {
-    const a = steps[i - 1]!;
-    const b = steps[i]!;
-    if (a.fileOffset + a.before.length > b.fileOffset) {
-      throw new ElftraceError(
-        'site-mismatch',
-        `${b.section}: the sites at ${hex(a.address)} and ${hex(b.address)} overlap`,
-        { section: b.section, address: b.address, fileOffset: b.fileOffset },
-      );
-    }
+/**
+ * Sites that claim bytes which a step before them claims (of another site, or, where section headers overlap, their own): written
+ * twice, one of the two would be lost. Never guessed, refused.
+ */
+function overlappingSites(steps: readonly Step[]): Map<number, Step> {
+  const found = new Map<number, Step>();
+  let last: Step | undefined;
+  for (const step of steps) {
+    if (last && last.fileOffset + last.before.length > step.fileOffset) found.set(step.site, last);
+    else last = step;
   }
+  return found;
 }
 
 export interface Acceptance {

@@ -53,35 +53,6 @@ export interface SortOptions {
   readonly inFunction?: (address: Address) => boolean;
 }
 
-/**
- * Address range of a table that the image's own symbols delimit, end excluded; null without them. Kernels have
- * `__start_mcount_loc`, other programs the section bounds `__start___mcount_loc` that a linker makes.
- * @throws ElftraceError 'elf-malformed' when the end lies in front of the start
- * Source: M-SORT-1, M-TAB-1
- */
-export function findTableRange(image: ElfImage): { readonly start: Address; readonly stop: Address } | null {
-  const { symbols } = image;
-  for (const [startName, stopName] of [
-    ['__start_mcount_loc', '__stop_mcount_loc'],
-    ['__start___mcount_loc', '__stop___mcount_loc'],
-  ] as const) {
-    const first = symbols.find(startName);
-    const last = symbols.find(stopName);
-    if (first < 0 || last < 0 || symbols.sectionIndex[first] === elf.SHN_UNDEF) continue;
-    const start = symbols.value[first]!;
-    const stop = symbols.value[last]!;
-    if (stop < start) {
-      throw new ElftraceError('elf-malformed', `${stopName} (${hex(stop)}) lies in front of ${startName}`, {
-        symbol: stopName,
-        address: stop,
-        min: start,
-      });
-    }
-    return { start, stop };
-  }
-  return null;
-}
-
 /** A relocation that belongs to a slot. */
 interface SlotRelocation {
   /** File position of its addend; -1 where the form has none. */
@@ -274,18 +245,24 @@ function isDynamic(image: ElfImage, table: RelocationTable): boolean {
  * sections, weak ones too; not indirect functions, weak objects and data, and none of size 0, whose slots are lost (the trap
  * of M-WEAK-2).
  * @param beforeBytes  how far in front of a function its slots may lie (arm64 with an ops literal: 8)
+ * @param codePlace    where a symbol's code is, for ABIs whose function symbols name descriptors (ELFv1); null where unknown
  * @returns  whether an address lies in [function - beforeBytes, function + size)
  */
-export function functionCover(image: ElfImage, beforeBytes = 0n): (address: Address) => boolean {
+export function functionCover(
+  image: ElfImage,
+  beforeBytes = 0n,
+  codePlace?: Arch['abi']['codePlace'],
+): (address: Address) => boolean {
   const { symbols } = image;
   const ranges: { start: bigint; end: bigint }[] = [];
   for (let i = 1; i < symbols.count; i++) {
     const type = symbols.info[i]! & 15;
     const size = symbols.size[i]!;
     if (size === 0n || (type !== elf.STT_FUNC && type !== elf.STT_NOTYPE)) continue;
-    const section = image.sections[symbols.sectionIndex[i]!];
-    if (section === undefined || (section.flags & elf.SHF_EXECINSTR) === 0n) continue;
-    const value = symbols.value[i]!;
+    const place = codePlace ? codePlace(image, i) : { section: symbols.sectionIndex[i]!, value: symbols.value[i]! };
+    const section = place ? image.sections[place.section] : undefined;
+    if (!place || section === undefined || (section.flags & elf.SHF_EXECINSTR) === 0n) continue;
+    const { value } = place;
     ranges.push({ start: value - beforeBytes, end: value + size });
   }
   ranges.sort((a, b) => (a.start < b.start ? -1 : a.start > b.start ? 1 : 0));

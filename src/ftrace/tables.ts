@@ -9,10 +9,11 @@
  */
 import type { SiteSource } from '../arch.js';
 import * as elf from '../elf/constants.js';
-import type { ElfSection } from '../elf/image.js';
+import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { isDynamic } from '../relocs/read.js';
+import type { Address } from '../units.js';
 
 /** Slots of one table as columns; `section` and `value` name the anchor, see `SlotTable.relocatable`. */
 export interface SlotTable {
@@ -217,9 +218,17 @@ function relativeAddends(program: Program, start: bigint, size: number): Map<big
   return addends;
 }
 
-/** Table between two symbols inside another section, as vmlinux has it. */
-function findRange(program: Program): { start: bigint; size: number } | null {
-  const { image, symbols } = program;
+/**
+ * Address range of a table that symbols delimit, end excluded; null without them. Kernels have `__start_mcount_loc` inside
+ * `.init.data`, other programs the section bounds that a linker makes.
+ * @param symbols  the image's own, or those of a file that goes with a stripped image
+ * @throws ElftraceError 'elf-malformed' when the range is none or longer than the file
+ * Source: M-SORT-1, M-TAB-1
+ */
+export function findTableRange(
+  image: ElfImage,
+  symbols: SymbolTable = image.symbols,
+): { readonly start: Address; readonly stop: Address } | null {
   for (const [from, to] of [
     ['__start_mcount_loc', '__stop_mcount_loc'],
     ['__start___mcount_loc', '__stop___mcount_loc'],
@@ -229,13 +238,14 @@ function findRange(program: Program): { start: bigint; size: number } | null {
     const last = symbols.find(to);
     if (first <= 0 || last <= 0 || symbols.sectionIndex[first] === elf.SHN_UNDEF) continue;
     const start = symbols.value[first]!;
-    const end = symbols.value[last]!;
-    if (end < start || end - start > BigInt(image.bytes.length)) {
-      throw malformed(`symbols ${from} and ${to}`, `the range ${hex(start)}..${hex(end)} is no table`, {
+    const stop = symbols.value[last]!;
+    if (stop < start || stop - start > BigInt(image.bytes.length)) {
+      throw malformed(`symbols ${from} and ${to}`, `the range ${hex(start)}..${hex(stop)} is no table`, {
+        symbol: to,
         address: start,
       });
     }
-    if (end > start) return { start, size: Number(end - start) };
+    if (stop > start) return { start, stop };
   }
   return null;
 }
@@ -262,7 +272,8 @@ export function readTables(program: Program, options: TableOptions = {}): SlotTa
     for (const section of image.sectionsNamed(patchableSection)) wanted.push({ section, source: 'patchable-table' });
   }
   const tables: SlotTable[] = [];
-  const range = program.relocatable || wanted.length > 0 ? null : findRange(program);
+  const bounds = program.relocatable || wanted.length > 0 ? null : findTableRange(image, program.symbols);
+  const range = bounds && { start: bounds.start, size: Number(bounds.stop - bounds.start) };
   const hasMcount = range !== null || wanted.some((each) => each.source === 'mcount-table' && each.section.size > 0);
   // Without a table of calls the pads themselves say what they are: see findSites.
   const padding = arch.mcount.patchableIsPadding && hasMcount;

@@ -96,7 +96,7 @@ function hasFunctions(sites: Sites): boolean {
  * Whether a function covers the site. A label (assembly without a size) covers only what can be its own entry: everything
  * up to the next symbol would include the bodies of overridden weak functions behind it.
  */
-function isCovered(sites: Sites, index: number): boolean {
+export function isCovered(sites: Sites, index: number): boolean {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
   if (symbol < 0) return false;

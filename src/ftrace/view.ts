@@ -99,7 +99,7 @@ export class ProgramView implements SiteView {
       const table = placed.tables[placed.table[i]!]!;
       const row = placed.row[i]!;
       const type = table.type[row]!;
-      if (type === 0 || this.program.isCompanion(type)) continue;
+      if (this.program.isNeutral(type, table.symbol[row]!) || this.program.isCompanion(type)) continue;
       return {
         type,
         symbolName: table.symbols ? table.symbols.name(table.symbol[row]!) : '',

@@ -229,6 +229,20 @@ export class Program {
     );
   }
 
+  /** True for kernel modules: their relocations are applied by the kernel's loader, not by a linker. */
+  get isModule(): boolean {
+    return (
+      this.relocatable &&
+      (this.image.section('.modinfo') !== undefined || this.image.section('.gnu.linkonce.this_module') !== undefined)
+    );
+  }
+
+  /** True for what a relocation becomes when its call is nopped: NONE, or in modules the type that their loader ignores. */
+  isNeutral(type: number, symbol: number): boolean {
+    const { none, neutralInModule } = this.arch.relocationRoles;
+    return type === none || (symbol === 0 && type === neutralInModule.type);
+  }
+
   isCompanion(type: number): boolean {
     return this.companions.has(type);
   }

@@ -131,7 +131,7 @@ export function stepJson(step: Step): Json {
     before: hexBytes(step.before),
     after: hexBytes(step.after),
     rule: step.rule,
-    ...(step.kind === 'reloc' ? { row: step.row, type: step.type, symbol: step.symbol } : {}),
+    ...(step.kind === 'reloc' ? { row: step.row, type: step.type, becomes: step.becomes, symbol: step.symbol } : {}),
   };
 }
 

@@ -1,0 +1,16 @@
+/**
+ * `npm run soak [MUTANTS]`: the fuzzers with more mutants than CI has time for, counts printed. Seeds are 1 to MUTANTS, so what fails
+ * here fails again with the same number.
+ */
+import { spawnSync } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const mutants = process.argv[2] ?? '200000';
+const result = spawnSync(
+  process.execPath,
+  [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'elf-fuzz.test.js', 'pipeline-fuzz.test.js'],
+  { cwd: root, stdio: 'inherit', env: { ...process.env, ELFTRACE_MUTANTS: mutants } },
+);
+process.exitCode = result.status ?? 1;

@@ -1,0 +1,125 @@
+/**
+ * Functions called from outside: arguments placed by the ABI, a return address that nothing is mapped at, the result read from
+ * its register. And the way back from a stop: return addresses on the stack.
+ */
+import type { Abi } from '../arch.js';
+import { ElftraceError } from '../errors.js';
+import type { Machine, StopReason } from './machine.js';
+import type { IrEmulation } from './model.js';
+import { type Process, readWord } from './process.js';
+import type { Address, RegisterName } from '../units.js';
+
+export interface CallOptions {
+  readonly abi: Pick<Abi, 'stackPointer' | 'linkRegister' | 'argumentRegisters' | 'resultRegister'>;
+  readonly emulation: IrEmulation;
+  /** The function: its code, or (`descriptor`) where its descriptor lies. Addresses of the running image, bias included. */
+  readonly target: { readonly kind: 'code' | 'descriptor'; readonly address: Address };
+  /** Integers, taken modulo the word, and strings, of which the address of a copy on the stack is passed. */
+  readonly args: readonly (bigint | string)[];
+  /** Registers to set first: TOC pointer, small data anchors. */
+  readonly registers?: ReadonlyMap<RegisterName, bigint>;
+}
+
+/** A call that returned has a result, unsigned; one that did not has the reason. */
+export type CallOutcome =
+  { readonly kind: 'returned'; readonly result: bigint } | { readonly kind: 'stopped'; readonly stop: StopReason };
+
+/** Room above the stack pointer of a call: back chain, link word and parameter save area of every ABI that is served. */
+const CALLER_FRAME_BYTES = 128n;
+
+/** Where called functions return to. Nothing is mapped there, so arriving is a fault that nothing else causes. */
+export function returnAddress(machine: Machine): Address {
+  return (1n << BigInt(machine.lifter.addressBits)) - 0x1000n;
+}
+
+/**
+ * Calls a function. `run` runs the machine (in slices, with a budget, as the caller likes) until it stops.
+ * @throws ElftraceError 'usage' when arguments do not fit the registers, 'bad-reference' when a descriptor is not mapped
+ */
+export function callFunction(process: Process, options: CallOptions, run: () => StopReason): CallOutcome {
+  const { machine } = process;
+  const { abi, emulation, args } = options;
+  const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
+  if (args.length > abi.argumentRegisters.length) {
+    throw new ElftraceError('usage', `at most ${abi.argumentRegisters.length} arguments can be passed in registers`, {
+      max: abi.argumentRegisters.length,
+    });
+  }
+  if (abi.linkRegister === null) {
+    throw new ElftraceError('unsupported-form', 'calls with the return address on the stack are not served yet');
+  }
+  let sp = machine.register(abi.stackPointer);
+  const values = args.map((each) => {
+    if (typeof each === 'bigint') return BigInt.asUintN(8 * wordBytes, each);
+    const bytes = new TextEncoder().encode(`${each}\0`);
+    sp -= BigInt(bytes.length);
+    if (!machine.memory.write(sp, bytes)) throw new ElftraceError('usage', 'string arguments do not fit the stack');
+    return sp;
+  });
+  // Freshly mapped and zero: the caller's frame ends the back chain.
+  sp = (sp - CALLER_FRAME_BYTES) & -16n;
+  machine.memory.write(sp, new Uint8Array(Number(CALLER_FRAME_BYTES)));
+  machine.setRegister(abi.stackPointer, sp);
+  const back = returnAddress(machine);
+  machine.setRegister(abi.linkRegister, back);
+  for (const [name, value] of options.registers ?? []) machine.setRegister(name, value);
+  const { entry } = emulation.process;
+  const { kind, address } = options.target;
+  let code = address;
+  if (kind === 'descriptor') {
+    if (entry.kind !== 'descriptor') throw new ElftraceError('internal', 'the target has no descriptors');
+    const first = readWord(machine, address, wordBytes);
+    const toc = readWord(machine, address + BigInt(wordBytes), wordBytes);
+    if (first === null || toc === null) {
+      throw new ElftraceError('bad-reference', 'the descriptor of the function is not mapped', { address });
+    }
+    code = first;
+    machine.setRegister(entry.toc, toc);
+  } else if (entry.kind === 'code' && entry.register !== null) machine.setRegister(entry.register, code);
+  machine.setRegister('pc', code);
+  values.forEach((value, i) => {
+    machine.setRegister(abi.argumentRegisters[i]!, value);
+  });
+  const stop = run();
+  const returned = stop.kind === 'fault' && stop.access === 'execute' && stop.instruction === back;
+  return returned ? { kind: 'returned', result: machine.register(abi.resultRegister) } : { kind: 'stopped', stop };
+}
+
+/** More frames than these are left out. */
+const FRAMES_MAX = 64;
+
+/**
+ * Return addresses of the running CPU, the innermost first; the pc is not among them. The link register counts where it
+ * leads out of the function that is running: a function that has not saved it yet, or never will. `functionOf` tells
+ * functions apart (any number; -1 for none).
+ */
+export function backtrace(
+  machine: Machine,
+  options: Pick<CallOptions, 'abi' | 'emulation'>,
+  functionOf: (address: Address) => number,
+): Address[] {
+  const { frames } = options.emulation.process;
+  if (frames.kind === 'none') return [];
+  const { abi } = options;
+  const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
+  const found: Address[] = [];
+  let frame = machine.register(abi.stackPointer);
+  while (found.length < FRAMES_MAX) {
+    const next = readWord(machine, frame, wordBytes);
+    if (next === null || next <= frame) break;
+    const back = readWord(machine, next + BigInt(frames.linkOffset), wordBytes);
+    if (back === null || back === 0n) break;
+    found.push(back);
+    frame = next;
+  }
+  if (abi.linkRegister !== null) {
+    const link = machine.register(abi.linkRegister);
+    const home = functionOf(link);
+    if (home !== -1 && home !== functionOf(machine.pc) && link !== found[0]) {
+      // A leaf with a frame of its own has not written its link word: what stands there is from an earlier callee.
+      if (found.length > 0 && functionOf(found[0]!) === home) found[0] = link;
+      else found.unshift(link);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,208 @@
+/**
+ * What a process sees of files: a read-only tree that whoever starts the process gives as an object, and the table of open
+ * descriptors. The emulator has no files of its own: without a tree every path is missing. Paths are the guest's, absolute,
+ * and mean places in the tree; the tree resolves `..` and symbolic links, and never leaves itself.
+ */
+import { alignUp } from '../bits.js';
+import type { StatLayout, StatField } from './model.js';
+import type { Endian } from '../units.js';
+
+/** Why a file could not be had: names of Linux errors. */
+export type FileError = 'ENOENT' | 'ENOTDIR' | 'EISDIR' | 'EACCES' | 'ELOOP' | 'EINVAL' | 'EIO' | 'ENAMETOOLONG';
+
+export interface FileStatus {
+  readonly kind: 'file' | 'directory' | 'link';
+  /** Permission bits, 0o000 to 0o777. */
+  readonly permissions: number;
+  readonly sizeBytes: number;
+  /** Seconds since 1970. */
+  readonly modified: number;
+  /** Different for different files. */
+  readonly inode: number;
+}
+
+/** A regular file open for reading. */
+export interface OpenFile {
+  readonly status: FileStatus;
+  /** At most `size` bytes from `offset`; fewer only at the end of the file. */
+  read(offset: number, size: number): Uint8Array;
+  close(): void;
+}
+
+/** A read-only tree of files. Paths are absolute, components separated by single slashes. */
+export interface FileSystem {
+  /** `follow`: of what a symbolic link at the end leads to. */
+  status(path: string, follow: boolean): FileStatus | FileError;
+  open(path: string): OpenFile | FileError;
+  /** Text of a symbolic link; EINVAL when it is none. */
+  readLink(path: string): { readonly text: string } | FileError;
+  /** Names in a directory, without `.` and `..`, in a fixed order. */
+  list(path: string): readonly string[] | FileError;
+}
+
+/** The tree of a process without files. */
+export const NO_FILES: FileSystem = {
+  status: () => 'ENOENT',
+  open: () => 'ENOENT',
+  readLink: () => 'ENOENT',
+  list: () => 'ENOENT',
+};
+
+/** What a descriptor stands for. */
+export type Descriptor =
+  | { readonly kind: 'input' }
+  | { readonly kind: 'output'; readonly number: number }
+  | { readonly kind: 'file'; readonly path: string; readonly file: OpenFile; position: number }
+  | { readonly kind: 'directory'; readonly path: string; readonly status: FileStatus; position: number };
+
+/** Most descriptors of a process. */
+export const OPEN_MAX = 1024;
+
+/** Open descriptors of a process: 0, 1 and 2 at its start. */
+export class Descriptors {
+  private readonly table = new Map<number, Descriptor>([
+    [0, { kind: 'input' }],
+    [1, { kind: 'output', number: 1 }],
+    [2, { kind: 'output', number: 2 }],
+  ]);
+
+  get(number: number): Descriptor | undefined {
+    return this.table.get(number);
+  }
+
+  /** Opens the lowest free number; -1 when none is left. */
+  add(descriptor: Descriptor): number {
+    for (let number = 0; number < OPEN_MAX; number++) {
+      if (this.table.has(number)) continue;
+      this.table.set(number, descriptor);
+      return number;
+    }
+    return -1;
+  }
+
+  close(number: number): boolean {
+    const descriptor = this.table.get(number);
+    if (descriptor?.kind === 'file') descriptor.file.close();
+    return this.table.delete(number);
+  }
+
+  closeAll(): void {
+    for (const number of [...this.table.keys()]) this.close(number);
+  }
+}
+
+const MODE = { file: 0o100000, directory: 0o040000, link: 0o120000 } as const;
+/** A character device: what descriptors 0 to 2 are. */
+export const STREAM_MODE = 0o020600;
+
+/** Bytes of the least and largest unit that `stat` speaks of. */
+const BLOCK_BYTES = 4096;
+const SECTOR_BYTES = 512;
+
+type Fields = Readonly<Record<StatField, number>>;
+
+function fieldsOf(status: FileStatus | 'stream'): Fields {
+  const stream = status === 'stream';
+  const size = stream ? 0 : status.sizeBytes;
+  const time = stream ? 0 : status.modified;
+  return {
+    dev: stream ? 2 : 1,
+    ino: stream ? 1 : status.inode,
+    mode: stream ? STREAM_MODE : MODE[status.kind] | status.permissions,
+    nlink: 1,
+    uid: 1000,
+    gid: 1000,
+    rdev: 0,
+    size,
+    blksize: BLOCK_BYTES,
+    blocks: alignUp(size, BLOCK_BYTES) / SECTOR_BYTES,
+    atime: time,
+    mtime: time,
+    ctime: time,
+  };
+}
+
+/** Writes `size` bytes of an unsigned number. */
+export function putNumber(bytes: Uint8Array, at: number, size: number, value: number | bigint, endian: Endian): void {
+  let rest = BigInt(value);
+  for (let i = 0; i < size; i++) {
+    bytes[endian === 'little' ? at + i : at + size - 1 - i] = Number(rest & 0xffn);
+    rest >>= 8n;
+  }
+}
+
+/** The bytes of a `struct stat`. */
+export function statBytes(status: FileStatus | 'stream', layout: StatLayout, endian: Endian): Uint8Array {
+  const bytes = new Uint8Array(layout.sizeBytes);
+  const fields = fieldsOf(status);
+  const put = (name: StatField): void => {
+    const [at, size] = layout.fields[name];
+    putNumber(bytes, at, size, fields[name], endian);
+  };
+  put('dev');
+  put('ino');
+  put('mode');
+  put('nlink');
+  put('uid');
+  put('gid');
+  put('rdev');
+  put('size');
+  put('blksize');
+  put('blocks');
+  put('atime');
+  put('mtime');
+  put('ctime');
+  return bytes;
+}
+
+/** The bytes of a `struct statx`, equal on all targets. Source: Linux uapi/linux/stat.h. */
+export function statxBytes(status: FileStatus | 'stream', endian: Endian): Uint8Array {
+  const STATX_BASIC_STATS = 0x7ff;
+  const bytes = new Uint8Array(256);
+  const fields = fieldsOf(status);
+  const put = (at: number, size: number, value: number): void => {
+    putNumber(bytes, at, size, value, endian);
+  };
+  put(0, 4, STATX_BASIC_STATS);
+  put(4, 4, fields.blksize);
+  put(16, 4, fields.nlink);
+  put(20, 4, fields.uid);
+  put(24, 4, fields.gid);
+  put(28, 2, fields.mode);
+  put(32, 8, fields.ino);
+  put(40, 8, fields.size);
+  put(48, 8, fields.blocks);
+  put(64, 8, fields.atime);
+  put(96, 8, fields.ctime);
+  put(112, 8, fields.mtime);
+  put(140, 4, fields.dev);
+  return bytes;
+}
+
+const DT = { directory: 4, file: 8, link: 10 } as const;
+
+/** One entry of `getdents64`. `next` is the position of the entry behind it. */
+export function directoryEntry(
+  name: Uint8Array,
+  kind: FileStatus['kind'],
+  inode: number,
+  next: number,
+  endian: Endian,
+): Uint8Array {
+  const bytes = new Uint8Array(alignUp(19 + name.length + 1, 8));
+  putNumber(bytes, 0, 8, inode, endian);
+  putNumber(bytes, 8, 8, next, endian);
+  putNumber(bytes, 16, 2, bytes.length, endian);
+  bytes[18] = DT[kind];
+  bytes.set(name, 19);
+  return bytes;
+}
+
+/** The absolute path that `path` means from the directory `base`; `.` and `..` are left to the tree. */
+export function joinPath(base: string, path: string): string {
+  const whole = path.startsWith('/') ? path : `${base}/${path}`;
+  return `/${whole
+    .split('/')
+    .filter((each) => each !== '' && each !== '.')
+    .join('/')}`;
+}

@@ -1,0 +1,297 @@
+/**
+ * States of machines: what a snapshot holds, how two are compared, and the search for the first instruction after which two
+ * machines differ. Making and restoring snapshots is the machine's (`machine.ts`); hooks, gates and watches are no state.
+ *
+ * The search runs both machines in slices and compares after each. A slice that ends in different states is halved from a snapshot
+ * of its beginning until one instruction is left:
+ *
+ *   equal ------- slice ------- equal ------- slice ------- differ
+ *                                 |--- half --- equal
+ *                                                |- ... one instruction
+ *
+ * A difference that comes and goes within a slice is not seen; a slice of 1 sees every one. Slices are executed several
+ * times, so what happens outside the machines (output) happens several times too, and what system calls remember must be a
+ * part of the state (`addState`).
+ */
+import { ElftraceError } from '../errors.js';
+import type { FetchedLines } from './fetch.js';
+import type { HelperState, Lifter } from './ir.js';
+import type { Machine, StopReason } from './machine.js';
+import { firstDifference } from './memory.js';
+import type { SavedWindow } from './memory.js';
+import type { Address, RegisterName } from '../units.js';
+
+/** Called for a snapshot; returns what puts the state of that moment back. */
+export type StatePart = () => () => void;
+
+export interface CpuState {
+  /** The slots, as the generated code has them. */
+  readonly state: Uint8Array;
+  readonly pc: Address;
+  readonly instructions: number;
+  readonly passHook: Address | null;
+  readonly passWatch: { readonly pc: Address; readonly instructions: number; readonly served: number } | null;
+  /** null: the machine does not model what CPUs have fetched. */
+  readonly fetched: FetchedLines | null;
+}
+
+export interface Snapshot {
+  readonly lifter: Lifter;
+  /** The CPU that was running. */
+  readonly current: number;
+  readonly cpus: readonly CpuState[];
+  /** By address. */
+  readonly windows: readonly SavedWindow[];
+  readonly parts: readonly (() => void)[];
+}
+
+export type Difference =
+  | {
+      readonly kind: 'register';
+      readonly cpu: number;
+      readonly name: RegisterName;
+      readonly a: bigint;
+      readonly b: bigint;
+    }
+  | {
+      readonly kind: 'memory';
+      /** First byte of a run of differing bytes; runs less than 8 bytes apart are one. */
+      readonly address: Address;
+      readonly a: Uint8Array;
+      readonly b: Uint8Array;
+    }
+  /** Completed instructions of a CPU. */
+  | { readonly kind: 'instructions'; readonly cpu: number; readonly a: number; readonly b: number }
+  /** The number of CPUs, or windows that only one of the states has: nothing more is compared in them. */
+  | { readonly kind: 'cpus'; readonly a: number; readonly b: number }
+  | { readonly kind: 'window'; readonly only: 'a' | 'b'; readonly address: Address; readonly size: number };
+
+export interface CompareOptions {
+  /** Registers that may differ. */
+  readonly ignoreRegisters?: readonly RegisterName[];
+  /** Ranges of memory that may differ. */
+  readonly ignoreMemory?: readonly { readonly address: Address; readonly size: number }[];
+  /** False: counts of instructions may differ. Default true. */
+  readonly instructions?: boolean;
+  /** Most differences to list. Default 100. */
+  readonly max?: number;
+}
+
+/** True when states of one front end can be put into a machine with the other. */
+export function sameLayout(a: Lifter, b: Lifter): boolean {
+  return a.slots === b.slots && a.addressBits === b.addressBits && a.endian === b.endian;
+}
+
+/** True when states of the two front ends can be compared: the same registers, even if slots lie differently. */
+function comparable(a: Lifter, b: Lifter): boolean {
+  const names = ({ registers }: Lifter): string => registers.map((each) => each.name).join();
+  return a === b || (a.addressBits === b.addressBits && a.endian === b.endian && names(a) === names(b));
+}
+
+/** Registers of a CPU in a snapshot, by name; `pc` is one. */
+export function registersOf(snapshot: Snapshot, cpu = snapshot.current): ReadonlyMap<RegisterName, bigint> {
+  const { lifter } = snapshot;
+  const saved = snapshot.cpus[cpu];
+  if (!saved) throw new ElftraceError('usage', `the snapshot has no CPU ${cpu}`, { value: cpu });
+  const bytes = new DataView(saved.state.buffer, saved.state.byteOffset, saved.state.byteLength);
+  const state: HelperState = {
+    get: (slot) => bytes.getBigUint64(lifter.slots.offset(slot), true),
+    set: () => {
+      throw new ElftraceError('internal', 'snapshots are not changed');
+    },
+    pc: saved.pc,
+    instructions: saved.instructions,
+    memory: { check: () => null, read: () => null, write: () => false },
+    time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)),
+  };
+  const out = new Map<RegisterName, bigint>(lifter.registers.map((view) => [view.name, view.read(state)]));
+  return out.set('pc', saved.pc);
+}
+
+/** Runs of differing bytes; `visit` returns false to end. */
+function differingRuns(a: Uint8Array, b: Uint8Array, visit: (from: number, to: number) => boolean): void {
+  const GAP = 8;
+  let from = firstDifference(a, b);
+  while (from !== -1) {
+    let to = from + 1;
+    let next = firstDifference(a, b, to);
+    while (next !== -1 && next - to < GAP) {
+      to = next + 1;
+      next = firstDifference(a, b, to);
+    }
+    if (!visit(from, to)) return;
+    from = next;
+  }
+}
+
+/**
+ * The differences of two states: counts and registers of each CPU, then memory by address. Windows are compared where both
+ * have the same range, whatever their permissions and names.
+ * @throws ElftraceError 'usage' when the states are of different kinds of machines
+ */
+export function compareStates(a: Snapshot, b: Snapshot, options: CompareOptions = {}): Difference[] {
+  if (!comparable(a.lifter, b.lifter))
+    throw new ElftraceError('usage', 'the states are of different kinds of machines');
+  const { ignoreMemory = [], max = 100 } = options;
+  const ignored = new Set(options.ignoreRegisters);
+  const out: Difference[] = [];
+  if (a.cpus.length !== b.cpus.length) out.push({ kind: 'cpus', a: a.cpus.length, b: b.cpus.length });
+  for (let cpu = 0; cpu < Math.min(a.cpus.length, b.cpus.length); cpu++) {
+    const [x, y] = [a.cpus[cpu]!, b.cpus[cpu]!];
+    if (options.instructions !== false && x.instructions !== y.instructions) {
+      out.push({ kind: 'instructions', cpu, a: x.instructions, b: y.instructions });
+    }
+    // Equal slots are equal registers; the opposite does not hold: a flag has several representations.
+    const equal = a.lifter.slots === b.lifter.slots && firstDifference(x.state, y.state) === -1;
+    if (x.pc === y.pc && equal) continue;
+    const others = registersOf(b, cpu);
+    for (const [name, value] of registersOf(a, cpu)) {
+      const other = others.get(name)!;
+      if (value !== other && !ignored.has(name)) out.push({ kind: 'register', cpu, name, a: value, b: other });
+    }
+  }
+  const find = (list: readonly SavedWindow[], window: SavedWindow): SavedWindow | undefined =>
+    list.find((each) => each.address === window.address && each.size === window.size);
+  for (const window of a.windows) {
+    const other = find(b.windows, window);
+    if (!other) {
+      out.push({ kind: 'window', only: 'a', address: window.address, size: window.size });
+      continue;
+    }
+    if (out.length >= max) break;
+    const [x, y] = [window.bytes.slice(), other.bytes];
+    for (const { address, size } of ignoreMemory) {
+      const from = Math.max(0, Number(address - window.address));
+      const to = Math.min(window.size, Number(address + BigInt(size) - window.address));
+      if (from < to) x.set(y.subarray(from, to), from);
+    }
+    differingRuns(x, y, (from, to) => {
+      out.push({ kind: 'memory', address: window.address + BigInt(from), a: x.slice(from, to), b: y.slice(from, to) });
+      return out.length < max;
+    });
+  }
+  for (const { address, size } of b.windows.filter((each) => !find(a.windows, each))) {
+    out.push({ kind: 'window', only: 'b', address, size });
+  }
+  return out.slice(0, max);
+}
+
+export interface DivergenceOptions extends CompareOptions {
+  /** Most instructions to run. Default: until both stop. */
+  readonly budget?: number;
+  /** Instructions between two comparisons. Default 4096. */
+  readonly slice?: number;
+}
+
+/** One side after the instruction that made the difference. */
+export interface DivergentSide {
+  /** Address and bytes of the instruction that it executed. */
+  readonly address: Address;
+  readonly bytes: Uint8Array;
+  readonly stop: StopReason;
+  readonly state: Snapshot;
+}
+
+export interface Divergence {
+  /** Instructions that both completed from the start of the search, in equal states. */
+  readonly instructions: number;
+  /** The last equal state (that of machine A). */
+  readonly before: Snapshot;
+  readonly a: DivergentSide;
+  readonly b: DivergentSide;
+  /** May be empty when only the stops differ. */
+  readonly differences: readonly Difference[];
+}
+
+/** Why two machines were found equal: both stopped in the same way, or the budget was used. */
+export interface NoDivergence {
+  readonly instructions: number;
+  readonly stop: StopReason;
+}
+
+function sameStop(a: StopReason, b: StopReason): boolean {
+  const text = (stop: StopReason): string =>
+    JSON.stringify(stop, (_key, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
+  return text(a) === text(b);
+}
+
+/**
+ * Runs both machines in step and finds the first instruction after which their states, or the ways they stopped, differ. Afterwards
+ * both stand behind that instruction, or where the search ended. Only the running CPUs run.
+ * @throws ElftraceError 'usage' when the machines differ at the start or are of different kinds
+ */
+export function firstDivergence(
+  machineA: Machine,
+  machineB: Machine,
+  options: DivergenceOptions = {},
+): { readonly kind: 'differ'; readonly at: Divergence } | { readonly kind: 'equal'; readonly end: NoDivergence } {
+  const { budget = Number.MAX_SAFE_INTEGER, slice = 4096 } = options;
+  if (slice < 1) throw new ElftraceError('usage', 'a slice has at least one instruction', { value: slice });
+  let [startA, startB] = [machineA.snapshot(), machineB.snapshot()];
+  // Code may differ from the start: that is often what the search is about. Registers may not.
+  const early = compareStates(startA, startB, options).find((each) => each.kind !== 'memory');
+  if (early) throw new ElftraceError('usage', `the machines differ before they run (${early.kind})`);
+  // Bytes that differ from the start are left out, whatever becomes of them.
+  const base = compareStates(startA, startB, { ...options, max: Number.MAX_SAFE_INTEGER });
+  const known = base.flatMap((each) =>
+    each.kind === 'memory' ? [{ address: each.address, size: each.a.length }] : [],
+  );
+  const compare = { ...options, ignoreMemory: [...(options.ignoreMemory ?? []), ...known] };
+
+  interface Outcome {
+    readonly a: StopReason;
+    readonly b: StopReason;
+    readonly stateA: Snapshot;
+    readonly stateB: Snapshot;
+    readonly differences: readonly Difference[];
+    readonly equal: boolean;
+  }
+  const advance = (count: number): Outcome => {
+    const [a, b] = [machineA.run({ budget: count }), machineB.run({ budget: count })];
+    const [stateA, stateB] = [machineA.snapshot(), machineB.snapshot()];
+    const differences = compareStates(stateA, stateB, compare);
+    return { a, b, stateA, stateB, differences, equal: differences.length === 0 && sameStop(a, b) };
+  };
+  const back = (): void => {
+    machineA.restore(startA);
+    machineB.restore(startB);
+  };
+
+  let done = 0;
+  while (done < budget) {
+    let width = Math.min(slice, budget - done);
+    let outcome = advance(width);
+    if (outcome.equal) {
+      const ran = outcome.stateA.cpus[outcome.stateA.current]!.instructions;
+      const completed = ran - startA.cpus[startA.current]!.instructions;
+      done += completed;
+      if (outcome.a.kind !== 'step-limit') return { kind: 'equal', end: { instructions: done, stop: outcome.a } };
+      [startA, startB] = [outcome.stateA, outcome.stateB];
+      continue;
+    }
+    while (width > 1) {
+      const half = width >> 1;
+      back();
+      const first = advance(half);
+      if (!first.equal) {
+        [width, outcome] = [half, first];
+        continue;
+      }
+      [startA, startB] = [first.stateA, first.stateB];
+      done += half;
+      width -= half;
+      if (width === 1) outcome = advance(1);
+    }
+    const side = (machine: Machine, start: Snapshot, stop: StopReason, state: Snapshot): DivergentSide => {
+      const address = start.cpus[start.current]!.pc;
+      machine.restore(start);
+      const bytes = machine.instructionBytes();
+      machine.restore(state);
+      return { address, bytes, stop, state };
+    };
+    const a = side(machineA, startA, outcome.a, outcome.stateA);
+    const b = side(machineB, startB, outcome.b, outcome.stateB);
+    return { kind: 'differ', at: { instructions: done, before: startA, a, b, differences: outcome.differences } };
+  }
+  return { kind: 'equal', end: { instructions: done, stop: { kind: 'step-limit' } } };
+}

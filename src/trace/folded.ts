@@ -1,0 +1,176 @@
+/**
+ * Sums over a trace: instructions by stack (`a;b;c 123`, what flame graph tools read) and by function. Memory grows with the
+ * number of different stacks, not with the length of the run.
+ *
+ * An instruction counts for the activation on top of its CPU's stack. What runs before the first function is entered counts
+ * for `OUTSIDE`.
+ */
+import type { TracedFunction, TraceEvent, TraceSink } from './events.js';
+import type { TextSink } from './ndjson.js';
+
+/** Stands for code that runs outside of every known function. */
+export const OUTSIDE = '[outside]';
+/** Stands for the activations below `DEPTH_MAX`. */
+export const DEEPER = '[deeper]';
+/** Stacks that are deeper are cut: the lines would grow with the square of a recursion's depth. */
+const DEPTH_MAX = 512;
+
+interface Node {
+  readonly function: TracedFunction | null;
+  readonly parent: Node | null;
+  readonly depth: number;
+  readonly children: Map<TracedFunction, Node>;
+  self: number;
+}
+
+/** Where a CPU is. */
+interface Position {
+  node: Node;
+  /** Activations that have no node because they are too deep. */
+  hidden: number;
+  time: number;
+}
+
+const PIECE = 0x1_0000;
+
+/** Collects stacks; they are written at the end, parents before their callees, in order of first execution. */
+export function foldedWriter(write: TextSink): TraceSink {
+  const root: Node = { function: null, parent: null, depth: 0, children: new Map(), self: 0 };
+  const positions: Position[] = [];
+  const advance = (cpu: number, time: number): Position => {
+    for (let i = positions.length; i <= cpu; i++) positions.push({ node: root, hidden: 0, time: 0 });
+    const position = positions[cpu]!;
+    position.node.self += time - position.time;
+    position.time = time;
+    return position;
+  };
+  return {
+    event(event: TraceEvent) {
+      const position = advance(event.cpu, event.time);
+      const { node } = position;
+      if (event.kind === 'return') {
+        if (position.hidden > 1) position.hidden--;
+        else {
+          position.hidden = 0;
+          position.node = node.parent ?? root;
+        }
+        return;
+      }
+      if (position.hidden > 0) {
+        position.hidden++;
+        return;
+      }
+      let child = node.children.get(event.function);
+      if (!child) {
+        child = { function: event.function, parent: node, depth: node.depth + 1, children: new Map(), self: 0 };
+        node.children.set(event.function, child);
+      }
+      position.node = child;
+      if (child.depth > DEPTH_MAX) position.hidden = 1;
+    },
+    end(times) {
+      times.forEach((time, cpu) => advance(cpu, time));
+      let text = root.self > 0 ? `${OUTSIDE} ${root.self}\n` : '';
+      const pending: { readonly node: Node; readonly path: string }[] = [];
+      const push = (node: Node, path: string): void => {
+        for (const child of [...node.children.values()].reverse()) {
+          const name = child.depth > DEPTH_MAX ? DEEPER : (child.function?.name ?? OUTSIDE).replace(/[;\s]/g, '_');
+          pending.push({ node: child, path: path === '' ? name : `${path};${name}` });
+        }
+      };
+      push(root, '');
+      for (let next = pending.pop(); next; next = pending.pop()) {
+        const { node, path } = next;
+        if (node.self > 0) text += `${path} ${node.self}\n`;
+        if (text.length >= PIECE) {
+          write(text);
+          text = '';
+        }
+        push(node, path);
+      }
+      if (text !== '') write(text);
+    },
+  };
+}
+
+/** A function's part in a run. */
+export interface ProfileRow {
+  /** null: code outside of every known function. */
+  readonly function: TracedFunction | null;
+  readonly calls: number;
+  /** Instructions of the function itself. */
+  readonly self: number;
+  /** With those of what it called; recursion counts once. */
+  readonly total: number;
+}
+
+export interface Profile extends TraceSink {
+  /** Rows in descending order of `self`; complete after the end of the run. */
+  rows(): readonly ProfileRow[];
+}
+
+/** Counts instructions and calls by function. */
+export function profile(): Profile {
+  interface Counts {
+    calls: number;
+    self: number;
+    total: number;
+    /** Open activations, by CPU. */
+    open: number[];
+    /** Time of the outermost open one, by CPU. */
+    since: number[];
+  }
+  const counts = new Map<TracedFunction | null, Counts>();
+  const of = (traced: TracedFunction | null): Counts => {
+    let found = counts.get(traced);
+    if (!found) {
+      found = { calls: 0, self: 0, total: 0, open: [], since: [] };
+      counts.set(traced, found);
+    }
+    return found;
+  };
+  const stacks: Counts[][] = [];
+  const last: number[] = [];
+  const advance = (cpu: number, time: number): Counts[] => {
+    for (let i = stacks.length; i <= cpu; i++) {
+      stacks.push([]);
+      last.push(0);
+    }
+    const stack = stacks[cpu]!;
+    const passed = time - last[cpu]!;
+    last[cpu] = time;
+    if (stack.length > 0) stack.at(-1)!.self += passed;
+    else if (passed > 0) {
+      const outside = of(null);
+      outside.self += passed;
+      outside.total += passed;
+    }
+    return stack;
+  };
+  return {
+    event(event) {
+      const { cpu, time } = event;
+      const stack = advance(cpu, time);
+      const each = of(event.function);
+      const open = each.open[cpu] ?? 0;
+      if (event.kind === 'entry') {
+        stack.push(each);
+        each.calls++;
+        each.open[cpu] = open + 1;
+        if (open === 0) each.since[cpu] = time;
+      } else {
+        stack.pop();
+        each.open[cpu] = open - 1;
+        if (open === 1) each.total += time - each.since[cpu]!;
+      }
+    },
+    end(times) {
+      times.forEach((time, cpu) => advance(cpu, time));
+    },
+    rows() {
+      return [...counts]
+        .map(([traced, { calls, self, total }]) => ({ function: traced, calls, self, total }))
+        .sort((a, b) => b.self - a.self || (a.function?.index ?? -1) - (b.function?.index ?? -1));
+    },
+  };
+}

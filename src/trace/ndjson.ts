@@ -1,0 +1,46 @@
+/**
+ * A trace as text, one JSON object a line: first what the trace is, then the events. Lines are given away in pieces of about
+ * 64 KiB; nothing is kept.
+ */
+import { hex } from '../errors.js';
+import { type TracedFunction, traceSchema, type TraceSink } from './events.js';
+
+/** Receives text; called again and again until the end of the run. */
+export type TextSink = (text: string) => void;
+
+const PIECE = 0x1_0000;
+
+export interface NdjsonOptions {
+  /** Who recorded: the machine's hooks, or the program itself. */
+  readonly source: 'oracle' | 'guest';
+  /** Name of the image, for people. */
+  readonly image: string;
+}
+
+/** Writes `{kind, function, address, site, cpu, depth, time}`, with `parent` for entries. */
+export function ndjsonWriter(write: TextSink, options: NdjsonOptions): TraceSink {
+  let text = `${JSON.stringify({ schema: traceSchema, clock: 'instructions', ...options })}\n`;
+  const heads: string[] = [];
+  const head = (traced: TracedFunction): string => {
+    const site = traced.site === null ? 'null' : `"${hex(traced.site)}"`;
+    const made = `"function":${JSON.stringify(traced.name)},"address":"${hex(traced.address)}","site":${site}`;
+    heads[traced.index] = made;
+    return made;
+  };
+  return {
+    event(event) {
+      const named = heads[event.function.index] ?? head(event.function);
+      const where = `"cpu":${event.cpu},"depth":${event.depth},"time":${event.time}`;
+      const rest = event.kind === 'entry' ? `,"parent":"${hex(event.parent)}"` : event.unwound ? ',"unwound":true' : '';
+      text += `{"kind":"${event.kind}",${named},${where}${rest}}\n`;
+      if (text.length >= PIECE) {
+        write(text);
+        text = '';
+      }
+    },
+    end() {
+      if (text !== '') write(text);
+      text = '';
+    },
+  };
+}

@@ -1,0 +1,215 @@
+/**
+ * The package as it is published: `npm pack`, unpacked in an empty folder, with a PATH that holds node and nothing else. No
+ * binutils, no qemu, no compiler.
+ */
+import { spawnSync } from 'node:child_process';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { builtSamples, readSample, root, sameBytes } from './support/pipeline.js';
+import { libraryExample } from './support/readme.js';
+import { describeWith, run } from './support/tools.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'package-'));
+const project = join(folder, 'project');
+const installed = join(project, 'node_modules', 'elftrace');
+const bin = join(folder, 'bin');
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface PackageJson {
+  readonly version: string;
+  readonly dependencies: Record<string, string>;
+  readonly bin: Record<string, string>;
+}
+
+/** node with arguments in the project, with nothing else in PATH. */
+function node(args: readonly string[]): { status: number | null; stdout: string; stderr: string } {
+  const { status, stdout, stderr } = spawnSync(join(bin, 'node'), [...args], {
+    cwd: project,
+    encoding: 'utf8',
+    env: { PATH: bin },
+  });
+  return { status, stdout, stderr };
+}
+const cli = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+  node([join('node_modules', 'elftrace', 'dist', 'cli.js'), ...args]);
+
+describeWith(['npm', 'tar'], 'npm pack', () => {
+  let packed: PackageJson;
+
+  beforeAll(() => {
+    if (!existsSync(join(root, 'dist', 'cli.js'))) throw new Error("dist is missing: run 'npm run build' first");
+    mkdirSync(installed, { recursive: true });
+    mkdirSync(bin);
+    symlinkSync(process.execPath, join(bin, 'node'));
+    const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], {
+      cwd: root,
+      encoding: 'utf8',
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
+    if (status !== 0) throw new Error(stderr);
+    const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!;
+    run('tar', ['-xzf', join(folder, tarball), '-C', installed, '--strip-components=1']);
+    packed = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as PackageJson;
+    // What `npm install` would fetch, from where it is installed already.
+    for (const name of Object.keys(packed.dependencies)) {
+      const target = join(project, 'node_modules', name);
+      mkdirSync(dirname(target), { recursive: true });
+      symlinkSync(join(root, 'node_modules', name), target);
+    }
+    copyFileSync(join(builtSamples, 'x86-64/module-fentry.ko'), join(project, 'driver.ko'));
+  });
+
+  test('holds what it should and nothing else', () => {
+    const top = readdirSync(installed).sort();
+    expect(top).toEqual([
+      'LICENSE',
+      'README.md',
+      'THIRD-PARTY.md',
+      'dist',
+      'docs',
+      'package.json',
+      'samples',
+      'schemas',
+    ]);
+    for (const path of [
+      'dist/cli.js',
+      'dist/worker.js',
+      'dist/index.js',
+      'dist/types/index.d.ts',
+      'docs/elftrace.1',
+      'schemas/info.schema.json',
+    ]) {
+      expect([path, existsSync(join(installed, path))]).toEqual([path, true]);
+    }
+    expect(readdirSync(join(installed, 'samples'))).toContain('built');
+    expect(existsSync(join(installed, 'samples', 'src'))).toBe(false);
+    // No native code.
+    const all = readdirSync(installed, { recursive: true, encoding: 'utf8' });
+    expect(all.filter((name) => /\.(node|gyp)$/.test(name))).toEqual([]);
+  });
+
+  test('the library example of README.md', () => {
+    writeFileSync(join(project, 'example.mjs'), libraryExample());
+    const { status, stdout, stderr } = node(['example.mjs']);
+    expect([status, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/^11 sites fine, 11 calls are nops; undone: \d+ bytes\n$/);
+  });
+
+  test('importing has no side effects and gives every name of the library', () => {
+    writeFileSync(join(project, 'names.mjs'), "console.log(Object.keys(await import('elftrace')).sort().join(' '));\n");
+    const { status, stdout, stderr } = node(['names.mjs']);
+    expect([status, stderr]).toEqual([0, '']);
+    for (const name of [
+      'applyPlan',
+      'archOf',
+      'arches',
+      'findSites',
+      'load',
+      'planSites',
+      'readElf',
+      'revert',
+      'select',
+      'verify',
+    ]) {
+      expect(stdout.split(/\s/)).toContain(name);
+    }
+    writeFileSync(
+      join(project, 'schema.mjs'),
+      "import schema from 'elftrace/schemas/verify.schema.json' with { type: 'json' };\nconsole.log(schema.title);\n",
+    );
+    expect(node(['--no-warnings', 'schema.mjs']).stdout).toMatch(/^elftrace verify/);
+  });
+
+  test('declaration files: a program in TypeScript sees the types', () => {
+    writeFileSync(
+      join(project, 'typed.mts'),
+      [
+        "import { archOf, findSites, load, planSites, readElf, verify, type Plan } from 'elftrace';",
+        'export function plan(bytes: Uint8Array): Plan {',
+        '  const image = readElf(bytes);',
+        '  const sites = findSites(load(image, archOf(image.header)));',
+        '  const fine: number | undefined = verify(sites).verdicts.ok;',
+        '  // @ts-expect-error a count is no text',
+        '  const wrong: string = fine ?? 0;',
+        "  return planSites(sites, { to: { kind: wrong === '' ? 'nop' : 'init' } });",
+        '}',
+        '',
+      ].join('\n'),
+    );
+    const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    const flags = [
+      '--noEmit',
+      '--strict',
+      '--target',
+      'es2022',
+      '--module',
+      'nodenext',
+      '--moduleResolution',
+      'nodenext',
+    ];
+    expect(node([tsc, ...flags, 'typed.mts'])).toEqual({ status: 0, stdout: '', stderr: '' });
+  });
+
+  test('the verbs', () => {
+    const driver = 'driver.ko';
+    expect(cli('--version').stdout).toBe(`${packed.version}\n`);
+    expect(packed.bin['elftrace']).toBe('dist/cli.js');
+    expect(cli('info', driver)).toMatchObject({ status: 0, stderr: '' });
+    expect(cli('verify', driver).stdout).toContain('11 sites: 11 ok');
+    expect(cli('list', driver).stdout.trim().split('\n')).toHaveLength(11);
+    expect(cli('patch', '--nop', driver, '-o', 'quiet.ko')).toMatchObject({ status: 0, stderr: '' });
+    expect(cli('status', 'quiet.ko').stdout).toContain('11 nop');
+    expect(cli('revert', 'quiet.ko', '-o', 'back.ko')).toMatchObject({ status: 0, stderr: '' });
+    expect(
+      sameBytes(new Uint8Array(readFileSync(join(project, 'back.ko'))), readSample('x86-64/module-fentry.ko')),
+    ).toBe(true);
+    expect(cli('disasm', driver, 'module_run').stdout).toContain('R_X86_64_PLT32 __fentry__');
+    const samples = join('node_modules', 'elftrace', 'samples', 'built');
+    expect(cli('record', join(samples, 'ppc32', 'module-mcount.ko'), '-o', 'recorded.ko')).toMatchObject({
+      status: 0,
+      stderr: '',
+    });
+    // Two workers, compressed modules and archives among the files; nothing of the system is asked to unpack them.
+    const verified = cli('verify', '--jobs', '2', '--quiet', join(samples, 'x86-64'));
+    expect(verified).toMatchObject({ status: 0, stderr: '' });
+    expect(verified.stdout).toContain('module-fentry.ko.xz: x86-64: 11 sites: 11 ok');
+    expect(verified.stdout).toContain('module-fentry.ko.zst: x86-64: 11 sites: 11 ok');
+  });
+
+  test('a compressed output without its compressor says what to do', () => {
+    const { status, stderr } = cli(
+      'patch',
+      '--nop',
+      join('node_modules', 'elftrace', 'samples', 'built', 'x86-64', 'module-fentry.ko.xz'),
+      '-o',
+      'quiet.ko.xz',
+    );
+    expect([status, stderr.includes('--no-compress'), existsSync(join(project, 'quiet.ko.xz'))]).toEqual([
+      4,
+      true,
+      false,
+    ]);
+  });
+});
+
+describe('package.json', () => {
+  test('every dependency has one exact version', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
+    for (const [name, version] of Object.entries(dependencies))
+      expect([name, /^\d+\.\d+\.\d+$/.test(version)]).toEqual([name, true]);
+  });
+});
