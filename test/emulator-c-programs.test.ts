@@ -51,7 +51,9 @@ for (const target of TARGETS) {
       expect(NAMES.filter((name) => theirs.get(name) !== reference.get(name))).toEqual([]);
       compared += NAMES.length;
       if (level === 's') {
-        process.stderr.write(`${NAMES.length} programs, levels 0 2 s, ${target.name}: ${compared} runs compared so far\n`);
+        process.stderr.write(
+          `${NAMES.length} programs, levels 0 2 s, ${target.name}: ${compared} runs compared so far\n`,
+        );
       }
     });
   });
