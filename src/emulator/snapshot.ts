@@ -101,7 +101,6 @@ export function registersOf(snapshot: Snapshot, cpu = snapshot.current): Readonl
     },
     pc: saved.pc,
     instructions: saved.instructions,
-    memory: { check: () => null, read: () => null, write: () => false },
     time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)),
     // No register lies in memory.
     memory: { check: (address) => address, read: () => null, write: () => false },

@@ -4,18 +4,28 @@
  * Many programs go into one executable, because starting compilers, emulators and qemu would cost more than the programs: each
  * source is put behind `#line` into one translation unit with all its identifiers prefixed (by its text, so that sources
  * stay plain programs with a `main` of their own), and one `main` runs them in turn and prints `== name` before each.
+ *
+ * Nothing here imports jest, so that scripts can use it too.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/arch.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
 import type { Process } from '../../src/emulator/index.js';
-import { PROGRAMS } from './emulator.js';
-import { run } from './tools.js';
+
+/** The sources lie beside the TypeScript, the tests run from `build/`. */
+const PROGRAMS = join(dirname(fileURLToPath(import.meta.url)), '../../../test/programs');
+
+function run(command: string, args: readonly string[], cwd?: string): void {
+  const result = spawnSync(command, [...args], { cwd });
+  if (result.error) throw result.error;
+  if (result.status !== 0) throw new Error(`${command} ${args.join(' ')}:\n${result.stderr.toString()}`);
+}
 
 export interface PpcTarget {
   readonly name: string;
@@ -190,9 +200,9 @@ const ENVIRONMENT = { A: 'B' };
 export function runQemu(
   target: PpcTarget,
   path: string,
-  options: { readonly flags?: readonly string[]; readonly timeoutMs?: number } = {},
+  options: { readonly args?: readonly string[]; readonly flags?: readonly string[]; readonly timeoutMs?: number } = {},
 ): Outcome {
-  const result = spawnSync(target.qemu, [...(options.flags ?? []), path], {
+  const result = spawnSync(target.qemu, [...(options.flags ?? []), path, ...(options.args ?? [])], {
     env: { PATH: process.env['PATH'], ...ENVIRONMENT },
     maxBuffer: 1 << 28,
     timeout: options.timeoutMs,
@@ -202,7 +212,11 @@ export function runQemu(
 }
 
 /** Starts a program here; `output` grows as it runs. */
-export function startHere(target: PpcTarget, path: string): { process: Process; output: () => string } {
+export function startHere(
+  target: PpcTarget,
+  path: string,
+  args: readonly string[] = [],
+): { process: Process; output: () => string } {
   const { emulation, abi } = target.arch;
   if (emulation.kind === 'none') throw new Error(emulation.reason);
   let output = '';
@@ -210,7 +224,7 @@ export function startHere(target: PpcTarget, path: string): { process: Process; 
     image: readElf(new Uint8Array(readFileSync(path))),
     emulation,
     abi,
-    args: [path],
+    args: [path, ...args],
     env: ['A=B'],
     onOutput: (_descriptor, bytes) => {
       output += Buffer.from(bytes).toString('latin1');
@@ -223,9 +237,10 @@ export function startHere(target: PpcTarget, path: string): { process: Process; 
 export function runHere(
   target: PpcTarget,
   path: string,
-  budget = 2_000_000_000,
+  options: { readonly args?: readonly string[]; readonly budget?: number } = {},
 ): Outcome & { readonly instructions: number } {
-  const { process: here, output } = startHere(target, path);
+  const { budget = 2_000_000_000, args } = options;
+  const { process: here, output } = startHere(target, path, args);
   const stop = here.run({ budget });
   const { instructions } = here.machine;
   const end =
@@ -241,4 +256,17 @@ export function sections(output: string): ReadonlyMap<string, string> {
   const result = new Map<string, string>();
   for (let i = 0; i < parts.length; i += 2) result.set(parts[i]!, parts[i + 1]!);
   return result;
+}
+
+// ------------------------------------------------------------------------------------------------------------- csmith
+
+/** The headers of csmith's runtime (package libcsmith-dev). */
+export const CSMITH_HEADERS = '/usr/include/csmith';
+
+/** A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable. */
+export function buildCsmith(target: PpcTarget, level: Level, seed: number): string {
+  const source = scratch(`csmith-${seed}.c`);
+  // csmith leaves a file platform.info where it runs.
+  run('csmith', ['--seed', String(seed), '--concise', '--no-float', '-o', source], dirname(source));
+  return buildProgram(target, level, [source], ['-I', join(PROGRAMS, 'csmith'), '-I', CSMITH_HEADERS]);
 }
