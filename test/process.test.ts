@@ -14,7 +14,7 @@ import { ElftraceError } from '../src/errors.js';
 import { buildPpc, ppcEmulation, ppcGcc, ppcQemu, PROGRAMS, writeSource } from './support/emulator.js';
 import type { PpcKind } from './support/emulator.js';
 import { readSample } from './support/pipeline.js';
-import { describeWith, run } from './support/tools.js';
+import { describeWith } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'process-'));
 afterAll(() => {
@@ -402,8 +402,8 @@ describe('position-independent programs', () => {
   });
 });
 
-describeWith([ppcGcc('be'), 'nm'], 'a C library', () => {
-  test('a static hello of glibc runs where it needs no floating point', () => {
+describeWith([ppcGcc('be'), ppcGcc('32')], 'a C library', () => {
+  test.each(['be', '32'] as const)('a static hello of glibc runs on %s, where it needs no floating point', (kind) => {
     const source = writeSource(
       'hello.c',
       `#include <stdio.h>
@@ -426,10 +426,10 @@ describeWith([ppcGcc('be'), 'nm'], 'a C library', () => {
          return 7;
        }`,
     );
-    const path = join(folder, 'hello');
-    const made = spawnSync(ppcGcc('be'), ['-O2', '-static', '-o', path, source], { encoding: 'utf8' });
+    const path = join(folder, `hello-${kind}`);
+    const made = spawnSync(ppcGcc(kind), ['-O2', '-static', '-o', path, source], { encoding: 'utf8' });
     if (made.status !== 0) {
-      process.stderr.write(`no static C library for ${ppcGcc('be')}: hello not run\n`);
+      process.stderr.write(`no static C library for ${ppcGcc(kind)}: hello not run\n`);
       return;
     }
     const files = filesBelow(tree());
@@ -439,6 +439,5 @@ describeWith([ppcGcc('be'), 'nm'], 'a C library', () => {
       kind: 'signal',
       signal: 6,
     });
-    expect(run('nm', [path]).length).toBeGreaterThan(0);
   });
 });

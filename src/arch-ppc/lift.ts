@@ -848,6 +848,12 @@ const SPR_SLOTS: Readonly<Record<number, Slot>> = { 8: LR, 9: CTR, 256: VRSAVE }
 const SPR_SLOTS_64: Readonly<Record<number, Slot>> = { ...SPR_SLOTS, 3: DSCR, 815: TAR, 896: PPR };
 /** SPRG3 for users: Linux puts the number of the processor and node there, both 0 here. */
 const SPR_SPRG3 = 259;
+/**
+ * PVR is the supervisor's to read; Linux answers for users, and glibc asks on 32 bits. The numbers are those of the processors
+ * that are executed: a 750, and a POWER8.
+ */
+const SPR_PVR = 287;
+const PVR = { 32: 0x0008_0301n, 64: 0x004d_0200n } as const;
 const SPR_XER = 1;
 const SPR_TIME = 268;
 const SPR_TIME_UPPER = 269;
@@ -872,6 +878,8 @@ const mfspr: Lift = (x, f) => {
     b.to(d, 'or', b.make('or', so, ov), word === null ? low : b.make('or', low, word));
   } else if (spr === SPR_SPRG3) {
     b.mov(d, 0n);
+  } else if (spr === SPR_PVR) {
+    b.mov(d, PVR[x.is64 ? 64 : 32]);
   } else if (spr === SPR_TIME || spr === SPR_TIME_UPPER) {
     return { kind: 'helper', name: 'timebase', argument: x.word, next: x.next };
   } else return otherSpr(spr);

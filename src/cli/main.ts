@@ -235,7 +235,8 @@ const parser = yargs(own)
         .parserConfiguration({ 'populate--': false })
         .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {
-      action = async () => (await import('./run.js')).runRun({ ...args, arguments: [...args.arguments, ...forProgram] });
+      action = async () =>
+        (await import('./run.js')).runRun({ ...args, arguments: [...args.arguments, ...forProgram] });
     },
   );
 
