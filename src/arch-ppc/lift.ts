@@ -663,8 +663,22 @@ const stmw: Lift = (x, f) => {
   return undefined;
 };
 
-/** Offset of the upper (0) or lower (1) doubleword of a quadword in memory. */
-const wordOffset = (x: Lifting, i: bigint): bigint => (x.width.endian === 'big' ? 8n * i : 8n - 8n * i);
+/** Loads a quadword, the lower address first; returns its upper and lower doubleword. */
+function loadQuad(x: Lifting, base: Operand, displacement: bigint): readonly [high: Slot, low: Slot] {
+  const { b } = x;
+  const [first, second] = [b.temp(), b.temp()];
+  const name = loadName(8, false, x.width.endian);
+  b.load(name, first, base, BigInt.asUintN(64, displacement));
+  b.load(name, second, base, BigInt.asUintN(64, displacement + 8n));
+  return x.width.endian === 'big' ? [first, second] : [second, first];
+}
+
+function storeQuad(x: Lifting, base: Operand, displacement: bigint, high: Slot, low: Slot): void {
+  const name = storeName(8, x.width.endian);
+  const [first, second] = x.width.endian === 'big' ? [high, low] : [low, high];
+  x.b.store(name, first, base, BigInt.asUintN(64, displacement));
+  x.b.store(name, second, base, BigInt.asUintN(64, displacement + 8n));
+}
 
 /** Bytes of a string move with an immediate count. */
 const stringBytes = (f: Fields): number => f.n('nb') || 32;
@@ -1361,21 +1375,13 @@ const SEMANTICS = {
   lswx: stringHelper('lswx'),
   stswx: stringHelper('stswx'),
   lq: (x, f) => {
-    const { b } = x;
-    const displacement = f.big('dq');
-    const [high, low] = [b.temp(), b.temp()];
-    b.load(loadName(8, false, x.width.endian), high, f.base(), BigInt.asUintN(64, displacement + wordOffset(x, 0n)));
-    b.load(loadName(8, false, x.width.endian), low, f.base(), BigInt.asUintN(64, displacement + wordOffset(x, 1n)));
-    b.mov(f.r('rt'), high);
-    b.mov(GPR[f.n('rt') + 1]!, low);
+    const [high, low] = loadQuad(x, f.base(), f.big('dq'));
+    x.b.mov(f.r('rt'), high);
+    x.b.mov(GPR[f.n('rt') + 1]!, low);
     return undefined;
   },
   stq: (x, f) => {
-    const displacement = f.big('ds');
-    for (const [i, slot] of [f.r('rs'), GPR[f.n('rs') + 1]!].entries()) {
-      const at = BigInt.asUintN(64, displacement + wordOffset(x, BigInt(i)));
-      x.b.store(storeName(8, x.width.endian), slot, f.base(), at);
-    }
+    storeQuad(x, f.base(), f.big('ds'), f.r('rs'), GPR[f.n('rs') + 1]!);
     return undefined;
   },
   lbarx: loadReserve(1),
@@ -1385,9 +1391,7 @@ const SEMANTICS = {
   lqarx: (x, f) => {
     const { b } = x;
     const address = indexedAddress(x, f);
-    const [high, low] = [b.temp(), b.temp()];
-    b.load(loadName(8, false, x.width.endian), high, address, wordOffset(x, 0n));
-    b.load(loadName(8, false, x.width.endian), low, address, wordOffset(x, 1n));
+    const [high, low] = loadQuad(x, address, 0n);
     b.mov(RESERVED_ADDRESS, address);
     b.mov(RESERVED_HIGH, high);
     b.mov(RESERVED_VALUE, low);
@@ -1402,16 +1406,13 @@ const SEMANTICS = {
   'stqcx.': (x, f) => {
     const { b } = x;
     const address = indexedAddress(x, f);
-    const [high, low] = [b.temp(), b.temp()];
-    b.load(loadName(8, false, x.width.endian), high, address, wordOffset(x, 0n));
-    b.load(loadName(8, false, x.width.endian), low, address, wordOffset(x, 1n));
+    const [high, low] = loadQuad(x, address, 0n);
     const unchanged = b.make('and', b.make('seteq', high, RESERVED_HIGH), b.make('seteq', low, RESERVED_VALUE));
     const success = b.make('and', b.make('seteq', address, RESERVED_ADDRESS), unchanged);
-    for (const [i, [current, wanted]] of ([[high, f.r('rs')], [low, GPR[f.n('rs') + 1]!]] as const).entries()) {
-      const value = b.temp();
-      b.select(value, success, wanted, current);
-      b.store(storeName(8, x.width.endian), value, address, wordOffset(x, BigInt(i)));
-    } // prettier-ignore
+    const [newHigh, newLow] = [b.temp(), b.temp()];
+    b.select(newHigh, success, f.r('rs'), high);
+    b.select(newLow, success, GPR[f.n('rs') + 1]!, low);
+    storeQuad(x, address, 0n, newHigh, newLow);
     b.mov(RESERVED_ADDRESS, NO_RESERVATION);
     x.setBits(0, b.make('or', b.make('shl', success, 1n), SO));
     return undefined;

@@ -49,7 +49,18 @@ const jobs = (value: number): number => {
   return value;
 };
 
-const parser = yargs(process.argv.slice(2))
+/** Arguments behind `--` of `run` are the program's, whatever they look like; `--option -` needs an equals sign for yargs. */
+const given = process.argv.slice(2);
+const dashes = given[0] === 'run' ? given.indexOf('--') : -1;
+const forProgram = dashes < 0 ? [] : given.slice(dashes + 1);
+const own: string[] = [];
+for (const word of dashes < 0 ? given : given.slice(0, dashes)) {
+  const last = own.at(-1);
+  if (word === '-' && last !== undefined && /^--[^=]+$/.test(last)) own[own.length - 1] = `${last}=-`;
+  else own.push(word);
+}
+
+const parser = yargs(own)
   .scriptName('elftrace')
   .usage('$0 VERB …\n\nVerifies, patches, undoes and proves ftrace patch sites in ELF files.')
   .version(version)
@@ -224,7 +235,7 @@ const parser = yargs(process.argv.slice(2))
         .parserConfiguration({ 'populate--': false })
         .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {
-      action = async () => (await import('./run.js')).runRun({ ...args });
+      action = async () => (await import('./run.js')).runRun({ ...args, arguments: [...args.arguments, ...forProgram] });
     },
   );
 

@@ -120,7 +120,11 @@ function checkTrace(args: RunArguments): Request['trace'] {
   return { path: args.trace, format };
 }
 
-function checkRequest(args: RunArguments): Request {
+/**
+ * Checks the arguments without looking at any image.
+ * @throws ElftraceError 'usage', or 'io' for a root that is no directory
+ */
+export function checkRequest(args: RunArguments): Request {
   const budget = Number(args.maxInstructions);
   if (!Number.isSafeInteger(budget) || budget <= 0) {
     throw new ElftraceError('usage', '--max-instructions takes a positive whole number');

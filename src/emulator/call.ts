@@ -108,7 +108,8 @@ export function backtrace(
     const next = readWord(machine, frame, wordBytes);
     if (next === null || next <= frame) break;
     const back = readWord(machine, next + BigInt(frames.linkOffset), wordBytes);
-    if (back === null || back === 0n) break;
+    // The innermost function may not have written its link word yet, or never will.
+    if (back === null || (back === 0n && found.length > 0)) break;
     found.push(back);
     frame = next;
   }
@@ -116,10 +117,11 @@ export function backtrace(
     const link = machine.register(abi.linkRegister);
     const home = functionOf(link);
     if (home !== -1 && home !== functionOf(machine.pc) && link !== found[0]) {
-      // A leaf with a frame of its own has not written its link word: what stands there is from an earlier callee.
-      if (found.length > 0 && functionOf(found[0]!) === home) found[0] = link;
+      // A leaf with a frame of its own has not written its link word: what stands there is nothing, or of an earlier callee.
+      if (found.length > 0 && (found[0] === 0n || functionOf(found[0]!) === home)) found[0] = link;
       else found.unshift(link);
     }
   }
+  if (found[0] === 0n) found.shift();
   return found;
 }

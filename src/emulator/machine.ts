@@ -1013,6 +1013,7 @@ export class Machine {
       case 'fault': {
         const { address, access } = result;
         rewind(owner, index);
+        this.synchronise();
         return this.onFault?.(this, address, access) === true ? null : { kind: 'fault', address, access, instruction };
       }
       default:

@@ -120,10 +120,11 @@ const NOBODY: MemoryObserver = { beforeWrite: () => undefined, changed: () => un
 export class GuestMemory {
   private windowsByAddress: MutableWindow[] = [];
   observer: MemoryObserver = NOBODY;
-  private readonly marks: Readonly<Record<PageMark, Uint16Array>> = {
-    code: new Uint16Array(0x1_0000),
-    write: new Uint16Array(0x1_0000),
-    read: new Uint16Array(0x1_0000),
+  /** Reasons by page number modulo 65,536; no entry is 0. */
+  private readonly marks: Readonly<Record<PageMark, Map<number, number>>> = {
+    code: new Map(),
+    write: new Map(),
+    read: new Map(),
   };
   private readonly watched = new Set<WatchedRange>();
 
@@ -454,9 +455,11 @@ export class GuestMemory {
   mark(page: number, mark: PageMark, by: 1 | -1): void {
     const index = page % 0x1_0000;
     const counts = this.marks[mark];
-    counts[index] = counts[index]! + by;
+    const count = (counts.get(index) ?? 0) + by;
+    if (count === 0) counts.delete(index);
+    else counts.set(index, count);
     const at = CODE_MAP + index;
     const others = this.host.u8[at]! & ~PAGE_MARK[mark];
-    this.host.u8[at] = counts[index] === 0 ? others : others | PAGE_MARK[mark];
+    this.host.u8[at] = count === 0 ? others : others | PAGE_MARK[mark];
   }
 }

@@ -101,8 +101,9 @@ export function registersOf(snapshot: Snapshot, cpu = snapshot.current): Readonl
     },
     pc: saved.pc,
     instructions: saved.instructions,
-    memory: { check: () => null, read: () => null, write: () => false },
     time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)),
+    // No register lies in memory.
+    memory: { check: (address) => address, read: () => null, write: () => false },
   };
   const out = new Map<RegisterName, bigint>(lifter.registers.map((view) => [view.name, view.read(state)]));
   return out.set('pc', saved.pc);

@@ -10,7 +10,8 @@
  *   tail call entry with the same return address and sp as the activation on top: nested in it, and both return at once;
  *             a chain of them that comes back to one of its functions (mutual recursion without frames) begins anew there
  *   loop      a jump to the own entry, local entry behind the global one: same function, address, sp as on top: no event
- *   unwinding activations whose sp is below the present one cannot return any more (longjmp, exceptions): popped, `unwound`
+ *   unwinding activations whose sp is below the present one cannot return any more (longjmp, exceptions): popped, `unwound`; so
+ *             are those at the present sp when the code that runs, or that calls, is of a function further out
  *
  * Stacks grow down. Programs that switch stacks inside one CPU (coroutines) make activations look abandoned.
  */
@@ -19,6 +20,7 @@ import type { Address, RegisterName } from '../units.js';
 import type { TracedFunction, TraceSink } from './events.js';
 
 export interface OracleOptions {
+  /** In ascending order of address. */
   readonly functions: readonly TracedFunction[];
   readonly stackPointer: RegisterName;
   /** null: the return address is on the stack. */
@@ -42,12 +44,13 @@ export interface Oracle {
 
 /** Puts the hooks on a machine whose image is mapped. Call `finish` when the run is over. */
 export function traceWithOracle(machine: Machine, options: OracleOptions): Oracle {
-  const { stackPointer, linkRegister, sinks } = options;
+  const { functions, stackPointer, linkRegister, sinks } = options;
   const wordBytes = machine.lifter.addressBits / 8;
   const stacks: Frame[][] = [];
   const times: number[] = [];
   const removers: (() => void)[] = [];
-  const returnHooks = new Set<Address>();
+  /** Return addresses that are hooked, and whose code is there. */
+  const backs = new Map<Address, TracedFunction | null>();
   let events = 0;
 
   const stack = (): Frame[] => {
@@ -82,17 +85,41 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     return depth;
   };
 
-  const onReturn = (): 'continue' => {
+  /** `aliveAt`, without the frames at `sp` that stand between the code of `owner` and its own frame. */
+  const aliveIn = (frames: readonly Frame[], sp: bigint, owner: TracedFunction | null): number => {
+    const alive = aliveAt(frames, sp);
+    let depth = alive;
+    while (depth > 0 && frames[depth - 1]!.function !== owner) {
+      // The first frame of a caller: what runs there has lowered its stack pointer already.
+      if (frames[depth - 1]!.sp !== sp) return alive;
+      depth--;
+    }
+    return depth > 0 ? depth : alive;
+  };
+
+  /** The function that an address is in, as far as symbols tell. */
+  const ownerOf = (address: Address): TracedFunction | null => {
+    let low = 0;
+    let high = functions.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (functions[middle]!.address <= address) low = middle + 1;
+      else high = middle;
+    }
+    return functions[low - 1] ?? null;
+  };
+
+  const onReturn = (owner: TracedFunction | null): void => {
     const frames = stack();
-    if (frames.length === 0) return 'continue';
+    if (frames.length === 0) return;
     const sp = machine.register(stackPointer);
     const { pc } = machine;
     const alive = aliveAt(frames, sp);
     let depth = alive;
     while (depth > 0 && frames[depth - 1]!.sp === sp && frames[depth - 1]!.back === pc) depth--;
-    // Without a frame that returns here, what lies below was left by a jump.
-    popTo(frames, depth < alive ? depth : alive, depth === alive);
-    return 'continue';
+    if (depth < alive) popTo(frames, depth, false);
+    // Nobody returns here: a jump, perhaps out of what lies above.
+    else popTo(frames, aliveIn(frames, sp, owner), true);
   };
 
   /** The return address and the stack pointer after the return. */
@@ -107,8 +134,17 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
   const onEntry = (entered: TracedFunction): void => {
     const frames = stack();
     const { back, sp } = linkage();
-    popTo(frames, aliveAt(frames, sp), true);
-    const top = frames.at(-1);
+    const dead = frames.length > 0 && frames.at(-1)!.sp < sp;
+    if (dead) popTo(frames, aliveAt(frames, sp), true);
+    let top = frames.at(-1);
+    // Called from further out, with frames at this sp left over.
+    if (top && top.sp === sp && top.back !== back) {
+      const alive = aliveIn(frames, sp, backs.get(back) ?? ownerOf(back));
+      if (alive < frames.length) {
+        popTo(frames, alive, true);
+        top = frames.at(-1);
+      }
+    }
     if (top && top.sp === sp && top.back === back) {
       if (top.function === entered) return;
       for (let i = frames.length - 1; i >= 0; i--) {
@@ -130,13 +166,18 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     } as const;
     frames.push({ function: entered, back, sp });
     for (const sink of sinks) sink.event(event);
-    if (!returnHooks.has(back)) {
-      returnHooks.add(back);
-      removers.push(machine.hook(back, onReturn));
+    if (!backs.has(back)) {
+      const owner = ownerOf(back);
+      backs.set(back, owner);
+      const hook = (): 'continue' => {
+        onReturn(owner);
+        return 'continue';
+      };
+      removers.push(machine.hook(back, hook));
     }
   };
 
-  for (const each of options.functions) {
+  for (const each of functions) {
     const hook = (): 'continue' => {
       onEntry(each);
       return 'continue';

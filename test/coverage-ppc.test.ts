@@ -1,0 +1,46 @@
+/**
+ * Every executable PowerPC row in batches against qemu-user, and the coverage table of design: a row without a test, or with a test
+ * that leaves out what the row has (suffixes, equal registers, register zero, page borders, faults), fails.
+ */
+import { describe, expect, test } from '@jest/globals';
+import {
+  Coverage,
+  executableRows,
+  missingCoverage,
+  PPC_KINDS,
+  ppcQemu,
+  QEMU_DIFFERENCES,
+  runBatches,
+} from './support/ppc-batch.js';
+import { runLocal } from './support/ppc-local.js';
+import { describeWith } from './support/tools.js';
+
+describeWith(PPC_KINDS.map(ppcQemu), 'instruction coverage', () => {
+  const coverage = new Coverage();
+
+  describe.each(PPC_KINDS)('%s', (kind) => {
+    test('programs of thousands of cases give what they give under qemu', () => {
+      const result = runBatches(kind, coverage);
+      expect(result.differences).toEqual([]);
+      expect(result.cases).toBeGreaterThan(200_000);
+      process.stderr.write(`${kind}: ${result.cases} cases compared with qemu\n`);
+    });
+
+    test('faults, window borders, bases of zero, absolute branches, time', () => {
+      expect(runLocal(kind, coverage)).toEqual([]);
+    });
+
+    test('no executable row is without a test', () => {
+      expect(executableRows(kind).length).toBeGreaterThan(kind === '32' ? 140 : 210);
+      expect(missingCoverage(kind, coverage)).toEqual([]);
+    });
+  });
+
+  test('the coverage check sees a row that nothing executed', () => {
+    expect(missingCoverage('32', new Coverage())).toHaveLength(executableRows('32').length);
+  });
+
+  test('rows in which qemu is wrong are named with the reason', () => {
+    for (const [row] of QEMU_DIFFERENCES) expect(executableRows('le').map((each) => each.mnemonic)).toContain(row);
+  });
+});

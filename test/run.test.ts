@@ -1,0 +1,182 @@
+/** `elftrace run` as its users have it: exit codes, what it says, files, traces. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { checkRequest, type RunArguments } from '../src/cli/run.js';
+import { ppcGcc } from './support/emulator.js';
+import { builtSamples, root } from './support/pipeline.js';
+import { ends, kinds, run } from './support/run.js';
+import { describeWith } from './support/tools.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'run-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+const at = (name: string): string => join(folder, name);
+const sample = (name: string): string => join(builtSamples, name);
+const mprofile = sample('ppc64-elfv2-le/program-mprofile');
+
+describeWith(kinds.map(ppcGcc), 'ends', () => {
+  test.each([
+    ['e', 42, undefined, 'exit'],
+    ['s', 139, 11, 'fault'],
+    ['t', 133, 5, 'trap'],
+    ['i', 132, 4, 'illegal-instruction'],
+    ['a', 134, 6, 'signal'],
+    ['u', 125, undefined, 'unknown-instruction'],
+    ['f', 125, undefined, 'syscall'],
+  ])('%s: exit %i', (how, status, signal, reason) => {
+    const result = run([ends('le'), how]);
+    expect([result.status, result.json['signal'], (result.json['stop'] as { reason: string }).reason]).toEqual([
+      status,
+      signal,
+      reason,
+    ]);
+    expect(result.json['exit']).toBe(signal === undefined ? status : null);
+    expect(result.stdout).toBe('');
+    if (reason === 'exit') expect(result.stderr).toBe('');
+    else expect(result.stderr.split('\n').length).toBeGreaterThan(2);
+  });
+
+  test.each(kinds)('a fault on %s: instruction, bytes, text, callers by name', (kind) => {
+    const { stderr, json } = run([ends(kind), 's']);
+    const lines = stderr.trimEnd().split('\n');
+    expect(lines[0]).toMatch(/: write fault at 0x10, instruction 0x[0-9a-f]+ \(inner\S*\)$/);
+    expect(lines[1]).toMatch(/^ {2}0x[0-9a-f]+ \(inner\S*\): ([0-9a-f]{2} ){4} stw r\d+,0\(r\d+\)$/);
+    expect(lines.slice(2).map((each) => /called from 0x[0-9a-f]+ \((\w+)/.exec(each)?.[1])).toEqual(
+      expect.arrayContaining(['outer', 'main']),
+    );
+    const stop = json['stop'] as { backtrace: { function: string }[]; access: string; address: string };
+    expect(stop).toMatchObject({ access: 'write', address: '0x10' });
+    expect(stop.backtrace.slice(0, 2).map((each) => each.function.replace(/\+.*/, ''))).toEqual(['outer', 'main']);
+  });
+
+  test('--max-instructions and --timeout end with 125', () => {
+    const limited = run(['--max-instructions', '12345', ends('le'), 'l']);
+    expect([limited.status, limited.json['instructions']]).toEqual([125, 12345]);
+    expect(limited.stderr).toContain('stopped by --max-instructions at 0x');
+    const begin = Date.now();
+    const late = run(['--max-instructions', '1000000000000', '--timeout', '0.3', ends('le'), 'l']);
+    expect([late.status, (late.json['stop'] as { reason: string }).reason]).toEqual([125, 'timeout']);
+    expect(Number(late.json['seconds'])).toBeGreaterThan(0.29);
+    expect(Number(late.json['seconds'])).toBeLessThan(3);
+    expect(Date.now() - begin).toBeLessThan(10_000);
+  });
+
+  test('--env gives the whole environment', () => {
+    expect(run([ends('le'), 'v']).stdout).toBe('');
+    expect(run(['--env', 'A=1', '--env', 'B=x y=z', ends('le'), 'v']).stdout).toBe('A=1\nB=x y=z\n');
+  });
+
+  test('arguments behind -- go to the program', () => {
+    expect(run([ends('le'), '--', 'o', '--trace']).stdout).toBe('--trace');
+  });
+
+  test('--root: files below it, nothing else', () => {
+    mkdirSync(at('jail'));
+    writeFileSync(at('jail/inside'), 'inside');
+    writeFileSync(at('outside'), 'outside');
+    symlinkSync('../outside', at('jail/link'));
+    const read = (path: string, ...options: string[]): [number | null, string] => {
+      const { status, stdout } = run([...options, ends('le'), 'r', path]);
+      return [status, stdout];
+    };
+    const ENOENT = 2;
+    expect(read('/inside', '--root', at('jail'))).toEqual([0, 'inside']);
+    expect(read('/../../inside', '--root', at('jail'))).toEqual([0, 'inside']);
+    for (const path of ['/link', '/../outside', at('outside'), '/etc/passwd']) {
+      expect([path, read(path, '--root', at('jail'))]).toEqual([path, [ENOENT, '']]);
+    }
+    expect(read(at('outside'))).toEqual([ENOENT, '']);
+    expect(run(['--root', at('none'), ends('le'), 'e']).status).toBe(2);
+  });
+});
+
+describe('samples', () => {
+  test('--trace: a file of events, or folded stacks; the output stays', () => {
+    const file = at('trace');
+    const traced = run(['--trace', file, '--trace-source=oracle', '--format', 'ndjson', mprofile]);
+    expect([traced.status, traced.stderr]).toEqual([0, '']);
+    expect(traced.stdout).toMatch(/\ntrace=49\n$/);
+    const events = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
+    const sites = events.filter((line) => line.includes('"kind":"entry"') && !line.includes('"site":null'));
+    // The 49, and `quiet`, which has nops at no place that -pg would call from.
+    expect(sites.filter((line) => !line.includes('"function":"quiet"')).length).toBe(49);
+    const folded = run(['--trace', file, '--trace-source=oracle', '--format', 'folded', mprofile]);
+    const sum = readFileSync(file, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0);
+    expect(sum).toBe(folded.json['instructions']);
+    const moved = run([
+      '--trace', '-', '--trace-source=oracle', '--format', 'ndjson', '--guest-output', at('moved'), mprofile,
+    ]); // prettier-ignore
+    expect([moved.status, moved.stdout.split('\n').length]).toEqual([0, events.length + 2]);
+    expect(readFileSync(at('moved'), 'utf8')).toBe(traced.stdout);
+  });
+
+  test('--trace: what is refused, and the notice for an image without symbols', () => {
+    const file = at('refused');
+    const check = (options: Partial<RunArguments>) => (): unknown =>
+      checkRequest({
+        path: mprofile,
+        arguments: [],
+        maxInstructions: '1000',
+        profile: false,
+        traceSource: 'guest',
+        ...options,
+      });
+    const oracle = { trace: file, traceSource: 'oracle' };
+    for (const options of [
+      { trace: file },
+      { trace: file, format: 'ndjson' },
+      { ...oracle },
+      { ...oracle, trace: '-', format: 'ndjson' },
+      { traceSource: 'other' },
+      { format: 'ndjson' },
+      ...['ftrace', 'graph', 'perfetto', 'chrome', 'nonsense'].map((format) => ({ ...oracle, format })),
+    ]) {
+      expect(check(options)).toThrow(expect.objectContaining({ code: 'usage' }));
+    }
+    expect(check({ ...oracle, format: 'perfetto' })).toThrow('--format perfetto is not served yet: ndjson, folded');
+    expect(check({ ...oracle, format: 'ndjson' })).not.toThrow();
+    const refused = run(['--trace', '-', '--trace-source=oracle', '--format', 'ndjson', mprofile]);
+    expect([refused.status, refused.stdout]).toEqual([2, '']);
+    expect(refused.stderr).toMatch(/would mix with the program's output.*\[usage\]\n$/);
+    expect(existsSync(file)).toBe(false);
+    const bytes = readFileSync(mprofile);
+    // No section headers, no symbols: e_shoff, e_shnum and e_shstrndx of a 64-bit header.
+    bytes.fill(0, 0x28, 0x30);
+    bytes.fill(0, 0x3c, 0x40);
+    writeFileSync(at('stripped'), bytes);
+    const stripped = run(['--profile', at('stripped')]);
+    expect(stripped.status).toBe(0);
+    expect(stripped.stderr).toContain('notice: the image has no symbols');
+    expect(stripped.stderr).toMatch(/100\.0 .*\[outside\]/);
+  });
+
+  test('--profile: instructions by function, all of them', () => {
+    const { stderr, json } = run(['--profile', mprofile]);
+    expect(stderr.split('\n')[0]).toMatch(/^ +self +% +total +% +calls {2}function$/);
+    expect(stderr).toMatch(/^ +\d+ +\d+\.\d +\d+ +\d+\.\d +14 {2}recurse$/m);
+    expect(run(['--profile-file', at('profile'), mprofile]).stderr).toBe('');
+    const rows = readFileSync(at('profile'), 'utf8').trimEnd().split('\n').slice(1);
+    expect(rows.reduce((sum, row) => sum + Number(row.slice(0, 14)), 0)).toBe(json['instructions']);
+  });
+
+  test('exit 2 and 4: wrong use, bad input, machines that are not executed', () => {
+    for (const options of [
+      ['--max-instructions', 'x'],
+      ['--timeout', '-1'],
+      ['--env', 'X'],
+    ]) {
+      expect([options, run([...options, mprofile]).status]).toEqual([options, 2]);
+    }
+    expect(run([at('missing')]).status).toBe(2);
+    expect(run([join(root, 'package.json')]).status).toBe(2);
+    expect(run(['--compare-ignore', 'x', mprofile]).status).toBe(2);
+    expect(run(['--json-status', '/nowhere/status', mprofile]).status).toBe(2);
+    expect(run([sample('ppc32/module-mcount.ko')]).status).toBe(4);
+  });
+});
