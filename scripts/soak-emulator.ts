@@ -7,7 +7,7 @@ import { buildCsmith, LEVELS, runHere, runQemu, TARGETS } from '../test/support/
 
 /** Random programs may loop for ever; most end within a million instructions. */
 const QEMU_MS = 5000;
-const MAX_INSTRUCTIONS = 500_000_000;
+const MAX_INSTRUCTIONS = 25_000_000_000;
 
 const count = Number(process.argv[2] ?? 100);
 const first = Number(process.argv[3] ?? 1000);

@@ -8,7 +8,7 @@
  * Nothing here imports jest, so that scripts can use it too.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -80,9 +80,15 @@ export const LEVELS: readonly Level[] = ['0', '2', 's'];
 let folder: string | undefined;
 let made = 0;
 
-/** A new path in a folder of this process. */
+/** A new path in a folder of this process, which is removed when the process ends. */
 export function scratch(name: string): string {
-  folder ??= mkdtempSync(join(tmpdir(), 'elftrace-programs-'));
+  if (folder === undefined) {
+    const fresh = mkdtempSync(join(tmpdir(), 'elftrace-programs-'));
+    folder = fresh;
+    process.once('exit', () => {
+      rmSync(fresh, { recursive: true, force: true });
+    });
+  }
   return join(folder, `${made++}-${name}`);
 }
 
