@@ -130,7 +130,7 @@ const parser = yargs(own)
     (y) =>
       output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
         .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
-        .option('init', { type: 'boolean', default: false, describe: "sites get the kernel's initialised form" })
+        .option('init', { type: 'boolean', default: false, describe: 'sites get the form that a running kernel gives them' })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
@@ -140,8 +140,13 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'file range that may not change: START-END',
         })
+        .option('empty-slots', {
+          type: 'boolean',
+          default: false,
+          describe: 'take changed sites out of the table, as a kernel that loads the file needs it',
+        })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
-        .example('$0 patch ext4.ko --nop -o quiet.ko', 'no call of the tracer is left'),
+        .example('$0 patch ext4.ko --nop --empty-slots -o quiet.ko', 'a module without calls of the tracer'),
     (args) => {
       action = async () => (await import('./patch.js')).runPatch({ ...args, output: args.o });
     },

@@ -8,7 +8,7 @@ import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
-import { hash, open, type OpenOptions } from './open.js';
+import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
@@ -23,6 +23,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly require?: number | undefined;
   readonly compress: boolean;
   readonly strictPerm: boolean;
+  readonly emptySlots: boolean;
   readonly readonly?: readonly string[] | undefined;
   readonly json: boolean;
 }
@@ -51,6 +52,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(opened.recorded ? { recorded: opened.recorded } : {}),
     ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
     strictPermissions: args.strictPerm,
+    emptySlots: args.emptySlots,
   });
   const acceptance: Acceptance = {
     partial: args.partial,
@@ -74,7 +76,8 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
   writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  for (const notice of applied.notices) err(`${input.name}: notice: ${notice}`);
+  const notices = [...applied.notices, ...tableNotice(plan, opened, args)];
+  for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - image.bytes.length;
   if (args.json) {
     out(
@@ -85,7 +88,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         edits: plan.steps.map(stepJson),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
-        notices: applied.notices,
+        notices,
       }),
     );
   } else {
@@ -95,6 +98,20 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   }
   return exitCodes.ok;
+}
+
+/**
+ * What a kernel with dynamic ftrace does with a module or image whose table still names changed sites: it loads it, reports
+ * ftrace_bug, and function tracing is dead until the next boot. Tried on x86-64, PowerPC and arm64 kernels.
+ */
+function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArguments): string[] {
+  const kernel = program.isModule || sites.tables.some((table) => table.name === '__start_mcount_loc');
+  if (!kernel || args.emptySlots || plan.changed === 0) return [];
+  if (!sites.tables.some((table) => table.role === 'sites' && table.container >= 0)) return [];
+  return [
+    `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
+      'tracing until it is rebooted; take them out of the table with --empty-slots',
+  ];
 }
 
 function printRefusals(plan: Plan, name: string): void {

@@ -10,6 +10,7 @@ import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { relocationsSorted } from '../relocs/read.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
 import { judge, verdictSeverity, type VerifyOptions } from './verdicts.js';
@@ -80,6 +81,11 @@ export interface PlanRequest {
   readonly readonlyRanges?: readonly { readonly start: number; readonly end: number }[];
   /** Refuse sites in sections whose flags do not allow what a running system would do (`--strict-perm`). */
   readonly strictPermissions?: boolean;
+  /**
+   * Empty the table slots of the sites that change. A kernel with dynamic ftrace expects the compiler's bytes at every site that
+   * a table names when it loads the file; one other site and it stops tracing until it is rebooted. Empty slots it skips.
+   */
+  readonly emptySlots?: boolean;
   readonly recorded?: VerifyOptions['recorded'];
   readonly signal?: AbortSignal;
 }
@@ -130,6 +136,57 @@ class Shared {
   of(bytes: Uint8Array): Uint8Array {
     return this.at(bytes, 0, bytes.length);
   }
+}
+
+/** Steps that turn the slot of a site into 0: its relocation's value, its word, or both, wherever the value is kept. */
+function slotSteps(sites: Sites, index: number, shared: Shared): Step[] {
+  const { program } = sites;
+  const { image } = program;
+  const table = sites.table(index);
+  const container = image.sections[table.container];
+  const position = table.position[sites.slot(index)]!;
+  if (position < 0 || !container) return [];
+  const word = image.wordBytes;
+  const offset = position - container.offset;
+  const address = program.relocatable ? BigInt(offset) : container.address + BigInt(offset);
+  const common = { site: index, section: container.name, address, rule: 'C-INIT-1' } as const;
+  const steps: Step[] = [];
+  const zero = new Uint8Array(word);
+  if (!equalBytes(image.bytes.subarray(position, position + word), zero)) {
+    steps.push({
+      kind: 'store',
+      ...common,
+      fileOffset: position,
+      before: shared.at(image.bytes, position, word),
+      after: shared.of(zero),
+    });
+  }
+  const { relative, word: absolute } = program.arch.relocationRoles;
+  const placed = program.relocatable
+    ? program.derived(`slots ${container.index}`, () => relocationsSorted(image, container))
+    : program.dynamicRelocations;
+  for (let rank = placed.from(address); rank < placed.count && placed.offset[rank] === address; rank++) {
+    const rows = placed.tables[placed.table[rank]!]!;
+    const row = placed.row[rank]!;
+    const type = rows.type[row]!;
+    if (rows.form === 'relr' || (type !== absolute && type !== relative)) continue;
+    // The type stays: loaders know it. Without symbol and addend it gives 0.
+    const after = neutralEntry(image, type, rows.form === 'rela' ? 0n : null);
+    const fileOffset = rows.fileOffset(row) + word;
+    if (equalBytes(image.bytes.subarray(fileOffset, fileOffset + after.length), after)) continue;
+    steps.push({
+      kind: 'reloc',
+      ...common,
+      row,
+      type,
+      becomes: type,
+      symbol: program.labelOf(rows.symbols, rows.symbol[row]!),
+      fileOffset,
+      before: shared.at(image.bytes, fileOffset, after.length),
+      after: shared.of(after),
+    });
+  }
+  return steps;
 }
 
 /**
@@ -291,6 +348,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         });
       }
     }
+    if (request.emptySlots && mine.length > 0 && blocked === '') mine.push(...slotSteps(sites, i, shared));
     for (const step of mine) {
       const end = step.fileOffset + step.before.length;
       for (const each of forbidden) {

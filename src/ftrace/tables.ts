@@ -111,6 +111,8 @@ function readRelocatable(
       const symbol = table.symbol[row]!;
       const home = symbols ? symbols.sectionIndex[symbol]! : 0;
       const addend = table.form === 'rel' ? wordOf(contents, offset, word, little) : table.addend[row]!;
+      // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when its site is taken out.
+      if (symbol === 0 && addend === 0n) continue;
       values[slot] = BigInt.asUintN(word * 8, (symbols ? symbols.value[symbol]! : 0n) + addend);
       sections[slot] = home > 0 && home < image.sections.length ? home : -2;
       filled[slot] = 1;
