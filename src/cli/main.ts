@@ -130,7 +130,11 @@ const parser = yargs(own)
     (y) =>
       output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
         .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
-        .option('init', { type: 'boolean', default: false, describe: 'sites get the form that a running kernel gives them' })
+        .option('init', {
+          type: 'boolean',
+          default: false,
+          describe: 'sites get the form that a running kernel gives them',
+        })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })

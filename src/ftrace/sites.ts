@@ -347,12 +347,14 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
 }
 
 /**
- * Places in code that the record says were changed: what is left of calls that became nops in a file without a table. Where
- * a call stands again it was found as such.
+ * Places in code that the record says were changed: what is left of calls that became nops in a file without a table, or whose
+ * slots were emptied. Places that another table names are not repeated.
  */
-function recordedPlaces(program: Program, record: FileRecord | null, calls: SlotTable): SlotTable {
+function recordedPlaces(program: Program, record: FileRecord | null, others: readonly SlotTable[]): SlotTable {
   const known = new Set<string>();
-  for (let i = 0; i < calls.count; i++) known.add(`${calls.section[i]!}:${calls.value[i]!}`);
+  for (const { count, section, value } of others) {
+    for (let i = 0; i < count; i++) known.add(`${section[i]!}:${value[i]!}`);
+  }
   const sections: number[] = [];
   const values: bigint[] = [];
   for (const { offset } of record?.edits ?? []) {
@@ -413,10 +415,18 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
   let tables = readTables(program, options);
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);
-    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), calls);
+    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), [calls]);
     for (const table of [calls, recorded]) if (table.count > 0) tables = [...tables, table];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
+  // Calls that were nopped and taken out of their table are sites all the same.
+  if (tables.some((table, i) => table.container >= 0 && table.zero > 0 && sources[i] === 'mcount-table')) {
+    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), tables);
+    if (recorded.count > 0) {
+      tables = [...tables, recorded];
+      sources.push('mcount-table');
+    }
+  }
   tables = tables.map((table, index) =>
     isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table,
   );
