@@ -198,6 +198,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const { image } = program;
   const forbidden = [...protectedRanges(image), ...(request.readonlyRanges ?? [])];
   const { neutralInModule, none } = program.arch.relocationRoles;
+  /** Few addends, one entry each: null, or the word of a nop. */
+  const neutralEntries = new Map<bigint | null, Uint8Array>();
   const neutral = program.isModule ? neutralInModule : { type: none, addend: 'kept' };
   const dynamic = program.dynamicRelocations;
   const shared = new Shared();
@@ -330,7 +332,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
           blocked = 'a relocation of the call lies on bytes that do not change: a module loader would apply it';
           continue;
         }
-        const after = shared.of(neutralEntry(image, neutral.type, addend));
+        let after = neutralEntries.get(addend);
+        if (!after) neutralEntries.set(addend, (after = neutralEntry(image, neutral.type, addend)));
         const fileOffset = table.fileOffset(row) + image.wordBytes;
         mine.push({
           kind: 'reloc',
