@@ -12,6 +12,7 @@ import { readElf } from '../src/elf/read.js';
 import { findSites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
 import { load } from '../src/program/program.js';
+import { benchEmulator } from './emulator.js';
 import { arm64Image, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -144,6 +145,7 @@ try {
   console.log(
     `memory: ${used.toFixed(0)} MiB for a file of ${size.toFixed(0)} MiB, bare node ${empty.toFixed(0)} MiB: bare + ${((used - empty) / size).toFixed(2)} times the file`,
   );
+  benchEmulator({ root, folder, runs, hasTool, spread });
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -1,0 +1,109 @@
+/**
+ * The emulator's part of `npm run bench`: tier 0 in guest instructions per CPU second, translation included and Node's start
+ * excluded, and as a ratio to qemu-ppc64le on the same program, pair by pair; time from import to a ready machine.
+ */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { archOf } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { startProcess } from '../src/emulator/index.js';
+
+export interface EmulatorBench {
+  readonly root: string;
+  readonly folder: string;
+  readonly runs: number;
+  readonly hasTool: (name: string) => boolean;
+  readonly spread: (values: readonly number[], digits?: number) => string;
+}
+
+/** CPU seconds, user and system, of this process so far. */
+function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
+/** CPU seconds of a child, from the difference in what the kernel charges for waited-for children (`times` of the shell). */
+function childSeconds(command: string, args: readonly string[]): { seconds: number; output: string } {
+  const script = '"$@"; times >&2';
+  const result = spawnSync('sh', ['-c', script, 'sh', command, ...args], { encoding: 'utf8' });
+  const match = /(\d+)m([\d.]+)s (\d+)m([\d.]+)s\s*$/.exec(result.stderr);
+  if (result.status !== 0 || !match) throw new Error(`${command}: ${result.stderr}`);
+  const [, um, us, sm, ss] = match.map(Number) as [number, number, number, number, number];
+  return { seconds: um * 60 + us + sm * 60 + ss, output: result.stdout };
+}
+
+function runHere(path: string): { seconds: number; instructions: number; output: string } {
+  const image = readElf(new Uint8Array(readFileSync(path)));
+  const arch = archOf(image.header);
+  if (arch.emulation.kind === 'none') throw new Error(arch.emulation.reason);
+  let output = '';
+  const begin = cpuSeconds();
+  const guest = startProcess({
+    image,
+    abi: arch.abi,
+    emulation: arch.emulation,
+    onOutput: (_descriptor, bytes) => {
+      output += new TextDecoder().decode(bytes);
+    },
+  });
+  const stop = guest.run();
+  const seconds = cpuSeconds() - begin;
+  if (stop.kind !== 'exit') throw new Error(`${path} stopped: ${stop.kind}`);
+  return { seconds, instructions: guest.machine.instructions, output };
+}
+
+export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorBench): void {
+  const compiler = 'powerpc64le-linux-gnu-gcc';
+  if (!hasTool(compiler)) {
+    console.log(`emulator loops: not measured, ${compiler} is absent`);
+    return;
+  }
+  const qemu = hasTool('qemu-ppc64le');
+  for (const name of ['SIEVE', 'CRC', 'QUICKSORT']) {
+    const path = join(folder, name.toLowerCase());
+    const flags = [
+      '-O2',
+      '-ffreestanding',
+      '-fno-builtin',
+      '-fno-stack-protector',
+      '-fno-pie',
+      '-mno-vsx',
+      '-mno-altivec',
+    ];
+    const sources = [join(root, 'bench', 'loops.c'), join(root, 'test', 'programs', 'start.S')];
+    const built = spawnSync(
+      compiler,
+      [...flags, `-D${name}`, '-w', '-nostdlib', '-static', '-no-pie', ...sources, '-o', path, '-lgcc'],
+      { encoding: 'utf8' },
+    );
+    if (built.status !== 0) throw new Error(built.stderr);
+    runHere(path);
+    const rates: number[] = [];
+    const ratios: number[] = [];
+    let instructions = 0;
+    for (let i = 0; i < runs; i++) {
+      const here = runHere(path);
+      instructions = here.instructions;
+      rates.push(here.instructions / here.seconds / 1e9);
+      if (!qemu) continue;
+      const there = childSeconds('qemu-ppc64le', [path]);
+      if (there.output !== here.output) throw new Error(`${name}: ${here.output} here, ${there.output} under qemu`);
+      ratios.push(there.seconds / here.seconds);
+    }
+    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of qemu-ppc64le` : '';
+    console.log(`tier 0, ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`);
+  }
+  const ready: number[] = [];
+  const script =
+    "const { Machine, arches } = await import(process.argv[1]); const arch = arches.find((each) => each.emulation.kind === 'ir');" +
+    'const begin = process.hrtime.bigint(); new Machine({ lifter: arch.emulation.lifter });' +
+    'console.log(Number(process.hrtime.bigint() - begin) / 1e6);';
+  for (let i = 0; i < runs; i++) {
+    const result = spawnSync(process.execPath, ['--input-type=module', '-e', script, join(root, 'dist', 'index.js')], {
+      encoding: 'utf8',
+    });
+    ready.push(Number(result.stdout));
+  }
+  console.log(`first machine ready after import: ${spread(ready, 1)} ms`);
+}
