@@ -255,7 +255,8 @@ try {
 } catch (error) {
   const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));
-  exit = exitCodeOf(error);
+  // The codes of `run` are the guest's: what goes wrong before it begins must not look like one of them.
+  exit = process.argv[2] === 'run' ? exitCodes.runFailed : exitCodeOf(error);
 }
 flush();
 process.exitCode = exit;
