@@ -33,7 +33,7 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
-import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
+import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -55,6 +55,8 @@ export const EXIT_REASONS = [
   'hook',
   /** The CPU drops what it has fetched. */
   'sync',
+  /** A `guard` failed: the instruction is lifted anew. */
+  'slow',
 ] as const;
 export type ExitReason = (typeof EXIT_REASONS)[number];
 const reasonNumber = (reason: ExitReason): number => EXIT_REASONS.indexOf(reason);
@@ -120,10 +122,11 @@ function log2(bytes: AccessRow['bytes']): number {
   return { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 }[bytes];
 }
 
-function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler {
+function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'): Handler {
+  const indexed = variant === 'i';
   const limits = (row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits) + 8 * log2(row.bytes);
   return {
-    key: `${name}:${indexed ? 'i' : 'k'}`,
+    key: `${name}:${variant}`,
     write: (context) => {
       const { code } = context;
       field(code, 6);
@@ -148,10 +151,11 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
         code.memory(STORE[row.type]);
       } else {
         code.get(HOST);
-        slotValue(code, 2, row.type);
+        if (variant === 'kk') constantValue(code, RECORD_BYTES + 8);
+        else slotValue(code, 2, row.type);
         code.raw(row.swap).memory(row.access);
       }
-      context.next();
+      context.next(variant === 'kk' ? 2 : 1);
     },
   };
 }
@@ -171,7 +175,8 @@ function opHandlers(name: OpName): Handler[] {
         },
       }));
     case 'binary':
-      return (['ss', 'sk'] as const).map((variant) => ({
+      // There are no constants of other types.
+      return (row.type === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next, calls }) => {
           field(code, 2);
@@ -201,16 +206,59 @@ function opHandlers(name: OpName): Handler[] {
       ];
     case 'load':
     case 'store':
-      return [accessHandler(name, row, false), accessHandler(name, row, true)];
+      return [
+        accessHandler(name, row, 'k'),
+        accessHandler(name, row, 'i'),
+        // A constant value is in a second record.
+        ...(row.form === 'store' && row.type === 'i64' ? [accessHandler(name, row, 'kk')] : []),
+      ];
     case 'record':
       // slot operand b: the kind is the constant; constant b: the kind is in field b
       return (['ss', 'sk'] as const).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next }) => {
+          // The condition of a guarded record is in a second record.
+          if (row.guarded) {
+            slotValue(code, RECORD_BYTES + 2);
+            code.i64(0n).op(I64.ne).if();
+          }
           writeRecord(code, variant);
-          next();
+          if (row.guarded) code.end();
+          next(row.guarded ? 2 : 1);
         },
       }));
+    case 'flags':
+      return [
+        {
+          key: name,
+          write: ({ code, next, calls }) => {
+            field(code, 2);
+            for (let i = 0; i < 4; i++) {
+              field(code, 4);
+              code.memory([I64.load], 8 * i);
+            }
+            code.call(calls.get(row.call)!).memory([I64.store]);
+            next();
+          },
+        },
+      ];
+    case 'leave':
+      return [
+        {
+          key: name,
+          write: ({ code, next, enter, exit }) => {
+            slotValue(code, 4);
+            code.op(I64.eqz).if();
+            if (name === 'guard') exit('slow');
+            else {
+              code.get(POINTER).memory([I32.load], 8);
+              enter();
+            }
+            code.end();
+            next();
+          },
+        },
+      ];
     case 'test':
       return [
         {
@@ -366,6 +414,13 @@ function controlHandlers(): Handler[] {
         code.end();
         code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
         exit('lookup');
+      },
+    },
+    {
+      // What the record before it could not hold.
+      key: 'more',
+      write: ({ next }) => {
+        next();
       },
     },
     {
@@ -589,6 +644,8 @@ export class Encoder {
   private readonly ops: (Op | undefined)[] = [];
   private index = 0;
   private op: Op | undefined;
+  /** Stubs that side exits need behind the block. */
+  private readonly pending: { readonly address: bigint; readonly link: number }[] = [];
   /** Slots behind the layout's, for constants in places that have no constant form. */
   private readonly scratch: number;
 
@@ -653,6 +710,12 @@ export class Encoder {
       }
       case 'load':
       case 'store': {
+        if (row.form === 'store' && typeof op.c === 'bigint' && typeof op.b === 'bigint') {
+          const to = this.place(op.a, 0);
+          this.record(`${op.op}:kk`, 0, to, WINDOW.start, op.b);
+          this.record('more', 0, 0, 0, op.c);
+          break;
+        }
         const value = row.form === 'load' ? this.address(op.d) : this.place(op.c, 2);
         const base = this.place(op.a, 0);
         if (typeof op.b === 'bigint') this.record(`${op.op}:k`, value, base, WINDOW.start, op.b);
@@ -660,13 +723,22 @@ export class Encoder {
         break;
       }
       case 'record': {
-        const kind = RECORD_KINDS[op.kind].code;
+        const kind = recordCode(op.kind);
         const a = this.place(op.a, 0);
-        if (typeof op.b === 'bigint') this.record(`rec${suffix}:sk`, this.address(op.d), a, kind, op.b);
-        else this.record(`rec${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
+        const condition = row.guarded ? this.place(op.c, 2) : 0;
+        const name = row.guarded ? 'recif' : 'rec';
+        if (typeof op.b === 'bigint') this.record(`${name}${suffix}:sk`, this.address(op.d), a, kind, op.b);
+        else this.record(`${name}${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
+        if (row.guarded) this.record('more', condition, 0, 0, 0n);
+        break;
+      }
+      case 'leave': {
+        const record = this.record(op.op, 0, this.place(op.a, 0), 0, 0n);
+        if (op.op === 'leavez') this.pending.push({ address: BigInt(op.c), link: record + 8 });
         break;
       }
       case 'test':
+      case 'flags':
         this.record(op.op, this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
       default:
@@ -739,6 +811,7 @@ export class Encoder {
       default:
         terminator satisfies never;
     }
+    for (const { address, link } of this.pending) this.stub(address, link);
     const { header } = this;
     this.host.u32[header >> 2] = 0;
     this.host.u32[(header + 12) >> 2] = count;

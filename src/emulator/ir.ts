@@ -109,6 +109,10 @@ export const I64 = {
 
 export const F64 = { load: 0x2b, store: 0x39 } as const;
 export const V128 = { load: [0xfd, 0x00], store: [0xfd, 0x0b] } as const;
+/** Vector opcodes that are used by name; all stand behind 0xfd. */
+export const SIMD = {
+  shuffle: 0x0d, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
+} as const; // prettier-ignore
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Conditions
@@ -147,6 +151,117 @@ export const RECORD_KINDS = {
 } as const satisfies Record<string, RecordKindRow>;
 export type RecordKind = keyof typeof RECORD_KINDS;
 
+/**
+ * Condition records of x86: all six status flags of one result, at four widths. They have a fourth slot, C, behind B. A
+ * 32- or 64-bit operand is taken from the low bits of its slot; those of 8 and 16 bits are kept sign-extended, so that one
+ * 64-bit comparison of A and B serves both signs.
+ *
+ *   sub  A - B (`and`, `test`: result - 0)      sbb  A - B - 1
+ *   add  A = result, B = second operand         adc  the same with 1 carried in
+ *   inc, dec  A = result, B = the carry flag, which they keep
+ *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift is `add` of that to itself
+ *   res  A = result, B holds carry (bit 0), adjust (4) and overflow (11)
+ *
+ * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates leave the rest as it was.
+ * Kind "bits" holds the flags in A at their places in RFLAGS.
+ */
+export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res'] as const;
+export type FlagFamily = (typeof FLAG_FAMILIES)[number];
+export type FlagWidth = 8 | 16 | 32 | 64;
+export type FlagKind = `${FlagFamily}${FlagWidth}`;
+export const FLAG_ROTATED = 0x40;
+/** K of the first of them. */
+export const FLAG_KINDS_START = 16;
+const FLAG_WIDTHS: readonly FlagWidth[] = [8, 16, 32, 64];
+const FLAG_KINDS: ReadonlyMap<string, number> = new Map(
+  FLAG_FAMILIES.flatMap((family, f) =>
+    FLAG_WIDTHS.map((width, w) => [`${family}${width}`, FLAG_KINDS_START + 4 * f + w] as const),
+  ),
+);
+
+/** Any kind of record. */
+export type AnyKind = RecordKind | FlagKind;
+
+/** Value of the K slot for a kind. */
+export function recordCode(kind: AnyKind): number {
+  switch (kind) {
+    case 'bits':
+    case 'cmps64':
+    case 'cmpu64':
+    case 'cmps32':
+    case 'cmpu32':
+      return RECORD_KINDS[kind].code;
+    default:
+      return FLAG_KINDS.get(kind)!;
+  }
+}
+
+/** Places of the status flags in RFLAGS. Source: Intel SDM volume 1, 3.4.3. */
+export const STATUS_FLAGS = { cf: 1n, pf: 4n, af: 0x10n, zf: 0x40n, sf: 0x80n, of: 0x800n } as const;
+const ALL_STATUS_FLAGS = 0x8d5n;
+
+/** The six status flags of an x86 record. The function `flagbits` of the generated code computes the same. */
+export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint {
+  const kind = Number(code & BigInt(FLAG_ROTATED - 1));
+  let bits: bigint;
+  if (kind === RECORD_KINDS.bits.code) bits = a & ALL_STATUS_FLAGS;
+  else {
+    const family = FLAG_FAMILIES[(kind - FLAG_KINDS_START) >> 2];
+    const width = FLAG_WIDTHS[(kind - FLAG_KINDS_START) & 3]!;
+    const top = 1n << BigInt(width - 1);
+    const x = BigInt.asUintN(width, a);
+    const y = BigInt.asUintN(width, b);
+    const flags = (result: bigint, carry: boolean, overflow: boolean, adjust: boolean): bigint => {
+      const odd = [...(result & 0xffn).toString(2)].filter((digit) => digit === '1').length % 2 === 1;
+      const parts: readonly (readonly [boolean, bigint])[] = [
+        [carry, STATUS_FLAGS.cf], [!odd, STATUS_FLAGS.pf], [adjust, STATUS_FLAGS.af],
+        [result === 0n, STATUS_FLAGS.zf], [(result & top) !== 0n, STATUS_FLAGS.sf], [overflow, STATUS_FLAGS.of],
+      ]; // prettier-ignore
+      return parts.reduce((sum, [set, bit]) => (set ? sum | bit : sum), 0n);
+    };
+    const difference = (from: bigint, take: bigint, borrow: bigint): bigint =>
+      BigInt.asUintN(width, from - take - borrow);
+    switch (family) {
+      case 'sub':
+      case 'sbb': {
+        const borrow = family === 'sbb' ? 1n : 0n;
+        const result = difference(x, y, borrow);
+        const overflow = ((x ^ y) & (x ^ result) & top) !== 0n;
+        bits = flags(result, x < y + borrow, overflow, ((x ^ y ^ result) & 16n) !== 0n);
+        break;
+      }
+      case 'add':
+      case 'adc': {
+        const carry = family === 'adc' ? 1n : 0n;
+        const first = difference(x, y, carry);
+        const overflow = ((x ^ first) & (x ^ y) & top) !== 0n;
+        bits = flags(x, first + y + carry !== x, overflow, ((x ^ y ^ first) & 16n) !== 0n);
+        break;
+      }
+      case 'inc':
+        bits = flags(x, (y & 1n) !== 0n, x === top, (x & 15n) === 0n);
+        break;
+      case 'dec':
+        bits = flags(x, (y & 1n) !== 0n, x === top - 1n, (x & 15n) === 15n);
+        break;
+      case 'shr':
+        bits = flags(x, (y & 1n) !== 0n, ((x ^ y) & top) !== 0n, false);
+        break;
+      case 'res':
+        bits = flags(x, (y & 1n) !== 0n, (b & STATUS_FLAGS.of) !== 0n, (y & 16n) !== 0n);
+        break;
+      case undefined:
+        throw new ElftraceError('internal', `no flag kind has code ${code}`, { value: code });
+      default:
+        return family satisfies never;
+    }
+  }
+  if ((code & BigInt(FLAG_ROTATED)) === 0n) return bits;
+  const carry = c & 1n;
+  const overflow = (c >> 63n) ^ carry;
+  return (bits & ~(STATUS_FLAGS.cf | STATUS_FLAGS.of)) | carry | (overflow << 11n);
+}
+
 /** Flag bits of the kind "bits", and of `recordBits`. */
 export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
 
@@ -166,7 +281,14 @@ export function recordBits(code: bigint, a: bigint, b: bigint): number {
 
 /** Functions put into each module that uses them, because their WebAssembly needs locals or is long. */
 export type FunctionName =
-  'mulhu' | 'mulhs' | 'divs' | 'divu' | 'rems' | 'remu' | 'sarlost' | 'testlt' | 'testgt' | 'testeq';
+  | 'mulhu' | 'mulhs' | 'divs' | 'divu' | 'rems' | 'remu' | 'sarlost' | 'pdep' | 'pext' | 'testlt' | 'testgt' | 'testeq'
+  | FlagTestName; // prettier-ignore
+
+/** What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their places in RFLAGS. */
+export const FLAG_TESTS = [
+  'flagbits', 'flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle',
+] as const; // prettier-ignore
+export type FlagTestName = (typeof FLAG_TESTS)[number];
 
 type Bytes = readonly number[];
 
@@ -201,9 +323,24 @@ export interface AccessRow {
   readonly swap: Bytes;
 }
 
-/** Writes the record at slots d, d+1, d+2: kind, a, b. */
+/** Writes the record at slots d, d+1, d+2: kind, a, b. With `guarded` only when c != 0. */
 export interface RecordRow {
   readonly form: 'record';
+  readonly guarded: boolean;
+}
+
+/** d from the x86 record at slots a to a + 3. */
+export interface FlagsRow {
+  readonly form: 'flags';
+  readonly call: FlagTestName;
+}
+
+/**
+ * May leave the block in the middle. `leavez`: when a = 0, to guest address c; only in the last instruction, for the block is
+ * paid. `guard`: when a = 0, before its instruction, which is then lifted alone with `LiftLimits.slow`.
+ */
+export interface LeaveRow {
+  readonly form: 'leave';
 }
 
 /** d = 0 or 1 from the record at slots a, a+1, a+2. */
@@ -213,7 +350,7 @@ export interface TestRow {
   readonly call: FunctionName;
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow;
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | FlagsRow | LeaveRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -259,6 +396,31 @@ const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian:
 const store = (bytes: AccessRow['bytes'], access: Bytes, endian: Endian = 'little'): AccessRow => ({
   form: 'store', type: 'i64', bytes, signed: false, endian, access, swap: endian === 'big' ? SWAPS[bytes] : [],
 }); // prettier-ignore
+
+const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/** Lanes of a shuffle: the lower half of the first operand and that of the second. */
+const LOW_OF_FIRST: Bytes = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
+const vector = (both: Bytes): PureRow => ({ form: 'unary', d: 'v128', type: 'v128', a: [], b: [], both });
+/** A SIMD opcode of one or two LEB128 bytes. */
+const vectors = (opcode: number): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
+  both: [0xfd, ...(opcode < 0x80 ? [opcode] : [(opcode & 0x7f) | 0x80, opcode >> 7])],
+}); // prettier-ignore
+const flagRow = <Name extends FlagTestName>(call: Name): { readonly form: 'flags'; readonly call: Name } => ({
+  form: 'flags',
+  call,
+});
+const FLAG_ROWS = {
+  flagbits: flagRow('flagbits'),
+  flago: flagRow('flago'),
+  flagb: flagRow('flagb'),
+  flage: flagRow('flage'),
+  flagbe: flagRow('flagbe'),
+  flags: flagRow('flags'),
+  flagp: flagRow('flagp'),
+  flagl: flagRow('flagl'),
+  flagle: flagRow('flagle'),
+} as const satisfies Record<FlagTestName, FlagsRow>;
 
 const OP_TABLE = {
   mov: unary([]),
@@ -376,10 +538,31 @@ const OP_TABLE = {
   f64bits: { form: 'unary', d: 'i64', type: 'f64', a: [], b: [], both: [0xbd] },
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
 
-  rec: { form: 'record' },
+  rec: { form: 'record', guarded: false },
+  recif: { form: 'record', guarded: true },
   testlt: { form: 'test', test: 'lt', call: 'testlt' },
   testgt: { form: 'test', test: 'gt', call: 'testgt' },
   testeq: { form: 'test', test: 'eq', call: 'testeq' },
+  ...FLAG_ROWS,
+
+  leavez: { form: 'leave' },
+  guard: { form: 'leave' },
+
+  /** Deposit and extract the bits of a that b marks (x86 BMI2). */
+  pdep: called('pdep'),
+  pext: called('pext'),
+
+  mov128: vector([]),
+  and128: vectors(SIMD.and),
+  or128: vectors(SIMD.or),
+  xor128: vectors(SIMD.xor),
+  /** a & ~b. */
+  andnot128: vectors(SIMD.andnot),
+  /** A half of a vector; a vector whose upper half is 0; one of two halves, the lower first. */
+  low64: { ...unary([0xfd, SIMD.lane64, 0]), type: 'v128' },
+  high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
+  wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
+  join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
@@ -393,13 +576,18 @@ type NamesOf<Form> = {
 export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
+/** Ops that are a function of their operands and nothing else. */
+export type PureName = Exclude<
+  OpName,
+  LoadName | StoreName | TestName | FlagTestName | 'rec' | 'recif' | 'select' | 'leavez' | 'guard'
+>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a).
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test, flags: d = test(record at slot a); leave: see there.
  */
 export interface Op {
   readonly op: OpName;
@@ -407,7 +595,7 @@ export interface Op {
   readonly a: Operand;
   readonly b: Operand;
   readonly c: Operand;
-  readonly kind: RecordKind;
+  readonly kind: AnyKind;
   /** Index in `Block.instructions` of the instruction it belongs to. */
   readonly at: number;
 }
@@ -466,6 +654,8 @@ export interface LiftLimits {
    * ordinary instructions without an effect, for nothing is stale then.
    */
   readonly synchronises?: boolean;
+  /** True: one instruction whose `guard` failed; it must be lifted in a way that serves every operand (a helper). */
+  readonly slow?: boolean;
 }
 
 /** Guest memory as helpers see it: string moves whose length is known only when they run. */
@@ -529,6 +719,11 @@ export interface Lifter {
     readonly granuleBytes: number;
   };
   /**
+   * How fetch sees stores, in machines that model it (`fetch.ts`). `ownStores`: a CPU executes what it has stored itself from its next
+   * instruction on. `synchronising`: the helpers that make the CPU fetch anew. Default: no, and system calls.
+   */
+  readonly fetch?: { readonly ownStores: boolean; readonly synchronising: ReadonlySet<string> };
+  /**
    * Lifts the instructions from `code[0]`, which lies at `address`, to the end of the block.
    * @param code  executable bytes, at least one
    */
@@ -586,23 +781,18 @@ export class BlockBuilder {
     return this.slots.firstTemporary + this.temporaries++;
   }
 
-  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: RecordKind = 'bits'): void {
+  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits'): void {
     this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1 });
   }
 
   /** A pure op into slot `d`. */
-  to(
-    d: Slot,
-    op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>,
-    a: Operand,
-    b: Operand = 0n,
-  ): Slot {
+  to(d: Slot, op: PureName, a: Operand, b: Operand = 0n): Slot {
     this.push(op, d, a, b, 0n);
     return d;
   }
 
   /** A pure op into a new temporary. */
-  make(op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>, a: Operand, b: Operand = 0n): Slot {
+  make(op: PureName, a: Operand, b: Operand = 0n): Slot {
     return this.to(this.temp(), op, a, b);
   }
 
@@ -623,8 +813,30 @@ export class BlockBuilder {
   }
 
   /** Writes the condition record whose K slot is `d`. */
-  record(d: Slot, kind: RecordKind, a: Operand, b: Operand): void {
+  record(d: Slot, kind: AnyKind, a: Operand, b: Operand): void {
     this.push('rec', d, a, b, 0n, kind);
+  }
+
+  /** Writes the record only when `condition` is not 0. */
+  recordIf(condition: Operand, d: Slot, kind: AnyKind, a: Operand, b: Operand): void {
+    this.push('recif', d, a, b, condition, kind);
+  }
+
+  /** Asks the x86 record whose K slot is `record`. */
+  flags(op: FlagTestName, record: Slot): Slot {
+    const d = this.temp();
+    this.push(op, d, record, 0n, 0n);
+    return d;
+  }
+
+  /** Goes to `target` when `a` is 0; only in the last instruction of a block. */
+  leaveIfZero(a: Slot, target: Address): void {
+    this.push('leavez', 0, a, 0n, target);
+  }
+
+  /** Begins the instruction anew in the slow way when `a` is 0. Before the other effects of the instruction. */
+  guard(a: Slot): void {
+    this.push('guard', 0, a, 0n, 0n);
   }
 
   test(op: TestName, record: Slot): Slot {
