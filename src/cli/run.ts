@@ -260,6 +260,8 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         privileged: SIGILL,
         'misaligned-pc': SIGBUS,
         alignment: SIGBUS,
+        'undefined-instruction': SIGILL,
+        protection: SIGSEGV,
       } as const;
       return {
         end: { kind: 'signal', signal: signals[stop.trap] },

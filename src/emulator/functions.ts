@@ -92,7 +92,7 @@ function recordTest(test: RecordTest): WasmFunction {
  * All status flags of an x86 record (see `flagBits` of ir.ts): parameters K, A, B, C. Operands are shifted to the top of 64 bits, so
  * that one computation serves all widths.
  */
-function flagBitsFunction(): WasmFunction {
+function flagBitsFunction(mulhs: number): WasmFunction {
   const code = new Code();
   const [k, a, b, c] = [0, 1, 2, 3];
   const [shift, x, y, result, first, carry, overflow, adjust] = [4, 5, 6, 7, 8, 9, 10, 11];
@@ -185,6 +185,16 @@ function flagBitsFunction(): WasmFunction {
         code.get(b).i64(11n).op(I64.shr).i64(1n).op(I64.and).set(overflow);
         code.get(b).i64(16n).op(I64.and).set(adjust).br(done);
         break;
+      case 'mul':
+        // Both operands as signed 64-bit numbers; the product does not fit when its upper half is not its sign.
+        code.get(x).get(shift).op(I64.sar).set(x);
+        code.get(y).get(shift).op(I64.sar).set(y);
+        code.get(x).get(y).op(I64.mul).tee(first).get(shift).op(I64.shl).tee(result);
+        code.get(shift).op(I64.sar).get(first).op(I64.ne);
+        code.get(x).get(y).call(mulhs).get(first).i64(63n).op(I64.sar).op(I64.ne).op(I32.or);
+        truth();
+        code.tee(carry).set(overflow).br(done);
+        break;
       default:
         family satisfies never;
     }
@@ -274,7 +284,7 @@ function build(name: FunctionName, indexOf: (name: FunctionName) => number): Was
     case 'pext':
       return bitField(false);
     case 'flagbits':
-      return flagBitsFunction();
+      return flagBitsFunction(indexOf('mulhs'));
     case 'flago':
       return flagTest(indexOf('flagbits'), 0x800n, false);
     case 'flagb':

@@ -161,11 +161,12 @@ export type RecordKind = keyof typeof RECORD_KINDS;
  *   inc, dec  A = result, B = the carry flag, which they keep
  *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift is `add` of that to itself
  *   res  A = result, B holds carry (bit 0), adjust (4) and overflow (11)
+ *   mul  A and B = the signed operands; carry and overflow when their product does not fit
  *
  * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates leave the rest as it was.
  * Kind "bits" holds the flags in A at their places in RFLAGS.
  */
-export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res'] as const;
+export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res', 'mul'] as const;
 export type FlagFamily = (typeof FLAG_FAMILIES)[number];
 export type FlagWidth = 8 | 16 | 32 | 64;
 export type FlagKind = `${FlagFamily}${FlagWidth}`;
@@ -250,6 +251,12 @@ export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint 
       case 'res':
         bits = flags(x, (y & 1n) !== 0n, (b & STATUS_FLAGS.of) !== 0n, (y & 16n) !== 0n);
         break;
+      case 'mul': {
+        const exact = BigInt.asIntN(width, a) * BigInt.asIntN(width, b);
+        const wide = BigInt.asIntN(width, exact) !== exact;
+        bits = flags(BigInt.asUintN(width, exact), wide, wide, false);
+        break;
+      }
       case undefined:
         throw new ElftraceError('internal', `no flag kind has code ${code}`, { value: code });
       default:
@@ -601,7 +608,17 @@ export interface Op {
 }
 
 /** Why a guest raised an exception on purpose or did what the machine forbids. */
-export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc' | 'alignment';
+export type TrapKind =
+  | 'breakpoint'
+  | 'trap-instruction'
+  | 'divide'
+  | 'privileged'
+  | 'misaligned-pc'
+  | 'alignment'
+  /** An instruction that is undefined on purpose (x86 `ud2`). */
+  | 'undefined-instruction'
+  /** x86 #GP: privileged instructions in user mode, misaligned vector accesses. */
+  | 'protection';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
@@ -672,6 +689,9 @@ export interface HelperMemory {
 export interface HelperState {
   get(slot: Slot): bigint;
   set(slot: Slot, value: bigint): void;
+  /** All of a v128 slot. */
+  getWide(slot: Slot): bigint;
+  setWide(slot: Slot, value: bigint): void;
   /** Address of the instruction that called the helper. */
   readonly pc: Address;
   /** Instructions that the CPU has completed. */
@@ -723,6 +743,8 @@ export interface Lifter {
    * instruction on. `synchronising`: the helpers that make the CPU fetch anew. Default: no, and system calls.
    */
   readonly fetch?: { readonly ownStores: boolean; readonly synchronising: ReadonlySet<string> };
+  /** What the system call instruction itself does to registers when the call is done. */
+  readonly afterSyscall?: (state: HelperState, next: Address) => void;
   /**
    * Lifts the instructions from `code[0]`, which lies at `address`, to the end of the block.
    * @param code  executable bytes, at least one

@@ -241,6 +241,15 @@ export class Machine {
       set: (slot, value) => {
         this.setSlot(slot, value);
       },
+      getWide: (slot) => {
+        const at = (STATE + this.lifter.slots.offset(slot)) >> 3;
+        return this.host.u64[at]! | (this.host.u64[at + 1]! << 64n);
+      },
+      setWide: (slot, value) => {
+        const at = (STATE + this.lifter.slots.offset(slot)) >> 3;
+        this.host.u64[at] = BigInt.asUintN(64, value);
+        this.host.u64[at + 1] = BigInt.asUintN(64, value >> 64n);
+      },
       get pc() {
         return self().pc;
       },
@@ -1016,6 +1025,7 @@ export class Machine {
     if (synchronises) this.synchronise();
     if (terminator.name === 'syscall') {
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
+      if (result.kind !== 'unserved') this.lifter.afterSyscall?.(this.state, terminator.next);
       switch (result.kind) {
         case 'next':
           if (this.pc === instruction) this.pc = terminator.next;

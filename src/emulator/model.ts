@@ -83,6 +83,8 @@ export type SyscallName =
   | 'tkill'
   | 'tgkill'
   | 'futex'
+  /** x86-64: sets and reads the bases of fs and gs. */
+  | 'arch_prctl'
   | 'futex_time64';
 
 /** What `stat` reports of a file. */
@@ -133,9 +135,17 @@ export interface ProcessModel {
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**
    * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
-   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes.
+   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes. `scan`: calls push the return
+   * address and nothing links the frames: words of the stack are return addresses where a call ends in front of them that leads to
+   * the function of the frame below. `callBefore` gets the bytes in front of an address: the call's target, `indirect`, or null.
    */
-  readonly frames: { readonly kind: 'none' } | { readonly kind: 'back-chain'; readonly linkOffset: number };
+  readonly frames:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'back-chain'; readonly linkOffset: number }
+    | {
+        readonly kind: 'scan';
+        readonly callBefore: (before: Uint8Array, address: bigint) => bigint | 'indirect' | null;
+      };
   /** Registers that hold the same in all functions, by the symbol whose value they hold (small data anchors). */
   readonly anchors: ReadonlyMap<RegisterName, string>;
 }

@@ -99,6 +99,13 @@ export function registersOf(snapshot: Snapshot, cpu = snapshot.current): Readonl
     set: () => {
       throw new ElftraceError('internal', 'snapshots are not changed');
     },
+    getWide: (slot) => {
+      const offset = lifter.slots.offset(slot);
+      return bytes.getBigUint64(offset, true) | (bytes.getBigUint64(offset + 8, true) << 64n);
+    },
+    setWide: () => {
+      throw new ElftraceError('internal', 'snapshots are not changed');
+    },
     pc: saved.pc,
     instructions: saved.instructions,
     time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)),
