@@ -21,7 +21,7 @@
  * - Every instruction is atomic here, with LOCK and without.
  * - The trap flag is not served: `popf` that sets it raises the breakpoint trap at once. RFLAGS shows IF set.
  * - A CPU executes what it has stored itself at once. What other CPUs have stored it may not see before it serialises: `cpuid`,
- *   `serialize`, exceptions; not `mfence`, not `syscall` (SDM volume 3, 9.3).
+ *   `iret`, `serialize`, exceptions; not `mfence`, not `syscall` (SDM volume 3, 9.3).
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
@@ -82,7 +82,15 @@ const MXCSR_INITIAL = 0x1f80n;
 
 // ------------------------------------------------------------------------------------------- registers as people see
 
-const FLAG = { ...STATUS_FLAGS, tf: 0x100n, if: 0x200n, df: 0x400n, nt: 0x4000n, ac: 0x4_0000n, id: 0x20_0000n } as const;
+const FLAG = {
+  ...STATUS_FLAGS,
+  tf: 0x100n,
+  if: 0x200n,
+  df: 0x400n,
+  nt: 0x4000n,
+  ac: 0x4_0000n,
+  id: 0x20_0000n,
+} as const;
 const SYSTEM_FLAGS = FLAG.nt | FLAG.ac | FLAG.id;
 const STATUS = FLAG.cf | FLAG.pf | FLAG.af | FLAG.zf | FLAG.sf | FLAG.of;
 const ONES = 0xffff_ffff_ffff_ffffn;
@@ -634,8 +642,7 @@ const logical =
 const test: Lift = (x) => {
   const bytes = x.bytes();
   const [a, b] = [x.operand(0), x.operand(1)];
-  const same =
-    a.kind === 'register' && b.kind === 'register' && a.number === b.number && a.high === b.high ? a : null;
+  const same = a.kind === 'register' && b.kind === 'register' && a.number === b.number && a.high === b.high ? a : null;
   if (same) {
     x.logic(bytes, bytes < 4 ? x.extend(x.register(same), bytes) : x.register(same));
     return undefined;
@@ -1154,12 +1161,7 @@ const lea: Lift = (x) => {
   if (to.kind !== 'register' || from.kind !== 'memory') throw new ElftraceError('internal', 'lea has an address');
   const { base, index, scale, displacement, address32 } = from;
   if (to.bytes === 8 && !address32 && base >= 0 && index >= 0 && displacement === 0n && scale > 0) {
-    x.b.to(
-      GPR[to.number]!,
-      (['addsh1', 'addsh2', 'addsh3'] as const)[scale - 1]!,
-      GPR[base]!,
-      GPR[index]!,
-    );
+    x.b.to(GPR[to.number]!, (['addsh1', 'addsh2', 'addsh3'] as const)[scale - 1]!, GPR[base]!, GPR[index]!);
     return undefined;
   }
   if (to.bytes === 8 && !address32 && base >= 0 && index < 0) {
@@ -1243,18 +1245,14 @@ const cmpxchg: Lift = (x) => {
   b.select(value, equal, x.inSlot(x.value(second, bytes)), old);
   if (place) x.store(place, bytes, value);
   x.flags('sub', bytes, expected, old);
-  // Only the loser's register is written: of 32 bits eax keeps its upper half when they were equal.
+  // Only one of the two registers is written; of 32 bits the other keeps its upper half.
   const kept = b.temp();
   b.select(kept, equal, RAX, bytes === 8 ? old : bytes === 4 ? x.zero(old, 4) : b.make(bytes === 2 ? 'ins16' : 'ins8', RAX, old)); // prettier-ignore
   b.mov(RAX, kept);
   if (first.kind !== 'register') return undefined;
   if (bytes < 4) x.setRegister(first, value);
   else if (bytes === 8) b.mov(GPR[first.number]!, value);
-  else if (first.number === 0) {
-    const d = b.temp();
-    b.select(d, equal, x.zero(value, 4), RAX);
-    b.mov(RAX, d);
-  } else b.to(GPR[first.number]!, 'zx32', value);
+  else b.select(GPR[first.number]!, equal, x.zero(value, 4), GPR[first.number]!);
   return undefined;
 };
 
@@ -1515,7 +1513,8 @@ const syscall: Lift = (x) => ({ kind: 'helper', name: 'syscall', argument: 0, ne
 
 const int: Lift = (x) => {
   const number = x.operand(0);
-  if (number.kind === 'immediate' && BigInt.asUintN(8, number.value) === 3n) return { kind: 'trap', trap: 'breakpoint' };
+  if (number.kind === 'immediate' && BigInt.asUintN(8, number.value) === 3n)
+    return { kind: 'trap', trap: 'breakpoint' };
   // 0x80 is the system call of 32-bit programs; no other vector is open to users.
   return number.kind === 'immediate' && BigInt.asUintN(8, number.value) === 0x80n ? UNKNOWN : PROTECTION;
 };
@@ -1815,7 +1814,8 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
       const factor = x.zero(RDX, bytes);
       const product = b.make('mul', source, factor);
       const upper = bytes === 8 ? b.make('mulhu', source, factor) : b.make('shr', product, 32n);
-      if (high.kind !== 'register' || low.kind !== 'register') throw new ElftraceError('internal', 'mulx has registers');
+      if (high.kind !== 'register' || low.kind !== 'register')
+        throw new ElftraceError('internal', 'mulx has registers');
       // The same register twice ends with the upper half.
       x.setRegister(low, product);
       x.setRegister(high, upper);
@@ -1913,6 +1913,11 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['loopne', loop(false)],
   ['jrcxz', jrcxz],
   ['syscall', syscall],
+  [
+    'iretd',
+    (x): Terminator =>
+      operandBytes(x.instruction) === 8 ? { kind: 'helper', name: 'iret', argument: 0, next: x.next } : UNKNOWN,
+  ],
   ['int3', (): Terminator => ({ kind: 'trap', trap: 'breakpoint' })],
   ['int1', (): Terminator => ({ kind: 'trap', trap: 'breakpoint' })],
   ['int', int],
@@ -1981,7 +1986,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
 
   ...(
     'in out insb insd outsb outsd hlt cli sti clts invd wbinvd wbnoinvd wrmsr rdmsr rdpmc lgdt lidt lmsw invlpg lldt ltr ' +
-    'sysret iret swapgs xsetbv monitor mwait clac stac sysexit rsm'
+    'sysret swapgs xsetbv monitor mwait clac stac sysexit rsm'
   )
     .split(' ')
     .map((name) => [name, privileged] as const),
@@ -2157,6 +2162,21 @@ const HELPERS: Readonly<Record<string, Helper>> = {
     });
     return { kind: 'next' };
   },
+  /** To the same privilege level: the selectors must be those of user mode. */
+  iret: (state) => {
+    const at = state.get(RSP);
+    const bad = state.memory.check(at, 40, 'read');
+    if (bad !== null) return { kind: 'fault', address: bad, access: 'read' };
+    const bytes = state.memory.read(at, 40)!;
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    const [pc, cs, flags, sp, ss] = [0, 8, 16, 24, 32].map((place) => view.getBigUint64(place, true));
+    if ((cs! & 0xffffn) !== SELECTORS[1] || (ss! & 0xffffn) !== SELECTORS[2])
+      return { kind: 'trap', trap: 'protection' };
+    if ((flags! & FLAG.tf) !== 0n) return { kind: 'trap', trap: 'breakpoint' };
+    writeRflags(state, flags!);
+    state.set(RSP, sp!);
+    return { kind: 'goto', pc: pc! };
+  },
   /** Argument 1: `rdtscp`, which gives the number of the processor too: 0. */
   rdtsc: (state, argument) => {
     state.set(RAX, state.time & 0xffff_ffffn);
@@ -2218,7 +2238,7 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
   x.slow = limits.slow === true;
   const { instruction } = x;
   let pc = address;
-  for (let offset = 0; ; ) {
+  for (let offset = 0; ;) {
     const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
     if (builder.count > 0 && (full || limits.startsAt(pc))) return builder.finish(pc, { kind: 'jmp', pc });
     const left = code.length - offset;
@@ -2260,7 +2280,7 @@ export const x86Lifter: Lifter = {
   slots: SLOTS,
   registers: REGISTERS,
   helpers: HELPERS,
-  fetch: { ownStores: true, synchronising: new Set(['cpuid']) },
+  fetch: { ownStores: true, synchronising: new Set(['cpuid', 'iret']) },
   /** `syscall` leaves the address behind it in rcx and RFLAGS in r11. */
   afterSyscall: (state, next) => {
     state.set(RCX, next);

@@ -84,7 +84,8 @@ export const executableRows = (): readonly RowPlace[] =>
 type Rm = { readonly register: number } | { readonly address: AddressForm };
 
 /** Address forms by what they use; all lead to the middle of the memory plus what rsi, r10 hold. */
-export type AddressForm = 'rsi' | 'rbp+8' | 'r13' | 'r12+300' | 'rsi+r10' | 'r12+r10*2+16' | 'rsi+r10*8' | 'absolute' | 'index-only' | 'rip';
+export type AddressForm =
+  'rsi' | 'rbp+8' | 'r13' | 'r12+300' | 'rsi+r10' | 'r12+r10*2+16' | 'rsi+r10*8' | 'absolute' | 'index-only' | 'rip';
 export const ADDRESS_FORMS: readonly AddressForm[] = [
   'rsi', 'rbp+8', 'r13', 'r12+300', 'rsi+r10', 'r12+r10*2+16', 'rsi+r10*8', 'absolute', 'index-only', 'rip',
 ]; // prettier-ignore
@@ -108,6 +109,10 @@ export interface Form {
 /** Where absolute and rip-relative forms lead. The end of a page is in the middle. */
 export const MIDDLE = 0x60_1000;
 const HALF = 256;
+/** A word that routines may use for themselves. */
+const SAVED = MIDDLE + 0x800;
+/** mov %r<number>,%rbx */
+const show = (number: number): number[] => [0x48 | ((number >> 3) << 2), 0x89, 0xc3 | ((number & 7) << 3)];
 const little = (value: bigint, bytes: number): number[] =>
   Array.from({ length: bytes }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
 
@@ -128,7 +133,8 @@ export function encode({ row, encoding, map, opcode, mmx }: RowPlace, form: Form
   let tail: number[] = [];
   let ripAt = -1;
   if (row.hasModRm) {
-    const group = row.modRm >= 0 ? (row.modRm >> 3) & 7 : row.regMask !== 0xff ? Math.log2(row.regMask & -row.regMask) : -1;
+    const group =
+      row.modRm >= 0 ? (row.modRm >> 3) & 7 : row.regMask !== 0xff ? Math.log2(row.regMask & -row.regMask) : -1;
     const field = group >= 0 ? group : reg & 7;
     if (group < 0 && reg >= 8) rex |= 4;
     const { rm } = form;
@@ -163,8 +169,8 @@ export function encode({ row, encoding, map, opcode, mmx }: RowPlace, form: Form
     head = [0xc4, (~(rex & 7) & 7) << 5 | map, (rex & 8) << 4 | ((~(form.vvvv ?? 0) & 15) << 3) | pp, opcode]; // prettier-ignore
   } else {
     const names = [[], [0x0f], [0x0f, 0x38], [0x0f, 0x3a]][map]!;
-    const plus = !row.hasModRm && row.operands.some((each) => each.startsWith('Z')) ? (opcode & 0xf8) | (reg & 7) : opcode;
-    head = [...(rex !== 0 || form.rex ? [0x40 | rex] : []), ...names, plus];
+    // The register in the opcode is the row's; `reg` says only whether it is one of the upper eight.
+    head = [...(rex !== 0 || form.rex ? [0x40 | rex] : []), ...names, opcode];
   }
   const out = [...prefixes, ...head, ...tail, ...immediates];
   if (ripAt >= 0) {
@@ -263,7 +269,12 @@ export interface Variant {
 }
 
 /** Flags that the manual leaves undefined. Source: Intel SDM volume 1, appendix A; volume 2. */
-function undefinedFlags(name: string, bytes: number, immediate: bigint | null, implicitOne: boolean): (input: Input) => number {
+function undefinedFlags(
+  name: string,
+  bytes: number,
+  immediate: bigint | null,
+  implicitOne: boolean,
+): (input: Input) => number {
   const [CF, PF, AF, ZF, SF, OF] = [1, 4, 0x10, 0x40, 0x80, 0x800];
   const mask = bytes === 8 ? 63n : 31n;
   const count = (input: Input): bigint => (implicitOne ? 1n : (immediate ?? input.rcx) & mask);
@@ -320,7 +331,6 @@ function sizesOf(place: RowPlace): readonly (2 | 4 | 8)[] {
   return [4];
 }
 
-const ENDS: readonly number[] = [];
 /** lea 1(%r8),%r8: marks a path and keeps the flags. */
 const MARK = [0x4d, 0x8d, 0x40, 0x01];
 
@@ -338,7 +348,10 @@ export class Planner {
   /** A part of the inputs, another one each time. */
   private some(count: number, list = this.all): number[] {
     const start = (this.turn += 13);
-    return Array.from({ length: Math.min(Math.ceil(count / 2), list.length) }, (_, i) => list[(start + i) % list.length]!);
+    return Array.from(
+      { length: Math.min(Math.ceil(count / 2), list.length) },
+      (_, i) => list[(start + i) % list.length]!,
+    );
   }
 
   private add(
@@ -371,6 +384,7 @@ export class Planner {
     if (row.operands.some((each) => /^[XY]/.test(each))) this.strings(place, name);
     else if (row.flow !== 'next') this.control(place, name);
     else if (/^(push|pop|pushfq|popfq|leave|enter)$/.test(name)) this.stack(place, name);
+    else if (!row.hasModRm && row.operands[0]?.startsWith('Z') === true) this.inOpcode(place);
     else this.plain(place, name);
   }
 
@@ -392,7 +406,8 @@ export class Planner {
       const operandBytes = byteRm || (byteReg && !row.hasModRm) || operands[0] === 'AL' ? 1 : bytes;
       const emit = (form: Form, aspects: readonly Aspect[], inputs: number[]): void => {
         const full = { bytes, ...form };
-        const immediate = row.immediates.length > 0 && !/^[JO]/.test(row.immediates[0]!) ? (full.immediate ?? 0n) : null;
+        const immediate =
+          row.immediates.length > 0 && !/^[JO]/.test(row.immediates[0]!) ? (full.immediate ?? 0n) : null;
         const ignored = undefinedFlags(name, operandBytes, immediate, one);
         const flags = /^(bt|bts|btr|btc)$/.test(name) ? ignored : ignored;
         let chosen = inputs;
@@ -406,7 +421,7 @@ export class Planner {
         const r = full.reg ?? 0;
         const near =
           /^bt[src]?$/.test(name) && row.immediates.length === 0 && full.rm && 'address' in full.rm
-            ? [0x48 | (r >> 3) * 5, 0x0f, 0xbe, 0xc0 | ((r & 7) * 9)]
+            ? [0x48 | ((r >> 3) * 5), 0x0f, 0xbe, 0xc0 | ((r & 7) * 9)]
             : ([] as number[]);
         // The base is read back, and that of gs is 64 for the others again: rdgsbase %rbx; mov $64,%r11d; wrgsbase %r11.
         const after =
@@ -422,7 +437,7 @@ export class Planner {
         }
         this.add(place, (at) => [...near, ...encode(place, full, at + near.length), ...after], [size, ...aspects], {
           inputs: chosen,
-          ignoredFlags: flags,
+          ignoredFlags: after.length > 0 ? () => 0x810 : flags,
           ...(undefinedResult ? { undefinedResult } : {}),
         });
       };
@@ -452,6 +467,7 @@ export class Planner {
         if (byteReg || byteRm) {
           // ah, bh, ch, dh = 4, 7, 5, 6; with REX the same numbers are spl to dil.
           for (const [reg, rm] of [[4, 7], [7, 0], [3, 4], [4, 4], [0, 4]] as const) {
+            if (bytes === 8) continue;
             if ((name === 'div' || name === 'idiv') && rm !== 7) continue;
             // The other operand is wider, and number 4 would be the stack pointer.
             const [g, e] = [byteReg ? reg : reg & 3, byteRm ? rm : rm & 3];
@@ -483,15 +499,20 @@ export class Planner {
           emit(form({ reg, rm: { address }, vvvv: usesVvvv ? 3 : 0 }), ['memory'], inputs);
         });
         if (!(memoryBytes === 16 && mustAlign(place))) {
-          const plain = row.immediates[0] === 'O' ? {} : { reg: vectors ? vectorOr(operands, 'reg', 1) : 3, rm: { address: 'rsi' } as const };
+          const plain =
+            row.immediates[0] === 'O'
+              ? {}
+              : { reg: vectors ? vectorOr(operands, 'reg', 1) : 3, rm: { address: 'rsi' } as const };
           if (row.lock) emit(form({ ...plain, lock: true }), ['lock'], this.some(80));
           emit(form({ ...plain, segment: 0x65 }), ['segment'], this.some(30));
-          if (row.immediates[0] !== 'O') emit(form({ ...plain, rm: { address: 'rsi+r10' }, address32: true }), ['address32'], this.some(30));
+          if (row.immediates[0] !== 'O')
+            emit(form({ ...plain, rm: { address: 'rsi+r10' }, address32: true }), ['address32'], this.some(30));
         }
         if (byteReg && row.hasModRm) emit(form({ reg: 7, rm: { address: 'rsi' } }), ['high-byte'], this.some(50));
       }
       if (!row.hasModRm && !hasReg && row.immediates[0] !== 'O') {
-        for (let i = 0; i < (row.immediates.length > 0 ? 12 : 1); i++) emit(form({}), [], i === 0 ? this.all : this.some(60));
+        for (let i = 0; i < (row.immediates.length > 0 ? 12 : 1); i++)
+          emit(form({}), [], i === 0 ? this.all : this.some(60));
         if (name === 'xlatb') this.xlat(place);
       }
     }
@@ -512,37 +533,94 @@ export class Planner {
   private alignedMemory(place: RowPlace, form: Form, size: Aspect): void {
     const align = [0x48, 0x83, 0xe6, 0xf0];
     for (const reg of [0, 1]) {
-      const full = { ...form, reg, rm: { address: 'rsi' as const }, ...(place.row.mnemonics[1] === 'cmpxchg8b' ? { bytes: 8 as const } : {}) };
+      const full = {
+        ...form,
+        reg,
+        rm: { address: 'rsi' as const },
+        ...(place.row.mnemonics[1] === 'cmpxchg8b' ? { bytes: 8 as const } : {}),
+      };
       this.add(place, [...align, ...encode(place, full)], ['memory', size]);
-      this.add(place, [...align, ...encode(place, { ...full, segment: 0x65 })], ['segment', size], { inputs: this.some(0) });
-      this.add(place, [...align, ...encode(place, { ...full, address32: true })], ['address32', size], { inputs: this.some(30) });
-      if (place.row.lock) this.add(place, [...align, ...encode(place, { ...full, lock: true })], ['lock', size], { inputs: this.some(80) });
+      this.add(place, [...align, ...encode(place, { ...full, segment: 0x65 })], ['segment', size], {
+        inputs: this.some(0),
+      });
+      this.add(place, [...align, ...encode(place, { ...full, address32: true })], ['address32', size], {
+        inputs: this.some(30),
+      });
+      if (place.row.lock)
+        this.add(place, [...align, ...encode(place, { ...full, lock: true })], ['lock', size], {
+          inputs: this.some(80),
+        });
     }
     if (place.row.mnemonics[1] !== 'cmpxchg8b') return;
     // Equal operands: mov (%rsi),%rax; mov 8(%rsi),%rdx
     const equal = [...align, 0x48, 0x8b, 0x06, 0x48, 0x8b, 0x56, 0x08];
-    this.add(place, [...equal, ...encode(place, { ...form, bytes: 8, rm: { address: 'rsi' } })], ['memory'], { inputs: this.some(60) });
+    this.add(place, [...equal, ...encode(place, { ...form, bytes: 8, rm: { address: 'rsi' } })], ['memory'], {
+      inputs: this.some(60),
+    });
   }
 
   /** Inputs whose quotient fits, after a routine of its own that makes the dividend small for half of them. */
   private divisions(place: RowPlace, form: Form, bytes: number): number[] {
     const signed = place.row.mnemonics[1] === 'idiv';
     const bits = 8 * bytes;
-    const take = (value: bigint, width: number): bigint => (signed ? BigInt.asIntN(width, value) : BigInt.asUintN(width, value));
+    const take = (value: bigint, width: number): bigint =>
+      signed ? BigInt.asIntN(width, value) : BigInt.asUintN(width, value);
     return this.all.filter((i) => {
       const input = this.inputs[i]!;
       if (!form.rm || !('register' in form.rm)) return false;
       const names = ['rax', 'rcx', 'rdx', 'rbx'] as const;
-      const number = bytes === 1 && form.rm.register >= 4 && form.rm.register < 8 ? form.rm.register - 4 : form.rm.register;
+      const number =
+        bytes === 1 && form.rm.register >= 4 && form.rm.register < 8 ? form.rm.register - 4 : form.rm.register;
       const shifted = number !== form.rm.register;
       const value = number === 8 ? input.r8 : number === 9 ? input.r9 : input[names[number]!];
       const divisor = take(shifted ? value >> 8n : value, bits);
       if (divisor === 0n) return false;
       const dividend =
-        bytes === 1 ? take(input.rax, 16) : take((BigInt.asUintN(bits, input.rdx) << BigInt(bits)) | BigInt.asUintN(bits, input.rax), 2 * bits);
+        bytes === 1
+          ? take(input.rax, 16)
+          : take((BigInt.asUintN(bits, input.rdx) << BigInt(bits)) | BigInt.asUintN(bits, input.rax), 2 * bits);
       const quotient = dividend / divisor;
       return take(quotient, bits) === quotient;
     });
+  }
+
+  /** Rows whose opcode names the register. */
+  private inOpcode(place: RowPlace): void {
+    const { row } = place;
+    const number = place.opcode & 7;
+    const byte = row.operands[0] === 'Zb';
+    // mov %rsp,(saved) and back, for rows of rsp.
+    const save = [0x48, 0x89, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
+    const restore = [0x48, 0x8b, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
+    for (const bytes of byte ? ([4] as const) : sizesOf(place)) {
+      const size: Aspect = bytes === 2 ? '16' : bytes === 4 ? '32' : '64';
+      for (const upper of [false, true]) {
+        const own = upper ? number + 8 : byte && number >= 4 ? number - 4 : number;
+        const isStack = own === 4;
+        const turns = row.immediates.length > 0 ? 9 : 1;
+        for (let turn = 0; turn < turns; turn++) {
+          const width = byte ? 1 : row.immediates[0] === 'Ib' ? 1 : bytes;
+          const form = { bytes, reg: upper ? 8 : 0, immediate: this.immediate(width, turn) };
+          // swaps of rsp with rax: what lands there is looked at
+          const code = [...(isStack ? save : []), ...encode(place, form), ...show(own), ...(isStack ? restore : [])];
+          const aspects: Aspect[] = [
+            upper ? 'extended' : 'distinct',
+            size,
+            ...(byte && number >= 4 && !upper ? ['high-byte' as const] : []),
+          ];
+          const after =
+            isStack && (row.mnemonics[1] === 'xchg' || bytes === 2 || row.mnemonics[1] === 'bswap')
+              ? this.hideStack(code, save)
+              : code;
+          this.add(place, after, aspects, { inputs: turn === 0 ? this.all : this.some(40) });
+        }
+      }
+    }
+  }
+
+  /** The same with an address of the memory in rsp, so that results do not depend on where the stack is: mov %rsi,%rsp behind saving it. */
+  private hideStack(code: readonly number[], save: readonly number[]): number[] {
+    return [...code.slice(0, save.length), 0x48, 0x89, 0xf4, ...code.slice(save.length)];
   }
 
   // --------------------------------------------------------------------------------------------------------------- control
@@ -558,7 +636,8 @@ export class Planner {
       this.add(place, [...encode(place, { immediate: BigInt(MARK.length), address32: true }), ...MARK], ['address32']);
       // mov $3,%ecx; 1: mark; loop 1b
       const size = MARK.length + over.length;
-      if (name !== 'jrcxz') this.add(place, [0xb9, 3, 0, 0, 0, ...MARK, ...encode(place, { immediate: BigInt(-size) })], []);
+      if (name !== 'jrcxz')
+        this.add(place, [0xb9, 3, 0, 0, 0, ...MARK, ...encode(place, { immediate: BigInt(-size) })], []);
       return;
     }
     switch (name) {
@@ -582,7 +661,11 @@ export class Planner {
         this.add(place, [...lea(byRegister.length), ...byRegister, ...skip], ['distinct']);
         const byMemory = encode(place, { rm: { address: 'rsi' } });
         const store = [0x48, 0x89, 0x1e];
-        this.add(place, [...lea(store.length + byMemory.length), ...store, ...byMemory, ...skip], ['memory', 'lock', 'segment', 'address32']);
+        this.add(
+          place,
+          [...lea(store.length + byMemory.length), ...store, ...byMemory, ...skip],
+          ['memory', 'lock', 'segment', 'address32'],
+        );
         return;
       }
       case 'ret': {
@@ -595,31 +678,46 @@ export class Planner {
         this.add(place, body, []);
         return;
       }
+      case 'iretd': {
+        // push $0x2b; push %rsi; pushfq; push $0x33; lea over(%rip),%rbx; push %rbx; iretq; mark; over: mov %rsp,%rsi and back
+        const over = encode(place, { bytes: 8 });
+        const save = [0x48, 0x89, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
+        const restore = [0x48, 0x89, 0xe6, 0x48, 0x8b, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
+        const lea = [0x48, 0x8d, 0x1d, ...little(BigInt(1 + over.length + MARK.length), 4)];
+        this.add(place, [...save, 0x6a, 0x2b, 0x56, 0x9c, 0x6a, 0x33, ...lea, 0x53, ...over, ...MARK, ...restore], []);
+        return;
+      }
       case 'syscall': {
         // An unknown call: ENOSYS; rcx is an address, r11 the flags. mov $9999,%eax
-        this.add(place, (at) => [0xb8, 0x0f, 0x27, 0, 0, ...encode(place, {}), ...sub32(1, at)], []);
+        this.add(place, [0xb8, 0x0f, 0x27, 0, 0, ...encode(place, {})], []);
         return;
       }
       default:
         throw new Error(`no batch for ${place.key}`);
     }
-    /** lea -at(%rcx),%rcx keeps the result independent of where the routine lies: it is the same everywhere, so nothing to do. */
-    function sub32(_register: number, _at: number): number[] {
-      return [...ENDS];
-    }
   }
 
   private stack(place: RowPlace, name: string): void {
     const { row } = place;
-    // mov %rsp,%r9; mov %rsi,%rsp ... mov %rsp,%rsi; mov %r9,%rsp; mov $0,%r9d
-    const begin = [0x49, 0x89, 0xe1, 0x48, 0x89, 0xf4];
-    const end = [0x48, 0x89, 0xe6, 0x4c, 0x89, 0xcc, 0x41, 0xb9, 0, 0, 0, 0];
+    // mov %rsp,(saved); mov %rsi,%rsp ... mov %rsp,%rsi; mov (saved),%rsp
+    const begin = [0x48, 0x89, 0x24, 0x25, ...little(BigInt(SAVED), 4), 0x48, 0x89, 0xf4];
+    const end = [0x48, 0x89, 0xe6, 0x48, 0x8b, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
     for (const bytes of [8, 2] as const) {
       const size: Aspect = bytes === 8 ? '64' : '16';
-      const emit = (form: Form, aspects: readonly Aspect[], inputs = this.all, before: number[] = [], after: number[] = []): void => {
+      const emit = (
+        form: Form,
+        aspects: readonly Aspect[],
+        inputs = this.all,
+        before: number[] = [],
+        after: number[] = [],
+      ): void => {
         const code = (at: number): number[] => {
           const head = [...begin, ...before];
-          const instruction = encode(place, { ...form, ...(bytes === 2 ? { bytes: 2 as const } : { bytes: 4 as const }) }, at + head.length);
+          const instruction = encode(
+            place,
+            { ...form, ...(bytes === 2 ? { bytes: 2 as const } : { bytes: 4 as const }) },
+            at + head.length,
+          );
           return [...head, ...instruction, ...after, ...end];
         };
         this.add(place, code, [size, ...aspects], { inputs });
@@ -652,12 +750,17 @@ export class Planner {
         // rsp as the base: a pop computes the address behind itself.
         this.add(place, (at) => [...begin, ...(bytes === 2 ? [0x66] : []), row.mnemonics[1] === 'pop' ? 0x8f : 0xff, row.mnemonics[1] === 'pop' ? 0x44 : 0x74, 0x24, 16, ...end].filter(() => at >= 0), [size, 'memory'], { inputs: this.some(60) }); // prettier-ignore
       } else if (row.immediates.length > 0) {
-        for (let i = 0; i < 9; i++) emit({ immediate: this.immediate(row.immediates[0] === 'Ib' ? 1 : bytes === 2 ? 2 : 4, i) }, [], this.some(40));
+        for (let i = 0; i < 9; i++)
+          emit(
+            { immediate: this.immediate(row.immediates[0] === 'Ib' ? 1 : bytes === 2 ? 2 : 4, i) },
+            [],
+            this.some(40),
+          );
       } else {
-        emit({ reg: 0 }, ['distinct']);
-        emit({ reg: 1 }, ['distinct'], this.some(60));
-        emit({ reg: 8 }, ['extended'], this.some(60));
-        if (bytes === 8) emit({ reg: 4 }, ['equal'], this.some(60));
+        const number = place.opcode & 7;
+        const shown = (n: number): number[] => (name === 'pop' && n !== 4 ? show(n) : []);
+        emit({}, ['distinct'], this.all, [], shown(number));
+        emit({ reg: 8 }, ['extended'], this.some(120), [], shown(number + 8));
       }
     }
   }
@@ -671,11 +774,16 @@ export class Planner {
       for (const direction of [[], [0xfd]]) {
         const back = direction.length > 0 ? [0xfc] : [];
         const emit = (form: Form, aspects: readonly Aspect[], before: number[], inputs = this.some(60)): void => {
-          this.add(place, [...direction, ...before, ...encode(place, { bytes, ...form }), ...back], [size, ...aspects], {
-            inputs,
-            // `and` before it
-            ignoredFlags: () => (before.length > 0 ? 0x10 : 0),
-          });
+          this.add(
+            place,
+            [...direction, ...before, ...encode(place, { bytes, ...form }), ...back],
+            [size, ...aspects],
+            {
+              inputs,
+              // `and` before it
+              ignoredFlags: () => (before.length > 0 ? 0x10 : 0),
+            },
+          );
         };
         emit({}, ['memory', 'distinct'], [], this.all);
         emit({ repeat: 0xf3 }, ['repeat'], count, this.all);
@@ -714,6 +822,9 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
   const { row } = place;
   const name = row.mnemonics[1];
   if (name === 'lea' || /^(nop|prefetch|cldemote)/.test(name)) return 0;
+  if (row.operands.some((each) => /^[XY]/.test(each)))
+    return row.operands.some((each) => /^[XY]b/.test(each)) ? 1 : bytes;
+  if (name === 'mov' && row.operands.includes('Sw')) return 2;
   if (name === 'cmpxchg8b') return bytes === 8 ? 16 : 8;
   const code = row.operands.find((each) => /^[EMWQOXY]/.test(each));
   if (code === undefined || (code.startsWith('E') && row.modMask === 2)) return 0;
@@ -760,7 +871,9 @@ const ROUTINES = 0x50_0000;
 
 function source(inputs: readonly Input[], variants: readonly Variant[]): string {
   const words = (values: readonly (bigint | number)[]): string =>
-    values.length === 0 ? '' : `.quad ${values.map((each) => `0x${BigInt.asUintN(64, BigInt(each)).toString(16)}`).join(',')}\n`;
+    values.length === 0
+      ? ''
+      : `.quad ${values.map((each) => `0x${BigInt.asUintN(64, BigInt(each)).toString(16)}`).join(',')}\n`;
   const total = variants.reduce((sum, each) => sum + each.inputs.length, 0);
   let text = `
   .text
@@ -980,7 +1093,14 @@ export function isNative(): boolean {
 // ------------------------------------------------------------------------------------------------------------ comparison
 
 /** Where qemu-user 7.2 differs from processors; those win. */
-export const QEMU_DIFFERENCES: readonly (readonly [name: RegExp, reason: string])[] = [];
+export const QEMU_DIFFERENCES: readonly (readonly [name: RegExp, reason: string])[] = [
+  [/^syscall$/, 'rcx and r11 keep their values'],
+  [/^sh[lr]d$/, 'rip-relative addresses do not count the immediate'],
+  [/^bs[fr]$/, 'a source of 0 clears the upper half of a 32-bit target'],
+  [/^cmpxchg8b$/, 'the other flags are not kept'],
+  [/^ad[co]x$/, 'the carry of 32-bit forms spills into RFLAGS'],
+  [/^blsi$/, 'carry is inverted'],
+];
 
 export function differences(
   inputs: readonly Input[],
@@ -1016,10 +1136,141 @@ export function differences(
       const values = Object.entries(input)
         .map(([name, value]) => `${name}=${(value as bigint).toString(16)}`)
         .join(' ');
-      const bytes = variant.code(ROUTINES).map((each) => each.toString(16).padStart(2, '0')).join(' ');
+      const bytes = variant
+        .code(ROUTINES)
+        .map((each) => each.toString(16).padStart(2, '0'))
+        .join(' ');
       out.push(`${key} (${bytes}) with ${values}: ${parts.slice(0, 4).join(', ')}`);
     }
   }
   for (const [row, count] of perRow) out.push(`${row}: ${count} differences`);
+  return out;
+}
+
+// -------------------------------------------------------------------------------------------------------------- coverage
+
+/** Forms that qemu-user 7.2 refuses: reserved nops on registers. */
+export const qemuRefuses = ({ place }: Variant): boolean =>
+  place.row.mnemonics[1] === 'nop' && place.map === 1 && (place.opcode === 0x0d || place.opcode === 0x18);
+
+export interface CoverageRecord {
+  readonly place: RowPlace;
+  variants: number;
+  cases: number;
+  readonly aspects: Set<Aspect>;
+  readonly comparedWith: Set<string>;
+}
+
+/** What was executed, by row. */
+export class Coverage {
+  private readonly rows = new Map<string, CoverageRecord>();
+
+  of(place: RowPlace): CoverageRecord {
+    let found = this.rows.get(place.key);
+    if (!found) {
+      found = { place, variants: 0, cases: 0, aspects: new Set(), comparedWith: new Set() };
+      this.rows.set(place.key, found);
+    }
+    return found;
+  }
+
+  add(place: RowPlace, cases: number, aspects: readonly Aspect[], comparedWith: string): void {
+    const record = this.of(place);
+    record.variants++;
+    record.cases += cases;
+    for (const each of aspects) record.aspects.add(each);
+    record.comparedWith.add(comparedWith);
+  }
+
+  get records(): readonly CoverageRecord[] {
+    return [...this.rows.values()];
+  }
+}
+
+export interface BatchResult {
+  readonly cases: number;
+  readonly differences: readonly string[];
+  /** Names of those it was compared with. */
+  readonly with: readonly string[];
+}
+
+/** Runs all rows here, under qemu and on this processor, and records what was executed. */
+export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): BatchResult {
+  const { inputs, variants } = new Planner(rows);
+  const out: string[] = [];
+  const against: string[] = [];
+  let cases = 0;
+  const compare = (
+    name: string,
+    command: readonly string[],
+    list: readonly Variant[],
+    excuse: (row: string) => boolean,
+  ): void => {
+    const path = buildProgram(inputs, list);
+    const ours = runHere(path);
+    const theirs = runOutside(command, path);
+    if (!theirs.output) {
+      out.push(`${name} did not finish: ${theirs.why}`);
+      return;
+    }
+    against.push(name);
+    out.push(
+      ...differences(inputs, list, ours, theirs.output).filter((line) => !excuse(/ (\S+) /.exec(line)?.[1] ?? '')),
+    );
+    for (const each of list) {
+      cases += each.inputs.length;
+      const { place } = each;
+      const crossing =
+        each.aspects.includes('memory') &&
+        memorySize(place, 8) > 1 &&
+        !(memorySize(place, 8) === 16 && mustAlign(place));
+      coverage.add(place, each.inputs.length, crossing ? [...each.aspects, 'page-crossing'] : each.aspects, name);
+    }
+  };
+  if (isNative()) compare('this processor', [], variants, () => false);
+  compare('qemu-x86_64 -cpu max', ['qemu-x86_64', '-cpu', 'max'], variants.filter((each) => !qemuRefuses(each)), (row) =>
+    QEMU_DIFFERENCES.some(([name]) => name.test(row)),
+  ); // prettier-ignore
+  return { cases, differences: out, with: against };
+}
+
+/** Least number of cases of a row. */
+export const MIN_CASES = 200;
+
+/** What a row must have shown. */
+export function requiredAspects(place: RowPlace): Aspect[] {
+  const { row } = place;
+  const name = row.mnemonics[1];
+  if (isUnitOnly(place)) return ['corners'];
+  const out: Aspect[] = ['corners'];
+  const isString = row.operands.some((each) => /^[XY]/.test(each));
+  if (row.hasModRm && row.modRm < 0 && row.flow === 'next') {
+    const isRegister = (each: string): boolean => /^[EGVWRUPQNBHZ]/.test(each);
+    if ((row.modMask & 2) !== 0 && row.operands.some(isRegister)) out.push('distinct');
+    if ((row.modMask & 2) !== 0 && row.operands.filter(isRegister).length > 1) out.push('equal');
+    if ((row.modMask & 1) !== 0 && !/^(nop|div|idiv|ldmxcsr)$/.test(name)) out.push('memory');
+    if (row.operands.some((each) => /^[EG]b$/.test(each)) && (row.modMask & 2) !== 0) out.push('high-byte');
+    if (row.lock) out.push('lock');
+  }
+  if (isString) out.push('memory', 'repeat', 'address32', 'segment');
+  const bytes = memorySize(place, 8);
+  const aligned = bytes === 16 && mustAlign(place);
+  if (out.includes('memory') && bytes > 1 && !aligned && !isString) out.push('page-crossing');
+  if (bytes > 0 && row.modMask !== 2 && !/^(nop|clflushopt)$/.test(name)) out.push('fault');
+  if (out.includes('fault') && bytes > 1 && !aligned) out.push('window-crossing');
+  return out;
+}
+
+/** What the record lacks: one text a row. */
+export function missingCoverage(coverage: Coverage): string[] {
+  const out: string[] = [];
+  for (const place of executableRows()) {
+    const record = coverage.of(place);
+    const lacks: string[] = requiredAspects(place).filter((each) => !record.aspects.has(each));
+    const exempt = isUnitOnly(place) || place.row.mnemonics[1] === 'ldmxcsr';
+    if (record.variants === 0) lacks.unshift('any test');
+    else if (!exempt && record.cases < MIN_CASES) lacks.unshift(`${MIN_CASES - record.cases} cases`);
+    if (lacks.length > 0) out.push(`${place.key}: ${lacks.join(', ')}`);
+  }
   return out;
 }
