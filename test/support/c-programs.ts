@@ -14,6 +14,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/arch.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
+import { x86_64 } from '../../src/arch-x86/index.js';
 import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
 import type { Process } from '../../src/emulator/index.js';
@@ -71,6 +72,30 @@ export const TARGETS: readonly PpcTarget[] = [
     qemu: 'qemu-ppc64le',
     flags: NO_VECTORS,
     libraries: ['-lgcc'],
+  },
+];
+
+/** Only integer code: compilers use vectors even to copy structures. */
+const GENERAL = ['-mgeneral-regs-only', '-fcf-protection=none', '-fno-pie', '-no-pie'];
+
+/** x86-64: gcc and clang, and gcc with whatever it uses by itself except for vectorised loops. */
+export const X86_TARGETS: readonly PpcTarget[] = [
+  { name: 'x86-64', arch: x86_64, gcc: 'gcc', qemu: 'qemu-x86_64', flags: GENERAL, libraries: ['-lgcc'] },
+  {
+    name: 'x86-64-clang',
+    arch: x86_64,
+    gcc: 'clang',
+    qemu: 'qemu-x86_64',
+    flags: ['-mgeneral-regs-only', '-fno-pie', '-no-pie', '-fuse-ld=lld'],
+    libraries: [],
+  },
+  {
+    name: 'x86-64-v2',
+    arch: x86_64,
+    gcc: 'gcc',
+    qemu: 'qemu-x86_64',
+    flags: ['-march=x86-64-v2', '-fno-tree-vectorize', '-fcf-protection=none', '-fno-pie', '-no-pie'],
+    libraries: [],
   },
 ];
 
