@@ -4,7 +4,16 @@
  */
 import { spawnSync } from 'node:child_process';
 import { expect, test } from '@jest/globals';
-import { buildCombined, LEVELS, programName, programPaths, runHere, runQemu, sections, X86_TARGETS } from './support/c-programs.js';
+import {
+  buildCombined,
+  LEVELS,
+  programName,
+  programPaths,
+  runHere,
+  runQemu,
+  sections,
+  X86_TARGETS,
+} from './support/c-programs.js';
 import { describeWith } from './support/tools.js';
 
 const PATHS = programPaths();
@@ -38,7 +47,9 @@ for (const target of X86_TARGETS) {
       expect(NAMES.filter((name) => theirs.get(name) !== reference.get(name))).toEqual([]);
       compared += NAMES.length;
       if (level === 's') {
-        process.stderr.write(`${NAMES.length} programs, levels 0 2 s, ${target.name}: ${compared} runs compared so far\n`);
+        process.stderr.write(
+          `${NAMES.length} programs, levels 0 2 s, ${target.name}: ${compared} runs compared so far\n`,
+        );
       }
     });
   });

@@ -4,7 +4,17 @@
  */
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import { buildCombined, buildProgram, programName, programPaths, runHere, runQemu, scratch, startHere, X86_TARGETS } from './support/c-programs.js';
+import {
+  buildCombined,
+  buildProgram,
+  programName,
+  programPaths,
+  runHere,
+  runQemu,
+  scratch,
+  startHere,
+  X86_TARGETS,
+} from './support/c-programs.js';
 import type { Level, PpcTarget } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
 import { describeWith } from './support/tools.js';
@@ -69,26 +79,29 @@ for (const target of X86_TARGETS.slice(0, 2)) {
       process.stderr.write(`${target.name} -O${level}: ${here.instructions} instructions counted\n`);
     });
 
-    test.each(['programs', 'string instructions'])('each instruction of %s has the address that it has under qemu', (what) => {
-      const program =
-        what === 'programs'
-          ? buildCombined(target, '2', paths(FOLLOWED))
-          : buildProgram(target, '1', [writeSource('strings.c', STRINGS)]);
-      const { lines } = qemuLog(target, program);
-      const expected = [...lines.toString('latin1').matchAll(/^Trace .*?\/([0-9a-f]{8,16})\//gm)].map((match) =>
-        parseInt(match[1]!, 16),
-      );
-      const { process: here } = startHere(target, program);
-      const pc = (): number => Number(here.machine.register('pc'));
-      for (let i = 0; i < expected.length; i++) {
-        if (pc() !== expected[i]) {
-          throw new Error(`instruction ${i} is at ${pc().toString(16)}, under qemu at ${expected[i]!.toString(16)}`);
+    test.each(['programs', 'string instructions'])(
+      'each instruction of %s has the address that it has under qemu',
+      (what) => {
+        const program =
+          what === 'programs'
+            ? buildCombined(target, '2', paths(FOLLOWED))
+            : buildProgram(target, '2', [writeSource('strings.c', STRINGS)]);
+        const { lines } = qemuLog(target, program);
+        const expected = [...lines.toString('latin1').matchAll(/^Trace .*?\/([0-9a-f]{8,16})\//gm)].map((match) =>
+          parseInt(match[1]!, 16),
+        );
+        const { process: here } = startHere(target, program);
+        const pc = (): number => Number(here.machine.register('pc'));
+        for (let i = 0; i < expected.length; i++) {
+          if (pc() !== expected[i]) {
+            throw new Error(`instruction ${i} is at ${pc().toString(16)}, under qemu at ${expected[i]!.toString(16)}`);
+          }
+          const stop = here.machine.step();
+          if (stop.kind !== 'step-limit') expect([stop.kind, i]).toEqual(['exit', expected.length - 1]);
         }
-        const stop = here.machine.step();
-        if (stop.kind !== 'step-limit') expect([stop.kind, i]).toEqual(['exit', expected.length - 1]);
-      }
-      expect(here.machine.instructions).toBe(expected.length);
-      expect(expected.length).toBeGreaterThan(what === 'programs' ? 30_000 : 1000);
-    });
+        expect(here.machine.instructions).toBe(expected.length);
+        expect(expected.length).toBeGreaterThan(what === 'programs' ? 30_000 : 1000);
+      },
+    );
   });
 }

@@ -57,6 +57,8 @@ const SLOTS = new SlotLayout([
   ),
   ...XMM_NAMES.map((name) => [name, 'v128'] as const),
   ['vector', 'v128'],
+  ['second', 'v128'],
+  ['constant', 'v128'],
 ]);
 const GPR = GPR_NAMES.map((name) => SLOTS.slot(name));
 const [RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI] = GPR as [Slot, Slot, Slot, Slot, Slot, Slot, Slot, Slot];
@@ -75,6 +77,8 @@ const GS_BASE = SLOTS.slot('gs_base');
 const MXCSR = SLOTS.slot('mxcsr');
 /** A vector operand from memory on its way. */
 const VECTOR = SLOTS.slot('vector');
+const SECOND = SLOTS.slot('second');
+const CONSTANT = SLOTS.slot('constant');
 const XMM = XMM_NAMES.map((name) => SLOTS.slot(name));
 
 /** Slots are 0 at the start, MXCSR is not: it is kept xored with its initial value. */
@@ -1692,6 +1696,222 @@ const unpackHigh: Lift = (x) => {
   return undefined;
 };
 
+/** The name of the op that does it, by that of the instruction; 128 bits each. */
+const VECTOR_OPS: Readonly<Record<string, PureName>> = {
+  pcmpeqb: 'veq8',
+  pcmpeqw: 'veq16',
+  pcmpeqd: 'veq32',
+  pcmpeqq: 'veq64',
+  pcmpgtb: 'vgt8',
+  pcmpgtw: 'vgt16',
+  pcmpgtd: 'vgt32',
+  pcmpgtq: 'vgt64',
+  paddb: 'vadd8',
+  paddw: 'vadd16',
+  paddd: 'vadd32',
+  paddq: 'vadd64',
+  psubb: 'vsub8',
+  psubw: 'vsub16',
+  psubd: 'vsub32',
+  psubq: 'vsub64',
+  paddsb: 'vadds8',
+  paddsw: 'vadds16',
+  paddusb: 'vaddu8',
+  paddusw: 'vaddu16',
+  psubsb: 'vsubs8',
+  psubsw: 'vsubs16',
+  psubusb: 'vsubu8',
+  psubusw: 'vsubu16',
+  pminub: 'vminu8',
+  pmaxub: 'vmaxu8',
+  pminsw: 'vmins16',
+  pmaxsw: 'vmaxs16',
+  pminsb: 'vmins8',
+  pmaxsb: 'vmaxs8',
+  pminuw: 'vminu16',
+  pmaxuw: 'vmaxu16',
+  pminsd: 'vmins32',
+  pmaxsd: 'vmaxs32',
+  pminud: 'vminu32',
+  pmaxud: 'vmaxu32',
+  pavgb: 'vavg8',
+  pavgw: 'vavg16',
+  pmullw: 'vmul16',
+  pmulld: 'vmul32',
+  pmaddwd: 'vdot16',
+  packsswb: 'vnarrows16',
+  packuswb: 'vnarrowu16',
+  packssdw: 'vnarrows32',
+  packusdw: 'vnarrowu32',
+  punpcklbw: 'vlow8',
+  punpckhbw: 'vhigh8',
+  punpcklwd: 'vlow16',
+  punpckhwd: 'vhigh16',
+  punpckldq: 'vlow32',
+  punpckhdq: 'vhigh32',
+  unpcklps: 'vlow32',
+  unpckhps: 'vhigh32',
+};
+
+const lanes =
+  (name: PureName): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const d = x.vector(x.operand(0));
+    x.b.to(d, name, d, x.wide(x.operand(1), true));
+    return undefined;
+  };
+
+const lanesOne =
+  (name: PureName): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    x.b.to(x.vector(x.operand(0)), name, x.wide(x.operand(1), true));
+    return undefined;
+  };
+
+/** `pmovsx…` and `pmovzx…`: memory operands have `bytes`. */
+const widenLanes =
+  (names: readonly PureName[], bytes: 2 | 4 | 8): Lift =>
+  (x) => {
+    const { b } = x;
+    const d = x.vector(x.operand(0));
+    const from = x.operand(1);
+    let value = VECTOR;
+    if (from.kind === 'memory') b.to(VECTOR, 'wide64', x.load(x.place(from), bytes));
+    else value = x.vector(from);
+    for (const [i, name] of names.entries()) b.to(i === names.length - 1 ? d : VECTOR, name, i === 0 ? value : VECTOR);
+    return undefined;
+  };
+
+function immediateOf(x: Lifting, i: number): number {
+  const operand = x.operand(i);
+  if (operand.kind !== 'immediate') throw new ElftraceError('internal', 'a control byte is a constant');
+  return Number(operand.value & 0xffn);
+}
+
+/** A constant vector, in the slot for constants. */
+function vectorConstant(x: Lifting, low: bigint, high: bigint): Slot {
+  x.b.to(CONSTANT, 'join64', low, high);
+  return CONSTANT;
+}
+
+function bytesConstant(x: Lifting, byte: (i: number) => number): Slot {
+  let [low, high] = [0n, 0n];
+  for (let i = 7; i >= 0; i--) {
+    low = (low << 8n) | BigInt(byte(i));
+    high = (high << 8n) | BigInt(byte(i + 8));
+  }
+  return vectorConstant(x, low, high);
+}
+
+/** Shifts of every lane: counts from the width on give 0, or the sign. */
+const shiftLanes =
+  (name: PureName, width: number, arithmetic: boolean): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const { b } = x;
+    const d = x.vector(x.operand(0));
+    const by = x.operand(1);
+    if (by.kind === 'immediate') {
+      const count = Number(by.value & 0xffn);
+      if (count < width) b.to(d, name, d, BigInt(count));
+      else if (arithmetic) b.to(d, name, d, BigInt(width - 1));
+      else b.to(d, 'xor128', d, d);
+      return undefined;
+    }
+    const count = b.make('low64', x.wide(by, true));
+    const within = b.make('setltu', count, BigInt(width));
+    if (arithmetic) {
+      const limited = b.temp();
+      b.select(limited, within, count, b.make('add', ZERO, BigInt(width - 1)));
+      b.to(d, name, d, limited);
+      return undefined;
+    }
+    const mask = b.make('sub', ZERO, within);
+    b.to(d, name, d, count);
+    b.to(CONSTANT, 'join64', mask, mask);
+    b.to(d, 'and128', d, CONSTANT);
+    return undefined;
+  };
+
+const shiftBytes =
+  (left: boolean): Lift =>
+  (x) => {
+    const d = x.vector(x.operand(0));
+    const count = immediateOf(x, 1);
+    const control = bytesConstant(x, (i) => {
+      const from = left ? i - count : i + count;
+      return from >= 0 && from < 16 ? from : 0xff;
+    });
+    x.b.to(d, 'vswizzle', d, control);
+    return undefined;
+  };
+
+const shuffleLanes =
+  (from: (i: number, control: number) => number): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const control = immediateOf(x, 2);
+    const source = x.wide(x.operand(1), true);
+    x.b.to(
+      x.vector(x.operand(0)),
+      'vswizzle',
+      source,
+      bytesConstant(x, (i) => from(i, control)),
+    );
+    return undefined;
+  };
+
+const moveMask =
+  (name: PureName): Lift =>
+  (x) => {
+    const to = x.operand(0);
+    if (to.kind !== 'register') throw new ElftraceError('internal', 'a mask goes to a register');
+    x.b.to(GPR[to.number]!, name, x.vector(x.operand(1)));
+    return undefined;
+  };
+
+/** One lane of the half that holds it; `pinsrd` with REX.W has 8 bytes. */
+function laneOf(
+  x: Lifting,
+  bytes: 1 | 2 | 4,
+  index: number,
+): { readonly bytes: Bytes; readonly upper: boolean; readonly shift: bigint } {
+  const own: Bytes = bytes === 4 && (x.instruction.rex & 8) !== 0 ? 8 : bytes;
+  const at = (index & (16 / own - 1)) * own;
+  return { bytes: own, upper: at >= 8, shift: BigInt(8 * (at & 7)) };
+}
+
+const insertLane =
+  (lane: 1 | 2 | 4): Lift =>
+  (x) => {
+    const { b } = x;
+    const { bytes, upper, shift } = laneOf(x, lane, immediateOf(x, 2));
+    const d = x.vector(x.operand(0));
+    const from = x.operand(1);
+    const value = from.kind === 'memory' ? x.load(x.place(from), bytes) : x.zero(x.value(from, bytes), bytes);
+    const half = b.make(upper ? 'high64' : 'low64', d);
+    const mask = BigInt.asUintN(64, ~(((1n << BigInt(8 * bytes)) - 1n) << shift));
+    const merged = b.make('or', b.make('and', half, mask), shift === 0n ? value : b.make('shl', value, shift));
+    if (upper) b.to(d, 'join64', b.make('low64', d), merged);
+    else b.to(d, 'join64', merged, b.make('high64', d));
+    return undefined;
+  };
+
+const extractLane =
+  (lane: 1 | 2 | 4): Lift =>
+  (x) => {
+    const { b } = x;
+    const { bytes, upper, shift } = laneOf(x, lane, immediateOf(x, 2));
+    const to = x.operand(0);
+    const half = b.make(upper ? 'high64' : 'low64', x.vector(x.operand(1)));
+    const value = shift === 0n ? half : b.make('shr', half, shift);
+    if (to.kind === 'memory') x.store(x.place(to), bytes, value);
+    else if (to.kind === 'register') b.mov(GPR[to.number]!, x.zero(value, bytes));
+    return undefined;
+  };
+
 // --------------------------------------------------------------------------------------------------------------- table
 
 const onCondition = (prefix: string, lift: (cc: number) => Lift): readonly (readonly [string, Lift])[] =>
@@ -2028,6 +2248,103 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['unpcklpd', unpackLow],
   ['punpckhqdq', unpackHigh],
   ['unpckhpd', unpackHigh],
+  ...Object.entries(VECTOR_OPS).map(([name, op]) => [name, lanes(op)] as const),
+  ['pabsb', lanesOne('vabs8')],
+  ['pabsw', lanesOne('vabs16')],
+  ['pabsd', lanesOne('vabs32')],
+  ['pmovsxbw', widenLanes(['vsx8'], 8)],
+  ['pmovsxbd', widenLanes(['vsx8', 'vsx16'], 4)],
+  ['pmovsxbq', widenLanes(['vsx8', 'vsx16', 'vsx32'], 2)],
+  ['pmovsxwd', widenLanes(['vsx16'], 8)],
+  ['pmovsxwq', widenLanes(['vsx16', 'vsx32'], 4)],
+  ['pmovsxdq', widenLanes(['vsx32'], 8)],
+  ['pmovzxbw', widenLanes(['vzx8'], 8)],
+  ['pmovzxbd', widenLanes(['vzx8', 'vzx16'], 4)],
+  ['pmovzxbq', widenLanes(['vzx8', 'vzx16', 'vzx32'], 2)],
+  ['pmovzxwd', widenLanes(['vzx16'], 8)],
+  ['pmovzxwq', widenLanes(['vzx16', 'vzx32'], 4)],
+  ['pmovzxdq', widenLanes(['vzx32'], 8)],
+  ['psllw', shiftLanes('vshl16', 16, false)],
+  ['psrlw', shiftLanes('vshr16', 16, false)],
+  ['psraw', shiftLanes('vsar16', 16, true)],
+  ['pslld', shiftLanes('vshl32', 32, false)],
+  ['psrld', shiftLanes('vshr32', 32, false)],
+  ['psrad', shiftLanes('vsar32', 32, true)],
+  ['psllq', shiftLanes('vshl64', 64, false)],
+  ['psrlq', shiftLanes('vshr64', 64, false)],
+  ['pslldq', shiftBytes(true)],
+  ['psrldq', shiftBytes(false)],
+  ['pshufd', shuffleLanes((i, control) => 4 * ((control >> (2 * (i >> 2))) & 3) + (i & 3))],
+  ['pshuflw', shuffleLanes((i, control) => (i < 8 ? 2 * ((control >> (2 * (i >> 1))) & 3) + (i & 1) : i))],
+  ['pshufhw', shuffleLanes((i, control) => (i < 8 ? i : 8 + 2 * ((control >> (2 * ((i - 8) >> 1))) & 3) + (i & 1)))],
+  [
+    'pshufb',
+    (x): Terminator | undefined => {
+      if (x.slow) return PROTECTION;
+      const d = x.vector(x.operand(0));
+      const source = x.wide(x.operand(1), true);
+      // Bit 7 clears, bits 4 to 6 do not count.
+      x.b.to(VECTOR, 'and128', source, vectorConstant(x, 0x8f8f_8f8f_8f8f_8f8fn, 0x8f8f_8f8f_8f8f_8f8fn));
+      x.b.to(d, 'vswizzle', d, VECTOR);
+      return undefined;
+    },
+  ],
+  [
+    'palignr',
+    (x): Terminator | undefined => {
+      if (x.slow) return PROTECTION;
+      const { b } = x;
+      const d = x.vector(x.operand(0));
+      const source = x.wide(x.operand(1), true);
+      const shift = immediateOf(x, 2);
+      const part = (from: number): Slot => bytesConstant(x, (i) => (i + from >= 0 && i + from < 16 ? i + from : 0xff));
+      const second = part(shift);
+      b.to(SECOND, 'vswizzle', source, second);
+      b.to(VECTOR, 'vswizzle', d, part(shift - 16));
+      b.to(d, 'or128', SECOND, VECTOR);
+      return undefined;
+    },
+  ],
+  ['pmovmskb', moveMask('vmask8')],
+  ['movmskps', moveMask('vmask32')],
+  ['movmskpd', moveMask('vmask64')],
+  [
+    'pmuludq',
+    (x): Terminator | undefined => {
+      if (x.slow) return PROTECTION;
+      const { b } = x;
+      const d = x.vector(x.operand(0));
+      const source = x.wide(x.operand(1), true);
+      const product = (half: 'low64' | 'high64'): Slot =>
+        b.make('mul', b.make('zx32', b.make(half, d)), b.make('zx32', b.make(half, source)));
+      const low = product('low64');
+      b.to(d, 'join64', low, product('high64'));
+      return undefined;
+    },
+  ],
+  [
+    'ptest',
+    (x): Terminator | undefined => {
+      if (x.slow) return PROTECTION;
+      const { b } = x;
+      const d = x.vector(x.operand(0));
+      const source = x.wide(x.operand(1), true);
+      const isZero = (value: Slot): Slot =>
+        b.make('seteq', b.make('or', b.make('low64', value), b.make('high64', value)), 0n);
+      b.to(SECOND, 'and128', d, source);
+      const zero = isZero(SECOND);
+      b.to(SECOND, 'andnot128', source, d);
+      x.literal(b.make('or', b.make('shl', zero, 6n), isZero(SECOND)));
+      return undefined;
+    },
+  ],
+  ['pinsrb', insertLane(1)],
+  ['pinsrw', insertLane(2)],
+  ['pinsrd', insertLane(4)],
+  ['pextrb', extractLane(1)],
+  ['pextrw', extractLane(2)],
+  ['pextrd', extractLane(4)],
+  ['extractps', extractLane(4)],
   [
     'ldmxcsr',
     (x): Terminator | undefined => {

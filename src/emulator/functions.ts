@@ -105,7 +105,12 @@ function flagBitsFunction(mulhs: number): WasmFunction {
     code.op(I64.extendU);
   };
   const known = code.block();
-  code.get(k).i64(BigInt(FLAG_ROTATED - 1)).op(I64.and).op(I64.eqz).if();
+  code
+    .get(k)
+    .i64(BigInt(FLAG_ROTATED - 1))
+    .op(I64.and)
+    .op(I64.eqz)
+    .if();
   code.get(a).i64(0x8d5n).op(I64.and).set(result).br(known);
   code.end();
   // 56, 48, 32, 0 from the width: 64 - (8 << w)
@@ -117,7 +122,12 @@ function flagBitsFunction(mulhs: number): WasmFunction {
   const labels: { readonly family: FlagFamily; readonly label: number }[] = [];
   for (const family of [...FLAG_FAMILIES].reverse()) labels.push({ family, label: code.block() });
   labels.reverse();
-  code.get(k).i64(BigInt(FLAG_ROTATED - 1)).op(I64.and).i64(BigInt(FLAG_KINDS_START)).op(I64.sub);
+  code
+    .get(k)
+    .i64(BigInt(FLAG_ROTATED - 1))
+    .op(I64.and)
+    .i64(BigInt(FLAG_KINDS_START))
+    .op(I64.sub);
   code.i64(2n).op(I64.shr).op(I32.wrap);
   const numbers = labels.map((each) => each.label);
   code.brTable(numbers, numbers.at(-1)!);

@@ -176,13 +176,13 @@ function opHandlers(name: OpName): Handler[] {
       }));
     case 'binary':
       // There are no constants of other types.
-      return (row.type === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
+      return ((row.second ?? row.type) === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next, calls }) => {
           field(code, 2);
           slotValue(code, 4, row.type);
           code.raw(row.a);
-          if (variant === 'ss') slotValue(code, 6, row.type);
+          if (variant === 'ss') slotValue(code, 6, row.second ?? row.type);
           else constantValue(code);
           code.raw(row.b);
           if (row.call !== undefined) code.call(calls.get(row.call)!);

@@ -304,6 +304,8 @@ export interface PureRow {
   readonly form: 'unary' | 'binary';
   readonly d: SlotType;
   readonly type: SlotType;
+  /** Type of operand b where it is another one. */
+  readonly second?: SlotType;
   /** Bytes after operand a, after operand b, and after both. */
   readonly a: Bytes;
   readonly b: Bytes;
@@ -412,6 +414,19 @@ const vector = (both: Bytes): PureRow => ({ form: 'unary', d: 'v128', type: 'v12
 const vectors = (opcode: number): PureRow => ({
   form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
   both: [0xfd, ...(opcode < 0x80 ? [opcode] : [(opcode & 0x7f) | 0x80, opcode >> 7])],
+}); // prettier-ignore
+const vectorShift = (opcode: number): PureRow => ({ ...vectors(opcode), second: 'i64', b: [I32.wrap] });
+/** Lanes of `bytes` of the lower or upper halves of a and b in turn. */
+const interleave = (bytes: number, upper: boolean): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
+  both: [
+    0xfd,
+    SIMD.shuffle,
+    ...Array.from({ length: 16 }, (_, i) => {
+      const lane = Math.floor(i / (2 * bytes)) * bytes + (i % bytes) + (upper ? 8 : 0);
+      return Math.floor(i / bytes) % 2 === 0 ? lane : lane + 16;
+    }),
+  ],
 }); // prettier-ignore
 const flagRow = <Name extends FlagTestName>(call: Name): { readonly form: 'flags'; readonly call: Name } => ({
   form: 'flags',
@@ -570,6 +585,83 @@ const OP_TABLE = {
   high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
   wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
   join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
+  /** Lanes of 8, 16, 32 and 64 bits: comparisons (all ones or 0), sums (`s`, `u`: saturated), and so on, one SIMD op each. */
+  veq8: vectors(0x23),
+  vgt8: vectors(0x27),
+  veq16: vectors(0x2d),
+  vgt16: vectors(0x31),
+  veq32: vectors(0x37),
+  vgt32: vectors(0x3b),
+  veq64: vectors(0xd6),
+  vgt64: vectors(0xd9),
+  vadd8: vectors(0x6e),
+  vadds8: vectors(0x6f),
+  vaddu8: vectors(0x70),
+  vsub8: vectors(0x71),
+  vsubs8: vectors(0x72),
+  vsubu8: vectors(0x73),
+  vmins8: vectors(0x76),
+  vminu8: vectors(0x77),
+  vmaxs8: vectors(0x78),
+  vmaxu8: vectors(0x79),
+  vavg8: vectors(0x7b),
+  vadd16: vectors(0x8e),
+  vadds16: vectors(0x8f),
+  vaddu16: vectors(0x90),
+  vsub16: vectors(0x91),
+  vsubs16: vectors(0x92),
+  vsubu16: vectors(0x93),
+  vmul16: vectors(0x95),
+  vmins16: vectors(0x96),
+  vminu16: vectors(0x97),
+  vmaxs16: vectors(0x98),
+  vmaxu16: vectors(0x99),
+  vavg16: vectors(0x9b),
+  vadd32: vectors(0xae),
+  vsub32: vectors(0xb1),
+  vmul32: vectors(0xb5),
+  vmins32: vectors(0xb6),
+  vminu32: vectors(0xb7),
+  vmaxs32: vectors(0xb8),
+  vmaxu32: vectors(0xb9),
+  vdot16: vectors(0xba),
+  vadd64: vectors(0xce),
+  vsub64: vectors(0xd1),
+  vnarrows16: vectors(0x65),
+  vnarrowu16: vectors(0x66),
+  vnarrows32: vectors(0x85),
+  vnarrowu32: vectors(0x86),
+  /** The lanes of a that the bytes of b name; 0 where b is 16 or more. */
+  vswizzle: vectors(0x0e),
+  vlow8: interleave(1, false),
+  vhigh8: interleave(1, true),
+  vlow16: interleave(2, false),
+  vhigh16: interleave(2, true),
+  vlow32: interleave(4, false),
+  vhigh32: interleave(4, true),
+  vabs8: vector([0xfd, 0x60]),
+  vabs16: vector([0xfd, 0x80, 0x01]),
+  vabs32: vector([0xfd, 0xa0, 0x01]),
+  /** The lower lanes widened. */
+  vsx8: vector([0xfd, 0x87, 0x01]),
+  vzx8: vector([0xfd, 0x89, 0x01]),
+  vsx16: vector([0xfd, 0xa7, 0x01]),
+  vzx16: vector([0xfd, 0xa9, 0x01]),
+  vsx32: vector([0xfd, 0xc7, 0x01]),
+  vzx32: vector([0xfd, 0xc9, 0x01]),
+  /** Top bits of the lanes as a number. */
+  vmask8: { ...unary([0xfd, 0x64, I64.extendU]), type: 'v128' },
+  vmask32: { ...unary([0xfd, 0xa4, 0x01, I64.extendU]), type: 'v128' },
+  vmask64: { ...unary([0xfd, 0xc4, 0x01, I64.extendU]), type: 'v128' },
+  /** Every lane by b (an i64) modulo the width. */
+  vshl16: vectorShift(0x8b),
+  vsar16: vectorShift(0x8c),
+  vshr16: vectorShift(0x8d),
+  vshl32: vectorShift(0xab),
+  vsar32: vectorShift(0xac),
+  vshr32: vectorShift(0xad),
+  vshl64: vectorShift(0xcb),
+  vshr64: vectorShift(0xcd),
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;

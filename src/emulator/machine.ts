@@ -836,7 +836,10 @@ export class Machine {
         }
         case 'slow': {
           const owner = this.ownerOf(pointer);
-          const address = rewind(owner, owner.encoded.at[(pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES]!);
+          const address = rewind(
+            owner,
+            owner.encoded.at[(pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES]!,
+          );
           // Its hooks were served when the block was entered, or it is not the first.
           cpu.passHook = address;
           alone = true;

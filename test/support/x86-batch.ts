@@ -833,6 +833,16 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
   if (/^clflush/.test(name)) return 1;
   if (/^mov[lh]p/.test(name) || name === 'movsd' || (name === 'movq' && !/^E/.test(code))) return 8;
   if (/^[EM]v?$/.test(code) && /^(push|pop|call|jmp)$/.test(name)) return bytes === 2 ? 2 : 8;
+  const widened = /^pmov[sz]x([bwd])([wdq])$/.exec(name);
+  if (widened)
+    return (
+      16 /
+      (({ w: 2, d: 4, q: 8 } as const)[widened[2] as 'w' | 'd' | 'q'] /
+        ({ b: 1, w: 2, d: 4 } as const)[widened[1] as 'b' | 'w' | 'd'])
+    );
+  const lane = /^p(?:insr|extr)([bw])$/.exec(name);
+  if (lane) return lane[1] === 'b' ? 1 : 2;
+  if (code.startsWith('Q')) return place.mmx ? 8 : 16;
   switch (code.slice(1)) {
     case 'b':
       return 1;
@@ -854,7 +864,7 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
 /** Instructions that fault when their 16 bytes are not aligned. */
 export function mustAlign(place: RowPlace): boolean {
   const name = place.row.mnemonics[1];
-  return !/^(movup|movdqu|lddqu|movl|movh|movs[sd]|movq|movd$)/.test(name);
+  return !/^(movup|movdqu|lddqu|movl|movh|movs[sd]|movq|movd$|pinsr|pextr|extractps|pmov[sz]x)/.test(name);
 }
 
 // -------------------------------------------------------------------------------------------------------------- program
