@@ -9,7 +9,7 @@ const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 100_000_000;
 
 let compared = 0;
-for (const target of X86_TARGETS.slice(0, 2)) {
+for (const target of X86_TARGETS.slice(1)) {
   describeWith(['csmith', target.gcc, target.qemu], `csmith on ${target.name}`, () => {
     test.each(LEVELS)('-O%s', (level) => {
       if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);

@@ -46,6 +46,19 @@ const rotateLeft = (value: bigint, count: bigint, bits: number): bigint => {
   return u((x << n) | (x >> (BigInt(bits) - n)), bits);
 };
 
+/** Bits of a at the places that b marks, or the other way. */
+function depositOrExtract(a: bigint, b: bigint, deposit: boolean): bigint {
+  let out = 0n;
+  let place = 0n;
+  for (let bit = 0n; bit < 64n; bit++) {
+    if (((b >> bit) & 1n) === 0n) continue;
+    const [from, to] = deposit ? [place, bit] : [bit, place];
+    out |= ((a >> from) & 1n) << to;
+    place++;
+  }
+  return out;
+}
+
 const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   mov: (a) => a,
   add: (a, b) => a + b,
@@ -94,6 +107,8 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   zx8: (a) => u(a, 8),
   zx16: (a) => u(a, 16),
   zx32: (a) => u(a, 32),
+  pdep: (a, b) => depositOrExtract(a, b, true),
+  pext: (a, b) => depositOrExtract(a, b, false),
   ins8: (a, b) => (a & ~0xffn) | (b & 0xffn),
   ins8h: (a, b) => (a & ~0xff00n) | ((b & 0xffn) << 8n),
   ins16: (a, b) => (a & ~0xffffn) | (b & 0xffffn),

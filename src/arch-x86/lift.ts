@@ -1872,6 +1872,72 @@ const moveMask =
     return undefined;
   };
 
+/** d where the mask in CONSTANT is 0, the source where it is all ones. */
+function blend(x: Lifting, d: Slot, source: Slot): undefined {
+  const { b } = x;
+  b.to(SECOND, 'and128', source, CONSTANT);
+  b.to(d, 'andnot128', d, CONSTANT);
+  b.to(d, 'or128', d, SECOND);
+  return undefined;
+}
+
+/** `pblendvb` and its kin: the top bits of the lanes of xmm0 choose. */
+const blendVariable =
+  (name: 'vgt8' | 'vgt32' | 'vgt64'): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const source = x.wide(x.operand(1), true);
+    x.b.to(CONSTANT, name, vectorConstant(x, 0n, 0n), XMM[0]!);
+    return blend(x, x.vector(x.operand(0)), source);
+  };
+
+/** The control byte has a bit for each lane of so many bytes. */
+const blendConstant =
+  (bytes: 2 | 4 | 8): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const control = immediateOf(x, 2);
+    const source = x.wide(x.operand(1), true);
+    bytesConstant(x, (i) => ((control >> Math.floor(i / bytes)) & 1) * 0xff);
+    return blend(x, x.vector(x.operand(0)), source);
+  };
+
+/** `shufps`: two lanes of the target, two of the source. */
+const shuffleTwo: Lift = (x) => {
+  if (x.slow) return PROTECTION;
+  const { b } = x;
+  const control = immediateOf(x, 2);
+  const d = x.vector(x.operand(0));
+  const source = x.wide(x.operand(1), true);
+  const lanesOf = (upper: boolean): Slot =>
+    bytesConstant(x, (i) => (i >= 8 === upper ? 4 * ((control >> (2 * (i >> 2))) & 3) + (i & 3) : 0xff));
+  b.to(SECOND, 'vswizzle', source, lanesOf(true));
+  b.to(d, 'vswizzle', d, lanesOf(false));
+  b.to(d, 'or128', d, SECOND);
+  return undefined;
+};
+
+const shuffleHalves: Lift = (x) => {
+  if (x.slow) return PROTECTION;
+  const { b } = x;
+  const control = immediateOf(x, 2);
+  const d = x.vector(x.operand(0));
+  const source = x.wide(x.operand(1), true);
+  const low = b.make((control & 1) !== 0 ? 'high64' : 'low64', d);
+  b.to(d, 'join64', low, b.make((control & 2) !== 0 ? 'high64' : 'low64', source));
+  return undefined;
+};
+
+/** `movsldup`, `movshdup`: every other lane twice. */
+const duplicate =
+  (odd: number): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const source = x.wide(x.operand(1), true);
+    x.b.to(x.vector(x.operand(0)), 'vswizzle', source, bytesConstant(x, (i) => (i & ~4) + 4 * odd));
+    return undefined;
+  };
+
 /** One lane of the half that holds it; `pinsrd` with REX.W has 8 bytes. */
 function laneOf(
   x: Lifting,
@@ -2335,6 +2401,39 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
       const zero = isZero(SECOND);
       b.to(SECOND, 'andnot128', source, d);
       x.literal(b.make('or', b.make('shl', zero, 6n), isZero(SECOND)));
+      return undefined;
+    },
+  ],
+  [
+    'pmuldq',
+    (x): Terminator | undefined => {
+      if (x.slow) return PROTECTION;
+      const { b } = x;
+      const d = x.vector(x.operand(0));
+      const source = x.wide(x.operand(1), true);
+      const product = (half: 'low64' | 'high64'): Slot =>
+        b.make('mul', b.make('sx32', b.make(half, d)), b.make('sx32', b.make(half, source)));
+      const low = product('low64');
+      b.to(d, 'join64', low, product('high64'));
+      return undefined;
+    },
+  ],
+  ['pblendvb', blendVariable('vgt8')],
+  ['blendvps', blendVariable('vgt32')],
+  ['blendvpd', blendVariable('vgt64')],
+  ['pblendw', blendConstant(2)],
+  ['blendps', blendConstant(4)],
+  ['blendpd', blendConstant(8)],
+  ['shufps', shuffleTwo],
+  ['shufpd', shuffleHalves],
+  ['movsldup', duplicate(0)],
+  ['movshdup', duplicate(1)],
+  [
+    'movddup',
+    (x): undefined => {
+      const from = x.operand(1);
+      const low = from.kind === 'memory' ? x.load(x.place(from), 8) : x.b.make('low64', x.vector(from));
+      x.b.to(x.vector(x.operand(0)), 'join64', low, low);
       return undefined;
     },
   ],

@@ -78,7 +78,7 @@ export const TARGETS: readonly PpcTarget[] = [
 /** Only integer code: compilers use vectors even to copy structures. */
 const GENERAL = ['-mgeneral-regs-only', '-fcf-protection=none', '-fno-pie', '-no-pie'];
 
-/** x86-64: gcc and clang, and gcc with whatever it uses by itself except for vectorised loops. */
+/** x86-64: gcc and clang, and gcc with the integer vectors that it uses by itself. */
 export const X86_TARGETS: readonly PpcTarget[] = [
   { name: 'x86-64', arch: x86_64, gcc: 'gcc', qemu: 'qemu-x86_64', flags: GENERAL, libraries: ['-lgcc'] },
   {
@@ -94,7 +94,7 @@ export const X86_TARGETS: readonly PpcTarget[] = [
     arch: x86_64,
     gcc: 'gcc',
     qemu: 'qemu-x86_64',
-    flags: ['-march=x86-64-v2', '-fno-tree-vectorize', '-fcf-protection=none', '-fno-pie', '-no-pie'],
+    flags: ['-march=x86-64-v2', '-fcf-protection=none', '-fno-pie', '-no-pie'],
     libraries: [],
   },
 ];

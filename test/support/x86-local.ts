@@ -6,7 +6,7 @@ import { x86Lifter } from '../../src/arch-x86/lift.js';
 import { Machine } from '../../src/emulator/index.js';
 import type { StopReason } from '../../src/emulator/index.js';
 import type { Aspect, Coverage, Form, RowPlace } from './x86-batch.js';
-import { encode, executableRows, isRow, isUnitOnly, memorySize, mustAlign } from './x86-batch.js';
+import { encode, executableRows, isRow, isUnitOnly, memorySize, mustAlign, sizesOf } from './x86-batch.js';
 
 const CODE = 0x1_0000n;
 /** A page that is mapped; those around it are not. */
@@ -81,8 +81,7 @@ function memoryRow(place: RowPlace, coverage: Coverage): string[] {
   const absolute = row.immediates[0] === 'O';
   const implicit = implicitAccess(name, row);
   if (!explicit && !absolute && implicit === null) return out;
-  const sizes = [2, 4, 8] as const;
-  for (const bytes of sizes) {
+  for (const bytes of sizesOf(place)) {
     const size =
       explicit || absolute || (implicit === 'pointer' && name !== 'leave')
         ? name === 'xlatb'
