@@ -53,24 +53,35 @@ function runHere(path: string): { seconds: number; instructions: number; output:
   return { seconds, instructions: guest.machine.instructions, output };
 }
 
-export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorBench): void {
-  const compiler = 'powerpc64le-linux-gnu-gcc';
+/** Targets whose loops are measured: compiler, its flags, qemu. Only integer code. */
+const TARGETS = [
+  {
+    name: 'ppc64le',
+    compiler: 'powerpc64le-linux-gnu-gcc',
+    emulator: 'qemu-ppc64le',
+    flags: ['-mno-vsx', '-mno-altivec'],
+  },
+  {
+    name: 'x86-64',
+    compiler: 'x86_64-linux-gnu-gcc',
+    emulator: 'qemu-x86_64',
+    flags: ['-mgeneral-regs-only', '-fcf-protection=none'],
+  },
+] as const;
+
+function benchTarget(
+  { root, folder, runs, hasTool, spread }: EmulatorBench,
+  target: (typeof TARGETS)[number],
+): void {
+  const { compiler, emulator } = target;
   if (!hasTool(compiler)) {
-    console.log(`emulator loops: not measured, ${compiler} is absent`);
+    console.log(`emulator loops of ${target.name}: not measured, ${compiler} is absent`);
     return;
   }
-  const qemu = hasTool('qemu-ppc64le');
+  const qemu = hasTool(emulator);
   for (const name of ['SIEVE', 'CRC', 'QUICKSORT']) {
-    const path = join(folder, name.toLowerCase());
-    const flags = [
-      '-O2',
-      '-ffreestanding',
-      '-fno-builtin',
-      '-fno-stack-protector',
-      '-fno-pie',
-      '-mno-vsx',
-      '-mno-altivec',
-    ];
+    const path = join(folder, `${target.name}-${name.toLowerCase()}`);
+    const flags = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', ...target.flags];
     const sources = [join(root, 'bench', 'loops.c'), join(root, 'test', 'programs', 'start.S')];
     const built = spawnSync(
       compiler,
@@ -87,13 +98,18 @@ export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorB
       instructions = here.instructions;
       rates.push(here.instructions / here.seconds / 1e9);
       if (!qemu) continue;
-      const there = childSeconds('qemu-ppc64le', [path]);
+      const there = childSeconds(emulator, [path]);
       if (there.output !== here.output) throw new Error(`${name}: ${here.output} here, ${there.output} under qemu`);
       ratios.push(there.seconds / here.seconds);
     }
-    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of qemu-ppc64le` : '';
-    console.log(`tier 0, ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`);
+    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${emulator}` : '';
+    console.log(`tier 0, ${target.name} ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`);
   }
+}
+
+export function benchEmulator(bench: EmulatorBench): void {
+  const { root, runs, spread } = bench;
+  for (const target of TARGETS) benchTarget(bench, target);
   const ready: number[] = [];
   const script =
     "const { Machine, arches } = await import(process.argv[1]); const arch = arches.find((each) => each.emulation.kind === 'ir');" +
