@@ -69,10 +69,7 @@ const TARGETS = [
   },
 ] as const;
 
-function benchTarget(
-  { root, folder, runs, hasTool, spread }: EmulatorBench,
-  target: (typeof TARGETS)[number],
-): void {
+function benchTarget({ root, folder, runs, hasTool, spread }: EmulatorBench, target: (typeof TARGETS)[number]): void {
   const { compiler, emulator } = target;
   if (!hasTool(compiler)) {
     console.log(`emulator loops of ${target.name}: not measured, ${compiler} is absent`);
@@ -103,7 +100,9 @@ function benchTarget(
       ratios.push(there.seconds / here.seconds);
     }
     const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${emulator}` : '';
-    console.log(`tier 0, ${target.name} ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`);
+    console.log(
+      `tier 0, ${target.name} ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`,
+    );
   }
 }
 

@@ -24,7 +24,10 @@ import { describeWith } from './support/tools.js';
 const START = 0x1_0000n;
 const DATA = 0x2_0000n;
 
-function machineOf(code: readonly number[], options: { fetch?: FetchMode; cpus?: number; permission?: 'rx' | 'rwx' } = {}): Machine {
+function machineOf(
+  code: readonly number[],
+  options: { fetch?: FetchMode; cpus?: number; permission?: 'rx' | 'rwx' } = {},
+): Machine {
   const machine = new Machine({ lifter: x86Lifter, fetch: options.fetch ?? 'coherent' });
   machine.load(START, Uint8Array.from(code), { permission: options.permission ?? 'rx', size: 0x2000 });
   machine.map({ address: DATA, size: 0x1000, permission: 'rw' });
@@ -39,10 +42,25 @@ function machineOf(code: readonly number[], options: { fetch?: FetchMode; cpus?:
 
 describe('status flags', () => {
   const K = x86Lifter.slots.slot('k');
-  const kinds = FLAG_FAMILIES.flatMap((family) => ([8, 16, 32, 64] as const).map((width): FlagKind => `${family}${width}`));
+  const kinds = FLAG_FAMILIES.flatMap((family) =>
+    ([8, 16, 32, 64] as const).map((width): FlagKind => `${family}${width}`),
+  );
   const value = fc.oneof(
     fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
-    fc.constantFrom(0n, 1n, 0x7fn, 0x80n, 0xffn, 0x7fffn, 0x8000n, 0x7fff_ffffn, 0x8000_0000n, 1n << 63n, (1n << 63n) - 1n, (1n << 64n) - 1n),
+    fc.constantFrom(
+      0n,
+      1n,
+      0x7fn,
+      0x80n,
+      0xffn,
+      0x7fffn,
+      0x8000n,
+      0x7fff_ffffn,
+      0x8000_0000n,
+      1n << 63n,
+      (1n << 63n) - 1n,
+      (1n << 64n) - 1n,
+    ),
   );
 
   test('the generated function, TypeScript and the conditions agree for every kind', () => {
@@ -50,21 +68,28 @@ describe('status flags', () => {
     const set = [0, 2, 4, 6, 8, 10, 12, 14].flatMap((cc, i) => [0x0f, 0x90 + cc, 0x47, i]);
     const machine = machineOf([0x9c, 0x58, ...set, 0x0f, 0x0b]);
     fc.assert(
-      fc.property(fc.constantFrom<FlagKind | 'bits'>(...kinds, 'bits'), fc.boolean(), value, value, value, (kind, rotated, a, b, c) => {
-        const code = BigInt(recordCode(kind) | (rotated ? FLAG_ROTATED : 0));
-        machine.setRegister('pc', START);
-        machine.setRegister('rdi', DATA);
-        [code, a, b, c].forEach((each, i) => {
-          machine.setSlot(K + i, each);
-        });
-        const flags = flagBits(code, a, b, c);
-        expect(machine.register('rflags')).toBe(flags | 0x202n);
-        expect(machine.run()).toMatchObject({ kind: 'trap', trap: 'undefined-instruction' });
-        expect(machine.register('rax')).toBe(flags | 0x202n);
-        const bit = (place: bigint): number => Number((flags >> place) & 1n);
-        const [cf, pf, zf, sf, of] = [bit(0n), bit(2n), bit(6n), bit(7n), bit(11n)];
-        expect([...machine.memory.read(DATA, 8)!]).toEqual([of, cf, zf, cf | zf, sf, pf, sf ^ of, (sf ^ of) | zf]);
-      }),
+      fc.property(
+        fc.constantFrom<FlagKind | 'bits'>(...kinds, 'bits'),
+        fc.boolean(),
+        value,
+        value,
+        value,
+        (kind, rotated, a, b, c) => {
+          const code = BigInt(recordCode(kind) | (rotated ? FLAG_ROTATED : 0));
+          machine.setRegister('pc', START);
+          machine.setRegister('rdi', DATA);
+          [code, a, b, c].forEach((each, i) => {
+            machine.setSlot(K + i, each);
+          });
+          const flags = flagBits(code, a, b, c);
+          expect(machine.register('rflags')).toBe(flags | 0x202n);
+          expect(machine.run()).toMatchObject({ kind: 'trap', trap: 'undefined-instruction' });
+          expect(machine.register('rax')).toBe(flags | 0x202n);
+          const bit = (place: bigint): number => Number((flags >> place) & 1n);
+          const [cf, pf, zf, sf, of] = [bit(0n), bit(2n), bit(6n), bit(7n), bit(11n)];
+          expect([...machine.memory.read(DATA, 8)!]).toEqual([of, cf, zf, cf | zf, sf, pf, sf ^ of, (sf ^ of) | zf]);
+        },
+      ),
       { seed: 5, numRuns: 3000 },
     );
   });
@@ -93,7 +118,12 @@ describe('status flags', () => {
 /** A nop of five bytes that a call may replace; inc ecx; back to the nop. */
 const BODY = [0x0f, 0x1f, 0x44, 0x00, 0x00, 0xff, 0xc1, 0xeb, 0xf7];
 const runs = (cpu: number, instructions: number): ScheduleStep => ({ kind: 'run', cpu, instructions });
-const store = (address: bigint, width: 1 | 2 | 4 | 8, value: bigint): PatcherStep => ({ kind: 'store', address, width, value });
+const store = (address: bigint, width: 1 | 2 | 4 | 8, value: bigint): PatcherStep => ({
+  kind: 'store',
+  address,
+  width,
+  value,
+});
 
 describe('instruction fetch', () => {
   /** mov byte $0x90,(rdi); then what rdi names: inc eax (2 bytes, ff c0) becomes nop with rax untouched. */
@@ -108,7 +138,11 @@ describe('instruction fetch', () => {
   });
 
   test('the same when it had executed the line before, and kept old bytes of another CPU there', () => {
-    const machine = machineOf([...selfModifying.slice(0, -2), 0xeb, 0xf5], { fetch: 'buffered', cpus: 2, permission: 'rwx' });
+    const machine = machineOf([...selfModifying.slice(0, -2), 0xeb, 0xf5], {
+      fetch: 'buffered',
+      cpus: 2,
+      permission: 'rwx',
+    });
     for (const cpu of [0, 1]) {
       machine.switchTo(cpu);
       machine.setRegister('rdi', DATA);
@@ -203,7 +237,11 @@ describe('instruction fetch', () => {
       // Counted by the loop, and by the tracer no more often; nowhere else.
       const pc = machine.register('pc');
       const inside = (pc >= START && pc < START + 9n) || (pc >= target && pc < target + 4n);
-      if (!bad && (!inside || machine.register('r9') > machine.register('rcx') + 1n || machine.register('rsp') < DATA + 0xff0n)) bad = true;
+      if (
+        !bad &&
+        (!inside || machine.register('r9') > machine.register('rcx') + 1n || machine.register('rsp') < DATA + 0xff0n)
+      )
+        bad = true;
       if (bad) wrong++;
     }
     return { wrong, all };
@@ -215,20 +253,16 @@ describe('instruction fetch', () => {
     expect(torn.wrong).toBeGreaterThan(0);
   });
 
-  test.each(['coherent', 'buffered'] as const)('H1: the three phases with int3 are right at every interleaving (%s)', (fetch) => {
-    const sync: PatcherStep = { kind: 'synchronise', cpu: 1 };
-    const protocol = [
-      store(START, 1, 0xccn),
-      sync,
-      ...bytewise.slice(1),
-      sync,
-      store(START, 1, 0xe8n),
-      sync,
-    ];
-    const safe = wrongSchedules(protocol, fetch);
-    expect(safe.all).toBeGreaterThan(500);
-    expect(safe.wrong).toBe(0);
-  });
+  test.each(['coherent', 'buffered'] as const)(
+    'H1: the three phases with int3 are right at every interleaving (%s)',
+    (fetch) => {
+      const sync: PatcherStep = { kind: 'synchronise', cpu: 1 };
+      const protocol = [store(START, 1, 0xccn), sync, ...bytewise.slice(1), sync, store(START, 1, 0xe8n), sync];
+      const safe = wrongSchedules(protocol, fetch);
+      expect(safe.all).toBeGreaterThan(500);
+      expect(safe.wrong).toBe(0);
+    },
+  );
 });
 
 // ------------------------------------------------------------------------------------------------------ single features
@@ -281,7 +315,10 @@ describe('instructions', () => {
     machine.setRegister('rcx', 0xffff_ffff_ffff_0001n);
     machine.run();
     const dividend = (0x1234n << 64n) | 0x5678_9abc_def0_1234n;
-    expect([machine.register('rax'), machine.register('rdx')]).toEqual([dividend / 0xffff_ffff_ffff_0001n, dividend % 0xffff_ffff_ffff_0001n]);
+    expect([machine.register('rax'), machine.register('rdx')]).toEqual([
+      dividend / 0xffff_ffff_ffff_0001n,
+      dividend % 0xffff_ffff_ffff_0001n,
+    ]);
     expect(machine.instructions).toBe(1);
   });
 
@@ -309,7 +346,12 @@ describe('instructions', () => {
     const machine = machineOf([]);
     machine.memory.write(START + 0x1ffen, Uint8Array.from([0x81, 0xc0]));
     machine.setRegister('pc', START + 0x1ffen);
-    expect(machine.run()).toEqual({ kind: 'fault', address: START + 0x2000n, access: 'execute', instruction: START + 0x1ffen });
+    expect(machine.run()).toEqual({
+      kind: 'fault',
+      address: START + 0x2000n,
+      access: 'execute',
+      instruction: START + 0x1ffen,
+    });
     machine.memory.write(START + 0x1ffdn, Uint8Array.from([0x90, 0xff, 0xc0]));
     machine.setRegister('pc', START + 0x1ffdn);
     expect(machine.run()).toMatchObject({ kind: 'fault', address: START + 0x2000n, instruction: START + 0x2000n });
@@ -439,7 +481,9 @@ describeWith(['gcc', 'qemu-x86_64'], 'run on x86-64', () => {
     expect(result.status).toBe(139);
     const lines = result.stderr.trimEnd().split('\n');
     expect(lines[0]).toMatch(/read fault at 0x10, instruction 0x[0-9a-f]+ \(inner/);
-    const callers = lines.map((each) => /called from 0x[0-9a-f]+ \((\w+)/.exec(each)?.[1]).filter((each) => each !== undefined);
+    const callers = lines
+      .map((each) => /called from 0x[0-9a-f]+ \((\w+)/.exec(each)?.[1])
+      .filter((each) => each !== undefined);
     expect(callers.slice(0, 6)).toEqual(['middle', 'outer', 'outer', 'outer', 'outer', 'main']);
   });
 
@@ -450,22 +494,38 @@ describeWith(['gcc', 'qemu-x86_64'], 'run on x86-64', () => {
     const { emulation } = x86_64;
     if (emulation.kind !== 'ir') throw new Error('no emulation');
     here.run({ budget: 60 });
-    const frames = backtrace(here.machine, { abi: x86_64.abi, emulation }, (address) => (address >= 0x40_1000n && address < 0x40_4000n ? 1 : -1));
+    const frames = backtrace(here.machine, { abi: x86_64.abi, emulation }, (address) =>
+      address >= 0x40_1000n && address < 0x40_4000n ? 1 : -1,
+    );
     expect(frames.length).toBeGreaterThan(0);
   });
 
   test('--call: six integers, a string, and a function that faults', () => {
-    expect(run(['--call', 'six(1,2,3,4,5,6)', program()])).toMatchObject({ status: 0, stdout: 'six(1,2,3,4,5,6) = 91 (0x5b)\n' });
+    expect(run(['--call', 'six(1,2,3,4,5,6)', program()])).toMatchObject({
+      status: 0,
+      stdout: 'six(1,2,3,4,5,6) = 91 (0x5b)\n',
+    });
     expect(run(['--call', 'length("four")', program()]).stdout).toBe('length("four") = 4 (0x4)\n');
     expect(run(['--call', 'inner(16)', program()]).status).toBe(139);
   });
 
   test('samples do what they do on this processor: output, calls by the oracle, profile', () => {
-    const names = ['program-fentry', 'program-mcount', 'program-fentry-large', 'program-patchable-16-16', 'program-clang-patchable-5', 'pie-patchable-5', 'core-fentry'];
+    const names = [
+      'program-fentry',
+      'program-mcount',
+      'program-fentry-large',
+      'program-patchable-16-16',
+      'program-clang-patchable-5',
+      'pie-patchable-5',
+      'core-fentry',
+    ];
     for (const name of names) {
       const here = run([sample(name)]);
       expect([name, here.status]).toEqual([name, 0]);
-      const outside = process.arch === 'x64' && process.platform === 'linux' ? spawnSync(sample(name)) : spawnSync('qemu-x86_64', [sample(name)]);
+      const outside =
+        process.arch === 'x64' && process.platform === 'linux'
+          ? spawnSync(sample(name))
+          : spawnSync('qemu-x86_64', [sample(name)]);
       expect([name, here.stdout]).toEqual([name, outside.stdout.toString('latin1')]);
     }
     const file = join(folder, 'trace');

@@ -1934,7 +1934,12 @@ const duplicate =
   (x) => {
     if (x.slow) return PROTECTION;
     const source = x.wide(x.operand(1), true);
-    x.b.to(x.vector(x.operand(0)), 'vswizzle', source, bytesConstant(x, (i) => (i & ~4) + 4 * odd));
+    x.b.to(
+      x.vector(x.operand(0)),
+      'vswizzle',
+      source,
+      bytesConstant(x, (i) => (i & ~4) + 4 * odd),
+    );
     return undefined;
   };
 

@@ -831,7 +831,8 @@ export function memorySize(place: RowPlace, bytes: 2 | 4 | 8): number {
   if (/^movntdqa$|^lddqu$/.test(name)) return 16;
   if (/mxcsr$|^movss$/.test(name)) return 4;
   if (/^clflush/.test(name)) return 1;
-  if (/^mov[lh]p/.test(name) || name === 'movsd' || name === 'movddup' || (name === 'movq' && !/^E/.test(code))) return 8;
+  if (/^mov[lh]p/.test(name) || name === 'movsd' || name === 'movddup' || (name === 'movq' && !/^E/.test(code)))
+    return 8;
   if (/^[EM]v?$/.test(code) && /^(push|pop|call|jmp)$/.test(name)) return bytes === 2 ? 2 : 8;
   const widened = /^pmov[sz]x([bwd])([wdq])$/.exec(name);
   if (widened)
