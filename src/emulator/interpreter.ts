@@ -634,7 +634,7 @@ function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
 
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
 export function encodedBound(ops: number): number {
-  return HEADER_BYTES + (ops * 3 + 16) * RECORD_BYTES;
+  return HEADER_BYTES + (ops * 4 + 16) * RECORD_BYTES;
 }
 
 /** Writes the records of a block to the memory at `start`. */

@@ -1027,7 +1027,10 @@ export class Machine {
       : terminator.name === 'syscall';
     if (synchronises) this.synchronise();
     if (terminator.name === 'syscall') {
+      // The kernel runs on this CPU: where that sees its own stores it sees those of the call.
+      this.storing = this.lifter.fetch?.ownStores === true;
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
+      this.storing = false;
       if (result.kind !== 'unserved') this.lifter.afterSyscall?.(this.state, terminator.next);
       switch (result.kind) {
         case 'next':
