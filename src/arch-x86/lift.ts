@@ -172,6 +172,8 @@ interface Known {
   readonly b: Operand;
   /** The carry is in C. */
   readonly rotated: boolean;
+  /** Where the difference is, as long as the instruction behind number `count` of the block is lifted. */
+  readonly result?: { readonly slot: Slot; readonly count: number };
 }
 
 /** An address as an access takes it: slot + constant, or slot + slot. */
@@ -484,7 +486,9 @@ class Lifting {
       case 'sub':
         switch (name) {
           case 'b': return is('ltu');
-          case 'e': return is('eq');
+          case 'e':
+            if (known.result?.count === b.count - 1) return { condition: 'eq', width: 64, a: known.result.slot, b: 0n };
+            return is('eq');
           case 'be': return is('leu');
           case 'l': return is('lt');
           case 'le': return is('le');
@@ -610,6 +614,10 @@ const sub: Lift = (x) => {
     },
     compute: (d, old) => x.b.to(d, x.sized('sub', bytes < 4 ? 8 : bytes), old, source),
   });
+  const target = x.operand(0);
+  if (x.known && target.kind === 'register' && bytes >= 4) {
+    x.known = { ...x.known, result: { slot: GPR[target.number]!, count: x.b.count } };
+  }
   return undefined;
 };
 

@@ -342,6 +342,29 @@ function branchHandlers(): Handler[] {
   return out;
 }
 
+/** A record of a result and the branch that compares that with 0, whatever the record's other operand is. */
+const RESULT_CONDITIONS = ['eq', 'ne', 'lt', 'ge'] as const;
+
+function resultHandlers(): Handler[] {
+  return ([64, 32] as const).flatMap((width) =>
+    RESULT_CONDITIONS.flatMap((condition) =>
+      (['ss', 'sk'] as const).map((variant) => ({
+        key: `rec0+br:${condition}:${width}:${variant}`,
+        write: ({ code, enter }: Context) => {
+          writeRecord(code, variant);
+          code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+          code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
+          slotValue(code, 4);
+          if (width === 32) code.op(I32.wrap).i32(0);
+          else code.i64(0n);
+          code.op(compareOpcode(condition, width)).select();
+          enter();
+        },
+      })),
+    ),
+  );
+}
+
 /** Ops that count a loop (`bdnz`, `dec; jnz`, `addi; bnez`). */
 const COUNTING = ['add', 'sub', 'sub32'] as const;
 
@@ -437,6 +460,7 @@ const HANDLERS: readonly Handler[] = [
   ...OP_NAMES.flatMap(opHandlers),
   ...branchHandlers(),
   ...countingHandlers(),
+  ...resultHandlers(),
   ...controlHandlers(),
 ];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
@@ -629,7 +653,12 @@ function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
     return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
   }
   if (op.op !== 'rec' || branch.a !== op.d + 1) return false;
-  return typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2;
+  return (typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2) || comparesResult(op, branch);
+}
+
+/** True for a branch that compares A of the record with 0 where B is something else. */
+function comparesResult(op: Op, { condition, b }: Extract<Terminator, { kind: 'br' }>): boolean {
+  return op.op === 'rec' && b === 0n && op.b !== 0n && RESULT_CONDITIONS.some((each) => each === condition);
 }
 
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
@@ -782,7 +811,7 @@ export class Encoder {
       case 'br': {
         const { condition, width, a, b } = terminator;
         if (fused) {
-          this.encode(fused, `+br:${condition}:${width}`);
+          this.encode(fused, `${comparesResult(fused, terminator) ? '0' : ''}+br:${condition}:${width}`);
           const links = this.record('goto', 0, 0, 0, 0n) + 8;
           this.stub(terminator.pc, links);
           this.stub(terminator.next, links + 4);
