@@ -274,7 +274,12 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       continue;
     }
     if (callsHost) {
-      refuse(i, 'host-callback-in-file', 'EINVAL', `${hex(to.target)} is a function of the host: a file cannot call it`);
+      refuse(
+        i,
+        'host-callback-in-file',
+        'EINVAL',
+        `${hex(to.target)} is a function of the host: a file cannot call it`,
+      );
       continue;
     }
     const view = sites.viewOf(i);
