@@ -134,6 +134,8 @@ export interface SiteView {
    * (`ftrace_caller`, …), or neither. Linker stubs are followed.
    */
   callee(address: Address): CalleeKind;
+  /** The stub at `address` of a linked file, or null. */
+  stub(address: Address): StubReading | null;
   /** Name of a symbol counts as the profiling entry (leading dot ignored). */
   isMcountName(name: string): boolean;
 }
@@ -200,7 +202,11 @@ export type WritableState =
   | { readonly kind: 'call'; readonly target: Address };
 
 export type SiteRefusal = {
-  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable';
+  /**
+   * `needs-stub`: the site calls through stubs only; `restore-slot`: the word that must restore a register behind the call is another one;
+   * `unreadable`: a word that the change depends on lies outside the section.
+   */
+  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable' | 'needs-stub' | 'restore-slot' | 'unreadable';
   readonly reason: string;
 };
 
