@@ -239,12 +239,30 @@ export interface AddressReader {
   u8(address: Address): number;
 }
 
+/** What a stub says when it is read. */
+export interface StubReading {
+  /** Name of the form. */
+  readonly form: string;
+  readonly sizeBytes: number;
+  /** Where the stub leads. */
+  readonly target: Address;
+  /** Address that the target was loaded from, and bytes there; null when the stub's code holds it. */
+  readonly slot: Address | null;
+  readonly slotBytes: number;
+  /** TOC that the stub sets for the callee; null when it sets none. */
+  readonly targetToc: Address | null;
+  /** The stub saves the caller's TOC register, and a word behind the call must restore it. */
+  readonly savesToc: boolean;
+}
+
 /** A branch island that a linker or loader put between a call and its target. */
 export interface StubForm {
   /** `ppc64.plt-call-v2`. */
   readonly name: string;
   /** Address the stub leads to, or null when the code at `address` is not this stub. `toc` is .TOC. or null. */
   readTarget(code: AddressReader, address: Address, toc: Address | null): Address | null;
+  /** The same with everything that the stub depends on. */
+  read(code: AddressReader, address: Address, toc: Address | null): StubReading | null;
 }
 
 // ------------------------------------------------------------------------------------------------------------ branches

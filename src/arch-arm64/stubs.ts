@@ -53,7 +53,7 @@ function addX16(word: number): number {
  *   add  x16, x16, #:lo12:target
  *   br   x16
  */
-const veneer: StubForm = {
+const veneer: Omit<StubForm,'read'> = {
   name: 'arm64.veneer',
   readTarget(code, address) {
     const at = body(code, address);
@@ -72,7 +72,7 @@ const veneer: StubForm = {
  *   br   x16
  *   .xword target
  */
-const absoluteThunk: StubForm = {
+const absoluteThunk: Omit<StubForm,'read'> = {
   name: 'arm64.absolute-thunk',
   readTarget(code, address) {
     const at = body(code, address);
@@ -92,7 +92,7 @@ const absoluteThunk: StubForm = {
  *   br   x16
  *   .xword target - (address of the adr)
  */
-const farVeneer: StubForm = {
+const farVeneer: Omit<StubForm,'read'> = {
   name: 'arm64.far-veneer',
   readTarget(code, address) {
     const at = body(code, address);
@@ -114,7 +114,7 @@ const farVeneer: StubForm = {
  *   add  x16, x16, #:lo12:slot
  *   br   x17
  */
-const plt: StubForm = {
+const plt: Omit<StubForm,'read'> = {
   name: 'arm64.plt',
   readTarget(code, address) {
     const at = body(code, address);
@@ -129,7 +129,7 @@ const plt: StubForm = {
   },
 };
 
-export const arm64StubForms: readonly StubForm[] = [veneer, absoluteThunk, farVeneer, plt];
+export const arm64StubForms: readonly StubForm[] = [veneer, absoluteThunk, farVeneer, plt].map(withReading);
 
 /** Bytes of one module PLT entry. */
 export const MODULE_PLT_BYTES = 12;
@@ -175,3 +175,14 @@ function codec(opcode: number, encode: (place: Address, target: Address) => numb
 }
 
 export const arm64Branches: Branches = { call: codec(0b100101, encodeBl), jump: codec(0b000101, encodeB) };
+
+function withReading(form: Omit<StubForm, 'read'>): StubForm {
+  return {
+    ...form,
+    read(code, address, toc) {
+      const target = form.readTarget(code, address, toc);
+      if (target === null) return null;
+      return { form: form.name, sizeBytes: 0, target, slot: null, slotBytes: 0, targetToc: null, savesToc: false };
+    },
+  };
+}

@@ -141,8 +141,18 @@ type Resolve = (match: Match) => Address | null;
 
 function form(name: string, bits: 32 | 64, patterns: readonly string[], resolve: Resolve): StubForm {
   const compiled = patterns.map(compile);
-  return {
+  const stub: StubForm = {
     name,
+    read(code, address, toc) {
+      const target = stub.readTarget(code, address, toc);
+      if (target === null) return null;
+      let savesToc = false;
+      for (let i = 0n; i < 3n; i++) {
+        const word = code.u32(address + 4n * i);
+        if (word === 0xf841_0018 || word === 0xf841_0028) savesToc = true;
+      }
+      return { form: name, sizeBytes: 0, target, slot: null, slotBytes: 0, targetToc: null, savesToc };
+    },
     readTarget(code, address, toc) {
       next: for (const words of compiled) {
         for (let i = 0; i < words.length; i++) {
@@ -161,6 +171,7 @@ function form(name: string, bits: 32 | 64, patterns: readonly string[], resolve:
       return null;
     },
   };
+  return stub;
 }
 
 /** toc + (h << 16) + l; a low halfword of a DS-form loses its opcode bits. */

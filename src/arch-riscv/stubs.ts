@@ -56,7 +56,7 @@ function filledSlot(code: AddressReader, slot: Address): Address | null {
  *
  * Source: psABI 1.0, 8.5 (program linkage table).
  */
-const plt: StubForm = {
+const plt: Omit<StubForm,'read'> = {
   name: 'riscv64.plt',
   readTarget(code, address) {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T3) return null;
@@ -73,7 +73,7 @@ const plt: StubForm = {
  *     ld    t1, %pcrel_lo(slot)(t0)
  *     jr    t1
  */
-const modulePlt: StubForm = {
+const modulePlt: Omit<StubForm,'read'> = {
   name: 'riscv64.plt-module',
   readTarget(code, address) {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T0) return null;
@@ -89,7 +89,7 @@ const modulePlt: StubForm = {
  *     auipc t1, %pcrel_hi(target)
  *     jalr  zero, %pcrel_lo(target)(t1)
  */
-const thunk: StubForm = {
+const thunk: Omit<StubForm,'read'> = {
   name: 'riscv64.thunk',
   readTarget(code, address) {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T1) return null;
@@ -106,7 +106,7 @@ const thunk: StubForm = {
  *     jr    t1
  *     .quad target
  */
-const farLiteral: StubForm = {
+const farLiteral: Omit<StubForm,'read'> = {
   name: 'riscv64.far-literal',
   readTarget(code, address) {
     if (code.u32(address) !== AUIPC_T1) return null;
@@ -116,7 +116,7 @@ const farLiteral: StubForm = {
   },
 };
 
-export const riscvStubForms: readonly StubForm[] = [plt, modulePlt, thunk, farLiteral];
+export const riscvStubForms: readonly StubForm[] = [plt, modulePlt, thunk, farLiteral].map(withReading);
 
 /**
  * Words of `riscv64.thunk` from `address` to `target`.
@@ -178,3 +178,14 @@ export const riscvBranches: Branches = {
     },
   },
 };
+
+function withReading(form: Omit<StubForm, 'read'>): StubForm {
+  return {
+    ...form,
+    read(code, address, toc) {
+      const target = form.readTarget(code, address, toc);
+      if (target === null) return null;
+      return { form: form.name, sizeBytes: 0, target, slot: null, slotBytes: 0, targetToc: null, savesToc: false };
+    },
+  };
+}

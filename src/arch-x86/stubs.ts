@@ -32,7 +32,7 @@ function isByte(code: AddressReader, address: Address, ...bytes: readonly number
  * The slot directly behind the jump (d = 0) is the far form `jmp *(%rip); .quad target`. What the slot holds in the file of
  * a dynamic link is the reader's business: it knows the relocation that fills it.
  */
-const gotJump: StubForm = {
+const gotJump: Omit<StubForm,'read'> = {
   name: 'x86-64.plt-got',
   readTarget(code, address) {
     let at = skipEndbr(code, address);
@@ -48,7 +48,7 @@ const gotJump: StubForm = {
  *   [f3 0f 1e fa]          endbr64
  *   [f2] e9 d0..d3         bnd jmp target
  */
-const nearJump: StubForm = {
+const nearJump: Omit<StubForm,'read'> = {
   name: 'x86-64.jmp-rel32',
   readTarget(code, address) {
     let at = skipEndbr(code, address);
@@ -63,7 +63,7 @@ const nearJump: StubForm = {
  *   49 bb i0..i7           movabs $target,%r11     or  48 b8 i0..i7   movabs $target,%rax
  *   41 ff e3               jmp *%r11                   ff e0          jmp *%rax
  */
-const absoluteJump: StubForm = {
+const absoluteJump: Omit<StubForm,'read'> = {
   name: 'x86-64.movabs-jmp',
   readTarget(code, address) {
     const at = skipEndbr(code, address);
@@ -75,7 +75,7 @@ const absoluteJump: StubForm = {
 };
 
 /** All stub forms of x86-64. */
-export const x86StubForms: readonly StubForm[] = [gotJump, nearJump, absoluteJump];
+export const x86StubForms: readonly StubForm[] = [gotJump, nearJump, absoluteJump].map(withReading);
 
 function branch5(name: string, opcode: 0xe8 | 0xe9): BranchCodec {
   return {
@@ -95,3 +95,14 @@ function branch5(name: string, opcode: 0xe8 | 0xe9): BranchCodec {
 }
 
 export const x86Branches: Branches = { call: branch5('call', 0xe8), jump: branch5('jmp', 0xe9) };
+
+function withReading(form: Omit<StubForm, 'read'>): StubForm {
+  return {
+    ...form,
+    read(code, address, toc) {
+      const target = form.readTarget(code, address, toc);
+      if (target === null) return null;
+      return { form: form.name, sizeBytes: 0, target, slot: null, slotBytes: 0, targetToc: null, savesToc: false };
+    },
+  };
+}
