@@ -24,7 +24,7 @@ const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
   report: { values: [], types: ['ftrace', 'kprobes', 'trace', 'emulator', 'elf', 'program', 'arch'] },
-  ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256'], types: ['arch'] },
+  ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['arch'] },
   kprobes: { values: ['program', 'relocs', 'elf', 'isa', 'sha256'], types: ['arch'] },
   emulator: { values: ['program', 'elf', 'isa'], types: ['arch'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },

@@ -357,6 +357,15 @@ export class Program {
     return entries;
   }
 
+  /** Address of the code of a symbol, descriptors followed; null where the file does not define it. Linked files only. */
+  definedAt(symbol: number): Address | null {
+    const { symbols } = this;
+    if (symbol <= 0 || symbols.sectionIndex[symbol] === elf.SHN_UNDEF) return null;
+    const place = this.codePlace(symbols, symbol);
+    if (place === null) return null;
+    return place?.value ?? symbols.value[symbol]!;
+  }
+
   /** What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only. */
   callee(address: Address): CalleeKind {
     const known = this.calleeCache.get(address);
