@@ -360,7 +360,7 @@ describe('PowerPC sites of loaded and patched code', () => {
     const site = read(arch, view, 'mcount-table')!;
     expect(site).toMatchObject({ state: 'compiled', form: 'call-restore', sizeBytes: 8, target: MCOUNT_AT });
     const change = asChange(site.shape.write(site, { kind: 'nop' }, view));
-    expect(change).toMatchObject({ rule: 'T-PPC-12', neutralise: [] });
+    expect(change).toMatchObject({ rule: 'H3', neutralise: [] });
     view.apply(change);
     expect([view.u32(0), view.u32(4)]).toEqual([0x4800_0008, restore]);
     const off = read(arch, view, 'mcount-table')!;

@@ -383,7 +383,7 @@ function pg64(flavour: Flavour): SiteShape {
             const stores = [pairStore(word, restore, NOP, NOP, endian)];
             return { stores, neutralise: reading.relocationDeltas, rule: 'T-PPC-12' };
           }
-          return toggle(reading, to, view, flavour, B_OVER_ONE, 'P-STUB-2');
+          return toggle(reading, to, view, flavour, B_OVER_ONE, 'H3');
         }
         case 'call': {
           const after = callWord(view, 0, to.target);

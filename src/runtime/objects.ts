@@ -1,0 +1,1 @@
+export const OBJECTS: Readonly<Record<string, { readonly base64: string }>> = {};
