@@ -36,7 +36,6 @@ const rules: Readonly<Record<string, Rule>> = {
   'arch-riscv': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
   'arch-arm64': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
   relocs: { values: ['elf'], types: ['isa'] },
-  runtime: { values: [], types: ['arch'] },
   isa: { values: [] },
   elf: { values: [] },
   sha256: { values: [] },
