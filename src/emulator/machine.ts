@@ -844,6 +844,11 @@ export class Machine {
           const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
           const op = owner.encoded.ops[index];
           const row = op && OPS[op.op];
+          if (row?.form === 'aligned') {
+            const instruction = rewind(owner, owner.encoded.at[index]!);
+            this.synchronise();
+            return { kind: 'trap', trap: 'alignment', instruction };
+          }
           if (!row || (row.form !== 'load' && row.form !== 'store')) {
             throw new ElftraceError('internal', 'a missed access without an access');
           }

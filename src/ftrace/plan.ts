@@ -75,7 +75,7 @@ export interface Plan {
 }
 
 /** A state for one site, or why it has none: what a request with many targets decides per site. */
-export type SiteDecision = WritableState | (SiteRefusal & { readonly code?: string });
+export type SiteDecision = WritableState | CodedRefusal;
 
 export interface PlanRequest {
   /**
@@ -103,6 +103,11 @@ export interface PlanRequest {
    * a table names when it loads the file; one other site and it stops tracing until it is rebooted. Empty slots it skips.
    */
   readonly emptySlots?: boolean;
+  /**
+   * Addresses [start, end) behind which there are functions of the host (gates of the emulator). They mean nothing in a file:
+   * sites that would call one are refused (05-runtime-abi, section 5).
+   */
+  readonly hostRanges?: readonly { readonly start: bigint; readonly end: bigint }[];
   readonly recorded?: VerifyOptions['recorded'];
   readonly signal?: AbortSignal;
 }
@@ -206,21 +211,27 @@ function slotSteps(sites: Sites, index: number, shared: Shared): Step[] {
   return steps;
 }
 
+/** A refusal of a shape, or one that a request has a code of its own for. */
+type CodedRefusal = SiteRefusal & { readonly code?: string };
+
 /** The first state that can be written, or the refusal of the last one. */
 function decide(
   reading: SiteReading,
-  to: PlanRequest['to'],
+  { to, hostRanges }: PlanRequest,
   site: number,
   view: SiteView,
-): SiteChange | (SiteRefusal & { readonly code?: string }) {
-  if (typeof to !== 'function') return reading.shape.write(reading, to, view);
-  let last: SiteRefusal & { readonly code?: string } = { refused: 'not-applicable', reason: 'nothing was asked' };
-  for (const decision of to(site, reading)) {
-    if ('refused' in decision) {
-      last = decision;
-      continue;
+): SiteChange | CodedRefusal {
+  const write = (state: WritableState): SiteChange | CodedRefusal => {
+    if (state.kind === 'call' && hostRanges?.some(({ start, end }) => state.target >= start && state.target < end)) {
+      const reason = `${hex(state.target)} is a function of the host: a file cannot call it`;
+      return { refused: 'not-applicable', code: 'host-callback-in-file', reason };
     }
-    const change = reading.shape.write(reading, decision, view);
+    return reading.shape.write(reading, state, view);
+  };
+  if (typeof to !== 'function') return write(to);
+  let last: CodedRefusal = { refused: 'not-applicable', reason: 'nothing was asked' };
+  for (const decision of to(site, reading)) {
+    const change = 'refused' in decision ? decision : write(decision);
     if (!('refused' in change)) return change;
     last = change;
   }
@@ -349,7 +360,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       continue;
     }
     const view = sites.viewOf(i);
-    const change = decide(reading, request.to, i, view);
+    const change = decide(reading, request, i, view);
     if ('refused' in change) {
       refuse(i, change.code ?? change.refused, errnoOf(change.refused), change.reason);
       continue;
