@@ -338,7 +338,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       refuse(
         i,
         verdict,
-        verdict === 'outside-text' ? 'EFAULT' : 'EINVAL',
+        verdict === 'outside-text' ? 'EFAULT' : (judgement.errno ?? 'EINVAL'),
         judgement.message,
         expected ? hexBytes(expected) : '',
         actual ? hexBytes(actual) : '',
