@@ -27,5 +27,6 @@ export const arm64: Arch = {
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
 };

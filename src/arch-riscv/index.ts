@@ -34,5 +34,6 @@ export const riscv64: Arch = {
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: { kind: 'none', reason: 'RISC-V programs are not executed yet' },
 };

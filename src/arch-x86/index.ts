@@ -33,5 +33,6 @@ export const x86_64: Arch = {
   mcount: x86Mcount,
   siteShapes: x86SiteShapes,
   stubForms: x86StubForms,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: { kind: 'none', reason: 'the instructions of x86-64 are not lifted yet' },
 };
