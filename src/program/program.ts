@@ -5,13 +5,14 @@
  * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
  * way to one), the function that covers a place. Knows no site table and no shape.
  */
-import type { AddressReader, Arch, CalleeKind } from '../arch.js';
+import type { AddressReader, Arch, CalleeKind, StubReading } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
+import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
 export interface CodeRange {
@@ -267,6 +268,23 @@ export class Program {
     return this.tocValue;
   }
 
+  /** The load map of an image that `load` made; null for other files. */
+  get loadMap(): LoadMap | null {
+    return this.relocatable ? null : readLoadMap(this.image);
+  }
+
+  /** The part of a loaded image that occupies an address; undefined outside all parts and in other files. */
+  partOf(address: Address): LoadedPart | undefined {
+    const map = this.loadMap;
+    return map === null ? undefined : partAt(map, address);
+  }
+
+  /** The TOC pointer of the code at an address: its part's, else `.TOC.` of the file. */
+  tocAt(address: Address): Address | null {
+    const part = this.partOf(address);
+    return part === undefined ? this.toc : part.toc;
+  }
+
   /** Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in of their symbol. */
   readonly reader: AddressReader = {
     u8: (address) => {
@@ -387,9 +405,21 @@ export class Program {
   /** Target of the stub at `address`, or null when no stub is there. */
   stubTarget(address: Address): Address | null {
     if (!this.codeAt(address)) return null;
+    const toc = this.tocAt(address);
     for (const form of this.arch.stubForms) {
-      const target = form.readTarget(this.reader, address, this.toc);
+      const target = form.readTarget(this.reader, address, toc);
       if (target !== null) return target;
+    }
+    return null;
+  }
+
+  /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
+  stubAt(address: Address): StubReading | null {
+    if (!this.codeAt(address)) return null;
+    const toc = this.tocAt(address);
+    for (const form of this.arch.stubForms) {
+      const reading = form.read(this.reader, address, toc);
+      if (reading !== null) return reading;
     }
     return null;
   }
