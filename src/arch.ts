@@ -134,6 +134,8 @@ export interface SiteView {
    * (`ftrace_caller`, …), or neither. Linker stubs are followed.
    */
   callee(address: Address): CalleeKind;
+  /** The stub at `address` of a linked file, or null. */
+  stub(address: Address): StubReading | null;
   /** Name of a symbol counts as the profiling entry (leading dot ignored). */
   isMcountName(name: string): boolean;
 }
@@ -193,10 +195,18 @@ export interface SiteChange {
 
 /** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
 export type WritableState =
-  { readonly kind: 'nop' } | { readonly kind: 'init' } | { readonly kind: 'call'; readonly target: Address };
+  /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
+  | { readonly kind: 'nop'; readonly form?: string }
+  | { readonly kind: 'init' }
+  /** `target`: where the branch leads, a stub perhaps. */
+  | { readonly kind: 'call'; readonly target: Address };
 
 export type SiteRefusal = {
-  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable';
+  /**
+   * `needs-stub`: the site calls through stubs only; `restore-slot`: the word that must restore a register behind the call is another one;
+   * `unreadable`: a word that the change depends on lies outside the section.
+   */
+  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable' | 'needs-stub' | 'restore-slot' | 'unreadable';
   readonly reason: string;
 };
 
@@ -210,6 +220,11 @@ export interface SiteShape {
   readonly sources: readonly SiteSource[];
   /** For `explain` and the documentation: one line. */
   readonly title: string;
+  /**
+   * Conventions of tracer entries that a call from this shape can lead to (what is saved already, where the return addresses are);
+   * names are those of the runtime's flavours (05-runtime-abi). Empty: calls of tracers cannot be made here.
+   */
+  readonly entries: readonly string[];
   read(view: SiteView, source: SiteSource): SiteReading | null;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
@@ -249,6 +264,33 @@ export interface StubForm {
   readTarget(code: AddressReader, address: Address, toc: Address | null): Address | null;
   /** The whole stub, or null when the code at `address` is not this stub. */
   read(code: AddressReader, address: Address, toc: Address | null): StubReading | null;
+}
+
+// ------------------------------------------------------------------------------------------------------------ branches
+
+/**
+ * One of the machine's direct branches as bytes: what the patched calls inside tracers' entries are made of, and what the reach of
+ * a site is. `encode` and `target` are inverses.
+ */
+export interface BranchCodec {
+  /** Bytes of the branch, a pair of instructions included. */
+  readonly sizeBytes: number;
+  /** From the address of the first byte. */
+  readonly reach: Reach;
+  /**
+   * The branch at `from` to `to`.
+   * @throws ElftraceError 'branch-out-of-range'
+   */
+  encode(from: Address, to: Address): Uint8Array;
+  /** Where the bytes at `from` lead; null when they are not this branch. */
+  target(bytes: Uint8Array, from: Address): Address | null;
+}
+
+export interface Branches {
+  /** Call with a return address: `call`, `bl`, `auipc ra; jalr ra`. */
+  readonly call: BranchCodec;
+  /** Jump without: `jmp`, `b`, `jal zero`. */
+  readonly jump: BranchCodec;
 }
 
 // ------------------------------------------------------------------------------------------------------------ loading
@@ -381,6 +423,7 @@ export interface Arch {
   /** Tried in order; the first that does not return null wins. */
   readonly siteShapes: readonly SiteShape[];
   readonly stubForms: readonly StubForm[];
+  readonly branches: Branches;
   readonly loader: LoaderModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;

@@ -10,7 +10,7 @@ import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relo
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
 import { createPpcLoader } from './loader.js';
-import { ppc32StubForms, ppc64StubForms } from './stubs.js';
+import { ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
 
 interface Family {
   readonly bits: 32 | 64;
@@ -60,6 +60,7 @@ function arch(
     mcount: sites.mcount,
     siteShapes: sites.shapes,
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
+    branches: ppcBranches(bits, endian),
     loader: createPpcLoader(abiName, endian),
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };

@@ -16,9 +16,9 @@
  * A pattern is a row of words: eight hexadecimal digits stand for themselves; `3d82:h` is an upper halfword with the lower one captured
  * as a signed number; `48:b` is a `b` with its displacement captured; `0410:p` is a prefix with its 18 bits captured; `*` is any word.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, BranchCodec, Branches, StubForm } from '../arch.js';
 import { reaches, signExtend32 } from '../bits.js';
-import { ByteView } from '../bytes.js';
+import { ByteView, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';
 import type { Address, Endian } from '../units.js';
 import { ppc64Table } from './isa.js';
@@ -84,6 +84,25 @@ export function haLo(value: bigint): { readonly ha: number; readonly lo: number 
 /** The inverse of `haLo`, of signed halfwords: (ha << 16) + lo. */
 export function fromHaLo(ha: number, lo: number): bigint {
   return BigInt(ha) * 0x1_0000n + BigInt(lo);
+}
+
+function codec(name: 'bl' | 'b', bits: 32 | 64, endian: Endian): BranchCodec {
+  const opcode = name === 'bl' ? 0x4800_0001 : 0x4800_0000;
+  return {
+    sizeBytes: 4,
+    reach: branchReach,
+    encode: (from, to) => wordBytes(name === 'bl' ? bl(from, to) : branch(from, to), endian),
+    target(bytes, from) {
+      if (bytes.length < 4) return null;
+      const word = new ByteView(bytes, endian).u32(0);
+      if ((word & 0xfc00_0003) >>> 0 !== opcode) return null;
+      return BigInt.asUintN(bits, from + BigInt(branchDisplacement(word)));
+    },
+  };
+}
+
+export function ppcBranches(bits: 32 | 64, endian: Endian): Branches {
+  return { call: codec('bl', bits, endian), jump: codec('b', bits, endian) };
 }
 
 // ------------------------------------------------------------------------------------------------------------ patterns
@@ -302,17 +321,11 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
     ({ address, number }) => slotItself(address + 8n + fromHaLo(number('h'), number('l') & ~3), 8),
   ),
   // POWER10: pc-relative with prefixed instructions.
-  form(
-    'ppc64.pcrel-plt-call',
-    64,
-    ['0410:p e580:l 7d8903a6 4e800420'],
-    ({ address, number }) => slotItself(address + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff), 8),
+  form('ppc64.pcrel-plt-call', 64, ['0410:p e580:l 7d8903a6 4e800420'], ({ address, number }) =>
+    slotItself(address + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff), 8),
   ),
-  form(
-    'ppc64.pcrel-plt-call',
-    64,
-    ['f8410018 0410:p e580:l 7d8903a6 4e800420'],
-    ({ address, number }) => slotItself(address + 4n + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff), 8),
+  form('ppc64.pcrel-plt-call', 64, ['f8410018 0410:p e580:l 7d8903a6 4e800420'], ({ address, number }) =>
+    slotItself(address + 4n + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff), 8),
   ),
   form(
     'ppc64.pcrel-far',
@@ -322,12 +335,17 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
   ),
   form('ppc64.pcrel-branch', 64, ['0610:p 3980:l 48:b'], branchAt(2)),
   // Absolute, 7 words: lis, ori, sldi 32, oris, ori (20-ppc 9.0). Our loader's are followed by magic and target as the others.
-  form('ppc64.absolute', 64, ['3d80:a 618c:b 798c07c6 658c:c 618c:d 7d8903a6 4e800420'], ({ number, code, address }) => {
-    const half = (name: string): bigint => BigInt(number(name) & 0xffff);
-    const target = (half('a') << 48n) | (half('b') << 32n) | (half('c') << 16n) | half('d');
-    const own = code.u32(address + 28n) === STUB_MAGIC && code.u64(address + 32n) === target;
-    return own ? { target, sizeBytes: MODULE_STUB_BYTES[abi] } : target;
-  }),
+  form(
+    'ppc64.absolute',
+    64,
+    ['3d80:a 618c:b 798c07c6 658c:c 618c:d 7d8903a6 4e800420'],
+    ({ number, code, address }) => {
+      const half = (name: string): bigint => BigInt(number(name) & 0xffff);
+      const target = (half('a') << 48n) | (half('b') << 32n) | (half('c') << 16n) | half('d');
+      const own = code.u32(address + 28n) === STUB_MAGIC && code.u64(address + 32n) === target;
+      return own ? { target, sizeBytes: MODULE_STUB_BYTES[abi] } : target;
+    },
+  ),
   // ld's long_branch stub, which is nothing but a branch.
   form('ppc64.long-branch', 64, ['48:b'], branchAt(0)),
 ];
@@ -471,7 +489,12 @@ const targetData = (abi: StubAbi, target: Address, targetToc: Address | null): r
  * @throws ElftraceError 'branch-out-of-range' when the target is more than 2 GiB from the kernel's TOC
  */
 export function writeFtraceStub(
-  stub: { readonly address: Address; readonly coreToc: Address; readonly target: Address; readonly targetToc: Address | null },
+  stub: {
+    readonly address: Address;
+    readonly coreToc: Address;
+    readonly target: Address;
+    readonly targetToc: Address | null;
+  },
   abi: StubAbi,
   endian: Endian,
 ): Uint8Array {

@@ -374,6 +374,15 @@ export class Program {
     return entries;
   }
 
+  /** Address of the code of a symbol, descriptors followed; null where the file does not define it. Linked files only. */
+  definedAt(symbol: number): Address | null {
+    const { symbols } = this;
+    if (symbol <= 0 || symbols.sectionIndex[symbol] === elf.SHN_UNDEF) return null;
+    const place = this.codePlace(symbols, symbol);
+    if (place === null) return null;
+    return place?.value ?? symbols.value[symbol]!;
+  }
+
   /** What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only. */
   callee(address: Address): CalleeKind {
     const known = this.calleeCache.get(address);
@@ -402,6 +411,17 @@ export class Program {
     return word < 0 ? null : BigInt(word);
   }
 
+  /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
+  stub(address: Address): StubReading | null {
+    if (!this.codeAt(address)) return null;
+    const toc = this.tocAt(address);
+    for (const form of this.arch.stubForms) {
+      const reading = form.read(this.reader, address, toc);
+      if (reading !== null) return reading;
+    }
+    return null;
+  }
+
   /** Target of the stub at `address`, or null when no stub is there. */
   stubTarget(address: Address): Address | null {
     if (!this.codeAt(address)) return null;
@@ -409,17 +429,6 @@ export class Program {
     for (const form of this.arch.stubForms) {
       const target = form.readTarget(this.reader, address, toc);
       if (target !== null) return target;
-    }
-    return null;
-  }
-
-  /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
-  stubAt(address: Address): StubReading | null {
-    if (!this.codeAt(address)) return null;
-    const toc = this.tocAt(address);
-    for (const form of this.arch.stubForms) {
-      const reading = form.read(this.reader, address, toc);
-      if (reading !== null) return reading;
     }
     return null;
   }
