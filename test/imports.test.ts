@@ -39,6 +39,7 @@ const rules: Readonly<Record<string, Rule>> = {
   isa: { values: [] },
   elf: { values: [] },
   sha256: { values: [] },
+  runtime: { values: [], types: ['arch'] },
 };
 
 /** Packages and who may import them; everything else that is no path is forbidden. */
