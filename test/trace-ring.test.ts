@@ -1,11 +1,17 @@
 /** The guest's ring, and what becomes of its records: order, losses, pairs of entries and returns. Rings are written by hand. */
 import { describe, expect, test } from '@jest/globals';
+import * as runtime from '../src/runtime/abi.js';
 import type { Endian } from '../src/units.js';
 import {
   foldedWriter,
   readRing,
   replayRing,
   type Ring,
+  RING_HEADER_BYTES,
+  RING_KEEPS_OLDEST,
+  RING_MAGIC,
+  RING_RECORD_BYTES,
+  RING_VERSION,
   ringClock,
   ringIsNested,
   ringLosses,
@@ -97,6 +103,16 @@ describe.each<Endian>(['little', 'big'])('ring, %s-endian', (endian) => {
   });
 });
 
+test('the layout is that of the runtime', () => {
+  expect(String.fromCharCode(...RING_MAGIC)).toBe(runtime.RING_MAGIC);
+  expect([RING_VERSION, RING_HEADER_BYTES, RING_RECORD_BYTES, RING_KEEPS_OLDEST]).toEqual([
+    runtime.RING_VERSION,
+    runtime.RING_HEADER_BYTES,
+    runtime.RING_RECORD_BYTES,
+    runtime.RING_FLAGS.keepOldest,
+  ]);
+});
+
 describe('what is no ring', () => {
   const good = { endian: 'little', capacity: 4, records: [] } as const;
 
@@ -182,7 +198,14 @@ describe('events of a ring', () => {
     expect(ringNotices(ring, result)).toEqual([
       'the ring holds 4 events: the oldest 2 of 6 were overwritten',
       '2 returns are left out: their entries were overwritten',
-      '2 events were dropped by the program while it recorded another',
+      '2 events could not be recorded by the program',
+    ]);
+  });
+
+  test('a full ring that keeps the oldest', () => {
+    const { ring, result } = replay([enter('a', 1), leave('a', 2)], { capacity: 2, dropped: 5, flags: 1 });
+    expect(ringNotices(ring, result)).toEqual([
+      'the ring holds 2 events and keeps the oldest: 5 later ones were dropped',
     ]);
   });
 

@@ -1,6 +1,8 @@
 /** The trace that a program recorded itself: finds its ring when it has ended, and writes the events in a form. */
 import type { Arch } from '../arch.js';
 import { PID, type Process } from '../emulator/index.js';
+import { ByteView } from '../bytes.js';
+import { GRAPH_ENTRY_COUNT, THREAD_COUNT, THREAD_WORDS, threadBytes } from '../runtime/index.js';
 import { findSites } from '../ftrace/sites.js';
 import type { Program } from '../program/program.js';
 import {
@@ -19,6 +21,8 @@ import {
 
 /** The word that points to the ring (05-runtime-abi section 4). */
 const RING_SYMBOL = 'elftrace_ring';
+/** Blocks of `THREAD_COUNT` threads (src/runtime/abi.ts). */
+const GRAPH_STACK_SYMBOL = 'elftrace_graph_stack';
 
 /**
  * The ring of a program that has ended, however it did; null when the image has none.
@@ -32,9 +36,26 @@ export function guestRing(program: Program, arch: Arch, guest: Process): Ring | 
   const { wordBytes, dataEndian } = arch.target;
   const word = memory.read(symbols.value[symbol]! + guest.bias, wordBytes);
   if (!word) return null;
-  if (dataEndian === 'little') word.reverse();
-  const address = word.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
+  const address = new ByteView(word, dataEndian, RING_SYMBOL).word(0, wordBytes);
   return readRing((at, size) => memory.read(at, size), address, dataEndian);
+}
+
+/**
+ * Calls that the graph tracer of the program did not record because its stack was full; 0 where it has none.
+ */
+export function graphOverruns(program: Program, arch: Arch, guest: Process): number {
+  const { symbols } = program;
+  const symbol = symbols.find(GRAPH_STACK_SYMBOL);
+  if (symbol <= 0 || symbols.sectionIndex[symbol] === 0) return 0;
+  const { wordBytes, dataEndian } = arch.target;
+  let sum = 0;
+  for (let i = 0; i < THREAD_COUNT; i++) {
+    const at = symbols.value[symbol]! + guest.bias + BigInt(i * threadBytes(wordBytes));
+    const block = guest.machine.memory.read(at, (THREAD_WORDS.overrun + 1) * wordBytes);
+    if (!block) break;
+    sum += Number(new ByteView(block, dataEndian, 'graph stack').word(THREAD_WORDS.overrun * wordBytes, wordBytes));
+  }
+  return sum;
 }
 
 /** Sites that call a tracer. */
@@ -50,6 +71,7 @@ export interface GuestTraceRequest {
   readonly nameOf: TraceHeader['nameOf'];
   /** Asked only when there are no events. */
   readonly enabled: () => number;
+  readonly overruns: number;
 }
 
 /** Writes the events; returns what the user must know of them. */
@@ -73,6 +95,9 @@ export function writeGuestTrace(write: (bytes: Uint8Array) => void, request: Gue
   }
   const replay = replayRing(ring, functions, [sink]);
   const notices = ringNotices(ring, replay);
+  if (request.overruns > 0) {
+    notices.push(`${request.overruns} calls deeper than ${GRAPH_ENTRY_COUNT} were not recorded by the graph tracer`);
+  }
   if (ring.written === 0n) {
     const enabled = request.enabled();
     notices.push(

@@ -214,6 +214,24 @@ const parser = yargs(own)
     },
   )
   .command(
+    'explain <path> [site]',
+    'why a site looks as it does, hop by hop; or the page of a verdict',
+    (y) =>
+      common(
+        y
+          .positional('path', { type: 'string', demandOption: true, describe: 'image, or a verdict' })
+          .positional('site', {
+            type: 'string',
+            describe: 'FUNCTION, FUNCTION+0xOFFSET, SECTION+0xOFFSET or 0xADDRESS',
+          }),
+      )
+        .example('$0 explain image far_work', 'call, stub, slot and target of one site')
+        .example('$0 explain stub-wrong-target', 'what the verdict means'),
+    (args) => {
+      action = async () => (await import('./explain.js')).runExplain({ ...args });
+    },
+  )
+  .command(
     'run <path> [arguments..]',
     'execute a program in the emulator',
     (y) =>

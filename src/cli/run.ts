@@ -44,7 +44,7 @@ import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
-import { enabledSites, guestRing, writeGuestTrace } from './guest-trace.js';
+import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
@@ -688,6 +688,7 @@ export async function runRun(args: RunArguments): Promise<number> {
       functions: execution.functions,
       nameOf: (address) => nameAt(loaded, execution.guest, address).replace(/\+0x[0-9a-f]+$/, ''),
       enabled: () => enabledSites(program),
+      overruns: graphOverruns(program, arch, execution.guest),
     });
     for (const notice of notices) err(`${file.name}: notice: ${notice}`);
   }

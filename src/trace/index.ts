@@ -25,6 +25,7 @@ export {
   readRing,
   replayRing,
   RING_HEADER_BYTES,
+  RING_KEEPS_OLDEST,
   RING_MAGIC,
   RING_RECORD_BYTES,
   RING_VERSION,

@@ -7,7 +7,7 @@
  *    8  u32 version                         8  u64 ip          the site
  *   12  u32 record size, bytes             16  u64 parent_ip   where the function returns to
  *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user
- *   20  u32 flags                          28  u32 cpu or thread
+ *   20  u32 flags: 1 keeps the oldest      28  u32 cpu or thread
  *   24  u64 head: records ever written
  *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) * record size;
  *   40  u64 clock kind                     the last `capacity` of them are there
@@ -28,6 +28,9 @@ export const RING_HEADER_BYTES = 64;
 export const RING_RECORD_BYTES = 32;
 /** More records than any memory that we read has: a sign of damage. */
 const CAPACITY_MAX = 1 << 24;
+
+/** Flag: events that find the ring full are dropped, instead of overwriting the oldest. */
+export const RING_KEEPS_OLDEST = 1;
 
 const recordKinds = ['entry', 'return', 'direct', 'probe', 'user'] as const;
 export type RingRecordKind = (typeof recordKinds)[number];
@@ -255,7 +258,13 @@ export function ringNotices(ring: Ring, replay: ReplayResult): string[] {
     );
   }
   if (replay.orphans > 0) notices.push(`${replay.orphans} returns are left out: their entries were overwritten`);
-  if (ring.dropped > 0n) notices.push(`${ring.dropped} events were dropped by the program while it recorded another`);
+  if (ring.dropped > 0n) {
+    notices.push(
+      (ring.flags & RING_KEEPS_OLDEST) !== 0 && ring.written >= BigInt(ring.capacity)
+        ? `the ring holds ${ring.capacity} events and keeps the oldest: ${ring.dropped} later ones were dropped`
+        : `${ring.dropped} events could not be recorded by the program`,
+    );
+  }
   if (ring.unreadable > 0) {
     notices.push(`${ring.unreadable} records are of no known kind: not finished when the program ended, or damaged`);
   }

@@ -20,6 +20,7 @@ export interface HandRing {
   readonly magic?: string;
   readonly clock?: number;
   readonly head?: number;
+  readonly flags?: number;
 }
 
 /** Header and records; later records overwrite earlier ones as the guest's own stores do. */
@@ -31,6 +32,7 @@ export function ringBytes(ring: HandRing): Uint8Array {
   view.setUint32(8, ring.version ?? 1, little);
   view.setUint32(12, ring.recordBytes ?? 32, little);
   view.setUint32(16, ring.capacity, little);
+  view.setUint32(20, ring.flags ?? 0, little);
   view.setBigUint64(24, BigInt(ring.head ?? ring.records.length), little);
   view.setBigUint64(32, BigInt(ring.dropped ?? 0), little);
   view.setBigUint64(40, BigInt(ring.clock ?? 1), little);
