@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { findNamedSites } from '../src/cli/explain.js';
+import { findNamedSites, verdictJson, verdictLines } from '../src/cli/explain.js';
 import { type ChainHop, siteChain } from '../src/ftrace/chain.js';
-import { verdictSeverity } from '../src/ftrace/verdicts.js';
+import { type Verdict, verdictSeverity } from '../src/ftrace/verdicts.js';
 import { rules, ruleText } from '../src/report/rules.js';
 import { verdictPages } from '../src/report/verdict-pages.js';
 import { elftrace } from './support/cli.js';
@@ -179,17 +179,20 @@ describe('what is meant by SITE', () => {
 describe('verdicts', () => {
   test('each has a page, which names rules that are explained', () => {
     expect(Object.keys(verdictPages).sort()).toEqual(Object.keys(verdictSeverity).sort());
-    for (const [verdict, page] of Object.entries(verdictPages)) {
-      const result = elftrace(['explain', '--json', verdict]);
-      expect([verdict, result.status]).toEqual([verdict, 0]);
-      const value = JSON.parse(result.stdout) as { meaning: string };
+    for (const verdict of Object.keys(verdictPages) as Verdict[]) {
+      const value = verdictJson(verdict);
       expect([verdict, validate(value) ? [] : validate.errors]).toEqual([verdict, []]);
-      expect(value.meaning).toBe(page.meaning);
+      const page = verdictPages[verdict];
       for (const rule of page.rules) expect([verdict, rule, ruleText(rule) !== '']).toEqual([verdict, rule, true]);
-      const text = elftrace(['explain', verdict]).stdout;
-      expect(text.startsWith(verdict)).toBe(true);
-      expect(Math.max(...text.split('\n').map((line) => line.length))).toBeLessThan(110);
+      const lines = verdictLines(verdict);
+      expect(lines[0]!.startsWith(verdict)).toBe(true);
+      expect(lines[1]).toContain(page.meaning.slice(0, 40));
+      expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(110);
     }
+    const printed = elftrace(['explain', 'stub-wrong-target']);
+    expect([printed.status, printed.stdout]).toEqual([0, `${verdictLines('stub-wrong-target').join('\n')}\n`]);
+    const json = elftrace(['explain', '--json', 'ok']);
+    expect(JSON.parse(json.stdout)).toEqual(verdictJson('ok'));
     const none = elftrace(['explain', 'wrong']);
     expect([none.status, none.stdout]).toEqual([2, '']);
     expect(none.stderr).toContain('stub-wrong-target');

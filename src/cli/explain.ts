@@ -28,7 +28,8 @@ function isVerdict(name: string): name is Verdict {
 
 // ------------------------------------------------------------------------------------------------------------ verdicts
 
-function verdictJson(verdict: Verdict): Json {
+/** The page of a verdict as plain data. */
+export function verdictJson(verdict: Verdict): Json {
   const page = verdictPages[verdict];
   return {
     schema: jsonSchema,
@@ -54,21 +55,24 @@ function wrapped(text: string, indent: string, width = 100): string[] {
   return [...lines, indent + line];
 }
 
-function printVerdict(verdict: Verdict): void {
+/** The page of a verdict as lines. */
+export function verdictLines(verdict: Verdict): string[] {
   const page = verdictPages[verdict];
   const severity = verdictSeverity[verdict];
-  out(`${paint('bold', verdict)}${severity === 'none' ? '' : `  (${severity})`}`);
-  for (const line of wrapped(page.meaning, '  ')) out(line);
-  out('');
-  for (const each of page.causes) for (const line of wrapped(each, '  ')) out(line);
-  out('');
-  for (const each of page.advice) for (const line of wrapped(`To do: ${each}`, '  ')) out(line);
-  out('');
+  const lines = [
+    `${paint('bold', verdict)}${severity === 'none' ? '' : `  (${severity})`}`,
+    ...wrapped(page.meaning, '  '),
+    '',
+    ...page.causes.flatMap((each) => wrapped(each, '  ')),
+    '',
+    ...page.advice.flatMap((each) => wrapped(`To do: ${each}`, '  ')),
+    '',
+  ];
   for (const rule of page.rules) {
     const [first, ...more] = wrapped(ruleText(rule), '', 88);
-    out(`  ${rule.padEnd(10)} ${first ?? ''}`);
-    for (const line of more) out(`  ${''.padEnd(10)} ${line}`);
+    lines.push(`  ${rule.padEnd(10)} ${first ?? ''}`, ...more.map((line) => `  ${''.padEnd(10)} ${line}`));
   }
+  return lines;
 }
 
 // --------------------------------------------------------------------------------------------------------------- sites
@@ -370,7 +374,7 @@ export async function runExplain(args: ExplainArguments): Promise<number> {
       );
     }
     if (args.json) out(JSON.stringify(verdictJson(args.path)));
-    else printVerdict(args.path);
+    else for (const line of verdictLines(args.path)) out(line);
     return exitCodes.ok;
   }
   const opened = await open(await readInput(args.path), args);
