@@ -2,7 +2,7 @@
  * Sums over a trace: instructions by stack (`a;b;c 123`, what flame graph tools read) and by function. Memory grows with the
  * number of different stacks, not with the length of the run.
  *
- * An instruction counts for the activation on top of its CPU's stack. What runs before the first function is entered counts
+ * An instruction counts for the activation on top of its CPU's stack; what other CPUs do meanwhile does not. What runs before the first function is entered counts
  * for `OUTSIDE`.
  */
 import type { Address } from '../units.js';
@@ -78,7 +78,7 @@ export function foldedWriter(write: TextSink, options: FoldedOptions = {}): Trac
   };
   return {
     event(event: TraceEvent) {
-      const position = advance(event.cpu, event.time);
+      const position = advance(event.cpu, event.instructions);
       const { node } = position;
       if (event.kind !== 'entry' && event.kind !== 'return') return;
       if (event.kind === 'return') {
@@ -101,8 +101,8 @@ export function foldedWriter(write: TextSink, options: FoldedOptions = {}): Trac
       position.node = child;
       if (child.depth > DEPTH_MAX) position.hidden = 1;
     },
-    end(times) {
-      times.forEach((time, cpu) => advance(cpu, time));
+    end(instructions) {
+      instructions.forEach((time, cpu) => advance(cpu, time));
       let text = root.self > 0 ? `${OUTSIDE} ${root.self}\n` : '';
       const pending: { readonly node: Node; readonly path: string }[] = [];
       const push = (node: Node, path: string): void => {
@@ -182,7 +182,7 @@ export function profile(): Profile {
   };
   return {
     event(event) {
-      const { cpu, time } = event;
+      const { cpu, instructions: time } = event;
       const stack = advance(cpu, time);
       const each = of(event.function);
       const open = each.open[cpu] ?? 0;
@@ -197,8 +197,8 @@ export function profile(): Profile {
         if (open === 1) each.total += time - each.since[cpu]!;
       }
     },
-    end(times) {
-      times.forEach((time, cpu) => advance(cpu, time));
+    end(instructions) {
+      instructions.forEach((time, cpu) => advance(cpu, time));
     },
     rows() {
       return [...counts]
