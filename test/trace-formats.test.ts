@@ -31,6 +31,7 @@ const entry = (f: TracedFunction, depth: number, time: number, parent: bigint, c
   cpu,
   depth,
   time,
+  instructions: time,
   parent,
 });
 const back = (f: TracedFunction, depth: number, time: number, cpu = 0, unwound = false): TraceEvent => ({
@@ -39,6 +40,7 @@ const back = (f: TracedFunction, depth: number, time: number, cpu = 0, unwound =
   cpu,
   depth,
   time,
+  instructions: time,
   unwound,
 });
 
@@ -50,7 +52,7 @@ const trace: readonly TraceEvent[] = [
   entry(deep, 1, 1020, 0x140n),
   entry(leaf, 2, 2030, 0x310n),
   back(leaf, 2, 2031),
-  { kind: 'user', function: deep, cpu: 0, depth: 2, time: 2040, ip: 0x30cn, parent: 0x140n },
+  { kind: 'user', function: deep, cpu: 0, depth: 2, time: 2040, instructions: 2040, ip: 0x30cn, parent: 0x140n },
   back(deep, 1, 2520),
   back(main, 0, 1_234_567, 0, true),
 ];

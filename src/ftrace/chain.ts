@@ -79,12 +79,8 @@ function nameOf(program: Program, address: Address): string {
   return '';
 }
 
-function partOf(_program: Program, _address: Address): string | null {
-  return null;
-}
-
-function tocAt(program: Program, _address: Address): Address | null {
-  return program.toc;
+function partOf(program: Program, address: Address): string | null {
+  return program.partOf(address)?.name ?? null;
 }
 
 /** What the dynamic linker puts at an address; '' when it puts nothing. */
@@ -97,45 +93,17 @@ function importedAt(program: Program, address: Address): string {
   return table?.symbols ? table.symbols.name(table.symbol[row]!) : '';
 }
 
-/** Code of a stub: instructions up to the one that leaves it. */
-function stubBytes(program: Program, address: Address): Uint8Array {
+/** Code of a stub: instructions up to the one that leaves it; what follows is its data. */
+function stubCode(program: Program, address: Address, sizeBytes: number): Uint8Array {
   const { isa } = program.arch;
-  const bytes = bytesAt(program, address, 64);
+  const bytes = bytesAt(program, address, sizeBytes);
   let size = 0;
   while (size < bytes.length) {
-    const { sizeBytes, flow } = isa.decode(bytes, size, address + BigInt(size));
-    size += sizeBytes;
+    const { sizeBytes: step, flow } = isa.decode(bytes, size, address + BigInt(size));
+    size += step;
     if (flow.kind === 'jump' || flow.kind === 'indirect-jump' || flow.kind === 'return') break;
   }
   return bytes.subarray(0, size);
-}
-
-interface Stub {
-  readonly form: string;
-  readonly target: Address;
-  readonly bytes: Uint8Array;
-  readonly slot: Address | null;
-  readonly slotBytes: number;
-  readonly targetToc: Address | null;
-  readonly savesToc: boolean;
-}
-
-function readStub(program: Program, address: Address): Stub | null {
-  if (!program.codeAt(address)) return null;
-  for (const form of program.arch.stubForms) {
-    const target = form.readTarget(program.reader, address, tocAt(program, address));
-    if (target === null) continue;
-    return {
-      form: form.name,
-      target,
-      bytes: stubBytes(program, address),
-      slot: null,
-      slotBytes: 0,
-      targetToc: null,
-      savesToc: false,
-    };
-  }
-  return null;
 }
 
 /** Bytes to show of the code at an address: no more than its function has. */
@@ -158,10 +126,11 @@ function follow(program: Program, first: Address): ChainHop[] {
   for (let hop = 0; hop < HOPS_MAX; hop++) {
     // An entry of a tracer may look like a stub (a single branch): it is the end all the same.
     const known = program.finalTarget(at) === at;
-    const stub = known ? null : readStub(program, at);
+    const stub = known ? null : program.stub(at);
     if (stub) {
       const { form, target, savesToc, targetToc } = stub;
-      hops.push({ kind: 'stub', ...here(at, stub.bytes), form, target, savesToc, targetToc });
+      const code = stubCode(program, at, stub.sizeBytes);
+      hops.push({ kind: 'stub', ...here(at, code), form, target, savesToc, targetToc });
       if (stub.slot !== null) {
         const bytes = bytesAt(program, stub.slot, stub.slotBytes);
         hops.push({ kind: 'slot', ...here(stub.slot, bytes), target, symbol: importedAt(program, stub.slot) });
@@ -222,7 +191,7 @@ export function siteChain(sites: Sites, index: number): SiteChain {
     name: program.describe(range, address),
     part: linked ? partOf(program, address) : null,
   });
-  const toc = linked ? tocAt(program, anchor) : null;
+  const toc = linked ? program.tocAt(anchor) : null;
   if (!reading) {
     const bytes = sites.viewOf(index).bytes(0, SHOWN_BYTES);
     return { toc, hops: [{ kind: 'call', ...here(anchor, bytes), target: null, relocation: null }] };

@@ -172,7 +172,8 @@ const CPU_MAX = 1024;
  * Gives the records of a ring to sinks, as events.
  *
  * Entries and returns are paired by function on each CPU, as a stack: a return ends the innermost activation of its function, and
- * those above it are `unwound`. Returns whose entries were overwritten are left out and counted.
+ * those above it are `unwound`. Returns whose entries were overwritten are left out and counted. A program does not know how many
+ * instructions its CPU has executed: its clock stands for them.
  */
 export function replayRing(
   ring: Ring,
@@ -211,7 +212,8 @@ export function replayRing(
       const unwound = !(returned && depth === to);
       if (unwound) open++;
       events++;
-      const event = { kind: 'return', function: popped, cpu, depth, time: times[cpu]!, unwound } as const;
+      const time = times[cpu]!;
+      const event = { kind: 'return', function: popped, cpu, depth, time, instructions: time, unwound } as const;
       for (const sink of sinks) sink.event(event);
     }
   };
@@ -232,7 +234,7 @@ export function replayRing(
       continue;
     }
     events++;
-    const common = { function: named, cpu, depth: stack.length, time, parent: record.parent };
+    const common = { function: named, cpu, depth: stack.length, time, instructions: time, parent: record.parent };
     if (record.kind === 'entry') {
       const event = { kind: 'entry', ...common } as const;
       for (const sink of sinks) sink.event(event);
