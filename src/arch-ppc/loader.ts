@@ -28,12 +28,11 @@ import { branchReach, R_PPC64_REL24_NOTOC, R_PPC64_REL24_P9NOTOC } from './reloc
 import {
   FAR_STUB_BYTES,
   isBl,
-  MFLR_R0,
   MODULE_STUB_BYTES,
   NOP,
   PACA_TOC_OFFSET,
   restoreToc,
-  STD_R0,
+  profileKernelWords,
   writeAbsoluteStub,
   writeFarStub,
   writeFtraceStub,
@@ -63,9 +62,9 @@ const KERNEL_BASES = {
 
 const is2008 = (options: MachineOptions): boolean => options['ppc-stubs'] === '2008';
 
-/** True at a `-mprofile-kernel` call: `mflr r0` in front of it, or `mflr r0; std r0,16(r1)` of older compilers. */
+/** True at a `-mprofile-kernel` call. */
 function isProfileKernel(word: (delta: number) => number): boolean {
-  return word(-4) === MFLR_R0 || (word(-4) === STD_R0 && word(-8) === MFLR_R0);
+  return profileKernelWords(word) > 0;
 }
 
 const direct = (target: Address): CallBinding => ({ kind: 'direct', target });

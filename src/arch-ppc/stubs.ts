@@ -40,6 +40,17 @@ export const BCTRL = ppc64Table.encode('bcctrl', { bo: 20, bi: 0, bh: 0 });
 /** `bl .`: a call as compilers leave it under a relocation. */
 export const BL_ZERO = ppc64Table.encode('bl', { li: 0 });
 
+/**
+ * Words in front of a `-mprofile-kernel` call that belong to it: `mflr r0`, or two with the `std r0,16(r1)` of older compilers or the
+ * `std r11,D(r1)` that GCC gives a nested function of ELFv1; 0 at other calls. Words by byte distance from the call.
+ */
+export function profileKernelWords(word: (delta: number) => number): 0 | 1 | 2 {
+  const previous = word(-4);
+  if (previous === MFLR_R0) return 1;
+  const saves = previous === STD_R0 || (previous & 0xffff_0003) >>> 0 === 0xf961_0000;
+  return saves && word(-8) === MFLR_R0 ? 2 : 0;
+}
+
 /** `ld r2,slot(r1)`: the TOC restore after a call; the slot is 40 on ELFv1, 24 on ELFv2. */
 export function restoreToc(slot: 24 | 40): number {
   return ppc64Table.encode('ld', { rt: 2, ra0: 1, ds: slot });

@@ -45,6 +45,8 @@ export interface LoaderOptions {
    * full (T-PPC-28).
    */
   readonly stubSpare?: number;
+  /** Convention of the sites, when the caller knows it better than a look at the files tells. */
+  readonly convention?: EntryConvention;
   /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
   readonly coreSites?: readonly Address[];
   readonly sha256?: Sha256;
@@ -163,7 +165,8 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
       value: plan.moduleBase,
     });
   }
-  const coreSites = conventionsOf(coreSource.image, arch);
+  const { convention } = options;
+  const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
   const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
   return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
 }
