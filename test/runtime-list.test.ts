@@ -36,7 +36,10 @@ for (const target of TARGETS) {
         report: false,
         sources: [join(PROGRAMS, 'runtime/list.c')],
         flags: [
-          `-DENTRY_NAME=${entry}`, '-fno-ipa-modref', '-fno-ipa-pure-const', '-fno-ipa-reference',
+          `-DENTRY_NAME=${entry}`,
+          '-fno-ipa-modref',
+          '-fno-ipa-pure-const',
+          '-fno-ipa-reference',
           ...(flavour === 'regs' ? ['-DRUNTIME_REGS'] : []),
           ...['src/runtime', 'src/arch-ppc'].map((each) => `-I${join(PROGRAMS, '../..', each)}`),
         ],
@@ -53,7 +56,9 @@ for (const target of TARGETS) {
         `replaced ${(301 + 1000 * 401).toString(16)}`,
         `replaced12 ${((36 + 18 + 30 + 55 + 84) * 10 + 1).toString(16)}`,
         // r12 is the entry, 12 bytes before where the function looks; on ELFv1 r2 is what its descriptor says.
-        ...(is64 ? [`ruined ${(target.name === 'ppc64-elfv1' ? 12 + 0x1234 : 12).toString(16)}`, 'base 1', 'side 0'] : []),
+        ...(is64
+          ? [`ruined ${(target.name === 'ppc64-elfv1' ? 12 + 0x1234 : 12).toString(16)}`, 'base 1', 'side 0']
+          : []),
       ];
       const ring = ['threads 8', 'dropped 1', 'last-thread 7', 'kept 4', 'kept 2', 'carry 100000001'];
       for (const outcome of [runTracedQemu(target, path), runTracedHere(target, path)]) {
@@ -107,7 +112,10 @@ for (const target of TARGETS) {
           ]);
         }
         const little = image.header.endian === 'little';
-        const ring = machine.memory.read(valueOf(image, 'elftrace_ring_memory'), RING_HEADER_BYTES + 256 * RING_RECORD_BYTES)!;
+        const ring = machine.memory.read(
+          valueOf(image, 'elftrace_ring_memory'),
+          RING_HEADER_BYTES + 256 * RING_RECORD_BYTES,
+        )!;
         const view = new DataView(ring.buffer, ring.byteOffset);
         expect(Number(view.getBigUint64(RING_HEADER.head, little))).toBe(200);
         expect(Number(view.getBigUint64(RING_HEADER.dropped, little))).toBe(0);

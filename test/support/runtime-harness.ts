@@ -50,17 +50,19 @@ export function siteFlags(target: PpcTarget, flavour: EntryFlavour): readonly st
   return flavour === 'regs' && target.name !== 'ppc32' ? ['-pg', '-mprofile-kernel'] : ['-pg'];
 }
 
-function gcc(target: PpcTarget, args: readonly string[]): void {
+const compiled = new Map<string, string>();
+
+/** The object of a compilation; equal ones are done once. */
+function compile(target: PpcTarget, source: string, args: readonly string[]): string {
+  const key = JSON.stringify([target.name, source, args]);
+  const known = compiled.get(key);
+  if (known !== undefined) return known;
+  const object = scratch('compiled.o');
   run(target.gcc, [
-    '-w',
-    '-ffreestanding',
-    '-fno-pie',
-    '-fno-stack-protector',
-    '-I',
-    PROGRAMS,
-    ...target.flags,
-    ...args,
-  ]);
+    '-w', '-ffreestanding', '-fno-pie', '-fno-stack-protector', '-I', PROGRAMS, ...target.flags, ...args, '-c', source, '-o', object,
+  ]); // prettier-ignore
+  compiled.set(key, object);
+  return object;
 }
 
 /** Address of a function's code, or of another symbol. */
@@ -95,10 +97,10 @@ export function buildTraced(build: TracedBuild): string {
   const { target, flavour, tracer, level = '2', flags = [], entry = 'ftrace_caller', report = true } = build;
   const objects = build.sources.map((source) => {
     const object = scratch('traced.o');
-    gcc(target, [`-O${level}`, ...siteFlags(target, flavour), ...flags, '-c', source, '-o', object]);
     const renamed = tracer === 'none' ? [] : ['--redefine-sym', `_mcount=${entry}`];
     const main = report ? ['--redefine-sym', 'main=traced_main'] : [];
-    run(target.gcc.replace('gcc', 'objcopy'), [...renamed, ...main, object]);
+    const original = compile(target, source, [`-O${level}`, ...siteFlags(target, flavour), ...flags]);
+    run(target.gcc.replace('gcc', 'objcopy'), [...renamed, ...main, original, object]);
     return object;
   });
   const options = [
@@ -109,13 +111,8 @@ export function buildTraced(build: TracedBuild): string {
     '-I', join(root, 'src/runtime'), '-I', join(root, 'src/arch-ppc'),
   ]; // prettier-ignore
   const sources = [...(report ? [join(PROGRAMS, 'runtime/report.c')] : []), ...(build.plain ?? [])];
-  for (const source of sources) {
-    const object = scratch('plain.o');
-    gcc(target, ['-O2', ...options, ...flags, '-c', source, '-o', object]);
-    objects.push(object);
-  }
-  const start = scratch('start.o');
-  gcc(target, ['-c', join(PROGRAMS, 'start.S'), '-o', start]);
+  for (const source of sources) objects.push(compile(target, source, ['-O2', ...options, ...flags]));
+  const start = compile(target, join(PROGRAMS, 'start.S'), []);
   const runtime = scratch('runtime.o');
   writeFileSync(runtime, runtimeObject(target.arch.target.id, flavour)!);
   const output = scratch('program');
