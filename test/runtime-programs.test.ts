@@ -28,6 +28,13 @@ for (const target of TARGETS) {
       },
     );
 
+    // Of GCC 12 on ELFv2 the areas precede the TOC set-up, where r12 is live (P-SITE-2), and calls to the local entry pass them by.
+    test.each(['ftrace_caller', 'ftrace_regs_caller'] as const)('P-ENT-3: patchable areas, %s', (entry) => {
+      const sources = [join(PROGRAMS, 'runtime/features.c')];
+      const build = { target, flavour: 'regs', entry, sources, flags: ['-std=gnu11'], patchable: true } as const;
+      expect(checkTraced(build, TRACERS, true)).toBeGreaterThan(100);
+    });
+
     // Under qemu only: the emulator has no floating point arithmetic on PowerPC.
     test.each(ENTRIES)(
       'C-FG-7: eight doubles, mixed and variable arguments, complex results, %s, %s',
