@@ -32,6 +32,9 @@ struct ops {
   word trampoline;
 };
 
+/* Ops objects that fit into elftrace_data. */
+#define OPS_ROOM 64
+
 struct ring_record {
   u64 time;
   u64 ip;

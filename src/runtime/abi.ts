@@ -22,6 +22,9 @@ export const OPS_WORDS = {
 /** Words of one ops object. */
 export const OPS_WORD_COUNT = 8;
 
+/** Ops objects that fit into `elftrace_data` (section `.elftrace.data`). */
+export const OPS_ROOM = 64;
+
 /** Flags of an ops object, with the kernel's numbers. */
 export const OPS_FLAGS = {
   ENABLED: 1 << 0,

@@ -38,10 +38,12 @@ PUBLIC struct ops *ftrace_ops_list = &ftrace_list_end;
 /* Third argument of the patched call: the only ops. */
 PUBLIC struct ops *function_trace_op = &ftrace_list_end;
 /* Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch in the entry. */
-PUBLIC const struct ops *elftrace_graph_ops;
+__attribute__((section(".data"))) PUBLIC const struct ops *elftrace_graph_ops = 0;
 PUBLIC struct thread elftrace_graph_stack[THREADS];
 /* Calls of elftrace_counter. */
 PUBLIC word elftrace_count;
+/* Where the tool writes ops objects: the image has room for them before any of them is wanted. */
+__attribute__((section(".elftrace.data"), aligned(64))) PUBLIC word elftrace_data[OPS_ROOM * 8] = { 0 };
 /* Not 0: no further function is hooked. Set for good when a return is not found. */
 PUBLIC word elftrace_graph_stopped;
 /* 0: ops of kind RCU are skipped. */
