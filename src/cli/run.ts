@@ -485,6 +485,8 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
   });
+  // What a kernel's start-up would have put there (the per-CPU pointer).
+  for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) guest.machine.setRegister(name, value);
   let oracle: Oracle | null = null;
   if (options.sinks.length > 0) {
     const sites = findSites(program);
