@@ -10,7 +10,9 @@ export function generatedCore(count: number, variables: number): string {
 #include "lib.h"
 u32 calls;
 ${range(count)
-  .map((i) => `__attribute__((noinline)) u32 ext_${i}(u32 x) { calls += ${i + 1}; return x * 3 + ${(i * 7919) % 65536}; }`)
+  .map(
+    (i) => `__attribute__((noinline)) u32 ext_${i}(u32 x) { calls += ${i + 1}; return x * 3 + ${(i * 7919) % 65536}; }`,
+  )
   .join('\n')}
 ${range(variables)
   .map((i) => `int v_${i} = ${(i * 31) % 9973};`)
@@ -76,8 +78,7 @@ export function generatedAssembly(target: LoaderTarget): string {
   const abi = isV2(target) ? '\t.abiversion 2\n' : '';
   const code = target === 'v1' ? '.multi' : 'multi';
   const frame = target === 'ppc32' ? 16 : isV2(target) ? 32 : 112;
-  const [store, load, update, slot] =
-    target === 'ppc32' ? ['stw', 'lwz', 'stwu', 4] : ['std', 'ld', 'stdu', 16];
+  const [store, load, update, slot] = target === 'ppc32' ? ['stw', 'lwz', 'stwu', 4] : ['std', 'ld', 'stdu', 16];
   return `${abi}	.text
 ${head(target, 'mod_tail')}	addi 3,3,7
 	b ext_9
@@ -119,8 +120,7 @@ ${head(target, 'multi')}	.globl .multi
 /** A module of large text sections, each with a function that calls the core; they lie beyond one reach of each other. */
 export function largeText(target: LoaderTarget, sections: number, spaceBytes: number): string {
   const frame = target === 'ppc32' ? 16 : isV2(target) ? 32 : 112;
-  const [store, load, update, slot] =
-    target === 'ppc32' ? ['stw', 'lwz', 'stwu', 4] : ['std', 'ld', 'stdu', 16];
+  const [store, load, update, slot] = target === 'ppc32' ? ['stw', 'lwz', 'stwu', 4] : ['std', 'ld', 'stdu', 16];
   const abi = isV2(target) ? '\t.abiversion 2\n' : '';
   const functions = range(sections).map((i) => {
     const body = `${head(target, `large_${i}`).replace('\t.text\n', `\t.section .text.large${i},"ax"\n`)}	mflr 0
