@@ -181,6 +181,7 @@ const parser = yargs(own)
           describe: 'function, function_graph, counter, or a function of the image',
         })
         .option('ppc-nop', {
+          type: 'string',
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',
@@ -264,6 +265,24 @@ const parser = yargs(own)
     },
   )
   .command(
+    'explain <path> [site]',
+    'why a site looks as it does, hop by hop; or the page of a verdict',
+    (y) =>
+      common(
+        y
+          .positional('path', { type: 'string', demandOption: true, describe: 'image, or a verdict' })
+          .positional('site', {
+            type: 'string',
+            describe: 'FUNCTION, FUNCTION+0xOFFSET, SECTION+0xOFFSET or 0xADDRESS',
+          }),
+      )
+        .example('$0 explain image far_work', 'call, stub, slot and target of one site')
+        .example('$0 explain stub-wrong-target', 'what the verdict means'),
+    (args) => {
+      action = async () => (await import('./explain.js')).runExplain({ ...args });
+    },
+  )
+  .command(
     'run <path> [arguments..]',
     'execute a program in the emulator',
     (y) =>
@@ -288,7 +307,7 @@ const parser = yargs(own)
         .option('profile-file', { type: 'string', describe: 'the same for all functions, to a file' })
         .option('trace', { type: 'string', describe: 'file for calls and returns' })
         .option('trace-source', { type: 'string', default: 'guest', describe: 'oracle: recorded by the machine' })
-        .option('format', { type: 'string', describe: 'ndjson or folded' })
+        .option('format', { type: 'string', describe: 'ndjson, folded, ftrace, graph, chrome or perfetto' })
         .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })

@@ -63,7 +63,8 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100n;
 const AT_EMPTY_PATH = 0x1000n;
 
-const PID = 1000n;
+/** Process id of every program, and thread id of its only thread. */
+export const PID = 1000n;
 const SIGNALS = 64;
 const SIG_IGN = 1n;
 /** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */

@@ -261,7 +261,7 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
     return;
   }
   *(word *)(frame + REGS_LINK) =
-      elftrace_graph_push(thread, parent_ip, ip, *(const word *)(frame + REGS_SP));
+      elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, *(const word *)(frame + REGS_SP)));
 }
 #else
 /* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
@@ -273,7 +273,7 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
     count64(&elftrace_ring->dropped);
     return parent_ip;
   }
-  return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, frame);
+  return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, frame));
 }
 #endif
 
