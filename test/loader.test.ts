@@ -219,6 +219,24 @@ describeWith(loaderTools, 'loading', () => {
         expect(map.parts.map((part) => part.kind)).toEqual(['core', 'module', 'module']);
       });
 
+      test('T-PPC-27 a near module: 32 bits without any stub, 64 bits through stubs, for the TOC changes', () => {
+        const { bytes, map } = load(target, core, [a, b], { runtime, moduleBase: 0x1100_0000n });
+        const far = load(target, core, [a, b], { runtime });
+        const expected = runQemu(target, far.bytes);
+        expect(runHere(arch, bytes)).toEqual(expected);
+        expect(runQemu(target, bytes)).toEqual(expected);
+        const program = loadProgram(readElf(bytes), arch);
+        const part = map.parts[2]!;
+        const entries = new Set(part.entryStubs.map((each) => each.address));
+        const used = part.stubs.flatMap(({ address, sizeBytes, count }) =>
+          Array.from({ length: count }, (_, i) => address + BigInt(i * sizeBytes)).filter(
+            (at) => !entries.has(at) && program.stub(at) !== null,
+          ),
+        );
+        // _mcount, core_add and twice.
+        expect(used.length).toBe(target === 'ppc32' ? 0 : 3);
+      });
+
       test('undefined and duplicate symbols are listed all', () => {
         const bad = source(
           'bad',
