@@ -125,6 +125,41 @@ const parser = yargs(own)
     },
   )
   .command(
+    'load <path> [modules..]',
+    'core and modules in one address space, far apart, with stubs',
+    (y) =>
+      y
+        .positional('path', { type: 'string', demandOption: true, describe: 'core, or an image to add to' })
+        .positional('modules', { type: 'string', array: true, default: [] as string[] })
+        .option('o', { alias: 'output', type: 'string', describe: 'image to write' })
+        .option('base', { type: 'string', describe: 'user, kernel, or the address of the core' })
+        .option('module-base', { type: 'string', describe: 'address of the first module' })
+        .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
+        .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
+        .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
+    (args) => {
+      action = async () =>
+        (await import('./load.js')).runLoad({ ...args, output: args.o, machine: { 'ppc-stubs': args.ppcStubs } });
+    },
+  )
+  .command(
+    'unload <path> <part>',
+    'a loaded image without one of its modules',
+    (y) =>
+      y
+        .positional('path', { type: 'string', demandOption: true })
+        .positional('part', { type: 'string', demandOption: true, describe: 'name of the module, or of a linked core' })
+        .option('o', { alias: 'output', type: 'string', describe: 'file to write' })
+        .option('in-place', { type: 'boolean', default: false, describe: 'change the file itself' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 unload image driver -o smaller', 'the module is gone, the rest stays where it was'),
+    (args) => {
+      action = async () => (await import('./unload.js')).runUnload({ ...args, output: args.o });
+    },
+  )
+  .command(
     'patch <path>',
     'turn call sites into nops, or into calls of a tracer',
     (y) =>

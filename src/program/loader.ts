@@ -540,7 +540,7 @@ function coreAreas(
   const { loader } = plan;
   const page = loader.segmentAlignBytes;
   const count = entries.length + 1;
-  const addresses = (): Address[] => entries.map((name) => scope.find(name)!.value);
+  const addresses = (): Address[] => entries.map((name) => scope.codeAddress(name) ?? 0n);
   const header = headers(plan, parts);
   const pages = coreStubPages({
     sites: plan.options.coreSites ?? codeEnds(core),

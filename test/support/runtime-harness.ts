@@ -16,7 +16,7 @@ import { scratch } from './c-programs.js';
 import type { Outcome, PpcTarget } from './c-programs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
-const PROGRAMS = join(root, 'test/programs');
+export const PROGRAMS = join(root, 'test/programs');
 
 /** Nothing here imports jest, so that scripts can use it too. */
 function run(command: string, args: readonly string[]): void {
