@@ -177,6 +177,7 @@ const parser = yargs(own)
           describe: 'function, function_graph, counter, or a function of the image',
         })
         .option('ppc-nop', {
+          type: 'string',
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',

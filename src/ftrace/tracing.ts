@@ -186,10 +186,20 @@ class Words {
     this.store(symbol, at, after, rule, (now) => {
       const leads = codec.target(now, at);
       if (leads === null) return `expected a ${kind}`;
-      const range = this.program.codeAt(leads);
-      if (kind === 'jump' || (range !== undefined && this.program.functionStarting(range, leads) >= 0)) return '';
+      if (kind === 'jump' || this.isEntry(leads)) return '';
       return `the call leads to ${hex(leads)}, where no function starts`;
     });
+  }
+
+  /** True for the address of a function, its local entry included. */
+  private isEntry(address: Address): boolean {
+    const { program } = this;
+    const range = program.codeAt(address);
+    const symbol = range === undefined ? -1 : program.functionAt(range, address);
+    if (symbol < 0) return false;
+    const start = program.functions.placeOf(symbol)?.value;
+    const local = BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+    return start !== undefined && (address === start || address === start + local);
   }
 
   /** True when the branch of a symbol can lead to `target`. */
