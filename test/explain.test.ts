@@ -203,7 +203,7 @@ describe('verdicts', () => {
     for (const path of readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })) {
       if (!path.endsWith('.ts') || path.startsWith('report')) continue;
       for (const [, rule] of readFileSync(join(root, 'src', path), 'utf8').matchAll(
-        /'([A-Z]+(?:-[A-Z0-9]+)+-\d+|RT-\d+|F-\d+)'/g,
+        /'([A-Z]+(?:-[A-Z0-9]+)+-\d+|RT-\d+|F-\d+|H\d+)'/g,
       )) {
         if (!Object.hasOwn(rules, rule!)) missing.push(`${path}: ${rule!}`);
       }

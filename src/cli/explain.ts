@@ -271,7 +271,10 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     `  ${'state'.padEnd(HOP_WIDTH)} ${state}, slot ${sites.slot(index)} of ${table.name}`,
   ];
   if (chain.toc !== null) text.push(`  ${'TOC'.padEnd(HOP_WIDTH)} ${hex(chain.toc)}`);
-  const width = Math.max(11, ...hops.flatMap(({ lines }) => lines.map(({ bytes }) => hexBytes(bytes).length)));
+  const width = Math.max(
+    11,
+    ...hops.flatMap(({ hop, lines }) => (hop.kind === 'slot' ? [] : lines.map(({ bytes }) => hexBytes(bytes).length))),
+  );
   for (const { hop, lines, note } of hops) {
     const label = [hop.name, hop.part === null || hop.part === part ? '' : `part ${hop.part}`].filter(
       (each) => each !== '',

@@ -24,6 +24,7 @@ export const rules: Readonly<Record<string, string>> = {
   'C-UPD-2': 'a site is read and compared before it is written; other bytes than expected stop the change.',
   'F-2':
     'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
+  H3: 'the TOC restore stays behind a branch that jumps over it: whoever is inside the tracer still comes back to it.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
   'M-WEAK-1':
