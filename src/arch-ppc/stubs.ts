@@ -242,6 +242,12 @@ function stubData(code: AddressReader, slot: Address, abi: StubAbi): Found | nul
   return { target, slot, slotBytes: abi === 'elfv1' ? 16 : 8, targetToc, sizeBytes: MODULE_STUB_BYTES[abi] };
 }
 
+/** True when the first two words of a module stub give its own address, which its loads are relative to; so they do without a known TOC. */
+function findsItself(match: Match): boolean {
+  const stub = tocRelative(match, 'h', 'l', false);
+  return stub === null || BigInt.asUintN(64, stub) === match.address;
+}
+
 /**
  * Forms of 64-bit programs. A PLT call gives the address of its *slot*, whose dynamic relocation says what it will hold; the other
  * slots are read where the file has their contents.
@@ -254,10 +260,10 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
   }),
   // Later loaders: r11 and r12 swapped roles, magic behind the code, then the descriptor (ELFv1) or global entry (ELFv2).
   form('ppc64.module', 64, ['3d62:h 396b:l f8410028 e98b0020 e84b0028 7d8903a6 4e800420 73747562'], (match) =>
-    stubData(match.code, match.address + 32n, 'elfv1'),
+    findsItself(match) ? stubData(match.code, match.address + 32n, 'elfv1') : null,
   ),
   form('ppc64.module', 64, ['3d62:h 396b:l f8410018 e98b0020 7d8903a6 4e800420 * 73747562'], (match) =>
-    stubData(match.code, match.address + 32n, 'elfv2'),
+    findsItself(match) ? stubData(match.code, match.address + 32n, 'elfv2') : null,
   ),
   // -mprofile-kernel and patchable entries: the kernel's TOC comes from the per-CPU area, for r2 may hold anything. In a module
   // the target stands behind the magic; the reserved stubs of the core (P-NEW-3) have only the code.

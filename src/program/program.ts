@@ -76,6 +76,8 @@ export class Program {
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
   private readonly calleeCache = new Map<Address, CalleeKind>();
+  /** Many sites call through few stubs. */
+  private readonly stubCache = new Map<Address, StubReading | null>();
   private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
   private importedSlots: ReadonlyMap<Address, Address> | undefined;
   private tocValue: Address | null | undefined;
@@ -413,13 +415,18 @@ export class Program {
 
   /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
   stub(address: Address): StubReading | null {
-    if (!this.codeAt(address)) return null;
-    const toc = this.tocAt(address);
-    for (const form of this.arch.stubForms) {
-      const reading = form.read(this.reader, address, toc);
-      if (reading !== null) return reading;
+    const known = this.stubCache.get(address);
+    if (known !== undefined) return known;
+    let found: StubReading | null = null;
+    if (this.codeAt(address)) {
+      const toc = this.tocAt(address);
+      for (const form of this.arch.stubForms) {
+        found = form.read(this.reader, address, toc);
+        if (found !== null) break;
+      }
     }
-    return null;
+    this.stubCache.set(address, found);
+    return found;
   }
 
   /** Target of the stub at `address`, or null when no stub is there. */
