@@ -10,6 +10,7 @@ import { type Verdict, verdictSeverity } from '../src/ftrace/verdicts.js';
 import { rules, ruleText } from '../src/report/rules.js';
 import { verdictPages } from '../src/report/verdict-pages.js';
 import { elftrace } from './support/cli.js';
+import { loadSample } from './support/loaded-samples.js';
 import { builtSamples, edited, openBytes, readSample, root, sampleFiles } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -140,6 +141,34 @@ describe('chains', () => {
   });
 });
 
+describe('a loaded image whose stub was led astray', () => {
+  test.each(['2008', 'modern'])(
+    'stubs of the form %s: the slot shows what is stored, the verdict what should be',
+    (stubs) => {
+      const bytes = loadSample({ target: 'ppc64-elfv1', flavour: 'pg', suffix: '' }, { 'ppc-stubs': stubs });
+      const { image, program, sites } = openBytes(bytes);
+      const [index] = findNamedSites(sites, 'one_data');
+      const slot = siteChain(sites, index!).hops.find(({ kind }) => kind === 'slot')!;
+      // The stub of the profiling entry now leads to another function of the core.
+      const other = program.definedAt(program.symbols.find('core_callback'))!;
+      const word = [...Array(8).keys()].map((i) => Number((other >> BigInt(56 - 8 * i)) & 0xffn));
+      const damaged = join(folder, `astray-${stubs}`);
+      writeFileSync(damaged, edited(bytes, image.fileOffsetOf(slot.address), word));
+      const [site] = explained([damaged, 'one_data']);
+      expect([site!.verdict, site!.ruleText]).toEqual(['stub-wrong-target', ruleText('P-STUB-1')]);
+      const hops = site!.chain.map(({ kind }) => kind);
+      expect(hops).toEqual(['call', 'restore', 'stub', 'slot', 'target']);
+      const [, , stub, read, target] = site!.chain;
+      expect([stub!.target, read!.target, target!.address]).toEqual(Array(3).fill(`0x${other.toString(16)}`));
+      expect(read!.bytes.slice(0, 23)).toBe(word.map((byte) => byte.toString(16).padStart(2, '0')).join(' '));
+      expect([target!.name.replace(/^\./, ''), target!.is]).toEqual(['core_callback', 'other']);
+      const text = elftrace(['explain', damaged, 'one_data']).stdout;
+      expect(text).toMatch(/^ {2}expected a call that ends at _mcount 0x[0-9a-f]+, ftrace_caller 0x[0-9a-f]+$/m);
+      expect(elftrace(['verify', damaged]).status).toBe(1);
+    },
+  );
+});
+
 describe('what is meant by SITE', () => {
   const name = 'ppc64-elfv2-le/program-mcount';
   const { sites, program } = openBytes(readSample(name));
@@ -203,7 +232,7 @@ describe('verdicts', () => {
     for (const path of readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })) {
       if (!path.endsWith('.ts') || path.startsWith('report')) continue;
       for (const [, rule] of readFileSync(join(root, 'src', path), 'utf8').matchAll(
-        /'([A-Z]+(?:-[A-Z0-9]+)+-\d+|RT-\d+|F-\d+)'/g,
+        /'([A-Z]+(?:-[A-Z0-9]+)+-\d+|RT-\d+|F-\d+|H\d+)'/g,
       )) {
         if (!Object.hasOwn(rules, rule!)) missing.push(`${path}: ${rule!}`);
       }

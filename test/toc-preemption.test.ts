@@ -9,9 +9,21 @@
  *
  * Words are those of 20-ppc sections 1 and 3, assembled from the rows where they are not.
  */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { interleavings, Machine, type PatcherStep, runSchedule, type ScheduleStep } from '../src/emulator/index.js';
+import { findNamedSites } from '../src/cli/explain.js';
+import {
+  interleavings,
+  Machine,
+  type PatcherStep,
+  runSchedule,
+  type ScheduleStep,
+  startProcess,
+} from '../src/emulator/index.js';
 import { type PpcKind, type PpcLine, ppcEmulation, ppcWords } from './support/emulator.js';
+import { loadSample, sitesOf, traced } from './support/loaded-samples.js';
+import { root } from './support/pipeline.js';
 
 const TRACER = 0x1000_0000n;
 const CORE_TOC = 0x1001_8000n;
@@ -294,3 +306,71 @@ function* sampled<T>(all: Iterable<T>, each: number): Generator<T> {
   let index = 0;
   for (const one of all) if (index++ % each === 0) yield one;
 }
+
+describe.each(['2008', 'modern'])(
+  'T-PPC-26 H3: a loaded module, stubs of the form %s, and the real tracer',
+  (stubs) => {
+    const image = traced(
+      loadSample({ target: 'ppc64-elfv1', flavour: 'pg', suffix: '' }, { 'ppc-stubs': stubs }),
+      'function',
+    );
+    const sites = sitesOf(image);
+    const [index] = findNamedSites(sites, 'one_data');
+    const ip = sites.ip(index!);
+    const { loadMap } = sites.program;
+    const [coreToc, moduleToc] = ['core', 'far_one'].map(
+      (name) => loadMap!.parts.find((part) => part.name === name)!.toc!,
+    );
+    const expected = readFileSync(join(root, 'samples', 'expected', 'loaded.txt'), 'utf8');
+
+    test('preempted at every instruction from the stub to the return: r2 as it comes back, and what the program prints', () => {
+      const { arch, image: elf } = sites.program;
+      if (arch.emulation.kind === 'none') throw new Error(arch.emulation.reason);
+      let output = '';
+      const guest = startProcess({
+      image: elf, abi: arch.abi, emulation: arch.emulation, args: ['p'],
+      onOutput: (_, data) => (output += Buffer.from(data).toString('latin1')),
+    }); // prettier-ignore
+      const { machine } = guest;
+      const remove = machine.hook(ip, () => 'stop');
+      expect(guest.run().kind).toBe('hook');
+      remove();
+      const sp = machine.register('r1');
+      expect(machine.register('r2')).toBe(moduleToc);
+      const start = machine.snapshot();
+      const printed = output;
+      const back = (): boolean => machine.register('pc') === ip + 4n && machine.register('r1') === sp;
+      let inside = 0;
+      while (!back()) {
+        machine.run({ budget: 1 });
+        inside++;
+      }
+      expect(inside).toBeGreaterThan(100);
+      const counts: Record<string, number> = {};
+      for (const [form, words] of [
+        ['2008', [NOP, NOP]],
+        ['b8', [B_OVER, ldR2(40)]],
+      ] as const) {
+        // 0: before the call; inside: the next word is the one behind the call; inside + 1: that one is done.
+        for (let preempted = 0; preempted <= inside + 1; preempted++) {
+          machine.restore(start);
+          output = printed;
+          if (preempted > 0) machine.run({ budget: preempted });
+          expect(machine.writeWord(ip, 8, (words[0] << 32n) | words[1])).toBe(true);
+          const stop = machine.hook(ip + 8n, () => (machine.register('r1') === sp ? 'stop' : 'continue'));
+          if (machine.register('pc') !== ip + 8n) guest.run({ budget: 10_000 });
+          stop();
+          expect(machine.register('pc')).toBe(ip + 8n);
+          const wrong = form === '2008' && preempted >= 1 && preempted <= inside;
+          expect([form, preempted, machine.register('r2')]).toEqual([form, preempted, wrong ? coreToc : moduleToc]);
+          counts[wrong ? 'wrong' : 'right'] = (counts[wrong ? 'wrong' : 'right'] ?? 0) + 1;
+          explored++;
+          if (preempted % 40 !== 1) continue;
+          const end = guest.run({ budget: 10_000_000 });
+          expect([form, preempted, end.kind === 'exit' && output === expected]).toEqual([form, preempted, !wrong]);
+        }
+      }
+      expect(counts).toEqual({ wrong: inside, right: 2 * (inside + 2) - inside });
+    });
+  },
+);

@@ -4,6 +4,7 @@
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, siteChain, type SiteChain } from '../ftrace/chain.js';
+import { entryPoint, type EntryPoint } from '../ftrace/routes.js';
 import type { Sites } from '../ftrace/sites.js';
 import { judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
 import { jsonSchema, type Json } from '../report/json.js';
@@ -240,6 +241,14 @@ function asNop(opened: Opened, index: number): { readonly text: string; readonly
   return { text: `as a nop: ${bytes}${more} [${change.rule}]`, json };
 }
 
+/** Entries that a call may end at, as far as a linked image defines them. */
+function entriesOf(opened: Opened): EntryPoint[] {
+  const { program } = opened;
+  if (program.relocatable) return [];
+  const names = [...program.profilingNames, 'ftrace_caller', 'ftrace_regs_caller'];
+  return names.flatMap((name) => entryPoint(program, name) ?? []);
+}
+
 interface Explanation {
   readonly text: readonly string[];
   readonly json: Json;
@@ -271,7 +280,10 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     `  ${'state'.padEnd(HOP_WIDTH)} ${state}, slot ${sites.slot(index)} of ${table.name}`,
   ];
   if (chain.toc !== null) text.push(`  ${'TOC'.padEnd(HOP_WIDTH)} ${hex(chain.toc)}`);
-  const width = Math.max(11, ...hops.flatMap(({ lines }) => lines.map(({ bytes }) => hexBytes(bytes).length)));
+  const width = Math.max(
+    11,
+    ...hops.flatMap(({ hop, lines }) => (hop.kind === 'slot' ? [] : lines.map(({ bytes }) => hexBytes(bytes).length))),
+  );
   for (const { hop, lines, note } of hops) {
     const label = [hop.name, hop.part === null || hop.part === part ? '' : `part ${hop.part}`].filter(
       (each) => each !== '',
@@ -295,6 +307,12 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     ['actual', actual],
   ] as const) {
     if (bytes && bytes.length > 0) text.push(`  ${label.padEnd(HOP_WIDTH)} ${hexBytes(bytes)}  ${plainText(bytes)}`);
+  }
+  const entries = entriesOf(opened);
+  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other');
+  if (ends && entries.length > 0) {
+    const names = entries.map(({ symbol, identity }) => `${symbol} ${hex(identity)}`).join(', ');
+    text.push(`  ${'expected'.padEnd(HOP_WIDTH)} a call that ends at ${names}`);
   }
   if (judgement.rule !== '') {
     const [first, ...more] = wrapped(`${judgement.rule}: ${ruleText(judgement.rule)}`, '', 96);
@@ -335,6 +353,7 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     message: judgement.message,
     expected: hexBytes(expected ?? new Uint8Array()),
     actual: hexBytes(actual ?? new Uint8Array()),
+    entries: entries.map(({ symbol, identity }) => ({ name: symbol, address: hex(identity) })),
     nop: nop.json,
   };
   return { text, json };
