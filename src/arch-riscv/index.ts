@@ -2,6 +2,7 @@
 import type { Arch } from '../arch.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
+import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
@@ -34,5 +35,5 @@ export const riscv64: Arch = {
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
-  emulation: { kind: 'none', reason: 'RISC-V programs are not executed yet' },
+  emulation: riscvEmulation,
 };

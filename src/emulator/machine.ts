@@ -555,7 +555,7 @@ export class Machine {
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
-    const startsAt = (place: Address): boolean => fetch.startsAt(place) || this.isHooked(place);
+    const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
     const block = this.lifter.lift(code, address, { maxInstructions, startsAt, synchronises: true });
     fetch.fetched(this.current, address, block.end);
     return block;
@@ -833,8 +833,10 @@ export class Machine {
           };
         }
         case 'fetch': {
-          const { block } = this.ownerOf(pointer);
-          this.pc = block.end;
+          const owner = this.ownerOf(pointer);
+          this.pc = owner.block.end;
+          // Its last bytes may be mapped by the next time.
+          if (owner !== this.scratch) this.drop(owner);
           if (remaining <= 0) break;
           const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
           return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
@@ -849,15 +851,21 @@ export class Machine {
           }
           const address = host.u64[CONTROL.value >> 3]!;
           const access = row.form === 'load' ? 'read' : 'write';
+          if (row.atomic !== undefined && address % BigInt(row.bytes) !== 0n) {
+            const instruction = rewind(owner, owner.encoded.at[index]!);
+            this.synchronise();
+            return { kind: 'trap', trap: 'alignment', instruction };
+          }
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
             const instruction = rewind(owner, owner.encoded.at[index]!);
+            const wanted = row.atomic === 'update' ? 'write' : access;
             this.synchronise();
-            if (this.onFault?.(this, bad, access) === true) {
+            if (this.onFault?.(this, bad, wanted) === true) {
               this.checkCpu(cpu);
               break;
             }
-            return { kind: 'fault', address: bad, access, instruction };
+            return { kind: 'fault', address: bad, access: wanted, instruction };
           }
           if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
             const at = owner.encoded.at[index]!;

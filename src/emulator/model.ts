@@ -83,7 +83,9 @@ export type SyscallName =
   | 'tkill'
   | 'tgkill'
   | 'futex'
-  | 'futex_time64';
+  | 'futex_time64'
+  /** Makes new code visible to instruction fetch on all CPUs (RISC-V). */
+  | 'flush_icache';
 
 /** What `stat` reports of a file. */
 export type StatField =
@@ -129,6 +131,8 @@ export interface ProcessModel {
   readonly machineName: string;
   /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */
   readonly stat: { readonly plain: StatLayout; readonly large: StatLayout };
+  /** False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask. Default: it has one. */
+  readonly sigactionRestorer?: boolean;
   /** O_DIRECTORY and O_NOFOLLOW. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**
