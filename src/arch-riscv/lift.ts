@@ -45,16 +45,7 @@ import type {
 import type { Decoded, Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import {
-  decodeAt,
-  expand,
-  FLOAT_REGISTER_NAMES,
-  instructionBytes,
-  RA,
-  REGISTER_NAMES,
-  T0,
-  ZERO,
-} from './isa.js';
+import { decodeAt, expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, T0, ZERO } from './isa.js';
 import type { RiscvExecutableMnemonic } from './isa.js';
 
 // -------------------------------------------------------------------------------------------------------------- slots

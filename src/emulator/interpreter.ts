@@ -135,7 +135,12 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
       if (context.is32) code.i64(0xffff_ffffn).op(I64.and);
       code.tee(ADDRESS);
       if (row.atomic !== undefined) {
-        code.i64(BigInt(row.bytes - 1)).op(I64.and).op(I64.eqz).op(I32.eqz).brIf(context.miss);
+        code
+          .i64(BigInt(row.bytes - 1))
+          .op(I64.and)
+          .op(I64.eqz)
+          .op(I32.eqz)
+          .brIf(context.miss);
         code.get(ADDRESS);
       }
       code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
