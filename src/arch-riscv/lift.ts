@@ -9,6 +9,8 @@
  * - `zero` reads as 0 from a slot that nobody writes. Instructions that write it have no effect but their access.
  * - Words (`addw`, `lw`, …) are kept sign-extended, `lwu` and the `.uw` forms excepted.
  * - Division never traps: x / 0 is all ones and x % 0 is x; the smallest number divided by -1 is itself, with remainder 0.
+ * - Without Zba and Zbb a zero-extension is `slli`, `srli`, and an index `slli`, `add`: a shift left waits for the next instruction
+ *   (`JOINED`), and one op does both where that overwrites the shifted register.
  * - An address is built by two instructions (`lui` or `auipc`, then `addi`, a load or `jalr`). Registers whose value is known in
  *   the block are followed, so that such a sum is a constant and the pair `auipc`, `jalr` a direct call or jump.
  * - `jalr` reads its base before it writes the link register, and clears bit 0 of the target. With the C extension no target
@@ -25,7 +27,7 @@
  *
  * Source: The RISC-V Instruction Set Manual, Volume I (unprivileged, 20240411); reserved cases as in Volume II.
  */
-import { BlockBuilder, SlotLayout, slotRegister } from '../emulator/ir.js';
+import { BlockBuilder, mirrored, SlotLayout, slotRegister } from '../emulator/ir.js';
 import type {
   Block,
   Condition,
@@ -92,6 +94,8 @@ class Lifting {
   private readonly known = new Map<Slot, bigint>();
   pc: Address = 0n;
   next: Address = 0n;
+  /** A shift left whose op waits for the next instruction, which often makes one op of both. */
+  private shift: { readonly d: Slot; readonly a: Slot; readonly count: bigint } | null = null;
   /** Word of the instruction, or of the base instruction of a compressed one. */
   word: () => number = () => 0;
 
@@ -111,6 +115,31 @@ class Lifting {
     if (d === GPR[ZERO]) return this.b.temp();
     this.known.delete(d);
     return d;
+  }
+
+  /** d := a << count, emitted later. */
+  shiftLeft(d: Slot, a: Slot, count: bigint): void {
+    this.known.delete(d);
+    this.shift = { d, a, count };
+  }
+
+  /** The waiting shift, if `wanted` and of `d`: the caller does both then. Otherwise it is emitted. */
+  takeShift(d: Slot, wanted: boolean): { readonly a: Slot; readonly count: bigint } | null {
+    const { shift } = this;
+    if (shift?.d === d && wanted) {
+      this.shift = null;
+      return shift;
+    }
+    this.flush();
+    return null;
+  }
+
+  /** Emits what waits. Before every instruction that does not ask for it, and at the end of the block. */
+  flush(): void {
+    const { shift } = this;
+    if (!shift) return;
+    this.shift = null;
+    this.b.to(shift.d, 'shl', shift.a, shift.count);
   }
 
   /** d := a constant. */
@@ -274,20 +303,79 @@ const upper: Lift = (x, f) => {
   return undefined;
 };
 
+// Pairs of a shift left and what follows --------------------------------------------------------------------------------
+
+const slli: Lift = (x, f) => {
+  const a = f.r('rs1');
+  const d = f.r('rd');
+  const count = f.big('shamt');
+  const value = x.valueOf(a);
+  if (value !== undefined) x.constant(d, value << count);
+  else if (f.n('rd') !== ZERO) x.shiftLeft(d, a, count);
+  return undefined;
+};
+
+/** Left by `64 - bits` and right again: bits of the field -> op. */
+const EXTENSIONS = {
+  srli: { 8: 'zx8', 16: 'zx16', 32: 'zx32' },
+  srai: { 8: 'sx8', 16: 'sx16', 32: 'sx32' },
+} as const satisfies Readonly<Record<string, Readonly<Record<number, PureName>>>>;
+
+const shiftRight =
+  (kind: 'srli' | 'srai'): Lift =>
+  (x, f) => {
+    const a = f.r('rs1');
+    const d = f.r('rd');
+    const count = f.big('shamt');
+    const shift = x.takeShift(d, d === a);
+    const value = x.valueOf(a);
+    if (shift) {
+      const bits = 64n - shift.count;
+      const op = bits === 8n || bits === 16n || bits === 32n ? EXTENSIONS[kind][`${bits}`] : undefined;
+      if (op !== undefined && count <= shift.count) {
+        x.to(d, op, shift.a);
+        if (count < shift.count) x.shiftLeft(d, d, shift.count - count);
+      } else {
+        x.b.to(d, 'shl', shift.a, shift.count);
+        x.to(d, kind === 'srli' ? 'shr' : 'sar', d, count);
+      }
+    } else if (value !== undefined && kind === 'srli') x.constant(d, value >> count);
+    else x.to(d, kind === 'srli' ? 'shr' : 'sar', a, count);
+    return undefined;
+  };
+
+const ADD_SHIFTED = { 1: 'addsh1', 2: 'addsh2', 3: 'addsh3' } as const;
+
+const add: Lift = (x, f) => {
+  const [d, a, b] = [f.r('rd'), f.r('rs1'), f.r('rs2')];
+  const shift = x.takeShift(d, a !== b && (d === a || d === b));
+  if (shift) {
+    const other = d === a ? b : a;
+    const { count } = shift;
+    if (count === 1n || count === 2n || count === 3n) x.to(d, ADD_SHIFTED[`${count}`], other, shift.a);
+    else {
+      x.b.to(d, 'shl', shift.a, count);
+      x.to(d, 'add', a, b);
+    }
+  } else if (f.n('rs1') === ZERO)
+    x.copy(d, b); // `mv` is written so in compressed code
+  else if (f.n('rs2') === ZERO) x.copy(d, a);
+  else x.to(d, 'add', a, b);
+  return undefined;
+};
+
+/** Instructions that ask for a waiting shift. */
+const JOINED: ReadonlySet<string> = new Set(['srli', 'srai', 'add']);
+
 // Branches --------------------------------------------------------------------------------------------------------------
 
-/** The condition with its operands exchanged. */
-const MIRRORED = { eq: 'eq', ne: 'ne', lt: 'gt', ge: 'le', ltu: 'gtu', geu: 'leu' } as const satisfies Partial<
-  Record<Condition, Condition>
->;
-
 const branch =
-  (condition: keyof typeof MIRRORED): Lift =>
+  (condition: Condition): Lift =>
   (x, f) => {
     const pc = wide(x.pc + f.big('off'));
     const common = { kind: 'br', width: 64, pc, next: x.next } as const;
     // A comparison with `zero` is one with a constant.
-    if (f.n('rs1') === ZERO) return { ...common, condition: MIRRORED[condition], a: f.r('rs2'), b: 0n };
+    if (f.n('rs1') === ZERO) return { ...common, condition: mirrored(condition), a: f.r('rs2'), b: 0n };
     return { ...common, condition, a: f.r('rs1'), b: f.second() };
   };
 
@@ -528,16 +616,10 @@ const SEMANTICS = {
   xori: immediate('xor', 'imm'),
   ori: immediate('or', 'imm', (a, b) => a | b),
   andi: immediate('and', 'imm'),
-  slli: immediate('shl', 'shamt', (a, b) => a << b),
-  srli: immediate('shr', 'shamt', (a, b) => a >> b),
-  srai: immediate('sar', 'shamt'),
-  add: (x, f) => {
-    // `mv` is written so in compressed code.
-    if (f.n('rs1') === ZERO) x.copy(f.r('rd'), f.r('rs2'));
-    else if (f.n('rs2') === ZERO) x.copy(f.r('rd'), f.r('rs1'));
-    else x.to(f.r('rd'), 'add', f.r('rs1'), f.r('rs2'));
-    return undefined;
-  },
+  slli,
+  srli: shiftRight('srli'),
+  srai: shiftRight('srai'),
+  add,
   sub: registers('sub'),
   sll: registers('shl'),
   slt: registers('setlt'),
@@ -797,17 +879,22 @@ export function createRiscvLifter(encode: RiscvEncode): Lifter {
     const lifting = new Lifting(builder, limits.synchronises === true);
     let pc = address;
     // The view may end before the window does; a block of its own decides.
-    const endOfCode = (): Block => builder.finish(pc, builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
+    const finish = (terminator: Terminator): Block => {
+      lifting.flush();
+      return builder.finish(pc, terminator);
+    };
+    const endOfCode = (): Block => finish(builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
     for (let offset = 0; ;) {
       if (offset + 2 > code.length) return endOfCode();
       const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
-      if (builder.count > 0 && (full || limits.startsAt(pc))) return builder.finish(pc, { kind: 'jmp', pc });
+      if (builder.count > 0 && (full || limits.startsAt(pc))) return finish({ kind: 'jmp', pc });
       const sizeBytes = instructionBytes(code[offset]! | (code[offset + 1]! << 8));
       // Longer ones are not known anyway; their first bytes say so.
       if (sizeBytes === 4 && offset + 4 > code.length) return endOfCode();
       const found = decodeAt(code, offset);
       const base = found && expand(found);
       const emit = base && TABLE.get(base.row.mnemonic);
+      if (!base || !JOINED.has(base.row.mnemonic)) lifting.flush();
       builder.begin(pc);
       lifting.pc = pc;
       lifting.next = wide(pc + BigInt(sizeBytes));
@@ -821,7 +908,7 @@ export function createRiscvLifter(encode: RiscvEncode): Lifter {
       }
       offset += sizeBytes;
       pc = lifting.next;
-      if (terminator) return builder.finish(pc, terminator);
+      if (terminator) return finish(terminator);
     }
   };
   return {

@@ -126,6 +126,15 @@ export function inverse(condition: Condition): Condition {
   return INVERSE[condition];
 }
 
+const MIRRORED = {
+  eq: 'eq', ne: 'ne', lt: 'gt', ge: 'le', gt: 'lt', le: 'ge', ltu: 'gtu', geu: 'leu', gtu: 'ltu', leu: 'geu',
+} as const satisfies Record<Condition, Condition>; // prettier-ignore
+
+/** The condition with its operands exchanged. */
+export function mirrored(condition: Condition): Condition {
+  return MIRRORED[condition];
+}
+
 /** What a condition record can be asked. */
 export type RecordTest = 'lt' | 'gt' | 'eq';
 
