@@ -8,6 +8,7 @@ import {
   LEVELS,
   programName,
   programPaths,
+  RISCV_QEMU_FLAGS,
   RISCV_TARGETS,
   runHere,
   runQemu,
@@ -24,7 +25,7 @@ for (const target of RISCV_TARGETS) {
     let first: ReadonlyMap<string, string> | undefined;
     test.each(LEVELS)(`-O%s`, (level) => {
       const path = buildCombined(target, level, PATHS);
-      const expected = runQemu(target, path, { flags: ['-cpu', 'rv64,zba=true,zbb=true,zbs=true'] });
+      const expected = runQemu(target, path, { flags: RISCV_QEMU_FLAGS });
       const here = runHere(target, path);
       const theirs = sections(expected.output);
       const ours = sections(here.output);

@@ -86,6 +86,9 @@ const RISCV = {
 } as const;
 const riscvFlags = (march: string): string[] => [`-march=${march}`, '-mabi=lp64d', '-DSYS_WRITE=64'];
 
+/** The CPU under qemu: with the bit manipulation extensions, whatever its version takes for granted. */
+export const RISCV_QEMU_FLAGS: readonly string[] = ['-cpu', 'rv64,zba=true,zbb=true,zbs=true'];
+
 /** Compressed code, code of 4-byte instructions only, and code with the bit manipulation extensions. */
 export const RISCV_TARGETS: readonly PpcTarget[] = [
   { ...RISCV, name: 'rv64gc', flags: riscvFlags('rv64gc') },
