@@ -2,6 +2,7 @@
  * The `Arch` interface: everything that differs between machines, and nothing else. Types only. One object per target;
  * the objects are built in `arch-*` folders and found through `arches.ts`. No member is optional and none may refuse.
  */
+import type { Reach } from './bits.js';
 import type { ElfImage } from './elf/image.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
@@ -192,7 +193,11 @@ export interface SiteChange {
 
 /** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
 export type WritableState =
-  { readonly kind: 'nop' } | { readonly kind: 'init' } | { readonly kind: 'call'; readonly target: Address };
+  /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
+  | { readonly kind: 'nop'; readonly form?: string }
+  | { readonly kind: 'init' }
+  /** `target`: where the branch leads, a stub perhaps. */
+  | { readonly kind: 'call'; readonly target: Address };
 
 export type SiteRefusal = {
   readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable';
@@ -209,6 +214,11 @@ export interface SiteShape {
   readonly sources: readonly SiteSource[];
   /** For `explain` and the documentation: one line. */
   readonly title: string;
+  /**
+   * Conventions of tracer entries that a call from this shape can lead to (what is saved already, where the return addresses are);
+   * names are those of the runtime's flavours (05-runtime-abi). Empty: calls of tracers cannot be made here.
+   */
+  readonly entries: readonly string[];
   read(view: SiteView, source: SiteSource): SiteReading | null;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
@@ -231,6 +241,33 @@ export interface StubForm {
   readTarget(code: AddressReader, address: Address, toc: Address | null): Address | null;
 }
 
+// ------------------------------------------------------------------------------------------------------------ branches
+
+/**
+ * One of the machine's direct branches as bytes: what the patched calls inside tracers' entries are made of, and what the reach of
+ * a site is. `encode` and `target` are inverses.
+ */
+export interface BranchCodec {
+  /** Bytes of the branch, a pair of instructions included. */
+  readonly sizeBytes: number;
+  /** From the address of the first byte. */
+  readonly reach: Reach;
+  /**
+   * The branch at `from` to `to`.
+   * @throws ElftraceError 'branch-out-of-range'
+   */
+  encode(from: Address, to: Address): Uint8Array;
+  /** Where the bytes at `from` lead; null when they are not this branch. */
+  target(bytes: Uint8Array, from: Address): Address | null;
+}
+
+export interface Branches {
+  /** Call with a return address: `call`, `bl`, `auipc ra; jalr ra`. */
+  readonly call: BranchCodec;
+  /** Jump without: `jmp`, `b`, `jal zero`. */
+  readonly jump: BranchCodec;
+}
+
 // --------------------------------------------------------------------------------------------------------------- arch
 
 export interface Arch {
@@ -244,6 +281,7 @@ export interface Arch {
   /** Tried in order; the first that does not return null wins. */
   readonly siteShapes: readonly SiteShape[];
   readonly stubForms: readonly StubForm[];
+  readonly branches: Branches;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

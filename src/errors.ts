@@ -28,6 +28,7 @@
  * | no-record | the file carries no elftrace record | 2 |
  * | bad-record | the record is damaged or of an unknown version | 2 |
  * | state-mismatch | the record and the bytes disagree | 1 |
+ * | host-callback-in-file | bytes for a file refer to a function of the host | 1 |
  * | no-match | a selection matches nothing | 2 |
  * | bad-pattern | a filter word cannot be understood (EINVAL) | 2 |
  * | usage | the request itself makes no sense | 2 |
@@ -56,6 +57,7 @@ export type ErrorCode =
   | 'no-record'
   | 'bad-record'
   | 'state-mismatch'
+  | 'host-callback-in-file'
   | 'no-match'
   | 'bad-pattern'
   | 'usage'

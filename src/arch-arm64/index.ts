@@ -5,7 +5,7 @@ import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Isa } from './isa.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
-import { arm64StubForms } from './stubs.js';
+import { arm64Branches, arm64StubForms } from './stubs.js';
 
 export const arm64: Arch = {
   target: {
@@ -27,5 +27,6 @@ export const arm64: Arch = {
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
+  branches: arm64Branches,
   emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
 };

@@ -9,10 +9,10 @@
  * thunk of lld and the PLT entry that the kernel's module loader writes (A-PLT-3). By their bytes they cannot be told apart,
  * and their reading is the same, so they are one form.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, BranchCodec, Branches, StubForm } from '../arch.js';
 import type { Address } from '../units.js';
-import { concatBytes, wordBytes } from '../bytes.js';
-import { arm64Table, encodeAdrp, isBti } from './isa.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
+import { arm64Table, BRANCH_REACH, branchTarget, encodeAdrp, encodeB, encodeBl, isBti } from './isa.js';
 
 const IP0 = 16;
 const IP1 = 17;
@@ -160,3 +160,18 @@ export function isSameModulePlt(code: AddressReader, a: Address, b: Address): bo
   const target = veneer.readTarget(code, a, null);
   return target !== null && target === veneer.readTarget(code, b, null);
 }
+
+function codec(opcode: number, encode: (place: Address, target: Address) => number): BranchCodec {
+  return {
+    sizeBytes: 4,
+    reach: BRANCH_REACH,
+    encode: (from, to) => wordBytes(encode(from, to), 'little'),
+    target(bytes, from) {
+      if (bytes.length < 4) return null;
+      const word = new ByteView(bytes, 'little').u32(0);
+      return word >>> 26 === opcode ? branchTarget(word, from) : null;
+    },
+  };
+}
+
+export const arm64Branches: Branches = { call: codec(0b100101, encodeBl), jump: codec(0b000101, encodeB) };

@@ -10,7 +10,7 @@ import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
-import { ppc32StubForms, ppc64StubForms } from './stubs.js';
+import { ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
 
 interface Family {
   readonly bits: 32 | 64;
@@ -63,6 +63,7 @@ function arch(
     mcount: sites.mcount,
     siteShapes: sites.shapes,
     stubForms: family.stubForms,
+    branches: ppcBranches(bits, endian),
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };
 }

@@ -243,6 +243,7 @@ function mprofileKernel(flavour: Flavour): SiteShape {
     name: 'ppc64.mprofile-kernel',
     sources: ['mcount-table', 'call'],
     title: 'mflr r0; bl _mcount in front of the frame (gcc -pg -mprofile-kernel)',
+    entries: ['regs'],
     read(view, source) {
       const previous = view.u32(-4);
       let startDelta: number;
@@ -302,6 +303,7 @@ function pg64(flavour: Flavour): SiteShape {
     name: 'ppc64.pg',
     sources: ['mcount-table', 'call'],
     title: 'bl _mcount behind the prologue (-pg), with the TOC restore of linkers and loaders',
+    entries: ['pg'],
     read(view, source) {
       const word = view.u32(0);
       const call = readCall(view, 0, word, flavour);
@@ -381,6 +383,7 @@ function patchable(flavour: Flavour): SiteShape {
     name: flavour.bits === 64 ? 'ppc64.patchable-2' : 'ppc32.patchable-2',
     sources: ['patchable-table'],
     title: 'two nops at the function entry (-fpatchable-function-entry=2)',
+    entries: ['regs'],
     read(view) {
       // With M > 0 the table names the first nop in front of the symbol.
       let start = 0;
@@ -476,6 +479,7 @@ function pg32(flavour: Flavour): SiteShape {
     name: 'ppc32.pg',
     sources: ['mcount-table', 'call'],
     title: 'mflr r0; stw r0,4(r1); bl _mcount in front of the frame (gcc -pg)',
+    entries: ['pg', 'regs'],
     read(view, source) {
       const saved = view.u32(-4) === STW_R0;
       const moved = view.u32(-8) === MFLR_R0;
@@ -514,6 +518,7 @@ function pg32Late(flavour: Flavour): SiteShape {
     name: 'ppc32.pg-late',
     sources: ['mcount-table', 'call'],
     title: 'bl _mcount behind the prologue (clang -pg)',
+    entries: [],
     read(view, source) {
       const call = readCall(view, 0, view.u32(0), flavour);
       switch (call.kind) {
@@ -596,6 +601,7 @@ function pg32LongCall(flavour: Flavour): SiteShape {
     name: 'ppc32.pg-longcall',
     sources: ['mcount-table', 'call'],
     title: 'lis; addi; mtctr; bctrl of _mcount (clang -pg -mlongcall)',
+    entries: [],
     read(view, source) {
       const first = view.u32(0);
       if (first < 0 || (first & 0xfc1f_0000) >>> 0 !== 0x3c00_0000) return null;

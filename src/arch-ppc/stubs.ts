@@ -16,10 +16,11 @@
  * A pattern is a row of words: eight hexadecimal digits stand for themselves; `3d82:h` is an upper halfword with the lower one captured
  * as a signed number; `48:b` is a `b` with its displacement captured; `0410:p` is a prefix with its 18 bits captured; `*` is any word.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, BranchCodec, Branches, StubForm } from '../arch.js';
 import { reaches, signExtend32 } from '../bits.js';
+import { ByteView, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';
-import type { Address } from '../units.js';
+import type { Address, Endian } from '../units.js';
 import { ppc64Table } from './isa.js';
 import { branchReach } from './relocs.js';
 
@@ -83,6 +84,25 @@ export function haLo(value: bigint): { readonly ha: number; readonly lo: number 
 /** The inverse of `haLo`, of signed halfwords: (ha << 16) + lo. */
 export function fromHaLo(ha: number, lo: number): bigint {
   return BigInt(ha) * 0x1_0000n + BigInt(lo);
+}
+
+function codec(name: 'bl' | 'b', bits: 32 | 64, endian: Endian): BranchCodec {
+  const opcode = name === 'bl' ? 0x4800_0001 : 0x4800_0000;
+  return {
+    sizeBytes: 4,
+    reach: branchReach,
+    encode: (from, to) => wordBytes(name === 'bl' ? bl(from, to) : branch(from, to), endian),
+    target(bytes, from) {
+      if (bytes.length < 4) return null;
+      const word = new ByteView(bytes, endian).u32(0);
+      if ((word & 0xfc00_0003) >>> 0 !== opcode) return null;
+      return BigInt.asUintN(bits, from + BigInt(branchDisplacement(word)));
+    },
+  };
+}
+
+export function ppcBranches(bits: 32 | 64, endian: Endian): Branches {
+  return { call: codec('bl', bits, endian), jump: codec('b', bits, endian) };
 }
 
 // ------------------------------------------------------------------------------------------------------------ patterns

@@ -6,7 +6,7 @@ import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
-import { riscvStubForms } from './stubs.js';
+import { riscvBranches, riscvStubForms } from './stubs.js';
 
 export const riscv64: Arch = {
   target: {
@@ -35,5 +35,6 @@ export const riscv64: Arch = {
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
+  branches: riscvBranches,
   emulation: riscvEmulation,
 };

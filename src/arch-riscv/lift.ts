@@ -21,7 +21,7 @@
  *   sequentially consistent, so that `fence`, `.aq` and `.rl` have nothing to do.
  * - `fence.i` makes the own CPU fetch anew; nothing else of user code does, `jalr` neither.
  * - Counters: `cycle` and `instret` are the completed instructions of the CPU, `time` is the machine's. A write of a CSR that is
- *   read-only, and any access to those of higher privilege, is an illegal instruction, shown as the trap `privileged`.
+ *   read-only is an invalid form; any access to one of higher privilege is privileged. Linux sends SIGILL for both.
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
@@ -36,12 +36,10 @@ import type {
   Lifter,
   LiftLimits,
   LoadName,
-  OpName,
   Operand,
   RegisterView,
   Slot,
   StoreName,
-  TestName,
   Terminator,
 } from '../emulator/ir.js';
 import type { Decoded, Operands } from '../isa/table.js';
@@ -84,7 +82,7 @@ const REGISTERS: readonly RegisterView[] = [
 
 // ------------------------------------------------------------------------------------------------------------ lifting
 
-type PureName = Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>;
+type PureName = Parameters<BlockBuilder['make']>[0];
 
 const wide = (value: bigint): bigint => BigInt.asUintN(64, value);
 
@@ -426,12 +424,18 @@ const store =
 
 type Size = 'w' | 'd';
 
+/** Atomic accesses trap when misaligned. */
+function aligned(x: Lifting, f: Fields, size: Size): void {
+  x.b.aligned(f.r('rs1'), size === 'w' ? 3n : 7n);
+}
+
 const loadReserved =
   (size: Size): Lift =>
   (x, f) => {
     const { b } = x;
     const value = b.temp();
-    b.load(size === 'w' ? 'ld32sres' : 'ld64res', value, f.r('rs1'), 0n);
+    aligned(x, f, size);
+    b.load(size === 'w' ? 'ld32s' : 'ld64', value, f.r('rs1'), 0n);
     b.mov(RESERVED_ADDRESS, f.r('rs1'));
     b.mov(RESERVED_VALUE, value);
     x.copy(f.r('rd'), value);
@@ -444,6 +448,7 @@ const storeConditional =
     const { b } = x;
     const address = f.r('rs1');
     const current = b.temp();
+    aligned(x, f, size);
     b.load(size === 'w' ? 'ld32srmw' : 'ld64rmw', current, address, 0n);
     const unchanged = b.make('seteq', current, RESERVED_VALUE);
     const success = b.make('and', b.make('seteq', address, RESERVED_ADDRESS), unchanged);
@@ -461,6 +466,7 @@ const atomic =
   (x, f) => {
     const { b } = x;
     const memory = b.temp();
+    aligned(x, f, size);
     b.load(size === 'w' ? 'ld32srmw' : 'ld64rmw', memory, f.r('rs1'), 0n);
     b.store(size === 'w' ? 'st32' : 'st64', combine(x, memory, f.r('rs2')), f.r('rs1'), 0n);
     x.copy(f.r('rd'), memory);
@@ -520,7 +526,8 @@ const CSR = { fflags: 0x001, frm: 0x002, fcsr: 0x003, cycle: 0xc00, time: 0xc01,
 const CSR_NUMBERS: ReadonlySet<number> = new Set(Object.values(CSR));
 
 const UNKNOWN = { kind: 'unknown', mnemonic: null, sizeBytes: 4 } as const satisfies Terminator;
-const ILLEGAL = { kind: 'trap', trap: 'privileged' } as const satisfies Terminator;
+const PRIVILEGED = { kind: 'trap', trap: 'privileged' } as const satisfies Terminator;
+const INVALID = { kind: 'trap', trap: 'invalid-form' } as const satisfies Terminator;
 
 /** A CSR instruction; `source` is the field of what it writes. */
 const csr =
@@ -530,7 +537,8 @@ const csr =
     const writes = how === 'write' || f.n(source) !== 0;
     const readOnly = number >> 10 === 3;
     const privilege = (number >> 8) & 3;
-    if (privilege !== 0 || (readOnly && writes)) return ILLEGAL;
+    if (privilege !== 0) return PRIVILEGED;
+    if (readOnly && writes) return INVALID;
     if (!CSR_NUMBERS.has(number)) return UNKNOWN;
     return { kind: 'helper', name: 'csr', argument: x.word(), next: x.next };
   };
@@ -662,7 +670,7 @@ const SEMANTICS = {
   csrrwi: csr('write', 'zimm'),
   csrrsi: csr('set', 'zimm'),
   csrrci: csr('clear', 'zimm'),
-  unimp: () => ILLEGAL,
+  unimp: () => INVALID,
 
   mul: registers('mul'),
   mulh: registers('mulhs'),
@@ -854,11 +862,11 @@ const SEMANTICS = {
 } satisfies Record<RiscvExecutableMnemonic, Lift>;
 
 /** Supervisor's instructions: illegal in user mode. */
-const PRIVILEGED = ['sret', 'mret', 'wfi', 'sfence.vma'] as const;
+const SUPERVISOR = ['sret', 'mret', 'wfi', 'sfence.vma'] as const;
 
 const TABLE: ReadonlyMap<string, Lift> = new Map([
   ...Object.entries<Lift>(SEMANTICS),
-  ...PRIVILEGED.map((name) => [name, (): Terminator => ILLEGAL] as const),
+  ...SUPERVISOR.map((name) => [name, (): Terminator => PRIVILEGED] as const),
 ]);
 
 // ------------------------------------------------------------------------------------------------------------ front end

@@ -5,10 +5,13 @@
  * A slot says where a call leads only when something filled it: at rest the slot of a lazily bound function leads back to
  * the head of the PLT, and a slot that the dynamic linker fills is 0. Both read as null.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, Branches, StubForm } from '../arch.js';
+import { reaches } from '../bits.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
+import { outOfRange } from '../errors.js';
 import type { Address } from '../units.js';
-import { riscvTable, T0, T1, T3, ZERO } from './isa.js';
-import { decodePair, encodePair } from './sites.js';
+import { RA, riscvTable, T0, T1, T3, ZERO } from './isa.js';
+import { decodePair, encodePair, pairReach } from './sites.js';
 
 const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
 const T2 = 7;
@@ -135,3 +138,43 @@ export function writeModulePlt(address: Address, slot: Address): readonly [numbe
   const [first, second] = encodePair(T0, slot - address);
   return [first, riscvTable.encode('ld', { rd: T1, rs1: T0, imm: second >> 20 }), JR_T1];
 }
+
+const jalReach = riscvTable.reach('jal');
+const AUIPC_RA = auipc(RA);
+const JALR_RA = jalr(RA, RA);
+
+/** R-MOD-4: the patched calls inside entries are pairs through ra. */
+export const riscvBranches: Branches = {
+  call: {
+    sizeBytes: 8,
+    reach: pairReach,
+    encode(from, to) {
+      const [first, second] = encodePair(RA, to - from);
+      return concatBytes([wordBytes(first, 'little'), wordBytes(second, 'little')]);
+    },
+    target(bytes, from) {
+      if (bytes.length < 8) return null;
+      const view = new ByteView(bytes, 'little');
+      const [first, second] = [view.u32(0), view.u32(4)];
+      if ((first & UPPER_MASK) >>> 0 !== AUIPC_RA || (second & LOWER_MASK) >>> 0 !== JALR_RA) return null;
+      return BigInt.asUintN(64, from + decodePair(first, second));
+    },
+  },
+  jump: {
+    sizeBytes: 4,
+    reach: jalReach,
+    encode(from, to) {
+      const { min, max } = jalReach;
+      if (!reaches(jalReach, from, to)) {
+        throw outOfRange('branch-out-of-range', 'jal', to - from, min, max, { address: from });
+      }
+      return wordBytes(riscvTable.encode('jal', { rd: ZERO, off: Number(to - from) }), 'little');
+    },
+    target(bytes, from) {
+      if (bytes.length < 4) return null;
+      const decoded = riscvTable.decode(new ByteView(bytes, 'little').u32(0));
+      if (decoded?.row.mnemonic !== 'jal' || decoded.operands['rd'] !== ZERO) return null;
+      return BigInt.asUintN(64, from + BigInt(decoded.operands['off'] ?? 0));
+    },
+  },
+};

@@ -2,8 +2,12 @@
  * What linkers put between a call and its target on x86-64. A rel32 call reaches everything in the default code model, so
  * there are no range-extension stubs; what is left are PLT entries and jumps written by hand or by a loader.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, BranchCodec, Branches, StubForm } from '../arch.js';
+import { reaches } from '../bits.js';
+import { ByteView } from '../bytes.js';
+import { outOfRange } from '../errors.js';
 import type { Address } from '../units.js';
+import { CALL5_REACH, encodeBranch5 } from './sites.js';
 
 const ENDBR64 = 0xfa1e_0ff3;
 
@@ -72,3 +76,22 @@ const absoluteJump: StubForm = {
 
 /** All stub forms of x86-64. */
 export const x86StubForms: readonly StubForm[] = [gotJump, nearJump, absoluteJump];
+
+function branch5(name: string, opcode: 0xe8 | 0xe9): BranchCodec {
+  return {
+    sizeBytes: 5,
+    reach: CALL5_REACH,
+    encode(from, to) {
+      if (!reaches(CALL5_REACH, from, to)) {
+        throw outOfRange('branch-out-of-range', name, to - from, CALL5_REACH.min, CALL5_REACH.max, { address: from });
+      }
+      return encodeBranch5(opcode, from, to);
+    },
+    target(bytes, from) {
+      if (bytes.length < 5 || bytes[0] !== opcode) return null;
+      return wrap(from + 5n + BigInt(new ByteView(bytes, 'little').u32(1) | 0));
+    },
+  };
+}
+
+export const x86Branches: Branches = { call: branch5('call', 0xe8), jump: branch5('jmp', 0xe9) };

@@ -260,6 +260,7 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         privileged: SIGILL,
         'misaligned-pc': SIGBUS,
         alignment: SIGBUS,
+        'invalid-form': SIGILL,
       } as const;
       return {
         end: { kind: 'signal', signal: signals[stop.trap] },

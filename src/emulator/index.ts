@@ -29,7 +29,16 @@ export type {
 export { interleavings, runSchedule } from './schedule.js';
 export type { InterleavingRequest, PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
 export { Gates } from './gates.js';
-export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOptions } from './gates.js';
+export type {
+  CallConvention,
+  CallResult,
+  Gate,
+  GateCall,
+  GateFunction,
+  GateOptions,
+  GateReference,
+  GateSearch,
+} from './gates.js';
 export { backtrace, callFunction } from './call.js';
 export type { CallOptions, CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';

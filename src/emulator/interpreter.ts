@@ -134,15 +134,6 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
       code.op(I64.add);
       if (context.is32) code.i64(0xffff_ffffn).op(I64.and);
       code.tee(ADDRESS);
-      if (row.atomic !== undefined) {
-        code
-          .i64(BigInt(row.bytes - 1))
-          .op(I64.and)
-          .op(I64.eqz)
-          .op(I32.eqz)
-          .brIf(context.miss);
-        code.get(ADDRESS);
-      }
       code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
       code.get(DESCRIPTOR).memory([I64.load], limits);
       code.op(I64.ltu).if();
@@ -211,6 +202,19 @@ function opHandlers(name: OpName): Handler[] {
     case 'load':
     case 'store':
       return [accessHandler(name, row, false), accessHandler(name, row, true)];
+    case 'aligned':
+      return [
+        {
+          key: name,
+          write: ({ code, next, miss }) => {
+            slotValue(code, 4);
+            code.tee(ADDRESS);
+            constantValue(code);
+            code.op(I64.and).op(I64.eqz).op(I32.eqz).brIf(miss);
+            next();
+          },
+        },
+      ];
     case 'record':
       // slot operand b: the kind is the constant; constant b: the kind is in field b
       return (['ss', 'sk'] as const).map((variant) => ({
@@ -700,6 +704,9 @@ export class Encoder {
         else this.record(`${op.op}:i`, value, base, WINDOW.start, BigInt(this.address(op.b)));
         break;
       }
+      case 'aligned':
+        this.record(op.op, 0, this.place(op.a, 0), 0, BigInt(op.b));
+        break;
       case 'record': {
         const kind = RECORD_KINDS[op.kind].code;
         const a = this.place(op.a, 0);

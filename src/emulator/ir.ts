@@ -208,11 +208,8 @@ export interface AccessRow {
   /** The wasm access; loads are followed by `swap`, stores preceded. */
   readonly access: Bytes;
   readonly swap: Bytes;
-  /**
-   * Load of an atomic instruction: an address that is not a multiple of `bytes` raises the alignment trap. `load`: a fault is one
-   * of reading; `update`: of writing, for the same instruction goes on to store there.
-   */
-  readonly atomic?: 'load' | 'update';
+  /** First half of a read-modify-write: a fault is one of writing, for the same instruction goes on to store there. */
+  readonly update?: true;
 }
 
 /** Writes the record at slots d, d+1, d+2: kind, a, b. */
@@ -227,7 +224,12 @@ export interface TestRow {
   readonly call: FunctionName;
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow;
+/** Stops as an alignment trap, before the instruction, when a & b is not 0. */
+export interface AlignedRow {
+  readonly form: 'aligned';
+}
+
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -383,11 +385,9 @@ const OP_TABLE = {
   ld32ube: load(4, false, [I64.load32u], 'big'),
   ld32sbe: load(4, true, [I64.load32u], 'big'),
   ld64be: load(8, false, [I64.load], 'big'),
-  /** Of load-reserved; of read-modify-write and store-conditional. */
-  ld32sres: { ...load(4, true, [I64.load32s]), atomic: 'load' },
-  ld64res: { ...load(8, false, [I64.load]), atomic: 'load' },
-  ld32srmw: { ...load(4, true, [I64.load32s]), atomic: 'update' },
-  ld64rmw: { ...load(8, false, [I64.load]), atomic: 'update' },
+  /** Of atomic instructions that store afterwards. */
+  ld32srmw: { ...load(4, true, [I64.load32s]), update: true },
+  ld64rmw: { ...load(8, false, [I64.load]), update: true },
   st8: store(1, [I64.store8]),
   st16: store(2, [I64.store16]),
   st32: store(4, [I64.store32]),
@@ -404,6 +404,7 @@ const OP_TABLE = {
   f64bits: { form: 'unary', d: 'i64', type: 'f64', a: [], b: [], both: [0xbd] },
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
 
+  aligned: { form: 'aligned' },
   rec: { form: 'record' },
   testlt: { form: 'test', test: 'lt', call: 'testlt' },
   testgt: { form: 'test', test: 'gt', call: 'testgt' },
@@ -421,13 +422,16 @@ type NamesOf<Form> = {
 export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
+/** Ops that compute a slot from two operands. */
+export type PureName = Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select' | 'aligned'>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a).
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a);
+ * aligned: stop unless a & b = 0.
  */
 export interface Op {
   readonly op: OpName;
@@ -441,7 +445,15 @@ export interface Op {
 }
 
 /** Why a guest raised an exception on purpose or did what the machine forbids. */
-export type TrapKind = 'breakpoint' | 'trap-instruction' | 'divide' | 'privileged' | 'misaligned-pc' | 'alignment';
+export type TrapKind =
+  | 'breakpoint'
+  | 'trap-instruction'
+  | 'divide'
+  | 'privileged'
+  | 'misaligned-pc'
+  | 'alignment'
+  /** The manual names the instruction and forbids this coding of it (reserved values, contradicting fields). */
+  | 'invalid-form';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
@@ -619,18 +631,13 @@ export class BlockBuilder {
   }
 
   /** A pure op into slot `d`. */
-  to(
-    d: Slot,
-    op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>,
-    a: Operand,
-    b: Operand = 0n,
-  ): Slot {
+  to(d: Slot, op: PureName, a: Operand, b: Operand = 0n): Slot {
     this.push(op, d, a, b, 0n);
     return d;
   }
 
   /** A pure op into a new temporary. */
-  make(op: Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select'>, a: Operand, b: Operand = 0n): Slot {
+  make(op: PureName, a: Operand, b: Operand = 0n): Slot {
     return this.to(this.temp(), op, a, b);
   }
 
@@ -640,6 +647,11 @@ export class BlockBuilder {
 
   select(d: Slot, c: Operand, a: Operand, b: Operand): void {
     this.push('select', d, a, b, c);
+  }
+
+  /** Demands that no bit of `mask` is set in an address; comes before the instruction's accesses and other writes. */
+  aligned(address: Operand, mask: bigint): void {
+    this.push('aligned', 0, address, mask, 0n);
   }
 
   load(op: LoadName, d: Slot, base: Operand, displacement: Operand): void {

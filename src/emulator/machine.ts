@@ -846,20 +846,20 @@ export class Machine {
           const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
           const op = owner.encoded.ops[index];
           const row = op && OPS[op.op];
+          if (row?.form === 'aligned') {
+            const instruction = rewind(owner, owner.encoded.at[index]!);
+            this.synchronise();
+            return { kind: 'trap', trap: 'alignment', instruction };
+          }
           if (!row || (row.form !== 'load' && row.form !== 'store')) {
             throw new ElftraceError('internal', 'a missed access without an access');
           }
           const address = host.u64[CONTROL.value >> 3]!;
           const access = row.form === 'load' ? 'read' : 'write';
-          if (row.atomic !== undefined && address % BigInt(row.bytes) !== 0n) {
-            const instruction = rewind(owner, owner.encoded.at[index]!);
-            this.synchronise();
-            return { kind: 'trap', trap: 'alignment', instruction };
-          }
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
             const instruction = rewind(owner, owner.encoded.at[index]!);
-            const wanted = row.atomic === 'update' ? 'write' : access;
+            const wanted = row.update === true ? 'write' : access;
             this.synchronise();
             if (this.onFault?.(this, bad, wanted) === true) {
               this.checkCpu(cpu);

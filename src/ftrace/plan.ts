@@ -86,6 +86,11 @@ export interface PlanRequest {
    * a table names when it loads the file; one other site and it stops tracing until it is rebooted. Empty slots it skips.
    */
   readonly emptySlots?: boolean;
+  /**
+   * Addresses [start, end) behind which there are functions of the host (gates of the emulator). They mean nothing in a file:
+   * sites that would call one are refused (05-runtime-abi, section 5).
+   */
+  readonly hostRanges?: readonly { readonly start: bigint; readonly end: bigint }[];
   readonly recorded?: VerifyOptions['recorded'];
   readonly signal?: AbortSignal;
 }
@@ -211,6 +216,9 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   let selected = 0;
   let changed = 0;
   let unchanged = 0;
+  const { to } = request;
+  const callsHost =
+    to.kind === 'call' && request.hostRanges?.some((each) => to.target >= each.start && to.target < each.end) === true;
   const judgeOptions: VerifyOptions = request.recorded ? { recorded: request.recorded } : {};
 
   const refuse = (
@@ -265,8 +273,17 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       );
       continue;
     }
+    if (callsHost) {
+      refuse(
+        i,
+        'host-callback-in-file',
+        'EINVAL',
+        `${hex(to.target)} is a function of the host: a file cannot call it`,
+      );
+      continue;
+    }
     const view = sites.viewOf(i);
-    const change: SiteChange | SiteRefusal = reading.shape.write(reading, request.to, view);
+    const change: SiteChange | SiteRefusal = reading.shape.write(reading, to, view);
     if ('refused' in change) {
       refuse(i, change.refused, change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', change.reason);
       continue;
@@ -384,7 +401,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   if (doubled.size > 0) refusals.sort((a, b) => a.site - b.site);
   return {
     target: program.arch.target.id,
-    request: request.to.kind,
+    request: to.kind,
     steps: doubled.size === 0 ? steps : steps.filter((step) => !doubled.has(step.site)),
     refusals,
     selected,

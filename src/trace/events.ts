@@ -28,8 +28,10 @@ interface Activation {
   readonly cpu: number;
   /** Activations around this one; 0 is the outermost. */
   readonly depth: number;
-  /** Instructions that the CPU had completed. */
+  /** Instructions that all CPUs together had completed: the clock of the trace. */
   readonly time: number;
+  /** Those of its own CPU. */
+  readonly instructions: number;
 }
 
 export interface EntryEvent extends Activation {
@@ -49,6 +51,6 @@ export type TraceEvent = EntryEvent | ReturnEvent;
 /** Takes the events of one run. Event objects are the sender's: what is kept must be copied. */
 export interface TraceSink {
   event(event: TraceEvent): void;
-  /** The run is over; `times` are the instructions of each CPU. */
-  end(times: readonly number[]): void;
+  /** The run is over; `instructions` are those of each CPU. */
+  end(instructions: readonly number[]): void;
 }

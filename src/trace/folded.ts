@@ -2,7 +2,7 @@
  * Sums over a trace: instructions by stack (`a;b;c 123`, what flame graph tools read) and by function. Memory grows with the
  * number of different stacks, not with the length of the run.
  *
- * An instruction counts for the activation on top of its CPU's stack. What runs before the first function is entered counts
+ * An instruction counts for the activation on top of its CPU's stack; what other CPUs do meanwhile does not. What runs before the first function is entered counts
  * for `OUTSIDE`.
  */
 import type { TracedFunction, TraceEvent, TraceSink } from './events.js';
@@ -46,7 +46,7 @@ export function foldedWriter(write: TextSink): TraceSink {
   };
   return {
     event(event: TraceEvent) {
-      const position = advance(event.cpu, event.time);
+      const position = advance(event.cpu, event.instructions);
       const { node } = position;
       if (event.kind === 'return') {
         if (position.hidden > 1) position.hidden--;
@@ -68,8 +68,8 @@ export function foldedWriter(write: TextSink): TraceSink {
       position.node = child;
       if (child.depth > DEPTH_MAX) position.hidden = 1;
     },
-    end(times) {
-      times.forEach((time, cpu) => advance(cpu, time));
+    end(instructions) {
+      instructions.forEach((time, cpu) => advance(cpu, time));
       let text = root.self > 0 ? `${OUTSIDE} ${root.self}\n` : '';
       const pending: { readonly node: Node; readonly path: string }[] = [];
       const push = (node: Node, path: string): void => {
@@ -149,7 +149,7 @@ export function profile(): Profile {
   };
   return {
     event(event) {
-      const { cpu, time } = event;
+      const { cpu, instructions: time } = event;
       const stack = advance(cpu, time);
       const each = of(event.function);
       const open = each.open[cpu] ?? 0;
@@ -164,8 +164,8 @@ export function profile(): Profile {
         if (open === 1) each.total += time - each.since[cpu]!;
       }
     },
-    end(times) {
-      times.forEach((time, cpu) => advance(cpu, time));
+    end(instructions) {
+      instructions.forEach((time, cpu) => advance(cpu, time));
     },
     rows() {
       return [...counts]

@@ -47,7 +47,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
   const { functions, stackPointer, linkRegister, sinks } = options;
   const wordBytes = machine.lifter.addressBits / 8;
   const stacks: Frame[][] = [];
-  const times: number[] = [];
+  const counts: number[] = [];
   const removers: (() => void)[] = [];
   /** Return addresses that are hooked, and whose code is there. */
   const backs = new Map<Address, TracedFunction | null>();
@@ -56,9 +56,9 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
   const stack = (): Frame[] => {
     for (let cpu = stacks.length; cpu <= machine.cpu; cpu++) {
       stacks.push([]);
-      times.push(0);
+      counts.push(0);
     }
-    times[machine.cpu] = machine.instructions;
+    counts[machine.cpu] = machine.instructions;
     return stacks[machine.cpu]!;
   };
 
@@ -71,7 +71,8 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
         function: frame.function,
         cpu: machine.cpu,
         depth: frames.length,
-        time: machine.instructions,
+        time: Number(machine.time),
+        instructions: machine.instructions,
         unwound,
       } as const;
       for (const sink of sinks) sink.event(event);
@@ -161,7 +162,8 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       function: entered,
       cpu: machine.cpu,
       depth: frames.length,
-      time: machine.instructions,
+      time: Number(machine.time),
+      instructions: machine.instructions,
       parent: back,
     } as const;
     frames.push({ function: entered, back, sp });
@@ -197,7 +199,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       }
       if (machine.cpuCount > 1) machine.switchTo(running);
       for (const remove of removers) remove();
-      for (const sink of sinks) sink.end(times);
+      for (const sink of sinks) sink.end(counts);
     },
   };
 }

@@ -277,7 +277,7 @@ function runTraps(coverage: Coverage): string[] {
   const expected: Readonly<Record<string, string>> = {
     'ebreak': 'trap breakpoint',
     'c.ebreak': 'trap breakpoint',
-    'unimp': 'trap privileged',
+    'unimp': 'trap invalid-form',
     'c.unimp': 'unknown-instruction null',
   }; // prettier-ignore
   for (const [mnemonic, wanted] of Object.entries(expected)) {
