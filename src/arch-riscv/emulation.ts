@@ -3,6 +3,7 @@
  */
 import { riscvTable } from './isa.js';
 import { createRiscvLifter } from './lift.js';
+import { frameRule } from './unwind.js';
 import type { IrEmulation, StatLayout, SyscallName } from '../emulator/model.js';
 
 /** Source: Linux asm-generic system call table, and what RISC-V adds from 244 on. */
@@ -97,7 +98,7 @@ export const riscvEmulation: IrEmulation = {
     stat: { plain: STAT, large: STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     sigactionRestorer: false,
-    frames: { kind: 'none' },
+    frames: { kind: 'code', framePointer: 's0', rule: frameRule },
     anchors: new Map([['gp', '__global_pointer$']]),
   },
 };

@@ -110,6 +110,16 @@ export interface StatLayout {
   readonly fields: Readonly<Record<StatField, readonly [offset: number, sizeBytes: number]>>;
 }
 
+/** What holds at a place in a function; offsets in bytes. CFA: the stack pointer as it was at the function's entry. */
+export interface FrameRule {
+  /** CFA = stack or frame pointer + offset. */
+  readonly cfa: { readonly register: 'stack' | 'frame'; readonly offset: number };
+  /** Where the return address is saved, from the CFA; null: it is in the link register. */
+  readonly link: number | null;
+  /** Where the caller's frame pointer is saved, from the CFA; null: it is in its register. */
+  readonly framePointer: number | null;
+}
+
 /** The state in which a process starts. Register values not named are 0. */
 export interface ProcessModel {
   /**
@@ -139,7 +149,15 @@ export interface ProcessModel {
    * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
    * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes.
    */
-  readonly frames: { readonly kind: 'none' } | { readonly kind: 'back-chain'; readonly linkOffset: number };
+  readonly frames:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'back-chain'; readonly linkOffset: number }
+    | {
+        /** The code of each function says it: `rule` reads the bytes from a function's entry up to a place in it. */
+        readonly kind: 'code';
+        readonly framePointer: RegisterName;
+        readonly rule: (code: Uint8Array) => FrameRule | null;
+      };
   /** Registers that hold the same in all functions, by the symbol whose value they hold (small data anchors). */
   readonly anchors: ReadonlyMap<RegisterName, string>;
 }
