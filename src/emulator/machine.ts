@@ -556,7 +556,12 @@ export class Machine {
     const code = fetch.code(this.current, address);
     if (!code) return null;
     const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
-    const block = this.lifter.lift(code, address, { maxInstructions, startsAt, synchronises: true });
+    const lift = (most: number): Block =>
+      this.lifter.lift(code, address, { maxInstructions: most, startsAt, synchronises: true });
+    let block = lift(maxInstructions);
+    // An instruction that ends in the next line is a block of its own: that line is not fetched before.
+    const { length } = block.instructions;
+    if (length > 1 && fetch.leavesLine(address, block.end - 1n)) block = lift(length - 1);
     fetch.fetched(this.current, address, block.end);
     return block;
   }
