@@ -126,7 +126,7 @@ const parser = yargs(own)
   )
   .command(
     'patch <path>',
-    'turn call sites into nops',
+    'turn call sites into nops, or into calls of a tracer',
     (y) =>
       output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
         .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
@@ -134,6 +134,17 @@ const parser = yargs(own)
           type: 'boolean',
           default: false,
           describe: 'sites get the form that a running kernel gives them',
+        })
+        .option('enable', { type: 'boolean', default: false, describe: 'sites call the tracer; in loaded images others become nops' })
+        .option('tracer', {
+          type: 'string',
+          default: 'function',
+          describe: 'function, function_graph, counter, or a function of the image',
+        })
+        .option('ppc-nop', {
+          choices: ['2008', 'b8'] as const,
+          default: 'b8' as const,
+          describe: 'PowerPC: disabled form of sites that call through stubs',
         })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })

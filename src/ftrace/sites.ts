@@ -134,6 +134,12 @@ export class Sites {
     return this.view;
   }
 
+  /** Name of the module that a site of a loaded image is in; null elsewhere. */
+  module(index: number): string | null {
+    const part = this.range[index]! < 0 ? undefined : this.program.partOf(this.anchor[index]!);
+    return part?.kind === 'module' ? part.name : null;
+  }
+
   /** What the bytes at a site say, read again; null for sites that no shape knows or that name no code. */
   reading(index: number): SiteReading | null {
     if (this.range[index]! < 0) return null;

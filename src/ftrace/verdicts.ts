@@ -85,6 +85,8 @@ interface Judgement {
   readonly message: string;
   readonly expected?: Uint8Array;
   readonly actual?: Uint8Array;
+  /** What a kernel would answer; EINVAL when absent (C-UPD-2). */
+  readonly errno?: 'EFAULT';
 }
 
 /** True when the file has function symbols at all, so that the absence of one at a site means something. */
@@ -242,9 +244,18 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
   }
   if (program.callee(reading.target) !== 'other') return null;
   if (!program.hasMcountEntry) return null;
-  const stub = program.stubTarget(reading.target);
   const range = program.codeAt(reading.target);
-  const name = range ? program.describe(range, reading.target) : '';
+  if (!range) {
+    return {
+      verdict: 'wrong-target',
+      rule: 'C-UPD-2',
+      message: `the call leads to ${hex(reading.target)}, where no code can be read`,
+      actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+      errno: 'EFAULT',
+    };
+  }
+  const stub = program.stubTarget(reading.target);
+  const name = program.describe(range, reading.target);
   return {
     verdict: stub === null ? 'wrong-target' : 'stub-wrong-target',
     rule: stub === null ? 'C-TGT-2' : 'P-STUB-1',

@@ -5,13 +5,14 @@
  * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
  * way to one), the function that covers a place. Knows no site table and no shape.
  */
-import type { AddressReader, Arch, CalleeKind } from '../arch.js';
+import type { AddressReader, Arch, CalleeKind, StubReading } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
+import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
 export interface CodeRange {
@@ -356,6 +357,15 @@ export class Program {
     return entries;
   }
 
+  /** Address of the code of a symbol, descriptors followed; null where the file does not define it. Linked files only. */
+  definedAt(symbol: number): Address | null {
+    const { symbols } = this;
+    if (symbol <= 0 || symbols.sectionIndex[symbol] === elf.SHN_UNDEF) return null;
+    const place = this.codePlace(symbols, symbol);
+    if (place === null) return null;
+    return place?.value ?? symbols.value[symbol]!;
+  }
+
   /** What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only. */
   callee(address: Address): CalleeKind {
     const known = this.calleeCache.get(address);
@@ -384,11 +394,35 @@ export class Program {
     return word < 0 ? null : BigInt(word);
   }
 
+  get loadMap(): LoadMap | null {
+    return readLoadMap(this.image);
+  }
+
+  /** The part of a loaded image that occupies `address`, or undefined. */
+  partOf(address: Address): LoadedPart | undefined {
+    return this.loadMap === null ? undefined : partAt(this.loadMap, address);
+  }
+
+  /** The TOC of the code at `address`. */
+  tocAt(address: Address): Address | null {
+    return this.partOf(address)?.toc ?? this.toc;
+  }
+
+  /** The stub at `address`, or null. */
+  stub(address: Address): StubReading | null {
+    if (!this.codeAt(address)) return null;
+    for (const form of this.arch.stubForms) {
+      const reading = form.read(this.reader, address, this.tocAt(address));
+      if (reading !== null) return reading;
+    }
+    return null;
+  }
+
   /** Target of the stub at `address`, or null when no stub is there. */
   stubTarget(address: Address): Address | null {
     if (!this.codeAt(address)) return null;
     for (const form of this.arch.stubForms) {
-      const target = form.readTarget(this.reader, address, this.toc);
+      const target = form.readTarget(this.reader, address, this.tocAt(address));
       if (target !== null) return target;
     }
     return null;

@@ -92,8 +92,12 @@ export function functionJson(sites: Sites, index: number, module: string | null)
     fileOffset: sites.fileOffset(index) < 0 ? null : sites.fileOffset(index) + Number(ip - anchor),
     shape: sites.shape(index),
     state: sites.state(index),
-    ...(module === null ? {} : { module }),
+    ...moduleJson(sites.module(index) ?? module),
   };
+}
+
+function moduleJson(module: string | null): { module?: string } {
+  return module === null ? {} : { module };
 }
 
 export function findingJson(finding: Finding): Json {

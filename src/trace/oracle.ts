@@ -71,7 +71,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
         function: frame.function,
         cpu: machine.cpu,
         depth: frames.length,
-        time: Number(machine.time),
+        time: machine.totalInstructions,
         instructions: machine.instructions,
         unwound,
       } as const;
@@ -162,7 +162,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       function: entered,
       cpu: machine.cpu,
       depth: frames.length,
-      time: Number(machine.time),
+      time: machine.totalInstructions,
       instructions: machine.instructions,
       parent: back,
     } as const;
