@@ -8,7 +8,6 @@ import {
   LEVELS,
   programName,
   programPaths,
-  RISCV_QEMU_FLAGS,
   RISCV_TARGETS,
   runHere,
   runQemu,
@@ -25,7 +24,7 @@ for (const target of RISCV_TARGETS) {
     let first: ReadonlyMap<string, string> | undefined;
     test.each(LEVELS)(`-O%s`, (level) => {
       const path = buildCombined(target, level, PATHS);
-      const expected = runQemu(target, path, { flags: RISCV_QEMU_FLAGS });
+      const expected = runQemu(target, path);
       const here = runHere(target, path);
       const theirs = sections(expected.output);
       const ours = sections(here.output);

@@ -8,7 +8,6 @@ import {
   buildCombined,
   programName,
   programPaths,
-  RISCV_QEMU_FLAGS,
   RISCV_TARGETS,
   runHere,
   runQemu,
@@ -31,7 +30,7 @@ for (const target of RISCV_TARGETS) {
   /** The log of qemu: one line for each instruction, with its address. */
   const qemuLog = (program: string): { readonly lines: Buffer; readonly end: number | string } => {
     const log = scratch('log');
-    const flags = [...RISCV_QEMU_FLAGS, '-singlestep', '-d', 'exec,nochain', '-D', log];
+    const flags = ['-singlestep', '-d', 'exec,nochain', '-D', log];
     const { end } = runQemu(target, program, { flags });
     return { lines: readFileSync(log), end };
   };

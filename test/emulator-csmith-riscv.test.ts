@@ -3,15 +3,7 @@
  */
 import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import {
-  buildCsmith,
-  CSMITH_HEADERS,
-  LEVELS,
-  RISCV_QEMU_FLAGS,
-  RISCV_TARGETS,
-  runHere,
-  runQemu,
-} from './support/c-programs.js';
+import { buildCsmith, CSMITH_HEADERS, LEVELS, RISCV_TARGETS, runHere, runQemu } from './support/c-programs.js';
 import { describeWith } from './support/tools.js';
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
@@ -31,7 +23,7 @@ for (const target of RISCV_TARGETS) {
       (seed, level) => {
         if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);
         const path = buildCsmith(target, level, seed);
-        const expected = runQemu(target, path, { args: ['1'], flags: RISCV_QEMU_FLAGS, timeoutMs: QEMU_MS });
+        const expected = runQemu(target, path, { args: ['1'], timeoutMs: QEMU_MS });
         const here = runHere(target, path, { args: ['1'], budget: MAX_INSTRUCTIONS });
         expect(expected.end).toBe(0);
         expect(expected.output).toMatch(/^checksum = [0-9a-f]+\n$/m);

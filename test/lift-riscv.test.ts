@@ -7,7 +7,7 @@ import { describe, expect, test } from '@jest/globals';
 import { riscv64 } from '../src/arch-riscv/index.js';
 import { riscvTable } from '../src/arch-riscv/isa.js';
 import { frameRule } from '../src/arch-riscv/unwind.js';
-import { runSchedule } from '../src/emulator/index.js';
+import { Gates, runSchedule } from '../src/emulator/index.js';
 import type { Lifter } from '../src/emulator/index.js';
 import { buildProgram, RISCV_TARGETS, runHere, runQemu, scratch } from './support/c-programs.js';
 import { PROGRAMS, writeSource } from './support/emulator.js';
@@ -484,6 +484,23 @@ describe('reservations', () => {
     }
     expect(schedules).toBe(1024);
   });
+});
+
+// --------------------------------------------------------------------------------------------------------------- gates
+
+test('gates: a tail call of a TypeScript function, and calls from outside', () => {
+  const lines: RiscvLine[] = [
+    ['c.mv', { rd: T1, rs2: A2 }],
+    ['c.li', { rd: A0, imm: 20 }],
+    ['c.li', { rd: A1, imm: 22 }],
+    ['c.jr', { rs1: T1 }],
+  ];
+  const machine = riscvMachine(lines);
+  machine.map({ address: DATA, size: 0x1000, permission: 'rw' });
+  machine.setRegister('sp', DATA + 0x1000n);
+  const gates = new Gates({ machine, abi: riscv64.abi, address: 0x3_f000n });
+  const gate = gates.add((call) => call.argument(0) * 100n + call.argument(1));
+  expect(gates.call(CODE, [0n, 0n, gate.pointer])).toEqual({ kind: 'returned', value: 2022n });
 });
 
 // ------------------------------------------------------------------------------------------------------------- callers

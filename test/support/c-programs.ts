@@ -35,6 +35,7 @@ export interface PpcTarget {
   readonly qemu: string;
   readonly flags: readonly string[];
   readonly libraries: readonly string[];
+  readonly qemuFlags?: readonly string[];
   /** Start-up code in test/programs; default start.S. */
   readonly start?: readonly string[];
 }
@@ -82,12 +83,11 @@ const RISCV = {
   gcc: 'riscv64-linux-gnu-gcc',
   qemu: 'qemu-riscv64',
   libraries: ['-lgcc'],
+  // With the bit manipulation extensions, whatever the version of qemu takes for granted.
+  qemuFlags: ['-cpu', 'rv64,zba=true,zbb=true,zbs=true'],
   start: ['start-riscv64.S', 'library-riscv64.c'],
 } as const;
 const riscvFlags = (march: string): string[] => [`-march=${march}`, '-mabi=lp64d', '-DSYS_WRITE=64'];
-
-/** The CPU under qemu: with the bit manipulation extensions, whatever its version takes for granted. */
-export const RISCV_QEMU_FLAGS: readonly string[] = ['-cpu', 'rv64,zba=true,zbb=true,zbs=true'];
 
 /** Compressed code, code of 4-byte instructions only, and code with the bit manipulation extensions. */
 export const RISCV_TARGETS: readonly PpcTarget[] = [
@@ -230,12 +230,16 @@ export function runQemu(
   path: string,
   options: { readonly args?: readonly string[]; readonly flags?: readonly string[]; readonly timeoutMs?: number } = {},
 ): Outcome {
-  const result = spawnSync(target.qemu, [...(options.flags ?? []), path, ...(options.args ?? [])], {
-    env: { PATH: process.env['PATH'], ...ENVIRONMENT },
-    maxBuffer: 1 << 28,
-    timeout: options.timeoutMs,
-    killSignal: 'SIGKILL',
-  });
+  const result = spawnSync(
+    target.qemu,
+    [...(target.qemuFlags ?? []), ...(options.flags ?? []), path, ...(options.args ?? [])],
+    {
+      env: { PATH: process.env['PATH'], ...ENVIRONMENT },
+      maxBuffer: 1 << 28,
+      timeout: options.timeoutMs,
+      killSignal: 'SIGKILL',
+    },
+  );
   return { output: result.stdout.toString('latin1'), end: result.status ?? `signal ${String(result.signal)}` };
 }
 

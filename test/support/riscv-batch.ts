@@ -863,3 +863,15 @@ export function missingCoverage(coverage: Coverage): string[] {
   }
   return out;
 }
+
+/** The coverage table as text: a line for each row. */
+export function coverageTable(coverage: Coverage): string {
+  const lines = ['row           variants    cases  shown; compared with'];
+  for (const { row, variants, cases, aspects, comparedWith } of coverage.records) {
+    const numbers = `${String(variants).padStart(8)} ${String(cases).padStart(8)}`;
+    lines.push(`${row.padEnd(13)} ${numbers}  ${[...aspects].join(', ')}; ${[...comparedWith].join(', ')}`);
+  }
+  const total = coverage.records.reduce((sum, each) => sum + each.cases, 0);
+  lines.push(`${coverage.records.length} rows, ${total} cases`);
+  return lines.join('\n');
+}
