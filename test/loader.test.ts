@@ -159,13 +159,28 @@ describeWith(loaderTools, 'loading', () => {
 
       test('T-PPC-28 a stub area one entry short is a load error', () => {
         let short = 0;
-        for (const spare of [0, 1]) expect(() => load(target, alone, [a], { runtime, options: { stubSpare: spare } })).not.toThrow();
+        for (const spare of [0, 1])
+          expect(() => load(target, alone, [a], { runtime, options: { stubSpare: spare } })).not.toThrow();
         for (const spare of [-1, -2, -4]) {
           try {
-            load(target, alone, [source('m', compile(target, 'extern int core_add(int, int), twice(int); int m(int x) { return core_add(x, twice(x)) + 1; }', flags))], {
-              runtime,
-              options: { stubSpare: spare },
-            });
+            load(
+              target,
+              alone,
+              [
+                source(
+                  'm',
+                  compile(
+                    target,
+                    'extern int core_add(int, int), twice(int); int m(int x) { return core_add(x, twice(x)) + 1; }',
+                    flags,
+                  ),
+                ),
+              ],
+              {
+                runtime,
+                options: { stubSpare: spare },
+              },
+            );
           } catch (error) {
             expect(error).toMatchObject({ code: 'stub-area-full' });
             short++;
@@ -204,11 +219,39 @@ describeWith(loaderTools, 'loading', () => {
         expect(map.parts.map((part) => part.kind)).toEqual(['core', 'module', 'module']);
       });
 
+      test('T-PPC-27 a near module: 32 bits without any stub, 64 bits through stubs, for the TOC changes', () => {
+        const { bytes, map } = load(target, core, [a, b], { runtime, moduleBase: 0x1100_0000n });
+        const far = load(target, core, [a, b], { runtime });
+        const expected = runQemu(target, far.bytes);
+        expect(runHere(arch, bytes)).toEqual(expected);
+        expect(runQemu(target, bytes)).toEqual(expected);
+        const program = loadProgram(readElf(bytes), arch);
+        const part = map.parts[2]!;
+        const entries = new Set(part.entryStubs.map((each) => each.address));
+        const used = part.stubs.flatMap(({ address, sizeBytes, count }) =>
+          Array.from({ length: count }, (_, i) => address + BigInt(i * sizeBytes)).filter(
+            (at) => !entries.has(at) && program.stub(at) !== null,
+          ),
+        );
+        // _mcount, core_add and twice.
+        expect(used.length).toBe(target === 'ppc32' ? 0 : 3);
+      });
+
       test('undefined and duplicate symbols are listed all', () => {
-        const bad = source('bad', compile(target, 'extern int missing_one(void), missing_two; __attribute__((weak)) extern int maybe(void); int bad(void) { return missing_one() + missing_two + (maybe ? maybe() : 1); }'));
-        expect(() => load(target, alone, [bad], { runtime })).toThrow(/^2 symbols are not defined: missing_one \(bad\), missing_two \(bad\)$/);
+        const bad = source(
+          'bad',
+          compile(
+            target,
+            'extern int missing_one(void), missing_two; __attribute__((weak)) extern int maybe(void); int bad(void) { return missing_one() + missing_two + (maybe ? maybe() : 1); }',
+          ),
+        );
+        expect(() => load(target, alone, [bad], { runtime })).toThrow(
+          /^2 symbols are not defined: missing_one \(bad\), missing_two \(bad\)$/,
+        );
         const again = source('again', compile(target, 'int twice(int x) { return x; } int core_value = 1;'));
-        expect(() => load(target, alone, [again], { runtime })).toThrow(/^2 symbols are defined more than once: (twice|core_value) \(core, again\), (twice|core_value) \(core, again\)$/);
+        expect(() => load(target, alone, [again], { runtime })).toThrow(
+          /^2 symbols are defined more than once: (twice|core_value) \(core, again\), (twice|core_value) \(core, again\)$/,
+        );
       });
     });
   }

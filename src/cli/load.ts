@@ -50,7 +50,9 @@ async function sourceOf(path: string, arch: Arch | null): Promise<Source> {
   const image = readElf(input.bytes);
   const own = archOf(image.header);
   if (arch !== null && own.target.id !== arch.target.id) {
-    throw new ElftraceError('usage', `${path} is of ${own.target.title}, the core of ${arch.target.title}`, { file: path });
+    throw new ElftraceError('usage', `${path} is of ${own.target.title}, the core of ${arch.target.title}`, {
+      file: path,
+    });
   }
   return { name: partName(image, path), image };
 }

@@ -170,7 +170,11 @@ const parser = yargs(own)
           default: false,
           describe: 'sites get the form that a running kernel gives them',
         })
-        .option('enable', { type: 'boolean', default: false, describe: 'sites call the tracer; in loaded images others become nops' })
+        .option('enable', {
+          type: 'boolean',
+          default: false,
+          describe: 'sites call the tracer; in loaded images others become nops',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',

@@ -489,6 +489,8 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
   });
+  // What a kernel's start-up would have put there (the per-CPU pointer).
+  for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) guest.machine.setRegister(name, value);
   let oracle: Oracle | null = null;
   let functions: readonly TracedFunction[] = [];
   const sinks = options.oracle((address) => nameAt(loaded, guest, address).replace(/\+0x[0-9a-f]+$/, ''));

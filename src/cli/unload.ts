@@ -29,7 +29,10 @@ export async function runUnload(args: UnloadArguments): Promise<number> {
   if (map.parts[0]?.name === args.part) {
     const original = originalCore(image, map, hash);
     if (original === null) {
-      throw new ElftraceError('usage', `${args.part} is the core, which 'load' laid out: only modules can be taken out`);
+      throw new ElftraceError(
+        'usage',
+        `${args.part} is the core, which 'load' laid out: only modules can be taken out`,
+      );
     }
     writeOutput(target, original, true);
     if (args.json) out(JSON.stringify({ schema: jsonSchema, file: args.path, output, parts: [], notices: [] }));

@@ -114,15 +114,20 @@ class Words {
   ) {}
 
   /**
-   * Address of a symbol.
+   * What a symbol names: `address` for branches, `identity` for words that hold it.
    * @throws ElftraceError 'no-runtime'
    */
-  address(symbol: string): Address {
+  entry(symbol: string): EntryPoint {
     const found = entryPoint(this.program, symbol);
     if (found === null) {
       throw new ElftraceError('no-runtime', `the image's runtime has no symbol ${symbol}`, { symbol });
     }
-    return found.identity;
+    return found;
+  }
+
+  /** Address of a label or an object. */
+  address(symbol: string): Address {
+    return this.entry(symbol).identity;
   }
 
   private store(what: string, address: Address, after: Uint8Array, rule: string, check: (now: Uint8Array) => string): void {
@@ -243,7 +248,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   const size = BigInt(program.image.wordBytes);
   const ops = words.address('elftrace_data');
   const listEnd = words.address('ftrace_list_end');
-  const stub = words.address('ftrace_stub');
+  const stub = words.entry('ftrace_stub').address;
   const onlyGraphBranch = tracer?.kind === 'function_graph' && entries.kind === 'pg';
   const callback = tracer === null ? null : callbackOf(program, entries, tracer);
   const fields: Readonly<Record<keyof typeof OPS_WORDS, bigint>> = {
@@ -266,7 +271,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('ftrace_ops_list', words.address('ftrace_ops_list'), callback === null ? listEnd : ops, 'A6.4');
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
-  const list = words.address('ftrace_ops_list_func');
+  const list = words.entry('ftrace_ops_list_func').address;
   for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
@@ -279,7 +284,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
     const off = at + BigInt(program.arch.branches.jump.sizeBytes);
-    words.branch('ftrace_graph_call', 'jump', onlyGraphBranch ? words.address('ftrace_graph_caller') : off, 'C-FG-6');
+    words.branch('ftrace_graph_call', 'jump', onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off, 'C-FG-6');
     if (entryPoint(program, 'elftrace_graph_ops') !== null) {
       words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), onlyGraphBranch ? ops : 0n, 'C-FG-8');
     }

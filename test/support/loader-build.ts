@@ -127,7 +127,10 @@ export function start(
 export function runHere(arch: Arch, bytes: Uint8Array, registers: Readonly<Record<string, bigint>> = {}): Ran {
   const { process, output } = start(arch, readElf(bytes), registers);
   const reason = process.machine.run({ budget: 50_000_000 });
-  if (reason.kind !== 'exit') throw new Error(`${JSON.stringify(reason, (_key, each: unknown) => (typeof each === 'bigint' ? each.toString(16) : each))} after: ${output()}`);
+  if (reason.kind !== 'exit')
+    throw new Error(
+      `${JSON.stringify(reason, (_key, each: unknown) => (typeof each === 'bigint' ? each.toString(16) : each))} after: ${output()}`,
+    );
   return { output: output(), code: reason.code };
 }
 
@@ -138,10 +141,7 @@ export function load(
   modules: readonly Source[],
   more: Partial<LoadRequest> = {},
 ): LoadResult {
-  return loadImages(
-    { core, modules, base: 'user', runtime: null, options: {}, ...more },
-    ppcTargets[target].arch,
-  );
+  return loadImages({ core, modules, base: 'user', runtime: null, options: {}, ...more }, ppcTargets[target].arch);
 }
 
 /**

@@ -41,6 +41,8 @@ export interface TracedBuild {
   readonly flags?: readonly string[];
   /** Whether report.c is `main` and calls the program's own. */
   readonly report?: boolean;
+  /** Compiled with two nops per function, which become `mflr r0; bl entry`. */
+  readonly patchable?: boolean;
   /** What the entries call, instead of what the tracer needs. */
   readonly callee?: string;
 }
@@ -50,17 +52,19 @@ export function siteFlags(target: PpcTarget, flavour: EntryFlavour): readonly st
   return flavour === 'regs' && target.name !== 'ppc32' ? ['-pg', '-mprofile-kernel'] : ['-pg'];
 }
 
-function gcc(target: PpcTarget, args: readonly string[]): void {
+const compiled = new Map<string, string>();
+
+/** The object of a compilation; equal ones are done once. */
+function compile(target: PpcTarget, source: string, args: readonly string[]): string {
+  const key = JSON.stringify([target.name, source, args]);
+  const known = compiled.get(key);
+  if (known !== undefined) return known;
+  const object = scratch('compiled.o');
   run(target.gcc, [
-    '-w',
-    '-ffreestanding',
-    '-fno-pie',
-    '-fno-stack-protector',
-    '-I',
-    PROGRAMS,
-    ...target.flags,
-    ...args,
-  ]);
+    '-w', '-ffreestanding', '-fno-pie', '-fno-stack-protector', '-I', PROGRAMS, ...target.flags, ...args, '-c', source, '-o', object,
+  ]); // prettier-ignore
+  compiled.set(key, object);
+  return object;
 }
 
 /** Address of a function's code, or of another symbol. */
@@ -93,12 +97,13 @@ function branchTo(target: PpcTarget, bytes: Uint8Array, from: string, to: string
 /** Builds a traced program; the path of the executable. */
 export function buildTraced(build: TracedBuild): string {
   const { target, flavour, tracer, level = '2', flags = [], entry = 'ftrace_caller', report = true } = build;
+  const sites = build.patchable === true ? ['-fpatchable-function-entry=2'] : siteFlags(target, flavour);
   const objects = build.sources.map((source) => {
     const object = scratch('traced.o');
-    gcc(target, [`-O${level}`, ...siteFlags(target, flavour), ...flags, '-c', source, '-o', object]);
     const renamed = tracer === 'none' ? [] : ['--redefine-sym', `_mcount=${entry}`];
     const main = report ? ['--redefine-sym', 'main=traced_main'] : [];
-    run(target.gcc.replace('gcc', 'objcopy'), [...renamed, ...main, object]);
+    const original = compile(target, source, [`-O${level}`, ...sites, ...flags]);
+    run(target.gcc.replace('gcc', 'objcopy'), [...renamed, ...main, original, object]);
     return object;
   });
   const options = [
@@ -109,13 +114,8 @@ export function buildTraced(build: TracedBuild): string {
     '-I', join(root, 'src/runtime'), '-I', join(root, 'src/arch-ppc'),
   ]; // prettier-ignore
   const sources = [...(report ? [join(PROGRAMS, 'runtime/report.c')] : []), ...(build.plain ?? [])];
-  for (const source of sources) {
-    const object = scratch('plain.o');
-    gcc(target, ['-O2', ...options, ...flags, '-c', source, '-o', object]);
-    objects.push(object);
-  }
-  const start = scratch('start.o');
-  gcc(target, ['-c', join(PROGRAMS, 'start.S'), '-o', start]);
+  for (const source of sources) objects.push(compile(target, source, ['-O2', ...options, ...flags]));
+  const start = compile(target, join(PROGRAMS, 'start.S'), []);
   const runtime = scratch('runtime.o');
   writeFileSync(runtime, runtimeObject(target.arch.target.id, flavour)!);
   const output = scratch('program');
@@ -125,12 +125,13 @@ export function buildTraced(build: TracedBuild): string {
   ]); // prettier-ignore
   const bytes = new Uint8Array(readFileSync(output));
   if (tracer !== 'none') patch(build, bytes);
+  if (tracer !== 'none' && build.patchable === true) patchAreas(target, bytes, entry);
   writeFileSync(output, bytes);
   return output;
 }
 
 /** What the tool does to the shared entries. */
-function patch(build: TracedBuild, bytes: Uint8Array): void {
+function patch(build: Pick<TracedBuild, 'target' | 'flavour' | 'tracer' | 'callee'>, bytes: Uint8Array): void {
   const { target, flavour, tracer } = build;
   const single = {
     none: 'ftrace_stub',
@@ -149,6 +150,46 @@ function patch(build: TracedBuild, bytes: Uint8Array): void {
   if (tracer === 'graph' || tracer === 'both') {
     branchTo(target, bytes, 'ftrace_graph_call', 'ftrace_graph_caller', false);
   }
+}
+
+/** Each entry of the table of areas: the first of two nops. */
+function patchAreas(target: PpcTarget, bytes: Uint8Array, entry: string): void {
+  const image = readElf(bytes);
+  const little = image.header.endian === 'little';
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const to = addressOf(target, image, entry);
+  const wordBytes = target.arch.target.wordBytes;
+  for (const table of image.sectionsNamed('__patchable_function_entries')) {
+    for (let at = table.offset; at < table.offset + table.size; at += wordBytes) {
+      const area = wordBytes === 8 ? view.getBigUint64(at, little) : BigInt(view.getUint32(at, little));
+      const offset = image.fileOffsetOf(area)!;
+      view.setUint32(offset, 0x7c08_02a6, little);
+      view.setUint32(offset + 4, (Number(BigInt.asUintN(26, to - area - 4n)) | 0x4800_0001) >>> 0, little);
+    }
+  }
+}
+
+/** Links objects that call the profiling entry with the runtime, traced by graph or untraced; the path of the executable. */
+export function linkSamples(
+  target: PpcTarget,
+  flavour: EntryFlavour,
+  paths: readonly string[],
+  tracer: 'none' | 'graph',
+): string {
+  const objects = paths.map((path) => {
+    const object = scratch('sample.o');
+    const renamed = tracer === 'none' ? [] : ['--redefine-sym', '_mcount=ftrace_caller'];
+    run(target.gcc.replace('gcc', 'objcopy'), [...renamed, path, object]);
+    return object;
+  });
+  const runtime = scratch('runtime.o');
+  writeFileSync(runtime, runtimeObject(target.arch.target.id, flavour)!);
+  const output = scratch('samples');
+  run(target.gcc.replace('gcc', 'ld'), ['-T', join(PROGRAMS, 'runtime/ring.lds'), ...objects, runtime, '-o', output]);
+  const bytes = new Uint8Array(readFileSync(output));
+  if (tracer !== 'none') patch({ target, flavour, tracer }, bytes);
+  writeFileSync(output, bytes);
+  return output;
 }
 
 export interface TracedOutcome extends Outcome {
