@@ -102,6 +102,33 @@ export {
   type JournalEdit,
 } from './ftrace/journal.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './ftrace/filter.js';
+export { siteChain, type ChainHop, type SiteChain } from './ftrace/chain.js';
+export {
+  functionLookup,
+  readRing,
+  replayRing,
+  ringClock,
+  ringIsNested,
+  ringLosses,
+  ringNotices,
+  tracedFunctions,
+  traceFormats,
+  traceWithOracle,
+  traceWriter,
+  type ClockUnit,
+  type MemoryReader,
+  type ReplayResult,
+  type Ring,
+  type RingRecord,
+  type TracedFunction,
+  type TraceEvent,
+  type TraceFormat,
+  type TraceHeader,
+  type TraceLosses,
+  type TraceSink,
+} from './trace/index.js';
+export { ruleText } from './report/rules.js';
+export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
 
 export {
