@@ -2,6 +2,7 @@
  * Stubs that the PowerPC loader writes, against vectors of the specification, objdump and their own readers; and how calls of other shapes
  * are bound.
  */
+import { chmodSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
@@ -391,6 +392,17 @@ int main(void) { line("mod", (u32)mod(6)); line("value", value); flush(); return
           expect(() => load(target, main, [small])).toThrow(
             /^small: \.text\+0x[46] \(.*\): R_PPC64_TOC16_DS: 0x83[0-9a-f]{2} is outside .*the TOC of the module is larger than 64 KB and this code addresses it with 16 bits/,
           );
+        });
+      }
+
+      if (target === 'v2le') {
+        test('POWER10 code without a TOC: pointer slots are made, calls set r12', () => {
+          const main = source('core', merge(target, [start, compile(target, core)]));
+          const module = source('mod', compile(target, MOD, ['-mcpu=power10']));
+          const { bytes } = load(target, main, [module]);
+          const path = file('image', bytes);
+          chmodSync(path, 0o755);
+          expect(run('qemu-ppc64le', ['-cpu', 'power10', path]).toString()).toBe('mod 4c2\nvalue d\n');
         });
       }
 
