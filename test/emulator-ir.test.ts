@@ -86,6 +86,12 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   sar32: (a, b) => u(i(a, 32) >> (b % 32n), 32),
   rotl32: (a, b) => rotateLeft(a, b, 32),
   rotr32: (a, b) => rotateLeft(a, 32n - (b % 32n), 32),
+  add32s: (a, b) => i(a + b, 32),
+  sub32s: (a, b) => i(a - b, 32),
+  mul32s: (a, b) => i(a * b, 32),
+  shl32s: (a, b) => i(a << (b % 32n), 32),
+  shr32s: (a, b) => i(u(a, 32) >> (b % 32n), 32),
+  sar32s: (a, b) => i(a, 32) >> (b % 32n),
   clz32: (a) => leading(a, 32),
   ctz32: (a) => trailing(a, 32),
   sx8: (a) => i(a, 8),
@@ -250,6 +256,39 @@ describe('fused pairs', () => {
             expect(machine.register('pc')).toBe(COMPARE[condition](a, other, width) ? 0x3000n : 0x2000n);
             const code = RECORD_KINDS[width === 64 ? 'cmps64' : 'cmpu32'].code;
             expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual([BigInt(code), a, other]);
+          }
+        }
+      }
+    }
+  });
+
+  test.each(CONDITIONS)('an addition and a branch that compares the sum with a slot: %s', (condition) => {
+    for (const [a, b] of [
+      [s(2), s(1)],
+      [s(1), s(2)],
+      [s(0), s(1)],
+      [s(2), s(2)],
+    ] as const) {
+      // prettier-ignore
+      for (const from of [s(0), s(2), s(1)]) {
+        for (const value of VALUES.filter((_, k) => k % 5 === 0)) {
+          for (const other of [value, u(value + 7n), VALUES[(VALUES.indexOf(value) * 5 + 3) % VALUES.length]!]) {
+            const machine = handMachine([
+              (out) => {
+                out.to(s(2), 'add', from, 7n);
+                return { kind: 'br', condition, width: 64, a, b, pc: 0x1008n, next: 0x1004n };
+              },
+              () => go(0x2000n),
+              () => go(0x3000n),
+            ]);
+            machine.setRegister('s0', value);
+            machine.setRegister('s1', other);
+            machine.setRegister('s2', 0x1234n);
+            const sum = u((from === s(0) ? value : from === s(1) ? other : 0x1234n) + 7n);
+            const of = (slot: number): bigint => (slot === s(0) ? value : slot === s(1) ? other : sum);
+            machine.run();
+            expect(machine.register('s2')).toBe(sum);
+            expect(machine.register('pc')).toBe(COMPARE[condition](of(a), of(b), 64) ? 0x3000n : 0x2000n);
           }
         }
       }

@@ -88,6 +88,7 @@ describe('what has no entry', () => {
   test.each([
     ['ppc64-elfv1/module-mcount-recorded.ko', 'no-runtime'],
     ['ppc32/program-clang-mcount', 'no-runtime'],
+    // P-SITE-2: the nops stand in front of the TOC set-up.
     ['ppc64-elfv2-le/program-patchable-2-bypassed', 'no-runtime'],
   ])('%s: %s', (name, expected) => {
     expect(code(() => withRuntime(openBytes(readSample(name)).sites, undefined))).toBe(expected);

@@ -364,7 +364,11 @@ async function where(
     const range = program.codeAt(address - guest.bias);
     return range ? program.functionAt(range, address - guest.bias) : -1;
   };
-  const callers = backtrace(guest.machine, { abi: arch.abi, emulation }, functionOf);
+  const startOf = (address: bigint): bigint | null => {
+    const found = functionOf(address);
+    return found === -1 ? null : program.symbols.value[found]! + guest.bias;
+  };
+  const callers = backtrace(guest.machine, { abi: arch.abi, emulation }, functionOf, startOf);
   const lines = text === '' ? [] : [`  ${place(loaded, guest, at)}: ${hexBytes(own)}  ${text}`];
   for (const each of callers) lines.push(`  called from ${place(loaded, guest, each)}`);
   const frame = (address: bigint): Json => ({ address: hex(address), function: nameAt(loaded, guest, address) });

@@ -126,6 +126,15 @@ export function inverse(condition: Condition): Condition {
   return INVERSE[condition];
 }
 
+const MIRRORED = {
+  eq: 'eq', ne: 'ne', lt: 'gt', ge: 'le', gt: 'lt', le: 'ge', ltu: 'gtu', geu: 'leu', gtu: 'ltu', leu: 'geu',
+} as const satisfies Record<Condition, Condition>; // prettier-ignore
+
+/** The condition with its operands exchanged. */
+export function mirrored(condition: Condition): Condition {
+  return MIRRORED[condition];
+}
+
 /** What a condition record can be asked. */
 export type RecordTest = 'lt' | 'gt' | 'eq';
 
@@ -199,6 +208,8 @@ export interface AccessRow {
   /** The wasm access; loads are followed by `swap`, stores preceded. */
   readonly access: Bytes;
   readonly swap: Bytes;
+  /** First half of a read-modify-write: a fault is one of writing, for the same instruction goes on to store there. */
+  readonly update?: true;
 }
 
 /** Writes the record at slots d, d+1, d+2: kind, a, b. */
@@ -238,6 +249,8 @@ const unary = (both: Bytes): PureRow => ({ form: 'unary', d: 'i64', type: 'i64',
 const called = (call: FunctionName): PureRow => ({ ...binary([]), call });
 /** 32-bit form: both operands truncated, result zero-extended. */
 const word = (opcode: number): PureRow => binary([opcode, I64.extendU], [I32.wrap], [I32.wrap]);
+/** 32-bit form whose result is sign-extended. */
+const signedWord = (opcode: number): PureRow => binary([opcode, I64.extendS], [I32.wrap], [I32.wrap]);
 /** A comparison leaves an i32. */
 const set = (opcode: number): PureRow => binary([opcode, I64.extendU]);
 
@@ -313,6 +326,13 @@ const OP_TABLE = {
   sar32: word(I32.sar),
   rotl32: word(I32.rotl),
   rotr32: word(I32.rotr),
+  /** Results sign-extended, as 64-bit RISC-V keeps words. */
+  add32s: signedWord(I32.add),
+  sub32s: signedWord(I32.sub),
+  mul32s: signedWord(I32.mul),
+  shl32s: signedWord(I32.shl),
+  shr32s: signedWord(I32.shr),
+  sar32s: signedWord(I32.sar),
   clz32: unary([I32.wrap, I32.clz, I64.extendU]),
   ctz32: unary([I32.wrap, I32.ctz, I64.extendU]),
 
@@ -365,6 +385,9 @@ const OP_TABLE = {
   ld32ube: load(4, false, [I64.load32u], 'big'),
   ld32sbe: load(4, true, [I64.load32u], 'big'),
   ld64be: load(8, false, [I64.load], 'big'),
+  /** Of atomic instructions that store afterwards. */
+  ld32srmw: { ...load(4, true, [I64.load32s]), update: true },
+  ld64rmw: { ...load(8, false, [I64.load]), update: true },
   st8: store(1, [I64.store8]),
   st16: store(2, [I64.store16]),
   st32: store(4, [I64.store32]),

@@ -575,8 +575,13 @@ export class Machine {
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
-    const startsAt = (place: Address): boolean => fetch.startsAt(place) || this.isHooked(place);
-    const block = this.lifter.lift(code, address, { maxInstructions, startsAt, synchronises: true });
+    const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
+    const lift = (most: number): Block =>
+      this.lifter.lift(code, address, { maxInstructions: most, startsAt, synchronises: true });
+    let block = lift(maxInstructions);
+    // An instruction that ends in the next line is a block of its own: that line is not fetched before.
+    const { length } = block.instructions;
+    if (length > 1 && fetch.leavesLine(address, block.end - 1n)) block = lift(length - 1);
     fetch.fetched(this.current, address, block.end);
     return block;
   }
@@ -853,8 +858,10 @@ export class Machine {
           };
         }
         case 'fetch': {
-          const { block } = this.ownerOf(pointer);
-          this.pc = block.end;
+          const owner = this.ownerOf(pointer);
+          this.pc = owner.block.end;
+          // Its last bytes may be mapped by the next time.
+          if (owner !== this.scratch) this.drop(owner);
           if (remaining <= 0) break;
           const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
           return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
@@ -877,12 +884,13 @@ export class Machine {
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
             const instruction = rewind(owner, owner.encoded.at[index]!);
+            const wanted = row.update === true ? 'write' : access;
             this.synchronise();
-            if (this.onFault?.(this, bad, access) === true) {
+            if (this.onFault?.(this, bad, wanted) === true) {
               this.checkCpu(cpu);
               break;
             }
-            return { kind: 'fault', address: bad, access, instruction };
+            return { kind: 'fault', address: bad, access: wanted, instruction };
           }
           if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
             const at = owner.encoded.at[index]!;

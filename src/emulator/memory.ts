@@ -33,6 +33,9 @@ import type { Address } from '../units.js';
 export type Permission = 'none' | 'r' | 'rw' | 'rx' | 'rwx';
 export type AccessKind = 'read' | 'write' | 'execute';
 
+/** The longest instruction of any machine: an instruction may begin in one line or window and end in the next. */
+export const MAX_INSTRUCTION_BYTES = 16;
+
 /** Code map granularity and the unit of dropping translated code, bytes. Not the guest's page size. */
 export const CODE_PAGE_BITS = 12n;
 
@@ -443,12 +446,24 @@ export class GuestMemory {
     return null;
   }
 
-  /** A view of the executable bytes from `address`, at most `max` and not past its window; null when there are none. */
+  /**
+   * The executable bytes from `address`: at most `max`, to the end of its window and, where the next one follows at once and is
+   * executable too, one instruction further. A view or a copy; null when there are none.
+   */
   code(address: Address, max: number): Uint8Array | null {
     const window = this.windowOf(address);
     if (!window || (FLAGS[window.permission] & NEEDS.execute) === 0) return null;
     const skip = Number(address - window.address);
-    return this.host.u8.subarray(window.host + skip, window.host + Math.min(window.size, skip + max));
+    const here = this.host.u8.subarray(window.host + skip, window.host + Math.min(window.size, skip + max));
+    if (here.length === max) return here;
+    // An instruction may begin in one window and end in the next.
+    const next = this.windowOf(address + BigInt(here.length));
+    if (!next || (FLAGS[next.permission] & NEEDS.execute) === 0) return here;
+    const more = Math.min(next.size, MAX_INSTRUCTION_BYTES, max - here.length);
+    const both = new Uint8Array(here.length + more);
+    both.set(here);
+    both.set(this.host.u8.subarray(next.host, next.host + more), here.length);
+    return both;
   }
 
   /** Counts a reason (1), or takes it back (-1), for accesses to a page (address / 4096) to leave the generated code. */

@@ -460,7 +460,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
 
   /** `struct sigaction` by signal: handler, flags, restorer, mask of 64 bits. */
   const actions = new Map<number, Uint8Array>();
-  const actionBytes = 3 * wordBytes + 8;
+  const actionBytes = (model.sigactionRestorer === false ? 2 : 3) * wordBytes + 8;
   let blocked = 0n;
   let pending = 0n;
 
@@ -619,6 +619,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
       return memory.protect(address, Number(alignUpBig(size, PAGE)), permissionOf(protection)) ? 0n : 'ENOMEM';
     },
     madvise: () => 0n,
+    // A system call synchronises the CPU by itself.
+    flush_icache: () => 0n,
 
     getpid: () => PID,
     getppid: () => 1n,

@@ -25,7 +25,8 @@ export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
     const reading = sites.reading(i);
-    for (const entry of reading?.shape.entries ?? []) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+    if (reading === null || reading.state === 'foreign') continue;
+    for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
   let best: EntryFlavour | null = null;
   for (const flavour of flavours) {
