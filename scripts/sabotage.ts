@@ -412,6 +412,8 @@ const breakages: readonly Breakage[] = [
     replace: ';',
     test: 'lift-riscv',
     named: 'step by step',
+  },
+  {
     name: 'trace: a ring that wrapped is read from its first slot',
     file: 'trace/ring.js',
     find: 'kept < capacity ? 0 : Number(written & BigInt(capacity - 1))',

@@ -130,7 +130,7 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   const coreSha = hash(coreSource.image.bytes);
   const core = linked
     ? linkedCore(coreSource.name, coreSha, executable(coreSource), arch)
-    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders);
+    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders, arch);
   const coreBase = linked ? startOf(core) : typeof request.base === 'bigint' ? request.base : bases.core;
   const page = BigInt(loader.segmentAlignBytes);
   if (coreBase % page !== 0n && !linked) {
@@ -335,7 +335,7 @@ function assemble(
         file: source.name,
       });
     }
-    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders);
+    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders, arch);
   };
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));
