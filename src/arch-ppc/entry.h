@@ -95,6 +95,14 @@ static inline unsigned long long elftrace_clock(void) {
 #endif
 }
 
+#ifdef RUNTIME_REGS
+/* 0 in a frame that is not complete. */
+#define REGS_MARK REGS_MSR
+/* Where the return address that the entry loads is, and the stack pointer after the return. */
+#define GRAPH_SLOT(regs) ((unsigned long *)((char *)(regs) + REGS_LINK))
+#define GRAPH_FRAME(regs) (*(const unsigned long *)((char *)(regs) + REGS_SP))
+#endif
+
 /* What tells threads apart: the thread pointer (in a kernel image: the block of the processor). */
 static inline unsigned long elftrace_thread_key(void) {
   unsigned long key;
