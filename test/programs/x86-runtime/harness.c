@@ -80,7 +80,7 @@ static unsigned char *sites[SITES];
 static void find_sites(void) {
   for (int i = 0; i < SITES; i++) {
     unsigned char *const start = (unsigned char *)functions[i];
-    for (int at = 0; at < 100 && !sites[i]; at++) {
+    for (int at = 0; at < 300 && !sites[i]; at++) {
       int displacement;
       memcpy(&displacement, start + at + 1, 4);
       if (start[at] == 0xe8 && start + at + 5 + displacement == (unsigned char *)PROFILER) sites[i] = start + at;

@@ -1,7 +1,7 @@
 #include "traced.h"
 #include <setjmp.h>
 #include <stdarg.h>
-#define SITE __attribute__((noinline, noclone))
+#define SITE __attribute__((noinline))
 
 SITE long leaf(long a, long b) { return 3 * a - b; }
 SITE long ten(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j) {
