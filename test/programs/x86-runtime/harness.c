@@ -257,6 +257,62 @@ static void preserves(const void *target, int kind, const struct ops *ops) {
     }
   }
 }
+/* All of it but flags, r10 and r11, which callbacks in C may change behind a plain or graph entry. */
+static void same_registers(const struct state *in) {
+  const word *const out = (const word *)&probe_out, *const was = (const word *)in;
+  for (int i = 0; i < 15; i++) {
+#ifdef MCOUNT
+    if (i == 6) continue;
+#endif
+    if (i != 9 && i != 10) SAME(out[i], was[i]);
+  }
+  CHECK(memcmp(probe_out.xmm, in->xmm, 256) == 0);
+}
+/* A callback that changes everything which the register entry loads again, and r11, which it does not. */
+static struct state wanted;
+__attribute__((used)) static void rewrite(word ip, word parent_ip, struct ops *ops, word *regs) {
+  (void)ip, (void)parent_ip, (void)ops;
+  const struct state *const w = &wanted;
+  regs[F_AX] = w->rax, regs[F_BX] = w->rbx, regs[F_CX] = w->rcx, regs[F_DX] = w->rdx, regs[F_SI] = w->rsi, regs[F_DI] = w->rdi;
+  regs[F_BP] = w->rbp, regs[F_R8] = w->r8, regs[F_R9] = w->r9, regs[F_R10] = w->r10, regs[F_R12] = w->r12;
+  regs[F_R13] = w->r13, regs[F_R14] = w->r14, regs[F_R15] = w->r15, regs[F_FLAGS] = w->flags;
+}
+static word exit_to;
+__attribute__((used)) static void rewrite_and_exit(word ip, word parent_ip, struct ops *ops, word *regs) {
+  rewrite(ip, parent_ip, ops, regs);
+  regs[F_ORIG] = exit_to;
+}
+static void frame_of(const void *target, int all) {
+  call_at(S_probe_target, target);
+  for (int pattern = 0; pattern < 4; pattern++) {
+    struct state in;
+    fill(&in, pattern);
+    fill(&wanted, pattern + 1);
+    probe_run(&in, probe_target, 8);
+    const word *const out = (const word *)&probe_out, *const want = (const word *)&wanted, *const was = (const word *)&in;
+    for (int i = 0; i < 15; i++) {
+      /* rbx, r10 and r12 to r15 are the register entry's. */
+      const int loaded = all || !(i == 1 || i == 9 || i >= 11);
+      if (i != 10 && (loaded || i != 9)) SAME(out[i], loaded ? want[i] : was[i]);
+    }
+    if (all) SAME(probe_out.flags & 0xcd5, wanted.flags & 0xcd5);
+  }
+}
+static void frame(void) {
+  only(&ops_a, rewrite);
+  both_call(rewrite);
+  frame_of(ftrace_regs_caller, 1);
+#ifdef MODERN
+  context = "plain";
+  frame_of(ftrace_caller, 0);
+  context = "direct exit";
+  exit_to = (word)ftrace_stub;
+  both_call(rewrite_and_exit);
+  frame_of(ftrace_regs_caller, 1);
+#else
+  (void)rewrite_and_exit;
+#endif
+}
 static void registers(void) {
   only(&ops_a, spoil);
   both_call(spoil);
@@ -347,7 +403,11 @@ __attribute__((noinline)) static double mix(double a, double b) { return a * 1.5
 static void ordinary(word ip, word parent_ip, struct ops *ops, void *regs) {
   double __attribute__((aligned(16))) local[4] = { (double)ip, (double)parent_ip, 3, 4 };
   __asm__ volatile("movaps (%0), %%xmm1\n\tmovaps %%xmm1, 16(%0)" ::"r"(local) : "xmm1", "memory");
-  __asm__ volatile("pxor %%xmm0,%%xmm0\n\tpxor %%xmm2,%%xmm2\n\tpxor %%xmm5,%%xmm5\n\tpxor %%xmm7,%%xmm7" ::: "xmm0", "xmm2", "xmm5", "xmm7");
+  __asm__ volatile("pxor %%xmm0,%%xmm0\n\tpxor %%xmm1,%%xmm1\n\tpxor %%xmm2,%%xmm2\n\tpxor %%xmm3,%%xmm3\n\tpxor %%xmm4,%%xmm4\n\t"
+                   "pxor %%xmm5,%%xmm5\n\tpxor %%xmm6,%%xmm6\n\tpxor %%xmm7,%%xmm7" ::
+                       : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
+  static const unsigned int rounds_up = 0x5f80;
+  __asm__ volatile("ldmxcsr %0" ::"m"(rounds_up));
   scratch[0] = mix(local[0], local[1]);
   (void)ops;
   (void)regs;
@@ -368,6 +428,15 @@ static void alignment(void) {
       SAME(ordinary_count, CALLS);
       for (long below = 0; below < 48; below += 8) SAME(on_stack(leaf, 40, 2, below), 118);
       SAME(ordinary_count, CALLS + 6);
+      for (long below = 0; below < 32; below += 8) {
+        struct state in;
+        unsigned int control = 0;
+        fill(&in, 1);
+        probe_run(&in, probe_target, below);
+        same_registers(&in);
+        __asm__ volatile("stmxcsr %0" : "=m"(control));
+        SAME(control & ~0x3f, 0x1f80);
+      }
       SAME(misaligned_count, 0);
     }
     /* The list function aligns for a callback that is called without help; this one's vectors are scratch to the traced leaf. */
@@ -377,6 +446,8 @@ static void alignment(void) {
     for (long below = 0; below < 48; below += 8) SAME(on_stack(leaf, 40, 2, below), 118);
     SAME(ordinary_count, 6);
     SAME(misaligned_count, 0);
+    static const unsigned int at_start = 0x1f80;
+    __asm__ volatile("ldmxcsr %0" ::"m"(at_start));
   }
 }
 
@@ -407,12 +478,15 @@ static void graph_calls(void) {
   values();
   SAME(elftrace_ring->head - before, 2 * CALLS);
   balanced(before);
+  SAME(record(before)->ip, sites[S_leaf]);
+  CHECK(record(before)->parent_ip > (u64)__executable_start && record(before)->parent_ip < (u64)etext);
   SAME(mine()->depth, 0);
   /* The whole result: rax, rdx, xmm0, xmm1 through the return handler. */
   struct state in;
   for (long below = 0; below < 32; below += 8) {
     fill(&in, 2);
     probe_run(&in, probe_target, below);
+    same_registers(&in);
     SAME(probe_result.rax, 0x1111);
     SAME(probe_result.rdx, 0x2222);
     SAME(probe_result.rsp, probe_rsp);
@@ -489,10 +563,16 @@ static void graph(void) {
 
 /* ---------------------------------------------------------------------------------------------- another place to go on */
 
-static long elsewhere(long a, long b) { return 7000 + a - b; }
+__attribute__((used)) static long elsewhere(long a, long b) { return 7000 + a - b; }
 __attribute__((used)) static void modify(word ip, word parent_ip, struct ops *ops, word *regs) {
   (void)ip, (void)parent_ip, (void)ops;
+#ifdef MCOUNT
+  /* The function has made its frame: only code that knows it can go on. */
+  extern entry within_frame;
+  regs[F_IP] = (word)within_frame;
+#else
   regs[F_IP] = (word)elsewhere;
+#endif
 }
 static void ipmodify(void) {
   only(&ops_a, modify);
@@ -675,6 +755,7 @@ int main(int count, char **arguments) {
   elftrace_ring = ring;
   values();
   if (!strcmp(name, "registers")) registers();
+  else if (!strcmp(name, "frame")) frame();
   else if (!strcmp(name, "calls")) calls();
   else if (!strcmp(name, "list")) list();
   else if (!strcmp(name, "alignment")) alignment();

@@ -164,6 +164,15 @@ spoil_off:
 	movq	%rdx, %rdi
 	jmp	moved_here
 
+/* Goes on in the place of a function that has made its frame. */
+	.globl	within_frame
+	.type	within_frame, @function
+within_frame:
+	leaq	7000(%rdi), %rax
+	subq	%rsi, %rax
+	leave
+	ret
+
 /* Direct callers, the way the rules' section 8 has them. */
 	.globl	direct_caller
 	.type	direct_caller, @function
