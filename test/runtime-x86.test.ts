@@ -194,7 +194,9 @@ const SCENARIOS: readonly (readonly [string, string])[] = [
   ['threads', 'four threads with graph, told apart by fs'],
 ];
 
-function applies(name: string, flavour: Flavour): boolean {
+function applies(name: string, flavour: Flavour, build: Build): boolean {
+  // The place to go on knows the frames that gcc makes; clang has saved registers by then, and moved the arguments.
+  if (name === 'ipmodify' && flavour === 'mcount') return build.startsWith('gcc');
   return name !== 'direct' || flavour === 'modern';
 }
 
@@ -203,7 +205,7 @@ function runAll(cpu: 'native' | 'qemu', builds: readonly Build[]): void {
     for (const build of builds) {
       describe(`${cpu}: ${flavour}, ${build}`, () => {
         for (const [name, title] of SCENARIOS) {
-          if (!applies(name, flavour)) continue;
+          if (!applies(name, flavour, build)) continue;
           test(`${name}: ${title}`, () => {
             expectOk(cpu, program(flavour, build), [name]);
           });
