@@ -16,10 +16,12 @@ import {
   findTemplate,
   freeTrampoline,
   jumpBytes,
+  mayHaveTrampoline,
   type OpsTrampoline,
   type OwnTrampoline,
   readTrampoline,
   retargetCall,
+  TRAMPOLINE_FLAG_BITS,
   type TemplateKind,
   type TextSeam,
   type TrampolineMaker,
@@ -29,9 +31,10 @@ import {
   trampolineLayout,
   updateTrampoline,
 } from '../src/arch-x86/trampoline.js';
+import { pokeSteps } from '../src/arch-x86/live.js';
 import { STB_GLOBAL } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';
-import { type EntryFlavour, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
+import { type EntryFlavour, OPS_FLAGS, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
 import { describeWith, run } from './support/tools.js';
 
 const BASE = 0x40_0000n;
@@ -663,6 +666,56 @@ describe('X-TR: the life of a trampoline', () => {
         code: 'inner-call',
       });
     }
+  });
+
+  test('T-X86-5 T-X86-6 who may have one: not allocated ops in 2014, unless nobody is preempted', () => {
+    const of = (variant: TrampolineVariant, dynamic: boolean, preemptible: boolean): boolean =>
+      mayHaveTrampoline(variant, { dynamic }, { preemptible });
+    expect([of('2014', false, true), of('2014', true, true), of('2014', true, false)]).toEqual([true, false, true]);
+    expect([of('modern', false, true), of('modern', true, true), of('modern', true, false)]).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  test('T-X86-42 flag bits of 2014 and of today', () => {
+    const today = TRAMPOLINE_FLAG_BITS.modern;
+    for (const name of ['ENABLED', 'STUB', 'INITIALIZED', 'DELETED', 'ALLOC_TRAMP'] as const) {
+      expect([name, 1 << today[name]]).toEqual([name, OPS_FLAGS[name]]);
+    }
+    expect(Object.values(TRAMPOLINE_FLAG_BITS['2014'])).toEqual([0, 6, 7, 8, 9]);
+    expect(Object.values(today)).toEqual([0, 5, 6, 7, 11]);
+  });
+
+  test('T-X86-21 H1 the inner call under the int3 protocol: at every store it is the old one, a trap or the new one', () => {
+    const m = maker('2014');
+    const first = own(updateTrampoline(ops(), m).trampoline);
+    const at = first.address + BigInt(first.layout.callOffset);
+    const seen = new Set<string>();
+    m.seam.patch = (address, before, after): boolean => {
+      const block = m.seam.blocks.get(first.address)!;
+      const offset = first.layout.callOffset;
+      expect(address).toBe(at);
+      expect(hexOf(block.slice(offset, offset + 5))).toBe(hexOf(before));
+      for (const step of pokeSteps([{ address, after }])) {
+        if (step.kind === 'publish') {
+          const [entry] = step.entries;
+          expect(entry?.effect).toEqual({ kind: 'call', target: 0x42_3456n, returnTo: at + 5n });
+        }
+        if (step.kind !== 'store') continue;
+        // One byte after the other, in both orders.
+        const order = [...step.bytes.keys()];
+        for (const i of step.phase === 'tail' ? order.reverse() : order) {
+          block[offset + Number(step.address - at) + i] = step.bytes[i]!;
+          const target = branchTarget(block.subarray(offset), at);
+          seen.add(block[offset] === 0xcc ? 'trap' : `call 0x${target?.toString(16) ?? ''}`);
+        }
+      }
+      return true;
+    };
+    expect(updateTrampoline(ops({ callee: 0x42_3456n, trampoline: first }), m).did).toBe('retargeted');
+    expect([...seen]).toEqual(['trap', 'call 0x423456']);
   });
 
   test('section 7 reverse lookup: what is called in the end', () => {

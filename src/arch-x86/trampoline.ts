@@ -540,6 +540,29 @@ export interface TrampolineUpdate {
   readonly retired?: OwnTrampoline;
 }
 
+/**
+ * Bits of an ops' flags that trampolines have to do with, as kernels of 2014 and of today number them (T-X86-42). Ops objects of the runtime have
+ * today's.
+ */
+export const TRAMPOLINE_FLAG_BITS: Readonly<
+  Record<TrampolineVariant, Readonly<Record<'ENABLED' | 'STUB' | 'INITIALIZED' | 'DELETED' | 'ALLOC_TRAMP', number>>>
+> = {
+  '2014': { ENABLED: 0, STUB: 6, INITIALIZED: 7, DELETED: 8, ALLOC_TRAMP: 9 },
+  modern: { ENABLED: 0, STUB: 5, INITIALIZED: 6, DELETED: 7, ALLOC_TRAMP: 11 },
+};
+
+/**
+ * Whether an ops may have a trampoline of ours (C-TRAMP-3). A dynamically allocated one could in 2014 not be freed while tasks might be
+ * in it, unless tasks are never preempted there, which was announced only; today unregistering waits.
+ */
+export function mayHaveTrampoline(
+  variant: TrampolineVariant,
+  ops: { readonly dynamic: boolean },
+  kernel: { readonly preemptible: boolean },
+): boolean {
+  return variant === 'modern' || !ops.dynamic || !kernel.preemptible;
+}
+
 const NONE: OpsTrampoline = { kind: 'none' };
 
 /**
