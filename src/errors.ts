@@ -34,6 +34,11 @@
  * | bad-pattern | a filter word cannot be understood (EINVAL) | 2 |
  * | usage | the request itself makes no sense | 2 |
  * | io | a file cannot be read or written | 2 |
+ * | undefined-symbols | parts use symbols that no part defines; the message lists all | 2 |
+ * | duplicate-symbols | parts define the same symbol; the message lists all | 2 |
+ * | toc-restore-missing | no room behind a call to another part for the TOC restore | 2 |
+ * | stub-area-full | a stub area has no free entry | 2 |
+ * | module-in-use | another part uses symbols of the module | 1 |
  * | step-limit | a run was stopped by its budget | 125 |
  * | internal | a fault of ours | 3 |
  */
@@ -64,6 +69,11 @@ export type ErrorCode =
   | 'bad-pattern'
   | 'usage'
   | 'io'
+  | 'undefined-symbols'
+  | 'duplicate-symbols'
+  | 'toc-restore-missing'
+  | 'stub-area-full'
+  | 'module-in-use'
   | 'step-limit'
   | 'internal';
 

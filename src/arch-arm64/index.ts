@@ -28,5 +28,6 @@ export const arm64: Arch = {
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
   branches: arm64Branches,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
 };

@@ -35,5 +35,6 @@ export const riscv64: Arch = {
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
   branches: riscvBranches,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: { kind: 'none', reason: 'RISC-V programs are not executed yet' },
 };

@@ -9,6 +9,7 @@ import type { AddressReader, Branches, StubForm } from '../arch.js';
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';
+import { stubForm } from '../isa/stub-form.js';
 import type { Address } from '../units.js';
 import { RA, riscvTable, T0, T1, T3, ZERO } from './isa.js';
 import { decodePair, encodePair, pairReach } from './sites.js';
@@ -56,15 +57,16 @@ function filledSlot(code: AddressReader, slot: Address): Address | null {
  *
  * Source: psABI 1.0, 8.5 (program linkage table).
  */
-const plt: Omit<StubForm,'read'> = {
-  name: 'riscv64.plt',
-  readTarget(code, address) {
+const plt: StubForm = stubForm(
+  'riscv64.plt',
+  (code: AddressReader, address: Address) => {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T3) return null;
     if ((code.u32(address + 4n) & LOWER_MASK) >>> 0 !== LD_T3_T3) return null;
     if (code.u32(address + 8n) !== JALR_T1_T3 || code.u32(address + 12n) !== NOP) return null;
     return filledSlot(code, pairTarget(code, address));
   },
-};
+  (code, address) => ({ sizeBytes: 16, slot: pairTarget(code, address) }),
+);
 
 /**
  * Module loader's PLT entry; t1 carries the target out of a table of addresses.
@@ -73,15 +75,16 @@ const plt: Omit<StubForm,'read'> = {
  *     ld    t1, %pcrel_lo(slot)(t0)
  *     jr    t1
  */
-const modulePlt: Omit<StubForm,'read'> = {
-  name: 'riscv64.plt-module',
-  readTarget(code, address) {
+const modulePlt: StubForm = stubForm(
+  'riscv64.plt-module',
+  (code: AddressReader, address: Address) => {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T0) return null;
     if ((code.u32(address + 4n) & LOWER_MASK) >>> 0 !== LD_T1_T0) return null;
     if (code.u32(address + 8n) !== JR_T1) return null;
     return filledSlot(code, pairTarget(code, address));
   },
-};
+  (code, address) => ({ sizeBytes: 12, slot: pairTarget(code, address) }),
+);
 
 /**
  * Tail call or thunk within 2 GiB; t1 is the scratch register.
@@ -89,14 +92,15 @@ const modulePlt: Omit<StubForm,'read'> = {
  *     auipc t1, %pcrel_hi(target)
  *     jalr  zero, %pcrel_lo(target)(t1)
  */
-const thunk: Omit<StubForm,'read'> = {
-  name: 'riscv64.thunk',
-  readTarget(code, address) {
+const thunk: StubForm = stubForm(
+  'riscv64.thunk',
+  (code: AddressReader, address: Address) => {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T1) return null;
     if ((code.u32(address + 4n) & LOWER_MASK) >>> 0 !== JR_T1) return null;
     return pairTarget(code, address);
   },
-};
+  () => ({ sizeBytes: 8 }),
+);
 
 /**
  * Anywhere in the address space; t1 carries the target. The literal wants the stub's start at 4 modulo 8.
@@ -106,17 +110,18 @@ const thunk: Omit<StubForm,'read'> = {
  *     jr    t1
  *     .quad target
  */
-const farLiteral: Omit<StubForm,'read'> = {
-  name: 'riscv64.far-literal',
-  readTarget(code, address) {
+const farLiteral: StubForm = stubForm(
+  'riscv64.far-literal',
+  (code: AddressReader, address: Address) => {
     if (code.u32(address) !== AUIPC_T1) return null;
     const load = code.u32(address + 4n);
     if ((load & LOWER_MASK) >>> 0 !== LD_T1_T1 || code.u32(address + 8n) !== JR_T1) return null;
     return code.u64(address + BigInt(load >> 20));
   },
-};
+  (code, address) => ({ sizeBytes: 20, slot: address + BigInt(code.u32(address + 4n) >> 20) }),
+);
 
-export const riscvStubForms: readonly StubForm[] = [plt, modulePlt, thunk, farLiteral].map(withReading);
+export const riscvStubForms: readonly StubForm[] = [plt, modulePlt, thunk, farLiteral];
 
 /**
  * Words of `riscv64.thunk` from `address` to `target`.
@@ -178,14 +183,3 @@ export const riscvBranches: Branches = {
     },
   },
 };
-
-function withReading(form: Omit<StubForm, 'read'>): StubForm {
-  return {
-    ...form,
-    read(code, address, toc) {
-      const target = form.readTarget(code, address, toc);
-      if (target === null) return null;
-      return { form: form.name, sizeBytes: 0, target, slot: null, slotBytes: 0, targetToc: null, savesToc: false };
-    },
-  };
-}

@@ -34,5 +34,6 @@ export const x86_64: Arch = {
   siteShapes: x86SiteShapes,
   stubForms: x86StubForms,
   branches: x86Branches,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: { kind: 'none', reason: 'the instructions of x86-64 are not lifted yet' },
 };

@@ -12,6 +12,7 @@ const byCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   'plan-refused': exitCodes.failed,
   'state-mismatch': exitCodes.failed,
   'host-callback-in-file': exitCodes.failed,
+  'module-in-use': exitCodes.failed,
   'bad-row': exitCodes.internal,
   internal: exitCodes.internal,
   'step-limit': exitCodes.runFailed,
