@@ -35,9 +35,9 @@ const COMMON = [
   '-fno-ident', '-fno-tree-loop-distribute-patterns', '-Wall', '-Wextra', '-Werror',
 ]; // prettier-ignore
 
-/** No floating point, no vectors, no small data areas; the object must fit to any other of its ABI, so it says nothing about them. */
+/** No floating point, no vectors, no small data areas, no tables between the functions; the object must fit to any other of its ABI, so it says nothing about them. */
 const PPC = ['-msoft-float', '-mno-gnu-attribute', '-msdata=none'];
-const PPC64 = [...PPC, '-mcmodel=medium', '-mno-altivec', '-mno-vsx'];
+const PPC64 = [...PPC, '-mcmodel=medium', '-mno-altivec', '-mno-vsx', '-mtraceback=no'];
 
 function ppc(target: string, triple: string, flags: readonly string[]): readonly Recipe[] {
   const bits = target === 'ppc32' ? '32' : '64';

@@ -202,6 +202,42 @@ int main(void) {
     expect(second!).toBeLessThan(100_000 + machine.instructions);
   });
 
+  test('a sleep lets the time base go on as the clock does, and a snapshot takes it back', () => {
+    const source = `
+#include "lib.h"
+static u64 ticks(void) { u64 t; __asm__ volatile("mftb %0" : "=r"(t)); return t; }
+static u64 clock(void) { word t[2]; sys(246, 1L, t); return t[0] * 1000000000ULL + t[1]; }
+int main(void) {
+  word time[2] = {3, 500};
+  u64 c = clock(), t = ticks();
+  sys(162, time, 0L);
+  line("clock", clock() - c);
+  line("ticks", ticks() - t);
+  flush();
+  return 0;
+}
+`;
+    const file = writeSource('sleep.c', source);
+    const started = start(buildPpc('le', '1', [join(PROGRAMS, 'start.S'), file], ['-I', PROGRAMS]));
+    const { machine } = started.guest;
+    const saved = machine.snapshot();
+    for (let round = 0; round < 2; round++) {
+      started.cut(0);
+      expect(started.guest.run()).toEqual({ kind: 'exit', code: 0 });
+      expect(machine.time).toBe(3_000_000_500n + BigInt(machine.totalInstructions));
+      const [clock, ticks] = [...started.output().matchAll(/ (\w+)\n/g)].map((match) => parseInt(match[1]!, 16));
+      for (const each of [clock!, ticks!]) {
+        expect(each).toBeGreaterThan(3_000_000_500);
+        expect(each).toBeLessThan(3_000_010_000);
+      }
+      machine.restore(saved);
+      expect(machine.time).toBe(0n);
+    }
+    expect(() => {
+      machine.skipTime(-1n);
+    }).toThrow(ElftraceError);
+  });
+
   test('a file that is gone when a snapshot needs it again is said by name', () => {
     const real = filesBelow(folder);
     let gone = false;

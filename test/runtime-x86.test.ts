@@ -153,7 +153,8 @@ function program(flavour: Flavour, build: Build): string {
   const compiler = build.startsWith('clang') ? ['clang', '--target=x86_64-linux-gnu'] : [GCC];
   const level = build.endsWith('O0') ? '-O0' : '-O2';
   run(compiler[0]!, [
-    ...compiler.slice(1), level, ...profile, pie ? '-fPIE' : '-fno-pie', '-fno-inline', '-c', join(sources, 'traced.c'), '-o', traced,
+    ...compiler.slice(1), level, ...profile, pie ? '-fPIE' : '-fno-pie', '-fno-inline',
+    ...(build.startsWith('gcc') ? ['-DNESTED'] : []), '-c', join(sources, 'traced.c'), '-o', traced,
   ]); // prettier-ignore
   const path = join(folder, key);
   run(GCC, [

@@ -7,11 +7,11 @@
  *
  *   convention      before the call                             return address        who serves it
  *   fentry          nothing, or endbr64                         8(%rsp)               modern, y2014
- *   fentry-nested   push %r10 (nested functions of gcc)         16(%rsp)              nobody: at 8(%rsp) is the static chain
+ *   fentry-nested   push %r10 (nested functions of gcc)         16(%rsp)              modern, y2014: see below
  *   mcount          push %rbp; mov %rsp,%rbp, and more          8(%rbp)               mcount
  *
- * fentry-nested is refused because the graph tracer would change the static chain, and parent_ip would be a stack address; an entry
- * of its own would serve a handful of functions per program.
+ * An entry passes what is at 8(%rsp) as parent_ip; at a nested function that is the static chain. The graph tracer and, where it gets a frame (modern),
+ * the function tracer look at the code around the site and find the return address one word on; other callbacks must do so themselves.
  */
 import type { SiteView } from '../arch.js';
 
@@ -50,7 +50,7 @@ export function siteConvention(view: SiteView, ipDelta: number): SiteConvention 
 
 const FLAVOURS: Readonly<Record<SiteConvention, readonly string[]>> = {
   fentry: ['modern', 'y2014'],
-  'fentry-nested': [],
+  'fentry-nested': ['modern', 'y2014'],
   mcount: ['mcount'],
   unknown: [],
 };
@@ -60,17 +60,10 @@ export function flavoursFor(convention: SiteConvention): readonly string[] {
   return FLAVOURS[convention];
 }
 
-/** Why no entry serves a convention, for refusals; null where one does. */
-export function whyNoEntry(convention: SiteConvention): string | null {
-  switch (convention) {
-    case 'fentry':
-    case 'mcount':
-      return null;
-    case 'fentry-nested':
-      return 'a nested function: above the return address of its call lies the static chain, not the return address of the function';
-    case 'unknown':
-      return 'nothing before the call says where the return address of the function is';
-    default:
-      return convention satisfies never;
-  }
+/**
+ * Whether another function can take the place of one with such a site (IPMODIFY): only where nothing of it has run. Elsewhere a
+ * callback may name only a place that knows the function's frame.
+ */
+export function canBeReplaced(convention: SiteConvention): boolean {
+  return convention === 'fentry';
 }

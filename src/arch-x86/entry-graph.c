@@ -25,6 +25,7 @@ extern INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame);
  */
 INTERNAL void elftrace_graph_hook(word *slot, word ip, word frame_pointer) {
   (void)frame_pointer;
+  slot = elftrace_return_slot(ip, slot);
   *slot = elftrace_graph_enter(*slot, ip, (word)(slot + 1));
 }
 

@@ -43,9 +43,33 @@
 /* Where a callback puts the address that the register entry goes to instead of the function. */
 #define REGS_DIRECT R_ORIG_AX
 /* X-ENT-3: the stack pointer of the frame points to the word with the return address; one word on is where it is after the return. */
-#define GRAPH_SLOT(regs) (*(unsigned long **)((char *)(regs) + R_SP))
-#define GRAPH_FRAME(regs) (*(unsigned long *)((char *)(regs) + R_SP) + WORD)
+#define GRAPH_SLOT(regs, ip) elftrace_return_slot(ip, *(unsigned long **)((char *)(regs) + R_SP))
+#define GRAPH_FRAME(regs, ip) ((unsigned long)(GRAPH_SLOT(regs, ip) + 1))
+#define CALLER_OF(ip, parent_ip, regs) (regs && elftrace_is_nested(ip) ? *GRAPH_SLOT(regs, ip) : (parent_ip))
 #endif
+
+/*
+ * gcc keeps the static chain of a nested function on the stack around its call of __fentry__: push r10; call; pop r10. The word above the
+ * call's return address is then not the function's. What stands behind the site says so first: what is before it may not be mapped.
+ */
+static inline int elftrace_is_nested(unsigned long ip) {
+#ifdef ENTRY_MCOUNT
+  (void)ip;
+  return 0; /* its return address is found from rbp */
+#else
+  const unsigned char *const code = (const unsigned char *)ip;
+  if (code[5] != 0x41 || code[6] != 0x5a) return 0;
+  const unsigned char *const before = code[-1] == 0x67 ? code - 1 : code;
+  return before[-2] == 0x41 && before[-1] == 0x52;
+#endif
+}
+static inline unsigned long *elftrace_return_slot(unsigned long ip, unsigned long *above) {
+  return elftrace_is_nested(ip) ? above + 1 : above;
+}
+static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame) {
+  (void)ip;
+  return frame;
+}
 
 /* rdtsc: counts at one rate on every processor made since 2008. */
 static inline unsigned long long elftrace_clock(void) {

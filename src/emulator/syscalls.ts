@@ -63,7 +63,8 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100n;
 const AT_EMPTY_PATH = 0x1000n;
 
-const PID = 1000n;
+/** Process id of every program, and thread id of its only thread. */
+export const PID = 1000n;
 const SIGNALS = 64;
 const SIG_IGN = 1n;
 /** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
@@ -152,8 +153,6 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
   let heapEnd = layout.heapStart;
   let mappingBottom = layout.mappingTop;
   let random = 0x9e37_79b9;
-  /** Nanoseconds that the process slept. */
-  let slept = 0n;
 
   // -------------------------------------------------------------------------------------------------- guest memory
 
@@ -426,7 +425,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
 
   // ---------------------------------------------------------------------------------------------------------- time
 
-  const now = (): bigint => machine.time + slept;
+  /** Ticks of the machine are nanoseconds. */
+  const now = (): bigint => machine.time;
   const storeTime = (address: Address, time: bigint, size: number): boolean =>
     address === 0n || storeNumbers(address, [time / NANOSECONDS, time % NANOSECONDS], size);
   /** Time passes at once. `absolute`: until then, not for so long. */
@@ -438,7 +438,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     if (whole < 0n || rest >= NANOSECONDS) return 'EINVAL';
     const wanted = whole * NANOSECONDS + rest;
     const duration = absolute ? wanted - now() : wanted;
-    if (duration > 0n) slept += duration;
+    if (duration > 0n) machine.skipTime(duration);
     return 0n;
   };
 
@@ -465,12 +465,12 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
   let pending = 0n;
 
   machine.addState(() => {
-    const then = { heapEnd, mappingBottom, random, slept, blocked, pending };
+    const then = { heapEnd, mappingBottom, random, blocked, pending };
     const actionsThen = new Map(actions);
     const putDescriptorsBack = descriptors.save();
     const putInputBack = input.save();
     return () => {
-      ({ heapEnd, mappingBottom, random, slept, blocked, pending } = then);
+      ({ heapEnd, mappingBottom, random, blocked, pending } = then);
       actions.clear();
       for (const [signal, bytes] of actionsThen) actions.set(signal, bytes);
       putDescriptorsBack();

@@ -79,7 +79,7 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
       modules: [],
       base: 'user',
       runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour) },
-      options: { coreSites, ...(hash ? { sha256: hash } : {}) },
+      options: { coreSites, convention: flavour, ...(hash ? { sha256: hash } : {}) },
     },
     arch,
   );

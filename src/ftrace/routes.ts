@@ -44,8 +44,11 @@ export function waysTo(program: Program, entry: EntryPoint, ip: Address, reading
   let refusal: SiteDecision | null = null;
   for (const { address } of stubs) {
     const read = program.stub(address);
-    if (read === null || read.target !== entry.identity) {
-      const leads = read === null ? 'is no stub' : `leads to ${hex(read.target)}`;
+    const toc = program.tocAt(entry.identity);
+    const otherToc = read !== null && read.targetToc !== null && read.targetToc !== toc;
+    if (read === null || read.target !== entry.identity || otherToc) {
+      const leads =
+        read === null ? 'is no stub' : `leads to ${hex(read.target)}${otherToc ? ' with another TOC than its own' : ''}`;
       const reason = `the stub at ${hex(address)} ${leads}, expected ${entry.symbol} at ${hex(entry.identity)}`;
       refusal = { refused: 'not-applicable', code: 'stub-wrong-target', reason };
       continue;

@@ -114,15 +114,20 @@ class Words {
   ) {}
 
   /**
-   * Address of a symbol.
+   * What a symbol names: `address` for branches, `identity` for words that hold it.
    * @throws ElftraceError 'no-runtime'
    */
-  address(symbol: string): Address {
+  entry(symbol: string): EntryPoint {
     const found = entryPoint(this.program, symbol);
     if (found === null) {
       throw new ElftraceError('no-runtime', `the image's runtime has no symbol ${symbol}`, { symbol });
     }
-    return found.identity;
+    return found;
+  }
+
+  /** Address of a label or an object. */
+  address(symbol: string): Address {
+    return this.entry(symbol).identity;
   }
 
   private store(what: string, address: Address, after: Uint8Array, rule: string, check: (now: Uint8Array) => string): void {
@@ -186,10 +191,20 @@ class Words {
     this.store(symbol, at, after, rule, (now) => {
       const leads = codec.target(now, at);
       if (leads === null) return `expected a ${kind}`;
-      const range = this.program.codeAt(leads);
-      if (kind === 'jump' || (range !== undefined && this.program.functionStarting(range, leads) >= 0)) return '';
+      if (kind === 'jump' || this.isEntry(leads)) return '';
       return `the call leads to ${hex(leads)}, where no function starts`;
     });
+  }
+
+  /** True for the address of a function, its local entry included. */
+  private isEntry(address: Address): boolean {
+    const { program } = this;
+    const range = program.codeAt(address);
+    const symbol = range === undefined ? -1 : program.functionAt(range, address);
+    if (symbol < 0) return false;
+    const start = program.functions.placeOf(symbol)?.value;
+    const local = BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+    return start !== undefined && (address === start || address === start + local);
   }
 
   /** True when the branch of a symbol can lead to `target`. */
@@ -233,7 +248,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   const size = BigInt(program.image.wordBytes);
   const ops = words.address('elftrace_data');
   const listEnd = words.address('ftrace_list_end');
-  const stub = words.address('ftrace_stub');
+  const stub = words.entry('ftrace_stub').address;
   const onlyGraphBranch = tracer?.kind === 'function_graph' && entries.kind === 'pg';
   const callback = tracer === null ? null : callbackOf(program, entries, tracer);
   const fields: Readonly<Record<keyof typeof OPS_WORDS, bigint>> = {
@@ -256,7 +271,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('ftrace_ops_list', words.address('ftrace_ops_list'), callback === null ? listEnd : ops, 'A6.4');
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
-  const list = words.address('ftrace_ops_list_func');
+  const list = words.entry('ftrace_ops_list_func').address;
   for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
@@ -269,7 +284,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
     const off = at + BigInt(program.arch.branches.jump.sizeBytes);
-    words.branch('ftrace_graph_call', 'jump', onlyGraphBranch ? words.address('ftrace_graph_caller') : off, 'C-FG-6');
+    words.branch('ftrace_graph_call', 'jump', onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off, 'C-FG-6');
     if (entryPoint(program, 'elftrace_graph_ops') !== null) {
       words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), onlyGraphBranch ? ops : 0n, 'C-FG-8');
     }

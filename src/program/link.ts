@@ -62,8 +62,7 @@ export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): vo
     if (own.contents === null) {
       throw new ElftraceError('elf-malformed', `${part.name}: ${rule.name} in a section without bytes`, where);
     }
-    const addend =
-      table.form === 'rel' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
+    const addend = table.form === 'rel' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
     const place: Place = { part, section: own, offset, rule, addend, where };
     const resolved = scope.resolve(part, table.symbol[row]!);
     try {
@@ -85,14 +84,16 @@ interface Place {
 }
 
 const addressOf = ({ section, offset }: Place): Address => section.address + BigInt(offset);
-const nameOf = (resolved: Resolved): string => (resolved.kind === 'absent' ? 'an undefined weak symbol' : resolved.name);
+const nameOf = (resolved: Resolved): string =>
+  resolved.kind === 'absent' ? 'an undefined weak symbol' : resolved.name;
 
 /** Puts part and place before the message of an error that does not have them. */
 function located(error: unknown, place: Place, resolved: Resolved): unknown {
   if (!(error instanceof ElftraceError) || error.message.startsWith(place.part.name)) return error;
   let hint = '';
   if (place.rule.rule === 'toc-relative' && error.code === 'relocation-out-of-range') {
-    hint = ': the TOC of the module is larger than 64 KB and this code addresses it with 16 bits (compile with -mcmodel=medium)';
+    hint =
+      ': the TOC of the module is larger than 64 KB and this code addresses it with 16 bits (compile with -mcmodel=medium)';
   }
   return new ElftraceError(
     error.code,

@@ -16,6 +16,11 @@
 
 typedef void regs;
 
+#ifndef CALLER_OF
+/* Where the traced function returns to; other than the entry says at sites whose surroundings it does not look at. */
+#define CALLER_OF(ip, parent_ip, regs) (parent_ip)
+#endif
+
 /* Text addresses, which names of functions are not on every ABI. */
 extern INTERNAL const unsigned char elftrace_return_text[], elftrace_stub_text[];
 extern INTERNAL void elftrace_invoke(word ip, word parent_ip, struct ops *ops, regs *regs, word text);
@@ -132,7 +137,7 @@ PUBLIC void elftrace_function_tracer(word ip, word parent_ip, struct ops *ops, r
   const struct thread *const thread = current();
   (void)ops;
   (void)regs;
-  if (thread) write_record(thread, RECORD_ENTRY, ip, parent_ip);
+  if (thread) write_record(thread, RECORD_ENTRY, ip, CALLER_OF(ip, parent_ip, regs));
   else count64(&elftrace_ring->dropped);
 }
 
@@ -260,7 +265,8 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
     count64(&elftrace_ring->dropped);
     return;
   }
-  *GRAPH_SLOT(regs) = elftrace_graph_push(thread, parent_ip, ip, GRAPH_FRAME(regs));
+  *GRAPH_SLOT(regs, ip) =
+      elftrace_graph_push(thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip));
 }
 #else
 /* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
@@ -272,7 +278,7 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
     count64(&elftrace_ring->dropped);
     return parent_ip;
   }
-  return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, frame);
+  return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, frame));
 }
 #endif
 

@@ -58,13 +58,18 @@ static const char *context = "";
 /* ---------------------------------------------------------------------------------------------------------------- sites */
 
 #define FUNCTIONS(X) X(leaf) X(ten) X(sum_of) X(pair_of) X(big_of) X(eight) X(on_the_x87) X(complex_of) X(down) X(outer) X(tail) X(other) X(jumps) X(probe_target)
+/* What only gcc can compile is there or not. */
+extern long nested(long a) __attribute__((weak));
+extern void *const nested_code __attribute__((weak));
 enum {
 #define X(name) S_##name,
   FUNCTIONS(X)
 #undef X
+  S_nested,
+  S_inner,
   SITES
 };
-static entry *const functions[SITES] = {
+static entry *functions[SITES] = {
 #define X(name) (entry *)name,
   FUNCTIONS(X)
 #undef X
@@ -78,7 +83,12 @@ static unsigned char *sites[SITES];
 #endif
 
 static void find_sites(void) {
+  if (nested) {
+    functions[S_nested] = (entry *)nested;
+    functions[S_inner] = (entry *)nested_code;
+  }
   for (int i = 0; i < SITES; i++) {
+    if (!functions[i]) continue;
     unsigned char *const start = (unsigned char *)functions[i];
     for (int at = 0; at < 300 && !sites[i]; at++) {
       int displacement;
@@ -109,6 +119,7 @@ static void nop_at(int site) {
 }
 static void all_call(const void *target) {
   for (int i = 0; i < SITES; i++) {
+    if (!sites[i]) continue;
 #ifdef SIX
     if (sites[i][-1] == 0x66) sites[i][-1] = 0x67;
 #endif
@@ -116,7 +127,8 @@ static void all_call(const void *target) {
   }
 }
 static void all_nop(void) {
-  for (int i = 0; i < SITES; i++) nop_at(i);
+  for (int i = 0; i < SITES; i++)
+    if (sites[i]) nop_at(i);
 }
 static void callee(const void *plain_or_regs_call, const void *function) { branch((unsigned char *)plain_or_regs_call, 0xe8, function); }
 static void both_call(const void *function) {
@@ -164,9 +176,11 @@ static void values(void) {
   SAME(down(10), 55);
   SAME(outer(7), 39);
   SAME(tail(7), 16);
+  if (nested) SAME(nested(5), 8);
   SAME(other(1, 2), 1003);
 }
-enum { CALLS = 13 + 10 + 2 + 1 }; /* functions called by values(): sum_of twice, down 11 times, leaf by outer twice and tail once */
+/* Functions called by values(): sum_of twice, down 11 times, leaf by outer twice and tail once; nested calls its inner one twice. */
+static int CALLS = 13 + 10 + 2 + 1;
 
 static const word flag_patterns[] = { 0x202, 0x202 | 1, 0x202 | 0x40 | 4, 0x202 | 0x80 | 0x800 | 0x10, 0x202 | 0x8d5 };
 static void fill(struct state *in, int pattern) {
@@ -329,6 +343,13 @@ static void registers(void) {
   values();
 }
 
+/* Every function was called from text, a nested one too. */
+static void callers(u64 from, int with_nested) {
+  for (u64 i = from; i < elftrace_ring->head; i++) {
+    if (record(i)->ip == (u64)sites[S_inner] && !with_nested) continue;
+    CHECK(record(i)->parent_ip > (u64)__executable_start && record(i)->parent_ip < (u64)etext);
+  }
+}
 /* Every kind of call under every tracer. */
 static void calls(void) {
   static entry *const entries[] = { ftrace_caller, ftrace_regs_caller };
@@ -349,6 +370,11 @@ static void calls(void) {
     SAME(elftrace_ring->head - before, CALLS);
     SAME(record(before)->ip, sites[S_leaf]);
     SAME(record(before)->kind, RECORD_ENTRY);
+#ifdef Y2014
+    callers(before, 0); /* no frame, and what is above the call's return address at a nested function is the static chain */
+#else
+    callers(before, 1);
+#endif
     CHECK(record(before)->parent_ip > (u64)__executable_start && record(before)->parent_ip < (u64)etext);
     CHECK(record(before + 1)->time >= record(before)->time);
     context = "assist";
@@ -478,6 +504,7 @@ static void graph_calls(void) {
   values();
   SAME(elftrace_ring->head - before, 2 * CALLS);
   balanced(before);
+  callers(before, 1);
   SAME(record(before)->ip, sites[S_leaf]);
   CHECK(record(before)->parent_ip > (u64)__executable_start && record(before)->parent_ip < (u64)etext);
   SAME(mine()->depth, 0);
@@ -749,6 +776,7 @@ int main(int count, char **arguments) {
     return 1;
   }
   find_sites();
+  if (nested) CALLS += 3;
   /* A linker does not put the records behind the header, as the tool's loader does. */
   struct ring *const ring = calloc(1, sizeof(struct ring) + RING_CAPACITY * sizeof(struct ring_record));
   memcpy(ring, elftrace_ring, sizeof(struct ring));

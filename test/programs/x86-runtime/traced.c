@@ -46,3 +46,18 @@ SITE long other(long a, long b) { return 1000 + a + b; }
 SITE long jumps(void *where) {
   __builtin_longjmp(where, 1);
 }
+#ifdef NESTED
+/* The inner function gets its static chain in r10, which its site keeps on the stack. */
+extern char nested_text[] __asm__("nested_add");
+void *const nested_code = nested_text;
+SITE long nested(long a) {
+  long sum = a;
+  auto long add(long b) __asm__("nested_add");
+  SITE long add(long b) {
+    sum += b;
+    return sum;
+  }
+  add(1);
+  return add(2);
+}
+#endif
