@@ -260,6 +260,8 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         privileged: SIGILL,
         'misaligned-pc': SIGBUS,
         alignment: SIGBUS,
+        undefined: SIGILL,
+        'branch-target': SIGILL,
       } as const;
       return {
         end: { kind: 'signal', signal: signals[stop.trap] },
