@@ -2,6 +2,7 @@
 import type { Arch } from '../arch.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
+import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
@@ -27,5 +28,5 @@ export const arm64: Arch = {
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
-  emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
+  emulation: arm64Emulation,
 };

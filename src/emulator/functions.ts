@@ -98,7 +98,12 @@ function nzcvTest(): WasmFunction {
   const code = new Code();
   const [k, a, b, c, carry, result] = [0, 1, 2, 3, 4, 5];
   const bit = (number: number): void => {
-    code.get(k).i64(BigInt(1 << number)).op(I64.and).i64(0n).op(I64.ne);
+    code
+      .get(k)
+      .i64(BigInt(1 << number))
+      .op(I64.and)
+      .i64(0n)
+      .op(I64.ne);
   };
   code.get(k).op(I64.eqz).if();
   code.get(a).i64(15n).op(I64.and).return();

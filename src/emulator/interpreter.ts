@@ -175,7 +175,8 @@ function opHandlers(name: OpName): Handler[] {
         },
       }));
     case 'binary':
-      return (['ss', 'sk'] as const).map((variant) => ({
+      // Constants are integers.
+      return (row.type === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next, calls }) => {
           field(code, 2);

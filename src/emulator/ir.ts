@@ -111,7 +111,7 @@ export const F64 = { load: 0x2b, store: 0x39 } as const;
 export const V128 = { load: [0xfd, 0x00], store: [0xfd, 0x0b] } as const;
 /** Vector opcodes that are used by name; all stand behind 0xfd. */
 export const SIMD = {
-  shuffle: 0x0d, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
+  shuffle: 0x0d, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
 } as const; // prettier-ignore
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -479,6 +479,8 @@ const OP_TABLE = {
   stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
 
   mov128: vector([]),
+  /** Ones of each byte. */
+  popcnt8x16: vector([0xfd, SIMD.popcnt8]),
   and128: vectors(SIMD.and),
   or128: vectors(SIMD.or),
   xor128: vectors(SIMD.xor),

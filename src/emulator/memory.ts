@@ -437,7 +437,11 @@ export class GuestMemory {
    */
   restore(saved: readonly SavedWindow[]): void {
     const same = (a: Window, b: Window): boolean =>
-      a.address === b.address && a.size === b.size && a.permission === b.permission && a.name === b.name && a.guarded === b.guarded;
+      a.address === b.address &&
+      a.size === b.size &&
+      a.permission === b.permission &&
+      a.name === b.name &&
+      a.guarded === b.guarded;
     for (const each of [...this.windowsByAddress]) {
       if (saved.some((other) => same(each, other))) continue;
       if (!this.unmap(each.address, each.size))

@@ -122,7 +122,7 @@ function gnuProperty(image: ProcessImage, type: number): number {
   // Note: name size 4, descriptor size, type 5 (NT_GNU_PROPERTY_TYPE_0), "GNU\0", then properties.
   if (segment.offset + 16 > end || view.getUint32(segment.offset + 8, little) !== 5) return 0;
   const last = Math.min(end, segment.offset + 16 + view.getUint32(segment.offset + 4, little));
-  for (let at = segment.offset + 16; at + 12 <= last; ) {
+  for (let at = segment.offset + 16; at + 12 <= last;) {
     if (view.getUint32(at, little) === type) return view.getUint32(at + 8, little);
     at += 8 + Math.ceil(view.getUint32(at + 4, little) / align) * align;
   }

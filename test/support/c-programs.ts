@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/arch.js';
+import { arm64 } from '../../src/arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
@@ -34,6 +35,8 @@ export interface PpcTarget {
   readonly qemu: string;
   readonly flags: readonly string[];
   readonly libraries: readonly string[];
+  /** Start-up code in test/programs; default start.S. */
+  readonly start?: readonly string[];
 }
 
 const NO_VECTORS = ['-mno-vsx', '-mno-altivec'];
@@ -72,6 +75,22 @@ export const TARGETS: readonly PpcTarget[] = [
     flags: NO_VECTORS,
     libraries: ['-lgcc'],
   },
+];
+
+const ARM64 = {
+  arch: arm64,
+  gcc: 'aarch64-linux-gnu-gcc',
+  qemu: 'qemu-aarch64',
+  libraries: ['-lgcc'],
+  start: ['start-arm64.S'],
+} as const;
+const NO_PIE = ['-fno-pie', '-no-pie', '-DSYS_WRITE=64', '-mno-outline-atomics'];
+
+/** Integer registers only; and with the vector registers that GCC copies and clears with, and LSE atomics in line. */
+export const ARM64_TARGETS: readonly PpcTarget[] = [
+  { ...ARM64, name: 'arm64', flags: [...NO_PIE, '-mgeneral-regs-only'] },
+  { ...ARM64, name: 'arm64-lse', flags: [...NO_PIE, '-mgeneral-regs-only', '-march=armv8.2-a'] },
+  { ...ARM64, name: 'arm64-plain', flags: [...NO_PIE, '-fno-tree-vectorize'] },
 ];
 
 export type Level = '0' | '2' | 's';
@@ -182,7 +201,7 @@ export function buildProgram(
   const output = scratch('program');
   run(target.gcc, [
     `-O${level}`, '-w', '-ffreestanding', '-nostdlib', '-static', '-fno-stack-protector', '-I', PROGRAMS, ...target.flags,
-    ...flags, '-o', output, join(PROGRAMS, 'start.S'), ...sources, ...target.libraries,
+    ...flags, '-o', output, ...(target.start ?? ['start.S']).map((name) => join(PROGRAMS, name)), ...sources, ...target.libraries,
   ]); // prettier-ignore
   return output;
 }
