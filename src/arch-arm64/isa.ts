@@ -96,7 +96,7 @@ const REGISTER_FIELDS = [
   'wd wn wm ws wt wt2',
   'bt ht st dt qt st2 dt2 qt2 hd sd dd fd fn fm fa',
   // vectors: arrangement by size, by bytes, fixed; elements; the other register file
-  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad',
+  'vd vn vm vt bd bn bm v2d v4s v8h ed en en2 high vw rdq ad vt_2 vt_3 vt_4',
 ].flatMap((names) => names.split(' '));
 
 const FIELDS: Readonly<Record<string, FieldSpec>> = {
@@ -681,7 +681,8 @@ function vectors() {
   const three = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 1 vm ${opcode} 1 vn vd`;
   const logic = (u: string, size: string): string => `0 q ${u} 01110 ${size} 1 bm 00011 1 bn bd`;
   const misc = (u: string, opcode: string): string => `0 q ${u} 01110 size[1:0] 10000 ${opcode} 10 vn vd`;
-  const structure = (l: string, opcode: string): string => `0 q 0011000 ${l} 000000 ${opcode} size[1:0] base vt`;
+  const structure = (l: string, opcode: string, list: string): string =>
+    `0 q 0011000 ${l} 000000 ${opcode} size[1:0] base ${list}`;
   const modified = (op: string, cmode: string, vd = 'bd'): string =>
     `0 q ${op} 0111100000 vimm[7:5] ${cmode} 01 vimm[4:0] ${vd}`;
   const immediate = (u: string, opcode: string): string => `0 q ${u} 011110 shiftimm ${opcode} 1 vn vd`;
@@ -767,8 +768,14 @@ function vectors() {
     row('ssra', immediate('0', '00010'), 'vd, vn, shiftimm', SHIFT),
     row('usra', immediate('1', '00010'), 'vd, vn, shiftimm', SHIFT),
     row('shl', immediate('0', '01010'), 'vd, vn, shiftimm', SHIFT),
-    row('st1-1', structure('0', '0111'), "'{'~vt~'}', [base]", FP),
-    row('ld1-1', structure('1', '0111'), "'{'~vt~'}', [base]", FP),
+    row('st1-1', structure('0', '0111', 'vt'), "'{'~vt~'}', [base]"),
+    row('ld1-1', structure('1', '0111', 'vt'), "'{'~vt~'}', [base]"),
+    row('st1-2', structure('0', '1010', 'vt_2'), "'{'~vt_2~'}', [base]"),
+    row('ld1-2', structure('1', '1010', 'vt_2'), "'{'~vt_2~'}', [base]"),
+    row('st1-3', structure('0', '0110', 'vt_3'), "'{'~vt_3~'}', [base]"),
+    row('ld1-3', structure('1', '0110', 'vt_3'), "'{'~vt_3~'}', [base]"),
+    row('st1-4', structure('0', '0010', 'vt_4'), "'{'~vt_4~'}', [base]"),
+    row('ld1-4', structure('1', '0010', 'vt_4'), "'{'~vt_4~'}', [base]"),
   ] as const;
 }
 
@@ -969,6 +976,7 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   ...Object.fromEntries(
     ['bd', 'bn', 'bm'].map((name): [string, Text] => [name, (value, o) => `v${value}.${o['q'] === 1 ? '16b' : '8b'}`]),
   ),
+  ...Object.fromEntries([2, 3, 4].map((count): [string, Text] => [`vt_${count}`, registerList(count)])),
   rdq: bySfOrQ,
   ad: (value, o) => `${'bhs'[o['size']!]!}${value}`,
   ed: (value, o) => `v${value}.${element(o['imm5']!)}`,
@@ -1019,7 +1027,7 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   off: (value, _o, address) => hex(BigInt.asUintN(64, address + BigInt(value))),
   pages: (value, _o, address) => hex(BigInt.asUintN(64, (address & ~0xfffn) + BigInt(value) * 4096n)),
   cond: (value) => CONDITIONS[value]!,
-  nzcv: hexText,
+  nzcv: (value, _o, _address, each) => (each.mnemonic === 'rmif' ? `#${value}` : `#${hex(value)}`),
   imm5: (value, _o, _address, each) => (each.mnemonic.startsWith('ccm') ? `#${hex(value)}` : ''),
   imm4: (value, _o, _address, each) => (each.mnemonic === 'ext' ? `#${value}` : ''),
   imm8: floatingConstant,
@@ -1035,6 +1043,14 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   targets: (value) => BTI_TARGETS[value]!,
   optional_xt: (value) => (value === 31 ? '' : `, ${x(value)}`),
 };
+
+/** Consecutive vector registers; behind 31 comes 0. objdump writes three and more as a range where they do not wrap. */
+function registerList(count: number): Text {
+  return (value, o) => {
+    const names = Array.from({ length: count }, (_, i) => `v${(value + i) % 32}.${arrangement(o)}`);
+    return count > 2 && value + count <= 32 ? `${names[0]!}-${names.at(-1)!}` : names.join(', ');
+  };
+}
 
 interface Part {
   readonly literal?: string;

@@ -1581,6 +1581,25 @@ const vectorSelect =
     return undefined;
   };
 
+/** ld1 and st1 of one to four registers: in little-endian order they are the bytes, whatever the elements are. */
+const structures =
+  (store: boolean, count: number): Lift =>
+  (x, f) => {
+    const { b } = x;
+    const first = f.n(count === 1 ? 'vt' : `vt_${count}`);
+    const base = x.base(f.n('base'));
+    const bytes = f.n('q') === 1 ? 16 : 8;
+    const vector = (i: number): Slot => VECTOR[(first + i) % 32]!;
+    // The last byte first: an access that ends in what is not mapped changes no register.
+    if (!store && count > 1) b.load('ld8u', b.temp(), base, BigInt(bytes * count - 1));
+    for (let i = 0; i < count; i++) {
+      const at = BigInt(bytes * i);
+      if (store) b.store(bytes === 16 ? 'stv128' : 'stv64', vector(i), base, at);
+      else b.load(bytes === 16 ? 'ldv128' : 'ldv64', vector(i), base, at);
+    }
+    return undefined;
+  };
+
 const countOnes: Lift = (x, f) => {
   const d = VECTOR[f.n('bd')]!;
   x.b.to(d, 'popcnt8x16', VECTOR[f.n('bn')]!);
@@ -1659,7 +1678,7 @@ const NAMED_ONLY = [
   'fcvtms', 'fcvtmu', 'fcvtzs', 'fcvtzu', 'scvtf', 'ucvtf',
   'add-v', 'sub-v', 'cmtst', 'cmeq', 'cmgt', 'cmhi', 'cmge', 'cmhs', 'sshl', 'ushl', 'addp', 'mla', 'mls', 'mul', 'smax', 'umax',
   'smin', 'umin', 'smaxp', 'umaxp', 'sminp', 'uminp', 'rev64', 'rev32-v', 'rev16-v', 'rbit-v', 'cmgt-zero', 'cmeq-zero',
-  'cmlt-zero', 'cmge-zero', 'cmle-zero', 'abs-v', 'neg-v', 'ext', 'sshr', 'ushr', 'ssra', 'usra', 'shl', 'st1-1', 'ld1-1',
+  'cmlt-zero', 'cmge-zero', 'cmle-zero', 'abs-v', 'neg-v', 'ext', 'sshr', 'ushr', 'ssra', 'usra', 'shl',
   // The key that it depends on is nobody's: see above.
   'pacga',
 ] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
@@ -2003,6 +2022,14 @@ const SEMANTICS = {
   bsl: vectorSelect('bsl'),
   bit: vectorSelect('bit'),
   bif: vectorSelect('bif'),
+  'st1-1': structures(true, 1),
+  'ld1-1': structures(false, 1),
+  'st1-2': structures(true, 2),
+  'ld1-2': structures(false, 2),
+  'st1-3': structures(true, 3),
+  'ld1-3': structures(false, 3),
+  'st1-4': structures(true, 4),
+  'ld1-4': structures(false, 4),
   cnt: countOnes,
   addv: addAcross,
   umov: elementToInteger(false),
