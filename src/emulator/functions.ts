@@ -143,6 +143,7 @@ function nzcvTest(): WasmFunction {
 /** `b` steps of a division with remainder by a reflected polynomial. */
 function crcSteps(polynomial: bigint): WasmFunction {
   return binary(0, (code) => {
+    code.get(1).i64(127n).op(I64.and).set(1);
     const done = code.block();
     const loop = code.loop();
     code.get(1).op(I64.eqz).brIf(done);

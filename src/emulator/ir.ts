@@ -462,7 +462,7 @@ const OP_TABLE = {
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
 
-  /** b steps (0 to 64) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a first. */
+  /** b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a first. */
   crc32: called('crc32'),
   crc32c: called('crc32c'),
   /** Bit 0 of a becomes bit 63. */
