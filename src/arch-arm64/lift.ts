@@ -21,7 +21,7 @@
  *   PACIASP is a landing pad for calls, not for jumps (Linux sets SCTLR_EL1.BT0).
  * - The top byte of an address is not ignored: tagged pointers fault.
  * - What the architecture leaves open is done as qemu-user does: write-back wins over a load of the same register, the first register of
- *   a pair over the second.
+ *   a pair over the second; a `stxr` narrower than its `ldxr` may succeed.
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
@@ -1019,7 +1019,7 @@ const transfer =
     } else if (what.load !== undefined) {
       if (what.vector) b.load(what.load, VECTOR[number]!, at.a, at.b);
       else {
-        const writesBase = at.advance !== 0n && number === f.n('base') && number !== 31;
+        const writesBase = (form === 'post' || form === 'pre') && number === f.n('base') && number !== 31;
         const d = writesBase ? b.temp() : x.target(number);
         b.load(what.load, d, at.a, at.b);
         if (what.narrow) b.to(d, 'zx32', d);
@@ -1166,7 +1166,8 @@ const exclusiveStore =
     const a = alignedBase(x, f, scale);
     const current = b.temp();
     b.load(LOADS[scale], current, a, 0n);
-    const unchanged = b.make('seteq', current, RESERVED_VALUE);
+    const reserved = scale === 3 ? RESERVED_VALUE : b.make((['zx8', 'zx16', 'zx32'] as const)[scale], RESERVED_VALUE);
+    const unchanged = b.make('seteq', current, reserved);
     const success = b.make('and', b.make('seteq', a, RESERVED_ADDRESS), unchanged);
     const value = b.temp();
     b.select(value, success, x.source(f.n(register)), current);
@@ -1607,16 +1608,22 @@ const countOnes: Lift = (x, f) => {
   return undefined;
 };
 
-/** Sum of all elements: the top element of a product with ones. */
+/** Sum of all elements, modulo their size: neighbours are added into fields of twice the size, which do not overflow. */
 const addAcross: Lift = (x, f) => {
   const { b } = x;
   const bits = ([8, 16, 32] as const)[f.n('size')]!;
   const vector = VECTOR[f.n('vn')]!;
-  const sum = (half: 'low64' | 'high64'): Slot =>
-    b.make('shr', b.make('mul', b.make(half, vector), replicate(1n, bits)), BigInt(64 - bits));
+  const sum = (half: 'low64' | 'high64'): Slot => {
+    let value = b.make(half, vector);
+    for (let width: number = bits; width < 64; width *= 2) {
+      const lower = replicate(lowOnes(width), 2 * width);
+      value = b.make('add', b.make('and', value, lower), b.make('and', b.make('shr', value, BigInt(width)), lower));
+    }
+    return value;
+  };
   const low = sum('low64');
-  const total = f.n('q') === 0 ? low : b.make(`zx${bits}`, b.make('add', low, sum('high64')));
-  b.to(VECTOR[f.n('ad')]!, 'wide64', total);
+  const total = f.n('q') === 0 ? low : b.make('add', low, sum('high64'));
+  b.to(VECTOR[f.n('ad')]!, 'wide64', b.make(`zx${bits}`, total));
   return undefined;
 };
 
