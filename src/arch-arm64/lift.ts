@@ -21,7 +21,7 @@
  *   PACIASP is a landing pad for calls, not for jumps (Linux sets SCTLR_EL1.BT0).
  * - The top byte of an address is not ignored: tagged pointers fault.
  * - What the architecture leaves open is done as qemu-user does: write-back wins over a load of the same register, the first register of
- *   a pair over the second; a `stxr` narrower than its `ldxr` may succeed.
+ *   a pair over the second. A `stxr` of another size than its `ldxr` fails unless the value is the same.
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
@@ -1166,8 +1166,7 @@ const exclusiveStore =
     const a = alignedBase(x, f, scale);
     const current = b.temp();
     b.load(LOADS[scale], current, a, 0n);
-    const reserved = scale === 3 ? RESERVED_VALUE : b.make((['zx8', 'zx16', 'zx32'] as const)[scale], RESERVED_VALUE);
-    const unchanged = b.make('seteq', current, reserved);
+    const unchanged = b.make('seteq', current, RESERVED_VALUE);
     const success = b.make('and', b.make('seteq', a, RESERVED_ADDRESS), unchanged);
     const value = b.temp();
     b.select(value, success, x.source(f.n(register)), current);

@@ -582,7 +582,7 @@ class Planner {
         [addi(13, 13, 1)],
         [['clrex', { barrier: 15 }]],
         [['strb-imm', { wt: 3, base: 9, pimm: 0 }]],
-        [['ldxr-x', { base: 21, xt: 13 }]],
+        [['ldxr-x', { base: 18, xt: 13 }]],
       ];
       const again: A64Line[] = this.random.below(3) === 0 ? [move(7, operands['ws']!), line] : [];
       return [reserve, ...between[this.random.below(5)]!, line, ...again];
