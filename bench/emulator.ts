@@ -1,6 +1,6 @@
 /**
  * The emulator's part of `npm run bench`: tier 0 in guest instructions per CPU second, translation included and Node's start
- * excluded, and as a ratio to qemu-ppc64le on the same program, pair by pair; time from import to a ready machine.
+ * excluded, and as a ratio to qemu-user on the same program, pair by pair; time from import to a ready machine.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -53,25 +53,42 @@ function runHere(path: string): { seconds: number; instructions: number; output:
   return { seconds, instructions: guest.machine.instructions, output };
 }
 
-export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorBench): void {
-  const compiler = 'powerpc64le-linux-gnu-gcc';
+interface BenchTarget {
+  readonly name: string;
+  readonly compiler: string;
+  readonly qemu: string;
+  readonly start: string;
+  readonly flags: readonly string[];
+}
+
+const TARGETS: readonly BenchTarget[] = [
+  {
+    name: 'ppc64le',
+    compiler: 'powerpc64le-linux-gnu-gcc',
+    qemu: 'qemu-ppc64le',
+    start: 'start.S',
+    flags: ['-mno-vsx', '-mno-altivec'],
+  },
+  {
+    name: 'arm64',
+    compiler: 'aarch64-linux-gnu-gcc',
+    qemu: 'qemu-aarch64',
+    start: 'start-arm64.S',
+    flags: ['-mgeneral-regs-only', '-DSYS_WRITE=64'],
+  },
+];
+
+function benchTarget(target: BenchTarget, { root, folder, runs, hasTool, spread }: EmulatorBench): void {
+  const { compiler } = target;
   if (!hasTool(compiler)) {
     console.log(`emulator loops: not measured, ${compiler} is absent`);
     return;
   }
-  const qemu = hasTool('qemu-ppc64le');
+  const qemu = hasTool(target.qemu);
   for (const name of ['SIEVE', 'CRC', 'QUICKSORT']) {
-    const path = join(folder, name.toLowerCase());
-    const flags = [
-      '-O2',
-      '-ffreestanding',
-      '-fno-builtin',
-      '-fno-stack-protector',
-      '-fno-pie',
-      '-mno-vsx',
-      '-mno-altivec',
-    ];
-    const sources = [join(root, 'bench', 'loops.c'), join(root, 'test', 'programs', 'start.S')];
+    const path = join(folder, `${name.toLowerCase()}-${target.name}`);
+    const flags = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', ...target.flags];
+    const sources = [join(root, 'bench', 'loops.c'), join(root, 'test', 'programs', target.start)];
     const built = spawnSync(
       compiler,
       [...flags, `-D${name}`, '-w', '-nostdlib', '-static', '-no-pie', ...sources, '-o', path, '-lgcc'],
@@ -87,13 +104,19 @@ export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorB
       instructions = here.instructions;
       rates.push(here.instructions / here.seconds / 1e9);
       if (!qemu) continue;
-      const there = childSeconds('qemu-ppc64le', [path]);
+      const there = childSeconds(target.qemu, [path]);
       if (there.output !== here.output) throw new Error(`${name}: ${here.output} here, ${there.output} under qemu`);
       ratios.push(there.seconds / here.seconds);
     }
-    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of qemu-ppc64le` : '';
-    console.log(`tier 0, ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`);
+    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${target.qemu}` : '';
+    const size = `${target.name}, ${(instructions / 1e6).toFixed(0)} M instructions`;
+    console.log(`tier 0, ${name}, ${size}: ${spread(rates, 2)} G/s${ratio}`);
   }
+}
+
+export function benchEmulator(bench: EmulatorBench): void {
+  const { root, runs, spread } = bench;
+  for (const target of TARGETS) benchTarget(target, bench);
   const ready: number[] = [];
   const script =
     "const { Machine, arches } = await import(process.argv[1]); const arch = arches.find((each) => each.emulation.kind === 'ir');" +
