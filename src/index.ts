@@ -47,6 +47,29 @@ export { applyRelocation, computeRelocation, extractRelocation, relocationRow } 
 
 export { load, type CodeRange, type LoadOptions, type Program } from './program/program.js';
 export { symbolTableOf } from './program/symbols.js';
+export {
+  loadImages,
+  loadMore,
+  originalCore,
+  unload,
+  type LoaderOptions,
+  type LoadMoreRequest,
+  type LoadRequest,
+  type LoadResult,
+  type Source,
+} from './program/loader.js';
+export {
+  partAt,
+  readLoadMap,
+  type AddressRange,
+  type EntryStub,
+  type LoadBase,
+  type LoadedPart,
+  type LoadMap,
+  type PartKind,
+  type StubArea,
+} from './program/load-map.js';
+export { conventionsOf } from './program/conventions.js';
 export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './ftrace/sites.js';
 export { readTables, type SlotTable, type TableOptions } from './ftrace/tables.js';
 export {

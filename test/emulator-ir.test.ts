@@ -344,3 +344,42 @@ describe('dead ops', () => {
     expect(machine.register('s0')).toBe(2n);
   });
 });
+
+describe('aligned', () => {
+  test('stops where a bit of the mask is set, before the instruction, with all that was written before it', () => {
+    for (const [address, mask, stops] of [
+      [0x8000n, 7n, false],
+      [0x8004n, 7n, true],
+      [0x8004n, 3n, false],
+      [0x8001n, 1n, true],
+      [0xffff_ffff_ffff_fff8n, 15n, true],
+      [0xffff_ffff_ffff_fff0n, 15n, false],
+    ] as const) {
+      for (const constant of [false, true]) {
+        const machine = handMachine([
+          (b) => {
+            b.mov(s(0), 1n);
+            return undefined;
+          },
+          (b) => {
+            // Dead unless the check may stop; what comes behind it is not done then.
+            b.mov(s(1), 2n);
+            return undefined;
+          },
+          (b) => {
+            b.aligned(constant ? address : s(5), mask);
+            b.mov(s(1), 3n);
+            return undefined;
+          },
+        ]);
+        machine.setRegister('s5', address);
+        const stop = machine.run();
+        if (stops) expect(stop).toEqual({ kind: 'trap', trap: 'alignment', instruction: 0x1008n });
+        else expect(stop).toMatchObject({ kind: 'unknown-instruction', instruction: 0x100cn });
+        expect(machine.register('s0')).toBe(1n);
+        expect(machine.register('s1')).toBe(stops ? 2n : 3n);
+        expect(machine.instructions).toBe(stops ? 2 : 3);
+      }
+    }
+  });
+});

@@ -258,7 +258,7 @@ class Lifting {
   /** Base register of an access. An unaligned stack pointer faults (Arm ARM, CheckSPAlignment; Linux sets SA0). */
   base(number: number): Slot {
     if (number !== 31) return GPR[number]!;
-    if (!this.stackAligned) this.b.check('checkaligned', SP, 15n);
+    if (!this.stackAligned) this.b.aligned(SP, 15n);
     this.stackAligned = true;
     return SP;
   }
@@ -1126,7 +1126,7 @@ const both = (what: Transfer): PairTransfer => ({ ...what, second: `${what.regis
 /** Address of an access that must be aligned to its size. */
 function alignedBase(x: Lifting, f: Fields, scale: number): Slot {
   const base = x.base(f.n('base'));
-  if (scale > 0) x.b.check('checkaligned', base, (1n << BigInt(scale)) - 1n);
+  if (scale > 0) x.b.aligned(base, (1n << BigInt(scale)) - 1n);
   return base;
 }
 

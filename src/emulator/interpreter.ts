@@ -207,6 +207,19 @@ function opHandlers(name: OpName): Handler[] {
     case 'load':
     case 'store':
       return [accessHandler(name, row, false), accessHandler(name, row, true)];
+    case 'aligned':
+      return [
+        {
+          key: name,
+          write: ({ code, next, miss }) => {
+            slotValue(code, 4);
+            code.tee(ADDRESS);
+            constantValue(code);
+            code.op(I64.and).op(I64.eqz).op(I32.eqz).brIf(miss);
+            next();
+          },
+        },
+      ];
     case 'record':
       // slot operand b: the kind is the constant; constant b: the kind is in field b
       return (['ss', 'sk'] as const).map((variant) => ({
@@ -678,6 +691,9 @@ export class Encoder {
         else this.record(`${op.op}:i`, value, base, WINDOW.start, BigInt(this.address(op.b)));
         break;
       }
+      case 'aligned':
+        this.record(op.op, 0, this.place(op.a, 0), 0, BigInt(op.b));
+        break;
       case 'record': {
         const kind = RECORD_KINDS[op.kind].code;
         const a = this.place(op.a, 0);

@@ -270,13 +270,18 @@ export interface TestRow {
   readonly call: FunctionName;
 }
 
+/** Stops as an alignment trap, before the instruction, when a & b is not 0. */
+export interface AlignedRow {
+  readonly form: 'aligned';
+}
+
 /** Leaves the block with a trap where a & b is not zero; `b` is a constant. */
 export interface CheckRow {
   readonly form: 'check';
   readonly trap: TrapKind;
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | CheckRow;
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow | CheckRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -451,14 +456,13 @@ const OP_TABLE = {
   f64bits: { form: 'unary', d: 'i64', type: 'f64', a: [], b: [], both: [0xbd] },
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
 
+  aligned: { form: 'aligned' },
   rec: { form: 'record' },
   testlt: { form: 'test', test: 'lt', slots: 3, call: 'testlt' },
   testgt: { form: 'test', test: 'gt', slots: 3, call: 'testgt' },
   testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
   testnzcv: { form: 'test', test: 'nzcv', slots: 4, call: 'testnzcv' },
 
-  /** Exclusive and atomic accesses, and stack pointers: an address whose low bits are set. */
-  checkaligned: { form: 'check', trap: 'alignment' },
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
 
@@ -505,15 +509,16 @@ export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
 export type CheckName = NamesOf<'check'>;
-/** Ops that the builder's `to` and `make` take. */
-type PureName = Exclude<OpName, LoadName | StoreName | TestName | CheckName | 'rec' | 'select'>;
+/** Ops that compute a slot from two operands. */
+export type PureName = Exclude<OpName, LoadName | StoreName | TestName | CheckName | 'rec' | 'select' | 'aligned'>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a); check: trap if a & b.
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a);
+ * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0.
  */
 export interface Op {
   readonly op: OpName;
@@ -534,6 +539,8 @@ export type TrapKind =
   | 'privileged'
   | 'misaligned-pc'
   | 'alignment'
+  /** The manual names the instruction and forbids this coding of it (reserved values, contradicting fields). */
+  | 'invalid-form'
   /** The architecture says that the word is undefined here, and stays so. */
   | 'undefined'
   /** An indirect branch into guarded memory that did not land on a landing pad. */
@@ -737,6 +744,11 @@ export class BlockBuilder {
 
   select(d: Slot, c: Operand, a: Operand, b: Operand): void {
     this.push('select', d, a, b, c);
+  }
+
+  /** Demands that no bit of `mask` is set in an address; comes before the instruction's accesses and other writes. */
+  aligned(address: Operand, mask: bigint): void {
+    this.push('aligned', 0, address, mask, 0n);
   }
 
   load(op: LoadName, d: Slot, base: Operand, displacement: Operand): void {

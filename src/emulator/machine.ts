@@ -93,7 +93,7 @@ export type SwitchHook = (machine: Machine, from: number, to: number) => void;
  */
 export type FetchMode = 'coherent' | 'buffered';
 
-/** Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it. */
+/** Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it; a sleep takes what it asks for. */
 export const TIME_HZ = 1_000_000_000;
 
 export interface MachineOptions {
@@ -187,6 +187,7 @@ export class Machine {
   private recordsEnd = BLOCKS_START;
   private recordBytesLeft: number;
   private readonly onFault: MachineOptions['onFault'];
+  private skippedTicks = 0n;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -365,11 +366,22 @@ export class Machine {
     return this.cpus[this.current]!.instructions;
   }
 
-  /** Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has completed. */
-  get time(): bigint {
+  /** Instructions that all CPUs together have completed. */
+  get totalInstructions(): number {
     let sum = 0;
     for (const each of this.cpus) sum += each.instructions;
-    return BigInt(sum);
+    return sum;
+  }
+
+  /** Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has completed, and those skipped. */
+  get time(): bigint {
+    return BigInt(this.totalInstructions) + this.skippedTicks;
+  }
+
+  /** Lets ticks pass in which nobody executes anything: a sleep. */
+  skipTime(ticks: bigint): void {
+    if (ticks < 0n) throw new ElftraceError('usage', 'time does not go back', { value: ticks });
+    this.skippedTicks += ticks;
   }
 
   /** Value of an i64 slot. */
@@ -433,7 +445,7 @@ export class Machine {
   /** Everything that running may change: registers of all CPUs, counts, windows with their bytes, and the added parts. */
   snapshot(): Snapshot {
     this.saveRunning();
-    const { lifter, current } = this;
+    const { lifter, current, skippedTicks } = this;
     const cpus = this.cpus.map(({ state, pc, passHook, passWatch, instructions }, index) => ({
       state: state.slice(),
       pc,
@@ -442,7 +454,14 @@ export class Machine {
       passWatch,
       fetched: this.fetch?.save(index) ?? null,
     }));
-    return { lifter, current, cpus, windows: this.memory.save(), parts: [...this.parts].map((each) => each()) };
+    return {
+      lifter,
+      current,
+      skippedTicks,
+      cpus,
+      windows: this.memory.save(),
+      parts: [...this.parts].map((each) => each()),
+    };
   }
 
   /**
@@ -469,6 +488,7 @@ export class Machine {
       cpu.passHook = saved.passHook;
       cpu.passWatch = saved.passWatch;
     });
+    this.skippedTicks = snapshot.skippedTicks;
     this.fetch?.restore(snapshot.cpus.map((each) => each.fetched));
     this.loadCpu(snapshot.current);
     for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
@@ -861,6 +881,11 @@ export class Machine {
           const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
           const op = owner.encoded.ops[index];
           const row = op && OPS[op.op];
+          if (row?.form === 'aligned') {
+            const instruction = rewind(owner, owner.encoded.at[index]!);
+            this.synchronise();
+            return { kind: 'trap', trap: 'alignment', instruction };
+          }
           if (!row || (row.form !== 'load' && row.form !== 'store')) {
             throw new ElftraceError('internal', 'a missed access without an access');
           }

@@ -40,7 +40,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
   for (let i = ops.length - 1; i >= 0; i--) {
     const op = ops[i]!;
     const { form } = OPS[op.op];
-    if (form === 'load' || form === 'store' || form === 'check') {
+    if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check') {
       if (form === 'load') liveTemporaries.delete(op.d);
       overwritten.clear();
     } else {

@@ -235,7 +235,7 @@ export function startProcess(options: ProcessOptions): Process {
   });
   const { end, headers } = mapSegments(machine, image, bias, model.guard);
   layout.heapStart = end;
-  const handler = createSyscalls({
+  const handler = createSyscalls(machine, {
     convention: abi.syscall,
     model,
     layout,
@@ -243,6 +243,12 @@ export function startProcess(options: ProcessOptions): Process {
     output: options.onOutput ?? ((): void => undefined),
     input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
     files: options.files ?? NO_FILES,
+  });
+  machine.addState(() => {
+    const then = stackSize;
+    return () => {
+      stackSize = then;
+    };
   });
   for (const { address, addend } of options.relocations ?? []) {
     const word = new Uint8Array(wordBytes);

@@ -39,6 +39,8 @@ export interface Snapshot {
   readonly lifter: Lifter;
   /** The CPU that was running. */
   readonly current: number;
+  /** Ticks of virtual time in which nobody executed anything. */
+  readonly skippedTicks: bigint;
   readonly cpus: readonly CpuState[];
   /** By address. */
   readonly windows: readonly SavedWindow[];
@@ -101,7 +103,7 @@ export function registersOf(snapshot: Snapshot, cpu = snapshot.current): Readonl
     },
     pc: saved.pc,
     instructions: saved.instructions,
-    time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)),
+    time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)) + snapshot.skippedTicks,
     // No register lies in memory.
     memory: { check: (address) => address, read: () => null, write: () => false },
   };
