@@ -1,6 +1,6 @@
 /**
  * The emulator's part of `npm run bench`: tier 0 in guest instructions per CPU second, translation included and Node's start
- * excluded, and as a ratio to qemu-ppc64le on the same program, pair by pair; time from import to a ready machine.
+ * excluded, and as a ratio to qemu-user on the same program, pair by pair; time from import to a ready machine.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -53,33 +53,58 @@ function runHere(path: string): { seconds: number; instructions: number; output:
   return { seconds, instructions: guest.machine.instructions, output };
 }
 
-/** Targets whose loops are measured: compiler, its flags, qemu. Only integer code. */
-const TARGETS = [
+interface BenchMachine {
+  readonly name: string;
+  readonly compiler: string;
+  readonly qemu: string;
+  readonly flags: readonly string[];
+  /** Start-up code in test/programs. */
+  readonly start: readonly string[];
+}
+
+const MACHINES: readonly BenchMachine[] = [
   {
     name: 'ppc64le',
     compiler: 'powerpc64le-linux-gnu-gcc',
-    emulator: 'qemu-ppc64le',
+    qemu: 'qemu-ppc64le',
     flags: ['-mno-vsx', '-mno-altivec'],
+    start: ['start.S'],
+  },
+  {
+    name: 'riscv64',
+    compiler: 'riscv64-linux-gnu-gcc',
+    qemu: 'qemu-riscv64',
+    flags: ['-march=rv64gc', '-mabi=lp64d', '-DSYS_WRITE=64'],
+    start: ['start-riscv64.S'],
+  },
+  {
+    name: 'arm64',
+    compiler: 'aarch64-linux-gnu-gcc',
+    qemu: 'qemu-aarch64',
+    flags: ['-mgeneral-regs-only', '-DSYS_WRITE=64'],
+    start: ['start-arm64.S'],
   },
   {
     name: 'x86-64',
     compiler: 'x86_64-linux-gnu-gcc',
-    emulator: 'qemu-x86_64',
+    qemu: 'qemu-x86_64',
     flags: ['-mgeneral-regs-only', '-fcf-protection=none'],
+    start: ['start.S'],
   },
-] as const;
+];
 
-function benchTarget({ root, folder, runs, hasTool, spread }: EmulatorBench, target: (typeof TARGETS)[number]): void {
-  const { compiler, emulator } = target;
+function benchMachine(machine: BenchMachine, { root, folder, runs, hasTool, spread }: EmulatorBench): void {
+  const { compiler } = machine;
   if (!hasTool(compiler)) {
-    console.log(`emulator loops of ${target.name}: not measured, ${compiler} is absent`);
+    console.log(`emulator loops on ${machine.name}: not measured, ${compiler} is absent`);
     return;
   }
-  const qemu = hasTool(emulator);
+  const qemu = hasTool(machine.qemu);
   for (const name of ['SIEVE', 'CRC', 'QUICKSORT']) {
-    const path = join(folder, `${target.name}-${name.toLowerCase()}`);
-    const flags = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', ...target.flags];
-    const sources = [join(root, 'bench', 'loops.c'), join(root, 'test', 'programs', 'start.S')];
+    const path = join(folder, `${machine.name}-${name.toLowerCase()}`);
+    const flags = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', ...machine.flags];
+    const programs = join(root, 'test', 'programs');
+    const sources = [join(root, 'bench', 'loops.c'), ...machine.start.map((each) => join(programs, each))];
     const built = spawnSync(
       compiler,
       [...flags, `-D${name}`, '-w', '-nostdlib', '-static', '-no-pie', ...sources, '-o', path, '-lgcc'],
@@ -95,30 +120,36 @@ function benchTarget({ root, folder, runs, hasTool, spread }: EmulatorBench, tar
       instructions = here.instructions;
       rates.push(here.instructions / here.seconds / 1e9);
       if (!qemu) continue;
-      const there = childSeconds(emulator, [path]);
+      const there = childSeconds(machine.qemu, [path]);
       if (there.output !== here.output) throw new Error(`${name}: ${here.output} here, ${there.output} under qemu`);
       ratios.push(there.seconds / here.seconds);
     }
-    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${emulator}` : '';
-    console.log(
-      `tier 0, ${target.name} ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`,
-    );
+    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${machine.qemu}` : '';
+    const count = `${(instructions / 1e6).toFixed(0)} M instructions`;
+    console.log(`tier 0, ${machine.name}, ${name}, ${count}: ${spread(rates, 2)} G/s${ratio}`);
   }
 }
 
-export function benchEmulator(bench: EmulatorBench): void {
-  const { root, runs, spread } = bench;
-  for (const target of TARGETS) benchTarget(bench, target);
+export function benchEmulator(options: EmulatorBench): void {
+  for (const machine of MACHINES) benchMachine(machine, options);
+  const { root, runs, spread } = options;
   const ready: number[] = [];
+  const first: number[] = [];
   const script =
     "const { Machine, arches } = await import(process.argv[1]); const arch = arches.find((each) => each.emulation.kind === 'ir');" +
-    'const begin = process.hrtime.bigint(); new Machine({ lifter: arch.emulation.lifter });' +
-    'console.log(Number(process.hrtime.bigint() - begin) / 1e6);';
+    'const begin = process.hrtime.bigint(); const machine = new Machine({ lifter: arch.emulation.lifter });' +
+    'const made = process.hrtime.bigint(); machine.load(0x10000n, new Uint8Array([0x38, 0x63, 0, 1]), { permission: "rx" });' +
+    'machine.setRegister("pc", 0x10000n); machine.step();' +
+    'console.log([made, process.hrtime.bigint()].map((end) => Number(end - begin) / 1e6).join(" "));';
   for (let i = 0; i < runs; i++) {
     const result = spawnSync(process.execPath, ['--input-type=module', '-e', script, join(root, 'dist', 'index.js')], {
       encoding: 'utf8',
     });
-    ready.push(Number(result.stdout));
+    const [made, stepped] = result.stdout.trim().split(' ').map(Number);
+    ready.push(made!);
+    first.push(stepped!);
   }
-  console.log(`first machine ready after import: ${spread(ready, 1)} ms`);
+  console.log(
+    `first machine ready after import: ${spread(ready, 1)} ms, its first instruction done: ${spread(first, 1)} ms`,
+  );
 }

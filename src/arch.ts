@@ -3,6 +3,7 @@
  * the objects are built in `arch-*` folders and found through `arches.ts`. No member is optional and none may refuse.
  */
 import type { ElfImage } from './elf/image.js';
+import type { Reach } from './bits.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
 import type { RelocationRow } from './relocs/kinds.js';
@@ -133,6 +134,8 @@ export interface SiteView {
    * (`ftrace_caller`, …), or neither. Linker stubs are followed.
    */
   callee(address: Address): CalleeKind;
+  /** The stub at `address` of a linked file, or null. */
+  stub(address: Address): StubReading | null;
   /** Name of a symbol counts as the profiling entry (leading dot ignored). */
   isMcountName(name: string): boolean;
 }
@@ -192,10 +195,18 @@ export interface SiteChange {
 
 /** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
 export type WritableState =
-  { readonly kind: 'nop' } | { readonly kind: 'init' } | { readonly kind: 'call'; readonly target: Address };
+  /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
+  | { readonly kind: 'nop'; readonly form?: string }
+  | { readonly kind: 'init' }
+  /** `target`: where the branch leads, a stub perhaps. */
+  | { readonly kind: 'call'; readonly target: Address };
 
 export type SiteRefusal = {
-  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable';
+  /**
+   * `needs-stub`: the site calls through stubs only; `restore-slot`: the word that must restore a register behind the call is another one;
+   * `unreadable`: a word that the change depends on lies outside the section.
+   */
+  readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable' | 'needs-stub' | 'restore-slot' | 'unreadable';
   readonly reason: string;
 };
 
@@ -209,6 +220,11 @@ export interface SiteShape {
   readonly sources: readonly SiteSource[];
   /** For `explain` and the documentation: one line. */
   readonly title: string;
+  /**
+   * Conventions of tracer entries that a call from this shape can lead to (what is saved already, where the return addresses are);
+   * names are those of the runtime's flavours (05-runtime-abi). Empty: calls of tracers cannot be made here.
+   */
+  readonly entries: readonly string[];
   read(view: SiteView, source: SiteSource): SiteReading | null;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
@@ -223,13 +239,176 @@ export interface AddressReader {
   u8(address: Address): number;
 }
 
+/** What a stub is and where it leads. */
+export interface StubReading {
+  /** Name of the form: `ppc64.module`. */
+  readonly form: string;
+  /** Code and the data behind it that belongs to the stub. */
+  readonly sizeBytes: number;
+  readonly target: Address;
+  /** Where the target was loaded from (a PLT slot, a word of the stub); null when it is in the instructions. */
+  readonly slot: Address | null;
+  /** Size of the slot: a word, or a whole descriptor; 0 without a slot. */
+  readonly slotBytes: number;
+  /** The TOC that the stub loads for its target; null when it loads none. */
+  readonly targetToc: Address | null;
+  /** True when it stores the caller's TOC in the caller's frame: the word after the call must load it back. */
+  readonly savesToc: boolean;
+}
+
 /** A branch island that a linker or loader put between a call and its target. */
 export interface StubForm {
   /** `ppc64.plt-call-v2`. */
   readonly name: string;
   /** Address the stub leads to, or null when the code at `address` is not this stub. `toc` is .TOC. or null. */
   readTarget(code: AddressReader, address: Address, toc: Address | null): Address | null;
+  /** The whole stub, or null when the code at `address` is not this stub. */
+  read(code: AddressReader, address: Address, toc: Address | null): StubReading | null;
 }
+
+// ------------------------------------------------------------------------------------------------------------ branches
+
+/**
+ * One of the machine's direct branches as bytes: what the patched calls inside tracers' entries are made of, and what the reach of
+ * a site is. `encode` and `target` are inverses.
+ */
+export interface BranchCodec {
+  /** Bytes of the branch, a pair of instructions included. */
+  readonly sizeBytes: number;
+  /** From the address of the first byte. */
+  readonly reach: Reach;
+  /**
+   * The branch at `from` to `to`.
+   * @throws ElftraceError 'branch-out-of-range'
+   */
+  encode(from: Address, to: Address): Uint8Array;
+  /** Where the bytes at `from` lead; null when they are not this branch. */
+  target(bytes: Uint8Array, from: Address): Address | null;
+}
+
+export interface Branches {
+  /** Call with a return address: `call`, `bl`, `auipc ra; jalr ra`. */
+  readonly call: BranchCodec;
+  /** Jump without: `jmp`, `b`, `jal zero`. */
+  readonly jump: BranchCodec;
+}
+
+// ------------------------------------------------------------------------------------------------------------ loading
+
+/** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
+export type EntryConvention = 'pg' | 'regs' | 'modern' | 'y2014' | 'mcount';
+
+/** Values of the machine's load options by name, all present. */
+export type MachineOptions = Readonly<Record<string, string>>;
+
+/** A function as calls see it. */
+export interface CallTarget {
+  readonly name: string;
+  /** Address of its code, addend included: text address behind a descriptor, global entry. */
+  readonly code: Address;
+  /** Bytes from `code` to the entry that calls with the same TOC use. */
+  readonly localEntry: number;
+  /** st_other of its symbol. */
+  readonly other: number;
+  /** The TOC that it expects. */
+  readonly toc: Address | null;
+  /** True for the profiling entry and the entries of tracers. */
+  readonly isTracer: boolean;
+}
+
+/** A call that the loader has to bind. Words by byte distance from the call; -1 outside its section. */
+export interface LoaderCall {
+  readonly type: number;
+  readonly place: Address;
+  word(delta: number): number;
+  readonly target: CallTarget;
+  /** TOC of the calling part. */
+  readonly toc: Address | null;
+}
+
+/** Kinds of stubs that the machine's loader makes; their meaning is the machine's. */
+export type StubKind = string;
+
+/** How a call is bound. `word`: what the word behind it becomes. */
+export type CallBinding =
+  | { readonly kind: 'direct'; readonly target: Address }
+  | {
+      readonly kind: 'stub';
+      readonly stub: StubKind;
+      readonly restore: { readonly delta: number; readonly word: number } | null;
+    }
+  | { readonly kind: 'refused'; readonly code: 'toc-restore-missing'; readonly reason: string };
+
+export interface StubRequest {
+  readonly address: Address;
+  readonly target: Address;
+  readonly targetToc: Address | null;
+  /** TOC of the code that calls the stub. */
+  readonly toc: Address | null;
+  /** TOC of the core. */
+  readonly coreToc: Address | null;
+  readonly base: 'user' | 'kernel';
+  readonly options: MachineOptions;
+}
+
+/** How a kernel's module loader of this machine lays modules out. */
+export interface ModuleLoader {
+  readonly kind: 'modules';
+  /** e_flags of an image. */
+  readonly imageFlags: number;
+  /** Options that decide bytes, with their values; the first is the default. */
+  readonly options: Readonly<Record<string, readonly string[]>>;
+  /** Segments of different permissions lie in different pages of this size. */
+  readonly segmentAlignBytes: number;
+  /** First address behind the address space. */
+  readonly addressLimit: bigint;
+  /** Displacements that a direct call can encode. */
+  readonly reach: Reach;
+  /** Where core and modules of a base lie; `modules` null: as far from the core as `moduleDistance` says. */
+  bases(base: 'user' | 'kernel', options: MachineOptions): { readonly core: Address; readonly modules: Address | null };
+  readonly moduleDistance: bigint;
+  readonly stubs: {
+    readonly section: string;
+    /** Section of the stubs for init code, where it has its own. */
+    readonly initSection: string | null;
+    readonly entryBytes: number;
+    readonly alignBytes: number;
+    /** Sections of objects that only reserve room for a loader's stubs. */
+    readonly placeholders: readonly string[];
+  };
+  /** Section of function descriptors {code, TOC, …}; null where function symbols name code. */
+  readonly descriptors: string | null;
+  /** The TOC pointer of a laid-out part, from the addresses of its sections by name; null on machines without. */
+  toc(sectionAddress: (name: string) => Address | null, options: MachineOptions): Address | null;
+  /** The function symbol whose code `name` names (`.foo` -> `foo`), or null. */
+  codeOf(name: string): string | null;
+  /** Names of the symbol that stands for the part's own TOC. */
+  readonly tocSymbol: string | null;
+  /** Entries that a module gets stubs for (P-STUB-3), in order. */
+  readonly entrySymbols: readonly string[];
+  /** The convention of a call of the profiling entry, from the words around it. */
+  conventionOf(word: (delta: number) => number): EntryConvention;
+  /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
+  entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
+  bindCall(call: LoaderCall): CallBinding;
+  /** What a call of an undefined weak function becomes. */
+  readonly skippedCall: number;
+  /**
+   * Bytes of a stub, not longer than an entry.
+   * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
+   */
+  writeStub(kind: StubKind, request: StubRequest): Uint8Array;
+  /** A block that code of kernel images finds through a register: contents by the core's TOC. */
+  readonly kernelBlock: {
+    readonly section: string;
+    readonly symbol: string;
+    readonly register: RegisterName;
+    contents(toc: Address): Uint8Array;
+  } | null;
+}
+
+/** How `load` works on this machine, or why it cannot. */
+export type LoaderModel = ModuleLoader | { readonly kind: 'none'; readonly reason: string };
 
 // --------------------------------------------------------------------------------------------------------------- arch
 
@@ -244,6 +423,8 @@ export interface Arch {
   /** Tried in order; the first that does not return null wins. */
   readonly siteShapes: readonly SiteShape[];
   readonly stubForms: readonly StubForm[];
+  readonly branches: Branches;
+  readonly loader: LoaderModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

@@ -28,10 +28,17 @@
  * | no-record | the file carries no elftrace record | 2 |
  * | bad-record | the record is damaged or of an unknown version | 2 |
  * | state-mismatch | the record and the bytes disagree | 1 |
+ * | no-runtime | the image has no tracing entries and none can be added | 2 |
+ * | host-callback-in-file | bytes for a file refer to a function of the host | 1 |
  * | no-match | a selection matches nothing | 2 |
  * | bad-pattern | a filter word cannot be understood (EINVAL) | 2 |
  * | usage | the request itself makes no sense | 2 |
  * | io | a file cannot be read or written | 2 |
+ * | undefined-symbols | parts use symbols that no part defines; the message lists all | 2 |
+ * | duplicate-symbols | parts define the same symbol; the message lists all | 2 |
+ * | toc-restore-missing | no room behind a call to another part for the TOC restore | 2 |
+ * | stub-area-full | a stub area has no free entry | 2 |
+ * | module-in-use | another part uses symbols of the module | 1 |
  * | step-limit | a run was stopped by its budget | 125 |
  * | internal | a fault of ours | 3 |
  */
@@ -56,10 +63,17 @@ export type ErrorCode =
   | 'no-record'
   | 'bad-record'
   | 'state-mismatch'
+  | 'no-runtime'
+  | 'host-callback-in-file'
   | 'no-match'
   | 'bad-pattern'
   | 'usage'
   | 'io'
+  | 'undefined-symbols'
+  | 'duplicate-symbols'
+  | 'toc-restore-missing'
+  | 'stub-area-full'
+  | 'module-in-use'
   | 'step-limit'
   | 'internal';
 

@@ -47,6 +47,29 @@ export { applyRelocation, computeRelocation, extractRelocation, relocationRow } 
 
 export { load, type CodeRange, type LoadOptions, type Program } from './program/program.js';
 export { symbolTableOf } from './program/symbols.js';
+export {
+  loadImages,
+  loadMore,
+  originalCore,
+  unload,
+  type LoaderOptions,
+  type LoadMoreRequest,
+  type LoadRequest,
+  type LoadResult,
+  type Source,
+} from './program/loader.js';
+export {
+  partAt,
+  readLoadMap,
+  type AddressRange,
+  type EntryStub,
+  type LoadBase,
+  type LoadedPart,
+  type LoadMap,
+  type PartKind,
+  type StubArea,
+} from './program/load-map.js';
+export { conventionsOf } from './program/conventions.js';
 export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './ftrace/sites.js';
 export { readTables, type SlotTable, type TableOptions } from './ftrace/tables.js';
 export {
@@ -79,6 +102,33 @@ export {
   type JournalEdit,
 } from './ftrace/journal.js';
 export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './ftrace/filter.js';
+export { siteChain, type ChainHop, type SiteChain } from './ftrace/chain.js';
+export {
+  functionLookup,
+  readRing,
+  replayRing,
+  ringClock,
+  ringIsNested,
+  ringLosses,
+  ringNotices,
+  tracedFunctions,
+  traceFormats,
+  traceWithOracle,
+  traceWriter,
+  type ClockUnit,
+  type MemoryReader,
+  type ReplayResult,
+  type Ring,
+  type RingRecord,
+  type TracedFunction,
+  type TraceEvent,
+  type TraceFormat,
+  type TraceHeader,
+  type TraceLosses,
+  type TraceSink,
+} from './trace/index.js';
+export { ruleText } from './report/rules.js';
+export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
 
 export {

@@ -89,6 +89,45 @@ describeWith(['powerpc64-linux-gnu-objdump'], 'PowerPC rows against objdump', ()
       expect(isa.format(instruction)).toBe(theirs[i]);
     });
     expect(isa.decode(code.subarray(0, 4), 0, 0n)).toMatchObject({ mnemonic: 'unknown', sizeBytes: 4 });
+  });
+
+  test('every prefixed instruction that objdump knows has its name', () => {
+    // Prefix types and subtypes, primary opcodes of the suffix, and the places of their extended opcodes.
+    const units: [number, number][] = [];
+    const prefixes = [0x0400_0000, 0x0410_0000, 0x0500_0000, 0x0600_0000, 0x0610_0000, 0x0700_0000, 0x0790_0000];
+    for (const prefix of prefixes) {
+      for (let opcode = 0; opcode < 64; opcode++) {
+        const extended = prefix >>> 24 === 5 ? [0, 1, 2, 3].map((n) => n << 4) : prefix >>> 20 === 0x79 ? Array.from({ length: 256 }, (_, n) => n << 3) : [0]; // prettier-ignore
+        const targets = opcode === 32 && prefix >>> 24 === 5 ? [0, 1, 2, 3].map((n) => n << 17) : [0x0080_0000];
+        for (const xo of extended) for (const rt of targets) units.push([prefix, ((opcode << 26) | rt | xo) >>> 0]);
+      }
+    }
+    const theirs = new Set<string>();
+    const ours = new Set<string>();
+    const isa = createPpcIsa(ppc64Table, 'big', 64);
+    const texts = objdump(units.flat(), 'powerpc:common64', 'raw,power10').filter((_, i) => i % 2 === 0);
+    const wrong: string[] = [];
+    units.forEach(([prefix, suffix], i) => {
+      const text = texts[i]!;
+      const known = !text.startsWith('.long');
+      const instruction = isa.decode(fromWords([prefix, suffix], 'big'), 0, 0n);
+      // binutils 2.40 writes the outer products with the dm of a later ISA.
+      const name = text.split(/\s/)[0]!.replace('pmdmxv', 'pmxv');
+      if (known) theirs.add(name);
+      if (instruction.mnemonic !== 'prefixed') ours.add(instruction.mnemonic);
+      if (known && instruction.mnemonic !== name) {
+        wrong.push(`${prefix.toString(16)} ${suffix.toString(16)}: ${instruction.mnemonic} instead of ${text}`);
+      }
+    });
+    expect(wrong).toEqual([]);
+    expect(theirs.size).toBeGreaterThan(60);
+    expect([...ours].filter((name) => !theirs.has(name))).toEqual([]);
+  });
+
+  test('a prefix at the end of the code, and on 32 bits', () => {
+    const isa = createPpcIsa(ppc64Table, 'big', 64);
+    const code = fromHex('0410000038600010');
+    expect(isa.decode(code.subarray(0, 4), 0, 0n)).toMatchObject({ mnemonic: 'unknown', sizeBytes: 4 });
     expect(createPpcIsa(ppc32Table, 'big', 32).decode(code, 0, 0n).sizeBytes).toBe(4);
   });
 });

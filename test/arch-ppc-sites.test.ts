@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { bl } from '../src/arch-ppc/stubs.js';
-import type { Arch, SiteReading, SiteSource } from '../src/arch.js';
+import type { Arch, SiteReading, SiteSource, StubReading } from '../src/arch.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites } from '../src/ftrace/sites.js';
 import type { Sites } from '../src/ftrace/sites.js';
@@ -353,6 +353,11 @@ function read(arch: Arch, view: FakeView, source: SiteSource): SiteReading | nul
   return null;
 }
 
+/** A stub at an address that saves r2. */
+function savingStub(target: bigint): StubReading {
+  return { form: 'test', sizeBytes: 40, target, slot: null, slotBytes: 0, targetToc: null, savesToc: true };
+}
+
 describe('PowerPC sites of loaded and patched code', () => {
   test.each(LOADED)('%s T-PPC-12 T-PPC-13: call with restore <-> b .+8, the restore stays', (_, { arch, restore }) => {
     const std = 0xf821_ff91;
@@ -360,15 +365,69 @@ describe('PowerPC sites of loaded and patched code', () => {
     const site = read(arch, view, 'mcount-table')!;
     expect(site).toMatchObject({ state: 'compiled', form: 'call-restore', sizeBytes: 8, target: MCOUNT_AT });
     const change = asChange(site.shape.write(site, { kind: 'nop' }, view));
-    expect(change).toMatchObject({ rule: 'T-PPC-12', neutralise: [] });
+    expect(change).toMatchObject({ rule: 'H3', neutralise: [] });
     view.apply(change);
     expect([view.u32(0), view.u32(4)]).toEqual([0x4800_0008, restore]);
     const off = read(arch, view, 'mcount-table')!;
     expect(off).toMatchObject({ state: 'nop', form: 'b8', sizeBytes: 8 });
+    // The restore would load what nobody saved.
+    expect(off.shape.write(off, { kind: 'call', target: TRACER_AT }, view)).toMatchObject({ refused: 'needs-stub' });
+    view.stubs.set(TRACER_AT, savingStub(TRACER_AT));
     view.apply(asChange(off.shape.write(off, { kind: 'call', target: TRACER_AT }, view)));
     expect(read(arch, view, 'mcount-table')).toMatchObject({ state: 'call', form: 'call-restore', target: TRACER_AT });
     expect(view.u32(4)).toBe(restore);
   });
+
+  test.each(LOADED)(
+    '%s T-PPC-12 T-PPC-15 T-PPC-17: the form of 2008 has two nops, and enabling writes both words',
+    (_, { arch, restore }) => {
+      const view = linked(arch, [0xf821_ff91, bl(SITE, MCOUNT_AT), restore], 4);
+      view.stubs.set(MCOUNT_AT, savingStub(MCOUNT_AT));
+      view.stubs.set(TRACER_AT, savingStub(TRACER_AT));
+      const site = read(arch, view, 'mcount-table')!;
+      const change = asChange(site.shape.write(site, { kind: 'nop', form: '2008' }, view));
+      expect(change).toMatchObject({ rule: 'T-PPC-12' });
+      expect(change.stores).toHaveLength(1);
+      view.apply(change);
+      expect([view.u32(0), view.u32(4)]).toEqual([NOP, NOP]);
+      const off = read(arch, view, 'mcount-table')!;
+      expect(off).toMatchObject({ state: 'nop', form: 'nop' });
+      const on = asChange(off.shape.write(off, { kind: 'call', target: TRACER_AT }, view));
+      expect(on).toMatchObject({ rule: 'T-PPC-17' });
+      expect(on.stores.map((each) => each.after.length)).toEqual([8]);
+      view.apply(on);
+      expect([view.u32(0), view.u32(4)]).toEqual([bl(SITE, TRACER_AT), restore]);
+
+      // T-PPC-15: a nop and something else.
+      const other = linked(arch, [0xf821_ff91, NOP, 0x3860_0001], 4);
+      other.stubs.set(TRACER_AT, savingStub(TRACER_AT));
+      const wrong = read(arch, other, 'mcount-table')!;
+      expect(wrong.shape.write(wrong, { kind: 'call', target: TRACER_AT }, other)).toMatchObject({
+        refused: 'restore-slot',
+      });
+      // The word behind the last one of a section cannot be read.
+      const last = linked(arch, [0xf821_ff91, NOP], 4);
+      last.stubs.set(TRACER_AT, savingStub(TRACER_AT));
+      const atEnd = read(arch, last, 'mcount-table')!;
+      expect(atEnd.shape.write(atEnd, { kind: 'call', target: TRACER_AT }, last)).toMatchObject({
+        refused: 'unreadable',
+      });
+      expect(off.shape.write(off, { kind: 'nop', form: 'b9' }, view)).toMatchObject({ refused: 'not-applicable' });
+    },
+  );
+
+  test.each(LOADED)(
+    '%s T-PPC-13: a call through a stub that saves r2 without the restore behind it is refused',
+    (_, { arch, restore }) => {
+      for (const follower of [NOP, 0x3860_0001]) {
+        const view = linked(arch, [0xf821_ff91, bl(SITE, MCOUNT_AT), follower], 4);
+        view.stubs.set(MCOUNT_AT, savingStub(MCOUNT_AT));
+        const site = read(arch, view, 'call')!;
+        expect(site).toMatchObject({ state: 'foreign', fault: 'toc-restore-missing' });
+        expect(site.expected).toEqual(fromWords([bl(SITE, MCOUNT_AT), restore], arch.target.codeEndian));
+      }
+    },
+  );
 
   test.each(LOADED)(
     '%s T-PPC-29: in reach the word behind the call is neither read nor written',

@@ -2,9 +2,13 @@
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
+import { x86_64 } from '../src/arch-x86/index.js';
 import { Gates, Machine } from '../src/emulator/index.js';
 import type { CallConvention, GateCall } from '../src/emulator/index.js';
+import { exitCodeOf } from '../src/cli/exit.js';
 import { ElftraceError } from '../src/errors.js';
+import { applyPlan } from '../src/ftrace/apply.js';
+import { checkAcceptance, planSites } from '../src/ftrace/plan.js';
 import {
   buildPpc,
   CODE,
@@ -18,6 +22,7 @@ import {
   writeSource,
 } from './support/emulator.js';
 import type { PpcKind, PpcLine } from './support/emulator.js';
+import { errorOf, openBytes, readSample } from './support/pipeline.js';
 import { describeWith } from './support/tools.js';
 
 const ABI = { le: ppc64ElfV2Le.abi, be: ppc64ElfV1.abi, 32: ppc32.abi } as const;
@@ -262,3 +267,102 @@ for (const kind of ['le', 'be', '32'] as const) {
     });
   });
 }
+
+describe('host-callback-in-file (05-runtime-abi section 5)', () => {
+  test.each([
+    'ppc64-elfv2-le/program-mprofile',
+    'ppc32/program-mcount',
+    'x86-64/core-fentry',
+    'arm64/program-patchable-2',
+  ])('%s: a plan that calls a gate is refused, one that calls beside it is not for that reason', (name) => {
+    const { sites, image } = openBytes(readSample(name));
+    const machine = ppcMachine('le', []);
+    const gates = gatesOf('le', machine);
+    const target = sites.ip(0) & ~0xfffn;
+    const range = { start: target, end: target + 0x1000n };
+    const inside = { kind: 'call', target: target + 0x10n } as const;
+    const refused = planSites(sites, { to: inside, hostRanges: [gates.range, range] });
+    expect(refused.selected).toBeGreaterThan(0);
+    expect(refused.steps).toEqual([]);
+    expect(refused.refusals).toHaveLength(refused.selected);
+    for (const each of refused.refusals) {
+      expect(each).toMatchObject({ code: 'host-callback-in-file', errno: 'EINVAL' });
+    }
+    expect(() => {
+      checkAcceptance(refused, {});
+    }).toThrow(/host-callback-in-file/);
+    expect(applyPlan(image, refused).bytes.length).toBeGreaterThan(0);
+    for (const ranges of [[gates.range], [{ start: range.end, end: range.end + 0x1000n }], []]) {
+      const plan = planSites(sites, { to: inside, hostRanges: ranges });
+      expect(plan.refusals.map((each) => each.code)).not.toContain('host-callback-in-file');
+      expect(plan).toEqual(planSites(sites, { to: inside }));
+    }
+    const nops = planSites(sites, { to: { kind: 'nop' }, hostRanges: [range] });
+    expect(nops.refusals.map((each) => each.code)).not.toContain('host-callback-in-file');
+  });
+
+  test.each(['le', 'be', '32'] as const)(
+    '%s: words and branches that name a gate are found, with their places',
+    (kind) => {
+      const wordBytes = kind === '32' ? 4 : 8;
+      const distance = Number(WINDOW - START);
+      const lines: PpcLine[] = [
+        add(3, 1),
+        ['bl', { li: distance + 16 - 4 }],
+        ['b', { li: 8 }],
+        ['b', { li: distance - 12 }],
+      ];
+      const machine = ppcMachine(kind, lines);
+      const { isa } = { le: ppc64ElfV2Le, be: ppc64ElfV1, 32: ppc32 }[kind];
+      const gates = gatesOf(kind, machine);
+      const first = gates.add(() => 0n);
+      const second = gates.add(() => 0n);
+      const DATA = 0x2_0000n;
+      machine.writeWord(DATA + BigInt(3 * wordBytes), wordBytes, second.pointer);
+      machine.writeWord(DATA + BigInt(5 * wordBytes), wordBytes, WINDOW - 1n);
+      machine.writeWord(DATA + BigInt(6 * wordBytes), wordBytes, WINDOW + 0x1000n);
+      const last = DATA + 0x1000n - BigInt(wordBytes);
+      machine.writeWord(last, wordBytes, WINDOW + 0xfffn);
+      const expected = [
+        { kind: 'branch', address: START + 4n, gate: WINDOW + 16n },
+        { kind: 'branch', address: START + 12n, gate: WINDOW },
+        { kind: 'word', address: DATA + BigInt(3 * wordBytes), gate: second.pointer },
+        { kind: 'word', address: last, gate: WINDOW + 0xfffn },
+      ];
+      expect(gates.referencesIn(machine.memory.save(), isa)).toEqual(expected);
+      // Pieces as an edit of a file has them: any start, no permission.
+      const piece = (address: bigint, size: number) => ({ address, bytes: machine.memory.read(address, size)! });
+      expect(gates.referencesIn([piece(DATA + 3n, 0x100)], isa)).toEqual(expected.slice(2, 3));
+      expect(gates.referencesIn([piece(DATA, 3 * wordBytes), piece(DATA + BigInt(4 * wordBytes), 64)], isa)).toEqual(
+        [],
+      );
+      expect(gates.referencesIn([piece(START, 16)], isa)).toEqual([]);
+      expect(gates.referencesIn([{ ...piece(START, 15), permission: 'rx' }], isa)).toEqual(expected.slice(0, 1));
+      expect(gates.referencesIn([{ address: 0x5_0000n, bytes: new Uint8Array(3), permission: 'rx' }], isa)).toEqual([]);
+      const error = errorOf(() => {
+        gates.refuseReferences(machine.memory.save(), isa);
+      });
+      expect(error).toMatchObject({
+        code: 'host-callback-in-file',
+        context: { address: START + 4n, value: WINDOW + 16n },
+      });
+      expect(exitCodeOf(error)).toBe(1);
+      // A gate that was taken away is as little in a file as one that lives.
+      first.remove();
+      expect(gates.referencesIn(machine.memory.save(), isa)).toHaveLength(4);
+      gates.refuseReferences([piece(DATA, 3 * wordBytes)], isa);
+    },
+  );
+
+  test('code of any alignment: an address in an instruction, a relative call', () => {
+    const machine = new Machine({ lifter: { ...handLifter(new Map()), codeAlignBytes: 1 } });
+    const abi: CallConvention = { argumentRegisters: [], resultRegister: 's0', linkRegister: 's1', stackPointer: 's7' };
+    const gates = new Gates({ machine, abi, address: 0xf000n });
+    // nop; movabs r11, 0xf010; call 0xf020; at 0x8003
+    const bytes = Uint8Array.of(0x90, 0x49, 0xbb, 0x10, 0xf0, 0, 0, 0, 0, 0, 0, 0xe8, 0x0d, 0x70, 0, 0, 0x90);
+    expect(gates.referencesIn([{ address: 0x8003n, bytes, permission: 'rx' }], x86_64.isa)).toEqual([
+      { kind: 'word', address: 0x8006n, gate: 0xf010n },
+      { kind: 'branch', address: 0x800en, gate: 0xf020n },
+    ]);
+  });
+});

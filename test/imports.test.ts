@@ -24,11 +24,11 @@ const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
   report: { values: [], types: ['ftrace', 'kprobes', 'trace', 'emulator', 'elf', 'program', 'arch'] },
-  ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256'], types: ['arch'] },
+  ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['arch'] },
   kprobes: { values: ['program', 'relocs', 'elf', 'isa', 'sha256'], types: ['arch'] },
   emulator: { values: ['program', 'elf', 'isa'], types: ['arch'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },
-  program: { values: ['elf', 'relocs', 'isa'], types: ['arch'] },
+  program: { values: ['elf', 'relocs', 'isa', 'sha256'], types: ['arch'] },
   arches: { values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'elf'], types: ['arch'] },
   arch: { values: [], types: ['elf', 'emulator', 'isa', 'relocs'] },
   'arch-x86': { values: ['isa', 'elf', 'emulator'], types: ['arch', 'relocs'] },
@@ -39,6 +39,7 @@ const rules: Readonly<Record<string, Rule>> = {
   isa: { values: [] },
   elf: { values: [] },
   sha256: { values: [] },
+  runtime: { values: [], types: ['arch'] },
 };
 
 /** Packages and who may import them; everything else that is no path is forbidden. */

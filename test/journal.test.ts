@@ -56,6 +56,7 @@ const records: fc.Arbitrary<FileRecord> = fc
         maxLength: 2,
       }),
       requests: fc.array(fc.constantFrom('nop', 'init'), { maxLength: 3 }),
+      injected: fc.boolean(),
       edits: fc.constant(edits),
       cut: fc.constant(cut),
     }),
@@ -105,6 +106,7 @@ describe('encoding', () => {
       keptSize: 60_000 * 48,
       headers: [],
       requests: ['nop'],
+      injected: false,
       edits,
       cut: new Uint8Array(0),
     };
@@ -121,6 +123,7 @@ describe('encoding', () => {
     keptSize: 100,
     headers: [{ offset: 0, bytes: new Uint8Array(64) }],
     requests: ['nop'],
+      injected: false,
     edits: [{ offset: 90, before: new Uint8Array(4), after: new Uint8Array([1, 2, 3, 4]) }],
     cut: new Uint8Array(0),
   };
@@ -187,6 +190,7 @@ describe('merging', () => {
           keptSize: size,
           headers: [],
           requests: [],
+      injected: false,
           edits: merged,
           cut: new Uint8Array(0),
         };

@@ -195,6 +195,9 @@ const ONLY_POWER10 = [
   'pla %d,8f(0),1; mflr %a; bcl 20,31,8f; 8: mflr %b; subf %d,%b,%d; mtlr %a; li %a,0; li %b,0',
   'pld %d,-16(9),0; plwz %a,-9(9),0; plhz %b,8(9),0',
   'plwa %d,-6(9),0; plha %a,-9(9),0; plbz %b,8(9),0',
+  'plq 4,-16(9),0; mr 3,5',
+  'plq 10,0(9),0; mr 3,10; mr 4,11',
+  'pstq 4,-16(9),0',
   'pstd %d,-8(9),0; pstw %a,-12(9),0; psth %b,-14(9),0; pstb %b,15(9),0',
 ];
 
@@ -357,7 +360,8 @@ describe('faults leave the state before the instruction', () => {
     ];
     const stores = /^(st|dcbz)/.test(mnemonic);
     // Past the end, below the start, without permission; and, for wide accesses, across the end.
-    for (const target of [0x2_1000n, 0x1_ffffn, stores ? 0x3_0000n : 0x4_0000n]) {
+    const below = /arx$|cx\.$/.test(mnemonic) ? 0x1_fff0n : 0x1_ffffn;
+    for (const target of [0x2_1000n, below, stores ? 0x3_0000n : 0x4_0000n]) {
       const machine = ppcMachine(kind, lines);
       machine.map({ address: 0x3_0000n, size: 0x1000, permission: 'r' });
       machine.map({ address: 0x4_0000n, size: 0x1000, permission: 'none' });

@@ -16,7 +16,7 @@ import {
   type TraceSink,
 } from '../src/trace/index.js';
 import { DEEPER, OUTSIDE } from '../src/trace/folded.js';
-import { buildPpc, ppcGcc, PROGRAMS, writeSource } from './support/emulator.js';
+import { buildPpc, ppcGcc, ppcMachine, PROGRAMS, writeSource } from './support/emulator.js';
 import type { PpcKind } from './support/emulator.js';
 import { openBytes, readSample, root, sampleNames } from './support/pipeline.js';
 import { describeWith } from './support/tools.js';
@@ -306,10 +306,10 @@ describe('writers', () => {
   });
   const [a, b] = [f(0, 'a'), f(1, 'b;with space')];
   const entry = (traced_: TracedFunction, depth: number, time: number, cpu = 0): TraceEvent => ({
-    kind: 'entry', function: traced_, depth, time, cpu, parent: 0n,
+    kind: 'entry', function: traced_, depth, time, instructions: time, cpu, parent: 0n,
   }); // prettier-ignore
   const leave = (traced_: TracedFunction, depth: number, time: number, cpu = 0): TraceEvent => ({
-    kind: 'return', function: traced_, depth, time, cpu, unwound: false,
+    kind: 'return', function: traced_, depth, time, instructions: time, cpu, unwound: false,
   }); // prettier-ignore
 
   function write(
@@ -327,6 +327,61 @@ describe('writers', () => {
   test('folded: what is outside, names without separators, CPUs apart and summed', () => {
     const events = [entry(a, 0, 5), entry(b, 1, 7), entry(a, 0, 1, 1), leave(b, 1, 10), leave(a, 0, 20)];
     expect(write(foldedWriter, events, [22, 4])).toBe(`${OUTSIDE} 8\na 15\na;b_with_space 3\n`);
+  });
+
+  test('two CPUs: one clock for events, and each function gets the instructions of its own CPU', () => {
+    // f: li r3,1; nop; blr      main at +0x10: bl f; b .-4
+    const machine = ppcMachine('le', [
+      ['addi', { rt: 3, ra0: 0, si: 1 }],
+      ['ori', { rs: 0, ra: 0, ui: 0 }],
+      ['bclr', { bo: 20, bi: 0, bh: 0 }],
+      ['ori', { rs: 0, ra: 0, ui: 0 }],
+      ['bl', { li: -16 }],
+      ['b', { li: -4 }],
+    ]);
+    const main = 0x1_0010n;
+    machine.setRegister('pc', main);
+    machine.setRegister('r1', 0x2_0800n);
+    machine.addCpu();
+    machine.switchTo(1);
+    machine.setRegister('pc', main);
+    machine.setRegister('r1', 0x2_0400n);
+    const events: { readonly time: number; readonly cpu: number; readonly own: number; readonly kind: string }[] = [];
+    let folded = '';
+    const counts = profile();
+    const writer = foldedWriter((text) => (folded += text));
+    const watcher: TraceSink = {
+      event: ({ time, cpu, kind, instructions }) => events.push({ time, cpu, kind, own: instructions }),
+      end: () => undefined,
+    };
+    const oracle = traceWithOracle(machine, {
+      functions: [{ index: 0, name: 'f', address: 0x1_0000n, otherEntries: [], site: null }],
+      stackPointer: 'r1',
+      linkRegister: 'lr',
+      sinks: [watcher, writer, counts],
+    });
+    // Slices that end inside of f: its CPU waits there while the other one runs.
+    for (const [cpu, budget] of [[0, 2], [1, 12], [0, 7], [1, 1], [0, 6]] as const) {
+      machine.switchTo(cpu);
+      machine.run({ budget });
+    } // prettier-ignore
+    const total = 28;
+    expect(machine.time).toBe(BigInt(total));
+    oracle.finish();
+    const times = events.filter((each) => each.kind === 'entry').map((each) => each.time);
+    expect(times).toEqual([...times].sort((x, y) => x - y));
+    expect(events.slice(0, 4)).toEqual([
+      { kind: 'entry', cpu: 0, time: 1, own: 1 },
+      { kind: 'entry', cpu: 1, time: 3, own: 1 },
+      { kind: 'return', cpu: 1, time: 6, own: 4 },
+      { kind: 'entry', cpu: 1, time: 8, own: 6 },
+    ]);
+    expect(folds(folded.trimEnd().split('\n'))).toBe(total);
+    const [f] = counts.rows().filter((row) => row.function?.name === 'f');
+    const calls = events.filter((each) => each.kind === 'entry').length;
+    expect(f!.self).toBeLessThanOrEqual(3 * calls);
+    expect(f!.self).toBeGreaterThan(3 * (calls - 2));
+    expect(f!.total).toBe(f!.self);
   });
 
   test('folded: a recursion of any depth keeps its sum', () => {

@@ -2,10 +2,11 @@
 import type { Arch } from '../arch.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
+import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
-import { arm64StubForms } from './stubs.js';
+import { arm64Branches, arm64StubForms } from './stubs.js';
 
 export const arm64: Arch = {
   target: {
@@ -27,5 +28,7 @@ export const arm64: Arch = {
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
-  emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
+  branches: arm64Branches,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
+  emulation: arm64Emulation,
 };

@@ -196,6 +196,7 @@ const mcount: SiteShape = {
   name: 'arm64.mcount',
   sources: CALLS,
   title: 'bl _mcount behind the prologue (-pg)',
+  entries: [],
   read(view, source) {
     const toggle = readToggle(view, 0);
     switch (toggle) {
@@ -390,6 +391,7 @@ const callOps: SiteShape = {
   name: 'arm64.call-ops',
   sources: TABLES,
   title: 'two nops before the function for an ops pointer, two behind its landing pad (=4,2)',
+  entries: [],
   read(view, source) {
     const form = formOf(view);
     if (form === 'pair') return null;
@@ -469,6 +471,7 @@ const patchable: SiteShape = {
   name: 'arm64.patchable',
   sources: TABLES,
   title: 'two nops at the function or behind its landing pad (=2)',
+  entries: [],
   read(view, source) {
     // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
     if (formOf(view) !== 'pair') return null;

@@ -9,10 +9,11 @@
  * thunk of lld and the PLT entry that the kernel's module loader writes (A-PLT-3). By their bytes they cannot be told apart,
  * and their reading is the same, so they are one form.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, BranchCodec, Branches, StubForm } from '../arch.js';
+import { stubForm, type StubExtent } from '../isa/stub-form.js';
 import type { Address } from '../units.js';
-import { concatBytes, wordBytes } from '../bytes.js';
-import { arm64Table, encodeAdrp, isBti } from './isa.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
+import { arm64Table, BRANCH_REACH, branchTarget, encodeAdrp, encodeB, encodeBl, isBti } from './isa.js';
 
 const IP0 = 16;
 const IP1 = 17;
@@ -46,6 +47,20 @@ function addX16(word: number): number {
   return sf === 1 && sh === 0 && rnsp === IP0 && rdsp === IP0 ? imm12! : -1;
 }
 
+/** Bytes of an island whose body has `bytes`, landing pad included. */
+function sizeFrom(code: AddressReader, address: Address, bytes: number): number {
+  return Number(body(code, address) - address) + bytes;
+}
+
+/** An island of `bytes` of code that loads x16 from a literal; the literal is its own where it stands right behind. */
+function literalExtent(code: AddressReader, address: Address, bytes: number): StubExtent {
+  const at = body(code, address);
+  const load = arm64Table.decode(code.u32(at) >>> 0);
+  const slot = at + BigInt(load?.operands['off'] ?? 0);
+  const own = slot === at + BigInt(bytes) ? 8 : 0;
+  return { sizeBytes: sizeFrom(code, address, bytes + own), slot };
+}
+
 /**
  * GNU ld `__NAME_veneer`, lld `__AArch64ADRPThunk_NAME`, module PLT entry; reach +-4 GiB:
  *
@@ -53,16 +68,17 @@ function addX16(word: number): number {
  *   add  x16, x16, #:lo12:target
  *   br   x16
  */
-const veneer: StubForm = {
-  name: 'arm64.veneer',
-  readTarget(code, address) {
+const veneer: StubForm = stubForm(
+  'arm64.veneer',
+  (code: AddressReader, address: Address) => {
     const at = body(code, address);
     if (code.u32(at + 8n) !== BR_X16) return null;
     const page = adrpX16(code, at);
     const low = addX16(code.u32(at + 4n));
     return page === null || low < 0 ? null : address64(page + BigInt(low));
   },
-};
+  (code, address) => ({ sizeBytes: sizeFrom(code, address, 12) }),
+);
 
 /**
  * lld `__AArch64AbsLongThunk_NAME`, and hand-written far jumps. The literal is data inside the text, in lld's thunk only
@@ -72,16 +88,17 @@ const veneer: StubForm = {
  *   br   x16
  *   .xword target
  */
-const absoluteThunk: StubForm = {
-  name: 'arm64.absolute-thunk',
-  readTarget(code, address) {
+const absoluteThunk: StubForm = stubForm(
+  'arm64.absolute-thunk',
+  (code: AddressReader, address: Address) => {
     const at = body(code, address);
     if (code.u32(at + 4n) !== BR_X16) return null;
     const decoded = arm64Table.decode(code.u32(at) >>> 0);
     if (decoded?.row.mnemonic !== 'ldr-x-lit' || decoded.operands['xt'] !== IP0) return null;
     return code.u64(at + BigInt(decoded.operands['off']!));
   },
-};
+  (code, address) => literalExtent(code, address, 8),
+);
 
 /**
  * GNU ld's veneer for more than 4 GiB; the literal is relative to the adr:
@@ -92,9 +109,9 @@ const absoluteThunk: StubForm = {
  *   br   x16
  *   .xword target - (address of the adr)
  */
-const farVeneer: StubForm = {
-  name: 'arm64.far-veneer',
-  readTarget(code, address) {
+const farVeneer: StubForm = stubForm(
+  'arm64.far-veneer',
+  (code: AddressReader, address: Address) => {
     const at = body(code, address);
     if (code.u32(at + 4n) !== ADR_X17_HERE || code.u32(at + 8n) !== ADD_X16_X16_X17) return null;
     if (code.u32(at + 12n) !== BR_X16) return null;
@@ -103,7 +120,8 @@ const farVeneer: StubForm = {
     const relative = code.u64(at + BigInt(decoded.operands['off']!));
     return relative === null ? null : address64(at + 4n + relative);
   },
-};
+  (code, address) => literalExtent(code, address, 16),
+);
 
 /**
  * Entry of a procedure linkage table. The target is only known at run time, so this gives the address of the GOT slot: the
@@ -114,9 +132,9 @@ const farVeneer: StubForm = {
  *   add  x16, x16, #:lo12:slot
  *   br   x17
  */
-const plt: StubForm = {
-  name: 'arm64.plt',
-  readTarget(code, address) {
+const plt: StubForm = stubForm(
+  'arm64.plt',
+  (code: AddressReader, address: Address) => {
     const at = body(code, address);
     if (code.u32(at + 12n) !== BR_X17) return null;
     const page = adrpX16(code, at);
@@ -127,7 +145,14 @@ const plt: StubForm = {
     const { xt, base, pimm } = load.operands;
     return xt === IP1 && base === IP0 && pimm === low ? address64(page + BigInt(low)) : null;
   },
-};
+  (code, address) => {
+    const at = body(code, address);
+    return {
+      sizeBytes: sizeFrom(code, address, 16),
+      slot: address64((adrpX16(code, at) ?? 0n) + BigInt(addX16(code.u32(at + 8n)))),
+    };
+  },
+);
 
 export const arm64StubForms: readonly StubForm[] = [veneer, absoluteThunk, farVeneer, plt];
 
@@ -160,3 +185,18 @@ export function isSameModulePlt(code: AddressReader, a: Address, b: Address): bo
   const target = veneer.readTarget(code, a, null);
   return target !== null && target === veneer.readTarget(code, b, null);
 }
+
+function codec(opcode: number, encode: (place: Address, target: Address) => number): BranchCodec {
+  return {
+    sizeBytes: 4,
+    reach: BRANCH_REACH,
+    encode: (from, to) => wordBytes(encode(from, to), 'little'),
+    target(bytes, from) {
+      if (bytes.length < 4) return null;
+      const word = new ByteView(bytes, 'little').u32(0);
+      return word >>> 26 === opcode ? branchTarget(word, from) : null;
+    },
+  };
+}
+
+export const arm64Branches: Branches = { call: codec(0b100101, encodeBl), jump: codec(0b000101, encodeB) };

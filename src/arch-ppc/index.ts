@@ -2,7 +2,6 @@
 import type { Abi, Arch, RelocationRoles, Target } from '../arch.js';
 import { EM_PPC, EM_PPC64 } from '../elf/constants.js';
 import type { RelocationRow } from '../relocs/kinds.js';
-import type { StubForm } from '../arch.js';
 import type { Endian } from '../units.js';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from './abi.js';
 import { createPpcEmulation } from './emulation.js';
@@ -10,26 +9,24 @@ import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
-import { ppc32StubForms, ppc64StubForms } from './stubs.js';
+import { createPpcLoader } from './loader.js';
+import { ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
 
 interface Family {
   readonly bits: 32 | 64;
   readonly relocations: ReadonlyMap<number, RelocationRow>;
   readonly roles: RelocationRoles;
-  readonly stubForms: readonly StubForm[];
 }
 
 const family32: Family = {
   bits: 32,
   relocations: ppc32Relocations,
   roles: ppc32RelocationRoles,
-  stubForms: ppc32StubForms,
 };
 const family64: Family = {
   bits: 64,
   relocations: ppc64Relocations,
   roles: ppc64RelocationRoles,
-  stubForms: ppc64StubForms,
 };
 
 function arch(
@@ -62,7 +59,9 @@ function arch(
     relocationRoles: family.roles,
     mcount: sites.mcount,
     siteShapes: sites.shapes,
-    stubForms: family.stubForms,
+    stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
+    branches: ppcBranches(bits, endian),
+    loader: createPpcLoader(abiName, endian),
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };
 }

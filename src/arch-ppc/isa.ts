@@ -139,6 +139,9 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   shb: unsigned(4),
   st: unsigned(1),
   six: unsigned(4),
+  /** Negative offset of hash instructions, doublewords from -512 on. */
+  hash: { kind: 'unsigned', width: 6, format: (value) => String(8 * value - 512) },
+  fc: unsigned(5),
   oe: { kind: 'suffix', suffix: 'o' },
   rc: { kind: 'suffix', suffix: '.' },
   ro: { kind: 'suffix', suffix: 'o' },
@@ -453,6 +456,19 @@ export const rows64 = [
   row('cmpeqb', '011111 bf 00 ra rb 0011100000 0', 'bf,ra,rb'),
   row('setb', '011111 rt bfa 00 00000 0010000000 0', 'rt,bfa'),
   row('mcrxrx', '011111 bf 00 00000 00000 1001000000 0', 'bf'),
+  // POWER10
+  row('setbc', '011111 rt bi 00000 0110000000 0', 'rt,bi'),
+  row('setbcr', '011111 rt bi 00000 0110100000 0', 'rt,bi'),
+  row('setnbc', '011111 rt bi 00000 0111000000 0', 'rt,bi'),
+  row('setnbcr', '011111 rt bi 00000 0111100000 0', 'rt,bi'),
+  logical1('brh', 219, '0'),
+  logical1('brw', 155, '0'),
+  logical1('brd', 187, '0'),
+  xForm('cfuged', 220, 'rs ra rb', 'ra,rs,rb'),
+  xForm('pdepd', 156, 'rs ra rb', 'ra,rs,rb'),
+  xForm('pextd', 188, 'rs ra rb', 'ra,rs,rb'),
+  xForm('cntlzdm', 59, 'rs ra rb', 'ra,rs,rb'),
+  xForm('cnttzdm', 571, 'rs ra rb', 'ra,rs,rb'),
   logical1('extsw', 986),
   logical1('cntlzd', 58),
   logical1('cnttzd', 570),
@@ -593,6 +609,20 @@ const rowsSystem64: readonly RowSpec[] = [
   system('treclaim.', 942, '00000 ra 00000', 'ra', '1'),
   system('trechkpt.', 1006, '00000 00000 00000', '', '1'),
   system('tsr.', 750, '0000 l 00000 00000', 'l', '1'),
+  system('tabortwc.', 782, 'to ra rb', 'to,ra,rb', '1'),
+  system('tabortdc.', 814, 'to ra rb', 'to,ra,rb', '1'),
+  system('tabortwci.', 846, 'to ra sim', 'to,ra,sim', '1'),
+  system('tabortdci.', 878, 'to ra sim', 'to,ra,sim', '1'),
+  system('lwat', 582, 'rt ra0 fc', 'rt,ra0,fc'),
+  system('ldat', 614, 'rt ra0 fc', 'rt,ra0,fc'),
+  system('stwat', 710, 'rs ra0 fc', 'rs,ra0,fc'),
+  system('stdat', 742, 'rs ra0 fc', 'rs,ra0,fc'),
+  row('hashst', '011111 hash[4:0] ra0 rb 1011010010 hash[5]', 'rb,hash(ra0)', only),
+  row('hashchk', '011111 hash[4:0] ra0 rb 1011110010 hash[5]', 'rb,hash(ra0)', only),
+  row('hashstp', '011111 hash[4:0] ra0 rb 1010010010 hash[5]', 'rb,hash(ra0)', only),
+  row('hashchkp', '011111 hash[4:0] ra0 rb 1010110010 hash[5]', 'rb,hash(ra0)', only),
+  system('slbiag', 850, 'rs 0000 l 00000', 'rs,l'),
+  system('slbieg', 466, 'rs 00000 rb', 'rs,rb'),
   system('tcheck', 718, 'bf 00 00000 00000', 'bf'),
   system('copy', 774, '0000 1 ra0 rb', 'ra0,rb'),
   system('paste.', 902, '0000 l ra0 rb', 'ra0,rb,l', '1'),
@@ -808,6 +838,59 @@ const VECTOR3: readonly (readonly [string, number])[] = [
   ['vsum4shs', 1608],
   ['vsum2sws', 1672],
   ['vsumsws', 1928],
+  ['vabsdub', 1027],
+  ['vabsduh', 1091],
+  ['vabsduw', 1155],
+  ['vaddcuq', 320],
+  ['vbpermd', 1484],
+  ['vcfuged', 1357],
+  ['vclzdm', 1924],
+  ['vctzdm', 1988],
+  ['vdivesd', 971],
+  ['vdivesq', 779],
+  ['vdivesw', 907],
+  ['vdiveud', 715],
+  ['vdiveuq', 523],
+  ['vdiveuw', 651],
+  ['vdivsd', 459],
+  ['vdivsq', 267],
+  ['vdivsw', 395],
+  ['vdivud', 203],
+  ['vdivuq', 11],
+  ['vdivuw', 139],
+  ['vmodsd', 1995],
+  ['vmodsq', 1803],
+  ['vmodsw', 1931],
+  ['vmodud', 1739],
+  ['vmoduq', 1547],
+  ['vmoduw', 1675],
+  ['vmul10ecuq', 65],
+  ['vmul10euq', 577],
+  ['vmulesd', 968],
+  ['vmuleud', 712],
+  ['vmulhsd', 969],
+  ['vmulhsw', 905],
+  ['vmulhud', 713],
+  ['vmulhuw', 649],
+  ['vmulld', 457],
+  ['vmulosd', 456],
+  ['vmuloud', 200],
+  ['vpdepd', 1485],
+  ['vpextd', 1421],
+  ['vpksdss', 1486],
+  ['vpksdus', 1358],
+  ['vpkudus', 1230],
+  ['vrlq', 5],
+  ['vrlqmi', 69],
+  ['vrlqnm', 325],
+  ['vrlwmi', 133],
+  ['vrlwnm', 389],
+  ['vslq', 261],
+  ['vslv', 1860],
+  ['vsraq', 773],
+  ['vsrq', 517],
+  ['vsrv', 1796],
+  ['vsubcuq', 1344],
 ];
 
 /** VX-form with one vector source. */
@@ -935,6 +1018,10 @@ const XX_LOADS: readonly (readonly [string, number])[] = [
   ['lxvll', 301],
   ['lxsibzx', 781],
   ['lxsihzx', 813],
+  ['lxvrbx', 13],
+  ['lxvrdx', 109],
+  ['lxvrhx', 45],
+  ['lxvrwx', 77],
 ];
 const XX_STORES: readonly (readonly [string, number])[] = [
   ['stxvd2x', 972],
@@ -949,6 +1036,10 @@ const XX_STORES: readonly (readonly [string, number])[] = [
   ['stxvll', 429],
   ['stxsibx', 909],
   ['stxsihx', 941],
+  ['stxvrbx', 141],
+  ['stxvrdx', 237],
+  ['stxvrhx', 173],
+  ['stxvrwx', 205],
 ];
 /** XX3-form: three 6-bit registers, extended opcode of 8 bits. */
 const XX3: readonly (readonly [string, number])[] = [
@@ -1021,6 +1112,13 @@ const XX3: readonly (readonly [string, number])[] = [
   ['xvminsp', 200],
   ['xvcpsgndp', 240],
   ['xvcpsgnsp', 208],
+  ['xscmpeqdp', 3],
+  ['xscmpgedp', 19],
+  ['xscmpgtdp', 11],
+  ['xvnmaddasp', 193],
+  ['xvnmaddmsp', 201],
+  ['xvnmsubasp', 209],
+  ['xvnmsubmsp', 217],
 ];
 /** XX3-form with a condition field as target. */
 const XX_COMPARE: readonly (readonly [string, number])[] = [
@@ -1028,6 +1126,8 @@ const XX_COMPARE: readonly (readonly [string, number])[] = [
   ['xscmpodp', 43],
   ['xstdivdp', 61],
   ['xscmpexpdp', 59],
+  ['xvtdivdp', 125],
+  ['xvtdivsp', 93],
 ];
 /** XX2-form: one source, extended opcode of 9 bits. */
 const XX2: readonly (readonly [string, number])[] = [
@@ -1078,6 +1178,26 @@ const XX2: readonly (readonly [string, number])[] = [
   ['xvcvuxwsp', 168],
   ['xvcvsxdsp', 440],
   ['xvcvuxdsp', 424],
+  ['xsresp', 26],
+  ['xsrsqrtesp', 10],
+  ['xvcvspsxds', 408],
+  ['xvcvspuxds', 392],
+  ['xvnabsdp', 489],
+  ['xvnabssp', 425],
+  ['xvrdpi', 201],
+  ['xvrdpic', 235],
+  ['xvrdpim', 249],
+  ['xvrdpip', 233],
+  ['xvrdpiz', 217],
+  ['xvredp', 218],
+  ['xvresp', 154],
+  ['xvrspi', 137],
+  ['xvrspic', 171],
+  ['xvrspim', 185],
+  ['xvrspip', 169],
+  ['xvrspiz', 153],
+  ['xvrsqrtedp', 202],
+  ['xvrsqrtesp', 138],
 ];
 
 /** Quad precision: VRs, extended opcode of 10 bits, the last bit asks for round to odd. */
@@ -1292,8 +1412,10 @@ const PREFIXED_8LS: Readonly<Record<number, string>> = {
   55: 'pstxv',
   56: 'plq',
   57: 'pld',
+  58: 'plxvp',
   60: 'pstq',
   61: 'pstd',
+  62: 'pstxvp',
 };
 const PREFIXED_MLS: Readonly<Record<number, string>> = {
   14: 'paddi',
@@ -1310,18 +1432,48 @@ const PREFIXED_MLS: Readonly<Record<number, string>> = {
   54: 'pstfd',
 };
 
+/** Prefix type 01 (8-byte register to register): name by the suffix's primary and extended opcode. */
+function prefixedRegisters(suffix: number): string | undefined {
+  const pair = (suffix >>> 4) & 3;
+  switch (suffix >>> 26) {
+    case 32:
+      return ['xxsplti32dx', 'xxsplti32dx', 'xxspltidp', 'xxspltiw'][(suffix >>> 17) & 15];
+    case 33:
+      return ['xxblendvb', 'xxblendvh', 'xxblendvw', 'xxblendvd'][pair];
+    case 34:
+      return ['xxpermx', 'xxeval'][pair];
+    default:
+      return undefined;
+  }
+}
+
+/** Prefix type 11 (modified masked outer products): name by the suffix's extended opcode of 8 bits. */
+const PREFIXED_OUTER: Readonly<Record<number, string>> = {
+  2: 'pmxvi8ger4pp', 3: 'pmxvi8ger4', 18: 'pmxvf16ger2pp', 19: 'pmxvf16ger2', 26: 'pmxvf32gerpp', 27: 'pmxvf32ger',
+  34: 'pmxvi4ger8pp', 35: 'pmxvi4ger8', 42: 'pmxvi16ger2spp', 43: 'pmxvi16ger2s', 50: 'pmxvbf16ger2pp', 51: 'pmxvbf16ger2',
+  58: 'pmxvf64gerpp', 59: 'pmxvf64ger', 75: 'pmxvi16ger2', 82: 'pmxvf16ger2np', 90: 'pmxvf32gernp', 99: 'pmxvi8ger4spp',
+  107: 'pmxvi16ger2pp', 114: 'pmxvbf16ger2np', 122: 'pmxvf64gernp', 146: 'pmxvf16ger2pn', 154: 'pmxvf32gerpn',
+  178: 'pmxvbf16ger2pn', 186: 'pmxvf64gerpn', 210: 'pmxvf16ger2nn', 218: 'pmxvf32gernn', 242: 'pmxvbf16ger2nn',
+  250: 'pmxvf64gernn',
+}; // prettier-ignore
+
 /** True for the first word of an 8-byte instruction (POWER10): primary opcode 1. */
 export function isPrefix(word: number): boolean {
   return word >>> 26 === 1;
 }
 
 /**
- * Name and operands of a prefixed instruction; `prefixed` for types that are not told apart here. The 34-bit displacement is
+ * Name and operands of a prefixed instruction; `prefixed` for codes that ISA 3.1B does not define. The 34-bit displacement is
  * given in two operands, `d_high` (18 bits, signed) and `d_low` (16 bits).
  */
 export function decodePrefixed(prefix: number, suffix: number): { mnemonic: string; operands: Operands } {
   const type = (prefix >>> 24) & 3;
   const opcode = suffix >>> 26;
+  const subtype = (prefix >>> 20) & 15;
+  if (type === 1 && subtype === 0) return { mnemonic: prefixedRegisters(suffix) ?? 'prefixed', operands: {} };
+  if (type === 3 && subtype === 9 && opcode === 59) {
+    return { mnemonic: PREFIXED_OUTER[(suffix >>> 3) & 0xff] ?? 'prefixed', operands: {} };
+  }
   const mnemonic =
     type === 0 && (prefix & 0x00ec_0000) === 0
       ? PREFIXED_8LS[opcode]
@@ -1351,11 +1503,13 @@ function formatPrefixed({ mnemonic, operands }: Instruction): string {
   const target =
     mnemonic === 'plxv' || mnemonic === 'pstxv'
       ? `vs${rt + 32 * (tx ?? 0)}`
-      : /^p(st|l)xs/.test(mnemonic)
-        ? `v${rt}`
-        : /^p(st|l)f/.test(mnemonic)
-          ? `f${rt}`
-          : `r${rt}`;
+      : /^p(st|l)xvp/.test(mnemonic)
+        ? `vs${(rt & 30) + 32 * (rt & 1)}`
+        : /^p(st|l)xs/.test(mnemonic)
+          ? `v${rt}`
+          : /^p(st|l)f/.test(mnemonic)
+            ? `f${rt}`
+            : `r${rt}`;
   const base = ra0 === 0 ? '0' : `r${ra0}`;
   if (mnemonic === 'paddi') return `paddi ${target},${base},${displacement},${r ?? 0}`;
   return `${mnemonic} ${target},${displacement}(${base})${r === 1 ? ',1' : ',0'}`;

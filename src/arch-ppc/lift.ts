@@ -17,7 +17,10 @@
  * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) exist on the 64-bit processors only: CA32 is kept as
  *   `a ^ b ^ sum`, whose bit 32 is the carry into the upper word, and is taken out by whoever reads it.
  * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by somebody else that restores
- *   the value is not seen. Every instruction is atomic here. Alignment is not enforced.
+ *   the value is not seen. Every instruction is atomic here. An address that is not aligned to the operand is an alignment
+ *   trap, which Linux answers with SIGBUS. `lq` and `stq` need no alignment: Linux completes them.
+ * - Codings that the manual names invalid and a processor may refuse (`addex` with a reserved CY, `bcctr` that counts down) trap as
+ *   `invalid-form`; Linux sends SIGILL.
  * - Results that the manual calls undefined: division by zero gives 0, the upper half of word products and quotients is 0.
  * - Multiple and string moves in little-endian mode, and prefixed instructions across a 64-byte boundary, raise the
  *   alignment interrupt: a trap.
@@ -607,11 +610,18 @@ function indexedAddress(x: Lifting, f: Fields): Slot {
   return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
 }
 
+/** The address of a load-and-reserve or store-conditional of so many bytes: aligned, or an alignment trap. */
+function reservationAddress(x: Lifting, f: Fields, bytes: Bytes | 16): Slot {
+  const address = indexedAddress(x, f);
+  if (bytes > 1) x.b.aligned(address, BigInt(bytes - 1));
+  return address;
+}
+
 const loadReserve =
   (bytes: Bytes): Lift =>
   (x, f) => {
     const { b } = x;
-    const address = indexedAddress(x, f);
+    const address = reservationAddress(x, f, bytes);
     const value = b.temp();
     b.load(loadName(bytes, false, x.width.endian), value, address, 0n);
     b.mov(RESERVED_ADDRESS, address);
@@ -624,7 +634,7 @@ const storeConditional =
   (bytes: Bytes): Lift =>
   (x, f) => {
     const { b } = x;
-    const address = indexedAddress(x, f);
+    const address = reservationAddress(x, f, bytes);
     const current = b.temp();
     b.load(loadName(bytes, false, x.width.endian), current, address, 0n);
     const unchanged = b.make('seteq', current, RESERVED_VALUE);
@@ -638,6 +648,7 @@ const storeConditional =
   };
 
 const ALIGNMENT = { kind: 'trap', trap: 'alignment' } as const satisfies Terminator;
+const INVALID_FORM = { kind: 'trap', trap: 'invalid-form' } as const satisfies Terminator;
 
 const lmw: Lift = (x, f) => {
   if (x.width.endian === 'little') return ALIGNMENT;
@@ -797,7 +808,7 @@ const branchToRegister =
   (register: Slot, link: boolean): Lift =>
   (x, f) => {
     // Decrementing CTR and jumping to it is an invalid form.
-    if (register === CTR && (f.n('bo') & 4) === 0) return UNKNOWN;
+    if (register === CTR && (f.n('bo') & 4) === 0) return INVALID_FORM;
     const { b } = x;
     const alignment = x.ones & ~3n;
     const taken = branchCondition(x, f);
@@ -928,6 +939,17 @@ const multiplyAddHigh =
     else b.to(f.r('rt'), 'add', sum, b.make('sar', added, 63n));
     return undefined;
   };
+
+/** rt := one of two numbers by a bit of CR. */
+const setByBit =
+  (set: bigint, clear: bigint): Lift =>
+  (x, f) => {
+    x.b.select(f.r('rt'), x.bitValue(f.n('bi')), x.wrap(set), x.wrap(clear));
+    return undefined;
+  };
+
+/** The constant with `half` in each halfword of 64 bits. */
+const everyHalf = (half: bigint): bigint => 0x0001_0001_0001_0001n * half;
 
 /** The constant with `byte` in each byte of a register. */
 const everyByte = (x: Lifting, byte: bigint): bigint => x.wrap(0x0101_0101_0101_0101n * byte);
@@ -1083,9 +1105,9 @@ const SEMANTICS = {
     x.setBits(f.n('bf'), b.make('or', overflow, b.make('or', b.make('shl', CA, 1n), word)));
     return undefined;
   },
-  /** a + b + OV; OV and OV32 are the carries. Only the form CY = 0 is defined. */
+  /** a + b + OV; OV and OV32 are the carries. CY = 0 is the only value that ISA 3.0B defines, 1 to 3 are reserved. */
   addex: (x, f) => {
-    if (f.n('l2') !== 0) return UNKNOWN;
+    if (f.n('l2') !== 0) return INVALID_FORM;
     const { b } = x;
     const [d, first, second] = [f.r('rt'), f.r('ra'), f.r('rb')];
     const partial = b.make('add', first, second);
@@ -1234,6 +1256,22 @@ const SEMANTICS = {
     x.b.to(d, 'sx16', s);
     x.narrow(d);
   }),
+  setbc: setByBit(1n, 0n),
+  setbcr: setByBit(0n, 1n),
+  setnbc: setByBit(-1n, 0n),
+  setnbcr: setByBit(0n, -1n),
+  brh: logical((x, d, s) => {
+    const { b } = x;
+    const low = b.make('and', b.make('shr', s, 8n), everyHalf(0xffn));
+    b.to(d, 'or', low, b.make('shl', b.make('and', s, everyHalf(0xffn)), 8n));
+  }),
+  brw: logical((x, d, s) => x.b.to(d, 'rotl', x.b.make('bswap64', s), 32n)),
+  brd: logical((x, d, s) => x.b.to(d, 'bswap64', s)),
+  cfuged: helper('cfuged'),
+  pdepd: helper('pdepd'),
+  pextd: helper('pextd'),
+  cntlzdm: helper('cntlzdm'),
+  cnttzdm: helper('cnttzdm'),
   extsw: logical((x, d, s) => x.b.to(d, 'sx32', s)),
   extswsli: logical((x, d, s, _b, f) => x.b.to(d, 'shl', x.b.make('sx32', s), f.big('sh6'))),
   cntlzw: logical((x, d, s) => x.b.to(d, 'clz32', s)),
@@ -1398,7 +1436,7 @@ const SEMANTICS = {
   ldarx: loadReserve(8),
   lqarx: (x, f) => {
     const { b } = x;
-    const address = indexedAddress(x, f);
+    const address = reservationAddress(x, f, 16);
     const [high, low] = loadQuad(x, address, 0n);
     b.mov(RESERVED_ADDRESS, address);
     b.mov(RESERVED_HIGH, high);
@@ -1413,7 +1451,7 @@ const SEMANTICS = {
   'stdcx.': storeConditional(8),
   'stqcx.': (x, f) => {
     const { b } = x;
-    const address = indexedAddress(x, f);
+    const address = reservationAddress(x, f, 16);
     const [high, low] = loadQuad(x, address, 0n);
     const unchanged = b.make('and', b.make('seteq', high, RESERVED_HIGH), b.make('seteq', low, RESERVED_VALUE));
     const success = b.make('and', b.make('seteq', address, RESERVED_ADDRESS), unchanged);
@@ -1524,6 +1562,32 @@ const PREFIXED: readonly (readonly [string, Lift])[] = [
   ['psth', longStore(2)],
   ['pstw', longStore(4)],
   ['pstd', longStore(8)],
+  // The lower address belongs to the lower register in either byte order, unlike `lq` and `stq`.
+  [
+    'plq',
+    (x, f) => {
+      if (f.n('rt') % 2 === 1 || f.n('rt') === f.n('ra0')) return INVALID_FORM;
+      const { a, b } = longPlace(x, f);
+      const name = loadName(8, false, x.width.endian);
+      const [first, second] = [x.b.temp(), x.b.temp()];
+      x.b.load(name, first, a, b);
+      x.b.load(name, second, a, x.wrap(b + 8n));
+      x.b.mov(f.r('rt'), first);
+      x.b.mov(GPR[f.n('rt') + 1]!, second);
+      return undefined;
+    },
+  ],
+  [
+    'pstq',
+    (x, f) => {
+      if (f.n('rt') % 2 === 1) return INVALID_FORM;
+      const { a, b } = longPlace(x, f);
+      const name = storeName(8, x.width.endian);
+      x.b.store(name, f.r('rt'), a, b);
+      x.b.store(name, GPR[f.n('rt') + 1]!, a, x.wrap(b + 8n));
+      return undefined;
+    },
+  ],
   [
     'plfs',
     (x, f) => {
@@ -1730,6 +1794,24 @@ function convertDecimal(value: bigint, from: 10 | 12, convert: (group: number) =
   return out;
 }
 
+/** The bits of a doubleword that a mask selects, in order at the right end. */
+function extractBits(value: bigint, mask: bigint): bigint {
+  let out = 0n;
+  let to = 0n;
+  for (let i = 0n; i < 64n; i++) {
+    if (((mask >> i) & 1n) === 0n) continue;
+    out |= ((value >> i) & 1n) << to;
+    to++;
+  }
+  return out;
+}
+
+function countOnes(value: bigint): number {
+  let count = 0;
+  for (let rest = value; rest !== 0n; rest &= rest - 1n) count++;
+  return count;
+}
+
 /** A random number that repeats: splitmix64 of a count. */
 function splitmix(count: bigint): bigint {
   const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
@@ -1794,6 +1876,32 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
         if (index < 64n) out |= ((source >> (63n - index)) & 1n) << BigInt(i);
       }
       return out;
+    }),
+    /** What the mask selects goes to the right end, what it does not to the left end, in order. */
+    cfuged: compute(11, 6, (value, mask) => {
+      const rest = BigInt.asUintN(64, ~mask);
+      return extractBits(value, mask) | (extractBits(value, rest) << BigInt(countOnes(mask)));
+    }),
+    pextd: compute(11, 6, extractBits),
+    /** The right end of the value, spread over the ones of the mask. */
+    pdepd: compute(11, 6, (value, mask) => {
+      let out = 0n;
+      let from = 0n;
+      for (let i = 0n; i < 64n; i++) {
+        if (((mask >> i) & 1n) === 0n) continue;
+        out |= ((value >> from) & 1n) << i;
+        from++;
+      }
+      return out;
+    }),
+    /** Zeros in front of the first one among the bits that the mask selects; all of them when there is none. */
+    cntlzdm: compute(11, 6, (value, mask) => {
+      const selected = extractBits(value, mask);
+      return BigInt(countOnes(mask) - (selected === 0n ? 0 : selected.toString(2).length));
+    }),
+    cnttzdm: compute(11, 6, (value, mask) => {
+      const selected = extractBits(value, mask);
+      return BigInt(selected === 0n ? countOnes(mask) : countOnes((selected & -selected) - 1n));
     }),
     /** 6 in each digit whose addition carries not out. */
     addg6s: compute(6, 11, (a, b) => {

@@ -9,6 +9,7 @@
  *                            mflr r0; std r0,16(r1) | bl _mcount       … | nop                  … | bl tracer
  *   ppc64.pg                 | bl _mcount                              | nop                    | bl tracer
  *     with a TOC restore     | bl stub; ld r2,S(r1)                    | b .+8; ld r2,S(r1)     | bl stub; ld r2,S(r1)
+ *       form of 2008                                                   | nop; nop               | bl stub; ld r2,S(r1)
  *   ppc64.patchable-2        nop | nop                                 mflr r0 | nop            mflr r0 | bl tracer
  *   ppc32.pg                 mflr r0; stw r0,4(r1) | bl _mcount        … | nop                  … | bl tracer
  *   ppc32.pg-late            | bl _mcount (clang: after the prologue)  | nop                    | bl tracer
@@ -20,8 +21,8 @@
  * - The word after a call of `-pg` is the site's only when it restores r2 (a stub saved it). Then the call becomes `b .+8`, never two
  *   nops: a thread that is inside the tracer returns to the restore, which must still be there (20-ppc 5.5). Where the call
  *   leads to code of the same TOC the next word is neither read nor written (T-PPC-29): the compiler's nop, or anything else. The two
- *   nops that the 2008 implementation left in a loaded module cannot be told from a near call's nop and its follower; as a
- *   nop they read the same and have the same meaning.
+ *   nops that the 2008 implementation left in a loaded module read as a near call's nop and its follower do; which of them it is
+ *   shows when the site is to call through a stub that saves r2: then the second nop becomes the restore again.
  * - `-mprofile-kernel` and patchable sites come before the function has a frame: no stub in between may touch r2, and no restore follows.
  *   LR at the site is the address behind it, the caller's LR is in r0 (`mflr r0` must therefore be there in every state but
  *   the compiler's nops).
@@ -55,8 +56,8 @@ import {
   isBl,
   MFLR_R0,
   NOP,
+  profileKernelWords,
   restoreToc,
-  STD_R0,
   STW_R0,
 } from './stubs.js';
 import { ppc32Table } from './isa.js';
@@ -98,6 +99,11 @@ function wordsOf(words: readonly number[], endian: Endian): Uint8Array {
 
 function store(delta: number, before: number, after: number, endian: Endian): SiteStore {
   return { delta, before: wordBytes(before, endian), after: wordBytes(after, endian) };
+}
+
+/** Both words of a site that toggle together, as one store. */
+function pairStore(word: number, next: number, after: number, nextAfter: number, endian: Endian): SiteStore {
+  return { delta: 0, before: wordsOf([word, next], endian), after: wordsOf([after, nextAfter], endian) };
 }
 
 function refuse(refused: SiteRefusal['refused'], reason: string): SiteRefusal {
@@ -211,7 +217,7 @@ function toggle(
         rule: view.relocatable ? 'P-OFF-1' : nopRule,
       };
     case 'call': {
-      const after = callWord(view, ipDelta, to.target);
+      const after = entryCallWord(view, ipDelta, to.target);
       if (typeof after !== 'number') return after;
       if (after === word) return UNCHANGED;
       return { stores: [store(ipDelta, word, after, flavour.endian)], neutralise: [], rule: ruleOf(view) };
@@ -219,6 +225,14 @@ function toggle(
     default:
       return to satisfies never;
   }
+}
+
+/** As `callWord`, for sites in front of the frame: nothing behind them restores r2, and the frame at r1 is the caller's. */
+function entryCallWord(view: SiteView, delta: number, target: Address): number | SiteRefusal {
+  if (!view.relocatable && view.stub(target)?.savesToc === true) {
+    return refuse('unsupported', "the stub stores r2 in the frame of the site's caller");
+  }
+  return callWord(view, delta, target);
 }
 
 /** The `bl` to `target` at a delta, or why there is none. */
@@ -232,6 +246,8 @@ function callWord(view: SiteView, delta: number, target: Address): number | Site
 // --------------------------------------------------------------------------------------------------- -mprofile-kernel
 
 /**
+ * A nested function of ELFv1 has `std r11,24(r1)` where older compilers have the store of r0.
+ *
  * | state    | ip-4 (or ip-8, ip-4)            | ip          |
  * |----------|---------------------------------|-------------|
  * | compiled | mflr r0 (; std r0,16(r1))       | bl _mcount  |
@@ -243,12 +259,12 @@ function mprofileKernel(flavour: Flavour): SiteShape {
     name: 'ppc64.mprofile-kernel',
     sources: ['mcount-table', 'call'],
     title: 'mflr r0; bl _mcount in front of the frame (gcc -pg -mprofile-kernel)',
+    entries: ['regs'],
     read(view, source) {
+      const words = profileKernelWords((delta) => view.u32(delta));
+      if (words === 0) return null;
+      const startDelta = -4 * words;
       const previous = view.u32(-4);
-      let startDelta: number;
-      if (previous === MFLR_R0) startDelta = -4;
-      else if (previous === STD_R0 && view.u32(-8) === MFLR_R0) startDelta = -8;
-      else return null;
       const sizeBytes = 4 - startDelta;
       const word = view.u32(0);
       const call = readCall(view, 0, word, flavour);
@@ -268,10 +284,17 @@ function mprofileKernel(flavour: Flavour): SiteShape {
         case 'nop':
           return source === 'call' ? null : reading(shape, 'nop', 'nop', 0, startDelta, sizeBytes, null, NO_DELTAS);
         case 'wrong':
-          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, flavour), call.reason);
+          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, previous, flavour), call.reason);
         case 'other':
           if (source === 'call') return null;
-          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, flavour), 'neither bl nor nop');
+          return foreign(
+            shape,
+            0,
+            startDelta,
+            sizeBytes,
+            expectedCall(startDelta, previous, flavour),
+            'neither bl nor nop',
+          );
         default:
           return call satisfies never;
       }
@@ -281,8 +304,8 @@ function mprofileKernel(flavour: Flavour): SiteShape {
   return shape;
 }
 
-function expectedCall(startDelta: number, flavour: Flavour): Uint8Array {
-  return wordsOf(startDelta === -4 ? [MFLR_R0, BL_ZERO] : [MFLR_R0, STD_R0, BL_ZERO], flavour.endian);
+function expectedCall(startDelta: number, previous: number, flavour: Flavour): Uint8Array {
+  return wordsOf(startDelta === -4 ? [MFLR_R0, BL_ZERO] : [MFLR_R0, previous, BL_ZERO], flavour.endian);
 }
 
 // ------------------------------------------------------------------------------------------------------------- 64-bit -pg
@@ -292,9 +315,11 @@ function expectedCall(startDelta: number, flavour: Flavour): Uint8Array {
  * |----------|--------------|-------------|--------------------------------------------|
  * | compiled | call         | bl _mcount  | not ours                                   |
  * | compiled | call-restore | bl stub     | ld r2,S(r1)                                |
- * | nop      | nop          | nop         | not ours (not ld r2)                       |
+ * | nop      | nop          | nop         | not ours (not ld r2); nop in the 2008 form |
  * | nop      | b8           | b .+8       | ld r2,S(r1)                                |
  * | call     | call, call-restore                                                     |
+ *
+ * What is wrong is reported in the order of 20-ppc 5.2: no `bl`, then where it leads, then the word behind it (T-PPC-30).
  */
 function pg64(flavour: Flavour): SiteShape {
   const { restore, endian } = flavour;
@@ -302,6 +327,7 @@ function pg64(flavour: Flavour): SiteShape {
     name: 'ppc64.pg',
     sources: ['mcount-table', 'call'],
     title: 'bl _mcount behind the prologue (-pg), with the TOC restore of linkers and loaders',
+    entries: ['pg'],
     read(view, source) {
       const word = view.u32(0);
       const call = readCall(view, 0, word, flavour);
@@ -309,6 +335,13 @@ function pg64(flavour: Flavour): SiteShape {
         case 'compiled':
         case 'call': {
           const restores = view.u32(4) === restore;
+          // A wrong target comes first: whether its stub saves r2 is then nobody's concern.
+          if (!restores && call.target !== null && view.callee(call.target) !== 'other') {
+            if (view.stub(call.target)?.savesToc === true) {
+              const reason = 'the stub saves r2, and no word behind the call restores it';
+              return foreign(shape, 0, 0, 8, wordsOf([word, restore], endian), reason, 'toc-restore-missing');
+            }
+          }
           return reading(
             shape,
             call.kind,
@@ -342,8 +375,47 @@ function pg64(flavour: Flavour): SiteShape {
       }
     },
     write(reading, to, view) {
-      const keepsRestore = reading.form === 'call-restore' || reading.form === 'b8';
-      return toggle(reading, to, view, flavour, keepsRestore ? B_OVER_ONE : NOP, keepsRestore ? 'T-PPC-12' : 'P-NEW-1');
+      if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+      const word = view.u32(0);
+      const next = view.u32(4);
+      const restores = reading.form === 'call-restore' || reading.form === 'b8';
+      switch (to.kind) {
+        case 'nop':
+        case 'init': {
+          const form = to.kind === 'nop' ? to.form : undefined;
+          if (form !== undefined && form !== '2008' && form !== 'b8') {
+            return refuse('not-applicable', `${shape.name} has no nop form ${form}`);
+          }
+          if (!restores) return toggle(reading, to, view, flavour, NOP, 'P-NEW-1');
+          if (form === '2008') {
+            const stores = [pairStore(word, restore, NOP, NOP, endian)];
+            return { stores, neutralise: reading.relocationDeltas, rule: 'T-PPC-12' };
+          }
+          return toggle(reading, to, view, flavour, B_OVER_ONE, 'H3');
+        }
+        case 'call': {
+          const after = callWord(view, 0, to.target);
+          if (typeof after !== 'number') return after;
+          if (view.stub(to.target)?.savesToc !== true) {
+            // The restore would load what no stub has saved.
+            if (restores) return refuse('needs-stub', 'a TOC restore follows the call, and the target saves no r2');
+            if (after === word) return UNCHANGED;
+            return { stores: [store(0, word, after, endian)], neutralise: [], rule: 'P-NEW-2' };
+          }
+          if (restores) {
+            if (after === word) return UNCHANGED;
+            return { stores: [store(0, word, after, endian)], neutralise: [], rule: 'T-PPC-17' };
+          }
+          if (next < 0) return refuse('unreadable', 'the word behind the site cannot be read');
+          // Two nops of the 2008 form, or a call whose nop the compiler left for the linker.
+          if (next !== NOP) {
+            return refuse('restore-slot', 'the word behind the site is neither nop nor the TOC restore');
+          }
+          return { stores: [pairStore(word, next, after, restore, endian)], neutralise: [], rule: 'T-PPC-17' };
+        }
+        default:
+          return to satisfies never;
+      }
     },
   };
   return shape;
@@ -381,6 +453,7 @@ function patchable(flavour: Flavour): SiteShape {
     name: flavour.bits === 64 ? 'ppc64.patchable-2' : 'ppc32.patchable-2',
     sources: ['patchable-table'],
     title: 'two nops at the function entry (-fpatchable-function-entry=2)',
+    entries: ['regs'],
     read(view) {
       // With M > 0 the table names the first nop in front of the symbol.
       let start = 0;
@@ -448,7 +521,7 @@ function patchable(flavour: Flavour): SiteShape {
         case 'init':
           return { stores: [first], neutralise: [], rule: 'P-NEW-1' };
         case 'call': {
-          const after = callWord(view, reading.ipDelta, to.target);
+          const after = entryCallWord(view, reading.ipDelta, to.target);
           if (typeof after !== 'number') return after;
           // r0 must be loaded before the call can run.
           return { stores: [first, store(reading.ipDelta, NOP, after, endian)], neutralise: [], rule: 'P-NEW-2' };
@@ -476,6 +549,7 @@ function pg32(flavour: Flavour): SiteShape {
     name: 'ppc32.pg',
     sources: ['mcount-table', 'call'],
     title: 'mflr r0; stw r0,4(r1); bl _mcount in front of the frame (gcc -pg)',
+    entries: ['pg', 'regs'],
     read(view, source) {
       const saved = view.u32(-4) === STW_R0;
       const moved = view.u32(-8) === MFLR_R0;
@@ -514,6 +588,7 @@ function pg32Late(flavour: Flavour): SiteShape {
     name: 'ppc32.pg-late',
     sources: ['mcount-table', 'call'],
     title: 'bl _mcount behind the prologue (clang -pg)',
+    entries: [],
     read(view, source) {
       const call = readCall(view, 0, view.u32(0), flavour);
       switch (call.kind) {
@@ -596,6 +671,7 @@ function pg32LongCall(flavour: Flavour): SiteShape {
     name: 'ppc32.pg-longcall',
     sources: ['mcount-table', 'call'],
     title: 'lis; addi; mtctr; bctrl of _mcount (clang -pg -mlongcall)',
+    entries: [],
     read(view, source) {
       const first = view.u32(0);
       if (first < 0 || (first & 0xfc1f_0000) >>> 0 !== 0x3c00_0000) return null;

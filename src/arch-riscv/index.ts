@@ -2,10 +2,11 @@
 import type { Arch } from '../arch.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
+import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
-import { riscvStubForms } from './stubs.js';
+import { riscvBranches, riscvStubForms } from './stubs.js';
 
 export const riscv64: Arch = {
   target: {
@@ -34,5 +35,7 @@ export const riscv64: Arch = {
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
-  emulation: { kind: 'none', reason: 'RISC-V programs are not executed yet' },
+  branches: riscvBranches,
+  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
+  emulation: riscvEmulation,
 };

@@ -262,6 +262,7 @@ const mcountPair: SiteShape = {
   name: 'riscv64.mcount-pair',
   sources: ['call', 'mcount-table'],
   title: 'auipc ra and jalr ra of -pg, behind the prologue',
+  entries: [],
   read(view, source) {
     const first = view.u32(0);
     const second = view.u32(4);
@@ -350,6 +351,7 @@ const mcountJal: SiteShape = {
   name: 'riscv64.mcount-jal',
   sources: ['call', 'mcount-table'],
   title: 'jal ra of -pg, shortened by the linker',
+  entries: [],
   read(view, source) {
     if (view.relocatable) return null;
     const word = view.u32(0);
@@ -450,6 +452,7 @@ const patchable8: SiteShape = {
   name: 'riscv64.patchable-8',
   sources: ['patchable-table'],
   title: 'eight bytes of entry nops, auipc t0 and jalr t0 when enabled',
+  entries: [],
   read(view) {
     const ip = functionDelta(view);
     const first = view.u32(ip);
@@ -573,6 +576,7 @@ const patchable16: SiteShape = {
   name: 'riscv64.patchable-16',
   sources: ['patchable-table'],
   title: 'sixteen bytes that save ra around a pair through ra',
+  entries: [],
   read(view) {
     const ip = functionDelta(view);
     if (!isSavedPair(view, ip)) return null;
@@ -635,6 +639,7 @@ const fixedAuipc: SiteShape = {
   name: 'riscv64.fixed-auipc',
   sources: ['patchable-table'],
   title: 'auipc t0 that stays, and a word that is nop or jalr t0',
+  entries: [],
   read(view) {
     const start = functionDelta(view);
     const first = view.u32(start);

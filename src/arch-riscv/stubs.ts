@@ -5,10 +5,14 @@
  * A slot says where a call leads only when something filled it: at rest the slot of a lazily bound function leads back to
  * the head of the PLT, and a slot that the dynamic linker fills is 0. Both read as null.
  */
-import type { AddressReader, StubForm } from '../arch.js';
+import type { AddressReader, Branches, StubForm } from '../arch.js';
+import { reaches } from '../bits.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
+import { outOfRange } from '../errors.js';
+import { stubForm } from '../isa/stub-form.js';
 import type { Address } from '../units.js';
-import { riscvTable, T0, T1, T3, ZERO } from './isa.js';
-import { decodePair, encodePair } from './sites.js';
+import { RA, riscvTable, T0, T1, T3, ZERO } from './isa.js';
+import { decodePair, encodePair, pairReach } from './sites.js';
 
 const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
 const T2 = 7;
@@ -53,15 +57,16 @@ function filledSlot(code: AddressReader, slot: Address): Address | null {
  *
  * Source: psABI 1.0, 8.5 (program linkage table).
  */
-const plt: StubForm = {
-  name: 'riscv64.plt',
-  readTarget(code, address) {
+const plt: StubForm = stubForm(
+  'riscv64.plt',
+  (code: AddressReader, address: Address) => {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T3) return null;
     if ((code.u32(address + 4n) & LOWER_MASK) >>> 0 !== LD_T3_T3) return null;
     if (code.u32(address + 8n) !== JALR_T1_T3 || code.u32(address + 12n) !== NOP) return null;
     return filledSlot(code, pairTarget(code, address));
   },
-};
+  (code, address) => ({ sizeBytes: 16, slot: pairTarget(code, address) }),
+);
 
 /**
  * Module loader's PLT entry; t1 carries the target out of a table of addresses.
@@ -70,15 +75,16 @@ const plt: StubForm = {
  *     ld    t1, %pcrel_lo(slot)(t0)
  *     jr    t1
  */
-const modulePlt: StubForm = {
-  name: 'riscv64.plt-module',
-  readTarget(code, address) {
+const modulePlt: StubForm = stubForm(
+  'riscv64.plt-module',
+  (code: AddressReader, address: Address) => {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T0) return null;
     if ((code.u32(address + 4n) & LOWER_MASK) >>> 0 !== LD_T1_T0) return null;
     if (code.u32(address + 8n) !== JR_T1) return null;
     return filledSlot(code, pairTarget(code, address));
   },
-};
+  (code, address) => ({ sizeBytes: 12, slot: pairTarget(code, address) }),
+);
 
 /**
  * Tail call or thunk within 2 GiB; t1 is the scratch register.
@@ -86,14 +92,15 @@ const modulePlt: StubForm = {
  *     auipc t1, %pcrel_hi(target)
  *     jalr  zero, %pcrel_lo(target)(t1)
  */
-const thunk: StubForm = {
-  name: 'riscv64.thunk',
-  readTarget(code, address) {
+const thunk: StubForm = stubForm(
+  'riscv64.thunk',
+  (code: AddressReader, address: Address) => {
     if ((code.u32(address) & UPPER_MASK) >>> 0 !== AUIPC_T1) return null;
     if ((code.u32(address + 4n) & LOWER_MASK) >>> 0 !== JR_T1) return null;
     return pairTarget(code, address);
   },
-};
+  () => ({ sizeBytes: 8 }),
+);
 
 /**
  * Anywhere in the address space; t1 carries the target. The literal wants the stub's start at 4 modulo 8.
@@ -103,15 +110,16 @@ const thunk: StubForm = {
  *     jr    t1
  *     .quad target
  */
-const farLiteral: StubForm = {
-  name: 'riscv64.far-literal',
-  readTarget(code, address) {
+const farLiteral: StubForm = stubForm(
+  'riscv64.far-literal',
+  (code: AddressReader, address: Address) => {
     if (code.u32(address) !== AUIPC_T1) return null;
     const load = code.u32(address + 4n);
     if ((load & LOWER_MASK) >>> 0 !== LD_T1_T1 || code.u32(address + 8n) !== JR_T1) return null;
     return code.u64(address + BigInt(load >> 20));
   },
-};
+  (code, address) => ({ sizeBytes: 20, slot: address + BigInt(code.u32(address + 4n) >> 20) }),
+);
 
 export const riscvStubForms: readonly StubForm[] = [plt, modulePlt, thunk, farLiteral];
 
@@ -135,3 +143,43 @@ export function writeModulePlt(address: Address, slot: Address): readonly [numbe
   const [first, second] = encodePair(T0, slot - address);
   return [first, riscvTable.encode('ld', { rd: T1, rs1: T0, imm: second >> 20 }), JR_T1];
 }
+
+const jalReach = riscvTable.reach('jal');
+const AUIPC_RA = auipc(RA);
+const JALR_RA = jalr(RA, RA);
+
+/** R-MOD-4: the patched calls inside entries are pairs through ra. */
+export const riscvBranches: Branches = {
+  call: {
+    sizeBytes: 8,
+    reach: pairReach,
+    encode(from, to) {
+      const [first, second] = encodePair(RA, to - from);
+      return concatBytes([wordBytes(first, 'little'), wordBytes(second, 'little')]);
+    },
+    target(bytes, from) {
+      if (bytes.length < 8) return null;
+      const view = new ByteView(bytes, 'little');
+      const [first, second] = [view.u32(0), view.u32(4)];
+      if ((first & UPPER_MASK) >>> 0 !== AUIPC_RA || (second & LOWER_MASK) >>> 0 !== JALR_RA) return null;
+      return BigInt.asUintN(64, from + decodePair(first, second));
+    },
+  },
+  jump: {
+    sizeBytes: 4,
+    reach: jalReach,
+    encode(from, to) {
+      const { min, max } = jalReach;
+      if (!reaches(jalReach, from, to)) {
+        throw outOfRange('branch-out-of-range', 'jal', to - from, min, max, { address: from });
+      }
+      return wordBytes(riscvTable.encode('jal', { rd: ZERO, off: Number(to - from) }), 'little');
+    },
+    target(bytes, from) {
+      if (bytes.length < 4) return null;
+      const decoded = riscvTable.decode(new ByteView(bytes, 'little').u32(0));
+      if (decoded?.row.mnemonic !== 'jal' || decoded.operands['rd'] !== ZERO) return null;
+      return BigInt.asUintN(64, from + BigInt(decoded.operands['off'] ?? 0));
+    },
+  },
+};

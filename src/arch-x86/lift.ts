@@ -137,9 +137,10 @@ const REGISTERS: readonly RegisterView[] = [
   ...XMM.map((slot, i): RegisterView => ({
     name: `xmm${i}`,
     widthBits: 128,
-    read: (state) => state.getWide(slot),
+    read: (state) => state.get(slot) | (state.get(slot, 1) << 64n),
     write: (state, value) => {
-      state.setWide(slot, BigInt.asUintN(128, value));
+      state.set(slot, BigInt.asUintN(64, value));
+      state.set(slot, BigInt.asUintN(64, value >> 64n), 1);
     },
   })),
 ];

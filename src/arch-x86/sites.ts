@@ -223,6 +223,7 @@ const call5: SiteShape = {
   name: 'x86-64.call5',
   sources: ['mcount-table', 'call'],
   title: 'call rel32 of the profiling entry (5 bytes)',
+  entries: [],
 
   read(view, source) {
     const opcode = view.u8(0);
@@ -286,6 +287,7 @@ const call6: SiteShape = {
   name: 'x86-64.call6',
   sources: ['mcount-table', 'call'],
   title: 'call of the profiling entry through the GOT, or relaxed by the linker (6 bytes)',
+  entries: [],
 
   read(view) {
     const opcode = view.u16(0);
@@ -346,6 +348,7 @@ const callAbs64: SiteShape = {
   name: 'x86-64.call-abs64',
   sources: ['mcount-table', 'call'],
   title: 'call of the profiling entry by its 64-bit address (13 bytes with r10, 12 with rax)',
+  entries: [],
 
   read(view) {
     const opcode = view.u16(0);
@@ -477,6 +480,7 @@ const patchable5: SiteShape = {
   name: 'x86-64.patchable-5',
   sources: ['patchable-table'],
   title: 'pad of -fpatchable-function-entry with at least five bytes behind the symbol',
+  entries: [],
 
   read(view) {
     const ip = padAfterSymbol(view);

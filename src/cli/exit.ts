@@ -11,6 +11,8 @@ const byCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   'site-mismatch': exitCodes.failed,
   'plan-refused': exitCodes.failed,
   'state-mismatch': exitCodes.failed,
+  'host-callback-in-file': exitCodes.failed,
+  'module-in-use': exitCodes.failed,
   'bad-row': exitCodes.internal,
   internal: exitCodes.internal,
   'step-limit': exitCodes.runFailed,

@@ -1,8 +1,16 @@
-/** `elftrace patch FILE -o OUT --nop`: turns call sites into nops; everything is decided before a byte is written. */
+/**
+ * `elftrace patch FILE -o OUT --nop` turns call sites into nops, `--enable` into calls of a tracer; everything is decided before a byte is
+ * written.
+ */
 import { writeFileSync } from 'node:fs';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { applyPlan } from '../ftrace/apply.js';
+import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
+import { entryPoint } from '../ftrace/routes.js';
+import { findSites } from '../ftrace/sites.js';
+import { entriesOf, planTracing, type Tracer } from '../ftrace/tracing.js';
+import { load } from '../program/program.js';
 import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
@@ -18,6 +26,9 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly inPlace: boolean;
   readonly nop: boolean;
   readonly init: boolean;
+  readonly enable: boolean;
+  readonly tracer: string;
+  readonly ppcNop: '2008' | 'b8';
   readonly dryRun: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
@@ -37,23 +48,62 @@ function parseRange(text: string): { start: number; end: number } {
   return { start, end: match[2] === '+' ? start + second : second };
 }
 
-export async function runPatch(args: PatchArguments): Promise<number> {
-  if (!args.nop && !args.init) throw new ElftraceError('usage', 'say what to do: --nop or --init');
-  if (args.nop && args.init) throw new ElftraceError('usage', '--nop and --init exclude each other');
-  const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
-  const input = await readInput(args.path);
-  const opened = await open(input, args);
-  const { sites, image, module } = opened;
-  const selection = selectSites(sites, module, args);
-  const to: WritableState = args.init ? { kind: 'init' } : { kind: 'nop' };
-  const plan = planSites(sites, {
-    to,
+/** What `--tracer` names. */
+function tracerOf(name: string): Tracer {
+  if (name === 'function' || name === 'function_graph' || name === 'counter') return { kind: name };
+  return { kind: 'symbol', name };
+}
+
+/** The file as it will be patched: itself, or an image of it that has the tracing entries which the request needs. */
+function prepared(opened: Opened, selection: Uint8Array | undefined, args: PatchArguments): Opened & { injected: boolean } {
+  if (!args.enable || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
+  if (opened.record !== null) {
+    throw new ElftraceError('unsupported-form', 'the file was patched before and has no tracing entries: revert it first');
+  }
+  const image = withRuntime(opened.sites, selection, hash);
+  const program = load(image, opened.arch, {
+    ...(args.mcount ? { mcountNames: args.mcount } : {}),
+  });
+  const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
+  return { ...opened, image, program, sites, injected: true };
+}
+
+/** The plan of a request, and the file that it is about. */
+function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened & { injected: boolean } } {
+  const before = selectSites(opened.sites, opened.module, args);
+  const on = prepared(opened, before, args);
+  const { sites, program, module } = on;
+  const selection = on.injected ? selectSites(sites, module, args) : before;
+  const common = {
     ...(selection ? { selection } : {}),
     ...(opened.recorded ? { recorded: opened.recorded } : {}),
     ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
     strictPermissions: args.strictPerm,
-    emptySlots: args.emptySlots,
-  });
+  };
+  const nopForm = args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop };
+  const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
+  if (args.enable) {
+    const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
+    return { plan: planTracing(sites, { tracer: tracerOf(args.tracer), others, ...common, ...nopForm }), on };
+  }
+  // With the last site the tracer goes too, and the image is as it was before.
+  if (args.nop && ours?.hasObjects) {
+    return { plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...nopForm }), request: 'nop' }, on };
+  }
+  const to: WritableState = args.init
+    ? { kind: 'init' }
+    : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
+  return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
+}
+
+export async function runPatch(args: PatchArguments): Promise<number> {
+  const wanted = [args.nop && '--nop', args.init && '--init', args.enable && '--enable'].filter((each) => each !== false);
+  if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable or --init');
+  if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
+  const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
+  const input = await readInput(args.path);
+  const { plan, on: opened } = planOf(await open(input, args), args);
+  const { image } = opened;
   const acceptance: Acceptance = {
     partial: args.partial,
     ...(args.require === undefined ? {} : { requirePercent: args.require }),
@@ -72,13 +122,14 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     hash,
     record: beside ? 'beside' : 'note',
     earlier: opened.recordBeside ? opened.record : null,
+    injected: opened.injected,
   });
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
   writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  const notices = [...applied.notices, ...tableNotice(plan, opened, args)];
+  const notices = [...applied.notices, ...tableNotice(plan, opened, args), ...formNotice(plan, args)];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
-  const additions = applied.bytes.length - image.bytes.length;
+  const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {
     out(
       JSON.stringify({
@@ -111,6 +162,15 @@ function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArgument
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --empty-slots',
+  ];
+}
+
+/** 20-ppc 5.5: a thread that is inside the tracer returns to a nop where its restore was. */
+function formNotice(plan: Plan, args: PatchArguments): string[] {
+  if (args.ppcNop !== '2008' || !plan.steps.some((step) => step.rule === 'T-PPC-12')) return [];
+  return [
+    'sites were disabled in the form of 2008 (two nops): on a running system a thread inside the tracer would come back to a nop where ' +
+      'r2 must be restored; --ppc-nop=b8 has no such window',
   ];
 }
 

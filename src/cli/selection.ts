@@ -14,13 +14,15 @@ export interface SelectionOptions {
 /** Sites as the records that patterns are compared with. Leftovers and empty slots keep their index and never match. */
 export function filterNames(sites: Sites, module: string | null): FilterNames {
   const { program } = sites;
+  const loaded = program.loadMap?.parts.filter((part) => part.kind === 'module').map((part) => part.name);
+  const modules = loaded ?? (module === null ? [] : [module]);
   const { functions, arch } = program;
   const known = functions.functions.count > 0;
   return {
     count: sites.count,
     name: (index) => program.symbolName(sites.functionSymbol(index)),
     address: (index) => sites.ip(index),
-    module: () => module,
+    module: (index) => sites.module(index) ?? module,
     disabled: (index) => {
       const state = sites.state(index);
       return state === 'zero' || state === 'outside' || (known && !isCovered(sites, index));
@@ -31,7 +33,7 @@ export function filterNames(sites: Sites, module: string | null): FilterNames {
     },
     maxSiteOffset: 'any',
     dotSymbols: arch.target.abiName === 'elfv1',
-    ...(module === null ? {} : { modules: [module] }),
+    ...(modules.length === 0 ? {} : { modules }),
   };
 }
 

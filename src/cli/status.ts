@@ -27,8 +27,10 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     for (let i = 0; i < sites.count; i++) {
       if (sites.state(i) !== 'call' || (selection && !selection[i])) continue;
       const target = sites.reading(i)?.target ?? null;
-      const range = target === null ? undefined : program.codeAt(target);
-      const callee = target === null ? '' : range ? program.describe(range, target) || hex(target) : hex(target);
+      const final = target === null ? null : program.finalTarget(target);
+      const range = final === null ? undefined : program.codeAt(final);
+      const named = final === null ? '' : range ? program.describe(range, final) || hex(final) : hex(final);
+      const callee = final === target ? named : `${named} through ${hex(target ?? 0n)}`;
       if (args.json)
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee

@@ -4,6 +4,7 @@
  * and mean places in the tree; the tree resolves `..` and symbolic links, and never leaves itself.
  */
 import { alignUp } from '../bits.js';
+import { ElftraceError } from '../errors.js';
 import type { StatLayout, StatField } from './model.js';
 import type { Endian } from '../units.js';
 
@@ -66,6 +67,9 @@ export class Descriptors {
     [2, { kind: 'output', number: 2 }],
   ]);
 
+  /** @param files  where files of a snapshot are opened again that were closed since */
+  constructor(private readonly files: FileSystem) {}
+
   get(number: number): Descriptor | undefined {
     return this.table.get(number);
   }
@@ -86,8 +90,66 @@ export class Descriptors {
     return this.table.delete(number);
   }
 
-  closeAll(): void {
-    for (const number of [...this.table.keys()]) this.close(number);
+  /**
+   * Remembers what is open and where it is read next. The function that it returns puts that back: it throws ElftraceError 'io' when a
+   * file that was closed since cannot be opened any more.
+   */
+  save(): () => void {
+    const then = [...this.table].map(([number, each]) => [number, { ...each }] as const);
+    return () => {
+      const open = new Set<OpenFile>();
+      for (const each of this.table.values()) if (each.kind === 'file') open.add(each.file);
+      const now = then.map(([number, each]): readonly [number, Descriptor] => {
+        if (each.kind !== 'file' || open.delete(each.file)) return [number, { ...each }];
+        const file = this.files.open(each.path);
+        if (typeof file === 'string') {
+          throw new ElftraceError('io', `${each.path} was open in the snapshot and cannot be opened again (${file})`, {
+            file: each.path,
+          });
+        }
+        return [number, { ...each, file }];
+      });
+      this.table.clear();
+      for (const [number, each] of now) this.table.set(number, each);
+      for (const file of open) file.close();
+    };
+  }
+}
+
+/**
+ * Standard input that can be read again from where it was at a snapshot. What the host gave is kept from the first snapshot
+ * on, piece by piece, so that a run that is repeated gets the same pieces.
+ */
+export class ReplayedInput {
+  /** null: no snapshot was made yet. */
+  private pieces: Uint8Array[] | null = null;
+  /** The piece that is read next, and how much of it was read. */
+  private index = 0;
+  private offset = 0;
+
+  constructor(private readonly source: (size: number) => Uint8Array) {}
+
+  /** At most `size` bytes; none at the end. */
+  read(size: number): Uint8Array {
+    if (!this.pieces) return this.source(size).subarray(0, size);
+    if (this.index === this.pieces.length) this.pieces.push(this.source(size).slice(0, size));
+    const piece = this.pieces[this.index]!;
+    const bytes = piece.subarray(this.offset, this.offset + size);
+    this.offset += bytes.length;
+    if (this.offset === piece.length) {
+      this.index++;
+      this.offset = 0;
+    }
+    return bytes;
+  }
+
+  save(): () => void {
+    this.pieces ??= [];
+    const { index, offset } = this;
+    return () => {
+      this.index = index;
+      this.offset = offset;
+    };
   }
 }
 

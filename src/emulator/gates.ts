@@ -10,8 +10,13 @@
  *
  * A gate that was reached by a jump (a tail call) returns to the caller of whoever jumped, as a function would: nothing is
  * special about it. A gate counts as one instruction, so budgets end loops through gates too.
+ *
+ * Gates live as long as the machine does. What refers to one must not get into a file: `referencesIn` and `refuseReferences` look
+ * for words and branches that name an address of the window, and `planSites` takes `range` among its `hostRanges`.
  */
 import type { Abi } from '../arch.js';
+import type { Isa } from '../isa/instruction.js';
+import type { Permission } from './memory.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Machine, StopReason } from './machine.js';
 import type { Address, RegisterName } from '../units.js';
@@ -64,6 +69,21 @@ export interface Gate {
 /** Result of a call of guest code. */
 export type CallResult = { readonly kind: 'returned'; readonly value: bigint } | StopReason;
 
+/** Bytes that are meant for a file, with the address at which they lie when it is loaded. A saved window is one. */
+export interface GateSearch {
+  readonly address: Address;
+  readonly bytes: Uint8Array;
+  /** With `x`, instructions are looked at too. Default `rw`: data. */
+  readonly permission?: Permission;
+}
+
+/** A place that names an address of the window: a word that holds it, or a branch to it. */
+export interface GateReference {
+  readonly kind: 'word' | 'branch';
+  readonly address: Address;
+  readonly gate: Address;
+}
+
 /** The reserved window of a machine. */
 export class Gates {
   private readonly machine: Machine;
@@ -92,6 +112,64 @@ export class Gates {
   /** True for addresses of the window: an image that refers to one cannot be written to a file. */
   contains(address: Address): boolean {
     return address >= this.start && address < this.end;
+  }
+
+  /** The window as `planSites` takes it among its `hostRanges`. */
+  get range(): { readonly start: Address; readonly end: Address } {
+    return { start: this.start, end: this.end };
+  }
+
+  /**
+   * Places in bytes for a file that name an address of the window, ascending in each piece; the window itself is left out. Words are
+   * looked at where data is aligned to them, and in executable pieces at each place where an instruction may begin; branches in
+   * executable pieces, decoded by `isa`. A number that equals an address of the window counts as one. Addresses that several
+   * instructions put together are not seen.
+   */
+  referencesIn(pieces: Iterable<GateSearch>, isa: Isa): GateReference[] {
+    const found: GateReference[] = [];
+    const { wordBytes } = this;
+    const { endian, codeAlignBytes } = this.machine.lifter;
+    for (const { address, bytes, permission = 'rw' } of pieces) {
+      if (this.contains(address)) continue;
+      const code = permission.includes('x');
+      const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      const step = code ? Math.min(codeAlignBytes, wordBytes) : wordBytes;
+      // The next place that is looked at, and the next instruction.
+      const lead = Number(BigInt.asUintN(4, -address)) % step;
+      let next = 0;
+      for (let at = lead; at + Math.min(wordBytes, step) <= bytes.length; at += step) {
+        if (at + wordBytes <= bytes.length) {
+          const little = endian === 'little';
+          const word = wordBytes === 8 ? view.getBigUint64(at, little) : BigInt(view.getUint32(at, little));
+          if (this.contains(word)) found.push({ kind: 'word', address: address + BigInt(at), gate: word });
+        }
+        if (!code || at < next) continue;
+        const instruction = isa.decode(bytes, at, address + BigInt(at));
+        next = at + Math.max(step, instruction.sizeBytes);
+        const { flow } = instruction;
+        if ('target' in flow && this.contains(flow.target)) {
+          found.push({ kind: 'branch', address: address + BigInt(at), gate: flow.target });
+        }
+      }
+    }
+    return found;
+  }
+
+  /**
+   * The check before bytes go into a file: a saved memory, appended sections, ops objects.
+   * @throws ElftraceError 'host-callback-in-file' at the first place that names an address of the window
+   */
+  refuseReferences(pieces: Iterable<GateSearch>, isa: Isa): void {
+    const found = this.referencesIn(pieces, isa);
+    const [first] = found;
+    if (!first) return;
+    const what = first.kind === 'word' ? 'the word' : 'the branch';
+    const more = found.length > 1 ? `, and ${found.length - 1} places more` : '';
+    throw new ElftraceError(
+      'host-callback-in-file',
+      `${what} at ${hex(first.address)} refers to a function of the host (${hex(first.gate)})${more}: no file can hold it`,
+      { address: first.address, value: first.gate },
+    );
   }
 
   private get wordBytes(): 4 | 8 {

@@ -29,14 +29,23 @@ export type {
 export { interleavings, runSchedule } from './schedule.js';
 export type { InterleavingRequest, PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
 export { Gates } from './gates.js';
-export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOptions } from './gates.js';
+export type {
+  CallConvention,
+  CallResult,
+  Gate,
+  GateCall,
+  GateFunction,
+  GateOptions,
+  GateReference,
+  GateSearch,
+} from './gates.js';
 export { backtrace, callFunction } from './call.js';
 export type { CallOptions, CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
 export type { FileError, FileStatus, FileSystem, OpenFile } from './files.js';
 export { startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
-export { createSyscalls } from './syscalls.js';
+export { createSyscalls, PID } from './syscalls.js';
 export type { GuestInput, GuestOutput, ProcessLayout, SyscallOptions } from './syscalls.js';
 export type { EmulationModel, IrEmulation, ProcessModel, SyscallName } from './model.js';
 export type { Lifter, TrapKind } from './ir.js';

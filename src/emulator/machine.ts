@@ -23,7 +23,7 @@ import {
   writeTrampoline,
 } from './interpreter.js';
 import { OPS } from './ir.js';
-import type { AccessRow, Block, HelperState, Lifter, Op, RegisterView, Slot, TrapKind } from './ir.js';
+import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
 import type { EncodedBlock } from './interpreter.js';
 import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
@@ -93,7 +93,7 @@ export type SwitchHook = (machine: Machine, from: number, to: number) => void;
  */
 export type FetchMode = 'coherent' | 'buffered';
 
-/** Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it. */
+/** Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it; a sleep takes what it asks for. */
 export const TIME_HZ = 1_000_000_000;
 
 export interface MachineOptions {
@@ -187,6 +187,7 @@ export class Machine {
   private recordsEnd = BLOCKS_START;
   private recordBytesLeft: number;
   private readonly onFault: MachineOptions['onFault'];
+  private skippedTicks = 0n;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -237,18 +238,9 @@ export class Machine {
     for (const view of lifter.registers) this.registers.set(view.name, view);
     const self = (): Machine => this;
     this.state = {
-      get: (slot) => this.slot(slot),
-      set: (slot, value) => {
-        this.setSlot(slot, value);
-      },
-      getWide: (slot) => {
-        const at = (STATE + this.lifter.slots.offset(slot)) >> 3;
-        return this.host.u64[at]! | (this.host.u64[at + 1]! << 64n);
-      },
-      setWide: (slot, value) => {
-        const at = (STATE + this.lifter.slots.offset(slot)) >> 3;
-        this.host.u64[at] = BigInt.asUintN(64, value);
-        this.host.u64[at + 1] = BigInt.asUintN(64, value >> 64n);
+      get: (slot, half = 0) => this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half]!,
+      set: (slot, value, half = 0) => {
+        this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half] = value;
       },
       get pc() {
         return self().pc;
@@ -376,11 +368,22 @@ export class Machine {
     return this.cpus[this.current]!.instructions;
   }
 
-  /** Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has completed. */
-  get time(): bigint {
+  /** Instructions that all CPUs together have completed. */
+  get totalInstructions(): number {
     let sum = 0;
     for (const each of this.cpus) sum += each.instructions;
-    return BigInt(sum);
+    return sum;
+  }
+
+  /** Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has completed, and those skipped. */
+  get time(): bigint {
+    return BigInt(this.totalInstructions) + this.skippedTicks;
+  }
+
+  /** Lets ticks pass in which nobody executes anything: a sleep. */
+  skipTime(ticks: bigint): void {
+    if (ticks < 0n) throw new ElftraceError('usage', 'time does not go back', { value: ticks });
+    this.skippedTicks += ticks;
   }
 
   /** Value of an i64 slot. */
@@ -444,7 +447,7 @@ export class Machine {
   /** Everything that running may change: registers of all CPUs, counts, windows with their bytes, and the added parts. */
   snapshot(): Snapshot {
     this.saveRunning();
-    const { lifter, current } = this;
+    const { lifter, current, skippedTicks } = this;
     const cpus = this.cpus.map(({ state, pc, passHook, passWatch, instructions }, index) => ({
       state: state.slice(),
       pc,
@@ -453,7 +456,14 @@ export class Machine {
       passWatch,
       fetched: this.fetch?.save(index) ?? null,
     }));
-    return { lifter, current, cpus, windows: this.memory.save(), parts: [...this.parts].map((each) => each()) };
+    return {
+      lifter,
+      current,
+      skippedTicks,
+      cpus,
+      windows: this.memory.save(),
+      parts: [...this.parts].map((each) => each()),
+    };
   }
 
   /**
@@ -480,6 +490,7 @@ export class Machine {
       cpu.passHook = saved.passHook;
       cpu.passWatch = saved.passWatch;
     });
+    this.skippedTicks = snapshot.skippedTicks;
     this.fetch?.restore(snapshot.cpus.map((each) => each.fetched));
     this.loadCpu(snapshot.current);
     for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
@@ -558,17 +569,35 @@ export class Machine {
 
   // ----------------------------------------------------------------------------------------------------- translation
 
+  private guardedLimits(): Pick<LiftLimits, 'guarded'> {
+    const { memory } = this;
+    return memory.anyGuarded ? { guarded: (address) => memory.windowAt(address)?.guarded === true } : {};
+  }
+
   private lift(address: Address, maxInstructions: number, slow = false): Block | null {
     const { fetch } = this;
     if (!fetch) {
       const code = this.memory.code(address, MAX_CODE_BYTES);
       const hooked = (place: Address): boolean => this.isHooked(place);
-      return code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, slow });
+      return (
+        code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, slow, ...this.guardedLimits() })
+      );
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
-    const startsAt = (place: Address): boolean => fetch.startsAt(place) || this.isHooked(place);
-    const block = this.lifter.lift(code, address, { maxInstructions, startsAt, synchronises: true, slow });
+    const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
+    const lift = (most: number): Block =>
+      this.lifter.lift(code, address, {
+        maxInstructions: most,
+        startsAt,
+        synchronises: true,
+        slow,
+        ...this.guardedLimits(),
+      });
+    let block = lift(maxInstructions);
+    // An instruction that ends in the next line is a block of its own: that line is not fetched before.
+    const { length } = block.instructions;
+    if (length > 1 && fetch.leavesLine(address, block.end - 1n)) block = lift(length - 1);
     fetch.fetched(this.current, address, block.end);
     return block;
   }
@@ -826,6 +855,16 @@ export class Machine {
           this.synchronise();
           return { kind: 'trap', trap: terminator.trap, instruction };
         }
+        case 'check': {
+          const owner = this.ownerOf(pointer);
+          const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
+          const op = owner.encoded.ops[index];
+          const row = op && OPS[op.op];
+          if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
+          const instruction = rewind(owner, owner.encoded.at[index]!);
+          this.synchronise();
+          return { kind: 'trap', trap: row.trap, instruction };
+        }
         case 'sync': {
           const { terminator } = this.ownerOf(pointer).block;
           if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
@@ -860,8 +899,10 @@ export class Machine {
           };
         }
         case 'fetch': {
-          const { block } = this.ownerOf(pointer);
-          this.pc = block.end;
+          const owner = this.ownerOf(pointer);
+          this.pc = owner.block.end;
+          // Its last bytes may be mapped by the next time.
+          if (owner !== this.scratch) this.drop(owner);
           if (remaining <= 0) break;
           const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
           return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
@@ -871,6 +912,11 @@ export class Machine {
           const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
           const op = owner.encoded.ops[index];
           const row = op && OPS[op.op];
+          if (row?.form === 'aligned') {
+            const instruction = rewind(owner, owner.encoded.at[index]!);
+            this.synchronise();
+            return { kind: 'trap', trap: 'alignment', instruction };
+          }
           if (!row || (row.form !== 'load' && row.form !== 'store')) {
             throw new ElftraceError('internal', 'a missed access without an access');
           }
@@ -879,12 +925,13 @@ export class Machine {
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
             const instruction = rewind(owner, owner.encoded.at[index]!);
+            const wanted = row.update === true ? 'write' : access;
             this.synchronise();
-            if (this.onFault?.(this, bad, access) === true) {
+            if (this.onFault?.(this, bad, wanted) === true) {
               this.checkCpu(cpu);
               break;
             }
-            return { kind: 'fault', address: bad, access, instruction };
+            return { kind: 'fault', address: bad, access: wanted, instruction };
           }
           if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
             const at = owner.encoded.at[index]!;
@@ -1003,7 +1050,7 @@ export class Machine {
     if (row.form === 'load') {
       const bytes = this.memory.read(address, row.bytes)!;
       if (row.endian === 'big') bytes.reverse();
-      const wide = new Uint8Array(Math.max(8, row.bytes));
+      const wide = new Uint8Array(row.type === 'v128' ? 16 : 8);
       wide.set(bytes);
       if (row.signed && bytes.at(-1)! >= 0x80) wide.fill(0xff, row.bytes);
       this.host.u8.set(wide, STATE + this.lifter.slots.offset(op.d));

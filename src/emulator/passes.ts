@@ -13,7 +13,7 @@ function reads(op: Op, out: (slot: number) => void): void {
   const row = OPS[op.op];
   if (row.form === 'test' || row.form === 'flags') {
     const first = Number(op.a);
-    for (let i = 0; i < (row.form === 'test' ? 3 : 4); i++) out(first + i);
+    for (let i = 0; i < (row.form === 'test' ? row.slots : 4); i++) out(first + i);
     return;
   }
   see(op.a);
@@ -22,7 +22,7 @@ function reads(op: Op, out: (slot: number) => void): void {
 }
 
 /**
- * The ops of `block` without those whose results are overwritten before they can be read. Every load, store and the
+ * The ops of `block` without those whose results are overwritten before they can be read. Every load, store, check and the
  * terminator is a possible stop at which all guest slots are visible, flags too; temporaries die with the block.
  */
 export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[] {
@@ -41,7 +41,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
     const op = ops[i]!;
     const row = OPS[op.op];
     const { form } = row;
-    if (form === 'load' || form === 'store' || form === 'leave') {
+    if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check' || form === 'leave') {
       if (form === 'load') liveTemporaries.delete(op.d);
       overwritten.clear();
     } else {

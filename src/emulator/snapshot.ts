@@ -39,6 +39,8 @@ export interface Snapshot {
   readonly lifter: Lifter;
   /** The CPU that was running. */
   readonly current: number;
+  /** Ticks of virtual time in which nobody executed anything. */
+  readonly skippedTicks: bigint;
   readonly cpus: readonly CpuState[];
   /** By address. */
   readonly windows: readonly SavedWindow[];
@@ -95,20 +97,13 @@ export function registersOf(snapshot: Snapshot, cpu = snapshot.current): Readonl
   if (!saved) throw new ElftraceError('usage', `the snapshot has no CPU ${cpu}`, { value: cpu });
   const bytes = new DataView(saved.state.buffer, saved.state.byteOffset, saved.state.byteLength);
   const state: HelperState = {
-    get: (slot) => bytes.getBigUint64(lifter.slots.offset(slot), true),
+    get: (slot, half = 0) => bytes.getBigUint64(lifter.slots.offset(slot) + 8 * half, true),
     set: () => {
-      throw new ElftraceError('internal', 'snapshots are not changed');
-    },
-    getWide: (slot) => {
-      const offset = lifter.slots.offset(slot);
-      return bytes.getBigUint64(offset, true) | (bytes.getBigUint64(offset + 8, true) << 64n);
-    },
-    setWide: () => {
       throw new ElftraceError('internal', 'snapshots are not changed');
     },
     pc: saved.pc,
     instructions: saved.instructions,
-    time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)),
+    time: BigInt(snapshot.cpus.reduce((sum, each) => sum + each.instructions, 0)) + snapshot.skippedTicks,
     // No register lies in memory.
     memory: { check: (address) => address, read: () => null, write: () => false },
   };

@@ -15,6 +15,7 @@ import {
   type FileSystem,
   joinPath,
   putNumber,
+  ReplayedInput,
   statBytes,
   statxBytes,
 } from './files.js';
@@ -62,7 +63,8 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100n;
 const AT_EMPTY_PATH = 0x1000n;
 
-const PID = 1000n;
+/** Process id of every program, and thread id of its only thread. */
+export const PID = 1000n;
 const SIGNALS = 64;
 const SIG_IGN = 1n;
 /** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
@@ -106,12 +108,14 @@ function permissionOf(protection: bigint): Permission {
 
 const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
 
-/** The handler for one process: it keeps the heap's end, mappings, open files, signals and the clock. */
-export function createSyscalls(options: SyscallOptions): SyscallHandler {
+/**
+ * The handler for the process in `machine`. What it keeps (the heap's end, mappings, open files, signals, the clock) is part of the
+ * machine's snapshots.
+ */
+export function createSyscalls(machine: Machine, options: SyscallOptions): SyscallHandler {
   const { convention, model } = options;
-  let table: Readonly<Record<SyscallName, Service>> | null = null;
-  return (machine): SyscallResult => {
-    table ??= services(machine, options);
+  const table = services(machine, options);
+  return (): SyscallResult => {
     const name = model.syscalls.get(int(machine.register(convention.number)));
     const args = convention.arguments.map((register) => machine.register(register));
     const answer = name === undefined ? 'ENOSYS' : table[name](args);
@@ -141,15 +145,14 @@ export function createSyscalls(options: SyscallOptions): SyscallHandler {
 type Service = (args: readonly bigint[]) => Answer;
 
 function services(machine: Machine, options: SyscallOptions): Readonly<Record<SyscallName, Service>> {
-  const { model, layout, wordBytes, output, input, files } = options;
+  const { model, layout, wordBytes, output, files } = options;
   const { memory } = machine;
   const { endian } = machine.lifter;
-  const descriptors = new Descriptors();
+  const descriptors = new Descriptors(files);
+  const input = new ReplayedInput(options.input);
   let heapEnd = layout.heapStart;
   let mappingBottom = layout.mappingTop;
   let random = 0x9e37_79b9;
-  /** Nanoseconds that the process slept. */
-  let slept = 0n;
 
   // -------------------------------------------------------------------------------------------------- guest memory
 
@@ -209,6 +212,9 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     return heapEnd;
   };
 
+  const guards = (protection: bigint): boolean =>
+    model.guard !== undefined && (protection & model.guard.protection) !== 0n;
+
   /** `offset` in bytes. Files are mapped privately: a copy. */
   const mmap = (args: readonly bigint[], offset: bigint): bigint | Errno => {
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
@@ -235,7 +241,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
       mappingBottom = address;
     }
     const permission = permissionOf(protection);
-    if (memory.tryMap({ address, size: Number(size), permission, name: 'mapping' }) !== null) return 'ENOMEM';
+    const guarded = guards(protection);
+    if (memory.tryMap({ address, size: Number(size), permission, guarded, name: 'mapping' }) !== null) return 'ENOMEM';
     if (contents) memory.write(address, contents);
     return address;
   };
@@ -265,7 +272,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
       case 'input': {
         if (at !== null) return 'ESPIPE';
         if (!usable(address, length, 'write')) return 'EFAULT';
-        const bytes = length === 0 ? new Uint8Array() : input(length).subarray(0, length);
+        const bytes = length === 0 ? new Uint8Array() : input.read(length);
         memory.write(address, bytes);
         return BigInt(bytes.length);
       }
@@ -422,7 +429,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
 
   // ---------------------------------------------------------------------------------------------------------- time
 
-  const now = (): bigint => BigInt(machine.instructions) + slept;
+  /** Ticks of the machine are nanoseconds. */
+  const now = (): bigint => machine.time;
   const storeTime = (address: Address, time: bigint, size: number): boolean =>
     address === 0n || storeNumbers(address, [time / NANOSECONDS, time % NANOSECONDS], size);
   /** Time passes at once. `absolute`: until then, not for so long. */
@@ -434,7 +442,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     if (whole < 0n || rest >= NANOSECONDS) return 'EINVAL';
     const wanted = whole * NANOSECONDS + rest;
     const duration = absolute ? wanted - now() : wanted;
-    if (duration > 0n) slept += duration;
+    if (duration > 0n) machine.skipTime(duration);
     return 0n;
   };
 
@@ -456,9 +464,23 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
 
   /** `struct sigaction` by signal: handler, flags, restorer, mask of 64 bits. */
   const actions = new Map<number, Uint8Array>();
-  const actionBytes = 3 * wordBytes + 8;
+  const actionBytes = (model.sigactionRestorer === false ? 2 : 3) * wordBytes + 8;
   let blocked = 0n;
   let pending = 0n;
+
+  machine.addState(() => {
+    const then = { heapEnd, mappingBottom, random, blocked, pending };
+    const actionsThen = new Map(actions);
+    const putDescriptorsBack = descriptors.save();
+    const putInputBack = input.save();
+    return () => {
+      ({ heapEnd, mappingBottom, random, blocked, pending } = then);
+      actions.clear();
+      for (const [signal, bytes] of actionsThen) actions.set(signal, bytes);
+      putDescriptorsBack();
+      putInputBack();
+    };
+  });
 
   const bit = (signal: number): bigint => 1n << BigInt(signal - 1);
   const handlerOf = (signal: number): bigint => {
@@ -598,9 +620,12 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     mprotect: (args) => {
       const [address, size, protection] = [arg(args, 0), arg(args, 1), arg(args, 2)];
       if (address % PAGE !== 0n) return 'EINVAL';
-      return memory.protect(address, Number(alignUpBig(size, PAGE)), permissionOf(protection)) ? 0n : 'ENOMEM';
+      const permission = permissionOf(protection);
+      return memory.protect(address, Number(alignUpBig(size, PAGE)), permission, guards(protection)) ? 0n : 'ENOMEM';
     },
     madvise: () => 0n,
+    // A system call synchronises the CPU by itself.
+    flush_icache: () => 0n,
 
     getpid: () => PID,
     getppid: () => 1n,

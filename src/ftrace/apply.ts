@@ -9,6 +9,7 @@ import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { originalCore } from '../program/load-map.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
 import {
@@ -35,6 +36,8 @@ export interface ApplyOptions {
   /** Record of an earlier patch that was kept beside the file. */
   readonly earlier?: FileRecord | null;
   readonly hash?: Sha256;
+  /** The image is one that a runtime was laid into for this plan: what was there before is what `revert` gives. */
+  readonly injected?: boolean;
   /** Called before every store; returning false refuses it (EPERM). What tests and read-only ranges hang on. */
   readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
 }
@@ -172,6 +175,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     keptSize: earlier?.keptSize ?? keptSize,
     headers: wanted === 'note' ? headers : [],
     requests: [...(earlier?.requests ?? []), plan.request],
+    injected: earlier?.injected ?? options.injected ?? false,
     edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
     cut,
   };
@@ -245,5 +249,5 @@ export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: 
       { expected: record.sha256, actual },
     );
   }
-  return out;
+  return record.injected ? (originalCore(readElf(out), hash) ?? out) : out;
 }

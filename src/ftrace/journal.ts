@@ -47,6 +47,11 @@ export interface FileRecord {
   readonly headers: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
   /** What was asked, oldest first: `nop`, … */
   readonly requests: readonly string[];
+  /**
+   * The file that the edits are about is an image that a tracing runtime was laid into first: reverting goes on to the file from which
+   * that image was made.
+   */
+  readonly injected: boolean;
   /** Sorted by offset, not overlapping. */
   readonly edits: readonly JournalEdit[];
   /** Trailing bytes that were cut. */
@@ -126,6 +131,8 @@ interface RecordHeader {
   keptSize: number;
   headers: { offset: number; bytes: string }[];
   requests: string[];
+  /** Absent means false. */
+  injected?: boolean;
 }
 
 function fromHex(text: string): Uint8Array {
@@ -144,6 +151,7 @@ export function encodeRecord(record: FileRecord): Uint8Array {
     keptSize: record.keptSize,
     headers: record.headers.map(({ offset, bytes }) => ({ offset, bytes: hexBytes(bytes).replaceAll(' ', '') })),
     requests: [...record.requests],
+    ...(record.injected ? { injected: true } : {}),
   };
   const json = new TextEncoder().encode(JSON.stringify(header));
   const pairs = new Map<string, number>();
@@ -236,12 +244,12 @@ export function decodeRecord(descriptor: Uint8Array): FileRecord {
   if (headers.some(({ offset, bytes }) => offset < 0 || offset + bytes.length > header.keptSize)) {
     throw damaged('it keeps headers of places that the original did not have');
   }
-  return { ...header, headers, edits, cut };
+  return { ...header, injected: header.injected === true, headers, edits, cut };
 }
 
 function isHeader(value: unknown): value is RecordHeader {
   if (typeof value !== 'object' || value === null) return false;
-  const { schema, tool, sha256, originalSize, keptSize, headers, requests } = value as Partial<RecordHeader>;
+  const { schema, tool, sha256, originalSize, keptSize, headers, requests, injected } = value as Partial<RecordHeader>;
   return (
     typeof schema === 'number' &&
     typeof tool === 'string' &&
@@ -258,6 +266,7 @@ function isHeader(value: unknown): value is RecordHeader {
         typeof each.bytes === 'string' &&
         /^([0-9a-f]{2})+$/.test(each.bytes),
     ) &&
+    (injected === undefined || typeof injected === 'boolean') &&
     Array.isArray(requests) &&
     requests.every((each) => typeof each === 'string')
   );

@@ -5,12 +5,13 @@
  * After planning: every step's `before` and `after` have equal length, `before` is what the file holds, steps are sorted by
  * file position and do not overlap, and every site of the selection is either changed, already as asked, or refused.
  */
-import type { SiteChange, SiteRefusal, WritableState } from '../arch.js';
+import type { SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } from '../arch.js';
 import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { relocationsSorted } from '../relocs/read.js';
+import type { Address } from '../units.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Sites } from './sites.js';
 import { judge, verdictSeverity, type VerifyOptions } from './verdicts.js';
@@ -73,8 +74,24 @@ export interface Plan {
   readonly unchanged: number;
 }
 
+/** A state for one site, or why it has none: what a request with many targets decides per site. */
+export type SiteDecision = WritableState | CodedRefusal;
+
 export interface PlanRequest {
-  readonly to: WritableState;
+  /**
+   * One state for every selected site, or a choice per site. A choice may name several states in order of preference (a direct
+   * branch, then the stubs in reach): the first that the site's shape can write is taken, the last one's refusal counts.
+   */
+  readonly to: WritableState | ((site: number, reading: SiteReading) => readonly SiteDecision[]);
+  /** What the plan is called; the kind of `to` when absent. */
+  readonly name?: string;
+  /**
+   * Where calls of the selected sites must lead now: the profiling entry, or the entry at an address (stubs followed). A site that
+   * calls something else is refused. Calls of either kind are accepted when absent.
+   */
+  readonly expect?: 'mcount' | Address;
+  /** Part of the image (module) that the caller believes the sites to be in (C-MOD-3). */
+  readonly module?: string;
   /** One byte per site, nonzero for selected; all when absent. */
   readonly selection?: Uint8Array;
   /** Ranges of the file that may not be written: [start, end) (`--readonly`). */
@@ -86,6 +103,11 @@ export interface PlanRequest {
    * a table names when it loads the file; one other site and it stops tracing until it is rebooted. Empty slots it skips.
    */
   readonly emptySlots?: boolean;
+  /**
+   * Addresses [start, end) behind which there are functions of the host (gates of the emulator). They mean nothing in a file:
+   * sites that would call one are refused (05-runtime-abi, section 5).
+   */
+  readonly hostRanges?: readonly { readonly start: bigint; readonly end: bigint }[];
   readonly recorded?: VerifyOptions['recorded'];
   readonly signal?: AbortSignal;
 }
@@ -189,6 +211,73 @@ function slotSteps(sites: Sites, index: number, shared: Shared): Step[] {
   return steps;
 }
 
+/** A refusal of a shape, or one that a request has a code of its own for. */
+type CodedRefusal = SiteRefusal & { readonly code?: string };
+
+/** The first state that can be written, or the refusal of the last one. */
+function decide(
+  reading: SiteReading,
+  { to, hostRanges }: PlanRequest,
+  site: number,
+  view: SiteView,
+): SiteChange | CodedRefusal {
+  const write = (state: WritableState): SiteChange | CodedRefusal => {
+    if (state.kind === 'call' && hostRanges?.some(({ start, end }) => state.target >= start && state.target < end)) {
+      const reason = `${hex(state.target)} is a function of the host: a file cannot call it`;
+      return { refused: 'not-applicable', code: 'host-callback-in-file', reason };
+    }
+    return reading.shape.write(reading, state, view);
+  };
+  if (typeof to !== 'function') return write(to);
+  let last: CodedRefusal = { refused: 'not-applicable', reason: 'nothing was asked' };
+  for (const decision of to(site, reading)) {
+    const change = 'refused' in decision ? decision : write(decision);
+    if (!('refused' in change)) return change;
+    last = change;
+  }
+  return last;
+}
+
+/** The kernel's error kinds of C-UPD-2; a branch that does not reach has one of its own. */
+function errnoOf(refused: SiteRefusal['refused']): Refusal['errno'] {
+  if (refused === 'out-of-range') return 'ERANGE';
+  return refused === 'unreadable' ? 'EFAULT' : 'EINVAL';
+}
+
+/** Why a site is not where the request believes it to be, or calls something else than the request expects; null when it is fine. */
+function unexpectedCall(
+  { program, anchor }: Sites,
+  site: number,
+  reading: SiteReading,
+  { expect, module }: PlanRequest,
+): { code: string; errno: Refusal['errno']; reason: string } | null {
+  if (module !== undefined) {
+    const part = program.partOf(anchor[site]!);
+    if (part?.name !== module) {
+      const where = part === undefined ? 'no module' : part.name;
+      const reason = `the site lies in ${where}, not in ${module}`;
+      return { code: 'wrong-module', errno: part === undefined ? 'EFAULT' : 'EINVAL', reason };
+    }
+  }
+  if (expect === undefined || (reading.state !== 'compiled' && reading.state !== 'call')) return null;
+  if (reading.target === null) return null;
+  const fine =
+    expect === 'mcount'
+      ? program.callee(reading.target) === 'mcount'
+      : reading.target === expect || program.finalTarget(reading.target) === expect;
+  if (fine) return null;
+  const stub = program.stubTarget(reading.target);
+  const wanted = expect === 'mcount' ? 'the profiling entry' : hex(expect);
+  return {
+    code: stub === null ? 'wrong-target' : 'stub-wrong-target',
+    errno: 'EINVAL',
+    reason:
+      stub === null
+        ? `the call leads to ${hex(reading.target)}, expected ${wanted}`
+        : `the stub at ${hex(reading.target)} leads to ${hex(stub)}, expected ${wanted}`,
+  };
+}
+
 /**
  * Decides the changes that bring the selected sites to a state.
  * @returns steps sorted by file position; refusals in site order. Writes nothing.
@@ -249,7 +338,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       refuse(
         i,
         verdict,
-        verdict === 'outside-text' ? 'EFAULT' : 'EINVAL',
+        verdict === 'outside-text' ? 'EFAULT' : (judgement.errno ?? 'EINVAL'),
         judgement.message,
         expected ? hexBytes(expected) : '',
         actual ? hexBytes(actual) : '',
@@ -265,10 +354,15 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       );
       continue;
     }
+    const unexpected = unexpectedCall(sites, i, reading, request);
+    if (unexpected !== null) {
+      refuse(i, unexpected.code, unexpected.errno, unexpected.reason);
+      continue;
+    }
     const view = sites.viewOf(i);
-    const change: SiteChange | SiteRefusal = reading.shape.write(reading, request.to, view);
+    const change = decide(reading, request, i, view);
     if ('refused' in change) {
-      refuse(i, change.refused, change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', change.reason);
+      refuse(i, change.code ?? change.refused, errnoOf(change.refused), change.reason);
       continue;
     }
     if (request.strictPermissions && range.section >= 0) {
@@ -384,7 +478,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   if (doubled.size > 0) refusals.sort((a, b) => a.site - b.site);
   return {
     target: program.arch.target.id,
-    request: request.to.kind,
+    request: request.name ?? (typeof request.to === 'function' ? 'sites' : request.to.kind),
     steps: doubled.size === 0 ? steps : steps.filter((step) => !doubled.has(step.site)),
     refusals,
     selected,

@@ -2,7 +2,7 @@
  * The view through which site shapes see a program: one object that is moved from site to site. Positions that shapes use
  * are deltas from the anchor; this file turns them into positions in the code range and relocation rows.
  */
-import type { CalleeKind, SiteRelocation, SiteView } from '../arch.js';
+import type { CalleeKind, SiteRelocation, SiteView, StubReading } from '../arch.js';
 import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 
@@ -115,6 +115,10 @@ export class ProgramView implements SiteView {
 
   callee(address: Address): CalleeKind {
     return this.program.callee(address);
+  }
+
+  stub(address: Address): StubReading | null {
+    return this.program.stub(address);
   }
 
   isMcountName(name: string): boolean {

@@ -297,8 +297,66 @@ export function insertField(field: RowField, word: number, value: number, mnemon
   return out;
 }
 
+/** What finding the row of a word takes; the row itself is compiled when a word is of it. */
+interface Candidate {
+  readonly mnemonic: string;
+  readonly sizeBytes: 2 | 4;
+  readonly mask: number;
+  readonly match: number;
+  readonly rank: number;
+  row: Row | null;
+}
+
+/**
+ * The fixed bits of a pattern. `widths` remembers the tokens that are no digits.
+ * @throws ElftraceError 'bad-row' as `compileRow` does
+ */
+function candidateOf(
+  spec: RowSpec,
+  fields: Readonly<Record<string, FieldSpec>>,
+  widths: Map<string, number>,
+): Candidate {
+  let mask = 0;
+  let match = 0;
+  let total = 0;
+  for (const token of spec.pattern.split(' ')) {
+    const digit = token.charCodeAt(0) === 0x30 || token.charCodeAt(0) === 0x31;
+    const width = digit ? token.length : (widths.get(token) ?? tokenWidth(token, fields));
+    if (!digit) widths.set(token, width);
+    mask = (mask << width) | (digit ? 2 ** width - 1 : 0);
+    match = (match << width) | (digit ? Number.parseInt(token, 2) : 0);
+    total += width;
+  }
+  // Whatever is unusual is told by those who check.
+  if (total !== 16 && total !== 32) ({ mask, match } = compileRow(spec, fields));
+  return {
+    mnemonic: spec.mnemonic,
+    sizeBytes: total === 16 ? 2 : 4,
+    mask: mask >>> 0,
+    match: match >>> 0,
+    rank: rankOf(mask, spec.attributes),
+    row: null,
+  };
+}
+
+/** Bits of a field, of its slices, or of free bits; 0 for what cannot be read. */
+function tokenWidth(token: string, fields: Readonly<Record<string, FieldSpec>>): number {
+  if (token.startsWith('.')) return token.length;
+  const bracket = token.indexOf('[');
+  if (bracket < 0) {
+    const field = fields[token];
+    return field?.kind === 'suffix' ? 1 : (field?.width ?? 0);
+  }
+  let width = 0;
+  for (const slice of token.slice(bracket + 1, -1).split('|')) {
+    const [high, low = high] = slice.split(':');
+    width += Number(high) - Number(low) + 1;
+  }
+  return width;
+}
+
 /** Selector: the (at most 8) bit positions that most rows fix, used as the first decoding step. */
-function chooseSelector(rows: readonly Row[], bits: number): number[] {
+function chooseSelector(rows: readonly Candidate[], bits: number): number[] {
   const counts: { bit: number; count: number }[] = [];
   for (let bit = 0; bit < bits; bit++) {
     let ones = 0;
@@ -320,28 +378,34 @@ function chooseSelector(rows: readonly Row[], bits: number): number[] {
 
 class Decoder {
   private readonly selector: readonly number[];
-  private readonly buckets: readonly (readonly Row[])[];
+  /** By the bits of the selector; filled as words ask. */
+  private readonly buckets: (readonly Candidate[] | undefined)[];
 
-  constructor(rows: readonly Row[], bits: number) {
+  constructor(
+    private readonly rows: readonly Candidate[],
+    bits: number,
+  ) {
     this.selector = chooseSelector(rows, bits);
-    const buckets: Row[][] = [];
-    for (let key = 0; key < 1 << this.selector.length; key++) {
-      let mask = 0;
-      let match = 0;
-      this.selector.forEach((bit, i) => {
-        mask = (mask | (1 << bit)) >>> 0;
-        if ((key >>> i) & 1) match = (match | (1 << bit)) >>> 0;
-      });
-      buckets.push(rows.filter((each) => ((each.match ^ match) & each.mask & mask) === 0));
-    }
-    this.buckets = buckets;
+    this.buckets = new Array<undefined>(1 << this.selector.length).fill(undefined);
   }
 
-  candidates(word: number): readonly Row[] {
+  candidates(word: number): readonly Candidate[] {
     let key = 0;
     const selector = this.selector;
     for (let i = 0; i < selector.length; i++) key |= ((word >>> selector[i]!) & 1) << i;
-    return this.buckets[key]!;
+    return this.buckets[key] ?? this.fill(key);
+  }
+
+  private fill(key: number): readonly Candidate[] {
+    let mask = 0;
+    let match = 0;
+    this.selector.forEach((bit, i) => {
+      mask |= 1 << bit;
+      if ((key >>> i) & 1) match |= 1 << bit;
+    });
+    const bucket = this.rows.filter((each) => ((each.match ^ match) & each.mask & mask) === 0);
+    this.buckets[key] = bucket;
+    return bucket;
   }
 }
 
@@ -352,8 +416,12 @@ function popcount(value: number): number {
 }
 
 /** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
+function rankOf(mask: number, attributes: RowAttributes): number {
+  return 2 * popcount(mask) + (attributes.over ? 1 : 0);
+}
+
 function rank(each: Row): number {
-  return 2 * popcount(each.mask) + (each.attributes.over ? 1 : 0);
+  return rankOf(each.mask, each.attributes);
 }
 
 /** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
@@ -368,7 +436,7 @@ export class IsaTable {
 
   /**
    * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a row when it is first asked
-   *              for and the decoder when something is decoded: a program that looks at one machine must not pay for the
+   *              for or a word is of it, and makes the decoder when something is decoded: a program that looks at one machine must not pay for the
    *              tables of four at its start. `check()` is then the tests' business.
    */
   constructor(
@@ -406,8 +474,10 @@ export class IsaTable {
   private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
     if (!this.decoders) {
       // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
-      const ordered = [...this.rows].sort((a, b) => rank(b) - rank(a));
-      const ofSize = (sizeBytes: 2 | 4): Row[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
+      const widths = new Map<string, number>();
+      const candidates = this.spec.rows.map((each) => candidateOf(each, this.spec.fields, widths));
+      const ordered = candidates.sort((a, b) => b.rank - a.rank);
+      const ofSize = (sizeBytes: 2 | 4): Candidate[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
       this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
     }
     return this.decoders;
@@ -516,14 +586,15 @@ export class IsaTable {
     const decoders = this.decoders ?? this.decoder;
     next: for (const candidate of decoders[sizeBytes].candidates(word)) {
       if ((word & candidate.mask) >>> 0 !== candidate.match) continue;
+      const row = (candidate.row ??= this.row(candidate.mnemonic));
       const operands: Record<string, number> = {};
-      for (const field of candidate.fields) operands[field.name] = extractField(field, word);
-      const { not, when } = candidate.attributes;
+      for (const field of row.fields) operands[field.name] = extractField(field, word);
+      const { not, when } = row.attributes;
       if (not) {
         for (const name in not) if (not[name]!.includes(operands[name]!)) continue next;
       }
       if (when && !when(operands)) continue;
-      return { row: candidate, operands };
+      return { row, operands };
     }
     return null;
   }

@@ -5,13 +5,14 @@
  * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
  * way to one), the function that covers a place. Knows no site table and no shape.
  */
-import type { AddressReader, Arch, CalleeKind } from '../arch.js';
+import type { AddressReader, Arch, CalleeKind, StubReading } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
+import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
 export interface CodeRange {
@@ -75,6 +76,8 @@ export class Program {
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
   private readonly calleeCache = new Map<Address, CalleeKind>();
+  /** Many sites call through few stubs. */
+  private readonly stubCache = new Map<Address, StubReading | null>();
   private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
   private importedSlots: ReadonlyMap<Address, Address> | undefined;
   private tocValue: Address | null | undefined;
@@ -267,6 +270,22 @@ export class Program {
     return this.tocValue;
   }
 
+  /** The load map of an image that `load` made; null for other files. */
+  get loadMap(): LoadMap | null {
+    return this.relocatable ? null : readLoadMap(this.image);
+  }
+
+  /** The part of a loaded image that occupies an address; undefined outside all parts and in other files. */
+  partOf(address: Address): LoadedPart | undefined {
+    const map = this.loadMap;
+    return map === null ? undefined : partAt(map, address);
+  }
+
+  /** The TOC pointer of the code at an address: its part's, else `.TOC.` of the file. */
+  tocAt(address: Address): Address | null {
+    return this.partOf(address)?.toc ?? this.toc;
+  }
+
   /** Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in of their symbol. */
   readonly reader: AddressReader = {
     u8: (address) => {
@@ -356,6 +375,15 @@ export class Program {
     return entries;
   }
 
+  /** Address of the code of a symbol, descriptors followed; null where the file does not define it. Linked files only. */
+  definedAt(symbol: number): Address | null {
+    const { symbols } = this;
+    if (symbol <= 0 || symbols.sectionIndex[symbol] === elf.SHN_UNDEF) return null;
+    const place = this.codePlace(symbols, symbol);
+    if (place === null) return null;
+    return place?.value ?? symbols.value[symbol]!;
+  }
+
   /** What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only. */
   callee(address: Address): CalleeKind {
     const known = this.calleeCache.get(address);
@@ -384,11 +412,28 @@ export class Program {
     return word < 0 ? null : BigInt(word);
   }
 
+  /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
+  stub(address: Address): StubReading | null {
+    const known = this.stubCache.get(address);
+    if (known !== undefined) return known;
+    let found: StubReading | null = null;
+    if (this.codeAt(address)) {
+      const toc = this.tocAt(address);
+      for (const form of this.arch.stubForms) {
+        found = form.read(this.reader, address, toc);
+        if (found !== null) break;
+      }
+    }
+    this.stubCache.set(address, found);
+    return found;
+  }
+
   /** Target of the stub at `address`, or null when no stub is there. */
   stubTarget(address: Address): Address | null {
     if (!this.codeAt(address)) return null;
+    const toc = this.tocAt(address);
     for (const form of this.arch.stubForms) {
-      const target = form.readTarget(this.reader, address, this.toc);
+      const target = form.readTarget(this.reader, address, toc);
       if (target !== null) return target;
     }
     return null;

@@ -26,6 +26,11 @@ export interface OracleOptions {
   /** null: the return address is on the stack. */
   readonly linkRegister: RegisterName | null;
   readonly sinks: readonly TraceSink[];
+  /**
+   * True: a chain of tail calls that comes back to one of its functions goes on nesting, as graph tracers record it, for whom each of
+   * them returns. Default false: it begins anew there, so that mutual recursion without frames stays bounded.
+   */
+  readonly keepChains?: boolean;
 }
 
 interface Frame {
@@ -44,10 +49,10 @@ export interface Oracle {
 
 /** Puts the hooks on a machine whose image is mapped. Call `finish` when the run is over. */
 export function traceWithOracle(machine: Machine, options: OracleOptions): Oracle {
-  const { functions, stackPointer, linkRegister, sinks } = options;
+  const { functions, stackPointer, linkRegister, sinks, keepChains = false } = options;
   const wordBytes = machine.lifter.addressBits / 8;
   const stacks: Frame[][] = [];
-  const times: number[] = [];
+  const counts: number[] = [];
   const removers: (() => void)[] = [];
   /** Return addresses that are hooked, and whose code is there. */
   const backs = new Map<Address, TracedFunction | null>();
@@ -56,9 +61,9 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
   const stack = (): Frame[] => {
     for (let cpu = stacks.length; cpu <= machine.cpu; cpu++) {
       stacks.push([]);
-      times.push(0);
+      counts.push(0);
     }
-    times[machine.cpu] = machine.instructions;
+    counts[machine.cpu] = machine.instructions;
     return stacks[machine.cpu]!;
   };
 
@@ -71,7 +76,8 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
         function: frame.function,
         cpu: machine.cpu,
         depth: frames.length,
-        time: machine.instructions,
+        time: machine.totalInstructions,
+        instructions: machine.instructions,
         unwound,
       } as const;
       for (const sink of sinks) sink.event(event);
@@ -114,10 +120,15 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     if (frames.length === 0) return;
     const sp = machine.register(stackPointer);
     const { pc } = machine;
-    const alive = aliveAt(frames, sp);
-    let depth = alive;
+    let top = aliveAt(frames, sp);
+    // Code that a function returned to on its way here (return_to_handler of a graph tracer) looks like a function on top of it.
+    while (top > 0 && frames[top - 1]!.sp === sp && frames[top - 1]!.back !== pc) top--;
+    let depth = top;
     while (depth > 0 && frames[depth - 1]!.sp === sp && frames[depth - 1]!.back === pc) depth--;
-    if (depth < alive) popTo(frames, depth, false);
+    if (depth < top) {
+      popTo(frames, top, true);
+      popTo(frames, depth, false);
+    }
     // Nobody returns here: a jump, perhaps out of what lies above.
     else popTo(frames, aliveIn(frames, sp, owner), true);
   };
@@ -147,7 +158,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     }
     if (top && top.sp === sp && top.back === back) {
       if (top.function === entered) return;
-      for (let i = frames.length - 1; i >= 0; i--) {
+      for (let i = frames.length - 1; i >= 0 && !keepChains; i--) {
         const frame = frames[i]!;
         if (frame.sp !== sp || frame.back !== back) break;
         if (frame.function !== entered) continue;
@@ -161,7 +172,8 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       function: entered,
       cpu: machine.cpu,
       depth: frames.length,
-      time: machine.instructions,
+      time: machine.totalInstructions,
+      instructions: machine.instructions,
       parent: back,
     } as const;
     frames.push({ function: entered, back, sp });
@@ -197,7 +209,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       }
       if (machine.cpuCount > 1) machine.switchTo(running);
       for (const remove of removers) remove();
-      for (const sink of sinks) sink.end(times);
+      for (const sink of sinks) sink.end(counts);
     },
   };
 }

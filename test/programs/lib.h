@@ -12,7 +12,8 @@ typedef long long s64;
 typedef unsigned long word;
 
 extern long sys(long number, ...);
-#ifdef __x86_64__
+#if defined(SYS_WRITE)
+#elif defined(__x86_64__)
 #define SYS_WRITE 1
 #else
 #define SYS_WRITE 4

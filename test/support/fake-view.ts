@@ -3,7 +3,7 @@
  * answer for branch targets. `at` moves the anchor, as the real view does. Also applies a SiteChange to the fake's bytes,
  * checking `before` as the real writer does.
  */
-import type { CalleeKind, SiteChange, SiteRefusal, SiteRelocation, SiteView } from '../../src/arch.js';
+import type { StubReading, CalleeKind, SiteChange, SiteRefusal, SiteRelocation, SiteView } from '../../src/arch.js';
 import type { Address, Endian } from '../../src/units.js';
 
 export interface FakeViewSpec {
@@ -38,6 +38,8 @@ export class FakeView implements SiteView {
   private readonly calleeOf: (address: Address) => CalleeKind;
   private readonly mcountNames: readonly string[];
   private anchor = 0;
+  /** Stubs of a linked file by address. */
+  readonly stubs = new Map<Address, StubReading>();
 
   constructor(spec: FakeViewSpec) {
     // Not slice(): a Buffer would share its memory.
@@ -92,6 +94,10 @@ export class FakeView implements SiteView {
 
   functionAt(delta: number): boolean {
     return this.functions.has(this.anchor + delta);
+  }
+
+  stub(address: Address): StubReading | null {
+    return this.stubs.get(address) ?? null;
   }
 
   callee(address: Address): CalleeKind {

@@ -1,0 +1,227 @@
+/**
+ * Builds the guest runtime (src/runtime and the entries in src/arch-…) for every target and entry convention to one relocatable object each,
+ * and writes them as src/runtime/objects.ts, or compares them with it: byte for byte where the recorded tools are installed, else
+ * by sections and symbols.
+ *
+ *   node build/scripts/build-runtime.js --write        replaces src/runtime/objects.ts
+ *   node build/scripts/build-runtime.js --check        builds and compares
+ *   node build/scripts/build-runtime.js --out DIR      writes the objects as files, for people
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { OBJECTS, VERSIONS } from '../src/runtime/objects.js';
+
+/** Root of the package, from build/scripts. */
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const generated = join(root, 'src/runtime/objects.ts');
+
+interface Recipe {
+  /** Target and entry flavour: the key in objects.ts. */
+  readonly name: string;
+  /** Prefix of the GNU tools. */
+  readonly triple: string;
+  readonly flags: readonly string[];
+  /** Folder of the entries, below src. */
+  readonly folder: string;
+  readonly entries: readonly string[];
+}
+
+const COMMON = [
+  '-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', '-fno-asynchronous-unwind-tables', '-fno-common',
+  '-fno-ident', '-fno-tree-loop-distribute-patterns', '-Wall', '-Wextra', '-Werror',
+]; // prettier-ignore
+
+/** No floating point, no vectors, no small data areas, no tables between the functions; the object must fit to any other of its ABI, so it says nothing about them. */
+const PPC = ['-msoft-float', '-mno-gnu-attribute', '-msdata=none'];
+const PPC64 = [...PPC, '-mcmodel=medium', '-mno-altivec', '-mno-vsx', '-mtraceback=no'];
+
+function ppc(target: string, triple: string, flags: readonly string[]): readonly Recipe[] {
+  const bits = target === 'ppc32' ? '32' : '64';
+  return [
+    { name: `${target}/pg`, triple, flags, folder: 'arch-ppc', entries: [`entry-pg${bits}.S`, 'entry-common.S'] },
+    {
+      name: `${target}/regs`,
+      triple,
+      flags: [...flags, '-DRUNTIME_REGS'],
+      folder: 'arch-ppc',
+      entries: ['entry-regs.S', 'entry-common.S'],
+    },
+  ];
+}
+
+/**
+ * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data), and nothing is looked up in a GOT. No
+ * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack.
+ */
+const X86 = [
+  '-m64', '-mgeneral-regs-only', '-mno-red-zone', '-mpreferred-stack-boundary=3', '-fcf-protection=none', '-mtune=generic',
+  '-march=x86-64', '-fpie', '-mcmodel=small',
+]; // prettier-ignore
+
+function x86(flavour: string, entries: string, flags: readonly string[]): Recipe {
+  return {
+    name: `x86-64/${flavour}`,
+    triple: 'x86_64-linux-gnu',
+    flags: [...X86, '-DRUNTIME_REGS', ...flags],
+    folder: 'arch-x86',
+    entries: [entries, 'entry-common.S', 'entry-graph.c'],
+  };
+}
+
+const RECIPES: readonly Recipe[] = [
+  x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN']),
+  x86('y2014', 'entry-2014.S', []),
+  x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT']),
+  ...ppc('ppc32', 'powerpc-linux-gnu', PPC),
+  ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
+  ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),
+  ...ppc('ppc64-elfv2-le', 'powerpc64le-linux-gnu', PPC64),
+];
+
+/** Runs a tool in src, so that no path of this place gets into an object. */
+function run(tool: string, args: readonly string[]): string {
+  return execFileSync(tool, [...args], {
+    cwd: join(root, 'src'),
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+  });
+}
+
+const toolsOf = ({ triple }: Recipe): readonly string[] => [`${triple}-gcc`, `${triple}-as`, `${triple}-ld`];
+
+/** First line of `tool --version`, or null where it is not installed. */
+function versionOf(tool: string): string | null {
+  try {
+    return run(tool, ['--version']).split('\n')[0]!.trim();
+  } catch {
+    return null;
+  }
+}
+
+function build(recipe: Recipe, folder: string): Uint8Array {
+  const sources = ['runtime/runtime.c', ...recipe.entries.map((each) => `${recipe.folder}/${each}`)];
+  const objects = sources.map((source, at) => {
+    const object = join(folder, `${String(at)}.o`);
+    const flags = [...COMMON, ...recipe.flags, '-Iruntime', `-I${recipe.folder}`];
+    run(`${recipe.triple}-gcc`, [...flags, '-c', source, '-o', object]);
+    return object;
+  });
+  const out = join(folder, 'runtime.o');
+  run(`${recipe.triple}-ld`, ['-r', ...objects, '-o', out]);
+  return new Uint8Array(readFileSync(out));
+}
+
+/** Names of sections and symbols, for comparing what other versions of the tools built. */
+function structureOf(bytes: Uint8Array, folder: string): string {
+  const path = join(folder, 'structure.o');
+  writeFileSync(path, bytes);
+  const text = run('readelf', ['-W', '-S', '-s', path]);
+  const sections = [...text.matchAll(/^ *\[ *\d+\] (\.\S+) +(\S+)/gm)].map((each) => `${each[1]!} ${each[2]!}`);
+  const symbols = [...text.matchAll(/ (GLOBAL|WEAK) +(\S+) .*?(\S+)$/gm)].map((each) => each.slice(1, 4).join(' '));
+  return [...sections.sort(), ...symbols.sort()].join('\n');
+}
+
+/** The generated module. */
+function moduleOf(objects: ReadonlyMap<string, Uint8Array>, versions: ReadonlyMap<string, string>): string {
+  const lines = [
+    '/**',
+    ' * Made by `npm run build:runtime`: the guest runtime as relocatable objects, by target and entry flavour, and the tools that made them.',
+    ' */',
+    '',
+    '/** One object: its bytes in base64, and their SHA-256 in hexadecimal. */',
+    'export interface PrebuiltObject {',
+    '  readonly sha256: string;',
+    '  readonly base64: string;',
+    '}',
+    '',
+    '/** First line of `--version` by tool. */',
+    'export const VERSIONS: Readonly<Record<string, string>> = {',
+    ...[...versions].sort().map(([tool, version]) => `  '${tool}': '${version}',`),
+    '};',
+    '',
+    '/** By `TARGET/FLAVOUR`. */',
+    'export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {',
+  ];
+  for (const [name, bytes] of objects) {
+    lines.push(
+      `  '${name}': {`,
+      `    sha256: '${createHash('sha256').update(bytes).digest('hex')}',`,
+      '    base64:',
+      `      '${Buffer.from(bytes).toString('base64')}',`,
+      '  },',
+    );
+  }
+  return [...lines, '};', ''].join('\n');
+}
+
+function main(args: readonly string[]): number {
+  const mode = args[0];
+  const out = args[1];
+  if (mode !== '--write' && mode !== '--check' && (mode !== '--out' || out === undefined)) {
+    console.error('usage: build-runtime --write | --check | --out DIR');
+    return 2;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'elftrace-runtime-'));
+  try {
+    const objects = new Map<string, Uint8Array>();
+    const versions = new Map<string, string>();
+    const counts = { identical: 0, alike: 0, leftOut: 0, different: 0 };
+    for (const recipe of RECIPES) {
+      const tools = toolsOf(recipe).map((tool) => ({ tool, version: versionOf(tool) }));
+      const missing = tools.filter(({ version }) => version === null);
+      if (missing.length > 0) {
+        counts.leftOut++;
+        console.log(`left out: ${recipe.name}: needs ${missing.map(({ tool }) => tool).join(', ')}`);
+        continue;
+      }
+      const bytes = build(recipe, folder);
+      objects.set(recipe.name, bytes);
+      for (const { tool, version } of tools) versions.set(tool, version ?? '');
+      if (mode !== '--check') continue;
+      const recorded = OBJECTS[recipe.name];
+      const same = recorded !== undefined && Buffer.from(bytes).toString('base64') === recorded.base64;
+      const other = tools.filter(({ tool, version }) => VERSIONS[tool] !== version);
+      const alike = (): boolean =>
+        recorded !== undefined &&
+        other.length > 0 &&
+        structureOf(bytes, folder) === structureOf(new Uint8Array(Buffer.from(recorded.base64, 'base64')), folder);
+      if (same) {
+        counts.identical++;
+      } else if (alike()) {
+        counts.alike++;
+        console.log(`alike: ${recipe.name}: built with another ${other.map(({ tool }) => tool).join(', ')}`);
+      } else {
+        counts.different++;
+        console.log(`different: ${recipe.name}`);
+      }
+    }
+    if (mode === '--check') {
+      console.log(
+        `runtime: ${String(counts.identical)} byte for byte, ${String(counts.alike)} alike, ` +
+          `${String(counts.leftOut)} left out, ${String(counts.different)} different`,
+      );
+      const incomplete = process.env['ELFTRACE_REQUIRE_TOOLS'] === '1' && counts.leftOut > 0;
+      return counts.different > 0 || incomplete ? 1 : 0;
+    }
+    if (counts.leftOut > 0) return 1;
+    if (mode === '--write') {
+      writeFileSync(generated, moduleOf(objects, versions));
+      return 0;
+    }
+    for (const [name, bytes] of objects) {
+      mkdirSync(join(out ?? '', name.slice(0, name.indexOf('/'))), { recursive: true });
+      writeFileSync(join(out ?? '', `${name}.o`), bytes);
+    }
+    return 0;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  process.exitCode = main(process.argv.slice(2));
+}

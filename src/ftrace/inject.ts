@@ -1,0 +1,92 @@
+/**
+ * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
+ * of the runtime's flavour; the laying out is the loader's.
+ */
+import { readElf } from '../elf/read.js';
+import type { ElfImage } from '../elf/image.js';
+import * as elf from '../elf/constants.js';
+import { ElftraceError } from '../errors.js';
+import { loadImages } from '../program/loader.js';
+import type { Program } from '../program/program.js';
+import { type EntryFlavour, runtimeObject } from '../runtime/index.js';
+import type { Sha256 } from '../sha256.js';
+import type { Address } from '../units.js';
+import type { Sites } from './sites.js';
+
+/** What passes more comes first. */
+const flavours: readonly EntryFlavour[] = ['regs', 'pg'];
+
+/**
+ * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * @throws ElftraceError 'no-runtime' when none serves any
+ */
+export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
+  const counts = new Map<string, number>();
+  for (let i = 0; i < sites.count; i++) {
+    if (selection && !selection[i]) continue;
+    const reading = sites.reading(i);
+    if (reading === null || reading.state === 'foreign') continue;
+    for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+  }
+  let best: EntryFlavour | null = null;
+  for (const flavour of flavours) {
+    const count = counts.get(flavour) ?? 0;
+    if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
+  }
+  if (best === null) {
+    throw new ElftraceError('no-runtime', 'no site of the file has a shape that a tracing entry serves', {});
+  }
+  return best;
+}
+
+/**
+ * The object to lay in.
+ * @throws ElftraceError 'no-runtime' where there is none for the target
+ */
+export function runtimeImage(program: Program, flavour: EntryFlavour): ElfImage {
+  const { target } = program.arch;
+  const bytes = runtimeObject(target.id, flavour);
+  if (bytes === null) {
+    throw new ElftraceError('no-runtime', `there is no tracing runtime (${flavour}) for ${target.id} yet`, {
+      what: target.id,
+    });
+  }
+  return readElf(bytes);
+}
+
+/**
+ * An image of the program with the runtime in it; the program's own bytes keep their places.
+ * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
+ *   ones (the runtime lies at fixed addresses, RT-3)
+ */
+export function withRuntime(sites: Sites, selection: Uint8Array | undefined, hash?: Sha256): ElfImage {
+  const { program } = sites;
+  const { image, arch } = program;
+  const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
+  if (program.relocatable) {
+    throw new ElftraceError('no-runtime', `${missing}, and a relocatable file is loaded first: elftrace load`, {});
+  }
+  if (image.header.type !== elf.ET_EXEC) {
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and the runtime cannot be laid into a position-independent file`,
+      {},
+    );
+  }
+  const flavour = flavourFor(sites, selection);
+  const coreSites: Address[] = [];
+  for (let i = 0; i < sites.count; i++) {
+    if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));
+  }
+  const { bytes } = loadImages(
+    {
+      core: { name: 'core', image },
+      modules: [],
+      base: 'user',
+      runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour) },
+      options: { coreSites, convention: flavour, ...(hash ? { sha256: hash } : {}) },
+    },
+    arch,
+  );
+  return readElf(bytes);
+}

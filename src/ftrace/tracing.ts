@@ -1,0 +1,365 @@
+/**
+ * Switching a tracer on and off in a linked or loaded image: which word of which site, entry and object becomes what. Owns the order of
+ * decisions (sites, then the calls inside the entries, then the objects); owns no encoding and no layout of the runtime.
+ *
+ * What is written besides the sites, for one tracer (00-core A3 C-TGT-4, C-TGT-9; 05-runtime-abi section 3):
+ *
+ *   word                      function, counter, SYMBOL            function_graph
+ *   entry passes ops:
+ *     ops[0]                  func = the tracer                    func = ftrace_graph_func
+ *     function_trace_op       ops[0]                               ops[0]
+ *     ftrace_call             the tracer itself                    ftrace_graph_func
+ *     ftrace_regs_call        the same                             the same
+ *   entry passes ip, parent:
+ *     ops[0]                  func = the tracer                    func = ftrace_stub, flag STUB
+ *     elftrace_graph_ops      0                                    ops[0]
+ *     ftrace_call             ftrace_ops_list_func                 ftrace_stub
+ *     ftrace_graph_call       behind itself                        ftrace_graph_caller
+ *   both: ftrace_ops_list     ops[0]                               ops[0]
+ *
+ * A callee that the inner call does not reach is called through the list function, which calls by address.
+ */
+import { ByteView, equalBytes } from '../bytes.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { Program } from '../program/program.js';
+import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import type { Address } from '../units.js';
+import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
+import { type EntryPoint, entryPoint, waysTo } from './routes.js';
+import type { Sites } from './sites.js';
+
+/** What selected sites call. */
+export type Tracer =
+  | { readonly kind: 'function' }
+  | { readonly kind: 'function_graph' }
+  | { readonly kind: 'counter' }
+  /** A function of the image: `void f(ip, parent_ip, ops, regs)`. */
+  | { readonly kind: 'symbol'; readonly name: string };
+
+export interface TracingRequest extends Pick<
+  PlanRequest,
+  'readonlyRanges' | 'strictPermissions' | 'recorded' | 'signal' | 'module'
+> {
+  /** null: tracing goes off, the selected sites become nops. */
+  readonly tracer: Tracer | null;
+  /** One byte per site, nonzero for those that the tracer gets; all when absent. */
+  readonly selection?: Uint8Array;
+  /** What becomes of the others (05-runtime-abi section 7). */
+  readonly others: 'nop' | 'untouched';
+  /** Nop form of sites that have several. */
+  readonly nopForm?: string;
+}
+
+export interface TracingPlan extends Plan {
+  /** Sites that call the tracer afterwards. */
+  readonly enabled: number;
+}
+
+/**
+ * Entries of an image, whoever provides them: `registers` pass ops and a register frame and know the graph tracer as a callback,
+ * `plain` pass ip and parent_ip and have a branch for it. The names are those of the runtime's flavours.
+ */
+export type EntryKind = 'regs' | 'pg';
+
+/** What an image has of the symbols of 05-runtime-abi section 2. */
+export interface Entries {
+  readonly kind: EntryKind;
+  readonly caller: EntryPoint;
+  /** False for a kernel that has entries of its own and objects of another layout: only sites are patched there. */
+  readonly hasObjects: boolean;
+}
+
+const objectSymbols = [
+  'ftrace_call',
+  'ftrace_stub',
+  'ftrace_ops_list',
+  'ftrace_list_end',
+  'ftrace_ops_list_func',
+  'function_trace_op',
+  'elftrace_data',
+] as const;
+
+/**
+ * The entries of an image.
+ * @throws ElftraceError 'no-runtime' with the missing symbols when it has none
+ */
+export function entriesOf(program: Program): Entries {
+  const caller = entryPoint(program, 'ftrace_caller');
+  if (caller === null) {
+    throw new ElftraceError('no-runtime', `the image has no tracing entries (missing: ftrace_caller, …)`, {
+      symbol: 'ftrace_caller',
+    });
+  }
+  const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
+  return {
+    kind: has('ftrace_regs_caller') ? 'regs' : 'pg',
+    caller,
+    hasObjects: objectSymbols.every(has),
+  };
+}
+
+/** Names of plans, in records and reports. */
+function nameOf(tracer: Tracer | null): string {
+  if (tracer === null) return 'disable';
+  return `enable ${tracer.kind === 'symbol' ? tracer.name : tracer.kind}`;
+}
+
+/** Stores outside sites: words of objects and branches inside entries, each compared before it is planned. */
+class Words {
+  readonly steps: Step[] = [];
+
+  constructor(
+    private readonly program: Program,
+    private readonly forbidden: readonly { readonly start: number; readonly end: number }[],
+  ) {}
+
+  /**
+   * What a symbol names: `address` for branches, `identity` for words that hold it.
+   * @throws ElftraceError 'no-runtime'
+   */
+  entry(symbol: string): EntryPoint {
+    const found = entryPoint(this.program, symbol);
+    if (found === null) {
+      throw new ElftraceError('no-runtime', `the image's runtime has no symbol ${symbol}`, { symbol });
+    }
+    return found;
+  }
+
+  /** Address of a label or an object. */
+  address(symbol: string): Address {
+    return this.entry(symbol).identity;
+  }
+
+  private store(
+    what: string,
+    address: Address,
+    after: Uint8Array,
+    rule: string,
+    check: (now: Uint8Array) => string,
+  ): void {
+    const { image } = this.program;
+    const fileOffset = image.fileOffsetOf(address);
+    if (fileOffset < 0 || fileOffset + after.length > image.bytes.length) {
+      throw new ElftraceError('site-mismatch', `${what} at ${hex(address)} is not in the file (EFAULT)`, {
+        symbol: what,
+        address,
+      });
+    }
+    const before = image.bytes.slice(fileOffset, fileOffset + after.length);
+    const wrong = check(before);
+    if (wrong !== '') {
+      throw new ElftraceError(
+        'site-mismatch',
+        `${what} at ${hex(address)}: ${wrong}, actual ${hexBytes(before)}; nothing was written`,
+        { symbol: what, address, actual: hexBytes(before) },
+      );
+    }
+    for (const range of this.forbidden) {
+      if (fileOffset < range.end && range.start < fileOffset + after.length) {
+        throw new ElftraceError('site-mismatch', `${what} at ${hex(address)} may not be written (EPERM)`, {
+          symbol: what,
+          address,
+        });
+      }
+    }
+    if (equalBytes(before, after)) return;
+    const section = image.sections.find(
+      (each) => each.size > 0 && address >= each.address && address < each.address + BigInt(each.size),
+    );
+    this.steps.push({
+      kind: 'store',
+      site: -1,
+      section: section?.name ?? '',
+      address,
+      fileOffset,
+      before,
+      after,
+      rule,
+    });
+  }
+
+  /** A word of an object of ours. */
+  word(what: string, address: Address, value: bigint, rule: string): void {
+    const { image } = this.program;
+    const after = new Uint8Array(image.wordBytes);
+    new ByteView(after, image.header.endian).insertWord(0, value, image.wordBytes);
+    this.store(what, address, after, rule, () => '');
+  }
+
+  /**
+   * A branch inside an entry. What is there must be a branch to a function of the image, or (`jump`) one to the next instruction
+   * or the place that it leads to when it is on.
+   */
+  branch(symbol: string, kind: 'call' | 'jump', target: Address, rule: string): void {
+    const codec = this.program.arch.branches[kind];
+    const at = this.address(symbol);
+    const after = codec.encode(at, target);
+    this.store(symbol, at, after, rule, (now) => {
+      const leads = codec.target(now, at);
+      if (leads === null) return `expected a ${kind}`;
+      if (kind === 'jump' || this.isEntry(leads)) return '';
+      return `the call leads to ${hex(leads)}, where no function starts`;
+    });
+  }
+
+  /** True for the address of a function, its local entry included. */
+  private isEntry(address: Address): boolean {
+    const { program } = this;
+    const range = program.codeAt(address);
+    const symbol = range === undefined ? -1 : program.functionAt(range, address);
+    if (symbol < 0) return false;
+    const start = program.functions.placeOf(symbol)?.value;
+    const local = BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+    return start !== undefined && (address === start || address === start + local);
+  }
+
+  /** True when the branch of a symbol can lead to `target`. */
+  reaches(symbol: string, target: Address): boolean {
+    const { reach } = this.program.arch.branches.call;
+    const distance = target - this.address(symbol);
+    return distance >= reach.min && distance <= reach.max;
+  }
+}
+
+/**
+ * The function that a tracer is.
+ * @throws ElftraceError 'no-match' for a symbol that is not defined, 'unsupported-form' for one with another TOC (F-10)
+ */
+function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPoint {
+  const symbol =
+    tracer.kind === 'symbol'
+      ? tracer.name
+      : tracer.kind === 'counter'
+        ? 'elftrace_counter'
+        : tracer.kind === 'function'
+          ? 'elftrace_function_tracer'
+          : entries.kind === 'regs'
+            ? 'ftrace_graph_func'
+            : 'ftrace_stub';
+  const found = entryPoint(program, symbol);
+  if (found === null) throw new ElftraceError('no-match', `the image defines no function ${symbol}`, { symbol });
+  const { caller } = entries;
+  if (program.tocAt(found.identity) !== program.tocAt(caller.identity)) {
+    throw new ElftraceError(
+      'unsupported-form',
+      `${symbol} has another table of contents than the entries: a tracer must belong to the core`,
+      { symbol, address: found.identity },
+    );
+  }
+  return found;
+}
+
+/** Plans the objects and inner calls of one tracer, or of none. */
+function planObjects(program: Program, entries: Entries, tracer: Tracer | null, words: Words): void {
+  const size = BigInt(program.image.wordBytes);
+  const ops = words.address('elftrace_data');
+  const listEnd = words.address('ftrace_list_end');
+  const stub = words.entry('ftrace_stub').address;
+  const onlyGraphBranch = tracer?.kind === 'function_graph' && entries.kind === 'pg';
+  const callback = tracer === null ? null : callbackOf(program, entries, tracer);
+  const fields: Readonly<Record<keyof typeof OPS_WORDS, bigint>> = {
+    func: callback?.identity ?? 0n,
+    flags:
+      callback === null
+        ? 0n
+        : BigInt(OPS_FLAGS.ENABLED | OPS_FLAGS.INITIALIZED | (onlyGraphBranch ? OPS_FLAGS.STUB : 0)),
+    directCall: 0n,
+    private: 0n,
+    next: callback === null ? 0n : listEnd,
+    filter: 0n,
+    notrace: 0n,
+    trampoline: 0n,
+  };
+  for (const [name, value] of Object.entries(fields)) {
+    const index = OPS_WORDS[name as keyof typeof OPS_WORDS];
+    words.word(`ops[0].${name}`, ops + size * BigInt(index), value, 'RT-4');
+  }
+  words.word('ftrace_ops_list', words.address('ftrace_ops_list'), callback === null ? listEnd : ops, 'A6.4');
+  words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
+
+  const list = words.entry('ftrace_ops_list_func').address;
+  for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
+    let callee = stub;
+    if (callback !== null && !onlyGraphBranch) {
+      // C-TGT-9: an entry without ops and regs always goes through the list.
+      const direct = entries.kind === 'regs' && words.reaches(symbol, callback.address);
+      callee = direct ? callback.address : list;
+    }
+    words.branch(symbol, 'call', callee, 'C-TGT-4');
+  }
+  if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
+    const at = words.address('ftrace_graph_call');
+    const off = at + BigInt(program.arch.branches.jump.sizeBytes);
+    words.branch(
+      'ftrace_graph_call',
+      'jump',
+      onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off,
+      'C-FG-6',
+    );
+    if (entryPoint(program, 'elftrace_graph_ops') !== null) {
+      words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), onlyGraphBranch ? ops : 0n, 'C-FG-8');
+    }
+  }
+}
+
+/**
+ * Decides what brings an image to one tracer on the selected sites, or to none.
+ * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
+ * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form'
+ */
+export function planTracing(sites: Sites, request: TracingRequest): TracingPlan {
+  const { program } = sites;
+  const { tracer, selection } = request;
+  const entries = entriesOf(program);
+  if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
+    throw new ElftraceError(
+      'unsupported-form',
+      `the image has entries of its own and no objects of elftrace: only its sites can be switched, not the tracer ${nameOf(tracer)}`,
+    );
+  }
+  const isWanted = (site: number): boolean => tracer !== null && (!selection || selection[site] !== 0);
+  const nop: readonly SiteDecision[] = [
+    { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
+  ];
+  const decided = new Set<number>();
+  const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
+  const plan = planSites(sites, {
+    name: nameOf(tracer),
+    to: (site, reading) => {
+      if (!isWanted(site)) return nop;
+      if (!reading.shape.entries.includes(entries.kind)) {
+        const served = reading.shape.entries.join(' or ') || 'no tracer';
+        const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
+        return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
+      }
+      decided.add(site);
+      return waysTo(program, entries.caller, sites.ip(site), reading);
+    },
+    ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
+    ...(readonlyRanges ? { readonlyRanges } : {}),
+    ...(strictPermissions === undefined ? {} : { strictPermissions }),
+    ...(recorded ? { recorded } : {}),
+    ...(signal ? { signal } : {}),
+    ...(module === undefined ? {} : { module }),
+  });
+  for (const { site } of plan.refusals) decided.delete(site);
+  const words = new Words(program, readonlyRanges ?? []);
+  // Switching off some of many sites leaves the tracer as it is.
+  const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
+  if (entries.hasObjects && !remains) planObjects(program, entries, tracer, words);
+  const steps = [...plan.steps, ...words.steps].sort((a, b) => a.fileOffset - b.fileOffset);
+  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : decided.size };
+}
+
+function countEnabled(sites: Sites, without: Uint8Array): number {
+  let count = 0;
+  for (let i = 0; i < sites.count; i++) if (sites.state(i) === 'call' && !without[i]) count++;
+  return count;
+}
+
+function remainsEnabled(sites: Sites, without: Uint8Array): boolean {
+  return countEnabled(sites, without) > 0;
+}
+
+/** Words of an ops object, for readers of images. */
+export const opsObjectWords = OPS_WORD_COUNT;

@@ -1,0 +1,444 @@
+/**
+ * Parts -> the bytes of an ET_EXEC image, with section headers, one `.symtab`, program headers with spare room and the load map. The same
+ * parts give the same bytes; a part added or taken away at the end changes nothing in front of it.
+ *
+ *   laid-out core                              linked core
+ *     ELF header, program headers                the file as it was, but for the fields of its ELF header
+ *     segments of core, runtime, modules         program headers, in a segment of their own
+ *     load map, symbols, names                   segments of runtime and modules
+ *     section headers                            load map, symbols, names, section headers
+ *
+ * Program headers of a linked core: some kernels and emulators compute their address as e_phoff plus the load bias of the first segment,
+ * and C libraries read them there. So their segment lies at that address. The old table stays as dead bytes.
+ */
+import type { Arch, ModuleLoader } from '../arch.js';
+import { alignUp } from '../bits.js';
+import { ByteView } from '../bytes.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage, ElfSegment } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
+import type { Address } from '../units.js';
+import { encodeLoadMap, type LoadedPart, type LoadMap, loadMapSection, type TableRange } from './load-map.js';
+import { congruentOffset, endOf, type Part, rangesOf, runsOf, segmentFlags } from './part.js';
+
+/** Everything but the tables of an image. */
+export interface ImageParts {
+  readonly arch: Arch;
+  readonly loader: ModuleLoader;
+  /** Core first. */
+  readonly parts: readonly Part[];
+  readonly entry: Address;
+  /** Address of the program headers' segment when the core was laid out. */
+  readonly coreBase: Address;
+  readonly map: Omit<LoadMap, 'parts' | 'schema'>;
+}
+
+/** Program headers of type PT_NULL: room for what is added to an image in place. */
+const sparePhdrs = 4;
+/** The table of program headers grows in steps of this size. */
+const headerStep = 0x1000;
+/** Beyond this much padding in the file the program headers go where the file ends. */
+const greatestPadding = 0x100_0000;
+
+interface Header {
+  readonly type: number;
+  readonly flags: number;
+  readonly offset: number;
+  readonly address: Address;
+  readonly physicalAddress: Address;
+  readonly fileSize: number;
+  readonly memorySize: bigint;
+  readonly alignBytes: bigint;
+}
+
+/** Where program headers and parts begin, in the file and in memory. */
+export interface HeaderPlace {
+  readonly offset: number;
+  readonly address: Address;
+  readonly size: number;
+  /** First free file position behind it. */
+  readonly end: number;
+}
+
+const originalOf = (parts: readonly Part[]): ElfImage | null => parts[0]?.linked ?? null;
+
+function headerCount(parts: readonly Part[]): number {
+  const runs = parts.reduce((sum, part) => sum + runsOf(part).length, 0);
+  // The segment of the headers themselves, and the stack's permission where there is no older table.
+  return runs + 1 + (originalOf(parts)?.segments.length ?? 1) + sparePhdrs;
+}
+
+/**
+ * Place of the program headers of an image of these parts.
+ * @param more segments that will be added
+ */
+export function headerPlace(image: Pick<ImageParts, 'arch' | 'loader' | 'parts' | 'coreBase'>, more = 0): HeaderPlace {
+  const { arch, loader, parts, coreBase } = image;
+  const is64 = arch.target.wordBytes === 8;
+  const entry = is64 ? 56 : 32;
+  const original = originalOf(parts);
+  const tableBytes = (headerCount(parts) + more) * entry;
+  const page = loader.segmentAlignBytes;
+  if (original === null) {
+    const size = alignUp((is64 ? 64 : 52) + tableBytes, headerStep);
+    return { offset: 0, address: coreBase, size, end: size };
+  }
+  const size = alignUp(tableBytes, headerStep);
+  const loads = original.segments.filter((each) => each.type === elf.PT_LOAD);
+  const lowest = loads[0];
+  if (lowest === undefined) throw new ElftraceError('unsupported-form', 'the core has no loadable segment');
+  const bias = lowest.address - BigInt(lowest.offset);
+  const memoryEnd = alignedUp(endOf({ ...parts[0]!, sections: [] }), page);
+  const fileEnd = alignUp(original.bytes.length, page);
+  const wanted = Number(memoryEnd - bias);
+  const offset = wanted > fileEnd && wanted - fileEnd <= greatestPadding ? wanted : fileEnd;
+  const address = bias + BigInt(offset) >= memoryEnd ? bias + BigInt(offset) : memoryEnd;
+  return { offset, address, size, end: offset + size };
+}
+
+const alignedUp = (value: bigint, page: number): bigint => (value + BigInt(page) - 1n) & -BigInt(page);
+
+/** Names of a string table, each once. */
+class Strings {
+  private readonly offsets = new Map<string, number>([['', 0]]);
+  private readonly chunks: Uint8Array[] = [Uint8Array.of(0)];
+  private end = 1;
+  private readonly encoder = new TextEncoder();
+
+  offset(name: string): number {
+    const known = this.offsets.get(name);
+    if (known !== undefined) return known;
+    const bytes = this.encoder.encode(`${name}\0`);
+    const at = this.end;
+    this.offsets.set(name, at);
+    this.chunks.push(bytes);
+    this.end += bytes.length;
+    return at;
+  }
+
+  get bytes(): Uint8Array {
+    const out = new Uint8Array(this.end);
+    let at = 0;
+    for (const chunk of this.chunks) {
+      out.set(chunk, at);
+      at += chunk.length;
+    }
+    return out;
+  }
+}
+
+interface TableSection {
+  readonly name: string;
+  readonly type: number;
+  readonly flags: bigint;
+  readonly address: Address;
+  readonly offset: number;
+  readonly size: number;
+  readonly link: number;
+  readonly info: number;
+  readonly alignBytes: bigint;
+  readonly entrySize: bigint;
+}
+
+/**
+ * Makes the image.
+ * @throws ElftraceError 'unsupported-form' for images with more sections or segments than ELF numbers plainly
+ */
+export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; readonly map: LoadMap } {
+  const { arch, loader, parts } = image;
+  const { wordBytes, dataEndian: endian } = arch.target;
+  const is64 = wordBytes === 8;
+  const page = loader.segmentAlignBytes;
+  const original = originalOf(parts);
+  const place = headerPlace(image);
+
+  // File positions of segments and sections.
+  let end = place.end;
+  const headers: Header[] = [{ ...load(place.offset, place.address, place.size, BigInt(place.size), elf.PF_R, page) }];
+  const chunks: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
+  const sections: TableSection[] = [];
+  const loaded: LoadedPart[] = [];
+  const sectionRanges: TableRange[] = [];
+  for (const part of parts) {
+    const offsets = new Map<object, number>();
+    for (const run of runsOf(part)) {
+      const start = congruentOffset(end, run.start, page);
+      const fileSize = Number(run.fileEnd - run.start);
+      headers.push(load(start, run.start, fileSize, run.end - run.start, segmentFlags(run.permission), page));
+      for (const section of run.sections) {
+        const offset = start + Number(section.address - run.start);
+        offsets.set(section, offset);
+        if (section.contents !== null) chunks.push({ offset, bytes: section.contents });
+      }
+      if (fileSize > 0) end = start + fileSize;
+    }
+    sectionRanges.push({ first: 1 + sections.length, count: part.sections.length });
+    for (const section of part.sections) {
+      sections.push({ ...section, offset: section.fileOffset ?? offsets.get(section) ?? end });
+    }
+  }
+
+  // Symbols: the local ones of all parts, then the others.
+  const strings = new Strings();
+  const rows: { readonly part: number; readonly symbol: Part['symbols'][number] }[] = [];
+  const runs = { locals: [] as TableRange[], globals: [] as TableRange[] };
+  for (const local of [true, false]) {
+    parts.forEach((part, index) => {
+      const first = 1 + rows.length;
+      for (const symbol of part.symbols) {
+        if ((symbol.info >> 4 === elf.STB_LOCAL) === local) rows.push({ part: index, symbol });
+      }
+      (local ? runs.locals : runs.globals).push({ first, count: 1 + rows.length - first });
+    });
+  }
+  parts.forEach((part, i) => {
+    loaded.push({
+      kind: part.kind,
+      name: part.name,
+      sha256: part.sha256,
+      toc: part.toc,
+      sections: sectionRanges[i]!,
+      symbols: { locals: runs.locals[i]!, globals: runs.globals[i]! },
+      ranges: rangesOf(part),
+      stubs: part.stubs,
+      entryStubs: part.entryStubs,
+      uses: [...part.uses].sort(),
+    });
+  });
+  const map: LoadMap = { schema: 1, ...image.map, parts: loaded };
+
+  // Tables behind the parts.
+  const names = new Strings();
+  const append = (
+    name: string,
+    type: number,
+    bytes: Uint8Array,
+    alignBytes: number,
+    more: Partial<TableSection> = {},
+  ): void => {
+    const offset = alignUp(end, alignBytes);
+    chunks.push({ offset, bytes });
+    sections.push({
+      name,
+      type,
+      flags: 0n,
+      address: 0n,
+      offset,
+      size: bytes.length,
+      link: 0,
+      info: 0,
+      alignBytes: BigInt(alignBytes),
+      entrySize: 0n,
+      ...more,
+    });
+    end = offset + bytes.length;
+  };
+  append(loadMapSection, elf.SHT_NOTE, encodeLoadMap(map, endian), 4);
+  const symbolBytes = is64 ? 24 : 16;
+  const symtab = new Uint8Array((rows.length + 1) * symbolBytes);
+  const symbolView = new ByteView(symtab, endian, '.symtab');
+  rows.forEach(({ part, symbol }, i) => {
+    const at = (i + 1) * symbolBytes;
+    const home =
+      typeof symbol.home === 'number'
+        ? sectionRanges[part]!.first + symbol.home
+        : symbol.home === 'undefined'
+          ? elf.SHN_UNDEF
+          : elf.SHN_ABS_RESOLVED & 0xffff;
+    symbolView.insertU32(at, strings.offset(symbol.name));
+    if (is64) {
+      symbolView.insertU8(at + 4, symbol.info);
+      symbolView.insertU8(at + 5, symbol.other);
+      symbolView.insertU16(at + 6, home);
+      symbolView.insertU64(at + 8, symbol.value);
+      symbolView.insertU64(at + 16, symbol.size);
+    } else {
+      symbolView.insertU32(at + 4, Number(symbol.value));
+      symbolView.insertU32(at + 8, Number(symbol.size));
+      symbolView.insertU8(at + 12, symbol.info);
+      symbolView.insertU8(at + 13, symbol.other);
+      symbolView.insertU16(at + 14, home);
+    }
+  });
+  const symtabIndex = sections.length + 1;
+  const firstGlobal = 1 + runs.locals.reduce((sum, range) => sum + range.count, 0);
+  append('.symtab', elf.SHT_SYMTAB, symtab, wordBytes, {
+    link: symtabIndex + 1,
+    info: firstGlobal,
+    entrySize: BigInt(symbolBytes),
+  });
+  append('.strtab', elf.SHT_STRTAB, strings.bytes, 1);
+  for (const section of sections) names.offset(section.name);
+  names.offset('.shstrtab');
+  append('.shstrtab', elf.SHT_STRTAB, names.bytes, 1);
+
+  // Section header table, and everything into one array.
+  const shoff = alignUp(end, 8);
+  const shentsize = is64 ? 64 : 40;
+  const shnum = sections.length + 1;
+  if (shnum >= elf.SHN_LORESERVE) {
+    throw new ElftraceError(
+      'unsupported-form',
+      `the image would have ${shnum} sections, plain ELF numbers end at 65279`,
+    );
+  }
+  const total = shoff + shnum * shentsize;
+  if (!is64 && total > 0xffff_ffff) {
+    throw new ElftraceError('unsupported-form', `the image would have ${total} bytes, a 32-bit file ends at 4 GiB`);
+  }
+  const bytes = new Uint8Array(total);
+  if (original !== null) bytes.set(original.bytes);
+  for (const chunk of chunks) bytes.set(chunk.bytes, chunk.offset);
+  const view = new ByteView(bytes, endian, 'image');
+  sections.forEach((section, i) => {
+    writeSectionHeader(view, shoff + (i + 1) * shentsize, section, names.offset(section.name), wordBytes);
+  });
+
+  const phoff = original === null ? (is64 ? 64 : 52) : place.offset;
+  const phentsize = is64 ? 56 : 32;
+  const table = programHeaders(headers, original, place, phentsize);
+  table.forEach((header, i) => {
+    writeProgramHeader(view, phoff + i * phentsize, header, wordBytes);
+  });
+  if (table.length >= elf.PN_XNUM) {
+    throw new ElftraceError('unsupported-form', `the image would have ${table.length} segments`);
+  }
+  writeHeader(view, image, { phoff, phnum: table.length, shoff, shnum, shstrndx: shnum - 1 });
+  return { bytes, map };
+}
+
+function load(
+  offset: number,
+  address: Address,
+  fileSize: number,
+  memorySize: bigint,
+  flags: number,
+  page: number,
+): Header {
+  return {
+    type: elf.PT_LOAD,
+    flags,
+    offset,
+    address,
+    physicalAddress: address,
+    fileSize,
+    memorySize,
+    alignBytes: BigInt(page),
+  };
+}
+
+/** ELF wants PT_PHDR and PT_INTERP in front and PT_LOAD ascending by address. */
+function programHeaders(
+  added: readonly Header[],
+  original: ElfImage | null,
+  place: HeaderPlace,
+  phentsize: number,
+): Header[] {
+  const own: Header[] = (original?.segments ?? []).map((segment) => ofSegment(segment));
+  const isLoad = (header: Header): boolean => header.type === elf.PT_LOAD;
+  const inFront = own.filter((each) => each.type === elf.PT_PHDR || each.type === elf.PT_INTERP);
+  const loads = [...own.filter(isLoad), ...added].sort((a, b) =>
+    a.address < b.address ? -1 : a.address > b.address ? 1 : 0,
+  );
+  const rest = own.filter((each) => !isLoad(each) && !inFront.includes(each) && each.type !== elf.PT_NULL);
+  const stack: Header[] =
+    original === null ? [{ ...load(0, 0n, 0, 0n, elf.PF_R | elf.PF_W, 16), type: elf.PT_GNU_STACK }] : [];
+  const spare: Header[] = Array.from({ length: sparePhdrs }, () => ({
+    ...load(0, 0n, 0, 0n, 0, 0),
+    type: elf.PT_NULL,
+  }));
+  const table = [...inFront, ...loads, ...rest, ...stack, ...spare];
+  const size = table.length * phentsize;
+  return table.map((header) =>
+    header.type === elf.PT_PHDR
+      ? {
+          ...header,
+          offset: place.offset,
+          address: place.address,
+          physicalAddress: place.address,
+          fileSize: size,
+          memorySize: BigInt(size),
+        }
+      : header,
+  );
+}
+
+function ofSegment(segment: ElfSegment): Header {
+  const { type, flags, offset, address, physicalAddress, fileSize, memorySize, alignBytes } = segment;
+  return { type, flags, offset, address, physicalAddress, fileSize, memorySize, alignBytes };
+}
+
+function writeSectionHeader(view: ByteView, at: number, section: TableSection, name: number, wordBytes: 4 | 8): void {
+  const words = [section.flags, section.address, BigInt(section.offset), BigInt(section.size)] as const;
+  view.insertU32(at, name);
+  view.insertU32(at + 4, section.type);
+  words.forEach((word, i) => {
+    view.insertWord(at + 8 + i * wordBytes, word, wordBytes);
+  });
+  const next = at + 8 + 4 * wordBytes;
+  view.insertU32(next, section.link);
+  view.insertU32(next + 4, section.info);
+  view.insertWord(next + 8, section.alignBytes, wordBytes);
+  view.insertWord(next + 8 + wordBytes, section.entrySize, wordBytes);
+}
+
+function writeProgramHeader(view: ByteView, at: number, header: Header, wordBytes: 4 | 8): void {
+  view.insertU32(at, header.type);
+  if (wordBytes === 8) view.insertU32(at + 4, header.flags);
+  const first = wordBytes === 8 ? at + 8 : at + 4;
+  const words = [
+    BigInt(header.offset),
+    header.address,
+    header.physicalAddress,
+    BigInt(header.fileSize),
+    header.memorySize,
+  ];
+  words.forEach((word, i) => {
+    view.insertWord(first + i * wordBytes, word, wordBytes);
+  });
+  const next = first + words.length * wordBytes;
+  if (wordBytes === 4) view.insertU32(next, header.flags);
+  view.insertWord(wordBytes === 8 ? next : next + 4, header.alignBytes, wordBytes);
+}
+
+interface TablePlaces {
+  readonly phoff: number;
+  readonly phnum: number;
+  readonly shoff: number;
+  readonly shnum: number;
+  readonly shstrndx: number;
+}
+
+/** Offsets of the fields that follow e_entry, by word size. */
+function writeHeader(view: ByteView, image: ImageParts, tables: TablePlaces): void {
+  const { arch, loader } = image;
+  const { wordBytes } = arch.target;
+  const is64 = wordBytes === 8;
+  const original = originalOf(image.parts);
+  if (original === null) {
+    const ident = [0x7f, 0x45, 0x4c, 0x46, is64 ? elf.ELFCLASS64 : elf.ELFCLASS32];
+    ident.push(arch.target.dataEndian === 'little' ? elf.ELFDATA2LSB : elf.ELFDATA2MSB, elf.EV_CURRENT);
+    ident.forEach((byte, i) => {
+      view.insertU8(i, byte);
+    });
+    view.insertU16(16, elf.ET_EXEC);
+    view.insertU16(18, arch.target.elfMachine);
+    view.insertU32(20, elf.EV_CURRENT);
+    view.insertU32(24 + 3 * wordBytes, loader.imageFlags);
+  }
+  const after = 24 + 3 * wordBytes + 4;
+  view.insertWord(24, image.entry, wordBytes);
+  view.insertWord(24 + wordBytes, BigInt(tables.phoff), wordBytes);
+  view.insertWord(24 + 2 * wordBytes, BigInt(tables.shoff), wordBytes);
+  view.insertU16(after, is64 ? 64 : 52);
+  view.insertU16(after + 2, is64 ? 56 : 32);
+  view.insertU16(after + 4, tables.phnum);
+  view.insertU16(after + 6, is64 ? 64 : 40);
+  view.insertU16(after + 8, tables.shnum);
+  view.insertU16(after + 10, tables.shstrndx);
+}
+
+/** Bytes of the ELF header: what of a linked core's own bytes an image changes. */
+export function headerBytes(image: ElfImage): Uint8Array {
+  return image.bytes.slice(0, image.header.is64 ? 64 : 52);
+}

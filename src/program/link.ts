@@ -1,0 +1,211 @@
+/**
+ * Relocations of a laid-out object: every one is applied and none remains. Calls are bound as the machine says, directly or through a
+ * stub. Owns no symbol resolution (scope.ts) and no relocation arithmetic (relocs/).
+ */
+import type { MachineOptions, ModuleLoader, StubKind } from '../arch.js';
+import { ByteView } from '../bytes.js';
+import { ElftraceError, type ErrorContext, hex } from '../errors.js';
+import { applyRelocation, computeRelocation } from '../relocs/apply.js';
+import type { RelocationRow } from '../relocs/kinds.js';
+import type { Address } from '../units.js';
+import type { LoadBase } from './load-map.js';
+import type { ObjectPart } from './object-part.js';
+import type { PartSection } from './part.js';
+import { relocationsOf, type Resolved, type Scope } from './scope.js';
+import type { StubAreas } from './stub-areas.js';
+
+export interface LinkContext {
+  readonly scope: Scope;
+  readonly stubs: StubAreas;
+  readonly base: LoadBase;
+  readonly options: MachineOptions;
+  readonly coreToc: Address | null;
+}
+
+/** Which relocations are applied: descriptors come first, for calls are bound by what they hold. */
+export type Pass = 'descriptors' | 'rest';
+
+/** Bytes of a stub at an address. */
+export function stubWriter(
+  context: Pick<LinkContext, 'base' | 'options' | 'coreToc'> & { readonly loader: ModuleLoader },
+  kind: StubKind,
+  target: Address,
+  targetToc: Address | null,
+  toc: Address | null,
+): (address: Address) => Uint8Array {
+  const { base, options, coreToc, loader } = context;
+  return (address) => loader.writeStub(kind, { address, target, targetToc, toc, coreToc, base, options });
+}
+
+/**
+ * Applies the relocations of an object.
+ * @throws ElftraceError 'unknown-relocation', 'unsupported-form' for values that only a linker makes, 'relocation-out-of-range' and
+ *         the errors of binding calls, each with part, section and offset
+ */
+export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): void {
+  const { scope } = context;
+  const { arch } = scope;
+  const orders = { code: arch.target.codeEndian, data: arch.target.dataEndian };
+  for (const { section, table, row } of relocationsOf(part)) {
+    const own = part.sectionOf[section]!;
+    if ((own.name === scope.loader.descriptors) !== (pass === 'descriptors')) continue;
+    const offset = Number(table.offset[row]!);
+    const rule = arch.relocations.get(table.type[row]!);
+    const where: ErrorContext = { section: own.name, offset: BigInt(offset) };
+    if (rule === undefined) {
+      throw new ElftraceError('unknown-relocation', `${part.name}: relocation type ${table.type[row]!} is not known`, {
+        ...where,
+        value: table.type[row]!,
+      });
+    }
+    if (rule.rule === 'none' || rule.field.slices.length === 0) continue;
+    if (own.contents === null) {
+      throw new ElftraceError('elf-malformed', `${part.name}: ${rule.name} in a section without bytes`, where);
+    }
+    const addend = table.form === 'rel' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
+    const place: Place = { part, section: own, offset, rule, addend, where };
+    const symbol = table.symbol[row]!;
+    const resolved = scope.resolve(part, symbol);
+    try {
+      if (rule.branch !== undefined && rule.rule === 'pcrel') bindBranch(place, resolved, context);
+      else
+        applyValue(
+          place,
+          resolved,
+          context,
+          rule.rule.startsWith('got-') ? fillSlot(part, symbol, resolved, context) : null,
+        );
+    } catch (error) {
+      throw located(error, place, resolved);
+    }
+  }
+}
+
+interface Place {
+  readonly part: ObjectPart;
+  readonly section: PartSection;
+  readonly offset: number;
+  readonly rule: RelocationRow;
+  readonly addend: bigint;
+  readonly where: ErrorContext;
+}
+
+const addressOf = ({ section, offset }: Place): Address => section.address + BigInt(offset);
+const nameOf = (resolved: Resolved): string =>
+  resolved.kind === 'absent' ? 'an undefined weak symbol' : resolved.name;
+
+/** Puts part and place before the message of an error that does not have them. */
+function located(error: unknown, place: Place, resolved: Resolved): unknown {
+  if (!(error instanceof ElftraceError) || error.message.startsWith(place.part.name)) return error;
+  let hint = '';
+  if (place.rule.rule === 'toc-relative' && error.code === 'relocation-out-of-range') {
+    hint =
+      ': the TOC of the module is larger than 64 KB and this code addresses it with 16 bits (compile with -mcmodel=medium)';
+  }
+  return new ElftraceError(
+    error.code,
+    `${place.part.name}: ${place.section.name}+${hex(place.offset)} (${nameOf(resolved)}): ${error.message}${hint}`,
+    { ...place.where, ...error.context, symbol: nameOf(resolved) },
+  );
+}
+
+function heldAddend(bytes: Uint8Array, offset: number, rule: RelocationRow, endian: 'little' | 'big'): bigint {
+  const view = new ByteView(bytes, endian, rule.name);
+  if (rule.field.sizeBytes === 8) return view.i64(offset);
+  if (rule.field.sizeBytes === 4) return BigInt(view.i32(offset));
+  throw new ElftraceError('unsupported-form', `${rule.name} without an addend of its own is not applied`);
+}
+
+/** Address of the GOT slot of a symbol; its word is written. */
+function fillSlot(part: ObjectPart, symbol: number, resolved: Resolved, context: LinkContext): Address | null {
+  const { arch } = context.scope;
+  const offset = part.got?.offsetOf.get(symbol);
+  if (part.got === null || offset === undefined) return null;
+  const value =
+    resolved.kind === 'absent'
+      ? 0n
+      : resolved.kind === 'code'
+        ? context.scope.callTarget(resolved, 0n).code
+        : resolved.value;
+  new ByteView(part.got.section.contents!, arch.target.dataEndian, '.got').insertWord(
+    offset,
+    value,
+    arch.target.wordBytes,
+  );
+  return part.got.section.address + BigInt(offset);
+}
+
+function applyValue(place: Place, resolved: Resolved, context: LinkContext, gotSlot: Address | null): void {
+  const { part, section, offset, rule, addend } = place;
+  const { arch } = context.scope;
+  // A weak symbol that nobody defines is 0; what is relative to the place stays relative to it.
+  const symbol =
+    resolved.kind === 'absent'
+      ? 0n
+      : resolved.kind === 'code' || rule.branch !== undefined
+        ? context.scope.callTarget(resolved, 0n).code
+        : resolved.value;
+  const value = computeRelocation(
+    rule,
+    {
+      symbol,
+      addend,
+      place: addressOf(place),
+      base: 0n,
+      ...(part.toc === null ? {} : { toc: part.toc }),
+      ...(gotSlot === null ? {} : { gotSlot }),
+      ...(resolved.kind === 'defined' ? { symbolSize: resolved.size } : {}),
+    },
+    arch.target.wordBytes,
+  );
+  if (value === null || section.contents === null) return;
+  applyRelocation(rule, section.contents, offset, value, {
+    code: arch.target.codeEndian,
+    data: arch.target.dataEndian,
+  });
+}
+
+function bindBranch(place: Place, resolved: Resolved, context: LinkContext): void {
+  const { part, section, offset, rule } = place;
+  const { scope, stubs } = context;
+  const { arch, loader } = scope;
+  const bytes = section.contents!;
+  const from = addressOf(place);
+  const view = new ByteView(bytes, arch.target.codeEndian, section.name);
+  const word = (delta: number): number => {
+    const at = offset + delta;
+    return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
+  };
+  const store = (target: Address): void => {
+    applyRelocation(rule, bytes, offset, BigInt.asIntN(arch.target.wordBytes * 8, target - from), {
+      code: arch.target.codeEndian,
+      data: arch.target.dataEndian,
+    });
+  };
+  if (resolved.kind === 'absent') {
+    view.insertU32(offset, loader.skippedCall);
+    return;
+  }
+  const target = scope.callTarget(resolved, rule.addendIgnored === true ? 0n : place.addend);
+  if (rule.stubAllowed !== true) {
+    store(target.code + BigInt(target.toc === part.toc ? target.localEntry : 0));
+    return;
+  }
+  const binding = loader.bindCall({ type: rule.type, place: from, word, target, toc: part.toc });
+  switch (binding.kind) {
+    case 'direct':
+      store(binding.target);
+      return;
+    case 'refused':
+      throw new ElftraceError(binding.code, `the call of ${target.name}: ${binding.reason}`, { address: from });
+    case 'stub': {
+      const init = loader.stubs.initSection !== null && part.isInit.has(section);
+      const write = stubWriter({ ...context, loader }, binding.stub, target.code, target.toc, part.toc);
+      store(stubs.get(binding.stub, target.code, from, init, target.name, write));
+      if (binding.restore !== null) view.insertU32(offset + binding.restore.delta, binding.restore.word);
+      return;
+    }
+    default:
+      binding satisfies never;
+  }
+}

@@ -1,0 +1,607 @@
+/**
+ * The module loader: core, runtime and modules in one address space, as an ET_EXEC image that knows its parts. All functions are pure and all
+ * or nothing: a fault is thrown before any byte is made.
+ *
+ * The way of a part: its sections are chosen (object-part.ts), stub areas reserved (stub-areas.ts), addresses given (layout.ts), relocations
+ * applied (link.ts, scope.ts), the image written (image-writer.ts). An image is taken apart again by its load map (image-parts.ts),
+ * so adding to it and taking away from it are the same way with fewer or more parts.
+ *
+ * Parts see each other's exported symbols: those of the request all of one another, later ones those of the image. A linked core sees nobody.
+ */
+import type { Arch, EntryConvention, MachineOptions, ModuleLoader } from '../arch.js';
+import { alignUpBig } from '../bits.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError, hex } from '../errors.js';
+import { sha256 as portableSha256, type Sha256 } from '../sha256.js';
+import type { Address } from '../units.js';
+import { version } from '../version.js';
+import { conventionsOf } from './conventions.js';
+import { coreStubPages } from './core-stubs.js';
+import { linkedCore, originalCore, partsOf } from './image-parts.js';
+import { headerBytes, headerPlace, type ImageParts, writeImage } from './image-writer.js';
+import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layout.js';
+import { linkPart, stubWriter } from './link.js';
+import { type LoadBase, type LoadMap, loadMapOwner, type PartKind, readLoadMap } from './load-map.js';
+import { madeSection, makeSymbols, type ObjectPart, objectPart } from './object-part.js';
+import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf } from './part.js';
+import { Scope } from './scope.js';
+import { StubAreas } from './stub-areas.js';
+
+/** A file to load. */
+export interface Source {
+  /** Name of the part: of a module its own name, else that of the file. */
+  readonly name: string;
+  readonly image: ElfImage;
+}
+
+export interface LoaderOptions {
+  /** Options of the machine by their names (`ppc-stubs`); defaults otherwise. */
+  readonly machine?: Readonly<Record<string, string>>;
+  /** Symbol that the image starts at instead of `_start`. */
+  readonly entry?: string;
+  /**
+   * Entries more (or, negative, fewer) than the rule reserves in every stub area. For tests of what happens when an area is
+   * full (T-PPC-28).
+   */
+  readonly stubSpare?: number;
+  /** Convention of the sites, when the caller knows it better than a look at the files tells. */
+  readonly convention?: EntryConvention;
+  /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
+  readonly coreSites?: readonly Address[];
+  readonly sha256?: Sha256;
+}
+
+export interface LoadRequest {
+  /** A relocatable file, which is laid out, or a linked one (ET_EXEC), which stays as it is. */
+  readonly core: Source;
+  readonly modules: readonly Source[];
+  readonly base: LoadBase | Address;
+  readonly moduleBase?: Address;
+  /** Laid in unless the core has the tracer's entries itself or no part has sites. */
+  readonly runtime: Source | null;
+  readonly options: LoaderOptions;
+}
+
+export interface LoadResult {
+  readonly bytes: Uint8Array;
+  readonly map: LoadMap;
+  readonly notices: readonly string[];
+}
+
+export interface LoadMoreRequest {
+  readonly image: ElfImage;
+  readonly modules: readonly Source[];
+  /** Laid in when the image has no entries of a tracer and a module has sites. */
+  readonly runtime: Source | null;
+  readonly options: LoaderOptions;
+}
+
+/** Names of the loader's own options in the load map; those of the machine stand beside them. */
+const optionKeys = {
+  coreBase: 'core-base',
+  moduleBase: 'module-base',
+  convention: 'convention',
+  /** Where sites are: `modules` when the core has none, so that a runtime goes with the last module. */
+  sitesIn: 'sites-in',
+} as const;
+
+/** Modules of programs begin at a multiple of this. */
+const moduleBaseStep = 0x1000_0000n;
+/** Room behind a core for its runtime. */
+const runtimeRoom = 0x200_0000n;
+
+/** What an image is made of, before it is written. */
+interface Plan {
+  readonly arch: Arch;
+  readonly loader: ModuleLoader;
+  readonly machine: MachineOptions;
+  readonly base: LoadBase;
+  readonly coreBase: Address;
+  readonly moduleBase: Address;
+  readonly original: LoadMap['original'];
+  readonly options: LoaderOptions;
+  convention: EntryConvention | null;
+  sitesIn: 'core' | 'modules' | null;
+  registers: Readonly<Record<string, Address>>;
+  entry: Address | null;
+}
+
+/**
+ * Lays core and modules out in one address space.
+ * @throws ElftraceError 'undefined-symbols' and 'duplicate-symbols' (all of them), 'toc-restore-missing', 'branch-out-of-range' (with the
+ *         distance), 'stub-area-full', 'relocation-out-of-range', 'unknown-relocation', 'unsupported-form', 'usage'
+ * Source: 05-runtime-abi section 8, 20-ppc section 3
+ */
+export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
+  const loader = loaderOf(arch);
+  const { core: coreSource, modules, options } = request;
+  const hash = options.sha256 ?? portableSha256;
+  const machine = machineOptions(loader, options.machine ?? {});
+  for (const source of [coreSource, ...modules]) checkMachine(source, arch);
+  const linked = coreSource.image.header.type !== elf.ET_REL;
+  if (readLoadMap(coreSource.image) !== null) {
+    throw new ElftraceError('usage', `${coreSource.name} is a loaded image already: add modules to it`, {
+      file: coreSource.name,
+    });
+  }
+  const base: LoadBase = typeof request.base === 'bigint' ? 'user' : request.base;
+  const bases = loader.bases(base, machine);
+  const coreSha = hash(coreSource.image.bytes);
+  const core = linked
+    ? linkedCore(coreSource.name, coreSha, executable(coreSource), arch)
+    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders, arch);
+  const coreBase = linked ? startOf(core) : typeof request.base === 'bigint' ? request.base : bases.core;
+  const page = BigInt(loader.segmentAlignBytes);
+  if (coreBase % page !== 0n && !linked) {
+    throw new ElftraceError('usage', `the base ${hex(coreBase)} is no multiple of ${hex(page)}`, { value: coreBase });
+  }
+  const coreSize = linked
+    ? endOf(core) - coreBase
+    : core.sections.reduce((sum, section) => sum + BigInt(section.size), 0n);
+  const far = alignUpBig(coreBase + coreSize + runtimeRoom + (1n << 25n), moduleBaseStep);
+  const plan: Plan = {
+    arch,
+    loader,
+    machine,
+    base,
+    coreBase,
+    moduleBase: request.moduleBase ?? bases.modules ?? max(coreBase + loader.moduleDistance, far),
+    original: linked
+      ? {
+          sha256: coreSha,
+          size: coreSource.image.bytes.length,
+          headers: [{ offset: 0, bytes: headerBytes(coreSource.image) }],
+        }
+      : null,
+    options,
+    convention: null,
+    sitesIn: null,
+    registers: {},
+    entry: linked ? coreSource.image.header.entry : null,
+  };
+  if (plan.moduleBase % page !== 0n) {
+    throw new ElftraceError('usage', `the module base ${hex(plan.moduleBase)} is no multiple of ${hex(page)}`, {
+      value: plan.moduleBase,
+    });
+  }
+  const { convention } = options;
+  const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
+  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
+}
+
+/**
+ * Adds modules to a loaded image (module coming).
+ * @throws ElftraceError as `loadImages`; 'usage' when a module of that name is there or the image is none of `load`, 'state-mismatch' when
+ *         it was patched
+ */
+export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
+  const { image, modules, options } = request;
+  for (const source of modules) checkMachine(source, arch);
+  const { plan, parts } = takeApart(image, arch, options);
+  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  return assemble(plan, parts, [], request, plan.sitesIn === 'core' ? known(plan.convention) : [], [
+    ...known(plan.convention),
+    ...moduleSites,
+  ]);
+}
+
+const known = (convention: EntryConvention | null): EntryConvention[] => (convention === null ? [] : [convention]);
+
+/**
+ * Takes a module out of a loaded image (module going). The other parts stay where they are.
+ * @throws ElftraceError 'no-match' when there is no such module, 'module-in-use' when another part uses its symbols, 'state-mismatch' when the
+ *         image was patched since
+ */
+export function unload(image: ElfImage, name: string, arch: Arch, options: LoaderOptions = {}): LoadResult {
+  const { plan, parts } = takeApart(image, arch, options);
+  const going = parts.find((part) => part.name === name && part.kind === 'module');
+  if (going === undefined) {
+    const modules = parts.filter((part) => part.kind === 'module').map((part) => part.name);
+    throw new ElftraceError(
+      'no-match',
+      `no module '${name}' is loaded (${modules.length === 0 ? 'there are none' : modules.join(', ')})`,
+      { symbol: name },
+    );
+  }
+  const users = parts.filter((part) => part !== going && part.uses.has(name)).map((part) => part.name);
+  if (users.length > 0) {
+    throw new ElftraceError('module-in-use', `${name} is used by ${users.join(', ')} (EBUSY)`, { symbol: name });
+  }
+  let left = parts.filter((part) => part !== going);
+  if (plan.sitesIn === 'modules' && !left.some((part) => part.kind === 'module')) {
+    left = left.filter((part) => part.kind !== 'runtime');
+    plan.sitesIn = null;
+    plan.convention = null;
+  }
+  return { ...finish(plan, left), notices: [] };
+}
+
+export { originalCore };
+
+function loaderOf(arch: Arch): ModuleLoader {
+  if (arch.loader.kind === 'none') {
+    throw new ElftraceError('unsupported-form', `${arch.target.title}: ${arch.loader.reason}`);
+  }
+  return arch.loader;
+}
+
+/** The machine's options with their defaults. */
+function machineOptions(loader: ModuleLoader, given: Readonly<Record<string, string>>): MachineOptions {
+  for (const [name, value] of Object.entries(given)) {
+    const values = loader.options[name];
+    if (values === undefined) throw new ElftraceError('usage', `this machine has no load option '${name}'`);
+    if (!values.includes(value)) {
+      throw new ElftraceError('usage', `--${name} takes ${values.join(' or ')}, not '${value}'`, { value });
+    }
+  }
+  return Object.fromEntries(Object.entries(loader.options).map(([name, values]) => [name, given[name] ?? values[0]!]));
+}
+
+function checkMachine(source: Source, arch: Arch): void {
+  const { header } = source.image;
+  const { elfMachine, wordBytes, dataEndian } = arch.target;
+  if (header.machine !== elfMachine || header.is64 !== (wordBytes === 8) || header.endian !== dataEndian) {
+    throw new ElftraceError('usage', `${source.name} is no file of ${arch.target.title}`, { file: source.name });
+  }
+}
+
+function executable(source: Source): ElfImage {
+  const { type } = source.image.header;
+  if (type === elf.ET_EXEC) return source.image;
+  throw new ElftraceError(
+    'unsupported-form',
+    `${source.name} is neither an object (ET_REL) nor a program with fixed addresses (ET_EXEC)`,
+    { file: source.name, value: type },
+  );
+}
+
+const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+
+/** The inverse of writing: parts and what they were made with. */
+function takeApart(
+  image: ElfImage,
+  arch: Arch,
+  options: LoaderOptions,
+): { readonly plan: Plan; readonly parts: Part[] } {
+  const loader = loaderOf(arch);
+  const map = readLoadMap(image);
+  if (map === null) throw new ElftraceError('usage', "the file is no image of 'load'");
+  if (map.target !== arch.target.id) throw new ElftraceError('bad-record', `the load map is one of ${map.target}`);
+  // The other note of ours is the record of a patch: its positions would not hold in another image.
+  if (image.notes().some((note) => note.owner === loadMapOwner && note.section !== mapNoteSection(image))) {
+    throw new ElftraceError('state-mismatch', 'the image is patched: revert it, change its modules, patch it again');
+  }
+  const machine = Object.fromEntries(
+    Object.keys(loader.options).map((name) => [name, map.options[name] ?? loader.options[name]![0]!]),
+  );
+  const address = (key: string): Address => {
+    const text = map.options[key];
+    if (text === undefined) throw new ElftraceError('bad-record', `the load map does not say '${key}'`);
+    return BigInt(text);
+  };
+  const { convention, sitesIn } = optionKeys;
+  const plan: Plan = {
+    arch,
+    loader,
+    machine,
+    base: map.base,
+    coreBase: address(optionKeys.coreBase),
+    moduleBase: address(optionKeys.moduleBase),
+    original: map.original,
+    options,
+    convention: conventions.find((each) => each === map.options[convention]) ?? null,
+    sitesIn: (['core', 'modules'] as const).find((each) => each === map.options[sitesIn]) ?? null,
+    registers: map.registers,
+    entry: image.header.entry,
+  };
+  return { plan, parts: partsOf(image, map, arch, options.sha256) };
+}
+
+const conventions: readonly EntryConvention[] = ['pg', 'regs'];
+
+function mapNoteSection(image: ElfImage): number {
+  return image.section('.note.elftrace.load')?.index ?? -1;
+}
+
+/** One convention for all sites: the entries of a tracer serve one. */
+function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]): EntryConvention | null {
+  const distinct = new Set(found);
+  if (distinct.size <= 1) return found[0] ?? null;
+  // Where stubs do not differ the entry that keeps all registers serves both.
+  if (loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
+  throw new ElftraceError(
+    'unsupported-form',
+    'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both',
+  );
+}
+
+/** Lays the fresh parts in beside those that are there. */
+function assemble(
+  plan: Plan,
+  present: readonly Part[],
+  freshCore: readonly ObjectPart[],
+  request: Pick<LoadRequest, 'modules' | 'runtime' | 'options'>,
+  coreSites: readonly EntryConvention[],
+  moduleSites: readonly EntryConvention[],
+): LoadResult {
+  const { arch, loader } = plan;
+  const notices: string[] = [];
+  const hash = request.options.sha256 ?? portableSha256;
+  const make = (source: Source, kind: PartKind): ObjectPart => {
+    if (source.image.header.type !== elf.ET_REL) {
+      throw new ElftraceError('usage', `${source.name} is linked: a ${kind} is a relocatable file`, {
+        file: source.name,
+      });
+    }
+    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders, arch);
+  };
+  const fresh: ObjectPart[] = [...freshCore];
+  const modules = request.modules.map((source) => make(source, 'module'));
+  plan.convention = oneConvention(loader, [...coreSites, ...moduleSites]);
+  const runtime = chooseRuntime(plan, [...present, ...freshCore], request.runtime, make, notices);
+  if (runtime !== null) fresh.push(runtime);
+  if (plan.convention !== null) plan.sitesIn = coreSites.length > 0 ? 'core' : 'modules';
+  fresh.push(...modules);
+  const ofKind = (kind: PartKind): Part[] => [...present, ...fresh].filter((part) => part.kind === kind);
+  const parts = [...ofKind('core'), ...ofKind('runtime'), ...ofKind('module')];
+  checkNames(parts);
+
+  const scope = new Scope(arch, loader, parts, new Map(fresh.map((part) => [part, part])));
+  scope.checkDefined();
+  const entries = loader.entrySymbols.filter((name) => scope.exporter(name) !== undefined);
+  const areas = new Map<Part, StubAreas>();
+  for (const part of parts) areas.set(part, new StubAreas(part, loader));
+  const block = kernelBlock(plan, parts, fresh);
+  for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
+
+  place(plan, parts, fresh);
+  const core = parts[0]!;
+  const linked = core.linked !== null && present.every((part) => part.kind !== 'runtime');
+  setTocs(plan, parts, fresh);
+  if (linked) coreAreas(plan, parts, fresh, scope, entries, areas.get(core)!);
+  checkOverlaps([...parts, headers(plan, parts)], loader.addressLimit);
+  if (block !== null) fillBlock(plan, core, block);
+
+  const context = { scope, base: plan.base, options: plan.machine, coreToc: core.toc };
+  for (const pass of ['descriptors', 'rest'] as const) {
+    for (const part of fresh) linkPart(part, { ...context, stubs: areas.get(part)! }, pass);
+  }
+  const convention = plan.convention ?? 'pg';
+  for (const part of parts) {
+    const own = areas.get(part)!;
+    const from = part.kind === 'module' ? 'module' : 'core';
+    const wanted = part.kind === 'module' ? fresh.includes(part as ObjectPart) : part === core && linked;
+    if (wanted) {
+      for (const symbol of entries) {
+        const found = scope.find(symbol)!;
+        const target = scope.callTarget({ ...found, kind: 'defined', size: 0n, isSection: false }, 0n);
+        const kind = loader.entryStub(convention, from);
+        const write = stubWriter({ ...context, loader }, kind, target.code, target.toc, part.toc);
+        for (const address of own.everywhere(symbol, write)) part.entryStubs.push({ symbol, address });
+        if (found.part !== part && part.kind === 'module') part.uses.add(found.part.name);
+      }
+    }
+    part.stubs.push(...own.describe());
+  }
+  for (const part of fresh) makeSymbols(part, loader.tocSymbol);
+  plan.entry = entryOf(plan, scope);
+  return { ...finish(plan, parts), notices };
+}
+
+/** RT-2: the core's own entries, else the runtime. */
+function chooseRuntime(
+  plan: Plan,
+  present: readonly Part[],
+  source: Source | null,
+  make: (source: Source, kind: PartKind) => ObjectPart,
+  notices: string[],
+): ObjectPart | null {
+  if (source === null || plan.convention === null) return null;
+  if (present.some((part) => part.kind === 'runtime')) return null;
+  const core = present.find((part) => part.kind === 'core');
+  const names = core === undefined ? new Set<string>() : definedNames(core);
+  const group = ['ftrace_caller', 'ftrace_call'];
+  if (group.every((name) => names.has(name))) {
+    notices.push('the core has the entries of a tracer itself: no runtime is laid in');
+    return null;
+  }
+  return make(source, 'runtime');
+}
+
+function definedNames(part: Part): Set<string> {
+  if (part.symbols.length > 0) {
+    return new Set(part.symbols.filter((each) => each.home !== 'undefined').map((each) => each.name));
+  }
+  const names = new Set<string>();
+  if (!('object' in part)) return names;
+  const { symbols } = (part as ObjectPart).object;
+  for (let i = 1; i < symbols.count; i++) {
+    if (symbols.sectionIndex[i] !== elf.SHN_UNDEF) names.add(symbols.name(i));
+  }
+  return names;
+}
+
+function checkNames(parts: readonly Part[]): void {
+  const seen = new Set<string>();
+  for (const { name } of parts) {
+    if (seen.has(name)) throw new ElftraceError('usage', `two parts are named '${name}'`, { symbol: name });
+    seen.add(name);
+  }
+}
+
+/** A part of the address range of the program headers, for the check of overlaps only. */
+function headers(plan: Plan, parts: readonly Part[]): Part {
+  const place = headerPlace({ ...plan, parts });
+  const section = madeSection({
+    name: '',
+    type: elf.SHT_PROGBITS,
+    flags: elf.SHF_ALLOC,
+    alignBytes: 1n,
+    size: place.size,
+    contents: new Uint8Array(0),
+  });
+  section.address = place.address;
+  return {
+    kind: 'core',
+    name: 'the program headers',
+    sha256: '',
+    toc: null,
+    sections: [section],
+    symbols: [],
+    stubs: [],
+    entryStubs: [],
+    uses: new Set(),
+    linked: null,
+  };
+}
+
+/** Addresses for the fresh parts: core and runtime together, modules from the module base on. */
+function place(plan: Plan, parts: readonly Part[], fresh: readonly ObjectPart[]): void {
+  const { loader } = plan;
+  const page = loader.segmentAlignBytes;
+  const isFresh = (part: Part): boolean => fresh.includes(part as ObjectPart);
+  const settled = parts.filter((part) => !isFresh(part));
+  const header = headerPlace({ ...plan, parts: settled.length > 0 ? settled : parts.slice(0, 1) }, 4 * fresh.length);
+  let near = max(header.address + BigInt(header.size), 0n);
+  let far = plan.moduleBase;
+  for (const part of settled) {
+    if (part.kind === 'module') far = max(far, endOf(part));
+    else near = max(near, endOf(part));
+  }
+  let offset = header.end;
+  for (const part of parts) {
+    if (!isFresh(part)) {
+      offset = fileEndAfter(part, offset, page);
+      continue;
+    }
+    const cursor: Cursor = { address: part.kind === 'module' ? far : near, offset };
+    const next = placeSections(part, cursor, page);
+    offset = next.offset;
+    if (part.kind === 'module') far = next.address;
+    else near = next.address;
+  }
+}
+
+/** Every part its own TOC; the runtime has that of the core. */
+function setTocs(plan: Plan, parts: readonly Part[], fresh: readonly ObjectPart[]): void {
+  const { loader, machine } = plan;
+  const own = (part: Part): Address | null =>
+    loader.toc((name) => {
+      if (name === '') return part.sections.length === 0 ? null : startOf(part);
+      return part.sections.find((section) => section.name === name && section.size > 0)?.address ?? null;
+    }, machine);
+  const core = parts[0]!;
+  core.toc ??= own(core);
+  for (const part of fresh) part.toc = part.kind === 'module' ? own(part) : core.toc;
+}
+
+/** A block that kernel code finds through a register: in the runtime, or in the core where there is none. */
+function kernelBlock(plan: Plan, parts: readonly Part[], fresh: readonly ObjectPart[]): PartSection | null {
+  const { kernelBlock: model } = plan.loader;
+  if (model === null || plan.base !== 'kernel' || model.register in plan.registers) return null;
+  const owner = fresh.find((part) => part.kind === 'runtime') ?? fresh.find((part) => part.kind === 'core');
+  if (owner === undefined) return null;
+  const bytes = model.contents(0n);
+  const section = madeSection({
+    name: model.section,
+    type: elf.SHT_PROGBITS,
+    flags: elf.SHF_ALLOC | elf.SHF_WRITE,
+    alignBytes: BigInt(bytes.length),
+    size: bytes.length,
+    contents: bytes,
+  });
+  const first = owner.sections.findIndex((each) => permissionOf(each.flags) === 'rw');
+  owner.sections.splice(first < 0 ? owner.sections.length : first, 0, section);
+  return parts.length > 0 ? section : null;
+}
+
+function fillBlock(plan: Plan, core: Part, block: PartSection): void {
+  const model = plan.loader.kernelBlock;
+  if (model === null || core.toc === null) return;
+  block.contents!.set(model.contents(core.toc));
+  plan.registers = { ...plan.registers, [model.register]: block.address };
+}
+
+/**
+ * Stub areas for sites of a linked core that do not reach the tracer's entries. The areas stand in front of the runtime in the file, so the
+ * runtime is placed again behind them.
+ */
+function coreAreas(
+  plan: Plan,
+  parts: readonly Part[],
+  fresh: readonly ObjectPart[],
+  scope: Scope,
+  entries: readonly string[],
+  areas: StubAreas,
+): void {
+  const core = parts[0]!;
+  if (entries.length === 0 || plan.sitesIn !== 'core') return;
+  const { loader } = plan;
+  const page = loader.segmentAlignBytes;
+  const count = entries.length + 1;
+  const addresses = (): Address[] => entries.map((name) => scope.codeAddress(name) ?? 0n);
+  const header = headers(plan, parts);
+  const pages = coreStubPages({
+    sites: plan.options.coreSites ?? codeEnds(core),
+    entries: addresses(),
+    reach: loader.reach,
+    ranges: [...parts, header].flatMap(rangesOf),
+    areaBytes: count * loader.stubs.entryBytes,
+    pageBytes: page,
+    limit: loader.addressLimit,
+  });
+  if (pages.length === 0) return;
+  for (const address of pages) {
+    // The number of segments is known only now; their table has room for it by steps.
+    const at = headerPlace({ ...plan, parts }, pages.length).end;
+    const offset = fileEndAfter(core, at, page);
+    core.sections.push(areas.addAt(address + BigInt(Math.min(offset % page, page / 2) & ~15), count));
+  }
+  place(plan, parts, fresh);
+  setTocs(plan, parts, fresh);
+}
+
+/** First and last instruction of a linked core's code, for want of its sites. */
+function codeEnds(core: Part): Address[] {
+  return core.sections
+    .filter((section) => (section.flags & elf.SHF_EXECINSTR) !== 0n && section.size >= 4 && section.fileOffset !== null)
+    .flatMap((section) => [section.address, section.address + BigInt((section.size - 4) & ~3)]);
+}
+
+/** e_entry: the asked symbol, else what the image has, else `_start` of the core; 0 for an image without a start. */
+function entryOf(plan: Plan, scope: Scope): Address {
+  const { entry } = plan.options;
+  if (entry !== undefined) {
+    const found = scope.find(entry);
+    if (found === undefined) throw new ElftraceError('no-match', `no symbol '${entry}' to start at`, { symbol: entry });
+    return found.value;
+  }
+  return plan.entry ?? scope.find('_start')?.value ?? 0n;
+}
+
+function finish(plan: Plan, parts: readonly Part[]): { readonly bytes: Uint8Array; readonly map: LoadMap } {
+  const image: ImageParts = {
+    arch: plan.arch,
+    loader: plan.loader,
+    parts,
+    entry: plan.entry ?? 0n,
+    coreBase: plan.coreBase,
+    map: {
+      tool: `elftrace ${version}`,
+      target: plan.arch.target.id,
+      base: plan.base,
+      options: {
+        ...plan.machine,
+        [optionKeys.coreBase]: hex(plan.coreBase),
+        [optionKeys.moduleBase]: hex(plan.moduleBase),
+        ...(plan.convention === null ? {} : { [optionKeys.convention]: plan.convention }),
+        ...(plan.sitesIn === null ? {} : { [optionKeys.sitesIn]: plan.sitesIn }),
+      },
+      registers: plan.registers,
+      original: plan.original,
+    },
+  };
+  return writeImage(image);
+}

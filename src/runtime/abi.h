@@ -1,0 +1,97 @@
+/*
+ * Layout of what the tool writes and guest code reads, and the other way round. abi.ts says the same in TypeScript; a test holds
+ * the two together. Word: 4 bytes on 32-bit targets, 8 on 64-bit, in the byte order of data. SPDX-License-Identifier: MIT
+ */
+#ifndef ELFTRACE_ABI_H
+#define ELFTRACE_ABI_H
+
+typedef unsigned long word;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+/* Flags of an ops object. */
+#define OPS_SAVE_REGS (1ul << 2)
+#define OPS_STUB (1ul << 5)
+#define OPS_RCU (1ul << 14)
+
+/* Sites in ascending order. No hash at all (0) matches what an empty one means: everything, or nothing excluded. */
+struct hash {
+  word count;
+  word sites[];
+};
+
+/* `func` is a text address on every ABI: call it with elftrace_invoke. */
+struct ops {
+  word func;
+  word flags;
+  word direct_call;
+  word private_;
+  struct ops *next;
+  const struct hash *filter;
+  const struct hash *notrace;
+  word trampoline;
+};
+
+/* Ops objects that fit into elftrace_data. */
+#define OPS_ROOM 64
+
+struct ring_record {
+  u64 time;
+  u64 ip;
+  u64 parent_ip;
+  u32 kind;
+  u32 thread;
+};
+
+/* flags: bit 0: keep the oldest records; those beyond the capacity are dropped and counted. */
+#define RING_VERSION 1
+#define RING_KEEP_OLDEST 1u
+#define RING_CAPACITY 65536
+
+struct ring {
+  unsigned char magic[8];
+  u32 version;
+  u32 record_bytes;
+  u32 capacity;
+  u32 flags;
+  u64 head;
+  u64 dropped;
+  u64 clock_kind;
+  u64 reserved[2];
+  struct ring_record records[];
+};
+
+enum { RECORD_ENTRY = 1, RECORD_RETURN = 2, RECORD_DIRECT = 3, RECORD_PROBE = 4, RECORD_USER = 5 };
+
+/* Threads that are told apart; a further one is not traced, its events are counted as dropped. */
+#define THREADS 8
+#define GRAPH_ENTRIES 64
+#define SIDE_ENTRIES 64
+
+struct graph_entry {
+  word parent_ip; /* where the function returns to */
+  word ip;        /* its site */
+  word frame;     /* stack pointer after its return */
+  word spare;
+  u64 time;
+};
+
+/* r2 (what else the machine needs) and the return address of a function that another one replaced. */
+struct side_entry {
+  word saved;
+  word parent_ip;
+  word frame;
+};
+
+struct thread {
+  word owner;     /* thread key + 1; 0: free */
+  word active;    /* a callback runs: recursion */
+  word depth;     /* entries used */
+  word overrun;   /* functions not hooked, the stack being full */
+  word abandoned; /* entries whose function never returned (longjmp) */
+  word side_depth;
+  struct graph_entry entries[GRAPH_ENTRIES];
+  struct side_entry side[SIDE_ENTRIES];
+};
+
+#endif

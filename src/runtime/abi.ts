@@ -1,0 +1,131 @@
+/**
+ * How what the tool and guest code share lies in guest memory: ops objects, hashes, the ring, the stacks of the graph tracer. The same as
+ * `abi.h`, in numbers. Knows no machine: words are 4 or 8 bytes in the byte order of the target's data.
+ */
+
+/** Words of an ops object, in this order; aligned to a word. */
+export const OPS_WORDS = {
+  /** Text address of the callback, on ELFv1 too. */
+  func: 0,
+  flags: 1,
+  directCall: 2,
+  /** Free for the callback; `elftrace_counter` counts here. */
+  private: 3,
+  next: 4,
+  /** Address of a hash, or 0: everything. */
+  filter: 5,
+  /** Address of a hash, or 0: nothing excluded. */
+  notrace: 6,
+  trampoline: 7,
+} as const;
+
+/** Words of one ops object. */
+export const OPS_WORD_COUNT = 8;
+
+/** Ops objects that fit into `elftrace_data` (section `.elftrace.data`). */
+export const OPS_ROOM = 64;
+
+/** Flags of an ops object, with the kernel's numbers. */
+export const OPS_FLAGS = {
+  ENABLED: 1 << 0,
+  DYNAMIC: 1 << 1,
+  SAVE_REGS: 1 << 2,
+  SAVE_REGS_IF_SUPPORTED: 1 << 3,
+  RECURSION: 1 << 4,
+  STUB: 1 << 5,
+  INITIALIZED: 1 << 6,
+  DELETED: 1 << 7,
+  ADDING: 1 << 8,
+  REMOVING: 1 << 9,
+  MODIFYING: 1 << 10,
+  ALLOC_TRAMP: 1 << 11,
+  IPMODIFY: 1 << 12,
+  RCU: 1 << 14,
+  PERMANENT: 1 << 16,
+  DIRECT: 1 << 17,
+  SUBOP: 1 << 18,
+} as const;
+
+/** Words of a hash: the count, then that many site addresses in ascending order. */
+export const HASH_WORDS = { count: 0, sites: 1 } as const;
+
+/** The first eight bytes of a ring. */
+export const RING_MAGIC = 'ELFTRCE1';
+
+/** The version that this reader knows. */
+export const RING_VERSION = 1;
+
+/** Bytes of the ring's header; the records follow it. */
+export const RING_HEADER_BYTES = 64;
+
+/** Bytes of one record. */
+export const RING_RECORD_BYTES = 32;
+
+/** Records in the prebuilt runtime: a power of two. */
+export const RING_CAPACITY = 65536;
+
+/** Byte offsets in the header. `head`, `dropped` and `clockKind` are 64-bit words on every target, the others 32-bit. */
+export const RING_HEADER = {
+  magic: 0,
+  version: 8,
+  recordBytes: 12,
+  capacity: 16,
+  flags: 20,
+  /** Records ever written: the next goes to `head` modulo capacity. */
+  head: 24,
+  dropped: 32,
+  clockKind: 40,
+} as const;
+
+/** Bits of the header's flags. */
+export const RING_FLAGS = {
+  /** Records beyond the capacity are dropped and counted; else they overwrite the oldest. */
+  keepOldest: 1,
+} as const;
+
+/** Byte offsets in a record. The first three are 64-bit, the others 32-bit. */
+export const RING_RECORD = { time: 0, ip: 8, parentIp: 16, kind: 24, thread: 28 } as const;
+
+/** Kinds of a record; 0 is one whose writer had not finished. */
+export const RING_KINDS = { entry: 1, return: 2, direct: 3, probe: 4, user: 5 } as const;
+
+/** Kinds of clock: 1 is the machine's own counter; in the emulator the number of instructions. */
+export const RING_CLOCKS = { machine: 1 } as const;
+
+/** `elftrace_graph_stack`: blocks of this many threads. */
+export const THREAD_COUNT = 8;
+
+/** Words at the head of a thread's block. */
+export const THREAD_WORDS = { owner: 0, active: 1, depth: 2, overrun: 3, abandoned: 4, sideDepth: 5 } as const;
+
+/** Entries of the shadow stack of a thread: after the six words of its head. */
+export const GRAPH_ENTRY_COUNT = 64;
+
+/** Bytes of a graph entry: four words and a 64-bit time. */
+export function graphEntryBytes(wordBytes: 4 | 8): number {
+  return 4 * wordBytes + 8;
+}
+
+/** Words of a graph entry, before its time. */
+export const GRAPH_ENTRY_WORDS = { parentIp: 0, ip: 1, frame: 2 } as const;
+
+/** Entries of the stack of replaced functions, three words each, behind the shadow stack. */
+export const SIDE_ENTRY_COUNT = 64;
+
+/** Bytes of a thread's block. */
+export function threadBytes(wordBytes: 4 | 8): number {
+  const bytes = 6 * wordBytes + GRAPH_ENTRY_COUNT * graphEntryBytes(wordBytes) + SIDE_ENTRY_COUNT * 3 * wordBytes;
+  return Math.ceil(bytes / 8) * 8;
+}
+
+/** Sections of the prebuilt object that must lie side by side, in this order. */
+export const RING_SECTIONS = { header: '.data.elftrace_ring', records: '.bss.elftrace_ring' } as const;
+
+/**
+ * `elftrace_thread_mode` (x86-64): what tells threads apart. Written by the tool: `fs` for programs with a C library (they have PT_TLS or
+ * PT_INTERP), `gs` for kernels; a program that has neither base set would fault, so the object holds `one`.
+ */
+export const THREAD_MODES = { one: 0, fs: 1, gs: 2 } as const;
+
+/** Words of the table of direct callers, behind its count: pairs in ascending order of the site. `ftrace_direct_table` holds its address or 0. */
+export const DIRECT_WORDS = { count: 0, pairs: 1 } as const;

@@ -1,0 +1,365 @@
+/*
+ * The runtime that patched code calls: list function, tracers, function graph. Common to all machines; the entries in assembly and
+ * "entry.h" (frames, clock, thread) belong to each of them. Compiled without libc, floating point and vectors, because the entries save
+ * general registers only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h" says with GRAPH_SLOT
+ * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
+ * of a frame that makes the register entry go to a direct caller.
+ *
+ * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
+ * SPDX-License-Identifier: MIT
+ */
+#include "abi.h"
+#include "entry.h"
+
+#define PUBLIC __attribute__((visibility("default"), used))
+#define INTERNAL __attribute__((visibility("hidden")))
+
+typedef void regs;
+
+#ifndef CALLER_OF
+/* Where the traced function returns to; other than the entry says at sites whose surroundings it does not look at. */
+#define CALLER_OF(ip, parent_ip, regs) (parent_ip)
+#endif
+
+/* Text addresses, which names of functions are not on every ABI. */
+extern INTERNAL const unsigned char elftrace_return_text[], elftrace_stub_text[];
+extern INTERNAL void elftrace_invoke(word ip, word parent_ip, struct ops *ops, regs *regs, word text);
+
+/* The header is data, the records are not: who lays the object out puts them behind the header. */
+__attribute__((section(".data.elftrace_ring"), aligned(64))) PUBLIC struct ring elftrace_ring_memory = {
+  .magic = { 'E', 'L', 'F', 'T', 'R', 'C', 'E', '1' },
+  .version = RING_VERSION,
+  .record_bytes = sizeof(struct ring_record),
+  .capacity = RING_CAPACITY,
+  .clock_kind = ELFTRACE_CLOCK_KIND,
+};
+__attribute__((section(".bss.elftrace_ring"), aligned(64))) PUBLIC
+struct ring_record elftrace_ring_records[RING_CAPACITY];
+
+PUBLIC struct ring *elftrace_ring = &elftrace_ring_memory;
+/* The end of every list. */
+PUBLIC struct ops ftrace_list_end = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
+/* First ops of the list. */
+PUBLIC struct ops *ftrace_ops_list = &ftrace_list_end;
+/* Third argument of the patched call: the only ops. */
+PUBLIC struct ops *function_trace_op = &ftrace_list_end;
+/* Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch in the entry. */
+__attribute__((section(".data"))) PUBLIC const struct ops *elftrace_graph_ops = 0;
+PUBLIC struct thread elftrace_graph_stack[THREADS];
+/* Calls of elftrace_counter. */
+PUBLIC word elftrace_count;
+/* Where the tool writes ops objects: the image has room for them before any of them is wanted. */
+__attribute__((section(".elftrace.data"), aligned(64))) PUBLIC word elftrace_data[OPS_ROOM * 8] = { 0 };
+/* Not 0: no further function is hooked. Set for good when a return is not found. */
+PUBLIC word elftrace_graph_stopped;
+/* 0: ops of kind RCU are skipped. */
+PUBLIC word elftrace_rcu_watching = 1;
+
+/* ---------------------------------------------------------------------------------------------------------------- counting */
+
+/* Adds 1 to a 64-bit counter and gives its low half before. 32-bit machines have no 64-bit atomics: the low half carries. */
+static word count64(u64 *counter) {
+#if WORD == 8
+  return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+#else
+  const int low = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  u32 *halves = (u32 *)counter;
+  const u32 before = __atomic_fetch_add(&halves[low], 1, __ATOMIC_RELAXED);
+  if (before == 0xffffffffu) __atomic_fetch_add(&halves[!low], 1, __ATOMIC_RELAXED);
+  return before;
+#endif
+}
+
+/* Takes a number below `capacity` from a 64-bit counter, or says no. */
+static int take_below(u64 *counter, word capacity, word *number) {
+#if WORD == 8
+  word *low = (word *)counter;
+#else
+  word *low = (word *)counter + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+#endif
+  word now = __atomic_load_n(low, __ATOMIC_RELAXED);
+  do {
+    if (now >= capacity) return 0;
+  } while (!__atomic_compare_exchange_n(low, &now, now + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  *number = now;
+  return 1;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- threads */
+
+/* The block of this thread, or 0 where all belong to others. */
+static struct thread *current(void) {
+  const word owner = elftrace_thread_key() + 1;
+  for (int i = 0; i < THREADS; i++) {
+    struct thread *const thread = &elftrace_graph_stack[i];
+    word seen = __atomic_load_n(&thread->owner, __ATOMIC_RELAXED);
+    if (seen == 0 &&
+        __atomic_compare_exchange_n(&thread->owner, &seen, owner, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      return thread;
+    if (seen == owner) return thread;
+  }
+  return 0;
+}
+
+static u32 number_of(const struct thread *thread) {
+  return (u32)(thread - elftrace_graph_stack);
+}
+
+/* -------------------------------------------------------------------------------------------------------------------- ring */
+
+static void write_record(const struct thread *thread, u32 kind, word ip, word parent_ip) {
+  struct ring *const ring = elftrace_ring;
+  const u32 capacity = ring->capacity;
+  word number;
+  if (ring->flags & RING_KEEP_OLDEST) {
+    if (!take_below(&ring->head, capacity, &number)) {
+      count64(&ring->dropped);
+      return;
+    }
+  } else {
+    number = count64(&ring->head);
+  }
+  struct ring_record *const record = &ring->records[number & (capacity - 1)];
+  /* A reader that runs beside takes a record of kind 0 for one not finished. */
+  __atomic_store_n(&record->kind, 0, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  record->time = elftrace_clock();
+  record->ip = ip;
+  record->parent_ip = parent_ip;
+  record->thread = number_of(thread);
+  __atomic_store_n(&record->kind, kind, __ATOMIC_RELEASE);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- tracers */
+
+/* Callback: one record per call. */
+PUBLIC void elftrace_function_tracer(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  const struct thread *const thread = current();
+  (void)ops;
+  (void)regs;
+  if (thread) write_record(thread, RECORD_ENTRY, ip, CALLER_OF(ip, parent_ip, regs));
+  else count64(&elftrace_ring->dropped);
+}
+
+/* Callback: counts in the ops object and in one word for all. */
+PUBLIC void elftrace_counter(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  (void)ip;
+  (void)parent_ip;
+  (void)regs;
+  __atomic_fetch_add(&elftrace_count, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&ops->private_, 1, __ATOMIC_RELAXED);
+}
+
+/* -------------------------------------------------------------------------------------------------------------------- list */
+
+static int contains(const struct hash *hash, word site) {
+  word low = 0, high = hash->count;
+  while (low < high) {
+    const word middle = low + (high - low) / 2;
+    if (hash->sites[middle] == site) return 1;
+    if (hash->sites[middle] < site) low = middle + 1;
+    else high = middle;
+  }
+  return 0;
+}
+
+/* C-HASH-1, 2: no filter is everything, a filter without sites is nothing. */
+static int matches(const struct ops *ops, word ip) {
+  return (!ops->filter || contains(ops->filter, ip)) && !(ops->notrace && contains(ops->notrace, ip));
+}
+
+/* Whether all registers are there: a plain entry passes none, or a frame with a 0 where a full one has none (msr, cs). */
+static int is_full(const regs *regs) {
+#ifdef RUNTIME_REGS
+  return regs && *(const word *)((const char *)regs + REGS_MARK) != 0;
+#else
+  (void)regs;
+  return 0;
+#endif
+}
+
+static int may_run(const struct ops *ops, const regs *regs) {
+  if (ops->flags & OPS_STUB) return 0;
+  if (ops->flags & OPS_RCU && !elftrace_rcu_watching) return 0;
+  return !(ops->flags & OPS_SAVE_REGS) || is_full(regs);
+}
+
+/* C-TGT-5: every ops of the list whose hashes match. A callback that gets here again is not traced, nor is it a dropped event. */
+PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  struct thread *const thread = current();
+  (void)ops;
+  if (!thread) {
+    count64(&elftrace_ring->dropped);
+    return;
+  }
+  if (thread->active) return;
+  thread->active = 1;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  for (struct ops *each = ftrace_ops_list; each && each != &ftrace_list_end; each = each->next) {
+    if (may_run(each, regs) && matches(each, ip)) elftrace_invoke(ip, parent_ip, each, regs, each->func);
+  }
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->active = 0;
+}
+
+/* C-TGT-6: a single ops that wants the guard. */
+PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  struct thread *const thread = current();
+  if (!thread) {
+    count64(&elftrace_ring->dropped);
+    return;
+  }
+  if (thread->active || (ops->flags & OPS_RCU && !elftrace_rcu_watching)) return;
+  thread->active = 1;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  elftrace_invoke(ip, parent_ip, ops, regs, ops->func);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->active = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------- graph */
+
+/* Two frames this near are of one stack. What lies farther off belongs to another one (of a signal handler, a coroutine). */
+#define ONE_STACK (1ul << 20)
+
+/* Whether a function with an entry at frame `below` is gone when one at frame `now` is called: left by longjmp. */
+static int is_gone(word below, word now) {
+  return below < now && now - below < ONE_STACK;
+}
+
+/*
+ * C-FG-1. `frame` is the stack pointer that the function's caller will have when it returns. A function called by a tail call has the
+ * frame of the one before, and returns to return_to_handler as that one would have (C-FG-3); one at the same frame with another
+ * return address proves that the one before was left. Yields the address to return to.
+ */
+INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip, word frame) {
+  const word handler = (word)elftrace_return_text;
+  while (thread->depth > 0) {
+    const word top = thread->entries[thread->depth - 1].frame;
+    if (!is_gone(top, frame) && !(top == frame && parent_ip != handler)) break;
+    thread->depth--;
+    thread->abandoned++;
+  }
+  if (thread->depth == GRAPH_ENTRIES) {
+    thread->overrun++;
+    return parent_ip;
+  }
+  struct graph_entry *const entry = &thread->entries[thread->depth];
+  entry->parent_ip = parent_ip;
+  entry->ip = ip;
+  entry->frame = frame;
+  entry->time = elftrace_clock();
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->depth++;
+  write_record(thread, RECORD_ENTRY, ip, parent_ip);
+  return handler;
+}
+
+#ifdef GRAPH_SLOT
+/* Callback of the graph tracer: changes the return address where the register frame says, which plain and register entries both make. */
+PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  struct thread *const thread = current();
+  (void)ops;
+  if (!regs || elftrace_graph_stopped) return;
+  if (!thread) {
+    count64(&elftrace_ring->dropped);
+    return;
+  }
+  *GRAPH_SLOT(regs, ip) =
+      elftrace_graph_push(thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip));
+}
+#else
+/* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
+INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
+  struct thread *const thread = current();
+  const struct ops *const ops = elftrace_graph_ops;
+  if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return parent_ip;
+  if (!thread) {
+    count64(&elftrace_ring->dropped);
+    return parent_ip;
+  }
+  return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, frame));
+}
+#endif
+
+#ifdef REGS_DIRECT
+/*
+ * Callback of direct callers: where the table names one for the site, the register entry goes there instead of the function. The table is
+ * count, then pairs {site, address}, ascending; 0: no table.
+ */
+PUBLIC const word *ftrace_direct_table = 0;
+PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  const word *const table = ftrace_direct_table;
+  word low = 0, high = table ? table[0] : 0;
+  (void)parent_ip;
+  (void)ops;
+  if (!is_full(regs)) return;
+  while (low < high) {
+    const word middle = low + (high - low) / 2;
+    const word site = table[1 + 2 * middle];
+    if (site == ip) {
+      *(word *)((char *)regs + REGS_DIRECT) = table[2 + 2 * middle];
+      return;
+    }
+    if (site < ip) low = middle + 1;
+    else high = middle;
+  }
+}
+#endif
+
+/* The topmost entry of a frame; entries above it were left. Yields 0 where there is none. */
+static word pop(struct thread *thread, word frame) {
+  for (word at = thread->depth; at-- > 0;) {
+    const struct graph_entry *const entry = &thread->entries[at];
+    if (entry->frame != frame) continue;
+    const word parent_ip = entry->parent_ip;
+    const word ip = entry->ip;
+    thread->abandoned += thread->depth - at - 1;
+    thread->depth = at;
+    write_record(thread, RECORD_RETURN, ip, parent_ip);
+    return parent_ip;
+  }
+  return 0;
+}
+
+/* C-FG-2: where the function returns to whose caller's stack pointer is `frame`; 0 where nobody knows. */
+INTERNAL word elftrace_graph_return(word frame) {
+  struct thread *const thread = current();
+  word parent_ip = thread ? pop(thread, frame) : 0;
+  /* A program that sets its thread pointer up between call and return looks like another thread. */
+  for (int i = 0; !parent_ip && i < THREADS; i++) parent_ip = pop(&elftrace_graph_stack[i], frame);
+  if (!parent_ip) elftrace_graph_stopped = 1;
+  return parent_ip;
+}
+
+#if defined(RUNTIME_REGS) && defined(TOC_WORD)
+/* ------------------------------------------------------------------------------------- functions that replace another one */
+
+/* Keeps what the caller of a replaced function needs; 0: no room. */
+INTERNAL word elftrace_side_push(word saved, word parent_ip, word frame) {
+  struct thread *const thread = current();
+  if (!thread) return 0;
+  while (thread->side_depth > 0 && is_gone(thread->side[thread->side_depth - 1].frame, frame)) thread->side_depth--;
+  if (thread->side_depth == SIDE_ENTRIES) return 0;
+  struct side_entry *const entry = &thread->side[thread->side_depth];
+  entry->saved = saved;
+  entry->parent_ip = parent_ip;
+  entry->frame = frame;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->side_depth++;
+  return 1;
+}
+
+/* The entry of a frame, or 0. */
+INTERNAL const struct side_entry *elftrace_side_pop(word frame) {
+  struct thread *const thread = current();
+  if (!thread) return 0;
+  for (word at = thread->side_depth; at-- > 0;) {
+    if (thread->side[at].frame == frame) {
+      thread->side_depth = at;
+      return &thread->side[at];
+    }
+  }
+  return 0;
+}
+#endif
