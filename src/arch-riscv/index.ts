@@ -36,6 +36,7 @@ export const riscv64: Arch = {
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
   branches: riscvBranches,
+  trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
   emulation: riscvEmulation,
 };

@@ -9,7 +9,7 @@ import { ElftraceError } from '../errors.js';
 import { findSites } from '../ftrace/sites.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
-import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
+import { loadImages, loadMore, type LoaderOptions, runtimeConvention, type Source } from '../program/loader.js';
 import { load as loadProgram } from '../program/program.js';
 import { loadJson } from '../report/json.js';
 import { runtimeObject } from '../runtime/index.js';
@@ -70,15 +70,22 @@ function baseOf(text: string | undefined, core: ElfImage, arch: Arch): LoadBase 
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
-  const recorded = readLoadMap(images[0]!)?.options['convention'];
-  const conventions = new Set([
-    ...(recorded === undefined ? [] : [recorded]),
-    ...images.flatMap((image) => conventionsOf(image, arch)),
-  ]);
-  if (conventions.size === 0) return null;
-  // Where both occur the entries that keep all registers serve both, or the loader refuses.
-  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
+  const map = readLoadMap(images[0]!);
+  const found = images.flatMap((image) => conventionsOf(image, arch));
+  const given = map?.options ?? machineOf(args);
+  const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
+  const options = Object.fromEntries(Object.entries(given).filter(([name]) => name in own));
+  const recorded = (['pg', 'regs', 'modern', 'y2014', 'mcount'] as const).filter((each) => each === map?.options['convention']);
+  const convention = runtimeConvention(arch, [...recorded, ...found], options);
+  const bytes = convention === null ? null : runtimeObject(arch.target.id, convention);
   return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
+}
+
+/** Options of the machine that were given. */
+function machineOf(args: LoadArguments): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
 }
 
 export async function runLoad(args: LoadArguments): Promise<number> {
@@ -88,9 +95,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));
   const runtime = await runtimeOf(args, [core.image, ...modules.map((each) => each.image)], arch);
-  const machine = Object.fromEntries(
-    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-  );
+  const machine = machineOf(args);
   const options: LoaderOptions = {
     machine,
     sha256: hash,

@@ -29,6 +29,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly enable: boolean;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
+  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
+  readonly saveRegs: boolean;
   readonly dryRun: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
@@ -60,12 +62,26 @@ function prepared(opened: Opened, selection: Uint8Array | undefined, args: Patch
   if (opened.record !== null) {
     throw new ElftraceError('unsupported-form', 'the file was patched before and has no tracing entries: revert it first');
   }
-  const image = withRuntime(opened.sites, selection, hash);
+  const image = withRuntime(opened.sites, selection, hash, args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {});
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
   const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
   return { ...opened, image, program, sites, injected: true };
+}
+
+/** An image has the entries of one time: those of another are laid in anew. */
+function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): void {
+  if (x86Tramp === undefined || x86Tramp === 'none') return;
+  const has = program.loadMap?.options['x86-tramp'];
+  if (has === x86Tramp) return;
+  throw new ElftraceError(
+    'usage',
+    has === undefined
+      ? `--x86-tramp=${x86Tramp}: the image's entries were not laid in by elftrace`
+      : `--x86-tramp=${x86Tramp}: the image was laid out with --x86-tramp=${has}: revert it first, or load it anew`,
+    { value: x86Tramp },
+  );
 }
 
 /** The plan of a request, and the file that it is about. */
@@ -84,7 +100,11 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
-    return { plan: planTracing(sites, { tracer: tracerOf(args.tracer), others, ...common, ...nopForm }), on };
+    checkTrampolines(on, args);
+    const saveRegs = args.saveRegs;
+    const trampolines = args.x86Tramp !== 'none';
+    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...nopForm } as const;
+    return { plan: planTracing(sites, request), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
   if (args.nop && ours?.hasObjects) {
@@ -127,7 +147,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
   writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  const notices = [...applied.notices, ...tableNotice(plan, opened, args), ...formNotice(plan, args)];
+  const notices = [...applied.notices, ...(plan.notices ?? []), ...tableNotice(plan, opened, args), ...formNotice(plan, args)];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {

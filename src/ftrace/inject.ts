@@ -2,19 +2,17 @@
  * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
  * of the runtime's flavour; the laying out is the loader's.
  */
+import type { MachineOptions } from '../arch.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages } from '../program/loader.js';
 import type { Program } from '../program/program.js';
-import { type EntryFlavour, runtimeObject } from '../runtime/index.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import type { Sites } from './sites.js';
-
-/** What passes more comes first. */
-const flavours: readonly EntryFlavour[] = ['regs', 'pg'];
 
 /**
  * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
@@ -26,10 +24,10 @@ export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
     if (selection && !selection[i]) continue;
     const reading = sites.reading(i);
     if (reading === null || reading.state === 'foreign') continue;
-    for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+    for (const entry of sites.entriesOf(i, reading)) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
   let best: EntryFlavour | null = null;
-  for (const flavour of flavours) {
+  for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
     const count = counts.get(flavour) ?? 0;
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
@@ -58,8 +56,14 @@ export function runtimeImage(program: Program, flavour: EntryFlavour): ElfImage 
  * An image of the program with the runtime in it; the program's own bytes keep their places.
  * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
  *   ones (the runtime lies at fixed addresses, RT-3)
+ * @param machine  options of the machine's loader (`x86-tramp`)
  */
-export function withRuntime(sites: Sites, selection: Uint8Array | undefined, hash?: Sha256): ElfImage {
+export function withRuntime(
+  sites: Sites,
+  selection: Uint8Array | undefined,
+  hash?: Sha256,
+  machine: MachineOptions = {},
+): ElfImage {
   const { program } = sites;
   const { image, arch } = program;
   const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
@@ -73,7 +77,9 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
       {},
     );
   }
-  const flavour = flavourFor(sites, selection);
+  const best = flavourFor(sites, selection);
+  const flavour =
+    arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
     if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));
@@ -84,7 +90,7 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
       modules: [],
       base: 'user',
       runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour) },
-      options: { coreSites, convention: flavour, ...(hash ? { sha256: hash } : {}) },
+      options: { coreSites, convention: flavour, machine, ...(hash ? { sha256: hash } : {}) },
     },
     arch,
   );

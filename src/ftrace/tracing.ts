@@ -17,16 +17,25 @@
  *     ftrace_graph_call       behind itself                        ftrace_graph_caller
  *   both: ftrace_ops_list     ops[0]                               ops[0]
  *
+ *
+ * An entry that passes ops and has a branch for the graph (x86-64 of 2014) is as on the left for tracers, and as on the right for the graph. On machines with
+ * private trampolines (C-TRAMP-2) the ops has one where there is room: then sites in reach call it, and ops[0] has its address and ALLOC_TRAMP.
+ * The graph tracer of 2014 has the static entry in its place (T-X86-4).
+ *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
+import type { TextSeam } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
+import { STB_LOCAL } from '../elf/constants.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { type EntryFlavour, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
 import type { Sites } from './sites.js';
+import { foundTrampolines, ImageText, isAllocated, opsObjects } from './trampolines.js';
 
 /** What selected sites call. */
 export type Tracer =
@@ -48,6 +57,12 @@ export interface TracingRequest extends Pick<
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
+  /** The callback needs every register: sites call the entry that saves them (SAVE_REGS). */
+  readonly saveRegs?: boolean;
+  /** False: no private trampoline, whatever the machine can. */
+  readonly trampolines?: boolean;
+  /** What may stand between trampolines and the image: tests let single actions fail here. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 export interface TracingPlan extends Plan {
@@ -55,15 +70,16 @@ export interface TracingPlan extends Plan {
   readonly enabled: number;
 }
 
-/**
- * Entries of an image, whoever provides them: `registers` pass ops and a register frame and know the graph tracer as a callback,
- * `plain` pass ip and parent_ip and have a branch for it. The names are those of the runtime's flavours.
- */
-export type EntryKind = 'regs' | 'pg';
-
-/** What an image has of the symbols of 05-runtime-abi section 2. */
+/** What an image has of the symbols of 05-runtime-abi section 2, whoever provides them. */
 export interface Entries {
-  readonly kind: EntryKind;
+  /** Convention of the entries: names are those of the runtime's flavours. */
+  readonly kind: EntryFlavour;
+  /** Conventions that the symbols fit, `kind` among them: sites of these can call the entries. */
+  readonly serves: readonly string[];
+  /** Whether the graph tracer is a callback or a branch in the entry. */
+  readonly graph: 'callback' | 'branch';
+  /** The patched calls. */
+  readonly calls: readonly string[];
   readonly caller: EntryPoint;
   /** False for a kernel that has entries of its own and objects of another layout: only sites are patched there. */
   readonly hasObjects: boolean;
@@ -91,11 +107,31 @@ export function entriesOf(program: Program): Entries {
     });
   }
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
+  const serves = conventionsOf(program, has);
+  const kind = serves[0]!;
+  const { calls, graph } = runtimeSymbols(kind);
   return {
-    kind: has('ftrace_regs_caller') ? 'regs' : 'pg',
+    kind,
+    serves,
+    graph: graph.includes('ftrace_graph_func') ? 'callback' : 'branch',
+    calls,
     caller,
     hasObjects: objectSymbols.every(has),
   };
+}
+
+/** Which flavours have the symbols that the image has; where two have the same ones the load map knows which it is. */
+function conventionsOf(program: Program, has: (symbol: string) => boolean): readonly EntryFlavour[] {
+  const flavours = runtimeFlavours(program.arch.target.id);
+  const fits = (names: readonly ('entries' | 'graph')[]): EntryFlavour[] =>
+    flavours.filter((flavour) => names.every((group) => runtimeSymbols(flavour)[group].every(has)));
+  const recorded = program.loadMap?.options['convention'];
+  for (const found of [fits(['entries', 'graph']), fits(['entries'])]) {
+    const known = found.filter((flavour) => flavour === recorded);
+    if (known.length > 0) return known;
+    if (found.length > 0) return found;
+  }
+  return [has('ftrace_regs_caller') ? 'regs' : 'pg'];
 }
 
 /** Names of plans, in records and reports. */
@@ -233,7 +269,7 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
         ? 'elftrace_counter'
         : tracer.kind === 'function'
           ? 'elftrace_function_tracer'
-          : entries.kind === 'regs'
+          : entries.graph === 'callback'
             ? 'ftrace_graph_func'
             : 'ftrace_stub';
   const found = entryPoint(program, symbol);
@@ -249,26 +285,44 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
   return found;
 }
 
+/** What sites call, and what an ops object says of it. */
+interface Way {
+  /** Best first: the private trampoline, the shared entry. */
+  readonly entries: readonly EntryPoint[];
+  readonly trampoline: Address;
+  readonly allocated: boolean;
+}
+
+/** A tracer as the words of an image have it. */
+interface Registered {
+  readonly callback: EntryPoint;
+  readonly onlyGraphBranch: boolean;
+  readonly way: Way;
+}
+
 /** Plans the objects and inner calls of one tracer, or of none. */
-function planObjects(program: Program, entries: Entries, tracer: Tracer | null, words: Words): void {
+function planObjects(program: Program, entries: Entries, registered: Registered | null, saveRegs: boolean, words: Words): void {
   const size = BigInt(program.image.wordBytes);
   const ops = words.address('elftrace_data');
   const listEnd = words.address('ftrace_list_end');
   const stub = words.entry('ftrace_stub').address;
-  const onlyGraphBranch = tracer?.kind === 'function_graph' && entries.kind === 'pg';
-  const callback = tracer === null ? null : callbackOf(program, entries, tracer);
+  const callback = registered?.callback ?? null;
+  const onlyGraphBranch = registered?.onlyGraphBranch === true;
+  const flags =
+    OPS_FLAGS.ENABLED |
+    OPS_FLAGS.INITIALIZED |
+    (saveRegs ? OPS_FLAGS.SAVE_REGS : 0) |
+    (onlyGraphBranch ? OPS_FLAGS.STUB : 0) |
+    (registered?.way.allocated === true ? OPS_FLAGS.ALLOC_TRAMP : 0);
   const fields: Readonly<Record<keyof typeof OPS_WORDS, bigint>> = {
     func: callback?.identity ?? 0n,
-    flags:
-      callback === null
-        ? 0n
-        : BigInt(OPS_FLAGS.ENABLED | OPS_FLAGS.INITIALIZED | (onlyGraphBranch ? OPS_FLAGS.STUB : 0)),
+    flags: callback === null ? 0n : BigInt(flags),
     directCall: 0n,
     private: 0n,
     next: callback === null ? 0n : listEnd,
     filter: 0n,
     notrace: 0n,
-    trampoline: 0n,
+    trampoline: registered?.way.trampoline ?? 0n,
   };
   for (const [name, value] of Object.entries(fields)) {
     const index = OPS_WORDS[name as keyof typeof OPS_WORDS];
@@ -278,18 +332,18 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
   const list = words.entry('ftrace_ops_list_func').address;
-  for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
+  for (const symbol of entries.calls) {
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
       // C-TGT-9: an entry without ops and regs always goes through the list.
-      const direct = entries.kind === 'regs' && words.reaches(symbol, callback.address);
+      const direct = entries.kind !== 'pg' && words.reaches(symbol, callback.address);
       callee = direct ? callback.address : list;
     }
     words.branch(symbol, 'call', callee, 'C-TGT-4');
   }
-  if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
+  if (entries.graph === 'branch' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
-    const off = at + BigInt(program.arch.branches.jump.sizeBytes);
+    const off = entries.kind === 'pg' ? at + BigInt(program.arch.branches.jump.sizeBytes) : stub;
     words.branch(
       'ftrace_graph_call',
       'jump',
@@ -300,6 +354,84 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
       words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), onlyGraphBranch ? ops : 0n, 'C-FG-8');
     }
   }
+}
+
+
+/**
+ * What the sites of a tracer call. A trampoline that cannot be made is no fault (C-TRAMP-4): the shared entry serves as well. The same holds for one whose call
+ * cannot be changed: it would still call the tracer of before, so it is not used.
+ */
+function wayOf(
+  program: Program,
+  entries: Entries,
+  registered: Omit<Registered, 'way'> | null,
+  request: TracingRequest,
+  text: ImageText,
+): Way {
+  const shared = request.saveRegs === true ? entryPoint(program, 'ftrace_regs_caller') : entries.caller;
+  if (shared === null) {
+    throw new ElftraceError('no-runtime', 'the image has no entry that saves every register (ftrace_regs_caller)', {
+      symbol: 'ftrace_regs_caller',
+    });
+  }
+  const plain: Way = { entries: [shared], trampoline: 0n, allocated: false };
+  const model = program.arch.trampolines;
+  if (model.kind === 'none' || !entries.hasObjects) return plain;
+  const variant = model.variantOf(entries.kind);
+  const find = (symbol: string): Address | null => globalAt(program, symbol);
+  const seam = request.seam?.(text) ?? text;
+  const place = { variant, find, seam };
+  const graphEntry = entries.graph === 'branch' ? entryPoint(program, 'ftrace_graph_caller') : null;
+  const own = foundTrampolines(program, model, { ...place, seam: text });
+  for (const { trampoline } of own) text.occupy(trampoline.address, trampoline.layout.sizeBytes);
+  const mine = own.find(({ ops }) => ops.index === 0);
+  const freeMine = (): void => {
+    if (mine) seam.free(mine.trampoline.address, mine.trampoline.layout.sizeBytes);
+  };
+  if (registered === null || request.trampolines === false) {
+    freeMine();
+    return plain;
+  }
+  if (registered.onlyGraphBranch) {
+    freeMine();
+    // T-X86-4: nobody allocated it, so ALLOC_TRAMP is clear.
+    if (graphEntry === null || program.loadMap?.options['x86-tramp'] === 'none') return plain;
+    return { entries: [graphEntry, shared], trampoline: graphEntry.identity, allocated: false };
+  }
+  const present = opsObjects(program).find(({ index }) => index === 0);
+  const given = present !== undefined && !isAllocated(present) && present.trampoline !== graphEntry?.identity;
+  const update = model.update(
+    {
+      address: globalAt(program, 'elftrace_data') ?? 0n,
+      saveRegs: request.saveRegs === true,
+      callee: registered.callback.address,
+      trampoline: mine
+        ? mine.trampoline
+        : given && present.trampoline !== 0n
+          ? { kind: 'user', address: present.trampoline }
+          : { kind: 'none' },
+    },
+    place,
+  );
+  if (update.retired) seam.free(update.retired.address, update.retired.layout.sizeBytes);
+  const { trampoline } = update;
+  if (trampoline.kind === 'none') return plain;
+  if (update.did === 'failed') {
+    freeMine();
+    return plain;
+  }
+  const { address } = trampoline;
+  const entry: EntryPoint = { symbol: trampolineName, address, identity: address };
+  return { entries: [entry, shared], trampoline: address, allocated: trampoline.kind === 'own' };
+}
+
+const trampolineName = 'private trampoline';
+
+/** Address of a symbol that the image exports (T-X86-28: labels of templates are global). */
+function globalAt(program: Program, symbol: string): Address | null {
+  const index = program.symbols.find(symbol);
+  if (index <= 0 || program.symbols.info[index]! >> 4 === STB_LOCAL) return null;
+  return program.definedAt(index);
 }
 
 /**
@@ -323,17 +455,34 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   ];
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
+  const { trampolines } = program.arch;
+  const text = new ImageText(program, trampolines.kind === 'private' ? trampolines.fill : 0, readonlyRanges ?? []);
+  // Switching off some of many sites leaves the tracer as it is.
+  const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
+  const registered =
+    tracer === null || !entries.hasObjects
+      ? null
+      : {
+          callback: callbackOf(program, entries, tracer),
+          onlyGraphBranch: tracer.kind === 'function_graph' && entries.graph === 'branch',
+        };
+  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not.
+  const saveRegs = request.saveRegs === true || (tracer?.kind === 'symbol' && plainLoses(sites, isWanted));
+  const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text);
   const plan = planSites(sites, {
     name: nameOf(tracer),
     to: (site, reading) => {
-      if (!isWanted(site)) return nop;
-      if (!reading.shape.entries.includes(entries.kind)) {
-        const served = reading.shape.entries.join(' or ') || 'no tracer';
+      if (!isWanted(site) || way === null) return nop;
+      const possible = sites.entriesOf(site, reading);
+      if (!possible.some((each) => entries.serves.includes(each))) {
+        const served = possible.join(' or ') || 'no tracer';
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       decided.add(site);
-      return waysTo(program, entries.caller, sites.ip(site), reading);
+      const ways = way.entries.flatMap((entry) => waysTo(program, entry, sites.ip(site), reading));
+      // What the first way lacks is only said when there is no other.
+      return ways.some((each) => !('refused' in each)) ? ways.filter((each) => !('refused' in each)) : ways.slice(-1);
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
     ...(readonlyRanges ? { readonlyRanges } : {}),
@@ -344,11 +493,25 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   });
   for (const { site } of plan.refusals) decided.delete(site);
   const words = new Words(program, readonlyRanges ?? []);
-  // Switching off some of many sites leaves the tracer as it is.
-  const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
-  if (entries.hasObjects && !remains) planObjects(program, entries, tracer, words);
-  const steps = [...plan.steps, ...words.steps].sort((a, b) => a.fileOffset - b.fileOffset);
-  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : decided.size };
+  if (entries.hasObjects && way !== null) {
+    planObjects(program, entries, registered && { ...registered, way }, saveRegs, words);
+  }
+  const steps = [...plan.steps, ...words.steps, ...text.steps()].sort((a, b) => a.fileOffset - b.fileOffset);
+  const notices = text.warnings.map(({ code, reason }) => `private trampoline: ${code}: ${reason}`);
+  return {
+    ...plan,
+    steps,
+    enabled: remains ? countEnabled(sites, selection) : decided.size,
+    ...(notices.length > 0 ? { notices } : {}),
+  };
+}
+
+/** Whether a selected site has live registers that a plain entry would lose. */
+function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean {
+  for (let i = 0; i < sites.count; i++) {
+    if (isWanted(i) && (sites.reading(i)?.shape.plainLoses?.length ?? 0) > 0) return true;
+  }
+  return false;
 }
 
 function countEnabled(sites: Sites, without: Uint8Array): number {
