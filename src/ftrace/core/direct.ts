@@ -131,7 +131,7 @@ export function registerDirectAt(tx: Transaction, internal: Ops, ip: Address, ad
   const refused = refuseByAddress(state);
   if (refused !== null) return refused;
   const site = state.records.location(ip);
-  if (site === null) return refuse('ENODEV', `no traceable function at ${hex(ip)}`);
+  if (site === null || site.skipped) return refuse('ENODEV', `no traceable function at ${hex(ip)}`);
   if (state.direct.has(site)) return refuse('EBUSY', `${site.name} has a direct caller already`);
   if (site.has(REC.DIRECT)) return refuse('ENODEV', `${site.name} counts as having a direct caller, which is unknown`);
   if (!state.backend.reserveDirect(1)) return refuse('ENOMEM', 'no room for a direct caller');

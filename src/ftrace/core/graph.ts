@@ -38,6 +38,19 @@ function changeUsers(tx: Transaction, change: () => void): void {
   tx.step({ kind: 'graph-users', before, after: imagesOf(tx.state) });
 }
 
+/** For changes of users' hashes that happen elsewhere: the result lists the step if there were any. */
+export function watchUsers(state: CoreState): (tx: Transaction) => void {
+  const before = imagesOf(state);
+  return (tx) => {
+    const after = imagesOf(tx.state);
+    const changed = after.some((image, index) => {
+      const old = before[index]?.hashes;
+      return image !== null && (image.hashes.filter !== old?.filter || image.hashes.notrace !== old?.notrace);
+    });
+    if (changed) tx.step({ kind: 'graph-users', before, after });
+  };
+}
+
 /** The ops that borrows (2014) or shares (later) the hashes of the function tracer. */
 export interface GlobalTracer {
   readonly ops: Ops | null;

@@ -33,7 +33,7 @@ import { addRecords, editHash, hashFrom, moduleComing, moduleGoing, replayFor } 
 import { type Errno, Ops, type OpsInput } from './ops.js';
 import { defaultPolicy, type Policy } from './policy.js';
 import { type CallSite, type RecordOptions, Records, type SiteInput } from './records.js';
-import { destroyIn, modifyIn, refuseDead, registerIn, setFunctionIn, switchIn, unregisterIn } from './register.js';
+import { destroyIn, modifyIn, reclaimIn, refuseDead, registerIn, setFunctionIn, switchIn, unregisterIn } from './register.js';
 import { enabledFunctions, type ListedFunction, touchedFunctions } from './report.js';
 import { type CoreState, type Outcome, refuse, transact } from './state.js';
 
@@ -81,7 +81,7 @@ export class FtraceCore {
       callee: { kind: 'stub' },
       traceOp: null,
       direct: new Map(),
-      graph: { users: [], manager: null, saved: null, on: false },
+      graph: { users: [], known: [], manager: null, saved: null, on: false },
       objects: new Map(),
     };
     this.#byAddress = this.createOps({ name: 'direct callers by address', func: 0n });
@@ -161,6 +161,11 @@ export class FtraceCore {
   /** Gives the trampoline and the object of an ops back; it cannot be registered again. */
   destroy(ops: Ops): Outcome {
     return transact(this.#state, (tx) => destroyIn(tx, ops));
+  }
+
+  /** Gives the objects and trampolines of all ops back that are not registered, as nobody runs in them: what remains is what is in use. */
+  reclaim(): Outcome {
+    return transact(this.#state, (tx) => reclaimIn(tx));
   }
 
   /** Makes a hash the filter or notrace of a pair: swapped, or an update of enabled ops (C-FILT-9, A6.5). */
@@ -252,6 +257,7 @@ export class FtraceCore {
   }
 
   registerGraph(user: GraphUser): Outcome {
+    this.#meet(user);
     return transact(this.#state, (tx) => registerGraphIn(tx, user, { ops: this.#tracer, pair: this.globalPair }));
   }
 
@@ -259,7 +265,13 @@ export class FtraceCore {
     return transact(this.#state, (tx) => unregisterGraphIn(tx, user));
   }
 
+  #meet(user: GraphUser): void {
+    const { graph } = this.#state;
+    if (!graph.known.includes(user)) graph.known = [...graph.known, user];
+  }
+
   setGraphHash(user: GraphUser, which: 'filter' | 'notrace', hash: SiteHash | null): Outcome {
+    this.#meet(user);
     return transact(this.#state, (tx) => setGraphFilterIn(tx, user, which, hash));
   }
 
@@ -303,9 +315,9 @@ export class FtraceCore {
         if (next === null) continue;
         found.push(() => transact(this.#state, (tx) => modifyIn(tx, pair, { ...pair, [which]: next }, 'user')));
       }
-      for (const user of graph.users) {
-        const next = user === null ? null : replayFor(records, user.pair[which], module);
-        if (user !== null && next !== null) found.push(() => this.setGraphHash(user, which, next));
+      for (const user of graph.known) {
+        const next = replayFor(records, user.pair[which], module);
+        if (next !== null) found.push(() => this.setGraphHash(user, which, next));
       }
     }
     return found;

@@ -5,6 +5,7 @@
 import { type FilterNames, type QueuedWord, WorkingFilter } from '../filter.js';
 import { type HashPair, neutralise, type SiteHash } from './hash.js';
 import { type CallSite, REC, type Records, type SiteInput } from './records.js';
+import { watchUsers } from './graph.js';
 import { refuseDead } from './register.js';
 import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
 import { attachedTo, offLiteral, refreshWanted } from './targets.js';
@@ -12,7 +13,7 @@ import { updateRun } from './update.js';
 
 /** Every pair of hashes that the core knows, each once. */
 export function allPairs(state: CoreState): HashPair[] {
-  const users = state.graph.users.flatMap((user) => (user === null ? [] : [user.pair]));
+  const users = state.graph.known.map((user) => user.pair);
   return [...new Set([...state.sharedPairs, ...state.known.map((ops) => ops.pair), ...users])];
 }
 
@@ -55,6 +56,7 @@ export function moduleComing(tx: Transaction, name: string, sites: readonly Site
 /** C-MOD-2, C-HASH-4: records go without being patched, hashes forget their places and keep their counts. */
 export function moduleGoing(tx: Transaction, name: string): Refusal | null {
   const { state } = tx;
+  const refreshUsers = watchUsers(state);
   const dead = refuseDead(state);
   if (dead !== null) return dead;
   if (!state.records.modules.includes(name)) return refuse('ENOENT', `module ${name} is not loaded`);
@@ -68,6 +70,7 @@ export function moduleGoing(tx: Transaction, name: string): Refusal | null {
     pair.notrace = notrace;
   }
   for (const ops of state.known) if (state.objects.has(ops)) tx.object(ops);
+  refreshUsers(tx);
   if (changed) tx.free('read', 'hash', name);
   // An entry that stays would make a direct caller of whatever lies there next.
   const entries = [...state.direct.keys()].filter((site) => gone.has(site));

@@ -254,6 +254,14 @@ export function destroyIn(tx: Transaction, ops: Ops): Refusal | null {
   return null;
 }
 
+/** Gives back what registrations that ended have left: objects, and trampolines that were kept for the next time. */
+export function reclaimIn(tx: Transaction): Refusal | null {
+  const dead = refuseDead(tx.state);
+  if (dead !== null) return dead;
+  for (const ops of tx.state.known) if (!ops.has('ENABLED')) release(tx, ops);
+  return null;
+}
+
 /**
  * Changes the hashes of a pair (A6.5). Enabled ops that share the pair are taken out and put back together, in one update run.
  * @param owner  who asks; direct callers change their filter only through the direct calls

@@ -29,6 +29,8 @@ import { buildReport, type FailureReport } from './report.js';
 export interface GraphState {
   /** Users by index; the index is their bit in the frames of the shadow stack. */
   users: readonly (GraphUser | null)[];
+  /** Users that the core was ever given, registered or not: their filters may wait for modules. */
+  known: readonly GraphUser[];
   /** The ops that stands in the list for all of them. */
   manager: Ops | null;
   /** What 2014 puts away while `manager` is a borrowed ops (T-X86-33). */
@@ -148,12 +150,12 @@ export class Transaction {
 /** Remembers the state; the result puts it back. */
 function remember(state: CoreState): () => void {
   const { list, known, sharedPairs, enabled, callee, traceOp, direct, objects } = state;
-  const { users, manager, saved, on } = state.graph;
+  const { users, known: knownUsers, manager, saved, on } = state.graph;
   const records = state.records.list;
   const { modules } = state.records;
   const flags = records.map((site) => site.flags);
   const literals = records.map((site) => site.literal);
-  const userPairs = users.flatMap((user) => (user === null ? [] : [user.pair]));
+  const userPairs = knownUsers.map((user) => user.pair);
   const pairs = new Set([...sharedPairs, ...known.map((ops) => ops.pair), ...userPairs]);
   const hashes = [...pairs].map((pair) => ({ pair, filter: pair.filter, notrace: pair.notrace }));
   const all = known.map((ops) => ({
@@ -168,7 +170,7 @@ function remember(state: CoreState): () => void {
   }));
   return () => {
     Object.assign(state, { list, known, sharedPairs, enabled, callee, traceOp, direct, objects });
-    Object.assign(state.graph, { users, manager, saved, on });
+    Object.assign(state.graph, { users, known: knownUsers, manager, saved, on });
     state.records.replace(records, modules);
     for (let i = 0; i < records.length; i++) {
       records[i]!.flags = flags[i]!;
