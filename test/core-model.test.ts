@@ -45,15 +45,7 @@ interface MPair {
 }
 
 type Trait =
-  | 'regs'
-  | 'regs-if'
-  | 'recursion'
-  | 'rcu'
-  | 'ipmodify'
-  | 'permanent'
-  | 'dynamic'
-  | 'own-trampoline'
-  | 'shares';
+  'regs' | 'regs-if' | 'recursion' | 'rcu' | 'ipmodify' | 'permanent' | 'dynamic' | 'own-trampoline' | 'shares';
 
 interface MOps {
   readonly name: string;
@@ -157,8 +149,7 @@ class Model {
         else graph = true;
       } else {
         // 2014: a private trampoline calls the function itself, whatever guard it asked for.
-        const unguarded =
-          alone && this.trampolines === '2014' && this.caps.trampolines && !ops.traits.has('dynamic');
+        const unguarded = alone && this.trampolines === '2014' && this.caps.trampolines && !ops.traits.has('dynamic');
         if (ops.traits.has('rcu') && !this.watching && !unguarded) continue;
         events.push({ kind: 'callback', func: ops.func, ip: fn.ip, parent: PARENT, ops: ops.name, regs });
       }
@@ -219,7 +210,9 @@ class Model {
     if (!modifies && !direct) return null;
     if (modifies) {
       for (const id of added) {
-        const owner = this.list.find((each) => each !== ops && isDirect(each) && each.pair.filter?.ids.has(id) === true);
+        const owner = this.list.find(
+          (each) => each !== ops && isDirect(each) && each.pair.filter?.ids.has(id) === true,
+        );
         if (owner !== undefined && !owner.traits.has('shares')) return 'EBUSY';
       }
     }
@@ -385,7 +378,11 @@ class Model {
       const ids = new Set([...hash.ids].filter((id) => !gone.includes(id)));
       return { ids, lost: hash.lost + hash.ids.size - ids.size, waiting: hash.waiting };
     };
-    const pairs = [...[...this.all, this.byAddress].map((ops) => ops.pair), this.globalPair, ...this.userPairs.values()];
+    const pairs = [
+      ...[...this.all, this.byAddress].map((ops) => ops.pair),
+      this.globalPair,
+      ...this.userPairs.values(),
+    ];
     for (const pair of new Set(pairs)) {
       pair.filter = lose(pair.filter);
       pair.notrace = lose(pair.notrace);
@@ -407,25 +404,26 @@ function isDirect(ops: MOps): boolean {
 
 // ----------------------------------------------------------------------------------------------------------- driver
 
-const pool: readonly { readonly name: string; readonly traits: readonly Trait[]; readonly kind: 'plain' | 'direct' }[] = [
-  { name: 'static', traits: [], kind: 'plain' },
-  { name: 'static2', traits: [], kind: 'plain' },
-  { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
-  { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
-  { name: 'regs-static', traits: ['regs'], kind: 'plain' },
-  { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
-  { name: 'recursion', traits: ['recursion'], kind: 'plain' },
-  { name: 'rcu', traits: ['rcu', 'dynamic'], kind: 'plain' },
-  { name: 'rcu-static', traits: ['rcu'], kind: 'plain' },
-  { name: 'livepatch', traits: ['ipmodify', 'regs'], kind: 'plain' },
-  { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
-  { name: 'permanent', traits: ['permanent'], kind: 'plain' },
-  { name: 'own', traits: ['own-trampoline'], kind: 'plain' },
-  { name: 'shared', traits: [], kind: 'plain' },
-  { name: 'shared-regs', traits: ['regs-if', 'dynamic'], kind: 'plain' },
-  { name: 'direct', traits: [], kind: 'direct' },
-  { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
-];
+const pool: readonly { readonly name: string; readonly traits: readonly Trait[]; readonly kind: 'plain' | 'direct' }[] =
+  [
+    { name: 'static', traits: [], kind: 'plain' },
+    { name: 'static2', traits: [], kind: 'plain' },
+    { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
+    { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
+    { name: 'regs-static', traits: ['regs'], kind: 'plain' },
+    { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
+    { name: 'recursion', traits: ['recursion'], kind: 'plain' },
+    { name: 'rcu', traits: ['rcu', 'dynamic'], kind: 'plain' },
+    { name: 'rcu-static', traits: ['rcu'], kind: 'plain' },
+    { name: 'livepatch', traits: ['ipmodify', 'regs'], kind: 'plain' },
+    { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
+    { name: 'permanent', traits: ['permanent'], kind: 'plain' },
+    { name: 'own', traits: ['own-trampoline'], kind: 'plain' },
+    { name: 'shared', traits: [], kind: 'plain' },
+    { name: 'shared-regs', traits: ['regs-if', 'dynamic'], kind: 'plain' },
+    { name: 'direct', traits: [], kind: 'direct' },
+    { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
+  ];
 
 const FLAGS = {
   regs: 'SAVE_REGS',
@@ -667,7 +665,8 @@ class Driver {
       act = () => {
         const outcome = core.unloadModule(module);
         // Its text has gone, whatever was in it.
-        for (const site of [...this.machine.sites.keys()]) if (!core.records.includes(site)) this.machine.sites.delete(site);
+        for (const site of [...this.machine.sites.keys()])
+          if (!core.records.includes(site)) this.machine.sites.delete(site);
         for (const site of [...this.machine.literals.keys()]) {
           if (!core.records.includes(site)) this.machine.literals.delete(site);
         }
@@ -731,7 +730,9 @@ class Driver {
     } else counts.refused++;
     const got = outcome.kind === 'done' ? null : outcome.errno;
     if (got !== predicted) {
-      this.fail(`outcome ${String(got)}${outcome.kind === 'done' ? '' : ` (${outcome.reason})`}, expected ${String(predicted)}`);
+      this.fail(
+        `outcome ${String(got)}${outcome.kind === 'done' ? '' : ` (${outcome.reason})`}, expected ${String(predicted)}`,
+      );
     }
     if (outcome.kind === 'refused' && machine.log.length !== written) this.fail('a refusal wrote something');
   }
@@ -789,20 +790,16 @@ describe('model of the ftrace core', () => {
     events: fc.array(event, { minLength: 1, maxLength: 40, size: 'max' }),
   });
 
-  test(
-    `C-TGT, C-HASH, C-REG: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`,
-    () => {
-      fc.assert(
-        fc.property(sequence, ({ variant, events }) => {
-          const driver = new Driver(variant);
-          for (const each of events) driver.event(each);
-          driver.finish();
-        }),
-        { numRuns: SEQUENCES, seed: 20_240_601, includeErrorInReport: true },
-      );
-      process.stdout.write(`core-model: ${SEQUENCES} sequences, ${JSON.stringify(counts)}\n`);
-      expect(counts.done).toBeGreaterThan(counts.events / 4);
-    },
-    3_600_000,
-  );
+  test(`C-TGT, C-HASH, C-REG: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`, () => {
+    fc.assert(
+      fc.property(sequence, ({ variant, events }) => {
+        const driver = new Driver(variant);
+        for (const each of events) driver.event(each);
+        driver.finish();
+      }),
+      { numRuns: SEQUENCES, seed: 20_240_601, includeErrorInReport: true },
+    );
+    process.stdout.write(`core-model: ${SEQUENCES} sequences, ${JSON.stringify(counts)}\n`);
+    expect(counts.done).toBeGreaterThan(counts.events / 4);
+  }, 3_600_000);
 });

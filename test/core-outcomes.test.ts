@@ -69,11 +69,10 @@ function inapplicable({ attached, action }: Row, name: ProfileName): string | nu
   const profile = profiles[name];
   const kinds = [...attached, action.slice(1)];
   if (kinds.some((kind) => kind === 'R' || kind === 'TR') && profile.regs === 'none') {
-    return name === 'arm64'
-      ? 'EINVAL: the entry saves argument registers only'
-      : 'EINVAL: no entry saves registers';
+    return name === 'arm64' ? 'EINVAL: the entry saves argument registers only' : 'EINVAL: no entry saves registers';
   }
-  if ((attached.includes('D') || action === '+D') && profile.direct === 'none') return 'ENODEV: no slot for a direct caller';
+  if ((attached.includes('D') || action === '+D') && profile.direct === 'none')
+    return 'ENODEV: no slot for a direct caller';
   if (kinds.some((kind) => kind.startsWith('T')) && !profile.trampolines) {
     return profile.callOps ? 'per-callsite ops instead of trampolines' : 'no private trampolines on this machine';
   }

@@ -55,9 +55,7 @@ export type Callee =
 
 /** What the word of per-callsite ops names. */
 export type Literal =
-  | { readonly kind: 'nop-ops' }
-  | { readonly kind: 'list-ops' }
-  | { readonly kind: 'ops'; readonly ops: Ops };
+  { readonly kind: 'nop-ops' } | { readonly kind: 'list-ops' } | { readonly kind: 'ops'; readonly ops: Ops };
 
 /** An ops object in guest memory; hashes that are empty are null. */
 export interface OpsImage {

@@ -4,7 +4,15 @@
  */
 import { OPS_FLAGS } from '../../runtime/abi.js';
 import type { Address } from '../../units.js';
-import { type HashPair, type HashSnapshot, hashCount, intersectionOf, type SiteHash, snapshot, unionOf } from './hash.js';
+import {
+  type HashPair,
+  type HashSnapshot,
+  hashCount,
+  intersectionOf,
+  type SiteHash,
+  snapshot,
+  unionOf,
+} from './hash.js';
 import { Ops } from './ops.js';
 import { GRAPH_USERS } from './policy.js';
 import { modifyIn, refuseDead, registerIn, unregisterIn } from './register.js';

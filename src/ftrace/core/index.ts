@@ -33,7 +33,16 @@ import { addRecords, editHash, hashFrom, moduleComing, moduleGoing, replayFor } 
 import { type Errno, Ops, type OpsInput } from './ops.js';
 import { defaultPolicy, type Policy } from './policy.js';
 import { type CallSite, type RecordOptions, Records, type SiteInput } from './records.js';
-import { destroyIn, modifyIn, reclaimIn, refuseDead, registerIn, setFunctionIn, switchIn, unregisterIn } from './register.js';
+import {
+  destroyIn,
+  modifyIn,
+  reclaimIn,
+  refuseDead,
+  registerIn,
+  setFunctionIn,
+  switchIn,
+  unregisterIn,
+} from './register.js';
 import { enabledFunctions, type ListedFunction, touchedFunctions } from './report.js';
 import { type CoreState, type Outcome, refuse, transact } from './state.js';
 

@@ -16,16 +16,7 @@ export type ShareCommand = 'enable-share-self' | 'enable-share-peer' | 'disable-
 export type Negotiation = (command: ShareCommand, site: CallSite) => 0 | Errno;
 
 /** Error kinds of the operations. */
-export type Errno =
-  | 'EINVAL'
-  | 'EBUSY'
-  | 'ENODEV'
-  | 'ENOMEM'
-  | 'ENOENT'
-  | 'ENOSPC'
-  | 'EPERM'
-  | 'EFAULT'
-  | 'ERANGE';
+export type Errno = 'EINVAL' | 'EBUSY' | 'ENODEV' | 'ENOMEM' | 'ENOENT' | 'ENOSPC' | 'EPERM' | 'EFAULT' | 'ERANGE';
 
 /** Code that serves one ops only. */
 export type OpsTrampoline =

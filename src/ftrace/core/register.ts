@@ -44,7 +44,8 @@ function checkRegistrable(state: CoreState, ops: Ops): Refusal | null {
   if (ops.has('IPMODIFY')) {
     if (ops.has('DIRECT')) return refuse('EINVAL', `${ops.name} cannot be both a direct caller and IPMODIFY`);
     const can = capabilities.resume === 'any' || (capabilities.resume === 'regs' && wantsRegs(ops, capabilities));
-    if (!can) return refuse('EINVAL', `${ops.name} could not change the resume address behind the entries that it gets`);
+    if (!can)
+      return refuse('EINVAL', `${ops.name} could not change the resume address behind the entries that it gets`);
   }
   if (ops.has('DIRECT') && capabilities.regs === 'separate' && !ops.has('SAVE_REGS')) {
     return refuse('EINVAL', `${ops.name}: only the register entry goes on to a direct caller (SAVE_REGS)`);
@@ -278,7 +279,10 @@ export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, ow
   const before = snapshot(pair);
   for (const ops of sharing) {
     if (ops.has('DIRECT') && owner === 'user') {
-      return refuse('EINVAL', `${ops.name} is a direct caller: unregister it, or register another function by its address`);
+      return refuse(
+        'EINVAL',
+        `${ops.name} is a direct caller: unregister it, or register another function by its address`,
+      );
     }
     const added = [...(named(next.filter) ?? nothing)].filter((site) => before.filter?.sites.has(site) !== true);
     const refused =
@@ -313,7 +317,10 @@ export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, ow
       );
     }
   }
-  const dropped = [before.filter !== next.filter ? before.filter : null, before.notrace !== next.notrace ? before.notrace : null];
+  const dropped = [
+    before.filter !== next.filter ? before.filter : null,
+    before.notrace !== next.notrace ? before.notrace : null,
+  ];
   if (held.length > 0 && dropped.some((hash) => !isEmpty(hash))) tx.free('read', 'hash', held[0]!.name);
   return null;
 }

@@ -4,9 +4,8 @@
  */
 import { hex } from '../../errors.js';
 import type { Address } from '../../units.js';
-import type { Step } from './backend.js';
-import { hashesMatch } from './hash.js';
-import { type Ops, trampolineAddress } from './ops.js';
+import type { Content, Step } from './backend.js';
+import { trampolineAddress } from './ops.js';
 import { type CallSite, REC } from './records.js';
 import { type CoreState, describeCallee, describeContent, describeLiteral, type Problem } from './state.js';
 import { newTrampolineOps } from './targets.js';
@@ -34,13 +33,19 @@ export interface FailureReport {
   readonly detail: string;
 }
 
+export interface ReportedTrampoline {
+  readonly address: Address;
+  readonly ops: string;
+  readonly callback: Address;
+}
+
 export interface ReportedRecord {
   readonly flags: number;
   readonly count: number;
   readonly regs: boolean;
   readonly callOps: boolean;
   /** Owners of trampolines that match, when the text calls one; empty then means that none was found. Null when it calls none. */
-  readonly trampolines: readonly { readonly address: Address; readonly ops: string; readonly callback: Address }[] | null;
+  readonly trampolines: readonly ReportedTrampoline[] | null;
   /** What the site was expected to hold. */
   readonly expected: string;
 }
@@ -74,7 +79,7 @@ export function buildReport(state: CoreState, problem: Problem): FailureReport {
       actual: null,
       expected: null,
       action: step.kind === 'literal' ? 'UPDATE' : null,
-      record: site === null ? null : recordOf(state, site, site.flags, describeLiterals(step)),
+      record: site === null ? null : recordOf(state, site, site.flags, null, describeLiterals(step)),
       detail: problem.reason,
     };
   }
@@ -87,7 +92,7 @@ export function buildReport(state: CoreState, problem: Problem): FailureReport {
     actual: kind === 'mismatch' ? state.backend.bytesAt(site) : null,
     expected: kind === 'mismatch' ? state.backend.bytesOf(site, before) : null,
     action: ACTIONS[step.update],
-    record: recordOf(state, site, flags, describeContent(before)),
+    record: recordOf(state, site, flags, before, describeContent(before)),
     detail: problem.reason,
   };
 }
@@ -100,16 +105,15 @@ function symbolOf(site: CallSite): string {
   return `${site.name}+${hex(site.siteOffset)}`;
 }
 
-function recordOf(state: CoreState, site: CallSite, flags: number, expected: string): ReportedRecord {
+function recordOf(
+  state: CoreState,
+  site: CallSite,
+  flags: number,
+  before: Content | null,
+  expected: string,
+): ReportedRecord {
   const count = flags & (2 ** 19 - 1);
-  const trampolines =
-    (flags & REC.TRAMP_EN) === 0
-      ? null
-      : owners(state, site).map((ops) => ({
-          address: trampolineAddress(ops, state.backend.symbols.registerEntry),
-          ops: ops.name,
-          callback: ops.func,
-        }));
+  const trampolines = (flags & REC.TRAMP_EN) === 0 ? null : owners(state, site, before);
   return {
     flags,
     count,
@@ -120,14 +124,16 @@ function recordOf(state: CoreState, site: CallSite, flags: number, expected: str
   };
 }
 
-/** Every ops with a trampoline that traces the site, by its hashes before this update where it has some. */
-function owners(state: CoreState, site: CallSite): Ops[] {
-  return state.known.filter(
-    (ops) =>
-      ops.trampoline !== null &&
-      (ops.has('ENABLED') || ops.old !== null) &&
-      hashesMatch(ops.old ?? ops.pair, site),
-  );
+/** Every ops with a trampoline that traces the site; an ops that is being removed is known by the trampoline that the text called. */
+function owners(state: CoreState, site: CallSite, before: Content | null): ReportedTrampoline[] {
+  const { registerEntry } = state.backend.symbols;
+  const found = state.list
+    .filter((ops) => ops.trampoline !== null && ops.matches(site))
+    .map((ops) => ({ address: trampolineAddress(ops, registerEntry), ops: ops.name, callback: ops.func }));
+  if (before?.kind !== 'trampoline' || before.ops === null) return found;
+  const { address, ops } = before;
+  if (found.some((each) => each.address === address)) return found;
+  return [{ address, ops: ops.name, callback: ops.func }, ...found];
 }
 
 /** The report of a site that could not be initialised (C-INIT-2): there is no record yet. */
@@ -255,4 +261,3 @@ export function formatFunctions(functions: readonly ListedFunction[]): string {
   }
   return text;
 }
-

@@ -44,7 +44,7 @@ function nextCurrent(site: CallSite, enabled: boolean): number {
 export function updateKind(site: CallSite, enabled: boolean): UpdateKind {
   if (site.skipped) return 'ignore';
   const next = nextCurrent(site, enabled);
-  if (((site.flags & CURRENT) >>> 0) === next) return 'ignore';
+  if ((site.flags & CURRENT) >>> 0 === next) return 'ignore';
   if (next === 0) return 'make-nop';
   return site.has(REC.ENABLED) ? 'modify-call' : 'make-call';
 }
