@@ -46,6 +46,18 @@ const rotateLeft = (value: bigint, count: bigint, bits: number): bigint => {
   return u((x << n) | (x >> (BigInt(bits) - n)), bits);
 };
 
+/** The CRC as the standards write it, highest bit first: b steps of a long division of the bit-reversed number. */
+function division(a: bigint, b: bigint, polynomial: bigint): bigint {
+  const reversed = (value: bigint, bits: number): bigint =>
+    BigInt(`0b${[...value.toString(2).padStart(bits, '0')].reverse().join('')}`);
+  let rest = reversed(a, 64);
+  for (let step = b & 127n; step > 0n; step--) {
+    const top = rest >> 63n;
+    rest = u(rest << 1n) ^ (top === 1n ? polynomial << 32n : 0n);
+  }
+  return reversed(rest, 64);
+}
+
 const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   mov: (a) => a,
   add: (a, b) => a + b,
@@ -74,6 +86,9 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   bswap16: (a) => swap(a, 2),
   bswap32: (a) => swap(a, 4),
   bswap64: (a) => swap(a, 8),
+  bitreverse: (a) => BigInt(`0b${[...a.toString(2).padStart(64, '0')].reverse().join('')}`),
+  crc32: (a, b) => division(a, b, 0x04c1_1db7n),
+  crc32c: (a, b) => division(a, b, 0x1edc_6f41n),
   sarlost: (a, b) => flag(i(a) < 0n && (a & ((1n << (b % 64n)) - 1n)) !== 0n),
   add32: (a, b) => u(a + b, 32),
   sub32: (a, b) => u(a - b, 32),
@@ -86,6 +101,12 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   sar32: (a, b) => u(i(a, 32) >> (b % 32n), 32),
   rotl32: (a, b) => rotateLeft(a, b, 32),
   rotr32: (a, b) => rotateLeft(a, 32n - (b % 32n), 32),
+  add32s: (a, b) => i(a + b, 32),
+  sub32s: (a, b) => i(a - b, 32),
+  mul32s: (a, b) => i(a * b, 32),
+  shl32s: (a, b) => i(a << (b % 32n), 32),
+  shr32s: (a, b) => i(u(a, 32) >> (b % 32n), 32),
+  sar32s: (a, b) => i(a, 32) >> (b % 32n),
   clz32: (a) => leading(a, 32),
   ctz32: (a) => trailing(a, 32),
   sx8: (a) => i(a, 8),
@@ -250,6 +271,39 @@ describe('fused pairs', () => {
             expect(machine.register('pc')).toBe(COMPARE[condition](a, other, width) ? 0x3000n : 0x2000n);
             const code = RECORD_KINDS[width === 64 ? 'cmps64' : 'cmpu32'].code;
             expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual([BigInt(code), a, other]);
+          }
+        }
+      }
+    }
+  });
+
+  test.each(CONDITIONS)('an addition and a branch that compares the sum with a slot: %s', (condition) => {
+    for (const [a, b] of [
+      [s(2), s(1)],
+      [s(1), s(2)],
+      [s(0), s(1)],
+      [s(2), s(2)],
+    ] as const) {
+      // prettier-ignore
+      for (const from of [s(0), s(2), s(1)]) {
+        for (const value of VALUES.filter((_, k) => k % 5 === 0)) {
+          for (const other of [value, u(value + 7n), VALUES[(VALUES.indexOf(value) * 5 + 3) % VALUES.length]!]) {
+            const machine = handMachine([
+              (out) => {
+                out.to(s(2), 'add', from, 7n);
+                return { kind: 'br', condition, width: 64, a, b, pc: 0x1008n, next: 0x1004n };
+              },
+              () => go(0x2000n),
+              () => go(0x3000n),
+            ]);
+            machine.setRegister('s0', value);
+            machine.setRegister('s1', other);
+            machine.setRegister('s2', 0x1234n);
+            const sum = u((from === s(0) ? value : from === s(1) ? other : 0x1234n) + 7n);
+            const of = (slot: number): bigint => (slot === s(0) ? value : slot === s(1) ? other : sum);
+            machine.run();
+            expect(machine.register('s2')).toBe(sum);
+            expect(machine.register('pc')).toBe(COMPARE[condition](of(a), of(b), 64) ? 0x3000n : 0x2000n);
           }
         }
       }

@@ -16,7 +16,7 @@
  * caught here. Data accesses always see memory as it is. Owns no translated code; the machine has blocks end at lines.
  */
 import type { GuestMemory } from './memory.js';
-import { CODE_PAGE_BITS } from './memory.js';
+import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { Address } from '../units.js';
 
 /** Bytes of a line as they were; a line that a window does not fill is shorter. */
@@ -30,9 +30,6 @@ export interface FetchedLines {
   readonly lines: ReadonlySet<Address>;
   readonly kept: ReadonlyMap<Address, KeptLine>;
 }
-
-/** The longest instruction of any machine: an instruction may begin in one line and end in the next. */
-const MAX_INSTRUCTION_BYTES = 16;
 
 export class FetchBuffers {
   private cpus: { lines: Set<Address>; kept: Map<Address, KeptLine> }[] = [];
@@ -59,9 +56,9 @@ export class FetchBuffers {
     return out;
   }
 
-  /** True where a block must begin, so that a block lies in one line (but for the end of its last instruction). */
-  startsAt(address: Address): boolean {
-    return (address & BigInt(this.lineBytes - 1)) === 0n;
+  /** True where a block from `start` must end, so that it lies in one line (but for the end of its last instruction). */
+  leavesLine(start: Address, place: Address): boolean {
+    return this.lineOf(place) !== this.lineOf(start);
   }
 
   /** The bytes from `address` as the CPU sees them, to the end of the line and a little further; null: not executable. */

@@ -33,7 +33,7 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
-import { CONDITIONS, F64, I32, I64, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
+import { CONDITIONS, F64, I32, I64, mirrored, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -55,6 +55,8 @@ export const EXIT_REASONS = [
   'hook',
   /** The CPU drops what it has fetched. */
   'sync',
+  /** A check that traps. */
+  'check',
 ] as const;
 export type ExitReason = (typeof EXIT_REASONS)[number];
 const reasonNumber = (reason: ExitReason): number => EXIT_REASONS.indexOf(reason);
@@ -162,16 +164,19 @@ function opHandlers(name: OpName): Handler[] {
     case 'unary':
       return (name === 'mov' ? (['s', 'k'] as const) : (['s'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
-        write: ({ code, next }) => {
+        write: ({ code, next, calls }) => {
           field(code, 2);
           if (variant === 's') slotValue(code, 4, row.type);
           else constantValue(code);
-          code.raw(row.a).raw(row.both).memory(STORE[row.d]);
+          code.raw(row.a);
+          if (row.call !== undefined) code.call(calls.get(row.call)!);
+          code.raw(row.both).memory(STORE[row.d]);
           next();
         },
       }));
     case 'binary':
-      return (['ss', 'sk'] as const).map((variant) => ({
+      // Constants are integers.
+      return (row.type === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next, calls }) => {
           field(code, 2);
@@ -230,11 +235,25 @@ function opHandlers(name: OpName): Handler[] {
           key: name,
           write: ({ code, next, calls }) => {
             field(code, 2);
-            for (let i = 0; i < 3; i++) {
+            for (let i = 0; i < row.slots; i++) {
               field(code, 4);
               code.memory([I64.load], 8 * i);
             }
             code.call(calls.get(row.call)!).memory([I64.store]);
+            next();
+          },
+        },
+      ];
+    case 'check':
+      return [
+        {
+          key: name,
+          write: ({ code, next, exit }) => {
+            slotValue(code, 4);
+            constantValue(code);
+            code.op(I64.and).i64(0n).op(I64.ne).if();
+            exit('check');
+            code.end();
             next();
           },
         },
@@ -332,6 +351,28 @@ function countingHandlers(): Handler[] {
   );
 }
 
+/**
+ * An addition of a constant and the branch that compares the sum with a slot (`addi; bne`): two records, like `rec+br`. The slot
+ * is in field b of the first.
+ */
+function steppingHandlers(): Handler[] {
+  return CONDITIONS.map((condition) => ({
+    key: `step+br:${condition}`,
+    write: ({ code, enter }: Context) => {
+      field(code, 2);
+      slotValue(code, 4);
+      constantValue(code);
+      code.op(I64.add).tee(OFFSET).memory([I64.store]);
+      code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+      code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
+      code.get(OFFSET);
+      slotValue(code, 6);
+      code.op(I64[condition]).select();
+      enter();
+    },
+  }));
+}
+
 function controlHandlers(): Handler[] {
   return [
     {
@@ -395,6 +436,7 @@ const HANDLERS: readonly Handler[] = [
   ...OP_NAMES.flatMap(opHandlers),
   ...branchHandlers(),
   ...countingHandlers(),
+  ...steppingHandlers(),
   ...controlHandlers(),
 ];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
@@ -590,6 +632,15 @@ function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
   return typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2;
 }
 
+/** The condition on the sum and the slot it is compared with, when one handler does the addition and the branch; else null. */
+function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condition: Condition; other: number } | null {
+  const { condition, width, a, b } = branch;
+  if (op.op !== 'add' || typeof op.a !== 'number' || typeof op.b !== 'bigint') return null;
+  if (width !== 64 || typeof b !== 'number' || a === b) return null;
+  if (a === op.d) return { condition, other: b };
+  return b === op.d ? { condition: mirrored(condition), other: a } : null;
+}
+
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
 export function encodedBound(ops: number): number {
   return HEADER_BYTES + (ops * 3 + 16) * RECORD_BYTES;
@@ -685,9 +736,20 @@ export class Encoder {
       case 'test':
         this.record(op.op, this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
+      case 'check':
+        this.record(op.op, 0, this.place(op.a, 0), 0, typeof op.b === 'bigint' ? op.b : 0n);
+        break;
       default:
         row satisfies never;
     }
+  }
+
+  /** The first record of `step+br`. */
+  private encodeStep(op: Op, { condition, other }: { condition: Condition; other: number }): void {
+    if (typeof op.a !== 'number' || typeof op.b !== 'bigint') throw new ElftraceError('internal', 'not a step');
+    this.op = op;
+    this.index = op.at;
+    this.record(`step+br:${condition}`, this.address(op.d), this.address(op.a), this.address(other), op.b);
   }
 
   /** An `exit` record; the constant goes to whoever handles the exit. */
@@ -713,7 +775,8 @@ export class Encoder {
     if (hooked) this.exit('hook', 0n);
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
-    for (const op of ops) if (op !== fused) this.encode(op);
+    const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
+    for (const op of ops) if (op !== fused && !(step && op === last)) this.encode(op);
     this.op = undefined;
     this.index = Math.max(0, count - 1);
     switch (terminator.kind) {
@@ -725,8 +788,9 @@ export class Encoder {
       }
       case 'br': {
         const { condition, width, a, b } = terminator;
-        if (fused) {
-          this.encode(fused, `+br:${condition}:${width}`);
+        if (fused || (step && last)) {
+          if (fused) this.encode(fused, `+br:${condition}:${width}`);
+          else if (step && last) this.encodeStep(last, step);
           const links = this.record('goto', 0, 0, 0, 0n) + 8;
           this.stub(terminator.pc, links);
           this.stub(terminator.next, links + 4);

@@ -12,7 +12,9 @@ typedef long long s64;
 typedef unsigned long word;
 
 extern long sys(long number, ...);
+#ifndef SYS_WRITE
 #define SYS_WRITE 4
+#endif
 
 static char out_buffer[4096];
 static unsigned out_used;
