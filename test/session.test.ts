@@ -105,7 +105,7 @@ describe.each(loadedCases)('$name', (each) => {
     const ops = core.createOps({ name: 'counts', func: session.functionAddress('elftrace_counter')! });
     done(core.setFilter(ops, 'filter', 'core_*'));
     done(core.register(ops));
-    const user = new GraphUser('graph');
+    const user = new GraphUser('graph', { entry: 0n, return: 0n });
     done(core.setGraphFilter(user, 'filter', '*_run core_round'));
     done(core.registerGraph(user));
     const isCore = (name: string): boolean => name.startsWith('core_');
