@@ -566,8 +566,8 @@ const breakages: readonly Breakage[] = [
   {
     name: 'revert of an injected program stops at the image with the runtime',
     file: 'ftrace/apply.js',
-    find: 'return record.injected ?',
-    replace: 'return false ?',
+    find: 'if (!record.injected)',
+    replace: 'if (true)',
     test: 'patch-enable',
     named: 'revert',
   },
