@@ -20,6 +20,7 @@ import {
 import { type Event, FakeMachine, PARENT } from './support/fake-ftrace.js';
 
 const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? '1000');
+const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 
 // ------------------------------------------------------------------------------------------------------------ model
 
@@ -797,7 +798,7 @@ describe('model of the ftrace core', () => {
         for (const each of events) driver.event(each);
         driver.finish();
       }),
-      { numRuns: SEQUENCES, seed: 20_240_601, includeErrorInReport: true },
+      { numRuns: SEQUENCES, seed: SEED, includeErrorInReport: true },
     );
     process.stdout.write(`core-model: ${SEQUENCES} sequences, ${JSON.stringify(counts)}\n`);
     expect(counts.done).toBeGreaterThan(counts.events / 4);

@@ -27,7 +27,7 @@ import {
   unregisterDirectAt,
   unregisterDirectIn,
 } from './direct.js';
-import { GraphUser, registerGraphIn, setGraphFilterIn, unregisterGraphIn } from './graph.js';
+import { type GraphUser, registerGraphIn, setGraphFilterIn, unregisterGraphIn } from './graph.js';
 import { type HashPair, makeHash, type SiteHash } from './hash.js';
 import { addRecords, editHash, hashFrom, moduleComing, moduleGoing, replayFor } from './modules.js';
 import { type Errno, Ops, type OpsInput } from './ops.js';
