@@ -152,7 +152,13 @@ class Reader {
   constructor(
     readonly text: string,
     readonly file: string,
-  ) {}
+    earlier: readonly SessionOperation[],
+  ) {
+    for (const operation of earlier) {
+      if (operation.kind === 'ops') this.#ops.add(operation.name);
+      if (operation.kind === 'graph') this.#users.add(operation.name);
+    }
+  }
 
   read(): SessionFile {
     const document: Document = parseDocument(this.text, {
@@ -375,8 +381,9 @@ class Reader {
 /**
  * Reads a session file, YAML 1.2 or JSON.
  * @param file  what errors call it
+ * @param earlier  operations of files before this one, whose ops and graphs it may name
  * @throws ElftraceError 'usage' with `FILE:LINE:COLUMN:` in front, both counted from 1
  */
-export function parseSession(text: string, file = 'session'): SessionFile {
-  return new Reader(text, file).read();
+export function parseSession(text: string, file = 'session', earlier: readonly SessionOperation[] = []): SessionFile {
+  return new Reader(text, file, earlier).read();
 }
