@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { ElftraceError } from '../src/errors.js';
@@ -135,6 +136,28 @@ describe('session files', () => {
       expect([text, message?.split(' ')[0]]).toEqual([text, `s.yaml:${place}:`]);
       expect(message).toMatch(reason);
     }
+  });
+
+  test('no text makes the reader fail otherwise than by an error with a place', () => {
+    const piece = fc.constantFrom(
+      ...whole.split(/(\s+|[{},:&*'"-])/),
+      '&a',
+      '*a',
+      '!!map',
+      '? ',
+      '|',
+      '>-',
+      '<<',
+      '---',
+      '%',
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 60 }), fc.nat(whole.length), (pieces, at) => {
+        const message = refused(whole.slice(0, at) + pieces.join(''));
+        if (message !== null) expect(message).toMatch(/^s\.yaml:[1-9]\d*:[1-9]\d*: ./);
+      }),
+      { numRuns: 2000, seed: 11 },
+    );
   });
 
   test('the schema accepts and refuses the same, but for names that earlier steps make', () => {
