@@ -16,6 +16,8 @@ import {
   type Policy,
   type ProfileName,
   profiles,
+  type SavedCore,
+  type SiteInput,
 } from '../src/ftrace/core/index.js';
 import { type Event, FakeMachine, PARENT } from './support/fake-ftrace.js';
 
@@ -477,7 +479,7 @@ const variants: readonly Variant[] = [
   { name: 'arm64 regs', trampolines: 'modern', graph: 'multi' },
 ];
 
-const counts = { events: 0, done: 0, refused: 0, steps: 0, prefixes: 0, calls: 0 };
+const counts = { events: 0, done: 0, refused: 0, steps: 0, prefixes: 0, calls: 0, restored: 0 };
 
 const faults = { failed: 0, writtenBack: 0 };
 
@@ -496,10 +498,10 @@ function keys(events: readonly Event[]): Set<string> {
 
 class Driver {
   readonly machine: FakeMachine;
-  readonly core: FtraceCore;
+  core: FtraceCore;
   readonly model: Model;
-  readonly ops: Ops[] = [];
-  readonly users: GraphUser[];
+  ops: Ops[] = [];
+  users: GraphUser[];
   readonly trail: string[] = [];
   #generation = 0;
   #funcs = 0x100n;
@@ -683,12 +685,17 @@ class Driver {
       tell = 'on';
       predicted = model.switch(true);
       act = () => core.setEnabled(true);
-    } else if (kind < 99 && mops.kind === 'plain') {
+    } else if (kind < 98 && mops.kind === 'plain') {
       const func = this.nextFunction();
       tell = `function ${ops.name} ${func}`;
       predicted = null;
       mops.func = func;
       act = () => core.setFunction(ops, func);
+    } else if (c % 2 === 0) {
+      this.trail.push('save and restore');
+      this.saveAndRestore();
+      this.compare();
+      return;
     } else {
       model.watching = !model.watching;
       this.machine.watching = model.watching;
@@ -700,6 +707,36 @@ class Driver {
     counts.events++;
     this.perform(act, predicted, before);
     this.compare();
+  }
+
+  /** Another process goes on: everything that the core knows passes through text. */
+  saveAndRestore(): void {
+    const old = this.core;
+    const text = JSON.stringify(old.save());
+    const inputs = (module: string | null): SiteInput[] =>
+      old.records.filter((site) => site.module === module).map(({ ip, name, weak }) => ({ ip, name, weak }));
+    const state = JSON.parse(text) as SavedCore;
+    this.core = new FtraceCore({
+      backend: this.machine,
+      sites: inputs(null),
+      records: { siteBytes: 4 },
+      policy: { trampolines: this.variant.trampolines, graph: this.variant.graph },
+      saved: {
+        state,
+        modules: new Map(old.state.records.modules.map((name) => [name, inputs(name)])),
+        negotiate: (name) => (name === 'direct-shares' ? () => 0 : null),
+      },
+    });
+    if (JSON.stringify(this.core.save()) !== text) this.fail('what is saved again is something else');
+    const renewed = (one: Ops): Ops => this.core.state.known[old.state.known.indexOf(one)]!;
+    const wrong = this.machine.adopt(this.core, renewed, (site) => this.core.location(site.ip)!);
+    if (wrong.length > 0) this.fail(`restored: ${wrong.join('; ')}`);
+    this.ops = this.ops.map(renewed);
+    this.users = this.users.map((user) => {
+      const index = old.state.graph.known.indexOf(user);
+      return index < 0 ? user : this.core.state.graph.known[index]!;
+    });
+    counts.restored++;
   }
 
   /** Set: the write of this number fails in the next event. */
