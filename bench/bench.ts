@@ -13,7 +13,7 @@ import { findSites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
 import { load } from '../src/program/program.js';
 import { benchEmulator } from './emulator.js';
-import { arm64Image, ppc64StubImage, x86Image, x86Object } from './inputs.js';
+import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const cli = join(root, 'dist', 'cli.js');
@@ -129,6 +129,11 @@ try {
   inProcess('1,000,000 plain arm64 sites', arm64Image(1000000), 1000000);
   inProcess('60,000 x86-64 sites through relocations', x86Object(60000), 60000);
   inProcess('200,000 PPC64 sites through linker stubs', ppc64StubImage(200000), 200000);
+  inProcess(
+    '200,000 PPC64 sites of 200 far modules, verified through stubs and TOC',
+    ppc64LoadedImage(200, 1000),
+    200000,
+  );
 
   const big = join(folder, 'image');
   const bigBytes = x86Image(100 << 20, 40000);

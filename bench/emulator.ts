@@ -1,6 +1,6 @@
 /**
  * The emulator's part of `npm run bench`: tier 0 in guest instructions per CPU second, translation included and Node's start
- * excluded, and as a ratio to qemu-ppc64le on the same program, pair by pair; time from import to a ready machine.
+ * excluded, and as a ratio to qemu-user on the same program, pair by pair; time from import to a ready machine.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -53,25 +53,58 @@ function runHere(path: string): { seconds: number; instructions: number; output:
   return { seconds, instructions: guest.machine.instructions, output };
 }
 
-export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorBench): void {
-  const compiler = 'powerpc64le-linux-gnu-gcc';
+interface BenchMachine {
+  readonly name: string;
+  readonly compiler: string;
+  readonly qemu: string;
+  readonly flags: readonly string[];
+  /** Start-up code in test/programs. */
+  readonly start: readonly string[];
+}
+
+const MACHINES: readonly BenchMachine[] = [
+  {
+    name: 'ppc64le',
+    compiler: 'powerpc64le-linux-gnu-gcc',
+    qemu: 'qemu-ppc64le',
+    flags: ['-mno-vsx', '-mno-altivec'],
+    start: ['start.S'],
+  },
+  {
+    name: 'riscv64',
+    compiler: 'riscv64-linux-gnu-gcc',
+    qemu: 'qemu-riscv64',
+    flags: ['-march=rv64gc', '-mabi=lp64d', '-DSYS_WRITE=64'],
+    start: ['start-riscv64.S'],
+  },
+  {
+    name: 'arm64',
+    compiler: 'aarch64-linux-gnu-gcc',
+    qemu: 'qemu-aarch64',
+    flags: ['-mgeneral-regs-only', '-DSYS_WRITE=64'],
+    start: ['start-arm64.S'],
+  },
+  {
+    name: 'x86-64',
+    compiler: 'x86_64-linux-gnu-gcc',
+    qemu: 'qemu-x86_64',
+    flags: ['-mgeneral-regs-only', '-fcf-protection=none'],
+    start: ['start.S'],
+  },
+];
+
+function benchMachine(machine: BenchMachine, { root, folder, runs, hasTool, spread }: EmulatorBench): void {
+  const { compiler } = machine;
   if (!hasTool(compiler)) {
-    console.log(`emulator loops: not measured, ${compiler} is absent`);
+    console.log(`emulator loops on ${machine.name}: not measured, ${compiler} is absent`);
     return;
   }
-  const qemu = hasTool('qemu-ppc64le');
+  const qemu = hasTool(machine.qemu);
   for (const name of ['SIEVE', 'CRC', 'QUICKSORT']) {
-    const path = join(folder, name.toLowerCase());
-    const flags = [
-      '-O2',
-      '-ffreestanding',
-      '-fno-builtin',
-      '-fno-stack-protector',
-      '-fno-pie',
-      '-mno-vsx',
-      '-mno-altivec',
-    ];
-    const sources = [join(root, 'bench', 'loops.c'), join(root, 'test', 'programs', 'start.S')];
+    const path = join(folder, `${machine.name}-${name.toLowerCase()}`);
+    const flags = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', ...machine.flags];
+    const programs = join(root, 'test', 'programs');
+    const sources = [join(root, 'bench', 'loops.c'), ...machine.start.map((each) => join(programs, each))];
     const built = spawnSync(
       compiler,
       [...flags, `-D${name}`, '-w', '-nostdlib', '-static', '-no-pie', ...sources, '-o', path, '-lgcc'],
@@ -87,13 +120,19 @@ export function benchEmulator({ root, folder, runs, hasTool, spread }: EmulatorB
       instructions = here.instructions;
       rates.push(here.instructions / here.seconds / 1e9);
       if (!qemu) continue;
-      const there = childSeconds('qemu-ppc64le', [path]);
+      const there = childSeconds(machine.qemu, [path]);
       if (there.output !== here.output) throw new Error(`${name}: ${here.output} here, ${there.output} under qemu`);
       ratios.push(there.seconds / here.seconds);
     }
-    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of qemu-ppc64le` : '';
-    console.log(`tier 0, ${name}, ${(instructions / 1e6).toFixed(0)} M instructions: ${spread(rates, 2)} G/s${ratio}`);
+    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${machine.qemu}` : '';
+    const count = `${(instructions / 1e6).toFixed(0)} M instructions`;
+    console.log(`tier 0, ${machine.name}, ${name}, ${count}: ${spread(rates, 2)} G/s${ratio}`);
   }
+}
+
+export function benchEmulator(options: EmulatorBench): void {
+  for (const machine of MACHINES) benchMachine(machine, options);
+  const { root, runs, spread } = options;
   const ready: number[] = [];
   const first: number[] = [];
   const script =

@@ -1,5 +1,7 @@
 /** Inputs of the benchmarks, made here and seeded: no file of anybody else's is measured. */
 
+import { encodeLoadMap, type LoadedPart, type LoadMap, loadMapSection } from '../src/program/load-map.js';
+
 /** Small deterministic generator (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
@@ -24,12 +26,13 @@ interface Section {
   readonly entry?: number;
 }
 
-/** A 64-bit little-endian ELF file of the given sections; section i of the list is number i + 1, names come last. */
+/** A 64-bit ELF file of the given sections; section i of the list is number i + 1, names come last. */
 function elf64(
   type: number,
   machine: number,
   sections: readonly Section[],
   segment?: { address: bigint; section: number },
+  little = true,
 ): Uint8Array {
   const names = ['', ...sections.map((each) => each.name), '.shstrtab'];
   const nameOffsets: number[] = [];
@@ -53,42 +56,42 @@ function elf64(
   const shoff = Math.ceil(at / 8) * 8;
   const out = new Uint8Array(shoff + 64 * (all.length + 1));
   const view = new DataView(out.buffer);
-  out.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0]);
-  view.setUint16(16, type, true);
-  view.setUint16(18, machine, true);
-  view.setUint32(20, 1, true);
-  view.setBigUint64(32, segment ? 64n : 0n, true);
-  view.setBigUint64(40, BigInt(shoff), true);
-  view.setUint16(52, 64, true);
-  view.setUint16(54, 56, true);
-  view.setUint16(56, segment ? 1 : 0, true);
-  view.setUint16(58, 64, true);
-  view.setUint16(60, all.length + 1, true);
-  view.setUint16(62, all.length, true);
+  out.set([0x7f, 0x45, 0x4c, 0x46, 2, little ? 1 : 2, 1, 0]);
+  view.setUint16(16, type, little);
+  view.setUint16(18, machine, little);
+  view.setUint32(20, 1, little);
+  view.setBigUint64(32, segment ? 64n : 0n, little);
+  view.setBigUint64(40, BigInt(shoff), little);
+  view.setUint16(52, 64, little);
+  view.setUint16(54, 56, little);
+  view.setUint16(56, segment ? 1 : 0, little);
+  view.setUint16(58, 64, little);
+  view.setUint16(60, all.length + 1, little);
+  view.setUint16(62, all.length, little);
   if (segment) {
     const section = all[segment.section - 1]!;
-    view.setUint32(64, 1, true);
-    view.setUint32(68, 5, true);
-    view.setBigUint64(72, BigInt(offsets[segment.section - 1]!), true);
-    view.setBigUint64(80, segment.address, true);
-    view.setBigUint64(88, segment.address, true);
-    view.setBigUint64(96, BigInt(section.bytes.length), true);
-    view.setBigUint64(104, BigInt(section.bytes.length), true);
-    view.setBigUint64(112, 0x1000n, true);
+    view.setUint32(64, 1, little);
+    view.setUint32(68, 5, little);
+    view.setBigUint64(72, BigInt(offsets[segment.section - 1]!), little);
+    view.setBigUint64(80, segment.address, little);
+    view.setBigUint64(88, segment.address, little);
+    view.setBigUint64(96, BigInt(section.bytes.length), little);
+    view.setBigUint64(104, BigInt(section.bytes.length), little);
+    view.setBigUint64(112, 0x1000n, little);
   }
   all.forEach((each, i) => {
     out.set(each.bytes, offsets[i]!);
     const header = shoff + 64 * (i + 1);
-    view.setUint32(header, nameOffsets[i + 1]!, true);
-    view.setUint32(header + 4, each.type, true);
-    view.setBigUint64(header + 8, BigInt(each.flags), true);
-    view.setBigUint64(header + 16, each.address ?? 0n, true);
-    view.setBigUint64(header + 24, BigInt(offsets[i]!), true);
-    view.setBigUint64(header + 32, BigInt(each.bytes.length), true);
-    view.setUint32(header + 40, each.link ?? 0, true);
-    view.setUint32(header + 44, each.info ?? 0, true);
-    view.setBigUint64(header + 48, BigInt(each.align), true);
-    view.setBigUint64(header + 56, BigInt(each.entry ?? 0), true);
+    view.setUint32(header, nameOffsets[i + 1]!, little);
+    view.setUint32(header + 4, each.type, little);
+    view.setBigUint64(header + 8, BigInt(each.flags), little);
+    view.setBigUint64(header + 16, each.address ?? 0n, little);
+    view.setBigUint64(header + 24, BigInt(offsets[i]!), little);
+    view.setBigUint64(header + 32, BigInt(each.bytes.length), little);
+    view.setUint32(header + 40, each.link ?? 0, little);
+    view.setUint32(header + 44, each.info ?? 0, little);
+    view.setBigUint64(header + 48, BigInt(each.align), little);
+    view.setBigUint64(header + 56, BigInt(each.entry ?? 0), little);
   });
   return out;
 }
@@ -105,18 +108,19 @@ function symbolsOf(
   section: number,
   base: bigint,
   extra: readonly { name: string; value: bigint; section: number; info: number }[],
+  little = true,
 ): Symbols {
   const count = 1 + extra.length + starts.length;
   const table = new Uint8Array(24 * count);
   const view = new DataView(table.buffer);
   let text = '\0';
   const put = (row: number, name: string, info: number, home: number, value: bigint, bytes: number): void => {
-    view.setUint32(row * 24, name === '' ? 0 : text.length, true);
+    view.setUint32(row * 24, name === '' ? 0 : text.length, little);
     if (name !== '') text += `${name}\0`;
     view.setUint8(row * 24 + 4, info);
-    view.setUint16(row * 24 + 6, home, true);
-    view.setBigUint64(row * 24 + 8, value, true);
-    view.setBigUint64(row * 24 + 16, BigInt(bytes), true);
+    view.setUint16(row * 24 + 6, home, little);
+    view.setBigUint64(row * 24 + 8, value, little);
+    view.setBigUint64(row * 24 + 16, BigInt(bytes), little);
   };
   extra.forEach((each, i) => {
     put(1 + i, each.name, each.info, each.section, each.value, 0);
@@ -137,12 +141,12 @@ function symbolsOf(
     let part = 0;
     let last = -1;
     for (let i = 0; i < starts.length; i++, row++) {
-      const local = view.getUint32(row * 24, true);
+      const local = view.getUint32(row * 24, little);
       if (local < last) {
         shift += cuts[part++]!;
       }
       last = local;
-      view.setUint32(row * 24, local + shift, true);
+      view.setUint32(row * 24, local + shift, little);
     }
   }
   return { table, strings: new TextEncoder().encode(parts.join('') + text) };
@@ -308,5 +312,106 @@ export function ppc64StubImage(count: number): Uint8Array {
     { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
   ]);
   new DataView(image.buffer).setUint32(48, 2, true);
+  return image;
+}
+
+/**
+ * A big-endian ELFv1 image as `load` makes it: a core with `_mcount` and modules out of its reach, each with a TOC of its own and a stub of
+ * 2008, which finds its target through the TOC; the word behind each call restores it. One section of code a module, a load map.
+ */
+export function ppc64LoadedImage(modules: number, sitesPerModule: number): Uint8Array {
+  const core = 0x1000_0000n;
+  const coreToc = 0x1001_8000n;
+  const moduleBase = 0x2000_0000n;
+  const spacing = BigInt(Math.ceil((sitesPerModule * 32 + 0x1_0000) / 0x1_0000) * 0x1_0000);
+  const coreText = new Uint8Array(16);
+  new DataView(coreText.buffer).setUint32(0, 0x4e80_0020);
+  const table = new Uint8Array(8 * modules * sitesPerModule);
+  const tableView = new DataView(table.buffer);
+  const starts: number[] = [];
+  const sections: Section[] = [{ name: '.text', type: 1, flags: 6, address: core, bytes: coreText, align: 16 }];
+  const parts: LoadedPart[] = [];
+  const none = { first: 0, count: 0 };
+  const common = { sha256: '0'.repeat(64), symbols: { locals: none, globals: none }, entryStubs: [] };
+  parts.push({
+    ...common,
+    kind: 'core',
+    name: 'core',
+    toc: coreToc,
+    sections: { first: 1, count: 1 },
+    ranges: [{ start: core, end: core + 16n }],
+    stubs: [],
+    uses: [],
+  });
+  for (let m = 0; m < modules; m++) {
+    const base = moduleBase + BigInt(m) * spacing;
+    const stub = 32 * sitesPerModule;
+    const text = new Uint8Array(stub + 48);
+    const view = new DataView(text.buffer);
+    for (let i = 0; i < sitesPerModule; i++) {
+      const at = 32 * i;
+      // mflr r0; std r0,16(r1); stdu r1,-112(r1); bl stub; ld r2,40(r1); addi r1,r1,112; blr; nop
+      [0x7c08_02a6, 0xf801_0010, 0xf821_ff91, 0, 0xe841_0028, 0x3821_0070, 0x4e80_0020, 0x6000_0000].forEach(
+        (word, k) => {
+          view.setUint32(at + 4 * k, word);
+        },
+      );
+      view.setUint32(at + 12, (0x4800_0001 | ((stub - at - 12) & 0x03ff_fffc)) >>> 0);
+      tableView.setBigUint64(8 * (m * sitesPerModule + i), base + BigInt(at + 12));
+      starts.push(Number(base - moduleBase) + at);
+    }
+    // The TOC pointer is 0x8000 behind a table of its own, which follows the code.
+    const toc = base + BigInt((stub + 48 + 0xff) & ~0xff) + 0x8000n;
+    const offset = Number(base + BigInt(stub) - toc);
+    const ha = ((offset + 0x8000) >> 16) & 0xffff;
+    [(0x3d82_0000 | ha) >>> 0, (0x398c_0000 | (offset & 0xffff)) >>> 0, 0xf841_0028, 0xe96c_0020, 0xe84c_0028, 0x7d69_03a6, 0x4e80_0420, 0].forEach(
+      (word, k) => {
+        view.setUint32(stub + 4 * k, word);
+      },
+    ); // prettier-ignore
+    view.setBigUint64(stub + 32, core);
+    view.setBigUint64(stub + 40, coreToc);
+    sections.push({ name: '.text', type: 1, flags: 6, address: base, bytes: text, align: 16 });
+    parts.push({
+      ...common,
+      kind: 'module',
+      name: `module${m}`,
+      toc,
+      sections: { first: 2 + m, count: 1 },
+      ranges: [{ start: base, end: base + BigInt(text.length) }],
+      stubs: [{ address: base + BigInt(stub), sizeBytes: 48, count: 1 }],
+      uses: ['core'],
+    });
+  }
+  const symbols = symbolsOf(
+    starts,
+    32,
+    2,
+    moduleBase,
+    [{ name: '_mcount', value: core, section: 1, info: 0x12 }],
+    false,
+  );
+  // Each function's symbol names the section that it is in.
+  const symbolView = new DataView(symbols.table.buffer);
+  for (let i = 0; i < starts.length; i++) symbolView.setUint16(24 * (2 + i) + 6, 2 + Math.floor(i / sitesPerModule));
+  const map: LoadMap = {
+    schema: 1,
+    tool: 'bench',
+    target: 'ppc64-elfv1',
+    base: 'user',
+    options: {},
+    registers: {},
+    original: null,
+    parts,
+  };
+  const strings = sections.length + 3;
+  sections.push(
+    { name: '__mcount_loc', type: 1, flags: 2, address: 0x8000_0000n, bytes: table, align: 8 },
+    { name: '.symtab', type: 2, flags: 0, bytes: symbols.table, align: 8, entry: 24, link: strings, info: 1 },
+    { name: '.strtab', type: 3, flags: 0, bytes: symbols.strings, align: 1 },
+    { name: loadMapSection, type: 7, flags: 0, bytes: encodeLoadMap(map, 'big'), align: 4 },
+  );
+  const image = elf64(2, 21, sections, undefined, false);
+  new DataView(image.buffer).setUint32(48, 1);
   return image;
 }

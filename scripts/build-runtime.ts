@@ -35,9 +35,9 @@ const COMMON = [
   '-fno-ident', '-fno-tree-loop-distribute-patterns', '-Wall', '-Wextra', '-Werror',
 ]; // prettier-ignore
 
-/** No floating point, no vectors, no small data areas; the object must fit to any other of its ABI, so it says nothing about them. */
+/** No floating point, no vectors, no small data areas, no tables between the functions; the object must fit to any other of its ABI, so it says nothing about them. */
 const PPC = ['-msoft-float', '-mno-gnu-attribute', '-msdata=none'];
-const PPC64 = [...PPC, '-mcmodel=medium', '-mno-altivec', '-mno-vsx'];
+const PPC64 = [...PPC, '-mcmodel=medium', '-mno-altivec', '-mno-vsx', '-mtraceback=no'];
 
 function ppc(target: string, triple: string, flags: readonly string[]): readonly Recipe[] {
   const bits = target === 'ppc32' ? '32' : '64';
@@ -53,7 +53,29 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
   ];
 }
 
+/**
+ * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data), and nothing is looked up in a GOT. No
+ * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack.
+ */
+const X86 = [
+  '-m64', '-mgeneral-regs-only', '-mno-red-zone', '-mpreferred-stack-boundary=3', '-fcf-protection=none', '-mtune=generic',
+  '-march=x86-64', '-fpie', '-mcmodel=small',
+]; // prettier-ignore
+
+function x86(flavour: string, entries: string, flags: readonly string[]): Recipe {
+  return {
+    name: `x86-64/${flavour}`,
+    triple: 'x86_64-linux-gnu',
+    flags: [...X86, '-DRUNTIME_REGS', ...flags],
+    folder: 'arch-x86',
+    entries: [entries, 'entry-common.S', 'entry-graph.c'],
+  };
+}
+
 const RECIPES: readonly Recipe[] = [
+  x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN']),
+  x86('y2014', 'entry-2014.S', []),
+  x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT']),
   ...ppc('ppc32', 'powerpc-linux-gnu', PPC),
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),

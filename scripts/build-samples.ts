@@ -23,7 +23,8 @@ export const builtFolder = join(samplesFolder, 'built');
 const sourceFolder = join(samplesFolder, 'src');
 
 /** How the sources of a sample become a file. */
-export type SampleKind = 'program' | 'patchable' | 'pie' | 'shared' | 'module' | 'derived';
+export type SampleKind =
+  'program' | 'patchable' | 'pie' | 'shared' | 'module' | 'loaded-core' | 'loaded-module' | 'derived';
 
 /** What is done to another sample: `from` of a recipe names it. */
 export type Step = 'strip' | 'sign' | 'xz' | 'gz' | 'zst' | 'archive';
@@ -46,6 +47,8 @@ export interface Recipe {
   /** Target and file name below samples/built. */
   readonly name: string;
   readonly kind: SampleKind;
+  /** The source with sites, of a core and modules for the loader. */
+  readonly source?: string;
   readonly compiler?: 'gcc' | 'clang';
   /** Flags for everything, assembly included. */
   readonly abi?: readonly string[];
@@ -276,6 +279,13 @@ class Builder {
       case 'module':
         objects.push(this.#compile(traced, 'module.c', record), this.#compile(traced, 'module-util.c', record));
         break;
+      case 'loaded-core':
+        objects.push(this.#compile(assembler, start), this.#compile(traced, recipe.source ?? '', record));
+        objects.push(this.#compile([...plain, '-DLOADED_CORE'], 'output.c'));
+        break;
+      case 'loaded-module':
+        objects.push(this.#compile(traced, recipe.source ?? '', record));
+        break;
       case 'derived':
         throw new Error(`${recipe.name}: a derived sample has no sources`);
       default:
@@ -288,9 +298,11 @@ class Builder {
       pie: ['-pie', '--no-dynamic-linker'],
       shared: ['-shared'],
       module: ['-r'],
+      'loaded-core': ['-r'],
+      'loaded-module': ['-r'],
       derived: [],
     }[recipe.kind];
-    const image = recipe.kind === 'module' ? [] : ['--build-id=none', '-z', 'noseparate-code'];
+    const image = mode[0] === '-r' ? [] : ['--build-id=none', '-z', 'noseparate-code'];
     const linker = recipe.linker === 'lld' ? 'ld.lld' : `${target.triple}-ld`;
     await this.#run(linker, [...mode, ...image, ...(recipe.link ?? []), ...(await Promise.all(objects)), '-o', out]);
   }
@@ -618,6 +630,7 @@ async function writeSamples(recipes: Recipes): Promise<void> {
       ...[...emulators].sort().map((each) => `  ${each}`),
       'program.txt, patchable.txt: the lines before the last, the same for every target and kind.',
       'trace.txt: the last line of each, the number of calls that the tracer counted.',
+      'loaded.txt: core.o, far-one.ko and far-two.ko with a runtime, linked by GNU ld, the same for every target.',
       `sites.txt: counted with ${String(await versionOf('x86_64-linux-gnu-objdump'))} and readelf of each target.`,
       '',
     ].join('\n'),

@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archOf } from '../src/arches.js';
+import { guestRing } from '../src/cli/guest-trace.js';
 import { equalBytes } from '../src/bytes.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
@@ -15,8 +16,20 @@ import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
+import { planTracing } from '../src/ftrace/tracing.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
+import { loadImages } from '../src/program/loader.js';
 import { load } from '../src/program/program.js';
+import { runtimeObject } from '../src/runtime/index.js';
+import {
+  graphWriter,
+  replayRing,
+  ringClock,
+  ringIsNested,
+  ringLosses,
+  ringNotices,
+  tracedFunctions,
+} from '../src/trace/index.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const built = join(root, 'samples', 'built');
@@ -154,3 +167,107 @@ for (const [folder, file] of [
   check(before.code === 0 && after.code === 0, 'exit status 0');
 }
 console.log(green('   every other line is equal: the patched programs do what the originals did, and trace nothing'));
+
+console.log(`\n${bold('4. A core and two far modules: loaded, verified, off, traced by their own runtime, run')}`);
+const farSamples = [
+  ['ppc32', 'pg'],
+  ['ppc64-elfv1', 'pg'],
+  ['ppc64-elfv2-be', 'regs'],
+  ['ppc64-elfv2-le', 'regs'],
+] as const;
+
+/** Entries and returns in their order, by name: what must be the same on every target. */
+function orderOf(trace: string): string {
+  return trace
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => line.slice(line.indexOf('|') + 1))
+    .join('\n');
+}
+
+/** Runs an image and writes the events that it recorded itself as a function graph. */
+function runGraph(bytes: Uint8Array): { output: string; graph: string; events: number } {
+  const image = readElf(bytes);
+  const arch = archOf(image.header);
+  if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
+  const program = load(image, arch);
+  let output = '';
+  let graph = '';
+  const guest = startProcess({
+    image,
+    abi: arch.abi,
+    emulation: arch.emulation,
+    args: ['image'],
+    onOutput: (_descriptor, data) => {
+      output += new TextDecoder().decode(data);
+    },
+  });
+  const stop = guest.run({ budget: 100_000_000 });
+  check(stop.kind === 'exit', 'the traced program ends by itself');
+  const ring = guestRing(program, arch, guest);
+  if (!ring) throw new Error('the demo failed: the image has no ring');
+  const writer = graphWriter((text) => (graph += text), {
+    source: 'guest',
+    image: 'image',
+    clock: ringClock(ring, 'emulator'),
+    nested: ringIsNested(ring),
+    losses: ringLosses(ring),
+    process: 1000,
+    nameOf: () => '',
+  });
+  const { events } = replayRing(ring, tracedFunctions(program), [writer]);
+  check(ringNotices(ring, { events, orphans: 0, open: 0 }).length === 0, 'every event is there');
+  return { output, graph, events };
+}
+
+let order: string | null = null;
+for (const [folder, flavour] of farSamples) {
+  const source = (name: string, file: string) => ({
+    name,
+    image: readElf(new Uint8Array(readFileSync(join(built, folder, file)))),
+  });
+  const core = source('core', 'core.o');
+  const arch = archOf(core.image.header);
+  const { bytes, map } = loadImages(
+    {
+      core,
+      modules: [source('far_one', 'far-one.ko'), source('far_two', 'far-two.ko')],
+      base: 'user',
+      runtime: { name: 'runtime', image: readElf(runtimeObject(arch.target.id, flavour)!) },
+      options: {},
+    },
+    arch,
+  );
+  const judged = (each: Uint8Array): string => {
+    const { sites, verdicts } = verify(open(each).sites);
+    check(verdicts.ok === sites, `${folder}: every site is fine`);
+    return `${sites} sites fine`;
+  };
+  const plan = (each: Uint8Array, tracer: 'function_graph' | null) => {
+    const { image, sites } = open(each);
+    const made = planTracing(sites, { tracer: tracer === null ? null : { kind: tracer }, others: 'nop' });
+    check(made.refusals.length === 0, `${folder}: no site is refused`);
+    return { changed: made.changed, bytes: applyPlan(image, made).bytes };
+  };
+  const before = judged(bytes);
+  const off = plan(bytes, null);
+  const offRun = runGraph(off.bytes);
+  const on = plan(off.bytes, 'function_graph');
+  const { output, graph, events } = runGraph(on.bytes);
+  const places = map.parts.map((part) => `${part.name} ${hex(part.ranges[0]!.start)}`).join(', ');
+  console.log(`   ${folder}: ${places}`);
+  console.log(`     loaded: ${before}; off: ${off.changed} nops, ${judged(off.bytes)}, ${offRun.events} events`);
+  console.log(`     on:  ${on.changed} calls of the graph tracer, ${judged(on.bytes)}, ${events} events; output equal`);
+  check(output === offRun.output && output.includes('checksum'), `${folder}: tracing changes no output`);
+  check(offRun.events === 0 && events > 100, `${folder}: what is off records nothing, what is on everything`);
+  // Addresses and durations differ between machines; what is called by whom, and in what order, does not.
+  const mine = orderOf(graph);
+  check(order === null || mine === order, `${folder}: the trace is that of the other targets`);
+  if (order === null) {
+    const lines = graph.trimEnd().split('\n');
+    for (const line of lines.slice(0, 40)) console.log(dim(`       ${line}`));
+    console.log(dim(`       … ${lines.length} lines`));
+  }
+  order = mine;
+}
+console.log(green('   the four traces are one: the same functions in the same order, each with its return'));

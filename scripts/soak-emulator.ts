@@ -1,14 +1,22 @@
 /**
- * Random C programs of csmith on the four PowerPC targets at three levels, here and under qemu-user, until a number of programs
+ * Random C programs of csmith on the PowerPC and RISC-V targets at three levels, here and under qemu-user, until a number of programs
  * were compared: `node build/scripts/soak-emulator.js [COUNT] [FIRST SEED]`. Prints each program that differs with its seed and, for
  * choosing the fixed seeds of the tests, the instructions of each. Programs that run too long are left out.
  */
-import { buildCsmith, LEVELS, runHere, runQemu, TARGETS } from '../test/support/c-programs.js';
+import {
+  buildCsmith,
+  LEVELS,
+  RISCV_TARGETS,
+  runHere,
+  runQemu,
+  TARGETS as PPC_TARGETS,
+} from '../test/support/c-programs.js';
 
 /** Random programs may loop for ever; most end within a million instructions. */
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 25_000_000_000;
 
+const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS];
 const count = Number(process.argv[2] ?? 100);
 const first = Number(process.argv[3] ?? 1000);
 let compared = 0;

@@ -1,8 +1,9 @@
 /** Every op of the table against plain bigint arithmetic, in every operand form that tier 0 has. */
 import { describe, expect, test } from '@jest/globals';
-import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits } from '../src/emulator/ir.js';
+import { Machine } from '../src/emulator/index.js';
+import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits, recordCode } from '../src/emulator/ir.js';
 import type { Condition, OpName, Operand, RecordKind } from '../src/emulator/ir.js';
-import { handMachine, HAND_SLOTS, s } from './support/emulator.js';
+import { handLifter, handMachine, HAND_SLOTS, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 
 const u = (value: bigint, bits = 64): bigint => BigInt.asUintN(bits, value);
@@ -46,6 +47,31 @@ const rotateLeft = (value: bigint, count: bigint, bits: number): bigint => {
   return u((x << n) | (x >> (BigInt(bits) - n)), bits);
 };
 
+/** Bits of a at the places that b marks, or the other way. */
+function depositOrExtract(a: bigint, b: bigint, deposit: boolean): bigint {
+  let out = 0n;
+  let place = 0n;
+  for (let bit = 0n; bit < 64n; bit++) {
+    if (((b >> bit) & 1n) === 0n) continue;
+    const [from, to] = deposit ? [place, bit] : [bit, place];
+    out |= ((a >> from) & 1n) << to;
+    place++;
+  }
+  return out;
+}
+
+/** The CRC as the standards write it, highest bit first: b steps of a long division of the bit-reversed number. */
+function division(a: bigint, b: bigint, polynomial: bigint): bigint {
+  const reversed = (value: bigint, bits: number): bigint =>
+    BigInt(`0b${[...value.toString(2).padStart(bits, '0')].reverse().join('')}`);
+  let rest = reversed(a, 64);
+  for (let step = b & 127n; step > 0n; step--) {
+    const top = rest >> 63n;
+    rest = u(rest << 1n) ^ (top === 1n ? polynomial << 32n : 0n);
+  }
+  return reversed(rest, 64);
+}
+
 const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   mov: (a) => a,
   add: (a, b) => a + b,
@@ -74,6 +100,9 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   bswap16: (a) => swap(a, 2),
   bswap32: (a) => swap(a, 4),
   bswap64: (a) => swap(a, 8),
+  bitreverse: (a) => BigInt(`0b${[...a.toString(2).padStart(64, '0')].reverse().join('')}`),
+  crc32: (a, b) => division(a, b, 0x04c1_1db7n),
+  crc32c: (a, b) => division(a, b, 0x1edc_6f41n),
   sarlost: (a, b) => flag(i(a) < 0n && (a & ((1n << (b % 64n)) - 1n)) !== 0n),
   add32: (a, b) => u(a + b, 32),
   sub32: (a, b) => u(a - b, 32),
@@ -86,6 +115,12 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   sar32: (a, b) => u(i(a, 32) >> (b % 32n), 32),
   rotl32: (a, b) => rotateLeft(a, b, 32),
   rotr32: (a, b) => rotateLeft(a, 32n - (b % 32n), 32),
+  add32s: (a, b) => i(a + b, 32),
+  sub32s: (a, b) => i(a - b, 32),
+  mul32s: (a, b) => i(a * b, 32),
+  shl32s: (a, b) => i(a << (b % 32n), 32),
+  shr32s: (a, b) => i(u(a, 32) >> (b % 32n), 32),
+  sar32s: (a, b) => i(a, 32) >> (b % 32n),
   clz32: (a) => leading(a, 32),
   ctz32: (a) => trailing(a, 32),
   sx8: (a) => i(a, 8),
@@ -94,6 +129,8 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   zx8: (a) => u(a, 8),
   zx16: (a) => u(a, 16),
   zx32: (a) => u(a, 32),
+  pdep: (a, b) => depositOrExtract(a, b, true),
+  pext: (a, b) => depositOrExtract(a, b, false),
   ins8: (a, b) => (a & ~0xffn) | (b & 0xffn),
   ins8h: (a, b) => (a & ~0xff00n) | ((b & 0xffn) << 8n),
   ins16: (a, b) => (a & ~0xffffn) | (b & 0xffffn),
@@ -256,6 +293,39 @@ describe('fused pairs', () => {
     }
   });
 
+  test.each(CONDITIONS)('an addition and a branch that compares the sum with a slot: %s', (condition) => {
+    for (const [a, b] of [
+      [s(2), s(1)],
+      [s(1), s(2)],
+      [s(0), s(1)],
+      [s(2), s(2)],
+    ] as const) {
+      // prettier-ignore
+      for (const from of [s(0), s(2), s(1)]) {
+        for (const value of VALUES.filter((_, k) => k % 5 === 0)) {
+          for (const other of [value, u(value + 7n), VALUES[(VALUES.indexOf(value) * 5 + 3) % VALUES.length]!]) {
+            const machine = handMachine([
+              (out) => {
+                out.to(s(2), 'add', from, 7n);
+                return { kind: 'br', condition, width: 64, a, b, pc: 0x1008n, next: 0x1004n };
+              },
+              () => go(0x2000n),
+              () => go(0x3000n),
+            ]);
+            machine.setRegister('s0', value);
+            machine.setRegister('s1', other);
+            machine.setRegister('s2', 0x1234n);
+            const sum = u((from === s(0) ? value : from === s(1) ? other : 0x1234n) + 7n);
+            const of = (slot: number): bigint => (slot === s(0) ? value : slot === s(1) ? other : sum);
+            machine.run();
+            expect(machine.register('s2')).toBe(sum);
+            expect(machine.register('pc')).toBe(COMPARE[condition](of(a), of(b), 64) ? 0x3000n : 0x2000n);
+          }
+        }
+      }
+    }
+  });
+
   test.each(['add', 'sub', 'sub32'] as const)('%s and a branch on its result', (op) => {
     for (const condition of CONDITIONS) {
       for (const [from, by] of [[3n, 1n], [1n, 1n], [0n, 1n], [u(-1n), 1n], [1n, u(-1n)], [1n << 32n, 1n << 32n]] as const) {
@@ -274,6 +344,124 @@ describe('fused pairs', () => {
         expect(machine.register('pc')).toBe(COMPARE[condition](result, 0n, 64) ? 0x3000n : 0x2000n);
       }
     } // prettier-ignore
+  });
+});
+
+describe('records that keep a result', () => {
+  const record = HAND_SLOTS.slot('k');
+
+  test.each(['eq', 'ne', 'lt', 'ge', 'gt', 'ltu'] as const)('a branch that compares it with 0: %s', (condition) => {
+    for (const width of [64, 32] as const) {
+      for (const constant of [false, true]) {
+        for (const a of VALUES) {
+          const machine = handMachine([
+            (out) => {
+              out.record(record, width === 64 ? 'add64' : 'inc32', s(0), constant ? 5n : s(1));
+              return { kind: 'br', condition, width, a: record + 1, b: 0n, pc: 0x1008n, next: 0x1004n };
+            },
+            () => ({ kind: 'jmp', pc: 0x2000n }),
+            () => ({ kind: 'jmp', pc: 0x3000n }),
+          ]);
+          machine.setRegister('s0', a);
+          machine.setRegister('s1', 7n);
+          machine.run();
+          expect(machine.register('pc')).toBe(COMPARE[condition](a, 0n, width) ? 0x3000n : 0x2000n);
+          const code = recordCode(width === 64 ? 'add64' : 'inc32');
+          expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual([BigInt(code), a, constant ? 5n : 7n]);
+        }
+      }
+    }
+  });
+
+  test('a guarded record is written only when the guard is not 0, and is a use of the one before', () => {
+    for (const guard of [0n, 1n, 1n << 63n]) {
+      for (const constant of [false, true]) {
+        const machine = handMachine([
+          (b) => {
+            b.record(record, 'sub64', 1n, 2n);
+            b.recordIf(s(0), record, 'add32', s(1), constant ? 3n : s(2));
+            return undefined;
+          },
+        ]);
+        machine.setRegister('s0', guard);
+        machine.setRegister('s1', 8n);
+        machine.setRegister('s2', 9n);
+        machine.run();
+        const expected =
+          guard === 0n ? [BigInt(recordCode('sub64')), 1n, 2n] : [BigInt(recordCode('add32')), 8n, constant ? 3n : 9n];
+        expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual(expected);
+      }
+    }
+  });
+});
+
+describe('leaving in the middle', () => {
+  test('leavez goes elsewhere with everything before it done, counts the instruction, and can be linked', () => {
+    // s0 := s0 - 1; if s1 = 0 go to 0x1008; s2 := s2 + 1; again
+    const machine = handMachine([
+      (b) => {
+        b.to(s(0), 'sub', s(0), 1n);
+        b.leaveIfZero(s(1), 0x1008n);
+        b.to(s(2), 'add', s(2), 1n);
+        b.to(s(1), 'sub', s(1), 1n);
+        return { kind: 'jmp', pc: 0x1000n };
+      },
+      () => ({ kind: 'jmp', pc: 0x2000n }),
+      (b) => {
+        b.to(s(3), 'add', s(3), 1n);
+        b.mov(s(1), 2n);
+        return { kind: 'br', condition: 'ne', width: 64, a: s(0), b: 0n, pc: 0x1000n, next: 0x1004n };
+      },
+    ]);
+    machine.setRegister('s0', 9n);
+    machine.setRegister('s1', 2n);
+    machine.run();
+    // Three rounds of two and a leave.
+    expect(['s0', 's2', 's3', 'pc'].map((name) => machine.register(name))).toEqual([0n, 6n, 3n, 0x2000n]);
+    expect(machine.instructions).toBe(3 * 4 + 1);
+  });
+
+  test('a guard that fails does the instruction again, in the slow way, with what came before it in the block kept', () => {
+    const asked: boolean[] = [];
+    const program = new Map<bigint, HandInstruction>([
+      [
+        0x1000n,
+        (b): undefined => {
+          b.to(s(0), 'add', s(0), 1n);
+        },
+      ],
+    ]);
+    const plain = handLifter(program, {
+      helpers: {
+        slow: (state) => {
+          state.set(s(1), 100n);
+          return { kind: 'next' };
+        },
+      },
+    });
+    const machine = new Machine({
+      lifter: {
+        ...plain,
+        lift: (code, address, limits) => {
+          program.set(0x1004n, (b) => {
+            asked.push(limits.slow === true);
+            if (limits.slow === true) return { kind: 'helper', name: 'slow', argument: 0, next: 0x1008n };
+            b.guard(s(2));
+            b.to(s(1), 'add', s(1), 1n);
+            return undefined;
+          });
+          return plain.lift(code, address, limits);
+        },
+      },
+    });
+    machine.map({ address: 0x1000n, size: 0x1000, permission: 'rx' });
+    for (const guard of [1n, 0n, 1n]) {
+      machine.setRegister('pc', 0x1000n);
+      machine.setRegister('s2', guard);
+      expect(machine.run().kind).toBe('unknown-instruction');
+    }
+    expect([machine.register('s0'), machine.register('s1'), machine.instructions]).toEqual([3n, 101n, 6]);
+    expect(asked).toContain(true);
   });
 });
 

@@ -89,7 +89,7 @@ describe.each(WINDOWS)('every access in a window at %s', (_name, base) => {
 
 describe('faults', () => {
   for (const { name, row } of accesses) {
-    const kind = row.form === 'load' ? 'read' : 'write';
+    const kind = row.form === 'load' && row.update !== true ? 'read' : 'write';
     test(`${name}: not mapped, wrong permission, across the end`, () => {
       const base = 0xffff_ffff_8100_0000n;
       const wrong = row.form === 'load' ? 'none' : 'r';

@@ -129,18 +129,23 @@ describe('samples', () => {
       });
     const oracle = { trace: file, traceSource: 'oracle' };
     for (const options of [
-      { trace: file },
-      { trace: file, format: 'ndjson' },
-      { ...oracle },
       { ...oracle, trace: '-', format: 'ndjson' },
       { traceSource: 'other' },
+      { trace: file, traceSource: 'other' },
       { format: 'ndjson' },
-      ...['ftrace', 'graph', 'perfetto', 'chrome', 'nonsense'].map((format) => ({ ...oracle, format })),
+      { ...oracle, format: 'nonsense' },
+      { ...oracle, format: 'constructor' },
     ]) {
       expect(check(options)).toThrow(expect.objectContaining({ code: 'usage' }));
     }
-    expect(check({ ...oracle, format: 'perfetto' })).toThrow('--format perfetto is not served yet: ndjson, folded');
-    expect(check({ ...oracle, format: 'ndjson' })).not.toThrow();
+    expect(check({ ...oracle, format: 'svg' })).toThrow(
+      '--format svg is not known: ndjson, folded, ftrace, graph, chrome, perfetto',
+    );
+    for (const format of ['ndjson', 'folded', 'ftrace', 'graph', 'chrome', 'perfetto']) {
+      expect(check({ ...oracle, format })).not.toThrow();
+      expect(check({ trace: file, format })).not.toThrow();
+    }
+    expect(check({ trace: file })).not.toThrow();
     const refused = run(['--trace', '-', '--trace-source=oracle', '--format', 'ndjson', mprofile]);
     expect([refused.status, refused.stdout]).toEqual([125, '']);
     expect(refused.stderr).toMatch(/would mix with the program's output.*\[usage\]\n$/);
@@ -154,6 +159,36 @@ describe('samples', () => {
     expect(stripped.status).toBe(0);
     expect(stripped.stderr).toContain('notice: the image has no symbols');
     expect(stripped.stderr).toMatch(/100\.0 .*\[outside\]/);
+  });
+
+  test('--trace without a tracer in the image: no events, a notice, and the run as ever (05 section 9)', () => {
+    const file = at('guest');
+    const plain = run(['--trace', file, mprofile]);
+    expect(plain.status).toBe(0);
+    expect(plain.stdout).toMatch(/\ntrace=49\n$/);
+    expect(plain.stderr).toMatch(/^.*: notice: no events: the image has no ring to record into \(elftrace_ring\).*\n$/);
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({
+      schema: 1,
+      clock: 'instructions',
+      source: 'guest',
+      image: mprofile,
+    });
+    const graph = run(['--trace', file, '--format', 'graph', mprofile]);
+    expect([graph.status, graph.stderr]).toEqual([0, plain.stderr]);
+    expect(readFileSync(file, 'utf8')).toMatch(/^# tracer: function_graph\n(#.*\n)+$/);
+  });
+
+  test.each([
+    ['ftrace', /^# tracer: function\n#\n# clock: instructions\n/, / <-program$/m],
+    ['graph', /^# tracer: function_graph\n#\n# clock: instructions\n/, /^ {2}0\) +\d+ {2}\| +\} \/\* leaf \*\/$/m],
+    ['chrome', /^\{"displayTimeUnit":"ns","otherData":\{"clock":"instructions"/, /^\{"ph":"B".*"name":"leaf"/m],
+  ])('--format %s', (format, head, line) => {
+    const file = at(format);
+    const made = run(['--trace', file, '--trace-source=oracle', '--format', format, mprofile]);
+    expect([made.status, made.stderr]).toEqual([0, '']);
+    const text = readFileSync(file, 'utf8');
+    expect(text).toMatch(head);
+    expect(text).toMatch(line);
   });
 
   test('--profile: instructions by function, all of them', () => {

@@ -4,8 +4,10 @@
  */
 #include "sample.h"
 
+#ifndef LOADED_CORE
 /* Counted by tracer-*.S. */
 extern volatile word trace_calls;
+#endif
 
 void *memcpy(void *to, const void *from, word length) {
   volatile char *t = to;
@@ -58,6 +60,7 @@ u64 sample_clock(void) {
   return now;
 }
 
+#ifndef LOADED_CORE
 static void log_decimal(const char *text, word value) {
   char line[64], digits[24];
   u32 at = 0, n = 0;
@@ -70,6 +73,7 @@ static void log_decimal(const char *text, word value) {
   line[at++] = '\n';
   sys_write(1, line, at);
 }
+#endif
 
 #ifdef SELF_RELOCATE
 /*
@@ -126,6 +130,8 @@ void start_c(void) {
   relocate();
 #endif
   long status = (long)program();
+#ifndef LOADED_CORE
   log_decimal("trace=", trace_calls);
+#endif
   sys_exit(status);
 }

@@ -39,22 +39,24 @@ function ownPlace(image: ElfImage, symbolIndex: number): Place | null {
   return { section, value };
 }
 
-/** `.opd` of an image with the code places of its descriptors, by offset in the section; made once per image. */
+/** A section `.opd` with the code places of its descriptors, by offset in it. */
 interface Descriptors {
   readonly section: ElfSection;
   codeAt(offset: bigint): Place | null;
 }
 
-const descriptorsOf = new WeakMap<ElfImage, Descriptors | null>();
+/** By section number; made once per image. A loaded image has one `.opd` for each of its parts. */
+const descriptorsOf = new WeakMap<ElfImage, ReadonlyMap<number, Descriptors>>();
 
-function readDescriptors(image: ElfImage): Descriptors | null {
+function readDescriptors(image: ElfImage): ReadonlyMap<number, Descriptors> {
   const known = descriptorsOf.get(image);
   if (known !== undefined) return known;
-  const section = image.section('.opd');
-  const made =
-    section === undefined
-      ? null
-      : { section, codeAt: image.header.type === ET_REL ? byRelocation(image, section) : byContents(image, section) };
+  const relocatable = image.header.type === ET_REL;
+  const made = new Map<number, Descriptors>();
+  for (const section of image.sectionsNamed('.opd')) {
+    const codeAt = relocatable ? byRelocation(image, section) : byContents(image, section);
+    made.set(section.index, { section, codeAt });
+  }
   descriptorsOf.set(image, made);
   return made;
 }
@@ -106,9 +108,8 @@ function byContents(image: ElfImage, section: ElfSection): (offset: bigint) => P
 function elfV1CodePlace(image: ElfImage, symbolIndex: number): Place | null {
   const own = ownPlace(image, symbolIndex);
   if (own === null) return null;
-  const descriptors = readDescriptors(image);
-  if (descriptors === null || own.section !== descriptors.section.index) return own;
-  return descriptors.codeAt(own.value - descriptors.section.address);
+  const descriptors = readDescriptors(image).get(own.section);
+  return descriptors === undefined ? own : descriptors.codeAt(own.value - descriptors.section.address);
 }
 
 const common = {

@@ -106,4 +106,25 @@ static inline unsigned long elftrace_thread_key(void) {
   return key;
 }
 
+/*
+ * The stack pointer after the return of the function with this site, from the one at the site. 32-bit gcc keeps the static chain of a
+ * nested function in a frame of 16 around its call: stwu r1,-16(r1); stw r11,12(r1); ...; bl; lwz r11,12(r1); addi r1,r1,16.
+ */
+static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame) {
+#if !defined(__powerpc64__)
+  const unsigned int *const code = (const unsigned int *)ip;
+  if (code[1] == 0x8161000c && code[2] == 0x38210010) return *(const unsigned long *)frame;
+#endif
+  (void)ip;
+  return frame;
+}
+
+#ifdef RUNTIME_REGS
+/* 0 in a frame that is not complete. */
+#define REGS_MARK REGS_MSR
+/* Where the return address that the entry loads is, and the stack pointer after the return. */
+#define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + REGS_LINK))
+#define GRAPH_FRAME(regs, ip) elftrace_frame(ip, *(const unsigned long *)((char *)(regs) + REGS_SP))
+#endif
+
 #endif

@@ -9,15 +9,18 @@
  * - 64 bits: a module has a TOC of its own, r2 = `.toc` + 0x8000 (later kernels round the base down to 256 first). A call into another
  *   part changes r2 even where the target is near, so it always goes through a stub, which saves r2 in the caller's frame: 40(r1)
  *   on ELFv1, 24(r1) on ELFv2. Compilers leave a `nop` behind the `bl`; the loader makes it the load that brings r2 back. A call
- *   without room for it cannot be bound. A tail call (`b`) keeps LR and returns to code that does the restore; GNU ld lets it pass
- *   through the same stub in executables, and so do kernels.
+ *   without room for it cannot be bound.
+ * - A tail call (`b`) keeps LR and has no frame: 24 or 40(r1) is the slot of its caller's caller, which holds *that* function's r2 when
+ *   it called through a stub. Saving r2 there, as kernels do, destroys it; GNU ld refuses such a call ("lacks nop, can't restore toc").
+ *   Here its stub loads the callee's TOC and saves nothing, so r2 is right again after the return of every call through a stub. Compilers make
+ *   tail calls only to functions of the same TOC.
  * - Calls with the same TOC need no stub; on ELFv2 they go to the local entry.
  * - A `-mprofile-kernel` site calls `_mcount` before the function has a frame, with r0 in use and no word for a restore: its stub may
  *   change r11, r12 and CTR only. In kernels it finds the target from the kernel's TOC, which the per-CPU area holds (r13); in
  *   programs r13 is the thread pointer and the stub has the absolute address.
  * - 32 bits: no TOC. A stub is made only where the branch does not reach; core and init sections have areas of their own.
  *
- * Sources: 64-bit PowerPC ELF ABI Supplement 1.9, ELFv2 ABI 1.5; GNU ld 2.40 measured for tail calls.
+ * Sources: 64-bit PowerPC ELF ABI Supplement 1.9, ELFv2 ABI 1.5; what GNU ld 2.40 does with tail calls was tried.
  */
 import type { CallBinding, CallTarget, LoaderCall, LoaderModel, MachineOptions } from '../arch.js';
 import { reaches } from '../bits.js';
@@ -28,21 +31,21 @@ import { branchReach, R_PPC64_REL24_NOTOC, R_PPC64_REL24_P9NOTOC } from './reloc
 import {
   FAR_STUB_BYTES,
   isBl,
-  MFLR_R0,
   MODULE_STUB_BYTES,
   NOP,
   PACA_TOC_OFFSET,
   restoreToc,
-  STD_R0,
+  profileKernelWords,
   writeAbsoluteStub,
   writeFarStub,
   writeFtraceStub,
+  writeTailStub,
   writeTocStub,
   writeTocStub2008,
 } from './stubs.js';
 
-/** `toc`: r2 saved, the callee's loaded. `plain`: r2 left alone. `far`: 32 bits. */
-type PpcStub = 'toc' | 'plain' | 'far';
+/** `toc`: r2 saved, the callee's loaded. `tail`: the callee's loaded only. `plain`: r2 left alone. `far`: 32 bits. */
+type PpcStub = 'toc' | 'tail' | 'plain' | 'far';
 
 /** Modules of programs lie this far above the core: a direct branch spans an eighth of it. */
 const MODULE_DISTANCE = 0x1000_0000n;
@@ -63,9 +66,9 @@ const KERNEL_BASES = {
 
 const is2008 = (options: MachineOptions): boolean => options['ppc-stubs'] === '2008';
 
-/** True at a `-mprofile-kernel` call: `mflr r0` in front of it, or `mflr r0; std r0,16(r1)` of older compilers. */
+/** True at a `-mprofile-kernel` call. */
 function isProfileKernel(word: (delta: number) => number): boolean {
-  return word(-4) === MFLR_R0 || (word(-4) === STD_R0 && word(-8) === MFLR_R0);
+  return profileKernelWords(word) > 0;
 }
 
 const direct = (target: Address): CallBinding => ({ kind: 'direct', target });
@@ -93,7 +96,7 @@ function bindCall64(call: LoaderCall, abi: 'elfv1' | 'elfv2'): CallBinding {
   }
   const word = call.word(0);
   if (target.isTracer && isBl(word) && isProfileKernel((delta) => call.word(delta))) return through('plain');
-  if (!isBl(word)) return through('toc');
+  if (!isBl(word)) return through('tail');
   const restore = restoreToc(abi === 'elfv1' ? 40 : 24);
   const next = call.word(4);
   if (next === NOP) return { kind: 'stub', stub: 'toc', restore: { delta: 4, word: restore } };
@@ -151,7 +154,8 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     writeStub(kind, request) {
       const { address, target, targetToc, coreToc, options } = request;
       if (abi === 'sysv') return writeFarStub(target, is2008(options) ? 11 : 12);
-      if (kind === 'plain') {
+      // An ELFv2 function sets r2 by itself, from r12.
+      if (kind === 'plain' || (kind === 'tail' && abi === 'elfv2')) {
         // Only the entries of tracers lie in the core: what else keeps r2 is a far branch inside a part.
         if (request.base === 'kernel' && coreToc !== null && targetToc === coreToc) {
           return writeFtraceStub({ address, coreToc, target, targetToc }, abi, endian);
@@ -160,6 +164,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
       }
       if (request.toc === null) throw new ElftraceError('internal', 'a stub that saves the TOC of a part without one');
       const stub = { address, toc: request.toc, target, targetToc };
+      if (kind === 'tail') return writeTailStub(stub, endian);
       return abi === 'elfv1' && is2008(options) ? writeTocStub2008(stub, endian) : writeTocStub(stub, abi, endian);
     },
     kernelBlock:

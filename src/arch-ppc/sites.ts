@@ -56,8 +56,8 @@ import {
   isBl,
   MFLR_R0,
   NOP,
+  profileKernelWords,
   restoreToc,
-  STD_R0,
   STW_R0,
 } from './stubs.js';
 import { ppc32Table } from './isa.js';
@@ -246,6 +246,8 @@ function callWord(view: SiteView, delta: number, target: Address): number | Site
 // --------------------------------------------------------------------------------------------------- -mprofile-kernel
 
 /**
+ * A nested function of ELFv1 has `std r11,24(r1)` where older compilers have the store of r0.
+ *
  * | state    | ip-4 (or ip-8, ip-4)            | ip          |
  * |----------|---------------------------------|-------------|
  * | compiled | mflr r0 (; std r0,16(r1))       | bl _mcount  |
@@ -259,11 +261,10 @@ function mprofileKernel(flavour: Flavour): SiteShape {
     title: 'mflr r0; bl _mcount in front of the frame (gcc -pg -mprofile-kernel)',
     entries: ['regs'],
     read(view, source) {
+      const words = profileKernelWords((delta) => view.u32(delta));
+      if (words === 0) return null;
+      const startDelta = -4 * words;
       const previous = view.u32(-4);
-      let startDelta: number;
-      if (previous === MFLR_R0) startDelta = -4;
-      else if (previous === STD_R0 && view.u32(-8) === MFLR_R0) startDelta = -8;
-      else return null;
       const sizeBytes = 4 - startDelta;
       const word = view.u32(0);
       const call = readCall(view, 0, word, flavour);
@@ -283,10 +284,17 @@ function mprofileKernel(flavour: Flavour): SiteShape {
         case 'nop':
           return source === 'call' ? null : reading(shape, 'nop', 'nop', 0, startDelta, sizeBytes, null, NO_DELTAS);
         case 'wrong':
-          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, flavour), call.reason);
+          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, previous, flavour), call.reason);
         case 'other':
           if (source === 'call') return null;
-          return foreign(shape, 0, startDelta, sizeBytes, expectedCall(startDelta, flavour), 'neither bl nor nop');
+          return foreign(
+            shape,
+            0,
+            startDelta,
+            sizeBytes,
+            expectedCall(startDelta, previous, flavour),
+            'neither bl nor nop',
+          );
         default:
           return call satisfies never;
       }
@@ -296,8 +304,8 @@ function mprofileKernel(flavour: Flavour): SiteShape {
   return shape;
 }
 
-function expectedCall(startDelta: number, flavour: Flavour): Uint8Array {
-  return wordsOf(startDelta === -4 ? [MFLR_R0, BL_ZERO] : [MFLR_R0, STD_R0, BL_ZERO], flavour.endian);
+function expectedCall(startDelta: number, previous: number, flavour: Flavour): Uint8Array {
+  return wordsOf(startDelta === -4 ? [MFLR_R0, BL_ZERO] : [MFLR_R0, previous, BL_ZERO], flavour.endian);
 }
 
 // ------------------------------------------------------------------------------------------------------------- 64-bit -pg

@@ -40,6 +40,17 @@ export const BCTRL = ppc64Table.encode('bcctrl', { bo: 20, bi: 0, bh: 0 });
 /** `bl .`: a call as compilers leave it under a relocation. */
 export const BL_ZERO = ppc64Table.encode('bl', { li: 0 });
 
+/**
+ * Words in front of a `-mprofile-kernel` call that belong to it: `mflr r0`, or two with the `std r0,16(r1)` of older compilers or the
+ * `std r11,D(r1)` that GCC gives a nested function of ELFv1; 0 at other calls. Words by byte distance from the call.
+ */
+export function profileKernelWords(word: (delta: number) => number): 0 | 1 | 2 {
+  const previous = word(-4);
+  if (previous === MFLR_R0) return 1;
+  const saves = previous === STD_R0 || (previous & 0xffff_0003) >>> 0 === 0xf961_0000;
+  return saves && word(-8) === MFLR_R0 ? 2 : 0;
+}
+
 /** `ld r2,slot(r1)`: the TOC restore after a call; the slot is 40 on ELFv1, 24 on ELFv2. */
 export function restoreToc(slot: 24 | 40): number {
   return ppc64Table.encode('ld', { rt: 2, ra0: 1, ds: slot });
@@ -242,6 +253,12 @@ function stubData(code: AddressReader, slot: Address, abi: StubAbi): Found | nul
   return { target, slot, slotBytes: abi === 'elfv1' ? 16 : 8, targetToc, sizeBytes: MODULE_STUB_BYTES[abi] };
 }
 
+/** True when the first two words of a module stub give its own address, which its loads are relative to; so they do without a known TOC. */
+function findsItself(match: Match): boolean {
+  const stub = tocRelative(match, 'h', 'l', false);
+  return stub === null || BigInt.asUintN(64, stub) === match.address;
+}
+
 /**
  * Forms of 64-bit programs. A PLT call gives the address of its *slot*, whose dynamic relocation says what it will hold; the other
  * slots are read where the file has their contents.
@@ -254,10 +271,14 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
   }),
   // Later loaders: r11 and r12 swapped roles, magic behind the code, then the descriptor (ELFv1) or global entry (ELFv2).
   form('ppc64.module', 64, ['3d62:h 396b:l f8410028 e98b0020 e84b0028 7d8903a6 4e800420 73747562'], (match) =>
-    stubData(match.code, match.address + 32n, 'elfv1'),
+    findsItself(match) ? stubData(match.code, match.address + 32n, 'elfv1') : null,
   ),
   form('ppc64.module', 64, ['3d62:h 396b:l f8410018 e98b0020 7d8903a6 4e800420 * 73747562'], (match) =>
-    stubData(match.code, match.address + 32n, 'elfv2'),
+    findsItself(match) ? stubData(match.code, match.address + 32n, 'elfv2') : null,
+  ),
+  // The same for tail calls of our loader: the caller's frame is not the tail caller's, so r2 is not saved there.
+  form('ppc64.module-tail', 64, ['3d62:h 396b:l e98b0020 e84b0028 7d8903a6 4e800420 * 73747562'], (match) =>
+    stubData(match.code, match.address + 32n, 'elfv1'),
   ),
   // -mprofile-kernel and patchable entries: the kernel's TOC comes from the per-CPU area, for r2 may hold anything. In a module
   // the target stands behind the magic; the reserved stubs of the core (P-NEW-3) have only the code.
@@ -457,24 +478,33 @@ export function writeTocStub2008(stub: TocStub, endian: Endian): Uint8Array {
  * @throws ElftraceError 'branch-out-of-range'
  */
 export function writeTocStub(stub: TocStub, abi: StubAbi, endian: Endian): Uint8Array {
+  const save = ppc64Table.encode('std', { rs: 2, ra0: 1, ds: abi === 'elfv1' ? 40 : 24 });
+  return tocStub(stub, abi, endian, [save]);
+}
+
+/**
+ * The stub of an ELFv1 tail call to another TOC; inverse of `ppc64.module-tail`: as `writeTocStub` without the store of r2, a word later
+ * in its place free.
+ * @throws ElftraceError 'branch-out-of-range'
+ */
+export function writeTailStub(stub: TocStub, endian: Endian): Uint8Array {
+  return tocStub(stub, 'elfv1', endian, []);
+}
+
+function tocStub(stub: TocStub, abi: StubAbi, endian: Endian, save: readonly number[]): Uint8Array {
   const { ha, lo } = pairOf('stub from the TOC', stub.address - stub.toc, stub.address);
   const words = [
     ppc64Table.encode('addis', { rt: 11, ra0: 2, si: signExtend32(ha, 16) }),
     ppc64Table.encode('addi', { rt: 11, ra0: 11, si: signExtend32(lo, 16) }),
-    ppc64Table.encode('std', { rs: 2, ra0: 1, ds: abi === 'elfv1' ? 40 : 24 }),
+    ...save,
     ppc64Table.encode('ld', { rt: 12, ra0: 11, ds: 32 }),
     ...(abi === 'elfv1' ? [ppc64Table.encode('ld', { rt: 2, ra0: 11, ds: 40 })] : []),
     MTCTR_R12,
     BCTR,
-    ...(abi === 'elfv1' ? [] : [0]),
-    STUB_MAGIC,
   ];
-  return stubBytes(
-    endian,
-    MODULE_STUB_BYTES[abi],
-    words,
-    abi === 'elfv1' ? [stub.target, stub.targetToc ?? 0n] : [stub.target],
-  );
+  while (words.length < 7) words.push(0);
+  words.push(STUB_MAGIC);
+  return stubBytes(endian, MODULE_STUB_BYTES[abi], words, targetData(abi, stub.target, stub.targetToc));
 }
 
 /** Data behind the code of the stubs that leave r2 alone. */

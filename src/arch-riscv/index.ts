@@ -2,6 +2,7 @@
 import type { Arch } from '../arch.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
+import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
@@ -36,5 +37,5 @@ export const riscv64: Arch = {
   stubForms: riscvStubForms,
   branches: riscvBranches,
   loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
-  emulation: { kind: 'none', reason: 'RISC-V programs are not executed yet' },
+  emulation: riscvEmulation,
 };

@@ -1,6 +1,6 @@
 /**
  * RISC-V instruction rows: RV64IMAC with Zicsr, Zifencei, Zicond, Zba, Zbb and Zbs, the user-visible F and D sets (named
- * only), and the decoder over them. Owns encodings, text and flow; what sites and relocations look like is next door.
+ * only, but for loads, stores and moves), and the decoder over them. Owns encodings, text and flow; what sites and relocations look like is next door.
  *
  * What a patcher must know of the ISA:
  *
@@ -369,12 +369,26 @@ const F3 = "frd,frs1,frs2''rm";
 const FMA = "frd,frs1,frs2,frs3''rm";
 const F2 = 'frd,frs1,frs2';
 
-/** F and D. Named so that code around them can be read; nothing here executes them. */
+/** What F and D move without computing: loads, stores, moves between register files, signs. */
+const FLOAT_MOVE_ROWS = [
+  row('flw', 'imm[11:0] rs1 010 frd 0000111', 'frd,imm(rs1)'),
+  row('fld', 'imm[11:0] rs1 011 frd 0000111', 'frd,imm(rs1)'),
+  row('fsw', 'imm[11:5] frs2 rs1 010 imm[4:0] 0100111', 'frs2,imm(rs1)'),
+  row('fsd', 'imm[11:5] frs2 rs1 011 imm[4:0] 0100111', 'frs2,imm(rs1)'),
+  row('fsgnj.s', f3fixed('0010000', '000'), F2),
+  row('fsgnjn.s', f3fixed('0010000', '001'), F2),
+  row('fsgnjx.s', f3fixed('0010000', '010'), F2),
+  row('fsgnj.d', f3fixed('0010001', '000'), F2),
+  row('fsgnjn.d', f3fixed('0010001', '001'), F2),
+  row('fsgnjx.d', f3fixed('0010001', '010'), F2),
+  row('fmv.x.w', `1110000 00000 frs1 000 rd ${OP_FP}`, 'rd,frs1'),
+  row('fmv.w.x', `1111000 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1'),
+  row('fmv.x.d', `1110001 00000 frs1 000 rd ${OP_FP}`, 'rd,frs1'),
+  row('fmv.d.x', `1111001 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1'),
+];
+
+/** The rest of F and D. Named so that code around them can be read; nothing here executes them. */
 const FLOAT_ROWS = [
-  row('flw', 'imm[11:0] rs1 010 frd 0000111', 'frd,imm(rs1)', named),
-  row('fld', 'imm[11:0] rs1 011 frd 0000111', 'frd,imm(rs1)', named),
-  row('fsw', 'imm[11:5] frs2 rs1 010 imm[4:0] 0100111', 'frs2,imm(rs1)', named),
-  row('fsd', 'imm[11:5] frs2 rs1 011 imm[4:0] 0100111', 'frs2,imm(rs1)', named),
   row('fmadd.s', fma('00', '1000011'), FMA, named),
   row('fmsub.s', fma('00', '1000111'), FMA, named),
   row('fnmsub.s', fma('00', '1001011'), FMA, named),
@@ -393,12 +407,6 @@ const FLOAT_ROWS = [
   row('fdiv.d', f3('0001101'), F3, named),
   row('fsqrt.s', `0101100 00000 frs1 rm frd ${OP_FP}`, "frd,frs1''rm", named),
   row('fsqrt.d', `0101101 00000 frs1 rm frd ${OP_FP}`, "frd,frs1''rm", named),
-  row('fsgnj.s', f3fixed('0010000', '000'), F2, named),
-  row('fsgnjn.s', f3fixed('0010000', '001'), F2, named),
-  row('fsgnjx.s', f3fixed('0010000', '010'), F2, named),
-  row('fsgnj.d', f3fixed('0010001', '000'), F2, named),
-  row('fsgnjn.d', f3fixed('0010001', '001'), F2, named),
-  row('fsgnjx.d', f3fixed('0010001', '010'), F2, named),
   row('fmin.s', f3fixed('0010100', '000'), F2, named),
   row('fmax.s', f3fixed('0010100', '001'), F2, named),
   row('fmin.d', f3fixed('0010101', '000'), F2, named),
@@ -411,10 +419,6 @@ const FLOAT_ROWS = [
   row('fle.d', fcompare('1010001', '000'), 'rd,frs1,frs2', named),
   row('fclass.s', `1110000 00000 frs1 001 rd ${OP_FP}`, 'rd,frs1', named),
   row('fclass.d', `1110001 00000 frs1 001 rd ${OP_FP}`, 'rd,frs1', named),
-  row('fmv.x.w', `1110000 00000 frs1 000 rd ${OP_FP}`, 'rd,frs1', named),
-  row('fmv.w.x', `1111000 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1', named),
-  row('fmv.x.d', `1110001 00000 frs1 000 rd ${OP_FP}`, 'rd,frs1', named),
-  row('fmv.d.x', `1111001 00000 rs1 000 frd ${OP_FP}`, 'frd,rs1', named),
   row('fcvt.w.s', `1100000 00000 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
   row('fcvt.wu.s', `1100000 00001 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
   row('fcvt.l.s', `1100000 00010 frs1 rm rd ${OP_FP}`, "rd,frs1''rm", named),
@@ -580,29 +584,29 @@ const COMPRESSED_FLOAT_ROWS = [
     'c.fld',
     '001 uimm[5:3] rs1c uimm[7:6] frdc 00',
     'frdc,uimm(rs1c)',
-    expands('fld', { frd: 'frdc', imm: 'uimm', rs1: 'rs1c' }, named),
+    expands('fld', { frd: 'frdc', imm: 'uimm', rs1: 'rs1c' }),
   ),
   row(
     'c.fsd',
     '101 uimm[5:3] rs1c uimm[7:6] frs2c 00',
     'frs2c,uimm(rs1c)',
-    expands('fsd', { frs2: 'frs2c', imm: 'uimm', rs1: 'rs1c' }, named),
+    expands('fsd', { frs2: 'frs2c', imm: 'uimm', rs1: 'rs1c' }),
   ),
   row(
     'c.fldsp',
     '001 uimm[5] frd uimm[4:3|8:6] 10',
     "frd,uimm('sp')",
-    expands('fld', { frd: 'frd', imm: 'uimm', rs1: SP }, named),
+    expands('fld', { frd: 'frd', imm: 'uimm', rs1: SP }),
   ),
   row(
     'c.fsdsp',
     '101 uimm[5:3|8:6] frs2 10',
     "frs2,uimm('sp')",
-    expands('fsd', { frs2: 'frs2', imm: 'uimm', rs1: SP }, named),
+    expands('fsd', { frs2: 'frs2', imm: 'uimm', rs1: SP }),
   ),
 ];
 
-const EXECUTABLE_ROWS = [...BASE_ROWS, ...MULTIPLY_ROWS, ...ATOMIC_ROWS, ...BIT_ROWS];
+const EXECUTABLE_ROWS = [...BASE_ROWS, ...MULTIPLY_ROWS, ...ATOMIC_ROWS, ...BIT_ROWS, ...FLOAT_MOVE_ROWS];
 const ROWS = [...EXECUTABLE_ROWS, ...PRIVILEGED_ROWS, ...FLOAT_ROWS, ...COMPRESSED_ROWS, ...COMPRESSED_FLOAT_ROWS];
 
 /** Every instruction that a row names. */

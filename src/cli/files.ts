@@ -141,15 +141,19 @@ export interface WriteTarget {
   readonly form: CompressedForm;
 }
 
-/** Writes all or nothing: a temporary file in the same folder, then a rename. */
-export function writeOutput(target: WriteTarget, bytes: Uint8Array): void {
+/**
+ * Writes all or nothing: a temporary file in the same folder, then a rename.
+ * @param executable  who may read it may run it
+ */
+export function writeOutput(target: WriteTarget, bytes: Uint8Array, executable = false): void {
   const packed = pack(bytes, target.form, target.output);
   // A link stays a link: what it names is replaced.
   const output = fs.existsSync(target.output) ? fs.realpathSync(target.output) : resolve(target.output);
   const folder = dirname(output);
   const temporary = join(folder, `.${basename(output)}.${randomBytes(6).toString('hex')}.tmp`);
   try {
-    const { mode, uid, gid } = fs.statSync(target.like);
+    const { mode: like, uid, gid } = fs.statSync(target.like);
+    const mode = executable ? like | ((like & 0o444) >> 2) : like;
     fs.writeFileSync(temporary, packed, { mode: mode & 0o7777, flag: 'wx' });
     fs.chmodSync(temporary, mode & 0o7777);
     if (process.getuid?.() === 0) fs.chownSync(temporary, uid, gid);

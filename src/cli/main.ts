@@ -125,6 +125,41 @@ const parser = yargs(own)
     },
   )
   .command(
+    'load <path> [modules..]',
+    'core and modules in one address space, far apart, with stubs',
+    (y) =>
+      y
+        .positional('path', { type: 'string', demandOption: true, describe: 'core, or an image to add to' })
+        .positional('modules', { type: 'string', array: true, default: [] as string[] })
+        .option('o', { alias: 'output', type: 'string', describe: 'image to write' })
+        .option('base', { type: 'string', describe: 'user, kernel, or the address of the core' })
+        .option('module-base', { type: 'string', describe: 'address of the first module' })
+        .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
+        .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
+        .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
+    (args) => {
+      action = async () =>
+        (await import('./load.js')).runLoad({ ...args, output: args.o, machine: { 'ppc-stubs': args.ppcStubs } });
+    },
+  )
+  .command(
+    'unload <path> <part>',
+    'a loaded image without one of its modules',
+    (y) =>
+      y
+        .positional('path', { type: 'string', demandOption: true })
+        .positional('part', { type: 'string', demandOption: true, describe: 'name of the module, or of a linked core' })
+        .option('o', { alias: 'output', type: 'string', describe: 'file to write' })
+        .option('in-place', { type: 'boolean', default: false, describe: 'change the file itself' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 unload image driver -o smaller', 'the module is gone, the rest stays where it was'),
+    (args) => {
+      action = async () => (await import('./unload.js')).runUnload({ ...args, output: args.o });
+    },
+  )
+  .command(
     'patch <path>',
     'turn call sites into nops, or into calls of a tracer',
     (y) =>
@@ -135,13 +170,18 @@ const parser = yargs(own)
           default: false,
           describe: 'sites get the form that a running kernel gives them',
         })
-        .option('enable', { type: 'boolean', default: false, describe: 'sites call the tracer; in loaded images others become nops' })
+        .option('enable', {
+          type: 'boolean',
+          default: false,
+          describe: 'sites call the tracer; in loaded images others become nops',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',
           describe: 'function, function_graph, counter, or a function of the image',
         })
         .option('ppc-nop', {
+          type: 'string',
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',
@@ -225,6 +265,24 @@ const parser = yargs(own)
     },
   )
   .command(
+    'explain <path> [site]',
+    'why a site looks as it does, hop by hop; or the page of a verdict',
+    (y) =>
+      common(
+        y
+          .positional('path', { type: 'string', demandOption: true, describe: 'image, or a verdict' })
+          .positional('site', {
+            type: 'string',
+            describe: 'FUNCTION, FUNCTION+0xOFFSET, SECTION+0xOFFSET or 0xADDRESS',
+          }),
+      )
+        .example('$0 explain image far_work', 'call, stub, slot and target of one site')
+        .example('$0 explain stub-wrong-target', 'what the verdict means'),
+    (args) => {
+      action = async () => (await import('./explain.js')).runExplain({ ...args });
+    },
+  )
+  .command(
     'run <path> [arguments..]',
     'execute a program in the emulator',
     (y) =>
@@ -249,7 +307,7 @@ const parser = yargs(own)
         .option('profile-file', { type: 'string', describe: 'the same for all functions, to a file' })
         .option('trace', { type: 'string', describe: 'file for calls and returns' })
         .option('trace-source', { type: 'string', default: 'guest', describe: 'oracle: recorded by the machine' })
-        .option('format', { type: 'string', describe: 'ndjson or folded' })
+        .option('format', { type: 'string', describe: 'ndjson, folded, ftrace, graph, chrome or perfetto' })
         .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
         .parserConfiguration({ 'populate--': false })

@@ -13,6 +13,7 @@ import {
   callFunction,
   type FileSystem,
   type IrEmulation,
+  PID,
   type Process,
   type RelativeRelocation,
   startProcess,
@@ -24,13 +25,17 @@ import { load, type Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import {
-  foldedWriter,
-  ndjsonWriter,
+  isTraceFormat,
   type Oracle,
   profile,
   type ProfileRow,
+  type TracedFunction,
   tracedFunctions,
+  type TraceFormat,
+  traceFormats,
+  type TraceHeader,
   traceWithOracle,
+  traceWriter,
   type TraceSink,
 } from '../trace/index.js';
 import { type CallExpression, parseCall } from './call-expression.js';
@@ -39,6 +44,7 @@ import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
+import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
@@ -72,9 +78,6 @@ const SLICE = 2_000_000;
 /** Functions of a profile on standard error. */
 const PROFILE_LINES = 20;
 
-const laterFormats: readonly string[] = ['ftrace', 'graph', 'perfetto', 'chrome'];
-type TraceFormat = 'ndjson' | 'folded';
-
 // ------------------------------------------------------------------------------------------------------------ request
 
 /** The arguments after they were checked. */
@@ -86,30 +89,26 @@ interface Request {
   readonly files: FileSystem | undefined;
   readonly call: CallExpression | null;
   readonly ignore: RegExp | null;
-  readonly trace: { readonly path: string; readonly format: TraceFormat } | null;
+  readonly trace: {
+    readonly path: string;
+    readonly format: TraceFormat;
+    readonly source: 'guest' | 'oracle';
+  } | null;
   readonly profile: boolean;
 }
 
 function checkTrace(args: RunArguments): Request['trace'] {
-  const { format } = args;
-  if (args.traceSource !== 'oracle' && args.traceSource !== 'guest') {
-    throw new ElftraceError('usage', `--trace-source ${args.traceSource}: guest or oracle`);
+  const { format = 'ndjson', traceSource: source } = args;
+  if (source !== 'oracle' && source !== 'guest') {
+    throw new ElftraceError('usage', `--trace-source ${source}: guest or oracle`);
   }
   if (args.trace === undefined) {
-    if (format !== undefined)
+    if (args.format !== undefined)
       throw new ElftraceError('usage', '--format says how a trace is written: name one with --trace');
     return null;
   }
-  if (args.traceSource === 'guest') {
-    throw new ElftraceError(
-      'usage',
-      'what the tracers of a program recorded cannot be read yet; --trace-source=oracle records its calls and returns by the machine',
-    );
-  }
-  if (format === undefined) throw new ElftraceError('usage', 'name the form of the trace: --format ndjson or folded');
-  if (format !== 'ndjson' && format !== 'folded') {
-    const known = laterFormats.includes(format);
-    throw new ElftraceError('usage', `--format ${format} is ${known ? 'not served yet' : 'not known'}: ndjson, folded`);
+  if (!isTraceFormat(format)) {
+    throw new ElftraceError('usage', `--format ${format} is not known: ${Object.keys(traceFormats).join(', ')}`);
   }
   if (args.trace === '-' && args.compare === undefined && args.guestOutput === undefined) {
     throw new ElftraceError(
@@ -117,7 +116,7 @@ function checkTrace(args: RunArguments): Request['trace'] {
       "--trace - would mix with the program's output: name a file, or move the output with --guest-output FILE",
     );
   }
-  return { path: args.trace, format };
+  return { path: args.trace, format, source };
 }
 
 /**
@@ -260,7 +259,11 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         privileged: SIGILL,
         'misaligned-pc': SIGBUS,
         alignment: SIGBUS,
+        'undefined-instruction': SIGILL,
+        protection: SIGSEGV,
         'invalid-form': SIGILL,
+        undefined: SIGILL,
+        'branch-target': SIGILL,
       } as const;
       return {
         end: { kind: 'signal', signal: signals[stop.trap] },
@@ -365,7 +368,11 @@ async function where(
     const range = program.codeAt(address - guest.bias);
     return range ? program.functionAt(range, address - guest.bias) : -1;
   };
-  const callers = backtrace(guest.machine, { abi: arch.abi, emulation }, functionOf);
+  const startOf = (address: bigint): bigint | null => {
+    const found = functionOf(address);
+    return found === -1 ? null : program.symbols.value[found]! + guest.bias;
+  };
+  const callers = backtrace(guest.machine, { abi: arch.abi, emulation }, functionOf, startOf);
   const lines = text === '' ? [] : [`  ${place(loaded, guest, at)}: ${hexBytes(own)}  ${text}`];
   for (const each of callers) lines.push(`  called from ${place(loaded, guest, each)}`);
   const frame = (address: bigint): Json => ({ address: hex(address), function: nameAt(loaded, guest, address) });
@@ -420,6 +427,8 @@ function replayedInput(): () => (size: number) => Uint8Array {
 
 interface Execution {
   readonly guest: Process;
+  /** Empty when nothing was to be observed. */
+  readonly functions: readonly TracedFunction[];
   readonly outcome: Outcome;
   readonly seconds: number;
 }
@@ -429,7 +438,10 @@ interface ExecuteOptions {
   readonly request: Request;
   readonly onOutput: (descriptor: number, bytes: Uint8Array) => void;
   readonly onInput: (size: number) => Uint8Array;
-  readonly sinks: readonly TraceSink[];
+  /** Makes what takes the calls and returns that the machine sees. */
+  readonly oracle: (nameOf: TraceHeader['nameOf']) => readonly TraceSink[];
+  /** True when functions are to be named although no oracle runs. */
+  readonly named: boolean;
 }
 
 function call(loaded: Loaded, guest: Process, expression: CallExpression, run: () => StopReason) {
@@ -485,8 +497,12 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
   });
+  // What a kernel's start-up would have put there (the per-CPU pointer).
+  for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) guest.machine.setRegister(name, value);
   let oracle: Oracle | null = null;
-  if (options.sinks.length > 0) {
+  let functions: readonly TracedFunction[] = [];
+  const sinks = options.oracle((address) => nameAt(loaded, guest, address).replace(/\+0x[0-9a-f]+$/, ''));
+  if (sinks.length > 0 || options.named) {
     const sites = findSites(program);
     const siteOf = new Map<bigint, bigint>();
     for (let i = 0; i < sites.count; i++) {
@@ -494,18 +510,22 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
       const start = owner < 0 ? undefined : program.functions.placeOf(owner)?.value;
       if (start !== undefined) siteOf.set(start, sites.ip(i));
     }
-    const functions = tracedFunctions(program, {
+    functions = tracedFunctions(program, {
       bias: guest.bias,
       siteOf: (address) => siteOf.get(address) ?? null,
     });
     if (functions.length === 0) {
-      err(`${loaded.input.name}: notice: the image has no symbols: no calls are recorded`);
+      err(
+        `${loaded.input.name}: notice: the image has no symbols: ${sinks.length > 0 ? 'no calls are recorded' : 'functions have no names'}`,
+      );
     }
+  }
+  if (sinks.length > 0) {
     oracle = traceWithOracle(guest.machine, {
       functions,
       stackPointer: arch.abi.stackPointer,
       linkRegister: arch.abi.linkRegister,
-      sinks: options.sinks,
+      sinks,
     });
   }
   const begin = performance.now();
@@ -529,15 +549,12 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     outcome = outcomeOf(timedOut ? { kind: 'timeout' } : stop, loaded, guest);
   }
   oracle?.finish();
-  return { guest, outcome, seconds: (performance.now() - begin) / 1000 };
+  return { guest, functions, outcome, seconds: (performance.now() - begin) / 1000 };
 }
 
-/** A file that text is written to piece by piece; `-` is standard output. */
-function textFile(path: string): { readonly write: (text: string) => void; readonly close: () => void } {
-  const encoder = new TextEncoder();
-  if (path === '-') return { write: (text) => { outBytes(encoder.encode(text)); }, close: flush }; // prettier-ignore
-  const bytes = byteFile(path);
-  return { write: (text) => { bytes.write(encoder.encode(text)); }, close: bytes.close }; // prettier-ignore
+/** A file that is written to piece by piece; `-` is standard output. */
+function traceOutput(path: string): { readonly write: (bytes: Uint8Array) => void; readonly close: () => void } {
+  return path === '-' ? { write: outBytes, close: flush } : byteFile(path);
 }
 
 function byteFile(path: string): { readonly write: (bytes: Uint8Array) => void; readonly close: () => void } {
@@ -635,17 +652,26 @@ export async function runRun(args: RunArguments): Promise<number> {
   const request = checkRequest(args);
   const loaded = await loadImage(args.path);
   const original = args.compare === undefined ? null : await loadImage(args.compare);
-  const traceFile = request.trace ? textFile(request.trace.path) : null;
+  const { trace } = request;
+  const traceFile = trace ? traceOutput(trace.path) : null;
   const guestOutput = args.guestOutput === undefined ? null : byteFile(args.guestOutput);
   const counts = request.profile ? profile() : null;
-  const sinks: TraceSink[] = counts ? [counts] : [];
-  if (request.trace && traceFile) {
-    sinks.push(
-      request.trace.format === 'folded'
-        ? foldedWriter(traceFile.write)
-        : ndjsonWriter(traceFile.write, { source: 'oracle', image: loaded.input.name }),
-    );
-  }
+  const oracleSinks = (nameOf: TraceHeader['nameOf']): readonly TraceSink[] => {
+    const sinks: TraceSink[] = counts ? [counts] : [];
+    if (trace?.source === 'oracle' && traceFile) {
+      const header: TraceHeader = {
+        source: 'oracle',
+        image: loaded.input.name,
+        clock: 'instructions',
+        nested: true,
+        losses: null,
+        process: Number(PID),
+        nameOf,
+      };
+      sinks.push(traceWriter(trace.format, traceFile.write, header));
+    }
+    return sinks;
+  };
   // Both runs of a comparison get the same name, so that a program that prints it is no different.
   const argv = [args.path, ...args.arguments];
   const input = replayedInput();
@@ -661,8 +687,22 @@ export async function runRun(args: RunArguments): Promise<number> {
       else if (descriptor === 2) errBytes(bytes);
       else outBytes(bytes);
     },
-    sinks,
+    oracle: oracleSinks,
+    named: trace?.source === 'guest',
   });
+  if (trace?.source === 'guest' && traceFile) {
+    const { program, arch, input: file } = loaded;
+    const notices = writeGuestTrace(traceFile.write, {
+      ring: guestRing(program, arch, execution.guest),
+      format: trace.format,
+      image: file.name,
+      functions: execution.functions,
+      nameOf: (address) => nameAt(loaded, execution.guest, address).replace(/\+0x[0-9a-f]+$/, ''),
+      enabled: () => enabledSites(program),
+      overruns: graphOverruns(program, arch, execution.guest),
+    });
+    for (const notice of notices) err(`${file.name}: notice: ${notice}`);
+  }
   traceFile?.close();
   guestOutput?.close();
   const { guest, outcome } = execution;
@@ -684,7 +724,8 @@ export async function runRun(args: RunArguments): Promise<number> {
       request,
       onInput: input(),
       onOutput: captureOther.receive,
-      sinks: [],
+      oracle: () => [],
+      named: false,
     });
     const otherDetails = await report(original, other);
     const result = (each: Execution, from: Capture) => ({
@@ -724,8 +765,8 @@ export async function runRun(args: RunArguments): Promise<number> {
       for (const line of profileLines(rows.slice(0, PROFILE_LINES), instructions)) err(line);
       if (rows.length > PROFILE_LINES) err(`${'…'.padStart(14)} and ${rows.length - PROFILE_LINES} functions more`);
     } else {
-      const file = textFile(args.profileFile);
-      file.write(`${profileLines(rows, instructions).join('\n')}\n`);
+      const file = traceOutput(args.profileFile);
+      file.write(new TextEncoder().encode(`${profileLines(rows, instructions).join('\n')}\n`));
       file.close();
     }
   }

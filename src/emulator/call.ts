@@ -45,9 +45,6 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
       max: abi.argumentRegisters.length,
     });
   }
-  if (abi.linkRegister === null) {
-    throw new ElftraceError('unsupported-form', 'calls with the return address on the stack are not served yet');
-  }
   let sp = machine.register(abi.stackPointer);
   const values = args.map((each) => {
     if (typeof each === 'bigint') return BigInt.asUintN(8 * wordBytes, each);
@@ -59,9 +56,13 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
   // Freshly mapped and zero: the caller's frame ends the back chain.
   sp = (sp - CALLER_FRAME_BYTES) & -16n;
   machine.memory.write(sp, new Uint8Array(Number(CALLER_FRAME_BYTES)));
-  machine.setRegister(abi.stackPointer, sp);
   const back = returnAddress(machine);
-  machine.setRegister(abi.linkRegister, back);
+  if (abi.linkRegister === null) {
+    sp -= BigInt(wordBytes);
+    const word = Uint8Array.from({ length: wordBytes }, (_, i) => Number((back >> BigInt(8 * i)) & 0xffn));
+    machine.memory.write(sp, machine.lifter.endian === 'little' ? word : word.reverse());
+  } else machine.setRegister(abi.linkRegister, back);
+  machine.setRegister(abi.stackPointer, sp);
   for (const [name, value] of options.registers ?? []) machine.setRegister(name, value);
   const { entry } = emulation.process;
   const { kind, address } = options.target;
@@ -85,26 +86,119 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
   return returned ? { kind: 'returned', result: machine.register(abi.resultRegister) } : { kind: 'stopped', stop };
 }
 
+/** A return address is looked for in so many words above the last one. */
+const SCAN_WORDS = 2048;
+const LONGEST_CALL = 7;
+
+/** Return addresses by what stands on the stack; see `ProcessModel.frames`. */
+function scanStack(
+  machine: Machine,
+  stackPointer: string,
+  callBefore: (before: Uint8Array, address: Address) => Address | 'indirect' | null,
+  functionOf: (address: Address) => number,
+): Address[] {
+  const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
+  const found: Address[] = [];
+  let inner = functionOf(machine.pc);
+  let from = machine.register(stackPointer);
+  while (found.length < FRAMES_MAX) {
+    let next: Address | null = null;
+    // The first call that leads here; else, because of tail calls, the first call at all.
+    let any: Address | null = null;
+    let back = 0n;
+    for (let i = 0; i < SCAN_WORDS && next === null; i++) {
+      const place = from + BigInt(i * wordBytes);
+      const word = readWord(machine, place, wordBytes);
+      if (word === null) break;
+      if (functionOf(word) === -1) continue;
+      let before: Uint8Array | null = null;
+      for (let size = LONGEST_CALL; size > 1; size--) before ??= machine.memory.read(word - BigInt(size), size);
+      const target = before && callBefore(before, word);
+      if (target === null) continue;
+      if (target === 'indirect' || functionOf(target) === inner) {
+        next = place;
+        back = word;
+      } else any ??= place;
+    }
+    if (next === null && any !== null) {
+      next = any;
+      back = readWord(machine, any, wordBytes)!;
+    }
+    if (next === null) break;
+    found.push(back);
+    inner = functionOf(back);
+    from = next + BigInt(wordBytes);
+  }
+  return found;
+}
+
+/** Return addresses by the rules that code gives. `startOf` names the entry of the function that holds an address, or null. */
+function unwind(
+  machine: Machine,
+  { abi, emulation }: Pick<CallOptions, 'abi' | 'emulation'>,
+  startOf: (address: Address) => Address | null,
+): Address[] {
+  const { frames } = emulation.process;
+  if (frames.kind !== 'code') return [];
+  const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
+  const word = (address: bigint): bigint | null => readWord(machine, address, wordBytes);
+  const found: Address[] = [];
+  let place = machine.pc;
+  let stack = machine.register(abi.stackPointer);
+  let frame = machine.register(frames.framePointer);
+  while (found.length < FRAMES_MAX) {
+    // A return address may lie behind the last instruction of its function.
+    const start = startOf(found.length === 0 ? place : place - 1n);
+    const code = start === null ? null : machine.memory.read(start, Number(place - start));
+    const rule = code && frames.rule(code);
+    const link = abi.linkRegister !== null && found.length === 0 ? machine.register(abi.linkRegister) : null;
+    // Outside all functions only the link register says something.
+    const cfa = rule ? (rule.cfa.register === 'stack' ? stack : frame) + BigInt(rule.cfa.offset) : stack;
+    const back = rule && rule.link !== null ? word(cfa + BigInt(rule.link)) : link;
+    if (back === null || back === 0n || machine.memory.check(back, 1, 'execute') !== null) break;
+    found.push(back);
+    if (!rule || cfa < stack) break;
+    if (rule.framePointer !== null) frame = word(cfa + BigInt(rule.framePointer)) ?? 0n;
+    stack = cfa;
+    place = back;
+  }
+  return found;
+}
+
 /** More frames than these are left out. */
 const FRAMES_MAX = 64;
 
 /**
  * Return addresses of the running CPU, the innermost first; the pc is not among them. The link register counts where it
  * leads out of the function that is running: a function that has not saved it yet, or never will. `functionOf` tells
- * functions apart (any number; -1 for none).
+ * functions apart (any number; -1 for none), `startOf` finds their entries: needed where the code must say what frames look like.
  */
 export function backtrace(
   machine: Machine,
   options: Pick<CallOptions, 'abi' | 'emulation'>,
   functionOf: (address: Address) => number,
+  startOf: (address: Address) => Address | null = () => null,
 ): Address[] {
   const { frames } = options.emulation.process;
   if (frames.kind === 'none') return [];
+  if (frames.kind === 'scan') return scanStack(machine, options.abi.stackPointer, frames.callBefore, functionOf);
+  if (frames.kind === 'code') return unwind(machine, options, startOf);
   const { abi } = options;
   const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
   const found: Address[] = [];
+  if (frames.kind === 'frame-record') {
+    let record = machine.register(frames.register);
+    while (record !== 0n && found.length < FRAMES_MAX) {
+      const next = readWord(machine, record, wordBytes);
+      const back = readWord(machine, record + BigInt(wordBytes), wordBytes);
+      if (next === null || back === null || back === 0n) break;
+      found.push(back);
+      if (next <= record) break;
+      record = next;
+    }
+  }
   let frame = machine.register(abi.stackPointer);
-  while (found.length < FRAMES_MAX) {
+  while (frames.kind === 'back-chain' && found.length < FRAMES_MAX) {
     const next = readWord(machine, frame, wordBytes);
     if (next === null || next <= frame) break;
     const back = readWord(machine, next + BigInt(frames.linkOffset), wordBytes);

@@ -16,7 +16,7 @@
  * caught here. Data accesses always see memory as it is. Owns no translated code; the machine has blocks end at lines.
  */
 import type { GuestMemory } from './memory.js';
-import { CODE_PAGE_BITS } from './memory.js';
+import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { Address } from '../units.js';
 
 /** Bytes of a line as they were; a line that a window does not fill is shorter. */
@@ -30,9 +30,6 @@ export interface FetchedLines {
   readonly lines: ReadonlySet<Address>;
   readonly kept: ReadonlyMap<Address, KeptLine>;
 }
-
-/** The longest instruction of any machine: an instruction may begin in one line and end in the next. */
-const MAX_INSTRUCTION_BYTES = 16;
 
 export class FetchBuffers {
   private cpus: { lines: Set<Address>; kept: Map<Address, KeptLine> }[] = [];
@@ -59,9 +56,9 @@ export class FetchBuffers {
     return out;
   }
 
-  /** True where a block must begin, so that a block lies in one line (but for the end of its last instruction). */
-  startsAt(address: Address): boolean {
-    return (address & BigInt(this.lineBytes - 1)) === 0n;
+  /** True where a block from `start` must end, so that it lies in one line (but for the end of its last instruction). */
+  leavesLine(start: Address, place: Address): boolean {
+    return this.lineOf(place) !== this.lineOf(start);
   }
 
   /** The bytes from `address` as the CPU sees them, to the end of the line and a little further; null: not executable. */
@@ -91,11 +88,20 @@ export class FetchBuffers {
     }
   }
 
-  /** Bytes are about to change: CPUs that have fetched them keep the old ones. */
-  beforeWrite(address: Address, size: number): void {
+  /**
+   * Bytes are about to change: CPUs that have fetched them keep the old ones. Not so `writer`, a CPU that sees its own stores:
+   * it has not fetched the line any longer.
+   */
+  beforeWrite(address: Address, size: number, writer: number | null = null): void {
     for (const line of this.linesOf(address, size)) {
-      for (const { lines, kept } of this.cpus) {
-        if (!lines.has(line) || kept.has(line)) continue;
+      for (const [index, { lines, kept }] of this.cpus.entries()) {
+        if (!lines.has(line)) continue;
+        if (index === writer) {
+          lines.delete(line);
+          kept.delete(line);
+          this.memory.mark(Number(line >> CODE_PAGE_BITS), 'code', -1);
+        }
+        if (index === writer || kept.has(line)) continue;
         const window = this.memory.windowAt(address > line ? address : line);
         if (!window) continue;
         const start = window.address > line ? window.address : line;

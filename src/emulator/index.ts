@@ -45,7 +45,7 @@ export { NO_FILES } from './files.js';
 export type { FileError, FileStatus, FileSystem, OpenFile } from './files.js';
 export { startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
-export { createSyscalls } from './syscalls.js';
+export { createSyscalls, PID } from './syscalls.js';
 export type { GuestInput, GuestOutput, ProcessLayout, SyscallOptions } from './syscalls.js';
 export type { EmulationModel, IrEmulation, ProcessModel, SyscallName } from './model.js';
 export type { Lifter, TrapKind } from './ir.js';

@@ -109,6 +109,10 @@ export const I64 = {
 
 export const F64 = { load: 0x2b, store: 0x39 } as const;
 export const V128 = { load: [0xfd, 0x00], store: [0xfd, 0x0b] } as const;
+/** Vector opcodes that are used by name; all stand behind 0xfd. */
+export const SIMD = {
+  shuffle: 0x0d, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
+} as const; // prettier-ignore
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Conditions
@@ -126,14 +130,28 @@ export function inverse(condition: Condition): Condition {
   return INVERSE[condition];
 }
 
+const MIRRORED = {
+  eq: 'eq', ne: 'ne', lt: 'gt', ge: 'le', gt: 'lt', le: 'ge', ltu: 'gtu', geu: 'leu', gtu: 'ltu', leu: 'geu',
+} as const satisfies Record<Condition, Condition>; // prettier-ignore
+
+/** The condition with its operands exchanged. */
+export function mirrored(condition: Condition): Condition {
+  return MIRRORED[condition];
+}
+
 /** What a condition record can be asked. */
 export type RecordTest = 'lt' | 'gt' | 'eq';
 
 interface RecordKindRow {
   /** Value of the K slot. */
   readonly code: number;
-  /** How `lt`, `gt`, `eq` compare A and B; null for literal bits. */
+  /** How `lt`, `gt`, `eq` compare A and B; null for literal bits, and for kinds that only `testnzcv` reads. */
   readonly compare: { readonly signed: boolean; readonly width: 32 | 64 } | null;
+  /**
+   * Kinds of four flags (negative, zero, carry, overflow: 8, 4, 2, 1) from a subtraction (carry: no borrow) or an addition of A and
+   * B. They have a fourth slot C: `adc` adds its lowest bit. `conditional`: where that bit is 0, bits 1 to 4 of C are the flags.
+   */
+  readonly nzcv?: { readonly op: 'sub' | 'add' | 'adc'; readonly width: 32 | 64; readonly conditional: boolean };
 }
 
 /** Kinds of condition records. Families with more flags than an ordering add kinds here. */
@@ -144,8 +162,129 @@ export const RECORD_KINDS = {
   cmpu64: { code: 2, compare: { signed: false, width: 64 } },
   cmps32: { code: 3, compare: { signed: true, width: 32 } },
   cmpu32: { code: 4, compare: { signed: false, width: 32 } },
+  /** The code is 16 | conditional << 3 | op << 1 | (width = 32). Literal flags are of kind `bits`. */
+  nzcvsub64: { code: 16, compare: null, nzcv: { op: 'sub', width: 64, conditional: false } },
+  nzcvsub32: { code: 17, compare: null, nzcv: { op: 'sub', width: 32, conditional: false } },
+  nzcvadd64: { code: 18, compare: null, nzcv: { op: 'add', width: 64, conditional: false } },
+  nzcvadd32: { code: 19, compare: null, nzcv: { op: 'add', width: 32, conditional: false } },
+  nzcvadc64: { code: 20, compare: null, nzcv: { op: 'adc', width: 64, conditional: false } },
+  nzcvadc32: { code: 21, compare: null, nzcv: { op: 'adc', width: 32, conditional: false } },
+  nzcvcsub64: { code: 24, compare: null, nzcv: { op: 'sub', width: 64, conditional: true } },
+  nzcvcsub32: { code: 25, compare: null, nzcv: { op: 'sub', width: 32, conditional: true } },
+  nzcvcadd64: { code: 26, compare: null, nzcv: { op: 'add', width: 64, conditional: true } },
+  nzcvcadd32: { code: 27, compare: null, nzcv: { op: 'add', width: 32, conditional: true } },
 } as const satisfies Record<string, RecordKindRow>;
 export type RecordKind = keyof typeof RECORD_KINDS;
+
+/**
+ * Condition records of x86: all six status flags of one result, at four widths. They have a fourth slot, C, behind B. A
+ * 32- or 64-bit operand is taken from the low bits of its slot; those of 8 and 16 bits are kept sign-extended, so that one
+ * 64-bit comparison of A and B serves both signs.
+ *
+ *   sub  A - B (`and`, `test`: result - 0)      sbb  A - B - 1
+ *   add  A = result, B = second operand         adc  the same with 1 carried in
+ *   inc, dec  A = result, B = the carry flag, which they keep
+ *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift is `add` of that to itself
+ *   res  A = result, B holds carry (bit 0), adjust (4) and overflow (11)
+ *   mul  A and B = the signed operands; carry and overflow when their product does not fit
+ *
+ * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates leave the rest as it was.
+ * Kind "bits" holds the flags in A at their places in RFLAGS.
+ */
+export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res', 'mul'] as const;
+export type FlagFamily = (typeof FLAG_FAMILIES)[number];
+export type FlagWidth = 8 | 16 | 32 | 64;
+export type FlagKind = `${FlagFamily}${FlagWidth}`;
+export const FLAG_ROTATED = 0x40;
+/** K of the first of them. */
+export const FLAG_KINDS_START = 16;
+const FLAG_WIDTHS: readonly FlagWidth[] = [8, 16, 32, 64];
+const FLAG_KINDS: ReadonlyMap<string, number> = new Map(
+  FLAG_FAMILIES.flatMap((family, f) =>
+    FLAG_WIDTHS.map((width, w) => [`${family}${width}`, FLAG_KINDS_START + 4 * f + w] as const),
+  ),
+);
+
+/** Any kind of record. */
+export type AnyKind = RecordKind | FlagKind;
+
+/** Value of the K slot for a kind. */
+export function recordCode(kind: AnyKind): number {
+  const isPlain = (name: AnyKind): name is RecordKind => name in RECORD_KINDS;
+  return isPlain(kind) ? RECORD_KINDS[kind].code : FLAG_KINDS.get(kind)!;
+}
+
+/** Places of the status flags in RFLAGS. Source: Intel SDM volume 1, 3.4.3. */
+export const STATUS_FLAGS = { cf: 1n, pf: 4n, af: 0x10n, zf: 0x40n, sf: 0x80n, of: 0x800n } as const;
+const ALL_STATUS_FLAGS = 0x8d5n;
+
+/** The six status flags of an x86 record. The function `flagbits` of the generated code computes the same. */
+export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint {
+  const kind = Number(code & BigInt(FLAG_ROTATED - 1));
+  let bits: bigint;
+  if (kind === RECORD_KINDS.bits.code) bits = a & ALL_STATUS_FLAGS;
+  else {
+    const family = FLAG_FAMILIES[(kind - FLAG_KINDS_START) >> 2];
+    const width = FLAG_WIDTHS[(kind - FLAG_KINDS_START) & 3]!;
+    const top = 1n << BigInt(width - 1);
+    const x = BigInt.asUintN(width, a);
+    const y = BigInt.asUintN(width, b);
+    const flags = (result: bigint, carry: boolean, overflow: boolean, adjust: boolean): bigint => {
+      const odd = [...(result & 0xffn).toString(2)].filter((digit) => digit === '1').length % 2 === 1;
+      const parts: readonly (readonly [boolean, bigint])[] = [
+        [carry, STATUS_FLAGS.cf], [!odd, STATUS_FLAGS.pf], [adjust, STATUS_FLAGS.af],
+        [result === 0n, STATUS_FLAGS.zf], [(result & top) !== 0n, STATUS_FLAGS.sf], [overflow, STATUS_FLAGS.of],
+      ]; // prettier-ignore
+      return parts.reduce((sum, [set, bit]) => (set ? sum | bit : sum), 0n);
+    };
+    const difference = (from: bigint, take: bigint, borrow: bigint): bigint =>
+      BigInt.asUintN(width, from - take - borrow);
+    switch (family) {
+      case 'sub':
+      case 'sbb': {
+        const borrow = family === 'sbb' ? 1n : 0n;
+        const result = difference(x, y, borrow);
+        const overflow = ((x ^ y) & (x ^ result) & top) !== 0n;
+        bits = flags(result, x < y + borrow, overflow, ((x ^ y ^ result) & 16n) !== 0n);
+        break;
+      }
+      case 'add':
+      case 'adc': {
+        const carry = family === 'adc' ? 1n : 0n;
+        const first = difference(x, y, carry);
+        const overflow = ((x ^ first) & (x ^ y) & top) !== 0n;
+        bits = flags(x, first + y + carry !== x, overflow, ((x ^ y ^ first) & 16n) !== 0n);
+        break;
+      }
+      case 'inc':
+        bits = flags(x, (y & 1n) !== 0n, x === top, (x & 15n) === 0n);
+        break;
+      case 'dec':
+        bits = flags(x, (y & 1n) !== 0n, x === top - 1n, (x & 15n) === 15n);
+        break;
+      case 'shr':
+        bits = flags(x, (y & 1n) !== 0n, ((x ^ y) & top) !== 0n, false);
+        break;
+      case 'res':
+        bits = flags(x, (y & 1n) !== 0n, (b & STATUS_FLAGS.of) !== 0n, (y & 16n) !== 0n);
+        break;
+      case 'mul': {
+        const exact = BigInt.asIntN(width, a) * BigInt.asIntN(width, b);
+        const wide = BigInt.asIntN(width, exact) !== exact;
+        bits = flags(BigInt.asUintN(width, exact), wide, wide, false);
+        break;
+      }
+      case undefined:
+        throw new ElftraceError('internal', `no flag kind has code ${code}`, { value: code });
+      default:
+        return family satisfies never;
+    }
+  }
+  if ((code & BigInt(FLAG_ROTATED)) === 0n) return bits;
+  const carry = c & 1n;
+  const overflow = (c >> 63n) ^ carry;
+  return (bits & ~(STATUS_FLAGS.cf | STATUS_FLAGS.of)) | carry | (overflow << 11n);
+}
 
 /** Flag bits of the kind "bits", and of `recordBits`. */
 export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
@@ -161,12 +300,57 @@ export function recordBits(code: bigint, a: bigint, b: bigint): number {
   return x < y ? RECORD_BIT.lt : x > y ? RECORD_BIT.gt : RECORD_BIT.eq;
 }
 
+/** Flags of a record with four slots as bits 8, 4, 2, 1 for N, Z, C, V: what TypeScript asks at stops. */
+export function recordNzcv(code: bigint, a: bigint, b: bigint, c: bigint): number {
+  if (code === 0n) return Number(a & 15n);
+  const row = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
+  if (row === undefined || !('nzcv' in row)) {
+    throw new ElftraceError('internal', `no record kind of four flags has code ${code}`, { value: code });
+  }
+  const { op, width, conditional } = row.nzcv;
+  if (conditional && (c & 1n) === 0n) return Number((c >> 1n) & 15n);
+  const x = BigInt.asUintN(width, a);
+  const y = BigInt.asUintN(width, op === 'sub' ? ~b : b);
+  const carry = op === 'sub' ? 1n : op === 'adc' ? c & 1n : 0n;
+  const sum = x + y + carry;
+  const signed = BigInt.asIntN(width, x) + BigInt.asIntN(width, y) + carry;
+  const result = BigInt.asUintN(width, sum);
+  return (
+    (BigInt.asIntN(width, result) < 0n ? 8 : 0) |
+    (result === 0n ? 4 : 0) |
+    (sum >> BigInt(width) !== 0n ? 2 : 0) |
+    (BigInt.asIntN(width, result) !== signed ? 1 : 0)
+  );
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The op table
 
 /** Functions put into each module that uses them, because their WebAssembly needs locals or is long. */
 export type FunctionName =
-  'mulhu' | 'mulhs' | 'divs' | 'divu' | 'rems' | 'remu' | 'sarlost' | 'testlt' | 'testgt' | 'testeq';
+  | 'mulhu'
+  | 'mulhs'
+  | 'divs'
+  | 'divu'
+  | 'rems'
+  | 'remu'
+  | 'sarlost'
+  | 'testlt'
+  | 'testgt'
+  | 'testeq'
+  | 'testnzcv'
+  | 'crc32'
+  | 'crc32c'
+  | 'reverseinbytes'
+  | 'pdep'
+  | 'pext'
+  | FlagTestName;
+
+/** What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their places in RFLAGS. */
+export const FLAG_TESTS = [
+  'flagbits', 'flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle',
+] as const; // prettier-ignore
+export type FlagTestName = (typeof FLAG_TESTS)[number];
 
 type Bytes = readonly number[];
 
@@ -175,6 +359,8 @@ export interface PureRow {
   readonly form: 'unary' | 'binary';
   readonly d: SlotType;
   readonly type: SlotType;
+  /** Type of operand b where it is another one. */
+  readonly second?: SlotType;
   /** Bytes after operand a, after operand b, and after both. */
   readonly a: Bytes;
   readonly b: Bytes;
@@ -199,17 +385,35 @@ export interface AccessRow {
   /** The wasm access; loads are followed by `swap`, stores preceded. */
   readonly access: Bytes;
   readonly swap: Bytes;
+  /** First half of a read-modify-write: a fault is one of writing, for the same instruction goes on to store there. */
+  readonly update?: true;
 }
 
-/** Writes the record at slots d, d+1, d+2: kind, a, b. */
+/** Writes the record at slots d, d+1, d+2: kind, a, b. With `guarded` only when c != 0. */
 export interface RecordRow {
   readonly form: 'record';
+  readonly guarded: boolean;
 }
 
-/** d = 0 or 1 from the record at slots a, a+1, a+2. */
+/** d from the x86 record at slots a to a + 3. */
+export interface FlagsRow {
+  readonly form: 'flags';
+  readonly call: FlagTestName;
+}
+
+/**
+ * May leave the block in the middle. `leavez`: when a = 0, to guest address c; only in the last instruction, for the block is
+ * paid. `guard`: when a = 0, before its instruction, which is then lifted alone with `LiftLimits.slow`.
+ */
+export interface LeaveRow {
+  readonly form: 'leave';
+}
+
+/** d = 0 or 1 from the record at slots a, a+1, a+2; `nzcv`: four bits from the record of four slots at a. */
 export interface TestRow {
   readonly form: 'test';
-  readonly test: RecordTest;
+  readonly test: RecordTest | 'nzcv';
+  readonly slots: 3 | 4;
   readonly call: FunctionName;
 }
 
@@ -218,7 +422,13 @@ export interface AlignedRow {
   readonly form: 'aligned';
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow;
+/** Leaves the block with a trap where a & b is not zero; `b` is a constant. */
+export interface CheckRow {
+  readonly form: 'check';
+  readonly trap: TrapKind;
+}
+
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow | CheckRow | FlagsRow | LeaveRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -238,6 +448,8 @@ const unary = (both: Bytes): PureRow => ({ form: 'unary', d: 'i64', type: 'i64',
 const called = (call: FunctionName): PureRow => ({ ...binary([]), call });
 /** 32-bit form: both operands truncated, result zero-extended. */
 const word = (opcode: number): PureRow => binary([opcode, I64.extendU], [I32.wrap], [I32.wrap]);
+/** 32-bit form whose result is sign-extended. */
+const signedWord = (opcode: number): PureRow => binary([opcode, I64.extendS], [I32.wrap], [I32.wrap]);
 /** A comparison leaves an i32. */
 const set = (opcode: number): PureRow => binary([opcode, I64.extendU]);
 
@@ -256,6 +468,18 @@ const SWAP32 = swapBytes([3, 2, 1, 0, 16, 16, 16, 16]);
 const SWAP64 = swapBytes([7, 6, 5, 4, 3, 2, 1, 0]);
 const SWAPS = { 1: [], 2: SWAP16, 4: SWAP32, 8: SWAP64, 16: [] } as const satisfies Record<number, Bytes>;
 
+const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/** Lanes of a shuffle: the lower half of the first operand and that of the second. */
+const LOW_OF_FIRST: Bytes = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
+/** An i64 becomes the low half of a vector whose upper half is 0. */
+const LOW_HALF: Bytes = [0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST];
+const vector = (both: Bytes): PureRow => ({ form: 'unary', d: 'v128', type: 'v128', a: [], b: [], both });
+/** A SIMD opcode of one or two LEB128 bytes. */
+const vectors = (opcode: number): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
+  both: [0xfd, ...(opcode < 0x80 ? [opcode] : [(opcode & 0x7f) | 0x80, opcode >> 7])],
+}); // prettier-ignore
+
 const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian: Endian = 'little'): AccessRow => {
   let swap: Bytes = endian === 'big' ? SWAPS[bytes] : [];
   if (endian === 'big' && signed) swap = [...swap, bytes === 2 ? I64.extend16 : I64.extend32];
@@ -264,6 +488,35 @@ const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian:
 const store = (bytes: AccessRow['bytes'], access: Bytes, endian: Endian = 'little'): AccessRow => ({
   form: 'store', type: 'i64', bytes, signed: false, endian, access, swap: endian === 'big' ? SWAPS[bytes] : [],
 }); // prettier-ignore
+
+const vectorShift = (opcode: number): PureRow => ({ ...vectors(opcode), second: 'i64', b: [I32.wrap] });
+/** Lanes of `bytes` of the lower or upper halves of a and b in turn. */
+const interleave = (bytes: number, upper: boolean): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
+  both: [
+    0xfd,
+    SIMD.shuffle,
+    ...Array.from({ length: 16 }, (_, i) => {
+      const lane = Math.floor(i / (2 * bytes)) * bytes + (i % bytes) + (upper ? 8 : 0);
+      return Math.floor(i / bytes) % 2 === 0 ? lane : lane + 16;
+    }),
+  ],
+}); // prettier-ignore
+const flagRow = <Name extends FlagTestName>(call: Name): { readonly form: 'flags'; readonly call: Name } => ({
+  form: 'flags',
+  call,
+});
+const FLAG_ROWS = {
+  flagbits: flagRow('flagbits'),
+  flago: flagRow('flago'),
+  flagb: flagRow('flagb'),
+  flage: flagRow('flage'),
+  flagbe: flagRow('flagbe'),
+  flags: flagRow('flags'),
+  flagp: flagRow('flagp'),
+  flagl: flagRow('flagl'),
+  flagle: flagRow('flagle'),
+} as const satisfies Record<FlagTestName, FlagsRow>;
 
 const OP_TABLE = {
   mov: unary([]),
@@ -313,6 +566,13 @@ const OP_TABLE = {
   sar32: word(I32.sar),
   rotl32: word(I32.rotl),
   rotr32: word(I32.rotr),
+  /** Results sign-extended, as 64-bit RISC-V keeps words. */
+  add32s: signedWord(I32.add),
+  sub32s: signedWord(I32.sub),
+  mul32s: signedWord(I32.mul),
+  shl32s: signedWord(I32.shl),
+  shr32s: signedWord(I32.shr),
+  sar32s: signedWord(I32.sar),
   clz32: unary([I32.wrap, I32.clz, I64.extendU]),
   ctz32: unary([I32.wrap, I32.ctz, I64.extendU]),
 
@@ -365,6 +625,9 @@ const OP_TABLE = {
   ld32ube: load(4, false, [I64.load32u], 'big'),
   ld32sbe: load(4, true, [I64.load32u], 'big'),
   ld64be: load(8, false, [I64.load], 'big'),
+  /** Of atomic instructions that store afterwards. */
+  ld32srmw: { ...load(4, true, [I64.load32s]), update: true },
+  ld64rmw: { ...load(8, false, [I64.load]), update: true },
   st8: store(1, [I64.store8]),
   st16: store(2, [I64.store16]),
   st32: store(4, [I64.store32]),
@@ -382,13 +645,138 @@ const OP_TABLE = {
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
 
   aligned: { form: 'aligned' },
-  rec: { form: 'record' },
-  testlt: { form: 'test', test: 'lt', call: 'testlt' },
-  testgt: { form: 'test', test: 'gt', call: 'testgt' },
-  testeq: { form: 'test', test: 'eq', call: 'testeq' },
+  rec: { form: 'record', guarded: false },
+  recif: { form: 'record', guarded: true },
+  testlt: { form: 'test', test: 'lt', slots: 3, call: 'testlt' },
+  testgt: { form: 'test', test: 'gt', slots: 3, call: 'testgt' },
+  testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
+  testnzcv: { form: 'test', test: 'nzcv', slots: 4, call: 'testnzcv' },
+
+  /** An indirect branch that may not land here. */
+  checklanding: { form: 'check', trap: 'branch-target' },
+
+  /** b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a first. */
+  crc32: called('crc32'),
+  crc32c: called('crc32c'),
+  /** Bit 0 of a becomes bit 63. */
+  bitreverse: { ...unary(SWAP64), call: 'reverseinbytes' },
+
+  /** Scalars of 1 to 8 bytes into the low end of a vector, the rest is zero; and back to memory. */
+  ldv8: { ...load(1, false, [I64.load8u]), type: 'v128', swap: LOW_HALF },
+  ldv16: { ...load(2, false, [I64.load16u]), type: 'v128', swap: LOW_HALF },
+  ldv32: { ...load(4, false, [0xfd, 0x5c]), type: 'v128' },
+  ldv64: { ...load(8, false, [0xfd, 0x5d]), type: 'v128' },
+  stv8: { ...store(1, [I64.store8]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv16: { ...store(2, [I64.store16]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+
+  ...FLAG_ROWS,
+
+  leavez: { form: 'leave' },
+  guard: { form: 'leave' },
+
+  /** Deposit and extract the bits of a that b marks (x86 BMI2). */
+  pdep: called('pdep'),
+  pext: called('pext'),
+
+  mov128: vector([]),
+  /** Ones of each byte. */
+  popcnt8x16: vector([0xfd, SIMD.popcnt8]),
+  and128: vectors(SIMD.and),
+  or128: vectors(SIMD.or),
+  xor128: vectors(SIMD.xor),
+  /** a & ~b. */
+  andnot128: vectors(SIMD.andnot),
+  /** A half of a vector; a vector whose upper half is 0; one of two halves, the lower first. */
+  low64: { ...unary([0xfd, SIMD.lane64, 0]), type: 'v128' },
+  high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
+  wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
+  join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
+  /** Lanes of 8, 16, 32 and 64 bits: comparisons (all ones or 0), sums (`s`, `u`: saturated), and so on, one SIMD op each. */
+  veq8: vectors(0x23),
+  vgt8: vectors(0x27),
+  veq16: vectors(0x2d),
+  vgt16: vectors(0x31),
+  veq32: vectors(0x37),
+  vgt32: vectors(0x3b),
+  veq64: vectors(0xd6),
+  vgt64: vectors(0xd9),
+  vadd8: vectors(0x6e),
+  vadds8: vectors(0x6f),
+  vaddu8: vectors(0x70),
+  vsub8: vectors(0x71),
+  vsubs8: vectors(0x72),
+  vsubu8: vectors(0x73),
+  vmins8: vectors(0x76),
+  vminu8: vectors(0x77),
+  vmaxs8: vectors(0x78),
+  vmaxu8: vectors(0x79),
+  vavg8: vectors(0x7b),
+  vadd16: vectors(0x8e),
+  vadds16: vectors(0x8f),
+  vaddu16: vectors(0x90),
+  vsub16: vectors(0x91),
+  vsubs16: vectors(0x92),
+  vsubu16: vectors(0x93),
+  vmul16: vectors(0x95),
+  vmins16: vectors(0x96),
+  vminu16: vectors(0x97),
+  vmaxs16: vectors(0x98),
+  vmaxu16: vectors(0x99),
+  vavg16: vectors(0x9b),
+  vadd32: vectors(0xae),
+  vsub32: vectors(0xb1),
+  vmul32: vectors(0xb5),
+  vmins32: vectors(0xb6),
+  vminu32: vectors(0xb7),
+  vmaxs32: vectors(0xb8),
+  vmaxu32: vectors(0xb9),
+  vdot16: vectors(0xba),
+  vadd64: vectors(0xce),
+  vsub64: vectors(0xd1),
+  vnarrows16: vectors(0x65),
+  vnarrowu16: vectors(0x66),
+  vnarrows32: vectors(0x85),
+  vnarrowu32: vectors(0x86),
+  /** The lanes of a that the bytes of b name; 0 where b is 16 or more. */
+  vswizzle: vectors(0x0e),
+  vlow8: interleave(1, false),
+  vhigh8: interleave(1, true),
+  vlow16: interleave(2, false),
+  vhigh16: interleave(2, true),
+  vlow32: interleave(4, false),
+  vhigh32: interleave(4, true),
+  vabs8: vector([0xfd, 0x60]),
+  vabs16: vector([0xfd, 0x80, 0x01]),
+  vabs32: vector([0xfd, 0xa0, 0x01]),
+  /** The lower lanes widened. */
+  vsx8: vector([0xfd, 0x87, 0x01]),
+  vzx8: vector([0xfd, 0x89, 0x01]),
+  vsx16: vector([0xfd, 0xa7, 0x01]),
+  vzx16: vector([0xfd, 0xa9, 0x01]),
+  vsx32: vector([0xfd, 0xc7, 0x01]),
+  vzx32: vector([0xfd, 0xc9, 0x01]),
+  /** Top bits of the lanes as a number. */
+  vmask8: { ...unary([0xfd, 0x64, I64.extendU]), type: 'v128' },
+  vmask32: { ...unary([0xfd, 0xa4, 0x01, I64.extendU]), type: 'v128' },
+  vmask64: { ...unary([0xfd, 0xc4, 0x01, I64.extendU]), type: 'v128' },
+  /** Every lane by b (an i64) modulo the width. */
+  vshl16: vectorShift(0x8b),
+  vsar16: vectorShift(0x8c),
+  vshr16: vectorShift(0x8d),
+  vshl32: vectorShift(0xab),
+  vsar32: vectorShift(0xac),
+  vshr32: vectorShift(0xad),
+  vshl64: vectorShift(0xcb),
+  vshr64: vectorShift(0xcd),
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
+/** True for the ops on lanes of vectors (`vadd8` …): only front ends that say so get them. `name` may go on behind a colon. */
+export function isLaneOp(name: string): boolean {
+  return /^v[a-z]/.test(name);
+}
 /** The op table. */
 export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
 export const OP_NAMES = Object.keys(OP_TABLE).filter((name): name is OpName => name in OP_TABLE);
@@ -399,16 +787,30 @@ type NamesOf<Form> = {
 export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
+export type CheckName = NamesOf<'check'>;
 /** Ops that compute a slot from two operands. */
-export type PureName = Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select' | 'aligned'>;
+export type PureName = Exclude<
+  OpName,
+  | LoadName
+  | StoreName
+  | TestName
+  | FlagTestName
+  | CheckName
+  | 'rec'
+  | 'recif'
+  | 'select'
+  | 'aligned'
+  | 'leavez'
+  | 'guard'
+>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a);
- * aligned: stop unless a & b = 0.
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test, flags: d = test(record at slot a);
+ * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0; leave: see there.
  */
 export interface Op {
   readonly op: OpName;
@@ -416,7 +818,7 @@ export interface Op {
   readonly a: Operand;
   readonly b: Operand;
   readonly c: Operand;
-  readonly kind: RecordKind;
+  readonly kind: AnyKind;
   /** Index in `Block.instructions` of the instruction it belongs to. */
   readonly at: number;
 }
@@ -429,8 +831,16 @@ export type TrapKind =
   | 'privileged'
   | 'misaligned-pc'
   | 'alignment'
+  /** An instruction that is undefined on purpose (x86 `ud2`). */
+  | 'undefined-instruction'
+  /** x86 #GP: privileged instructions in user mode, misaligned vector accesses. */
+  | 'protection'
   /** The manual names the instruction and forbids this coding of it (reserved values, contradicting fields). */
-  | 'invalid-form';
+  | 'invalid-form'
+  /** The architecture says that the word is undefined here, and stays so. */
+  | 'undefined'
+  /** An indirect branch into guarded memory that did not land on a landing pad. */
+  | 'branch-target';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
@@ -483,6 +893,13 @@ export interface LiftLimits {
    * ordinary instructions without an effect, for nothing is stale then.
    */
   readonly synchronises?: boolean;
+  /** True: one instruction whose `guard` failed; it must be lifted in a way that serves every operand (a helper). */
+  readonly slow?: boolean;
+  /**
+   * True at addresses in guarded memory, which indirect branches may enter at landing pads only (`MapRequest.guarded`). Absent while
+   * no memory is guarded: then nothing needs to be kept for it.
+   */
+  readonly guarded?: (address: Address) => boolean;
 }
 
 /** Guest memory as helpers see it: string moves whose length is known only when they run. */
@@ -497,8 +914,9 @@ export interface HelperMemory {
 
 /** The state block of a CPU as helpers and register views see it. */
 export interface HelperState {
-  get(slot: Slot): bigint;
-  set(slot: Slot, value: bigint): void;
+  /** 64 bits of the slot; `half` 1 is the upper half of a vector. */
+  get(slot: Slot, half?: 0 | 1): bigint;
+  set(slot: Slot, value: bigint, half?: 0 | 1): void;
   /** Address of the instruction that called the helper. */
   readonly pc: Address;
   /** Instructions that the CPU has completed. */
@@ -531,6 +949,8 @@ export interface Lifter {
   /** Identifies the generated interpreter: lifters with equal `addressBits` and `codeAlignBytes` share it. */
   readonly addressBits: 32 | 64;
   readonly codeAlignBytes: 1 | 2 | 4;
+  /** The front end uses ops on lanes of vectors (`isLaneOp`). Default: no. */
+  readonly lanes?: boolean;
   readonly endian: Endian;
   readonly slots: SlotLayout;
   readonly registers: readonly RegisterView[];
@@ -545,6 +965,13 @@ export interface Lifter {
     /** Reservations are lost by stores to the aligned range of this size; a power of two. */
     readonly granuleBytes: number;
   };
+  /**
+   * How fetch sees stores, in machines that model it (`fetch.ts`). `ownStores`: a CPU executes what it has stored itself from its next
+   * instruction on. `synchronising`: the helpers that make the CPU fetch anew. Default: no, and system calls.
+   */
+  readonly fetch?: { readonly ownStores: boolean; readonly synchronising: ReadonlySet<string> };
+  /** What the system call instruction itself does to registers when the call is done. */
+  readonly afterSyscall?: (state: HelperState, next: Address) => void;
   /**
    * Lifts the instructions from `code[0]`, which lies at `address`, to the end of the block.
    * @param code  executable bytes, at least one
@@ -603,7 +1030,7 @@ export class BlockBuilder {
     return this.slots.firstTemporary + this.temporaries++;
   }
 
-  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: RecordKind = 'bits'): void {
+  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits'): void {
     this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1 });
   }
 
@@ -640,14 +1067,41 @@ export class BlockBuilder {
   }
 
   /** Writes the condition record whose K slot is `d`. */
-  record(d: Slot, kind: RecordKind, a: Operand, b: Operand): void {
+  record(d: Slot, kind: AnyKind, a: Operand, b: Operand): void {
     this.push('rec', d, a, b, 0n, kind);
+  }
+
+  /** Writes the record only when `condition` is not 0. */
+  recordIf(condition: Operand, d: Slot, kind: AnyKind, a: Operand, b: Operand): void {
+    this.push('recif', d, a, b, condition, kind);
+  }
+
+  /** Asks the x86 record whose K slot is `record`. */
+  flags(op: FlagTestName, record: Slot): Slot {
+    const d = this.temp();
+    this.push(op, d, record, 0n, 0n);
+    return d;
+  }
+
+  /** Goes to `target` when `a` is 0; only in the last instruction of a block. */
+  leaveIfZero(a: Slot, target: Address): void {
+    this.push('leavez', 0, a, 0n, target);
+  }
+
+  /** Begins the instruction anew in the slow way when `a` is 0. Before the other effects of the instruction. */
+  guard(a: Slot): void {
+    this.push('guard', 0, a, 0n, 0n);
   }
 
   test(op: TestName, record: Slot): Slot {
     const d = this.temp();
     this.push(op, d, record, 0n, 0n);
     return d;
+  }
+
+  /** Leaves with the trap of `op` where `value` has a bit of `mask`. */
+  check(op: CheckName, value: Slot, mask: bigint): void {
+    this.push(op, 0, value, mask, 0n);
   }
 
   finish(end: Address, terminator: Terminator): Block {

@@ -23,7 +23,7 @@ import {
   writeTrampoline,
 } from './interpreter.js';
 import { OPS } from './ir.js';
-import type { AccessRow, Block, HelperState, Lifter, Op, RegisterView, Slot, TrapKind } from './ir.js';
+import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
 import type { EncodedBlock } from './interpreter.js';
 import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
@@ -206,7 +206,9 @@ export class Machine {
     this.memory = new GuestMemory(this.host, lifter.addressBits);
     this.memory.observer = {
       beforeWrite: (address, bytes) => {
-        this.fetch?.beforeWrite(address, bytes.length);
+        const writer = this.storing && lifter.fetch?.ownStores === true ? this.current : null;
+        if (writer !== null && this.fetch) for (const each of this.ownBlocks(address, bytes.length)) this.drop(each);
+        this.fetch?.beforeWrite(address, bytes.length, writer);
         if (!this.storing) this.loseReservations(address, bytes.length);
         else if (this.reservations && firstDifference(this.memory.read(address, bytes.length)!, bytes) !== -1) {
           this.reservations.written(address, bytes.length);
@@ -236,9 +238,9 @@ export class Machine {
     for (const view of lifter.registers) this.registers.set(view.name, view);
     const self = (): Machine => this;
     this.state = {
-      get: (slot) => this.slot(slot),
-      set: (slot, value) => {
-        this.setSlot(slot, value);
+      get: (slot, half = 0) => this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half]!,
+      set: (slot, value, half = 0) => {
+        this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half] = value;
       },
       get pc() {
         return self().pc;
@@ -567,16 +569,35 @@ export class Machine {
 
   // ----------------------------------------------------------------------------------------------------- translation
 
-  private lift(address: Address, maxInstructions: number): Block | null {
+  private guardedLimits(): Pick<LiftLimits, 'guarded'> {
+    const { memory } = this;
+    return memory.anyGuarded ? { guarded: (address) => memory.windowAt(address)?.guarded === true } : {};
+  }
+
+  private lift(address: Address, maxInstructions: number, slow = false): Block | null {
     const { fetch } = this;
     if (!fetch) {
       const code = this.memory.code(address, MAX_CODE_BYTES);
-      return code && this.lifter.lift(code, address, { maxInstructions, startsAt: (place) => this.isHooked(place) });
+      const hooked = (place: Address): boolean => this.isHooked(place);
+      return (
+        code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, slow, ...this.guardedLimits() })
+      );
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
-    const startsAt = (place: Address): boolean => fetch.startsAt(place) || this.isHooked(place);
-    const block = this.lifter.lift(code, address, { maxInstructions, startsAt, synchronises: true });
+    const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
+    const lift = (most: number): Block =>
+      this.lifter.lift(code, address, {
+        maxInstructions: most,
+        startsAt,
+        synchronises: true,
+        slow,
+        ...this.guardedLimits(),
+      });
+    let block = lift(maxInstructions);
+    // An instruction that ends in the next line is a block of its own: that line is not fetched before.
+    const { length } = block.instructions;
+    if (length > 1 && fetch.leavesLine(address, block.end - 1n)) block = lift(length - 1);
     fetch.fetched(this.current, address, block.end);
     return block;
   }
@@ -628,8 +649,8 @@ export class Machine {
   }
 
   /** A block of at most `count` instructions that is used once and found by nobody. */
-  private translateOnce(address: Address, count: number, hooked: boolean): Translated | null {
-    const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS));
+  private translateOnce(address: Address, count: number, hooked: boolean, slow = false): Translated | null {
+    const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS), slow);
     if (!block) return null;
     this.scratch = this.encode(block, RECORDS_START, hooked, []);
     if (this.scratch.encoded.end > BLOCKS_START) throw new ElftraceError('internal', 'a block is too long');
@@ -723,6 +744,8 @@ export class Machine {
     let entry = 0;
     /** The next instruction stores into translated code: execute it alone. */
     let alone = false;
+    /** A guard of the next instruction failed: execute it alone and in the slow way. */
+    let slow = false;
     /** Watched accesses that the instruction has made since it was begun. */
     let watched = 0;
     for (;;) {
@@ -744,9 +767,10 @@ export class Machine {
         }
         let block = alone ? null : this.translate(this.pc);
         if (alone || (block && block.block.instructions.length > remaining)) {
-          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc));
+          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc), slow);
         }
         alone = false;
+        slow = false;
         if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
         entry = block.encoded.header;
         if (passing && block.hooked) {
@@ -831,12 +855,34 @@ export class Machine {
           this.synchronise();
           return { kind: 'trap', trap: terminator.trap, instruction };
         }
+        case 'check': {
+          const owner = this.ownerOf(pointer);
+          const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
+          const op = owner.encoded.ops[index];
+          const row = op && OPS[op.op];
+          if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
+          const instruction = rewind(owner, owner.encoded.at[index]!);
+          this.synchronise();
+          return { kind: 'trap', trap: row.trap, instruction };
+        }
         case 'sync': {
           const { terminator } = this.ownerOf(pointer).block;
           if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
           this.pc = terminator.next;
           cpu.passHook = null;
           this.synchronise();
+          break;
+        }
+        case 'slow': {
+          const owner = this.ownerOf(pointer);
+          const address = rewind(
+            owner,
+            owner.encoded.at[(pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES]!,
+          );
+          // Its hooks were served when the block was entered, or it is not the first.
+          cpu.passHook = address;
+          alone = true;
+          slow = true;
           break;
         }
         case 'unknown': {
@@ -853,8 +899,10 @@ export class Machine {
           };
         }
         case 'fetch': {
-          const { block } = this.ownerOf(pointer);
-          this.pc = block.end;
+          const owner = this.ownerOf(pointer);
+          this.pc = owner.block.end;
+          // Its last bytes may be mapped by the next time.
+          if (owner !== this.scratch) this.drop(owner);
           if (remaining <= 0) break;
           const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
           return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
@@ -877,12 +925,13 @@ export class Machine {
           const bad = this.memory.check(address, row.bytes, access);
           if (bad !== null) {
             const instruction = rewind(owner, owner.encoded.at[index]!);
+            const wanted = row.update === true ? 'write' : access;
             this.synchronise();
-            if (this.onFault?.(this, bad, access) === true) {
+            if (this.onFault?.(this, bad, wanted) === true) {
               this.checkCpu(cpu);
               break;
             }
-            return { kind: 'fault', address: bad, access, instruction };
+            return { kind: 'fault', address: bad, access: wanted, instruction };
           }
           if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
             const at = owner.encoded.at[index]!;
@@ -905,9 +954,10 @@ export class Machine {
               break;
             }
           }
-          if (access === 'write' && !this.fetch && this.holdsCode(address, row.bytes)) {
+          if (access === 'write' && this.sees(address, row.bytes)) {
             rewind(owner, owner.encoded.at[index]!);
-            this.dropRange(address, row.bytes);
+            if (this.fetch) for (const each of this.ownBlocks(address, row.bytes)) this.drop(each);
+            else this.dropRange(address, row.bytes);
             alone = true;
             break;
           }
@@ -967,6 +1017,25 @@ export class Machine {
     return this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS));
   }
 
+  /** The running CPU has translated code that a store of its own must change at once. */
+  private sees(address: Address, size: number): boolean {
+    if (!this.fetch) return this.holdsCode(address, size);
+    return this.lifter.fetch?.ownStores === true && this.ownBlocks(address, size).length > 0;
+  }
+
+  /** Blocks of the running CPU that hold a byte of the range. */
+  private ownBlocks(address: Address, size: number): Translated[] {
+    const out = new Set<Translated>();
+    const end = address + BigInt(size);
+    for (const place of [address, end - 1n]) {
+      for (const each of this.byPage.get(Number(place >> CODE_PAGE_BITS)) ?? []) {
+        const { block } = each;
+        if (each.home === this.blocks && block.address < end && block.end > address) out.add(each);
+      }
+    }
+    return [...out];
+  }
+
   private bytesOfStore(op: Op, row: AccessRow): Uint8Array {
     let bytes: Uint8Array;
     if (typeof op.c === 'number') {
@@ -981,7 +1050,7 @@ export class Machine {
     if (row.form === 'load') {
       const bytes = this.memory.read(address, row.bytes)!;
       if (row.endian === 'big') bytes.reverse();
-      const wide = new Uint8Array(Math.max(8, row.bytes));
+      const wide = new Uint8Array(row.type === 'v128' ? 16 : 8);
       wide.set(bytes);
       if (row.signed && bytes.at(-1)! >= 0x80) wide.fill(0xff, row.bytes);
       this.host.u8.set(wide, STATE + this.lifter.slots.offset(op.d));
@@ -1000,9 +1069,16 @@ export class Machine {
     const index = block.instructions.length - 1;
     const instruction = block.instructions[index]!;
     this.pc = instruction;
+    const synchronises = this.lifter.fetch
+      ? this.lifter.fetch.synchronising.has(terminator.name)
+      : terminator.name === 'syscall';
+    if (synchronises) this.synchronise();
     if (terminator.name === 'syscall') {
-      this.synchronise();
+      // The kernel runs on this CPU: where that sees its own stores it sees those of the call.
+      this.storing = this.lifter.fetch?.ownStores === true;
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
+      this.storing = false;
+      if (result.kind !== 'unserved') this.lifter.afterSyscall?.(this.state, terminator.next);
       switch (result.kind) {
         case 'next':
           if (this.pc === instruction) this.pc = terminator.next;

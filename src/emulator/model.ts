@@ -83,7 +83,11 @@ export type SyscallName =
   | 'tkill'
   | 'tgkill'
   | 'futex'
-  | 'futex_time64';
+  /** x86-64: sets and reads the bases of fs and gs. */
+  | 'arch_prctl'
+  | 'futex_time64'
+  /** Makes new code visible to instruction fetch on all CPUs (RISC-V). */
+  | 'flush_icache';
 
 /** What `stat` reports of a file. */
 export type StatField =
@@ -108,6 +112,16 @@ export interface StatLayout {
   readonly fields: Readonly<Record<StatField, readonly [offset: number, sizeBytes: number]>>;
 }
 
+/** What holds at a place in a function; offsets in bytes. CFA: the stack pointer as it was at the function's entry. */
+export interface FrameRule {
+  /** CFA = stack or frame pointer + offset. */
+  readonly cfa: { readonly register: 'stack' | 'frame'; readonly offset: number };
+  /** Where the return address is saved, from the CFA; null: it is in the link register. */
+  readonly link: number | null;
+  /** Where the caller's frame pointer is saved, from the CFA; null: it is in its register. */
+  readonly framePointer: number | null;
+}
+
 /** The state in which a process starts. Register values not named are 0. */
 export interface ProcessModel {
   /**
@@ -129,13 +143,37 @@ export interface ProcessModel {
   readonly machineName: string;
   /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */
   readonly stat: { readonly plain: StatLayout; readonly large: StatLayout };
+  /** False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask. Default: it has one. */
+  readonly sigactionRestorer?: boolean;
   /** O_DIRECTORY and O_NOFOLLOW. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**
    * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
-   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes.
+   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes. `frame-record`: a register
+   * points to a record of two words, the caller's value of that register (0: none) and the address to which the function returns. `scan`: calls
+   * push the return address and nothing links the frames: words of the stack are return addresses where a call ends in front of
+   * them that leads to the function of the frame below. `callBefore` gets the bytes in front of an address: the call's target,
+   * `indirect`, or null.
    */
-  readonly frames: { readonly kind: 'none' } | { readonly kind: 'back-chain'; readonly linkOffset: number };
+  readonly frames:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'back-chain'; readonly linkOffset: number }
+    | {
+        readonly kind: 'scan';
+        readonly callBefore: (before: Uint8Array, address: bigint) => bigint | 'indirect' | null;
+      }
+    | {
+        /** The code of each function says it: `rule` reads the bytes from a function's entry up to a place in it. */
+        readonly kind: 'code';
+        readonly framePointer: RegisterName;
+        readonly rule: (code: Uint8Array) => FrameRule | null;
+      }
+    | { readonly kind: 'frame-record'; readonly register: RegisterName };
+  /**
+   * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect`, and the property of an executable (type
+   * and bit of a property in .note.gnu.property) that guards its own code. Absent: nothing is guarded.
+   */
+  readonly guard?: { readonly protection: bigint; readonly propertyType: number; readonly propertyBit: number };
   /** Registers that hold the same in all functions, by the symbol whose value they hold (small data anchors). */
   readonly anchors: ReadonlyMap<RegisterName, string>;
 }

@@ -32,7 +32,7 @@ export type GuestInput = (size: number) => Uint8Array;
 
 /** Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h, errno.h. */
 const ERRNO = {
-  ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, ENOTDIR: 20, EISDIR: 21, EINVAL: 22,
+  EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, ENOTDIR: 20, EISDIR: 21, EINVAL: 22,
   EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, ETIMEDOUT: 110,
 } as const; // prettier-ignore
 type Errno = keyof typeof ERRNO;
@@ -63,7 +63,8 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100n;
 const AT_EMPTY_PATH = 0x1000n;
 
-const PID = 1000n;
+/** Process id of every program, and thread id of its only thread. */
+export const PID = 1000n;
 const SIGNALS = 64;
 const SIG_IGN = 1n;
 /** Signals that do nothing unless they are caught: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
@@ -211,6 +212,9 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     return heapEnd;
   };
 
+  const guards = (protection: bigint): boolean =>
+    model.guard !== undefined && (protection & model.guard.protection) !== 0n;
+
   /** `offset` in bytes. Files are mapped privately: a copy. */
   const mmap = (args: readonly bigint[], offset: bigint): bigint | Errno => {
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
@@ -237,7 +241,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
       mappingBottom = address;
     }
     const permission = permissionOf(protection);
-    if (memory.tryMap({ address, size: Number(size), permission, name: 'mapping' }) !== null) return 'ENOMEM';
+    const guarded = guards(protection);
+    if (memory.tryMap({ address, size: Number(size), permission, guarded, name: 'mapping' }) !== null) return 'ENOMEM';
     if (contents) memory.write(address, contents);
     return address;
   };
@@ -459,7 +464,7 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
 
   /** `struct sigaction` by signal: handler, flags, restorer, mask of 64 bits. */
   const actions = new Map<number, Uint8Array>();
-  const actionBytes = 3 * wordBytes + 8;
+  const actionBytes = (model.sigactionRestorer === false ? 2 : 3) * wordBytes + 8;
   let blocked = 0n;
   let pending = 0n;
 
@@ -615,9 +620,12 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     mprotect: (args) => {
       const [address, size, protection] = [arg(args, 0), arg(args, 1), arg(args, 2)];
       if (address % PAGE !== 0n) return 'EINVAL';
-      return memory.protect(address, Number(alignUpBig(size, PAGE)), permissionOf(protection)) ? 0n : 'ENOMEM';
+      const permission = permissionOf(protection);
+      return memory.protect(address, Number(alignUpBig(size, PAGE)), permission, guards(protection)) ? 0n : 'ENOMEM';
     },
     madvise: () => 0n,
+    // A system call synchronises the CPU by itself.
+    flush_icache: () => 0n,
 
     getpid: () => PID,
     getppid: () => 1n,
@@ -688,6 +696,22 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     kill: (args) => toSelf(arg(args, 0), arg(args, 1)),
     tkill: (args) => toSelf(arg(args, 0), arg(args, 1)),
     tgkill: (args) => (int(arg(args, 0)) === Number(PID) ? toSelf(arg(args, 1), arg(args, 2)) : 'ESRCH'),
+    arch_prctl: (args) => {
+      const names: Readonly<Record<number, 'gs_base' | 'fs_base'>> = {
+        0x1001: 'gs_base',
+        0x1002: 'fs_base',
+        0x1003: 'fs_base',
+        0x1004: 'gs_base',
+      };
+      const code = int(arg(args, 0));
+      const name = names[code];
+      if (name === undefined) return 'EINVAL';
+      if (code >= 0x1003) return storeOr(storeNumbers(arg(args, 1), [machine.register(name)]));
+      // TASK_SIZE_MAX
+      if (arg(args, 1) >= 0x7fff_ffff_f000n) return 'EPERM';
+      machine.setRegister(name, arg(args, 1));
+      return 0n;
+    },
     futex: (args) => futex(args, wordBytes),
     futex_time64: (args) => futex(args, 8),
   };

@@ -25,7 +25,8 @@ export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
     const reading = sites.reading(i);
-    for (const entry of reading?.shape.entries ?? []) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+    if (reading === null || reading.state === 'foreign') continue;
+    for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
   let best: EntryFlavour | null = null;
   for (const flavour of flavours) {
@@ -66,7 +67,11 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
     throw new ElftraceError('no-runtime', `${missing}, and a relocatable file is loaded first: elftrace load`, {});
   }
   if (image.header.type !== elf.ET_EXEC) {
-    throw new ElftraceError('no-runtime', `${missing}, and the runtime cannot be laid into a position-independent file`, {});
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and the runtime cannot be laid into a position-independent file`,
+      {},
+    );
   }
   const flavour = flavourFor(sites, selection);
   const coreSites: Address[] = [];
@@ -79,7 +84,7 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
       modules: [],
       base: 'user',
       runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour) },
-      options: { coreSites, ...(hash ? { sha256: hash } : {}) },
+      options: { coreSites, convention: flavour, ...(hash ? { sha256: hash } : {}) },
     },
     arch,
   );

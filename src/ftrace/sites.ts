@@ -352,6 +352,15 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   };
 }
 
+/** True for the patched calls inside a tracer's entries: changed with the sites, and no sites. */
+function isRuntime(program: Program, range: CodeRange, value: bigint): boolean {
+  if (program.relocatable) return false;
+  return (
+    program.partOf(value)?.kind === 'runtime' ||
+    program.isTracerName(program.symbolName(program.functionAt(range, value)))
+  );
+}
+
 /**
  * Places in code that the record says were changed: what is left of calls that became nops in a file without a table, or whose
  * slots were emptied. Places that another table names are not repeated.
@@ -370,7 +379,7 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
     if (!range) continue;
     const section = program.relocatable ? range.section : -1;
     const value = range.address + BigInt(offset - range.fileOffset);
-    if (known.has(`${section}:${value}`)) continue;
+    if (known.has(`${section}:${value}`) || isRuntime(program, range, value)) continue;
     sections.push(section);
     values.push(value);
   }

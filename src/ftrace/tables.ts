@@ -252,6 +252,14 @@ export function findTableRange(
   return null;
 }
 
+/** The range that symbols delimit, where it is no section with a name of its own: a loaded kernel has both kinds of tables. */
+function kernelRange(program: Program): { readonly start: Address; readonly stop: Address } | null {
+  const range = findTableRange(program.image, program.symbols);
+  if (range === null || program.loadMap === null) return range;
+  const home = program.image.sectionAt(range.start)?.name;
+  return home === mcountSection || home === patchableSection ? null : range;
+}
+
 /**
  * All site tables of a file. Empty when it has none: sites are then found by their calls.
  * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots; 'no-match' when none of
@@ -274,7 +282,7 @@ export function readTables(program: Program, options: TableOptions = {}): SlotTa
     for (const section of image.sectionsNamed(patchableSection)) wanted.push({ section, source: 'patchable-table' });
   }
   const tables: SlotTable[] = [];
-  const bounds = program.relocatable || wanted.length > 0 ? null : findTableRange(image, program.symbols);
+  const bounds = program.relocatable || (wanted.length > 0 && program.loadMap === null) ? null : kernelRange(program);
   const range = bounds && { start: bounds.start, size: Number(bounds.stop - bounds.start) };
   const hasMcount = range !== null || wanted.some((each) => each.source === 'mcount-table' && each.section.size > 0);
   // Without a table of calls the pads themselves say what they are: see findSites.

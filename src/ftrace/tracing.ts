@@ -114,18 +114,29 @@ class Words {
   ) {}
 
   /**
-   * Address of a symbol.
+   * What a symbol names: `address` for branches, `identity` for words that hold it.
    * @throws ElftraceError 'no-runtime'
    */
-  address(symbol: string): Address {
+  entry(symbol: string): EntryPoint {
     const found = entryPoint(this.program, symbol);
     if (found === null) {
       throw new ElftraceError('no-runtime', `the image's runtime has no symbol ${symbol}`, { symbol });
     }
-    return found.identity;
+    return found;
   }
 
-  private store(what: string, address: Address, after: Uint8Array, rule: string, check: (now: Uint8Array) => string): void {
+  /** Address of a label or an object. */
+  address(symbol: string): Address {
+    return this.entry(symbol).identity;
+  }
+
+  private store(
+    what: string,
+    address: Address,
+    after: Uint8Array,
+    rule: string,
+    check: (now: Uint8Array) => string,
+  ): void {
     const { image } = this.program;
     const fileOffset = image.fileOffsetOf(address);
     if (fileOffset < 0 || fileOffset + after.length > image.bytes.length) {
@@ -186,10 +197,20 @@ class Words {
     this.store(symbol, at, after, rule, (now) => {
       const leads = codec.target(now, at);
       if (leads === null) return `expected a ${kind}`;
-      const range = this.program.codeAt(leads);
-      if (kind === 'jump' || (range !== undefined && this.program.functionStarting(range, leads) >= 0)) return '';
+      if (kind === 'jump' || this.isEntry(leads)) return '';
       return `the call leads to ${hex(leads)}, where no function starts`;
     });
+  }
+
+  /** True for the address of a function, its local entry included. */
+  private isEntry(address: Address): boolean {
+    const { program } = this;
+    const range = program.codeAt(address);
+    const symbol = range === undefined ? -1 : program.functionAt(range, address);
+    if (symbol < 0) return false;
+    const start = program.functions.placeOf(symbol)?.value;
+    const local = BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+    return start !== undefined && (address === start || address === start + local);
   }
 
   /** True when the branch of a symbol can lead to `target`. */
@@ -233,7 +254,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   const size = BigInt(program.image.wordBytes);
   const ops = words.address('elftrace_data');
   const listEnd = words.address('ftrace_list_end');
-  const stub = words.address('ftrace_stub');
+  const stub = words.entry('ftrace_stub').address;
   const onlyGraphBranch = tracer?.kind === 'function_graph' && entries.kind === 'pg';
   const callback = tracer === null ? null : callbackOf(program, entries, tracer);
   const fields: Readonly<Record<keyof typeof OPS_WORDS, bigint>> = {
@@ -256,7 +277,7 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('ftrace_ops_list', words.address('ftrace_ops_list'), callback === null ? listEnd : ops, 'A6.4');
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
-  const list = words.address('ftrace_ops_list_func');
+  const list = words.entry('ftrace_ops_list_func').address;
   for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
@@ -269,7 +290,12 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
     const off = at + BigInt(program.arch.branches.jump.sizeBytes);
-    words.branch('ftrace_graph_call', 'jump', onlyGraphBranch ? words.address('ftrace_graph_caller') : off, 'C-FG-6');
+    words.branch(
+      'ftrace_graph_call',
+      'jump',
+      onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off,
+      'C-FG-6',
+    );
     if (entryPoint(program, 'elftrace_graph_ops') !== null) {
       words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), onlyGraphBranch ? ops : 0n, 'C-FG-8');
     }
@@ -295,7 +321,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const nop: readonly SiteDecision[] = [
     { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
   ];
-  let enabled = 0;
+  const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
   const plan = planSites(sites, {
     name: nameOf(tracer),
@@ -306,7 +332,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
-      enabled++;
+      decided.add(site);
       return waysTo(program, entries.caller, sites.ip(site), reading);
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
@@ -316,14 +342,13 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     ...(signal ? { signal } : {}),
     ...(module === undefined ? {} : { module }),
   });
-  const refused = new Set(plan.refusals.map(({ site }) => site));
-  for (const site of refused) if (isWanted(site) && sites.reading(site)?.shape.entries.includes(entries.kind)) enabled--;
+  for (const { site } of plan.refusals) decided.delete(site);
   const words = new Words(program, readonlyRanges ?? []);
   // Switching off some of many sites leaves the tracer as it is.
   const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
   if (entries.hasObjects && !remains) planObjects(program, entries, tracer, words);
   const steps = [...plan.steps, ...words.steps].sort((a, b) => a.fileOffset - b.fileOffset);
-  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : enabled };
+  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : decided.size };
 }
 
 function countEnabled(sites: Sites, without: Uint8Array): number {

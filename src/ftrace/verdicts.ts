@@ -195,6 +195,10 @@ export function judge(
     const wrong = judgeCall(sites, index, reading);
     if (wrong) return wrong;
   }
+  if (reading.target !== null && program.loadMap !== null) {
+    const wrong = judgeStubToc(sites, index, reading.target, reading);
+    if (wrong) return wrong;
+  }
   const mismatch = options.recorded?.(sites.fileOffset(index) + reading.startDelta, reading.sizeBytes);
   if (mismatch) {
     return {
@@ -263,6 +267,21 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
       stub === null
         ? `the call leads to ${hex(reading.target)}${name === '' ? '' : ` (${name})`}, which is no tracing entry`
         : `the stub at ${hex(reading.target)} leads to ${hex(stub)}, which is no tracing entry`,
+    actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+  };
+}
+
+/** A stub that leads to the right code with another TOC than that code's: the callee would find nothing of its own. */
+function judgeStubToc(sites: Sites, index: number, target: bigint, reading: SiteReading): Judgement | null {
+  const { program } = sites;
+  const stub = program.stub(target);
+  if (stub === null || stub.targetToc === null) return null;
+  const toc = program.tocAt(stub.target);
+  if (toc === null || toc === stub.targetToc) return null;
+  return {
+    verdict: 'stub-wrong-target',
+    rule: 'P-STUB-1',
+    message: `the stub at ${hex(target)} loads the TOC ${hex(stub.targetToc)}, that of ${hex(stub.target)} is ${hex(toc)}`,
     actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
   };
 }

@@ -72,10 +72,7 @@ function headerCount(parts: readonly Part[]): number {
  * Place of the program headers of an image of these parts.
  * @param more segments that will be added
  */
-export function headerPlace(
-  image: Pick<ImageParts, 'arch' | 'loader' | 'parts' | 'coreBase'>,
-  more = 0,
-): HeaderPlace {
+export function headerPlace(image: Pick<ImageParts, 'arch' | 'loader' | 'parts' | 'coreBase'>, more = 0): HeaderPlace {
   const { arch, loader, parts, coreBase } = image;
   const is64 = arch.target.wordBytes === 8;
   const entry = is64 ? 56 : 32;
@@ -157,9 +154,7 @@ export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; rea
 
   // File positions of segments and sections.
   let end = place.end;
-  const headers: Header[] = [
-    { ...load(place.offset, place.address, place.size, BigInt(place.size), elf.PF_R, page) },
-  ];
+  const headers: Header[] = [{ ...load(place.offset, place.address, place.size, BigInt(place.size), elf.PF_R, page) }];
   const chunks: { readonly offset: number; readonly bytes: Uint8Array }[] = [];
   const sections: TableSection[] = [];
   const loaded: LoadedPart[] = [];
@@ -282,7 +277,10 @@ export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; rea
   const shentsize = is64 ? 64 : 40;
   const shnum = sections.length + 1;
   if (shnum >= elf.SHN_LORESERVE) {
-    throw new ElftraceError('unsupported-form', `the image would have ${shnum} sections, plain ELF numbers end at 65279`);
+    throw new ElftraceError(
+      'unsupported-form',
+      `the image would have ${shnum} sections, plain ELF numbers end at 65279`,
+    );
   }
   const total = shoff + shnum * shentsize;
   if (!is64 && total > 0xffff_ffff) {
@@ -344,10 +342,11 @@ function programHeaders(
   );
   const rest = own.filter((each) => !isLoad(each) && !inFront.includes(each) && each.type !== elf.PT_NULL);
   const stack: Header[] =
-    original === null
-      ? [{ ...load(0, 0n, 0, 0n, elf.PF_R | elf.PF_W, 16), type: elf.PT_GNU_STACK }]
-      : [];
-  const spare: Header[] = Array.from({ length: sparePhdrs }, () => ({ ...load(0, 0n, 0, 0n, 0, 0), type: elf.PT_NULL }));
+    original === null ? [{ ...load(0, 0n, 0, 0n, elf.PF_R | elf.PF_W, 16), type: elf.PT_GNU_STACK }] : [];
+  const spare: Header[] = Array.from({ length: sparePhdrs }, () => ({
+    ...load(0, 0n, 0, 0n, 0, 0),
+    type: elf.PT_NULL,
+  }));
   const table = [...inFront, ...loads, ...rest, ...stack, ...spare];
   const size = table.length * phentsize;
   return table.map((header) =>
@@ -369,19 +368,8 @@ function ofSegment(segment: ElfSegment): Header {
   return { type, flags, offset, address, physicalAddress, fileSize, memorySize, alignBytes };
 }
 
-function writeSectionHeader(
-  view: ByteView,
-  at: number,
-  section: TableSection,
-  name: number,
-  wordBytes: 4 | 8,
-): void {
-  const words = [
-    section.flags,
-    section.address,
-    BigInt(section.offset),
-    BigInt(section.size),
-  ] as const;
+function writeSectionHeader(view: ByteView, at: number, section: TableSection, name: number, wordBytes: 4 | 8): void {
+  const words = [section.flags, section.address, BigInt(section.offset), BigInt(section.size)] as const;
   view.insertU32(at, name);
   view.insertU32(at + 4, section.type);
   words.forEach((word, i) => {

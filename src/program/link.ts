@@ -62,13 +62,19 @@ export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): vo
     if (own.contents === null) {
       throw new ElftraceError('elf-malformed', `${part.name}: ${rule.name} in a section without bytes`, where);
     }
-    const addend =
-      table.form === 'rel' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
+    const addend = table.form === 'rel' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
     const place: Place = { part, section: own, offset, rule, addend, where };
-    const resolved = scope.resolve(part, table.symbol[row]!);
+    const symbol = table.symbol[row]!;
+    const resolved = scope.resolve(part, symbol);
     try {
       if (rule.branch !== undefined && rule.rule === 'pcrel') bindBranch(place, resolved, context);
-      else applyValue(place, resolved, context);
+      else
+        applyValue(
+          place,
+          resolved,
+          context,
+          rule.rule.startsWith('got-') ? fillSlot(part, symbol, resolved, context) : null,
+        );
     } catch (error) {
       throw located(error, place, resolved);
     }
@@ -85,14 +91,16 @@ interface Place {
 }
 
 const addressOf = ({ section, offset }: Place): Address => section.address + BigInt(offset);
-const nameOf = (resolved: Resolved): string => (resolved.kind === 'absent' ? 'an undefined weak symbol' : resolved.name);
+const nameOf = (resolved: Resolved): string =>
+  resolved.kind === 'absent' ? 'an undefined weak symbol' : resolved.name;
 
 /** Puts part and place before the message of an error that does not have them. */
 function located(error: unknown, place: Place, resolved: Resolved): unknown {
   if (!(error instanceof ElftraceError) || error.message.startsWith(place.part.name)) return error;
   let hint = '';
   if (place.rule.rule === 'toc-relative' && error.code === 'relocation-out-of-range') {
-    hint = ': the TOC of the module is larger than 64 KB and this code addresses it with 16 bits (compile with -mcmodel=medium)';
+    hint =
+      ': the TOC of the module is larger than 64 KB and this code addresses it with 16 bits (compile with -mcmodel=medium)';
   }
   return new ElftraceError(
     error.code,
@@ -108,7 +116,26 @@ function heldAddend(bytes: Uint8Array, offset: number, rule: RelocationRow, endi
   throw new ElftraceError('unsupported-form', `${rule.name} without an addend of its own is not applied`);
 }
 
-function applyValue(place: Place, resolved: Resolved, context: LinkContext): void {
+/** Address of the GOT slot of a symbol; its word is written. */
+function fillSlot(part: ObjectPart, symbol: number, resolved: Resolved, context: LinkContext): Address | null {
+  const { arch } = context.scope;
+  const offset = part.got?.offsetOf.get(symbol);
+  if (part.got === null || offset === undefined) return null;
+  const value =
+    resolved.kind === 'absent'
+      ? 0n
+      : resolved.kind === 'code'
+        ? context.scope.callTarget(resolved, 0n).code
+        : resolved.value;
+  new ByteView(part.got.section.contents!, arch.target.dataEndian, '.got').insertWord(
+    offset,
+    value,
+    arch.target.wordBytes,
+  );
+  return part.got.section.address + BigInt(offset);
+}
+
+function applyValue(place: Place, resolved: Resolved, context: LinkContext, gotSlot: Address | null): void {
   const { part, section, offset, rule, addend } = place;
   const { arch } = context.scope;
   // A weak symbol that nobody defines is 0; what is relative to the place stays relative to it.
@@ -126,6 +153,7 @@ function applyValue(place: Place, resolved: Resolved, context: LinkContext): voi
       place: addressOf(place),
       base: 0n,
       ...(part.toc === null ? {} : { toc: part.toc }),
+      ...(gotSlot === null ? {} : { gotSlot }),
       ...(resolved.kind === 'defined' ? { symbolSize: resolved.size } : {}),
     },
     arch.target.wordBytes,

@@ -45,6 +45,8 @@ export interface LoaderOptions {
    * full (T-PPC-28).
    */
   readonly stubSpare?: number;
+  /** Convention of the sites, when the caller knows it better than a look at the files tells. */
+  readonly convention?: EntryConvention;
   /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
   readonly coreSites?: readonly Address[];
   readonly sha256?: Sha256;
@@ -80,8 +82,8 @@ const optionKeys = {
   coreBase: 'core-base',
   moduleBase: 'module-base',
   convention: 'convention',
-  /** `modules`: no site of the core wants the runtime, so it goes with the last module. */
-  runtimeFor: 'runtime-for',
+  /** Where sites are: `modules` when the core has none, so that a runtime goes with the last module. */
+  sitesIn: 'sites-in',
 } as const;
 
 /** Modules of programs begin at a multiple of this. */
@@ -100,7 +102,7 @@ interface Plan {
   readonly original: LoadMap['original'];
   readonly options: LoaderOptions;
   convention: EntryConvention | null;
-  runtimeFor: 'core' | 'modules' | null;
+  sitesIn: 'core' | 'modules' | null;
   registers: Readonly<Record<string, Address>>;
   entry: Address | null;
 }
@@ -128,7 +130,7 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   const coreSha = hash(coreSource.image.bytes);
   const core = linked
     ? linkedCore(coreSource.name, coreSha, executable(coreSource), arch)
-    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders);
+    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders, arch);
   const coreBase = linked ? startOf(core) : typeof request.base === 'bigint' ? request.base : bases.core;
   const page = BigInt(loader.segmentAlignBytes);
   if (coreBase % page !== 0n && !linked) {
@@ -154,7 +156,7 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
       : null,
     options,
     convention: null,
-    runtimeFor: null,
+    sitesIn: null,
     registers: {},
     entry: linked ? coreSource.image.header.entry : null,
   };
@@ -163,7 +165,8 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
       value: plan.moduleBase,
     });
   }
-  const coreSites = conventionsOf(coreSource.image, arch);
+  const { convention } = options;
+  const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
   const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
   return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
 }
@@ -178,7 +181,7 @@ export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
   for (const source of modules) checkMachine(source, arch);
   const { plan, parts } = takeApart(image, arch, options);
   const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
-  return assemble(plan, parts, [], request, plan.runtimeFor === 'core' ? known(plan.convention) : [], [
+  return assemble(plan, parts, [], request, plan.sitesIn === 'core' ? known(plan.convention) : [], [
     ...known(plan.convention),
     ...moduleSites,
   ]);
@@ -207,9 +210,9 @@ export function unload(image: ElfImage, name: string, arch: Arch, options: Loade
     throw new ElftraceError('module-in-use', `${name} is used by ${users.join(', ')} (EBUSY)`, { symbol: name });
   }
   let left = parts.filter((part) => part !== going);
-  if (plan.runtimeFor === 'modules' && !left.some((part) => part.kind === 'module')) {
+  if (plan.sitesIn === 'modules' && !left.some((part) => part.kind === 'module')) {
     left = left.filter((part) => part.kind !== 'runtime');
-    plan.runtimeFor = null;
+    plan.sitesIn = null;
     plan.convention = null;
   }
   return { ...finish(plan, left), notices: [] };
@@ -278,7 +281,7 @@ function takeApart(
     if (text === undefined) throw new ElftraceError('bad-record', `the load map does not say '${key}'`);
     return BigInt(text);
   };
-  const { convention, runtimeFor } = optionKeys;
+  const { convention, sitesIn } = optionKeys;
   const plan: Plan = {
     arch,
     loader,
@@ -289,7 +292,7 @@ function takeApart(
     original: map.original,
     options,
     convention: conventions.find((each) => each === map.options[convention]) ?? null,
-    runtimeFor: (['core', 'modules'] as const).find((each) => each === map.options[runtimeFor]) ?? null,
+    sitesIn: (['core', 'modules'] as const).find((each) => each === map.options[sitesIn]) ?? null,
     registers: map.registers,
     entry: image.header.entry,
   };
@@ -332,16 +335,14 @@ function assemble(
         file: source.name,
       });
     }
-    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders);
+    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders, arch);
   };
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));
   plan.convention = oneConvention(loader, [...coreSites, ...moduleSites]);
   const runtime = chooseRuntime(plan, [...present, ...freshCore], request.runtime, make, notices);
-  if (runtime !== null) {
-    fresh.push(runtime);
-    plan.runtimeFor = coreSites.length > 0 ? 'core' : 'modules';
-  }
+  if (runtime !== null) fresh.push(runtime);
+  if (plan.convention !== null) plan.sitesIn = coreSites.length > 0 ? 'core' : 'modules';
   fresh.push(...modules);
   const ofKind = (kind: PartKind): Part[] => [...present, ...fresh].filter((part) => part.kind === kind);
   const parts = [...ofKind('core'), ...ofKind('runtime'), ...ofKind('module')];
@@ -536,11 +537,11 @@ function coreAreas(
   areas: StubAreas,
 ): void {
   const core = parts[0]!;
-  if (entries.length === 0 || plan.runtimeFor !== 'core') return;
+  if (entries.length === 0 || plan.sitesIn !== 'core') return;
   const { loader } = plan;
   const page = loader.segmentAlignBytes;
   const count = entries.length + 1;
-  const addresses = (): Address[] => entries.map((name) => scope.find(name)!.value);
+  const addresses = (): Address[] => entries.map((name) => scope.codeAddress(name) ?? 0n);
   const header = headers(plan, parts);
   const pages = coreStubPages({
     sites: plan.options.coreSites ?? codeEnds(core),
@@ -596,7 +597,7 @@ function finish(plan: Plan, parts: readonly Part[]): { readonly bytes: Uint8Arra
         [optionKeys.coreBase]: hex(plan.coreBase),
         [optionKeys.moduleBase]: hex(plan.moduleBase),
         ...(plan.convention === null ? {} : { [optionKeys.convention]: plan.convention }),
-        ...(plan.runtimeFor === null ? {} : { [optionKeys.runtimeFor]: plan.runtimeFor }),
+        ...(plan.sitesIn === null ? {} : { [optionKeys.sitesIn]: plan.sitesIn }),
       },
       registers: plan.registers,
       original: plan.original,

@@ -67,9 +67,7 @@ export function permissionOf(flags: bigint): Permission {
 }
 
 export function segmentFlags(permission: Permission): number {
-  return (
-    elf.PF_R | (permission.includes('w') ? elf.PF_W : 0) | (permission.includes('x') ? elf.PF_X : 0)
-  );
+  return elf.PF_R | (permission.includes('w') ? elf.PF_W : 0) | (permission.includes('x') ? elf.PF_X : 0);
 }
 
 /** Sections of one permission that lie behind each other: a loadable segment. */

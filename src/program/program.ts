@@ -76,6 +76,8 @@ export class Program {
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
   private readonly calleeCache = new Map<Address, CalleeKind>();
+  /** Many sites call through few stubs. */
+  private readonly stubCache = new Map<Address, StubReading | null>();
   private entryAddresses: ReadonlyMap<Address, CalleeKind> | undefined;
   private importedSlots: ReadonlyMap<Address, Address> | undefined;
   private tocValue: Address | null | undefined;
@@ -268,6 +270,22 @@ export class Program {
     return this.tocValue;
   }
 
+  /** The load map of an image that `load` made; null for other files. */
+  get loadMap(): LoadMap | null {
+    return this.relocatable ? null : readLoadMap(this.image);
+  }
+
+  /** The part of a loaded image that occupies an address; undefined outside all parts and in other files. */
+  partOf(address: Address): LoadedPart | undefined {
+    const map = this.loadMap;
+    return map === null ? undefined : partAt(map, address);
+  }
+
+  /** The TOC pointer of the code at an address: its part's, else `.TOC.` of the file. */
+  tocAt(address: Address): Address | null {
+    return this.partOf(address)?.toc ?? this.toc;
+  }
+
   /** Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in of their symbol. */
   readonly reader: AddressReader = {
     u8: (address) => {
@@ -394,35 +412,28 @@ export class Program {
     return word < 0 ? null : BigInt(word);
   }
 
-  get loadMap(): LoadMap | null {
-    return readLoadMap(this.image);
-  }
-
-  /** The part of a loaded image that occupies `address`, or undefined. */
-  partOf(address: Address): LoadedPart | undefined {
-    return this.loadMap === null ? undefined : partAt(this.loadMap, address);
-  }
-
-  /** The TOC of the code at `address`. */
-  tocAt(address: Address): Address | null {
-    return this.partOf(address)?.toc ?? this.toc;
-  }
-
-  /** The stub at `address`, or null. */
+  /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
   stub(address: Address): StubReading | null {
-    if (!this.codeAt(address)) return null;
-    for (const form of this.arch.stubForms) {
-      const reading = form.read(this.reader, address, this.tocAt(address));
-      if (reading !== null) return reading;
+    const known = this.stubCache.get(address);
+    if (known !== undefined) return known;
+    let found: StubReading | null = null;
+    if (this.codeAt(address)) {
+      const toc = this.tocAt(address);
+      for (const form of this.arch.stubForms) {
+        found = form.read(this.reader, address, toc);
+        if (found !== null) break;
+      }
     }
-    return null;
+    this.stubCache.set(address, found);
+    return found;
   }
 
   /** Target of the stub at `address`, or null when no stub is there. */
   stubTarget(address: Address): Address | null {
     if (!this.codeAt(address)) return null;
+    const toc = this.tocAt(address);
     for (const form of this.arch.stubForms) {
-      const target = form.readTarget(this.reader, address, this.tocAt(address));
+      const target = form.readTarget(this.reader, address, toc);
       if (target !== null) return target;
     }
     return null;

@@ -125,6 +125,21 @@ export class Scope {
     };
   }
 
+  /** Address of the code of a function that a part exports, before descriptors are relocated. */
+  codeAddress(name: string): Address | null {
+    const found = this.exports.get(name);
+    const object = found && this.fresh.get(found.part);
+    if (found === undefined) return null;
+    if (object !== undefined) {
+      const place = this.arch.abi.codePlace(object.object, found.symbol);
+      const section = place === null ? undefined : object.sectionOf[place.section];
+      if (place !== null && section !== undefined) return section.address + place.value;
+    }
+    const definition = this.find(name);
+    if (definition === undefined) return null;
+    return this.followed(definition.part, definition.value)?.code ?? definition.value;
+  }
+
   /** Address of a symbol that its own object defines; null when its section is not loaded. */
   private ownValue(part: ObjectPart, symbol: number): Address | null {
     const { symbols } = part.object;

@@ -6,6 +6,7 @@ import { hex, hexBytes } from '../errors.js';
 import type { FileRecord } from '../ftrace/journal.js';
 import type { Plan, Step } from '../ftrace/plan.js';
 import type { Sites } from '../ftrace/sites.js';
+import type { LoadResult } from '../program/loader.js';
 import type { Finding, Verification } from '../ftrace/verdicts.js';
 
 /** Version of every JSON output of the package. */
@@ -165,5 +166,30 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     unchanged: plan.unchanged,
     steps: plan.steps.map(stepJson),
     refusals: refusalsJson(plan),
+  };
+}
+
+/** What `load` and `unload` made: the parts of the image. */
+export function loadJson(file: string, output: string, result: LoadResult): Json {
+  const { map } = result;
+  return {
+    schema: jsonSchema,
+    file,
+    output,
+    target: map.target,
+    base: map.base,
+    options: map.options,
+    registers: Object.fromEntries(Object.entries(map.registers).map(([name, value]) => [name, hex(value)])),
+    parts: map.parts.map((part) => ({
+      kind: part.kind,
+      name: part.name,
+      sha256: part.sha256,
+      toc: part.toc === null ? null : hex(part.toc),
+      ranges: part.ranges.map(({ start, end }) => ({ start: hex(start), end: hex(end) })),
+      stubs: part.stubs.map(({ address, sizeBytes, count }) => ({ address: hex(address), sizeBytes, count })),
+      entryStubs: part.entryStubs.map(({ symbol, address }) => ({ symbol, address: hex(address) })),
+      uses: part.uses,
+    })),
+    notices: result.notices,
   };
 }

@@ -120,3 +120,12 @@ export function threadBytes(wordBytes: 4 | 8): number {
 
 /** Sections of the prebuilt object that must lie side by side, in this order. */
 export const RING_SECTIONS = { header: '.data.elftrace_ring', records: '.bss.elftrace_ring' } as const;
+
+/**
+ * `elftrace_thread_mode` (x86-64): what tells threads apart. Written by the tool: `fs` for programs with a C library (they have PT_TLS or
+ * PT_INTERP), `gs` for kernels; a program that has neither base set would fault, so the object holds `one`.
+ */
+export const THREAD_MODES = { one: 0, fs: 1, gs: 2 } as const;
+
+/** Words of the table of direct callers, behind its count: pairs in ascending order of the site. `ftrace_direct_table` holds its address or 0. */
+export const DIRECT_WORDS = { count: 0, pairs: 1 } as const;

@@ -2,7 +2,8 @@
  * What a trace consists of. Types only, and what every reader and writer must know of them.
  *
  * Events come in order of time. Every entry has its return, properly nested on each CPU; activations that the program left
- * without returning (longjmp, exit) end with `unwound`.
+ * without returning (longjmp, exit) end with `unwound`. Tracers that record entries only make a trace without any return, which
+ * its header says (`nested`): there every depth is 0.
  */
 import type { Address } from '../units.js';
 
@@ -46,7 +47,45 @@ export interface ReturnEvent extends Activation {
   readonly unwound: boolean;
 }
 
-export type TraceEvent = EntryEvent | ReturnEvent;
+/** Something that a program recorded inside a function: a direct call, a probe that was hit, an event of its own. */
+export interface PointEvent extends Activation {
+  readonly kind: 'direct' | 'probe' | 'user';
+  /** Where it was recorded. */
+  readonly ip: Address;
+  readonly parent: Address;
+}
+
+export type TraceEvent = EntryEvent | ReturnEvent | PointEvent;
+
+/** What `time` counts. `ticks`: a counter of the machine whose frequency is not known. */
+export type ClockUnit = 'instructions' | 'nanoseconds' | 'ticks';
+
+/** How much of what was recorded is there. */
+export interface TraceLosses {
+  /** Events ever written. */
+  readonly written: number;
+  /** Of these, how many are there: the oldest are overwritten when a ring is full. */
+  readonly kept: number;
+  /** Events that could not be recorded at all. */
+  readonly dropped: number;
+}
+
+/** What a writer says of a trace before its events. */
+export interface TraceHeader {
+  /** Who recorded: the machine's hooks, or the program itself. */
+  readonly source: 'oracle' | 'guest';
+  /** Name of the image, for people. */
+  readonly image: string;
+  readonly clock: ClockUnit;
+  /** False: entries only, no returns. */
+  readonly nested: boolean;
+  /** null: everything is there, or the trace is still being recorded. */
+  readonly losses: TraceLosses | null;
+  /** Process id of the program. */
+  readonly process: number;
+  /** Function at an address of the running image, without offset; '' where none is. */
+  readonly nameOf: (address: Address) => string;
+}
 
 /** Takes the events of one run. Event objects are the sender's: what is kept must be copied. */
 export interface TraceSink {

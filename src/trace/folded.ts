@@ -5,6 +5,7 @@
  * An instruction counts for the activation on top of its CPU's stack; what other CPUs do meanwhile does not. What runs before the first function is entered counts
  * for `OUTSIDE`.
  */
+import type { Address } from '../units.js';
 import type { TracedFunction, TraceEvent, TraceSink } from './events.js';
 import type { TextSink } from './ndjson.js';
 
@@ -33,13 +34,44 @@ interface Position {
 
 const PIECE = 0x1_0000;
 
+export interface FoldedOptions {
+  /** When the clock of a CPU begins: `zero`, or at its first event (what was before is lost). Default `zero`. */
+  readonly start?: 'zero' | 'first-event';
+  /** False: the trace has no returns. Calls are counted then, by caller and callee. Default true. */
+  readonly nested?: boolean;
+  /** Names callers where there are no returns. */
+  readonly nameOf?: (address: Address) => string;
+}
+
+const plain = (name: string): string => name.replace(/[;\s]/g, '_');
+
+/** Entries alone: `caller;callee NUMBER OF CALLS`, in order of first call. */
+function foldedCalls(write: TextSink, nameOf: (address: Address) => string): TraceSink {
+  const counts = new Map<string, number>();
+  return {
+    event(event) {
+      if (event.kind !== 'entry') return;
+      const path = `${plain(nameOf(event.parent) || OUTSIDE)};${plain(event.function.name)}`;
+      counts.set(path, (counts.get(path) ?? 0) + 1);
+    },
+    end() {
+      for (const [path, count] of counts) write(`${path} ${count}\n`);
+    },
+  };
+}
+
 /** Collects stacks; they are written at the end, parents before their callees, in order of first execution. */
-export function foldedWriter(write: TextSink): TraceSink {
+export function foldedWriter(write: TextSink, options: FoldedOptions = {}): TraceSink {
+  const { start = 'zero', nested = true, nameOf = (): string => '' } = options;
+  if (!nested) return foldedCalls(write, nameOf);
   const root: Node = { function: null, parent: null, depth: 0, children: new Map(), self: 0 };
   const positions: Position[] = [];
   const advance = (cpu: number, time: number): Position => {
-    for (let i = positions.length; i <= cpu; i++) positions.push({ node: root, hidden: 0, time: 0 });
+    for (let i = positions.length; i <= cpu; i++) {
+      positions.push({ node: root, hidden: 0, time: start === 'zero' ? 0 : -1 });
+    }
     const position = positions[cpu]!;
+    if (position.time < 0) position.time = time;
     position.node.self += time - position.time;
     position.time = time;
     return position;
@@ -48,6 +80,7 @@ export function foldedWriter(write: TextSink): TraceSink {
     event(event: TraceEvent) {
       const position = advance(event.cpu, event.instructions);
       const { node } = position;
+      if (event.kind !== 'entry' && event.kind !== 'return') return;
       if (event.kind === 'return') {
         if (position.hidden > 1) position.hidden--;
         else {
@@ -74,7 +107,7 @@ export function foldedWriter(write: TextSink): TraceSink {
       const pending: { readonly node: Node; readonly path: string }[] = [];
       const push = (node: Node, path: string): void => {
         for (const child of [...node.children.values()].reverse()) {
-          const name = child.depth > DEPTH_MAX ? DEEPER : (child.function?.name ?? OUTSIDE).replace(/[;\s]/g, '_');
+          const name = child.depth > DEPTH_MAX ? DEEPER : plain(child.function?.name ?? OUTSIDE);
           pending.push({ node: child, path: path === '' ? name : `${path};${name}` });
         }
       };
@@ -158,7 +191,7 @@ export function profile(): Profile {
         each.calls++;
         each.open[cpu] = open + 1;
         if (open === 0) each.since[cpu] = time;
-      } else {
+      } else if (event.kind === 'return') {
         stack.pop();
         each.open[cpu] = open - 1;
         if (open === 1) each.total += time - each.since[cpu]!;

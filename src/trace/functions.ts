@@ -42,3 +42,30 @@ export function tracedFunctions(program: Program, options: FunctionListOptions =
     };
   });
 }
+
+/** Finds functions by address; see `functionLookup`. */
+export interface FunctionLookup {
+  /** The function that an address is in: the one with this site, else the last that begins at or before it; null before all. */
+  readonly at: (address: Address) => TracedFunction | null;
+}
+
+/** `functions` in ascending order of address, as `tracedFunctions` gives them. Symbols without sizes: code behind a function counts for it. */
+export function functionLookup(functions: readonly TracedFunction[]): FunctionLookup {
+  // Sites may stand in front of their function.
+  const bySite = new Map<Address, TracedFunction>();
+  for (const each of functions) if (each.site !== null && each.site < each.address) bySite.set(each.site, each);
+  return {
+    at(address) {
+      const own = bySite.get(address);
+      if (own) return own;
+      let low = 0;
+      let high = functions.length;
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if (functions[middle]!.address <= address) low = middle + 1;
+        else high = middle;
+      }
+      return functions[low - 1] ?? null;
+    },
+  };
+}

@@ -1,11 +1,40 @@
 /** The public surface of the trace room. */
 export { traceSchema } from './events.js';
-export type { EntryEvent, ReturnEvent, TracedFunction, TraceEvent, TraceSink } from './events.js';
+export type {
+  ClockUnit,
+  EntryEvent,
+  PointEvent,
+  ReturnEvent,
+  TracedFunction,
+  TraceEvent,
+  TraceHeader,
+  TraceLosses,
+  TraceSink,
+} from './events.js';
 export { foldedWriter, profile } from './folded.js';
-export type { Profile, ProfileRow } from './folded.js';
-export { tracedFunctions } from './functions.js';
-export type { FunctionListOptions } from './functions.js';
+export type { FoldedOptions, Profile, ProfileRow } from './folded.js';
+export { isTraceFormat, traceFormats, traceWriter } from './formats.js';
+export type { TraceFormat } from './formats.js';
+export { functionLookup, tracedFunctions } from './functions.js';
+export type { FunctionListOptions, FunctionLookup } from './functions.js';
 export { ndjsonWriter } from './ndjson.js';
 export type { NdjsonOptions, TextSink } from './ndjson.js';
 export { traceWithOracle } from './oracle.js';
 export type { Oracle, OracleOptions } from './oracle.js';
+export {
+  readRing,
+  replayRing,
+  RING_HEADER_BYTES,
+  RING_KEEPS_OLDEST,
+  RING_MAGIC,
+  RING_RECORD_BYTES,
+  RING_VERSION,
+  ringClock,
+  ringIsNested,
+  ringLosses,
+  ringNotices,
+} from './ring.js';
+export type { MemoryReader, ReplayResult, Ring, RingRecord, RingRecordKind } from './ring.js';
+export { ftraceWriter, graphWriter } from './text.js';
+export { chromeWriter, perfettoWriter } from './timeline.js';
+export type { ByteSink } from './timeline.js';

@@ -3,7 +3,7 @@
  * 64 KiB; nothing is kept.
  */
 import { hex } from '../errors.js';
-import { type TracedFunction, traceSchema, type TraceSink } from './events.js';
+import { type ClockUnit, type TracedFunction, type TraceLosses, traceSchema, type TraceSink } from './events.js';
 
 /** Receives text; called again and again until the end of the run. */
 export type TextSink = (text: string) => void;
@@ -15,11 +15,18 @@ export interface NdjsonOptions {
   readonly source: 'oracle' | 'guest';
   /** Name of the image, for people. */
   readonly image: string;
+  /** Default `instructions`. */
+  readonly clock?: ClockUnit;
+  /** False: entries only. Default true. */
+  readonly nested?: boolean;
+  readonly losses?: TraceLosses | null;
 }
 
-/** Writes `{kind, function, address, site, cpu, depth, time}`, with `parent` for entries. */
+/** Writes `{kind, function, address, site, cpu, depth, time}`, with `parent` for entries, `ip` and `parent` for points. */
 export function ndjsonWriter(write: TextSink, options: NdjsonOptions): TraceSink {
-  let text = `${JSON.stringify({ schema: traceSchema, clock: 'instructions', ...options })}\n`;
+  const { source, image, clock = 'instructions', nested = true, losses } = options;
+  const first = { schema: traceSchema, clock, source, image, ...(nested ? {} : { nested }), ...(losses ?? {}) };
+  let text = `${JSON.stringify(first)}\n`;
   const heads: string[] = [];
   const head = (traced: TracedFunction): string => {
     const site = traced.site === null ? 'null' : `"${hex(traced.site)}"`;
@@ -31,7 +38,10 @@ export function ndjsonWriter(write: TextSink, options: NdjsonOptions): TraceSink
     event(event) {
       const named = heads[event.function.index] ?? head(event.function);
       const where = `"cpu":${event.cpu},"depth":${event.depth},"time":${event.time}`;
-      const rest = event.kind === 'entry' ? `,"parent":"${hex(event.parent)}"` : event.unwound ? ',"unwound":true' : '';
+      let rest = '';
+      if (event.kind === 'return') rest = event.unwound ? ',"unwound":true' : '';
+      else if (event.kind === 'entry') rest = `,"parent":"${hex(event.parent)}"`;
+      else rest = `,"ip":"${hex(event.ip)}","parent":"${hex(event.parent)}"`;
       text += `{"kind":"${event.kind}",${named},${where}${rest}}\n`;
       if (text.length >= PIECE) {
         write(text);

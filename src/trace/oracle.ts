@@ -26,6 +26,11 @@ export interface OracleOptions {
   /** null: the return address is on the stack. */
   readonly linkRegister: RegisterName | null;
   readonly sinks: readonly TraceSink[];
+  /**
+   * True: a chain of tail calls that comes back to one of its functions goes on nesting, as graph tracers record it, for whom each of
+   * them returns. Default false: it begins anew there, so that mutual recursion without frames stays bounded.
+   */
+  readonly keepChains?: boolean;
 }
 
 interface Frame {
@@ -44,7 +49,7 @@ export interface Oracle {
 
 /** Puts the hooks on a machine whose image is mapped. Call `finish` when the run is over. */
 export function traceWithOracle(machine: Machine, options: OracleOptions): Oracle {
-  const { functions, stackPointer, linkRegister, sinks } = options;
+  const { functions, stackPointer, linkRegister, sinks, keepChains = false } = options;
   const wordBytes = machine.lifter.addressBits / 8;
   const stacks: Frame[][] = [];
   const counts: number[] = [];
@@ -115,10 +120,15 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     if (frames.length === 0) return;
     const sp = machine.register(stackPointer);
     const { pc } = machine;
-    const alive = aliveAt(frames, sp);
-    let depth = alive;
+    let top = aliveAt(frames, sp);
+    // Code that a function returned to on its way here (return_to_handler of a graph tracer) looks like a function on top of it.
+    while (top > 0 && frames[top - 1]!.sp === sp && frames[top - 1]!.back !== pc) top--;
+    let depth = top;
     while (depth > 0 && frames[depth - 1]!.sp === sp && frames[depth - 1]!.back === pc) depth--;
-    if (depth < alive) popTo(frames, depth, false);
+    if (depth < top) {
+      popTo(frames, top, true);
+      popTo(frames, depth, false);
+    }
     // Nobody returns here: a jump, perhaps out of what lies above.
     else popTo(frames, aliveIn(frames, sp, owner), true);
   };
@@ -148,7 +158,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     }
     if (top && top.sp === sp && top.back === back) {
       if (top.function === entered) return;
-      for (let i = frames.length - 1; i >= 0; i--) {
+      for (let i = frames.length - 1; i >= 0 && !keepChains; i--) {
         const frame = frames[i]!;
         if (frame.sp !== sp || frame.back !== back) break;
         if (frame.function !== entered) continue;

@@ -13,7 +13,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/arch.js';
+import { arm64 } from '../../src/arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
+import { x86_64 } from '../../src/arch-x86/index.js';
+import { riscv64 } from '../../src/arch-riscv/index.js';
 import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
 import type { Process } from '../../src/emulator/index.js';
@@ -34,6 +37,9 @@ export interface PpcTarget {
   readonly qemu: string;
   readonly flags: readonly string[];
   readonly libraries: readonly string[];
+  readonly qemuFlags?: readonly string[];
+  /** Start-up code in test/programs; default start.S. */
+  readonly start?: readonly string[];
 }
 
 const NO_VECTORS = ['-mno-vsx', '-mno-altivec'];
@@ -74,6 +80,64 @@ export const TARGETS: readonly PpcTarget[] = [
   },
 ];
 
+/** Only integer code: compilers use vectors even to copy structures. */
+const GENERAL = ['-mgeneral-regs-only', '-fcf-protection=none', '-fno-pie', '-no-pie'];
+
+/** x86-64: gcc and clang, and gcc with the integer vectors that it uses by itself. */
+export const X86_TARGETS: readonly PpcTarget[] = [
+  { name: 'x86-64', arch: x86_64, gcc: 'gcc', qemu: 'qemu-x86_64', flags: GENERAL, libraries: ['-lgcc'] },
+  {
+    name: 'x86-64-clang',
+    arch: x86_64,
+    gcc: 'clang',
+    qemu: 'qemu-x86_64',
+    flags: ['-mgeneral-regs-only', '-fno-pie', '-no-pie', '-fuse-ld=lld'],
+    libraries: [],
+  },
+  {
+    name: 'x86-64-v2',
+    arch: x86_64,
+    gcc: 'gcc',
+    qemu: 'qemu-x86_64',
+    flags: ['-march=x86-64-v2', '-fcf-protection=none', '-fno-pie', '-no-pie'],
+    libraries: [],
+  },
+];
+
+const RISCV = {
+  arch: riscv64,
+  gcc: 'riscv64-linux-gnu-gcc',
+  qemu: 'qemu-riscv64',
+  libraries: ['-lgcc'],
+  // With the bit manipulation extensions, whatever the version of qemu takes for granted.
+  qemuFlags: ['-cpu', 'rv64,zba=true,zbb=true,zbs=true'],
+  start: ['start-riscv64.S', 'library-riscv64.c'],
+} as const;
+const riscvFlags = (march: string): string[] => [`-march=${march}`, '-mabi=lp64d', '-DSYS_WRITE=64'];
+
+/** Compressed code, code of 4-byte instructions only, and code with the bit manipulation extensions. */
+export const RISCV_TARGETS: readonly PpcTarget[] = [
+  { ...RISCV, name: 'rv64gc', flags: riscvFlags('rv64gc') },
+  { ...RISCV, name: 'rv64g', flags: riscvFlags('rv64g') },
+  { ...RISCV, name: 'rv64gc_zba_zbb_zbs', flags: riscvFlags('rv64gc_zba_zbb_zbs') },
+];
+
+const ARM64 = {
+  arch: arm64,
+  gcc: 'aarch64-linux-gnu-gcc',
+  qemu: 'qemu-aarch64',
+  libraries: ['-lgcc'],
+  start: ['start-arm64.S'],
+} as const;
+const NO_PIE = ['-fno-pie', '-no-pie', '-DSYS_WRITE=64', '-mno-outline-atomics'];
+
+/** Integer registers only; and with the vector registers that GCC copies and clears with, and LSE atomics in line. */
+export const ARM64_TARGETS: readonly PpcTarget[] = [
+  { ...ARM64, name: 'arm64', flags: [...NO_PIE, '-mgeneral-regs-only'] },
+  { ...ARM64, name: 'arm64-lse', flags: [...NO_PIE, '-mgeneral-regs-only', '-march=armv8.2-a'] },
+  { ...ARM64, name: 'arm64-plain', flags: [...NO_PIE, '-fno-tree-vectorize'] },
+];
+
 export type Level = '0' | '2' | 's';
 export const LEVELS: readonly Level[] = ['0', '2', 's'];
 
@@ -96,7 +160,7 @@ export function scratch(name: string): string {
 export function programPaths(): readonly string[] {
   const sources = (path: string): string[] =>
     readdirSync(path)
-      .filter((name) => name.endsWith('.c'))
+      .filter((name) => name.endsWith('.c') && !name.startsWith('library-'))
       .sort()
       .map((name) => join(path, name));
   return [...sources(PROGRAMS), ...sources(join(PROGRAMS, 'c'))];
@@ -182,7 +246,7 @@ export function buildProgram(
   const output = scratch('program');
   run(target.gcc, [
     `-O${level}`, '-w', '-ffreestanding', '-nostdlib', '-static', '-fno-stack-protector', '-I', PROGRAMS, ...target.flags,
-    ...flags, '-o', output, join(PROGRAMS, 'start.S'), ...sources, ...target.libraries,
+    ...flags, '-o', output, ...(target.start ?? ['start.S']).map((name) => join(PROGRAMS, name)), ...sources, ...target.libraries,
   ]); // prettier-ignore
   return output;
 }
@@ -208,12 +272,16 @@ export function runQemu(
   path: string,
   options: { readonly args?: readonly string[]; readonly flags?: readonly string[]; readonly timeoutMs?: number } = {},
 ): Outcome {
-  const result = spawnSync(target.qemu, [...(options.flags ?? []), path, ...(options.args ?? [])], {
-    env: { PATH: process.env['PATH'], ...ENVIRONMENT },
-    maxBuffer: 1 << 28,
-    timeout: options.timeoutMs,
-    killSignal: 'SIGKILL',
-  });
+  const result = spawnSync(
+    target.qemu,
+    [...(target.qemuFlags ?? []), ...(options.flags ?? []), path, ...(options.args ?? [])],
+    {
+      env: { PATH: process.env['PATH'], ...ENVIRONMENT },
+      maxBuffer: 1 << 28,
+      timeout: options.timeoutMs,
+      killSignal: 'SIGKILL',
+    },
+  );
   return { output: result.stdout.toString('latin1'), end: result.status ?? `signal ${String(result.signal)}` };
 }
 

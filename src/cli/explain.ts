@@ -1,0 +1,413 @@
+/**
+ * `elftrace explain IMAGE SITE`: why a site looks as it does: its chain from the call over stubs and slots to the target, with bytes and
+ * disassembly of each hop, the verdict and what its rule says, and what a nop would be. `elftrace explain VERDICT`: the page of a verdict.
+ */
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { type ChainHop, siteChain, type SiteChain } from '../ftrace/chain.js';
+import { entryPoint, type EntryPoint } from '../ftrace/routes.js';
+import type { Sites } from '../ftrace/sites.js';
+import { judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
+import { jsonSchema, type Json } from '../report/json.js';
+import { ruleText } from '../report/rules.js';
+import { verdictPages } from '../report/verdict-pages.js';
+import { disassemblerOf } from './disassembly.js';
+import { exitCodes } from './exit.js';
+import { readInput } from './files.js';
+import { open, type Opened, type OpenOptions } from './open.js';
+import { out, paint } from './terminal.js';
+
+export interface ExplainArguments extends OpenOptions {
+  /** An image, or a verdict when there is no site. */
+  readonly path: string;
+  readonly site?: string | undefined;
+  readonly json: boolean;
+}
+
+function isVerdict(name: string): name is Verdict {
+  return Object.hasOwn(verdictPages, name);
+}
+
+// ------------------------------------------------------------------------------------------------------------ verdicts
+
+/** The page of a verdict as plain data. */
+export function verdictJson(verdict: Verdict): Json {
+  const page = verdictPages[verdict];
+  return {
+    schema: jsonSchema,
+    verdict,
+    severity: verdictSeverity[verdict],
+    meaning: page.meaning,
+    causes: page.causes,
+    advice: page.advice,
+    rules: page.rules.map((rule) => ({ rule, text: ruleText(rule) })),
+  };
+}
+
+/** Breaks a paragraph at blanks. */
+function wrapped(text: string, indent: string, width = 100): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(indent + line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, indent + line];
+}
+
+/** The page of a verdict as lines. */
+export function verdictLines(verdict: Verdict): string[] {
+  const page = verdictPages[verdict];
+  const severity = verdictSeverity[verdict];
+  const lines = [
+    `${paint('bold', verdict)}${severity === 'none' ? '' : `  (${severity})`}`,
+    ...wrapped(page.meaning, '  '),
+    '',
+    ...page.causes.flatMap((each) => wrapped(each, '  ')),
+    '',
+    ...page.advice.flatMap((each) => wrapped(`To do: ${each}`, '  ')),
+    '',
+  ];
+  for (const rule of page.rules) {
+    const [first, ...more] = wrapped(ruleText(rule), '', 88);
+    lines.push(`  ${rule.padEnd(10)} ${first ?? ''}`, ...more.map((line) => `  ${''.padEnd(10)} ${line}`));
+  }
+  return lines;
+}
+
+// --------------------------------------------------------------------------------------------------------------- sites
+
+/** The site whose bytes cover a place, or -1. */
+function siteCovering(sites: Sites, range: number, value: bigint): number {
+  for (let i = 0; i < sites.count; i++) {
+    if (sites.range[i] !== range) continue;
+    const reading = sites.reading(i);
+    const start = sites.anchor[i]! + BigInt(reading?.startDelta ?? 0);
+    const end = start + BigInt(reading?.sizeBytes ?? 1);
+    if ((value >= start && value < end) || sites.anchor[i] === value || sites.ip(i) === value) return i;
+  }
+  return -1;
+}
+
+const plainName = (name: string): string => name.replace(/^\./, '');
+
+/**
+ * Sites that a person means: of a function (all functions of that name), or at `FUNCTION+0xOFFSET`, `SECTION+0xOFFSET`, `0xADDRESS`; a
+ * place inside a function that is no site means the site of the function.
+ * @throws ElftraceError 'no-match' that says whether the function or only its site is missing
+ */
+export function findNamedSites(sites: Sites, text: string): number[] {
+  const { program } = sites;
+  const { functions } = program;
+  const missing = (message: string): ElftraceError => new ElftraceError('no-match', message, { symbol: text });
+  const ofFunction = (wanted: ReadonlySet<number>): number[] => {
+    const found: number[] = [];
+    for (let i = 0; i < sites.count; i++) if (wanted.has(sites.functionSymbol(i))) found.push(i);
+    return found;
+  };
+  const atPlace = (index: number, value: bigint): number[] => {
+    const site = siteCovering(sites, index, value);
+    if (site >= 0) return [site];
+    const symbol = program.functionAt(program.code[index]!, value);
+    const near = symbol < 0 ? [] : ofFunction(new Set([symbol]));
+    if (near.length > 0) return near;
+    const name = symbol < 0 ? '' : ` (${program.describe(program.code[index]!, value)})`;
+    throw missing(`no site is at ${text}${name}`);
+  };
+  const place = /^(?:(.+)\+)?(0x[0-9a-fA-F]+)$/.exec(text);
+  if (place && place[1] === undefined) {
+    const address = BigInt(place[2]!);
+    const range = program.relocatable ? program.code[0] : program.codeAt(address);
+    if (!range) throw missing(`no code is at ${text}`);
+    if (program.relocatable && program.code.length > 1) {
+      throw missing(`${text}: the file has ${program.code.length} sections of code; write SECTION+0xOFFSET`);
+    }
+    return atPlace(range.index, address);
+  }
+  const name = plainName(place?.[1] ?? text);
+  const symbols = new Set<number>();
+  const columns = functions.functions;
+  for (let i = 0; i < columns.count; i++) {
+    const symbol = columns.symbol[i]!;
+    if (plainName(program.symbolName(symbol)) === name) symbols.add(symbol);
+  }
+  // A function may have several symbols (descriptor and code, aliases): the index keeps one of them for its place.
+  for (const spelling of [name, `.${name}`]) {
+    const symbol = functions.symbols.find(spelling);
+    const home = symbol > 0 ? functions.placeOf(symbol) : undefined;
+    const range = home && (program.relocatable ? program.codeOfSection(home.section) : program.codeAt(home.value));
+    if (!home || !range) continue;
+    const owner = program.functionAt(range, home.value);
+    symbols.add(owner < 0 ? symbol : owner);
+  }
+  if (place) {
+    const offset = BigInt(place[2]!);
+    for (const symbol of symbols) {
+      const home = functions.placeOf(symbol);
+      const range = home && (program.relocatable ? program.codeOfSection(home.section) : program.codeAt(home.value));
+      if (home && range) return atPlace(range.index, home.value + offset);
+    }
+    const section = program.code.find((each) => each.name === place[1]);
+    if (section) return atPlace(section.index, program.relocatable ? offset : section.address + offset);
+    throw missing(`no function or section of code is named ${place[1]!}`);
+  }
+  if (symbols.size === 0) throw missing(`no function is named ${text}`);
+  const found = ofFunction(symbols);
+  if (found.length === 0) {
+    throw missing(
+      `${text} has no site: compiled without the option that makes one, or excluded (notrace), or taken out of the table`,
+    );
+  }
+  return found;
+}
+
+interface Line {
+  readonly address: bigint;
+  readonly bytes: Uint8Array;
+  readonly text: string;
+}
+
+interface ExplainedHop {
+  readonly hop: ChainHop;
+  readonly lines: readonly Line[];
+  readonly note: string;
+}
+
+function hopNote(hop: ChainHop): string {
+  switch (hop.kind) {
+    case 'call': {
+      if (hop.relocation) {
+        const { type, symbol, addend } = hop.relocation;
+        return `${type} ${symbol}${addend === 0n ? '' : addend > 0n ? `+${hex(addend)}` : hex(addend)}`;
+      }
+      return hop.target === null ? 'calls nothing' : `leads to ${hex(hop.target)}`;
+    }
+    case 'restore':
+      return 'brings the TOC pointer of the caller back';
+    case 'stub': {
+      const parts = [`${hop.form}, leads to ${hex(hop.target)}`];
+      if (hop.savesToc) parts.push("saves the caller's TOC pointer");
+      if (hop.targetToc !== null) parts.push(`sets the TOC pointer to ${hex(hop.targetToc)}`);
+      return parts.join(', ');
+    }
+    case 'slot':
+      return hop.symbol === '' ? `holds ${hex(hop.target)}` : `filled by the dynamic linker with ${hop.symbol}`;
+    case 'target':
+      return { mcount: 'the profiling entry', tracer: 'an entry of the tracer', other: 'no entry of a tracer' }[hop.is];
+    default:
+      return hop satisfies never;
+  }
+}
+
+async function explainHops(opened: Opened, chain: SiteChain): Promise<ExplainedHop[]> {
+  const disassembler = await disassemblerOf(opened.arch);
+  return chain.hops.map((hop) => {
+    const note = hopNote(hop);
+    if (hop.kind === 'slot') return { hop, note, lines: [{ address: hop.address, bytes: hop.bytes, text: '' }] };
+    const lines = disassembler
+      .disassemble(hop.bytes, hop.address, opened.arch.isa)
+      .map(({ address, bytes, text }) => ({ address, bytes, text }));
+    return { hop, note, lines };
+  });
+}
+
+/** What the site would become, or why it cannot. */
+function asNop(opened: Opened, index: number): { readonly text: string; readonly json: Json } {
+  const { sites } = opened;
+  const reading = sites.reading(index);
+  if (!reading || reading.state === 'foreign') return { text: '', json: null };
+  const change = reading.shape.write(reading, { kind: 'nop' }, sites.viewOf(index));
+  if ('refused' in change) {
+    return { text: `cannot be a nop: ${change.reason}`, json: { refused: change.refused, reason: change.reason } };
+  }
+  const stores = change.stores.map((store) => ({
+    address: sites.anchor[index]! + BigInt(store.delta),
+    before: store.before,
+    after: store.after,
+  }));
+  const json: Json = {
+    rule: change.rule,
+    stores: stores.map(({ address, before, after }) => ({
+      address: hex(address),
+      before: hexBytes(before),
+      after: hexBytes(after),
+    })),
+    relocations: change.neutralise.length,
+  };
+  if (stores.length === 0) return { text: 'is a nop already', json };
+  const bytes = stores.map(({ address, after }) => `${hexBytes(after)} at ${hex(address)}`).join(', ');
+  const more = change.neutralise.length > 0 ? `, ${change.neutralise.length} relocation(s) neutralised` : '';
+  return { text: `as a nop: ${bytes}${more} [${change.rule}]`, json };
+}
+
+/** Entries that a call may end at, as far as a linked image defines them. */
+function entriesOf(opened: Opened): EntryPoint[] {
+  const { program } = opened;
+  if (program.relocatable) return [];
+  const names = [...program.profilingNames, 'ftrace_caller', 'ftrace_regs_caller'];
+  return names.flatMap((name) => entryPoint(program, name) ?? []);
+}
+
+interface Explanation {
+  readonly text: readonly string[];
+  readonly json: Json;
+}
+
+const HOP_WIDTH = 8;
+
+async function explain(opened: Opened, index: number, options: VerifyOptions): Promise<Explanation> {
+  const { sites, program, arch } = opened;
+  const chain = siteChain(sites, index);
+  const hops = await explainHops(opened, chain);
+  const judgement = judge(sites, index, options);
+  const severity = verdictSeverity[judgement.verdict];
+  const range = sites.codeRange(index);
+  const ip = sites.ip(index);
+  const shape = sites.shape(index);
+  const title = arch.siteShapes.find(({ name }) => name === shape)?.title ?? '';
+  const name = range ? program.describe(range, ip) : '';
+  const table = sites.table(index);
+  const form = sites.reading(index)?.form ?? '';
+  const state = `${sites.state(index)}${form === '' || form === sites.state(index) ? '' : ` (${form})`}`;
+  const part = chain.hops[0]?.part ?? null;
+  const nop = asNop(opened, index);
+
+  const text: string[] = [
+    `${paint('bold', name === '' ? hex(ip) : name)}  ${range?.name ?? ''}${range ? `+${hex(sites.anchor[index]! - range.address)}` : ''}` +
+      `${part === null ? '' : `  part ${part}`}`,
+    `  ${'shape'.padEnd(HOP_WIDTH)} ${shape === '' ? 'none' : `${shape}: ${title}`}`,
+    `  ${'state'.padEnd(HOP_WIDTH)} ${state}, slot ${sites.slot(index)} of ${table.name}`,
+  ];
+  if (chain.toc !== null) text.push(`  ${'TOC'.padEnd(HOP_WIDTH)} ${hex(chain.toc)}`);
+  const width = Math.max(
+    11,
+    ...hops.flatMap(({ hop, lines }) => (hop.kind === 'slot' ? [] : lines.map(({ bytes }) => hexBytes(bytes).length))),
+  );
+  for (const { hop, lines, note } of hops) {
+    const label = [hop.name, hop.part === null || hop.part === part ? '' : `part ${hop.part}`].filter(
+      (each) => each !== '',
+    );
+    text.push(`  ${hop.kind.padEnd(HOP_WIDTH)} ${hex(hop.address)}  ${[...label, note].join('  ')}`);
+    for (const line of lines) {
+      const row = `  ${''.padEnd(HOP_WIDTH)} ${hex(line.address).padStart(10)}  ${hexBytes(line.bytes).padEnd(width)}  ${line.text}`;
+      text.push(row.trimEnd());
+    }
+  }
+  const disassembler = await disassemblerOf(arch);
+  const plainText = (bytes: Uint8Array): string =>
+    disassembler.disassemble(bytes, ip, arch.isa).map((line) => line.text).join('; '); // prettier-ignore
+  const { expected, actual } = judgement;
+  const verdict = severity === 'error' ? paint('red', judgement.verdict) : judgement.verdict;
+  text.push(
+    `  ${'verdict'.padEnd(HOP_WIDTH)} ${verdict}: ${judgement.message === '' ? verdictPages[judgement.verdict].meaning : judgement.message}`,
+  );
+  for (const [label, bytes] of [
+    ['expected', expected],
+    ['actual', actual],
+  ] as const) {
+    if (bytes && bytes.length > 0) text.push(`  ${label.padEnd(HOP_WIDTH)} ${hexBytes(bytes)}  ${plainText(bytes)}`);
+  }
+  const entries = entriesOf(opened);
+  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other');
+  if (ends && entries.length > 0) {
+    const names = entries.map(({ symbol, identity }) => `${symbol} ${hex(identity)}`).join(', ');
+    text.push(`  ${'expected'.padEnd(HOP_WIDTH)} a call that ends at ${names}`);
+  }
+  if (judgement.rule !== '') {
+    const [first, ...more] = wrapped(`${judgement.rule}: ${ruleText(judgement.rule)}`, '', 96);
+    text.push(
+      `  ${'rule'.padEnd(HOP_WIDTH)} ${first ?? ''}`,
+      ...more.map((line) => `  ${''.padEnd(HOP_WIDTH)} ${line}`),
+    );
+  }
+  if (nop.text !== '') text.push(`  ${'change'.padEnd(HOP_WIDTH)} ${nop.text}`);
+
+  const json: Json = {
+    function: name,
+    section: range?.name ?? '',
+    address: hex(sites.anchor[index]!),
+    ip: hex(ip),
+    table: table.name,
+    slot: sites.slot(index),
+    part,
+    shape,
+    title,
+    state: sites.state(index),
+    form,
+    toc: chain.toc === null ? null : hex(chain.toc),
+    chain: hops.map(({ hop, lines, note }) => ({
+      kind: hop.kind,
+      address: hex(hop.address),
+      bytes: hexBytes(hop.bytes),
+      name: hop.name,
+      part: hop.part,
+      note,
+      lines: lines.map((line) => ({ address: hex(line.address), bytes: hexBytes(line.bytes), text: line.text })),
+      ...hopJson(hop),
+    })),
+    verdict: judgement.verdict,
+    severity,
+    rule: judgement.rule,
+    ruleText: ruleText(judgement.rule),
+    message: judgement.message,
+    expected: hexBytes(expected ?? new Uint8Array()),
+    actual: hexBytes(actual ?? new Uint8Array()),
+    entries: entries.map(({ symbol, identity }) => ({ name: symbol, address: hex(identity) })),
+    nop: nop.json,
+  };
+  return { text, json };
+}
+
+function hopJson(hop: ChainHop): Record<string, Json> {
+  switch (hop.kind) {
+    case 'call':
+      return {
+        target: hop.target === null ? null : hex(hop.target),
+        ...(hop.relocation ? { relocation: { ...hop.relocation, addend: hex(hop.relocation.addend) } } : {}),
+      };
+    case 'restore':
+      return {};
+    case 'stub':
+      return {
+        form: hop.form,
+        target: hex(hop.target),
+        savesToc: hop.savesToc,
+        targetToc: hop.targetToc === null ? null : hex(hop.targetToc),
+      };
+    case 'slot':
+      return { target: hex(hop.target), symbol: hop.symbol };
+    case 'target':
+      return { is: hop.is };
+    default:
+      return hop satisfies never;
+  }
+}
+
+export async function runExplain(args: ExplainArguments): Promise<number> {
+  if (args.site === undefined) {
+    if (!isVerdict(args.path)) {
+      throw new ElftraceError(
+        'usage',
+        `name a site behind the image, or one of the verdicts: ${Object.keys(verdictPages).join(', ')}`,
+      );
+    }
+    if (args.json) out(JSON.stringify(verdictJson(args.path)));
+    else for (const line of verdictLines(args.path)) out(line);
+    return exitCodes.ok;
+  }
+  const opened = await open(await readInput(args.path), args);
+  const found = findNamedSites(opened.sites, args.site);
+  const options: VerifyOptions = opened.recorded ? { recorded: opened.recorded } : {};
+  const all: Json[] = [];
+  for (const [position, index] of found.entries()) {
+    const { text, json } = await explain(opened, index, options);
+    all.push(json);
+    if (args.json) continue;
+    if (position > 0) out('');
+    for (const line of text) out(line);
+  }
+  if (args.json)
+    out(JSON.stringify({ schema: jsonSchema, file: args.path, target: opened.arch.target.id, sites: all }));
+  return exitCodes.ok;
+}

@@ -1,0 +1,139 @@
+/** `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space; `load IMAGE MODULE…` adds to a loaded image. */
+import { basename } from 'node:path';
+import type { Arch } from '../arch.js';
+import { archOf } from '../arches.js';
+import { readElf } from '../elf/read.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
+import { findSites } from '../ftrace/sites.js';
+import { conventionsOf } from '../program/conventions.js';
+import { type LoadBase, readLoadMap } from '../program/load-map.js';
+import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
+import { load as loadProgram } from '../program/program.js';
+import { loadJson } from '../report/json.js';
+import { runtimeObject } from '../runtime/index.js';
+import type { Address } from '../units.js';
+import { exitCodes } from './exit.js';
+import { outputPath, readInput, writeOutput } from './files.js';
+import { hash, moduleName } from './open.js';
+import { err, out } from './terminal.js';
+
+export interface LoadArguments {
+  readonly path: string;
+  readonly modules: readonly string[];
+  readonly output?: string | undefined;
+  readonly base?: string | undefined;
+  readonly moduleBase?: string | undefined;
+  readonly entry?: string | undefined;
+  readonly runtime?: string | undefined;
+  /** Load options of the machine by name. */
+  readonly machine: Readonly<Record<string, string | undefined>>;
+  readonly json: boolean;
+}
+
+/** `0x…` or decimal. */
+export function parseAddress(text: string, option: string): Address {
+  if (!/^(0x[0-9a-f]+|[0-9]+)$/i.test(text)) {
+    throw new ElftraceError('usage', `${option} takes an address, not '${text}'`, { value: text });
+  }
+  return BigInt(text);
+}
+
+/** A part's name: that of the module, else the file's without its ending. */
+function partName(image: ElfImage, path: string): string {
+  return moduleName(image, path) ?? basename(path).replace(/\.(o|ko|elf)$/, '');
+}
+
+async function sourceOf(path: string, arch: Arch | null): Promise<Source> {
+  const input = await readInput(path);
+  const image = readElf(input.bytes);
+  const own = archOf(image.header);
+  if (arch !== null && own.target.id !== arch.target.id) {
+    throw new ElftraceError('usage', `${path} is of ${own.target.title}, the core of ${arch.target.title}`, {
+      file: path,
+    });
+  }
+  return { name: partName(image, path), image };
+}
+
+/** The base that was asked for; kernels are recognised by where they are linked. */
+function baseOf(text: string | undefined, core: ElfImage, arch: Arch): LoadBase | Address {
+  if (text === 'user' || text === 'kernel') return text;
+  if (text !== undefined) return parseAddress(text, '--base');
+  if (core.header.type === elf.ET_REL || arch.loader.kind === 'none') return 'user';
+  const kernel = arch.loader.bases('kernel', {}).core;
+  return core.segments.some((each) => each.type === elf.PT_LOAD && each.address >= kernel) ? 'kernel' : 'user';
+}
+
+/** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
+async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
+  if (args.runtime === 'none') return null;
+  if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
+  const recorded = readLoadMap(images[0]!)?.options['convention'];
+  const conventions = new Set([
+    ...(recorded === undefined ? [] : [recorded]),
+    ...images.flatMap((image) => conventionsOf(image, arch)),
+  ]);
+  if (conventions.size === 0) return null;
+  // Where both occur the entries that keep all registers serve both, or the loader refuses.
+  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
+  return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
+}
+
+export async function runLoad(args: LoadArguments): Promise<number> {
+  const output = outputPath(args.path, args.output, false);
+  const core = await sourceOf(args.path, null);
+  const arch = archOf(core.image.header);
+  const modules: Source[] = [];
+  for (const path of args.modules) modules.push(await sourceOf(path, arch));
+  const runtime = await runtimeOf(args, [core.image, ...modules.map((each) => each.image)], arch);
+  const machine = Object.fromEntries(
+    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
+  const options: LoaderOptions = {
+    machine,
+    sha256: hash,
+    ...(args.entry === undefined ? {} : { entry: args.entry }),
+  };
+  const loaded = readLoadMap(core.image) !== null;
+  if (loaded) {
+    const given = Object.keys(machine).concat(
+      args.base === undefined ? [] : ['base'],
+      args.moduleBase === undefined ? [] : ['module-base'],
+    );
+    if (given.length > 0) {
+      throw new ElftraceError('usage', `${args.path} is loaded already: --${given[0]!} was decided then`);
+    }
+  }
+  const result = loaded
+    ? loadMore({ image: core.image, modules, runtime, options }, arch)
+    : loadImages(
+        {
+          core,
+          modules,
+          runtime,
+          base: baseOf(args.base, core.image, arch),
+          ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
+          options: { ...options, ...sitesOf(core.image, arch) },
+        },
+        arch,
+      );
+  writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
+  for (const notice of result.notices) err(`${args.path}: notice: ${notice}`);
+  if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));
+  else {
+    for (const part of result.map.parts) {
+      const where = part.ranges.map(({ start, end }) => `${start.toString(16)}-${end.toString(16)}`).join(' ');
+      out(`${part.kind.padEnd(7)} ${part.name}  ${where}${part.toc === null ? '' : `  TOC ${part.toc.toString(16)}`}`);
+    }
+  }
+  return exitCodes.ok;
+}
+
+/** Places of a linked core that will call the tracer's entries. */
+function sitesOf(core: ElfImage, arch: Arch): Pick<LoaderOptions, 'coreSites'> {
+  if (core.header.type === elf.ET_REL) return {};
+  const sites = findSites(loadProgram(core, arch));
+  return { coreSites: Array.from({ length: sites.count }, (_, i) => sites.ip(i)) };
+}

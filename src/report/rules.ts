@@ -1,0 +1,62 @@
+/** What the rules say that verdicts and changes name, in a sentence each. */
+
+/** Key: the rule's id as it is printed in brackets. */
+export const rules: Readonly<Record<string, string>> = {
+  'A-MOD-2': 'where only the ops of a call change, the literal in front of the function is the whole change.',
+  'A-MOD-4': 'one word, nop to call and back: processors may execute it while it changes.',
+  'A-SITE-1':
+    'the word that toggles lies behind the landing pad and, with a literal, 12 or 16 bytes behind an 8-aligned slot.',
+  'A-SITE-2':
+    'start-up turns the word in front of the site, which must be a nop, into the move that keeps the return address.',
+  'A-SITE-3':
+    'the move that keeps the return address is never taken away again: its register is free at function entries.',
+  'C-FG-6': 'the graph tracer goes on by a branch inside the shared entry, which is patched after the sites.',
+  'C-FG-8':
+    'the branch to the graph tracer is taken for every traced function, so its own filter is asked there when others are traced too.',
+  'C-INIT-1': 'tables are padded and weak functions are taken out of them with zeros; empty slots are skipped.',
+  'C-INIT-2': 'start-up brings every site from the compiler form to the nop form.',
+  'C-TGT-2':
+    'a site calls the profiling entry as compiled, or an entry of the tracer when it is enabled; nothing else.',
+  'C-TGT-4':
+    'the shared entries call one callee: the tracer itself while it is the only one, else the function that walks the list.',
+  'C-TGT-8': 'the word that the shared entries pass as their third argument names the ops of the only tracer.',
+  'C-TGT-9': 'an entry that passes only where it was called from needs the list function for any tracer.',
+  'C-UPD-2': 'a site is read and compared before it is written; other bytes than expected stop the change.',
+  'F-2':
+    'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
+  H3: 'the TOC restore stays behind a branch that jumps over it: whoever is inside the tracer still comes back to it.',
+  'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
+  'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
+  'M-WEAK-1':
+    'an entry too far behind the symbol before it belongs to a weak function that the linker overrode: its body is still there.',
+  'P-NEW-1':
+    'start-up checks the words in front of the site, then writes the nop (patchable: the move of the return address before it).',
+  'P-NEW-2':
+    'a call leads to the entry itself where it reaches, else to the stub of its module, else to one of the core.',
+  'P-OFF-1':
+    'in objects that are not loaded the call is a branch to itself with a relocation, and the loader, not the compiler, writes the TOC restore.',
+  'P-SITE-2':
+    'nops in front of the global entry sequence: the TOC pointer is not set up there, and calls of the same module enter behind them.',
+  'P-STUB-1':
+    'one stub leads to one target, found by the address stored in it: a call through a stub is a call of what is stored there.',
+  'R-ENC-1':
+    'a pair carries a distance in two parts, the lower one signed; what does not fit is refused before anything is written.',
+  'R-MOD-2': 'where the first word of a pair stays, the target must have the same high part as it.',
+  'R-MOD-3': 'two words may change only while no other processor executes; one aligned word may change at any time.',
+  'R-SITE-1': 'compressed nops of the compiler become nops of 4 bytes at start-up.',
+  'R-SITE-3': 'the pair that changes begins one word behind the site, and its distances are counted from there.',
+  'RT-4': 'ops objects, hashes and tables lie in a section of their own, and the tool writes every word of them.',
+  'RT-6':
+    'the state of the text is read from its bytes; a record that says otherwise is a mismatch, and nothing is written over it.',
+  'T-PPC-12':
+    'the call becomes two nops, the TOC restore with it. A thread that is inside the tracer then returns with the wrong TOC pointer.',
+  'T-PPC-17': 'switching a site on that has two nops writes the call and the TOC restore behind it.',
+  'X-ENC-1': 'the nop of a site is the one 5-byte instruction; other nops of that size are a mismatch.',
+  'X-MOD-2': 'all sites of a change are compared before the first is written.',
+  'X-SITE-1': 'programs have 6-byte calls through a pointer or with a prefix besides the 5-byte ones of kernels.',
+};
+
+/** The sentence of a rule, or '' for one that has none. */
+export function ruleText(rule: string): string {
+  return Object.hasOwn(rules, rule) ? (rules[rule] ?? '') : '';
+}

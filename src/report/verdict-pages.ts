@@ -1,0 +1,130 @@
+/** A page for each verdict: what it means, where it comes from, what can be done. Printed by `explain VERDICT`. */
+import type { Verdict } from '../ftrace/verdicts.js';
+
+export interface VerdictPage {
+  /** One line. */
+  readonly meaning: string;
+  /** Paragraphs: what is looked at, and usual causes. */
+  readonly causes: readonly string[];
+  /** What to do about it. */
+  readonly advice: readonly string[];
+  /** Rules that such a finding names. */
+  readonly rules: readonly string[];
+}
+
+export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
+  ok: {
+    meaning: 'The bytes are a form of a known shape and lead where they must.',
+    causes: [
+      'The site is as the compiler left it, a nop, or a call of a tracer. Calls were followed through stubs, descriptors and pointer slots to their end.',
+    ],
+    advice: ['Nothing: it can be patched.'],
+    rules: ['M-VAL-1', 'C-TGT-2'],
+  },
+  'zero-entry': {
+    meaning: 'The slot of the table is empty.',
+    causes: [
+      'Tables are padded, links of overridden weak functions leave zeros behind, and patch --empty-slots takes changed sites out on purpose.',
+    ],
+    advice: ['Nothing: kernels skip such slots.'],
+    rules: ['C-INIT-1'],
+  },
+  'outside-text': {
+    meaning: 'The slot names a place that is not in executable code.',
+    causes: [
+      'The table was made for another link of the file, its relocations were not applied, or code was discarded or moved after the table was written.',
+    ],
+    advice: ['Make the table anew from the objects (record), or look at which section the address falls into (info).'],
+    rules: ['M-VAL-1'],
+  },
+  duplicate: {
+    meaning: 'Two slots name the same place.',
+    causes: ['The table of an object was added twice, by the compiler and by a tool, or two tables were joined.'],
+    advice: ['Sort and check the table (record); kernels keep both and patch the place twice.'],
+    rules: ['M-SORT-3'],
+  },
+  misaligned: {
+    meaning: 'The place is no multiple of what instructions or literals there need.',
+    causes: [
+      'The slot is damaged or has the byte order of another machine; or a function with a literal in front of it was not aligned to 8 bytes (-falign-functions).',
+    ],
+    advice: ['Compile with the alignment that the shape needs, or make the table anew.'],
+    rules: ['M-VAL-1', 'A-SITE-1'],
+  },
+  'weak-leftover': {
+    meaning: 'The site is in the body of a weak function that another one overrode.',
+    causes: [
+      'Linkers keep the bytes of an overridden weak function and drop its symbol. Its slot stays in the table; nobody calls the code.',
+    ],
+    advice: ['Nothing: it is never selected. record --zero-weak empties such slots in linked files.'],
+    rules: ['M-WEAK-1'],
+  },
+  'no-symbol': {
+    meaning: 'No function covers the place, and its bytes are no site.',
+    causes: [
+      'A stripped file with some symbols left, a table of another file, or a function without a size in assembly.',
+    ],
+    advice: ['Give the symbols of the unstripped file (--symbols), or exclude the place.'],
+    rules: ['M-VAL-1'],
+  },
+  'bypassed-by-local-entry': {
+    meaning: 'Calls within the module enter the function behind the site.',
+    causes: [
+      'Functions may have two entries: one for callers that need the function to set up its TOC pointer, and a local one behind that set-up. Some compilers put the nops of -fpatchable-function-entry in front of the first.',
+    ],
+    advice: ['Use -mprofile-kernel or -pg, or a compiler that puts the nops behind the local entry.'],
+    rules: ['P-SITE-2'],
+  },
+  'unsupported-shape': {
+    meaning: 'The bytes are no form of any shape, or of a compiler form that cannot be patched.',
+    causes: [
+      'Too few nops for a call, nops in the wrong place, another profiling method, or code that something else rewrote (alternatives, jump labels).',
+    ],
+    advice: ['Compare with the disassembly (disasm), and with the options that info suggests.'],
+    rules: ['M-VAL-1', 'C-UPD-2'],
+  },
+  'wrong-bytes': {
+    meaning: 'A known shape, with bytes that none of its forms has.',
+    causes: ['Another tool patched the file, the file is damaged, or it was patched while it was copied.'],
+    advice: ['Compare expected and actual bytes; restore the file from its source, or undo the other tool first.'],
+    rules: ['C-UPD-2'],
+  },
+  'out-of-range': {
+    meaning: 'The call cannot reach what it must.',
+    causes: [
+      'Text larger than the reach of a branch, or an entry placed too far away from the module, without a stub between.',
+    ],
+    advice: ['Load the module nearer, or let load make stubs; the message gives the distance.'],
+    rules: ['C-TGT-2'],
+  },
+  'wrong-target': {
+    meaning: 'The call leads to something that is no entry of a tracer.',
+    causes: [
+      'The site is no call of the profiling entry after all, the profiling entry has another name (-mfentry-name), or the branch was retargeted.',
+    ],
+    advice: ['Name the entry with --mcount if it is one; else treat the file as damaged.'],
+    rules: ['C-TGT-2', 'F-2'],
+  },
+  'stub-wrong-target': {
+    meaning: 'The call leads to a stub, and the stub to something that is no entry of a tracer.',
+    causes: [
+      'The stub belongs to another function, its stored address was overwritten, or it was read with the TOC pointer of another module.',
+    ],
+    advice: ['Look at each hop with explain IMAGE SITE: the slot that the stub loads from shows what is stored.'],
+    rules: ['P-STUB-1', 'C-TGT-2'],
+  },
+  'toc-restore-missing': {
+    meaning: 'The word that brings the TOC pointer back after the call is missing, or stands where nothing was saved.',
+    causes: [
+      'A stub to code with another TOC saves the pointer; the word behind the call loads it again. Linkers and loaders write it over a nop. Two nops (the form of 2008) lose it.',
+    ],
+    advice: ['Restore the word, or load the module again; patched sites keep it and jump over it instead.'],
+    rules: ['C-UPD-2', 'T-PPC-12'],
+  },
+  'state-mismatch': {
+    meaning: 'The record in the file says otherwise than the bytes.',
+    causes: ['Something changed the site after elftrace did, or the record belongs to another version of the file.'],
+    advice: ['Nothing is written over such a site. status shows both; restore the bytes, or make the file anew.'],
+    rules: ['RT-6'],
+  },
+};

@@ -1,0 +1,274 @@
+/**
+ * The ring in which a traced program keeps its events, read out of any memory: that of a machine, of a process, or a file. Owns the
+ * layout, and what a reader must make of it: order, overwritten and dropped events, entries paired with their returns.
+ *
+ *   header (64 bytes)                      record (32 bytes)
+ *    0  "ELFTRCE1"                          0  u64 time
+ *    8  u32 version                         8  u64 ip          the site
+ *   12  u32 record size, bytes             16  u64 parent_ip   where the function returns to
+ *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user
+ *   20  u32 flags: 1 keeps the oldest      28  u32 cpu or thread
+ *   24  u64 head: records ever written
+ *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) * record size;
+ *   40  u64 clock kind                     the last `capacity` of them are there
+ *   48  unused
+ *
+ * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source: 05-runtime-abi section 4.
+ */
+import { ByteView } from '../bytes.js';
+import { ElftraceError, hex } from '../errors.js';
+import type { Address, Endian } from '../units.js';
+import type { ClockUnit, TracedFunction, TraceLosses, TraceSink } from './events.js';
+import { functionLookup } from './functions.js';
+
+/** "ELFTRCE1". */
+export const RING_MAGIC: readonly number[] = [0x45, 0x4c, 0x46, 0x54, 0x52, 0x43, 0x45, 0x31];
+export const RING_VERSION = 1;
+export const RING_HEADER_BYTES = 64;
+export const RING_RECORD_BYTES = 32;
+/** More records than any memory that we read has: a sign of damage. */
+const CAPACITY_MAX = 1 << 24;
+
+/** Flag: events that find the ring full are dropped, instead of overwriting the oldest. */
+export const RING_KEEPS_OLDEST = 1;
+
+const recordKinds = ['entry', 'return', 'direct', 'probe', 'user'] as const;
+export type RingRecordKind = (typeof recordKinds)[number];
+
+/** Reads memory; null where a byte of the range is not there. `GuestMemory.read` is one. */
+export type MemoryReader = (address: Address, size: number) => Uint8Array | null;
+
+export interface RingRecord {
+  readonly kind: RingRecordKind;
+  readonly time: bigint;
+  readonly ip: Address;
+  readonly parent: Address;
+  /** CPU or thread, as the guest numbers them. */
+  readonly cpu: number;
+}
+
+/** A ring as it was when it was read. */
+export interface Ring {
+  readonly version: number;
+  readonly capacity: number;
+  readonly flags: number;
+  /** Records ever written. */
+  readonly written: bigint;
+  /** Records that the guest could not write. */
+  readonly dropped: bigint;
+  /** Of those written, how many were overwritten since: the oldest. */
+  readonly overwritten: bigint;
+  /** Records without a kind that we know: one that was being written when the program ended, or damage. */
+  readonly unreadable: number;
+  readonly clock: number;
+  /** Oldest first. */
+  readonly records: readonly RingRecord[];
+}
+
+function refuse(address: Address, what: string, value: bigint | number, fileOffset = 0): ElftraceError {
+  return new ElftraceError('bad-record', `trace ring at ${hex(address)}: ${what}`, {
+    address: address + BigInt(fileOffset),
+    what: 'trace ring',
+    value,
+  });
+}
+
+/**
+ * Decodes the ring whose header is at `address`.
+ * @throws ElftraceError 'bad-reference' where no memory is, 'bad-record' for what is no ring or one of another version
+ */
+export function readRing(read: MemoryReader, address: Address, endian: Endian): Ring {
+  const header = read(address, RING_HEADER_BYTES);
+  if (header?.length !== RING_HEADER_BYTES) {
+    throw new ElftraceError('bad-reference', `trace ring at ${hex(address)}: no memory is there`, { address });
+  }
+  const view = new ByteView(header, endian, 'trace ring');
+  if (!RING_MAGIC.every((byte, i) => header[i] === byte)) {
+    throw refuse(address, 'it does not begin with ELFTRCE1', view.u64(0));
+  }
+  const version = view.u32(8);
+  if (version !== RING_VERSION) {
+    throw refuse(address, `version ${version} is not known, ${RING_VERSION} is`, version, 8);
+  }
+  const recordBytes = view.u32(12);
+  if (recordBytes !== RING_RECORD_BYTES) {
+    throw refuse(
+      address,
+      `records of ${recordBytes} bytes, version ${version} has ${RING_RECORD_BYTES}`,
+      recordBytes,
+      12,
+    );
+  }
+  const capacity = view.u32(16);
+  if (capacity === 0 || (capacity & (capacity - 1)) !== 0 || capacity > CAPACITY_MAX) {
+    throw refuse(address, `a capacity of ${capacity} records is no power of two up to ${CAPACITY_MAX}`, capacity, 16);
+  }
+  const written = view.u64(24);
+  const kept = written < BigInt(capacity) ? Number(written) : capacity;
+  // Record numbers modulo the capacity; the oldest that is left follows the newest.
+  const first = kept < capacity ? 0 : Number(written & BigInt(capacity - 1));
+  const bytes = kept === 0 ? new Uint8Array() : read(address + BigInt(RING_HEADER_BYTES), kept * RING_RECORD_BYTES);
+  if (bytes?.length !== kept * RING_RECORD_BYTES) {
+    throw new ElftraceError('bad-reference', `trace ring at ${hex(address)}: no memory is behind its ${kept} records`, {
+      address,
+    });
+  }
+  const body = new ByteView(bytes, endian, 'trace ring');
+  const records: RingRecord[] = [];
+  let unreadable = 0;
+  for (let i = 0; i < kept; i++) {
+    const at = ((first + i) % capacity) * RING_RECORD_BYTES;
+    const kind = recordKinds[body.u32(at + 24) - 1];
+    if (kind === undefined) {
+      unreadable++;
+      continue;
+    }
+    records.push({ kind, time: body.u64(at), ip: body.u64(at + 8), parent: body.u64(at + 16), cpu: body.u32(at + 28) });
+  }
+  return {
+    version,
+    capacity,
+    flags: view.u32(20),
+    written,
+    dropped: view.u64(32),
+    overwritten: written - BigInt(kept),
+    unreadable,
+    clock: Number(view.u64(40)),
+    records,
+  };
+}
+
+/** What the clock of a ring counts. Kind 1 is the counter of the machine, which the emulator advances by one an instruction. */
+export function ringClock(ring: Ring, machine: 'emulator' | 'other'): ClockUnit {
+  if (ring.clock === 2) return 'nanoseconds';
+  return machine === 'emulator' && ring.clock === 1 ? 'instructions' : 'ticks';
+}
+
+export function ringLosses(ring: Ring): TraceLosses {
+  return {
+    written: Number(ring.written),
+    kept: ring.records.length,
+    dropped: Number(ring.dropped),
+  };
+}
+
+/** True when the ring has returns, so that entries and returns can be paired. */
+export function ringIsNested(ring: Ring): boolean {
+  return ring.records.some((each) => each.kind === 'return');
+}
+
+export interface ReplayResult {
+  readonly events: number;
+  /** Returns left out because their entries were overwritten. */
+  readonly orphans: number;
+  /** Entries whose returns are not there: left by exit or longjmp, or still running. Their events are `unwound`. */
+  readonly open: number;
+}
+
+/** CPU numbers index arrays in the sinks: large ones (thread ids) are replaced by their order. */
+const CPU_MAX = 1024;
+
+/**
+ * Gives the records of a ring to sinks, as events.
+ *
+ * Entries and returns are paired by function on each CPU, as a stack: a return ends the innermost activation of its function, and
+ * those above it are `unwound`. Returns whose entries were overwritten are left out and counted. A program does not know how many
+ * instructions its CPU has executed: its clock stands for them.
+ */
+export function replayRing(
+  ring: Ring,
+  functions: readonly TracedFunction[],
+  sinks: readonly TraceSink[],
+): ReplayResult {
+  const lookup = functionLookup(functions);
+  const nested = ringIsNested(ring);
+  const unknown = new Map<Address, TracedFunction>();
+  const ofIp = (ip: Address): TracedFunction => {
+    const known = lookup.at(ip) ?? unknown.get(ip);
+    if (known) return known;
+    const index = functions.length + unknown.size;
+    const made = { index, name: hex(ip), address: ip, otherEntries: [], site: ip };
+    unknown.set(ip, made);
+    return made;
+  };
+  const numbers = new Map<number, number>();
+  const large = ring.records.some((each) => each.cpu >= CPU_MAX);
+  const cpuOf = (cpu: number): number => {
+    if (!large) return cpu;
+    const known = numbers.get(cpu) ?? numbers.size;
+    numbers.set(cpu, known);
+    return known;
+  };
+  const stacks: TracedFunction[][] = [];
+  const times: number[] = [];
+  let events = 0;
+  let orphans = 0;
+  let open = 0;
+  const pop = (cpu: number, to: number, returned: boolean): void => {
+    const stack = stacks[cpu]!;
+    while (stack.length > to) {
+      const popped = stack.pop()!;
+      const depth = stack.length;
+      const unwound = !(returned && depth === to);
+      if (unwound) open++;
+      events++;
+      const time = times[cpu]!;
+      const event = { kind: 'return', function: popped, cpu, depth, time, instructions: time, unwound } as const;
+      for (const sink of sinks) sink.event(event);
+    }
+  };
+  for (const record of ring.records) {
+    const cpu = cpuOf(record.cpu);
+    for (let i = stacks.length; i <= cpu; i++) {
+      stacks.push([]);
+      times.push(0);
+    }
+    const time = Number(record.time);
+    times[cpu] = time;
+    const stack = stacks[cpu]!;
+    const named = ofIp(record.ip);
+    if (record.kind === 'return') {
+      const at = stack.lastIndexOf(named);
+      if (at < 0) orphans++;
+      else pop(cpu, at, true);
+      continue;
+    }
+    events++;
+    const common = { function: named, cpu, depth: stack.length, time, instructions: time, parent: record.parent };
+    if (record.kind === 'entry') {
+      const event = { kind: 'entry', ...common } as const;
+      for (const sink of sinks) sink.event(event);
+      if (nested) stack.push(named);
+    } else {
+      const event = { kind: record.kind, ...common, ip: record.ip } as const;
+      for (const sink of sinks) sink.event(event);
+    }
+  }
+  stacks.forEach((_, cpu) => {
+    pop(cpu, 0, false);
+  });
+  for (const sink of sinks) sink.end(times);
+  return { events, orphans, open };
+}
+
+/** What must be said of a ring besides its events, one sentence each; empty when all is there. */
+export function ringNotices(ring: Ring, replay: ReplayResult): string[] {
+  const notices: string[] = [];
+  if (ring.overwritten > 0n) {
+    notices.push(
+      `the ring holds ${ring.capacity} events: the oldest ${ring.overwritten} of ${ring.written} were overwritten`,
+    );
+  }
+  if (replay.orphans > 0) notices.push(`${replay.orphans} returns are left out: their entries were overwritten`);
+  if (ring.dropped > 0n) {
+    notices.push(
+      (ring.flags & RING_KEEPS_OLDEST) !== 0 && ring.written >= BigInt(ring.capacity)
+        ? `the ring holds ${ring.capacity} events and keeps the oldest: ${ring.dropped} later ones were dropped`
+        : `${ring.dropped} events could not be recorded by the program`,
+    );
+  }
+  if (ring.unreadable > 0) {
+    notices.push(`${ring.unreadable} records are of no known kind: not finished when the program ended, or damaged`);
+  }
+  return notices;
+}

@@ -1,0 +1,31 @@
+/**
+ * The collection of C programs under test/programs, traced everywhere by function and graph, prints what it prints untraced: under qemu-user and
+ * here, on all PowerPC targets and through every entry.
+ */
+import { writeFileSync } from 'node:fs';
+import { test } from '@jest/globals';
+import { combined, programPaths, scratch, TARGETS } from './support/c-programs.js';
+import { checkTraced } from './support/runtime-check.js';
+import { describeWith } from './support/tools.js';
+
+const ENTRIES = [
+  ['pg', 'ftrace_caller', ['both']],
+  ['regs', 'ftrace_caller', ['graph']],
+  ['regs', 'ftrace_regs_caller', ['both']],
+] as const;
+
+const source = scratch('all.c');
+writeFileSync(source, combined(programPaths()), 'latin1');
+let calls = 0;
+
+for (const target of TARGETS) {
+  describeWith([target.gcc, target.qemu], `the collection on ${target.name}`, () => {
+    test.each(ENTRIES)('T-PPC-9, F-11: %s, %s, %j', (flavour, entry, tracers) => {
+      calls += checkTraced({ target, flavour, entry, sources: [source], flags: ['-std=gnu11'] }, tracers, true);
+    });
+  });
+}
+
+test('measured', () => {
+  process.stderr.write(`traced collection: ${calls} calls on ${TARGETS.length} targets\n`);
+});

@@ -1,0 +1,56 @@
+/** Rings as a traced program leaves them in memory, written here byte by byte from 05-runtime-abi section 4. */
+import type { Endian } from '../../src/units.js';
+
+export interface HandRecord {
+  readonly time: number;
+  readonly ip: number;
+  readonly parent: number;
+  readonly kind: number;
+  readonly cpu?: number;
+}
+
+export interface HandRing {
+  readonly endian: Endian;
+  readonly capacity: number;
+  /** All that were ever written, in order. */
+  readonly records: readonly HandRecord[];
+  readonly dropped?: number;
+  readonly version?: number;
+  readonly recordBytes?: number;
+  readonly magic?: string;
+  readonly clock?: number;
+  readonly head?: number;
+  readonly flags?: number;
+}
+
+/** Header and records; later records overwrite earlier ones as the guest's own stores do. */
+export function ringBytes(ring: HandRing): Uint8Array {
+  const bytes = new Uint8Array(64 + 32 * ring.capacity);
+  const view = new DataView(bytes.buffer);
+  const little = ring.endian === 'little';
+  bytes.set(new TextEncoder().encode(ring.magic ?? 'ELFTRCE1'));
+  view.setUint32(8, ring.version ?? 1, little);
+  view.setUint32(12, ring.recordBytes ?? 32, little);
+  view.setUint32(16, ring.capacity, little);
+  view.setUint32(20, ring.flags ?? 0, little);
+  view.setBigUint64(24, BigInt(ring.head ?? ring.records.length), little);
+  view.setBigUint64(32, BigInt(ring.dropped ?? 0), little);
+  view.setBigUint64(40, BigInt(ring.clock ?? 1), little);
+  ring.records.forEach((record, i) => {
+    const at = 64 + 32 * (i % ring.capacity);
+    view.setBigUint64(at, BigInt(record.time), little);
+    view.setBigUint64(at + 8, BigInt(record.ip), little);
+    view.setBigUint64(at + 16, BigInt(record.parent), little);
+    view.setUint32(at + 24, record.kind, little);
+    view.setUint32(at + 28, record.cpu ?? 0, little);
+  });
+  return bytes;
+}
+
+/** Reads `bytes` as memory that begins at `base`. */
+export function memoryOf(bytes: Uint8Array, base: bigint): (address: bigint, size: number) => Uint8Array | null {
+  return (address, size) => {
+    const at = Number(address - base);
+    return at >= 0 && at + size <= bytes.length ? bytes.slice(at, at + size) : null;
+  };
+}
