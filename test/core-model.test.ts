@@ -906,7 +906,7 @@ describe('model of the ftrace core', () => {
     events: fc.array(event, { minLength: 1, maxLength: 40, size: 'max' }),
   });
 
-  test(`C-TGT, C-HASH, C-REG: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`, () => {
+  test(`C-TGT, C-HASH, C-MOD, C-UPD-1: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`, () => {
     fc.assert(
       fc.property(sequence, ({ variant, events }) => {
         const driver = new Driver(variant);

@@ -279,6 +279,16 @@ describe('lists and callees', () => {
     }
   });
 
+  test('C-TGT-4: a lone callback that the entries cannot reach is called by the list function', () => {
+    const made = bench('ppc64-elfv2-le');
+    made.machine.farthest = 0x1000n;
+    const a = made.ops('a', 'f', { func: 0x9_0000_0000n });
+    done(made.core.register(a));
+    expect([made.machine.callees.plain.kind, runs(made, 'f')]).toEqual(['list', ['a']]);
+    done(made.core.setFunction(a, 0x100n));
+    expect([made.machine.callees.plain.kind, runs(made, 'f')]).toEqual(['function', ['a']]);
+  });
+
   test('C-TGT-8: the third argument is that of the lone ops', () => {
     const made = bench('ppc32');
     const a = made.ops('a', 'f');
@@ -791,7 +801,7 @@ describe('graph', () => {
     expect([tracer.has('ALLOC_TRAMP'), runs(made, 'f')]).toEqual([false, ['graph']]);
   });
 
-  test('T-X86-33 to T-X86-37, C-FG-4: borrowing: STUB, save, clear, static entry; and back: shutdown, STUB, trampoline, ALLOC_TRAMP', () => {
+  test('T-X86-33, T-X86-34, T-X86-35, T-X86-36, T-X86-37, C-FG-4: borrowing: STUB, save, clear, static entry; and back: shutdown, STUB, trampoline, ALLOC_TRAMP', () => {
     for (const withTrampoline of [true, false]) {
       const made = bench('x86-64 2014', { trampolines: withTrampoline ? '2014' : 'none', graph: '2014' });
       const { core } = made;

@@ -200,6 +200,13 @@ export class FakeMachine implements Backend {
     }
   }
 
+  /** Functions above this cannot be called by the entries. */
+  farthest = 1n << 64n;
+
+  reachesCallback(address: bigint): boolean {
+    return address <= this.farthest;
+  }
+
   bytesOf(_site: CallSite, content: Content): Uint8Array | null {
     if (content.kind === 'nop') return Uint8Array.of(0x0f, 0x1f, 0x44, 0x00, 0x00);
     const target = 'address' in content ? Number(content.address & 0xffffn) : content.kind === 'caller' ? 1 : 2;
