@@ -526,4 +526,13 @@ export class ImageBackend implements Backend {
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
   }
+
+  reachesCallback(address: Address): boolean {
+    const { min, max } = this.branches.call.reach;
+    const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
+    return calls.every((symbol) => {
+      const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;
+      return distance >= min && distance <= max;
+    });
+  }
 }

@@ -72,7 +72,10 @@ export function planSession(
   const steps: SessionStep[] = [];
   const operations: SessionOperation[] = [];
   for (const { name, text } of files) {
-    const { operations: own } = parseSession(text, name, operations);
+    const { operations: own } = parseSession(text, name, {
+      ops: operations.flatMap((each) => (each.kind === 'ops' ? [each.name] : [])),
+      graphs: operations.flatMap((each) => (each.kind === 'graph' ? [each.name] : [])),
+    });
     operations.push(...own);
     for (const step of runner.run(own)) {
       steps.push(step);

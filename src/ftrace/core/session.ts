@@ -44,10 +44,26 @@ export class CoreSession {
   readonly #direct = new Map<string, { readonly ops: Ops; caller: Address }>();
   readonly #livepatch = new Map<string, Ops>();
 
+  /** A core that was restored brings what earlier sessions made, under the names that they gave. */
   constructor(
     readonly core: FtraceCore,
     readonly resolver: SessionResolver,
-  ) {}
+  ) {
+    const { known, graph } = core.state;
+    for (const ops of known) {
+      const [role, name] = ops.name.split(' ') as [string, string?];
+      if (role === 'direct' && name !== undefined && ops.has('DIRECT')) {
+        this.#direct.set(name, { ops, caller: ops.directCall });
+      } else if (role === 'livepatch' && name !== undefined && ops.has('ENABLED')) this.#livepatch.set(name, ops);
+      else if (ops !== graph.manager) this.#ops.set(ops.name, ops);
+    }
+    for (const user of graph.known) this.#users.set(user.name, user);
+  }
+
+  /** Names that the steps of a session file may use although it does not make them. */
+  get names(): { readonly ops: readonly string[]; readonly graphs: readonly string[] } {
+    return { ops: [...this.#ops.keys()], graphs: [...this.#users.keys()] };
+  }
 
   /** Performs operations in order and stops behind the first that is not done: its outcome is the last of the result. */
   run(operations: readonly SessionOperation[]): SessionStep[] {
