@@ -7,6 +7,7 @@ import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { findSites } from '../ftrace/sites.js';
+import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
@@ -66,6 +67,16 @@ function baseOf(text: string | undefined, core: ElfImage, arch: Arch): LoadBase 
   return core.segments.some((each) => each.type === elf.PT_LOAD && each.address >= kernel) ? 'kernel' : 'user';
 }
 
+/** Slots of the site tables of files. */
+function slotsOf(images: readonly ElfImage[]): number {
+  const tables = images.flatMap((image) =>
+    ['__mcount_loc', '__patchable_function_entries'].flatMap((name) =>
+      image.sectionsNamed(name).map((section) => section.size / image.wordBytes),
+    ),
+  );
+  return tables.reduce((sum, slots) => sum + slots, 0);
+}
+
 /** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
@@ -78,7 +89,7 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   if (conventions.size === 0) return null;
   // Where both occur the entries that keep all registers serve both, or the loader refuses.
   const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
-  return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
+  return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 
 export async function runLoad(args: LoadArguments): Promise<number> {
