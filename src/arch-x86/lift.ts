@@ -2706,6 +2706,7 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
 export const x86Lifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 1,
+  lanes: true,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

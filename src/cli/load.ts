@@ -7,6 +7,7 @@ import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { findSites } from '../ftrace/sites.js';
+import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import { loadImages, loadMore, type LoaderOptions, runtimeConvention, type Source } from '../program/loader.js';
@@ -66,10 +67,21 @@ function baseOf(text: string | undefined, core: ElfImage, arch: Arch): LoadBase 
   return core.segments.some((each) => each.type === elf.PT_LOAD && each.address >= kernel) ? 'kernel' : 'user';
 }
 
+/** Slots of the site tables of files. */
+function slotsOf(images: readonly ElfImage[]): number {
+  const tables = images.flatMap((image) =>
+    ['__mcount_loc', '__patchable_function_entries'].flatMap((name) =>
+      image.sectionsNamed(name).map((section) => section.size / image.wordBytes),
+    ),
+  );
+  return tables.reduce((sum, slots) => sum + slots, 0);
+}
+
 /** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
+<<<<<<< HEAD
   const map = readLoadMap(images[0]!);
   const found = images.flatMap((image) => conventionsOf(image, arch));
   const given = map?.options ?? machineOf(args);
@@ -79,6 +91,17 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   const convention = runtimeConvention(arch, [...recorded, ...found], options);
   const bytes = convention === null ? null : runtimeObject(arch.target.id, convention);
   return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
+=======
+  const recorded = readLoadMap(images[0]!)?.options['convention'];
+  const conventions = new Set([
+    ...(recorded === undefined ? [] : [recorded]),
+    ...images.flatMap((image) => conventionsOf(image, arch)),
+  ]);
+  if (conventions.size === 0) return null;
+  // Where both occur the entries that keep all registers serve both, or the loader refuses.
+  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
+  return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
+>>>>>>> main
 }
 
 /** Options of the machine that were given. */

@@ -33,7 +33,7 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
-import { CONDITIONS, F64, I32, I64, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
+import { CONDITIONS, F64, I32, I64, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -574,8 +574,12 @@ function resolveFunction(): WasmFunction {
   return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
-/** The module for machines of one address width and code alignment. */
-export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 | 4): Uint8Array<ArrayBuffer> {
+/** The module for machines of one address width and code alignment; `lanes`: with the ops on lanes of vectors. */
+export function generateInterpreter(
+  addressBits: 32 | 64,
+  codeAlignBytes: 1 | 2 | 4,
+  lanes: boolean,
+): Uint8Array<ArrayBuffer> {
   const { names, functions } = buildFunctions();
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
@@ -596,6 +600,11 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
   code.get(POINTER).memory([I32.load16u], 0).brTable(labels, labels[0]!);
   for (const handler of HANDLERS) {
     code.end();
+    // V8 compiles the whole function before the first instruction: what is not used costs time.
+    if (!lanes && isLaneOp(handler.key)) {
+      code.unreachable();
+      continue;
+    }
     handler.write({
       code,
       calls,
@@ -658,10 +667,11 @@ export class Interpreter {
     private readonly host: HostMemory,
     lifter: Lifter,
   ) {
-    const key = `${lifter.addressBits}/${lifter.codeAlignBytes}`;
+    const lanes = lifter.lanes === true;
+    const key = `${lifter.addressBits}/${lifter.codeAlignBytes}/${lanes}`;
     let module = modules.get(key);
     if (module === undefined) {
-      module = compileModule(generateInterpreter(lifter.addressBits, lifter.codeAlignBytes));
+      module = compileModule(generateInterpreter(lifter.addressBits, lifter.codeAlignBytes, lanes));
       modules.set(key, module);
     }
     const { run } = instantiate(module, host);

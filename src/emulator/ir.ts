@@ -773,6 +773,10 @@ const OP_TABLE = {
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
+/** True for the ops on lanes of vectors (`vadd8` …): only front ends that say so get them. `name` may go on behind a colon. */
+export function isLaneOp(name: string): boolean {
+  return /^v[a-z]/.test(name);
+}
 /** The op table. */
 export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
 export const OP_NAMES = Object.keys(OP_TABLE).filter((name): name is OpName => name in OP_TABLE);
@@ -945,6 +949,8 @@ export interface Lifter {
   /** Identifies the generated interpreter: lifters with equal `addressBits` and `codeAlignBytes` share it. */
   readonly addressBits: 32 | 64;
   readonly codeAlignBytes: 1 | 2 | 4;
+  /** The front end uses ops on lanes of vectors (`isLaneOp`). Default: no. */
+  readonly lanes?: boolean;
   readonly endian: Endian;
   readonly slots: SlotLayout;
   readonly registers: readonly RegisterView[];
