@@ -81,27 +81,17 @@ function slotsOf(images: readonly ElfImage[]): number {
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
-<<<<<<< HEAD
   const map = readLoadMap(images[0]!);
   const found = images.flatMap((image) => conventionsOf(image, arch));
   const given = map?.options ?? machineOf(args);
   const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
   const options = Object.fromEntries(Object.entries(given).filter(([name]) => name in own));
-  const recorded = (['pg', 'regs', 'modern', 'y2014', 'mcount'] as const).filter((each) => each === map?.options['convention']);
+  const recorded = (['pg', 'regs', 'modern', 'y2014', 'mcount'] as const).filter(
+    (each) => each === map?.options['convention'],
+  );
   const convention = runtimeConvention(arch, [...recorded, ...found], options);
   const bytes = convention === null ? null : runtimeObject(arch.target.id, convention);
-  return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
-=======
-  const recorded = readLoadMap(images[0]!)?.options['convention'];
-  const conventions = new Set([
-    ...(recorded === undefined ? [] : [recorded]),
-    ...images.flatMap((image) => conventionsOf(image, arch)),
-  ]);
-  if (conventions.size === 0) return null;
-  // Where both occur the entries that keep all registers serve both, or the loader refuses.
-  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
->>>>>>> main
 }
 
 /** Options of the machine that were given. */

@@ -80,7 +80,6 @@ function prepared(
   return { ...opened, image, program, sites, injected: true };
 }
 
-<<<<<<< HEAD
 /** An image has the entries of one time: those of another are laid in anew. */
 function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): void {
   if (x86Tramp === undefined || x86Tramp === 'none') return;
@@ -93,7 +92,8 @@ function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): vo
       : `--x86-tramp=${x86Tramp}: the image was laid out with --x86-tramp=${has}: revert it first, or load it anew`,
     { value: x86Tramp },
   );
-=======
+}
+
 interface Planned {
   readonly plan: Plan;
   readonly on: Opened & { injected: boolean };
@@ -124,7 +124,6 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop },
   );
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
->>>>>>> main
 }
 
 /** The plan of a request, and the file that it is about. */
@@ -210,7 +209,12 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
   writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  const notices = [...applied.notices, ...(plan.notices ?? []), ...tableNotice(plan, opened, args), ...formNotice(plan, args)];
+  const notices = [
+    ...applied.notices,
+    ...(plan.notices ?? []),
+    ...tableNotice(plan, opened, args),
+    ...formNotice(plan, args),
+  ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {

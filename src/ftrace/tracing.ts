@@ -301,7 +301,13 @@ interface Registered {
 }
 
 /** Plans the objects and inner calls of one tracer, or of none. */
-function planObjects(program: Program, entries: Entries, registered: Registered | null, saveRegs: boolean, words: Words): void {
+function planObjects(
+  program: Program,
+  entries: Entries,
+  registered: Registered | null,
+  saveRegs: boolean,
+  words: Words,
+): void {
   const size = BigInt(program.image.wordBytes);
   const ops = words.address('elftrace_data');
   const listEnd = words.address('ftrace_list_end');
@@ -355,7 +361,6 @@ function planObjects(program: Program, entries: Entries, registered: Registered 
     }
   }
 }
-
 
 /**
  * What the sites of a tracer call. A trampoline that cannot be made is no fault (C-TRAMP-4): the shared entry serves as well. The same holds for one whose call

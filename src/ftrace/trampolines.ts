@@ -10,7 +10,8 @@ import { alignUpBig } from '../bits.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type Program, trampolineSection } from '../program/program.js';
-import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { opsSlots } from './image-backend.js';
 import type { Address } from '../units.js';
 import type { Step } from './plan.js';
 
@@ -145,7 +146,7 @@ export function opsObjects(program: Program): readonly OpsObject[] {
     return value === null || value < 0n ? 0n : value;
   };
   const found: OpsObject[] = [];
-  for (let index = 0; index < OPS_ROOM; index++) {
+  for (let index = 0; index < opsSlots; index++) {
     const address = base + BigInt(index * OPS_WORD_COUNT * word);
     const field = (name: keyof typeof OPS_WORDS): bigint => at(address + BigInt(OPS_WORDS[name] * word));
     const flags = field('flags');

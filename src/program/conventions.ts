@@ -22,13 +22,7 @@ export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConven
   return [...found].sort();
 }
 
-function classify(
-  arch: Arch,
-  bytes: Uint8Array,
-  offset: number,
-  found: Set<EntryConvention>,
-  callee?: string,
-): void {
+function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>, callee?: string): void {
   if (arch.loader.kind === 'none') {
     found.add('pg');
     return;

@@ -588,7 +588,8 @@ function setThreadMode(parts: readonly Part[], wordBytes: number): void {
   const runtime = parts.find((part) => part.kind === 'runtime');
   const symbol = runtime?.symbols.find(({ name }) => name === 'elftrace_thread_mode');
   const linked = parts[0]?.linked;
-  if (!runtime || !symbol || !linked?.segments.some(({ type }) => type === elf.PT_TLS || type === elf.PT_INTERP)) return;
+  if (!runtime || !symbol || !linked?.segments.some(({ type }) => type === elf.PT_TLS || type === elf.PT_INTERP))
+    return;
   const section = runtime.sections[Number(symbol.home)];
   if (!section?.contents) return;
   const offset = Number(symbol.value - section.address);
