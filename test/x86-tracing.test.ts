@@ -24,7 +24,7 @@ afterAll(() => {
 });
 
 /** Programs with sites that a tracer can be called from. Without symbols nothing tells how a function begins, and 16 of 16 nops before it are not executed. */
-const programs = sampleNames().filter((name) => /^x86-64\/(program|core)-/.test(name) && !/stripped|16-16/.test(name));
+const programs = sampleNames().filter((name) => /^x86-64\/(program|core)-/.test(name) && !/stripped|16-16|\.o$/.test(name));
 const variants = ['modern', '2014', 'none'] as const;
 type Variant = (typeof variants)[number];
 
