@@ -87,8 +87,9 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     ...images.flatMap((image) => conventionsOf(image, arch)),
   ]);
   if (conventions.size === 0) return null;
-  // Where both occur the entries that keep all registers serve both, or the loader refuses.
-  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
+  // Entries that keep all registers pass more: they are taken where calls of the profiling entry can lead to them too.
+  const serves = arch.siteShapes.every(({ entries }) => !entries.includes('pg') || entries.includes('regs'));
+  const bytes = runtimeObject(arch.target.id, conventions.has('regs') || serves ? 'regs' : 'pg');
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 

@@ -181,6 +181,18 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'file of operations (YAML or JSON): several tracers, filters, graph; goes on from earlier ones',
         })
+        .option('direct', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=CALLER: calls of the function go to the caller first',
+        })
+        .option('livepatch', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=NEW: another function of the image runs in its place',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',

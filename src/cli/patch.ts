@@ -30,6 +30,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly init: boolean;
   readonly enable: boolean;
   readonly session?: readonly string[] | undefined;
+  readonly direct?: readonly string[] | undefined;
+  readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
   readonly dryRun: boolean;
@@ -85,6 +87,32 @@ interface Planned {
   readonly session: readonly string[];
 }
 
+/** `FUNCTION=OTHER` of an option. */
+function pairOf(option: string, text: string): [name: string, other: string] {
+  const match = /^([^=\s]+)=([^=\s]+)$/.exec(text);
+  if (!match) throw new ElftraceError('usage', `--${option} ${text}: write FUNCTION=OTHER`);
+  return [match[1]!, match[2]!];
+}
+
+/** Session files, and one more of the options that are operations themselves. */
+function sessionTexts(args: PatchArguments): { readonly name: string; readonly text: string }[] {
+  const files = (args.session ?? []).map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
+  const direct = (args.direct ?? []).map((text) => {
+    const [name, caller] = pairOf('direct', text);
+    return { direct: { function: name, caller } };
+  });
+  const livepatch = (args.livepatch ?? []).map((text) => {
+    const [name, replacement] = pairOf('livepatch', text);
+    return { livepatch: { function: name, new: replacement } };
+  });
+  const steps = [...direct, ...livepatch];
+  return steps.length === 0 ? files : [...files, { name: 'options', text: JSON.stringify({ version: 1, steps }) }];
+}
+
+function isSession({ session, direct, livepatch }: PatchArguments): boolean {
+  return session !== undefined || direct !== undefined || livepatch !== undefined;
+}
+
 /** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
 function planSessions(opened: Opened, args: PatchArguments): Planned {
   const { record, image } = opened;
@@ -95,7 +123,7 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     throw new ElftraceError('unsupported-form', 'sessions keep their record in the file');
   }
   const earlier = record?.session ?? [];
-  const texts = args.session!.map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
+  const texts = sessionTexts(args);
   const base = record === null ? image : readElf(unpatched(image, null, hash));
   const on =
     record === null
@@ -112,7 +140,7 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
 
 /** The plan of a request, and the file that it is about. */
 function planOf(opened: Opened, args: PatchArguments): Planned {
-  if (args.session) return planSessions(opened, args);
+  if (isSession(args)) return planSessions(opened, args);
   if (opened.record !== null && opened.record.session.length > 0) {
     throw new ElftraceError(
       'unsupported-form',
@@ -157,9 +185,10 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     args.nop && '--nop',
     args.init && '--init',
     args.enable && '--enable',
-    args.session !== undefined && '--session',
+    isSession(args) && '--session',
   ].filter((each) => each !== false);
-  if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session or --init');
+  if (wanted.length === 0)
+    throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);

@@ -394,9 +394,11 @@ export class ImageBackend implements Backend {
     if (typeof filter !== 'bigint') return filter;
     const notrace = this.hashAddress(image.notrace);
     if (typeof notrace !== 'bigint') return notrace;
+    const isNew = !this.slots.has(ops);
     this.slots.set(ops, slot);
     this.images.set(ops, image);
     const values: [keyof typeof OPS_WORDS, bigint][] = [
+      ...(isNew ? [['private', image.data] as [keyof typeof OPS_WORDS, bigint]] : []),
       ['filter', filter],
       ['notrace', notrace],
       ['directCall', image.directCall],

@@ -82,6 +82,13 @@ export class Session {
     return this.sites.program.image.bytes.slice();
   }
 
+  /** What a function pointer to a function of the image holds: its address, or that of its descriptor. */
+  pointerTo(name: string): bigint | null {
+    const { program } = this.sites;
+    const symbol = program.symbols.find(name);
+    return program.definedAt(symbol) === null ? null : program.symbols.value[symbol]!;
+  }
+
   /** Text address of a function of the image, for ops. */
   functionAddress(name: string): bigint | null {
     const { program } = this.sites;
