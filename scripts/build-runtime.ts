@@ -53,7 +53,30 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
   ];
 }
 
+/**
+ * Words of 4 bytes that no linker moves, addresses relative to the program counter, no small data; the ABI of programs with floating point, of which
+ * nothing is used.
+ */
+const RISCV = ['-march=rv64g', '-mabi=lp64d', '-mcmodel=medany', '-mno-relax', '-msmall-data-limit=0', '-DRUNTIME_REGS'];
+
+function riscv(flavour: string, entries: readonly string[], flags: readonly string[]): Recipe {
+  return {
+    name: `riscv64/${flavour}`,
+    triple: 'riscv64-linux-gnu',
+    flags: [...RISCV, ...flags],
+    folder: 'arch-riscv',
+    entries: [...entries, 'entry-common.S'],
+  };
+}
+const MERGED = ['-DENTRY_DIRECT', '-DENTRY_MERGED'];
+
 const RECIPES: readonly Recipe[] = [
+  riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
+  riscv('g2-merged', ['entry-merged.S'], MERGED),
+  riscv('g3', ['entry-merged.S'], [...MERGED, '-DENTRY_G3']),
+  riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),
+  riscv('g1', ['entry-g1.S'], ['-DENTRY_G1']),
+  riscv('g0', ['entry-g0.S', 'entry-g0.c'], ['-DENTRY_G0']),
   ...ppc('ppc32', 'powerpc-linux-gnu', PPC),
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),

@@ -119,4 +119,12 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
   return frame;
 }
 
+#ifdef RUNTIME_REGS
+/* 0 in a frame that is not complete. */
+#define REGS_MARK REGS_MSR
+/* Where the return address that the entry loads is, and the stack pointer after the return. */
+#define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + REGS_LINK))
+#define GRAPH_FRAME(regs, ip) elftrace_frame(ip, *(const unsigned long *)((char *)(regs) + REGS_SP))
+#endif
+
 #endif

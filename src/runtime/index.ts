@@ -8,11 +8,26 @@ import { OBJECTS } from './objects.js';
 export * from './abi.js';
 
 /**
- * Entry conventions. `pg`: the site is a call behind the prologue (64 bits) or as it was in 2008 (32 bits); the entry passes ip and
- * parent_ip, and the graph tracer is a branch in it. `regs`: the site is at the function's entry; the entries pass a register
- * frame, and the graph tracer is a callback.
+ * Entry conventions; each target has some of them (`runtimeFlavours`).
+ *
+ * - `pg` (PowerPC): the site is a call behind the prologue (64 bits) or as it was in 2008 (32 bits); the entry passes ip and parent_ip, and
+ *   the graph tracer is a branch in it.
+ * - `regs` (PowerPC): the site is at the function's entry; the entries pass a register frame, and the graph tracer is a callback.
+ * - `modern` (x86-64, `__fentry__` sites): both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback, and
+ *   the register entry goes to direct callers.
+ * - `y2014` (x86-64, `__fentry__` sites): the plain entry passes no registers; the graph tracer has an entry of its own, which the other
+ *   two jump to or a site calls; no direct callers.
+ * - `mcount` (x86-64, -pg without -mfentry): as `y2014`, with the return address of the function at 8(%rbp). It cannot be `modern`: the function
+ *   has begun, so neither a direct caller nor another function can take its place, and a word above the return address of the call
+ *   is not the function's own.
+ * - `g2` (RISC-V, `auipc t0; jalr t0`): of 2022; both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback or
+ *   a second patched call; the register entry goes to direct callers.
+ * - `g2-merged`, `g3`, `g3c` (RISC-V): one small frame and one entry for all. `g2-merged` serves the same sites as `g2`, the others those whose auipc
+ *   stays: what the entry calls is in a pointer (`g3`) or in the ops that a word in front of the function names (`g3c`).
+ * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
+ * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
  */
-export type EntryFlavour = 'pg' | 'regs';
+export type EntryFlavour = 'pg' | 'regs' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Names in the runtime, by what a request needs (the rules' section 2). */
 export interface RuntimeSymbols {
@@ -23,6 +38,10 @@ export interface RuntimeSymbols {
   readonly common: readonly string[];
   readonly graph: readonly string[];
   readonly tracers: readonly string[];
+  /** Labels that private trampolines are made from; empty where there are none. */
+  readonly templates: readonly string[];
+  /** Helper of direct callers and its table; empty where a site cannot have one beside other tracers. */
+  readonly direct: readonly string[];
 }
 
 const COMMON = [
@@ -33,7 +52,37 @@ const COMMON = [
   'ftrace_ops_assist_func',
   'ftrace_list_end',
 ] as const;
+/** x86-64 besides: how threads are told apart, and a callback that calls one of ordinary C. */
+const X86_COMMON = [...COMMON, 'elftrace_thread_mode', 'elftrace_vector_func'] as const;
+const X86_TEMPLATES = [
+  'ftrace_caller', 'ftrace_caller_op_ptr', 'ftrace_call', 'ftrace_caller_end',
+  'ftrace_regs_caller', 'ftrace_regs_caller_op_ptr', 'ftrace_regs_call', 'ftrace_regs_caller_end',
+] as const; // prettier-ignore
 const TRACERS = ['elftrace_function_tracer', 'elftrace_counter', 'elftrace_ring'] as const;
+
+const X86_2014: RuntimeSymbols = {
+  entries: ['ftrace_caller', 'ftrace_regs_caller'],
+  calls: ['ftrace_call', 'ftrace_regs_call'],
+  common: X86_COMMON,
+  graph: ['ftrace_graph_call', 'ftrace_graph_caller', 'return_to_handler'],
+  tracers: TRACERS,
+  templates: [...X86_TEMPLATES, 'ftrace_return'],
+  direct: [],
+};
+
+const RISCV_2021: RuntimeSymbols = {
+  entries: ['ftrace_caller', 'ftrace_regs_caller'],
+  calls: ['ftrace_call', 'ftrace_regs_call'],
+  common: COMMON,
+  graph: ['ftrace_graph_func', 'return_to_handler'],
+  tracers: TRACERS,
+  templates: [],
+  direct: [],
+};
+const RISCV: RuntimeSymbols = {
+  ...RISCV_2021,
+  direct: ['ftrace_direct_func', 'ftrace_direct_table', 'elftrace_direct_slot'],
+};
 
 const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
   pg: {
@@ -42,6 +91,8 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
     common: COMMON,
     graph: ['ftrace_graph_call', 'ftrace_graph_caller', 'return_to_handler'],
     tracers: TRACERS,
+    templates: [],
+    direct: [],
   },
   regs: {
     entries: ['ftrace_caller', 'ftrace_regs_caller'],
@@ -49,8 +100,46 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
     common: COMMON,
     graph: ['ftrace_graph_func', 'return_to_handler'],
     tracers: TRACERS,
+    templates: [],
+    direct: [],
   },
+  modern: {
+    entries: ['ftrace_caller', 'ftrace_regs_caller'],
+    calls: ['ftrace_call', 'ftrace_regs_call'],
+    common: X86_COMMON,
+    graph: ['ftrace_graph_func', 'return_to_handler'],
+    tracers: TRACERS,
+    templates: [...X86_TEMPLATES, 'ftrace_regs_caller_jmp'],
+    direct: ['ftrace_direct_func', 'ftrace_direct_table'],
+  },
+  y2014: X86_2014,
+  mcount: X86_2014,
+  g0: RISCV_2021,
+  g1: RISCV_2021,
+  g2: {
+    ...RISCV,
+    graph: [...RISCV.graph, 'ftrace_graph_call', 'ftrace_graph_regs_call', 'ftrace_graph_caller'],
+  },
+  'g2-merged': RISCV,
+  g3: { ...RISCV, calls: ['ftrace_call_dest'] },
+  g3c: { ...RISCV, calls: [], common: [...COMMON, 'ftrace_nop_ops', 'ftrace_list_ops'] },
 };
+
+const PPC_FLAVOURS = ['regs', 'pg'] as const;
+const FLAVOURS: Readonly<Record<TargetId, readonly EntryFlavour[]>> = {
+  'x86-64': ['modern', 'y2014', 'mcount'],
+  ppc32: PPC_FLAVOURS,
+  'ppc64-elfv1': PPC_FLAVOURS,
+  'ppc64-elfv2-be': PPC_FLAVOURS,
+  'ppc64-elfv2-le': PPC_FLAVOURS,
+  riscv64: ['g2', 'g2-merged', 'g1', 'g3', 'g3c', 'g0'],
+  arm64: [],
+};
+
+/** The conventions of a target; of those that serve the same sites, the one that passes more comes first. */
+export function runtimeFlavours(target: TargetId): readonly EntryFlavour[] {
+  return FLAVOURS[target];
+}
 
 /** The names that the runtime of a flavour has. */
 export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {

@@ -1,8 +1,10 @@
 /*
  * The runtime that patched code calls: list function, tracers, function graph. Common to all machines; the entries in assembly and
  * "entry.h" (frames, clock, thread) belong to each of them. Compiled without libc, floating point and vectors, because the entries save
- * general registers only. RUNTIME_REGS: the entries pass a register frame, and the graph tracer is a callback; else the entries pass
- * ip and parent_ip, and the graph tracer is a branch in the entry.
+ * general registers only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h" says with GRAPH_SLOT
+ * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
+ * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
+ * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -14,6 +16,11 @@
 #define INTERNAL __attribute__((visibility("hidden")))
 
 typedef void regs;
+
+#ifndef CALLER_OF
+/* Where the traced function returns to; other than the entry says at sites whose surroundings it does not look at. */
+#define CALLER_OF(ip, parent_ip, regs) (parent_ip)
+#endif
 
 /* Text addresses, which names of functions are not on every ABI. */
 extern INTERNAL const unsigned char elftrace_return_text[], elftrace_stub_text[];
@@ -131,7 +138,7 @@ PUBLIC void elftrace_function_tracer(word ip, word parent_ip, struct ops *ops, r
   const struct thread *const thread = current();
   (void)ops;
   (void)regs;
-  if (thread) write_record(thread, RECORD_ENTRY, ip, parent_ip);
+  if (thread) write_record(thread, RECORD_ENTRY, ip, CALLER_OF(ip, parent_ip, regs));
   else count64(&elftrace_ring->dropped);
 }
 
@@ -162,10 +169,10 @@ static int matches(const struct ops *ops, word ip) {
   return (!ops->filter || contains(ops->filter, ip)) && !(ops->notrace && contains(ops->notrace, ip));
 }
 
-/* Whether all registers are there: a plain entry passes none, or a frame whose msr is 0. */
+/* Whether all registers are there: a plain entry passes none, or a frame with a 0 where a full one has none (msr, cs). */
 static int is_full(const regs *regs) {
 #ifdef RUNTIME_REGS
-  return regs && *(const word *)((const char *)regs + REGS_MSR) != 0;
+  return regs && *(const word *)((const char *)regs + REGS_MARK) != 0;
 #else
   (void)regs;
   return 0;
@@ -211,6 +218,12 @@ PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, reg
   thread->active = 0;
 }
 
+#ifdef CALL_OPS
+/* What the word in front of a function names while nobody traces it, and while more than one do. */
+PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
+PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
+#endif
+
 /* ------------------------------------------------------------------------------------------------------------------- graph */
 
 /* Two frames this near are of one stack. What lies farther off belongs to another one (of a signal handler, a coroutine). */
@@ -249,19 +262,21 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
   return handler;
 }
 
-#ifdef RUNTIME_REGS
-/* Callback of the graph tracer: changes the return address in the register frame, which plain and register entries both have. */
+#ifdef GRAPH_SLOT
+/* Callback of the graph tracer: changes the return address where the register frame says, which plain and register entries both make. */
 PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct thread *const thread = current();
-  char *const frame = regs;
   (void)ops;
   if (!regs || elftrace_graph_stopped) return;
   if (!thread) {
     count64(&elftrace_ring->dropped);
     return;
   }
-  *(word *)(frame + REGS_LINK) =
-      elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, *(const word *)(frame + REGS_SP)));
+#ifdef GRAPH_MAY_MISS
+  if (!GRAPH_SLOT(regs, ip)) return;
+#endif
+  *GRAPH_SLOT(regs, ip) =
+      elftrace_graph_push(thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip));
 }
 #else
 /* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
@@ -274,6 +289,44 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
     return parent_ip;
   }
   return thread->active ? parent_ip : elftrace_graph_push(thread, parent_ip, ip, elftrace_frame(ip, frame));
+}
+#endif
+
+#ifdef GRAPH_CALL
+/* The graph tracer as a second patched call of the entries. `slot` is the word of the frame that the return address is loaded from. */
+PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
+  struct thread *const thread = current();
+  const struct ops *const ops = elftrace_graph_ops;
+  char *const regs = (char *)slot - ((char *)GRAPH_SLOT((char *)0, ip) - (char *)0);
+  (void)frame_pointer;
+  if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
+  if (!thread) count64(&elftrace_ring->dropped);
+  else if (!thread->active) *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip));
+}
+#endif
+
+#ifdef REGS_DIRECT
+/*
+ * Callback of direct callers: where the table names one for the site, the register entry goes there instead of the function. The table is
+ * count, then pairs {site, address}, ascending; 0: no table.
+ */
+PUBLIC const word *ftrace_direct_table = 0;
+PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  const word *const table = ftrace_direct_table;
+  word low = 0, high = table ? table[0] : 0;
+  (void)parent_ip;
+  (void)ops;
+  if (!is_full(regs)) return;
+  while (low < high) {
+    const word middle = low + (high - low) / 2;
+    const word site = table[1 + 2 * middle];
+    if (site == ip) {
+      *(word *)((char *)regs + REGS_DIRECT) = table[2 + 2 * middle];
+      return;
+    }
+    if (site < ip) low = middle + 1;
+    else high = middle;
+  }
 }
 #endif
 
