@@ -77,6 +77,13 @@ const MACHINES: readonly BenchMachine[] = [
     flags: ['-march=rv64gc', '-mabi=lp64d', '-DSYS_WRITE=64'],
     start: ['start-riscv64.S'],
   },
+  {
+    name: 'arm64',
+    compiler: 'aarch64-linux-gnu-gcc',
+    qemu: 'qemu-aarch64',
+    flags: ['-mgeneral-regs-only', '-DSYS_WRITE=64'],
+    start: ['start-arm64.S'],
+  },
 ];
 
 function benchMachine(machine: BenchMachine, { root, folder, runs, hasTool, spread }: EmulatorBench): void {

@@ -70,6 +70,25 @@ function riscv(flavour: string, entries: readonly string[], flags: readonly stri
 }
 const MERGED = ['-DENTRY_DIRECT', '-DENTRY_MERGED'];
 
+/**
+ * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data), and nothing is looked up in a GOT. No
+ * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack.
+ */
+const X86 = [
+  '-m64', '-mgeneral-regs-only', '-mno-red-zone', '-mpreferred-stack-boundary=3', '-fcf-protection=none', '-mtune=generic',
+  '-march=x86-64', '-fpie', '-mcmodel=small',
+]; // prettier-ignore
+
+function x86(flavour: string, entries: string, flags: readonly string[]): Recipe {
+  return {
+    name: `x86-64/${flavour}`,
+    triple: 'x86_64-linux-gnu',
+    flags: [...X86, '-DRUNTIME_REGS', ...flags],
+    folder: 'arch-x86',
+    entries: [entries, 'entry-common.S', 'entry-graph.c'],
+  };
+}
+
 const RECIPES: readonly Recipe[] = [
   riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
   riscv('g2-merged', ['entry-merged.S'], MERGED),
@@ -77,6 +96,9 @@ const RECIPES: readonly Recipe[] = [
   riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),
   riscv('g1', ['entry-g1.S'], ['-DENTRY_G1']),
   riscv('g0', ['entry-g0.S', 'entry-g0.c'], ['-DENTRY_G0']),
+  x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN']),
+  x86('y2014', 'entry-2014.S', []),
+  x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT']),
   ...ppc('ppc32', 'powerpc-linux-gnu', PPC),
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),

@@ -386,6 +386,8 @@ export interface ModuleLoader {
   readonly tocSymbol: string | null;
   /** Entries that a module gets stubs for (P-STUB-3), in order. */
   readonly entrySymbols: readonly string[];
+  /** The convention of patchable areas. */
+  readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it. */
   conventionOf(word: (delta: number) => number): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */

@@ -46,6 +46,18 @@ const rotateLeft = (value: bigint, count: bigint, bits: number): bigint => {
   return u((x << n) | (x >> (BigInt(bits) - n)), bits);
 };
 
+/** The CRC as the standards write it, highest bit first: b steps of a long division of the bit-reversed number. */
+function division(a: bigint, b: bigint, polynomial: bigint): bigint {
+  const reversed = (value: bigint, bits: number): bigint =>
+    BigInt(`0b${[...value.toString(2).padStart(bits, '0')].reverse().join('')}`);
+  let rest = reversed(a, 64);
+  for (let step = b & 127n; step > 0n; step--) {
+    const top = rest >> 63n;
+    rest = u(rest << 1n) ^ (top === 1n ? polynomial << 32n : 0n);
+  }
+  return reversed(rest, 64);
+}
+
 const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   mov: (a) => a,
   add: (a, b) => a + b,
@@ -74,6 +86,9 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   bswap16: (a) => swap(a, 2),
   bswap32: (a) => swap(a, 4),
   bswap64: (a) => swap(a, 8),
+  bitreverse: (a) => BigInt(`0b${[...a.toString(2).padStart(64, '0')].reverse().join('')}`),
+  crc32: (a, b) => division(a, b, 0x04c1_1db7n),
+  crc32c: (a, b) => division(a, b, 0x1edc_6f41n),
   sarlost: (a, b) => flag(i(a) < 0n && (a & ((1n << (b % 64n)) - 1n)) !== 0n),
   add32: (a, b) => u(a + b, 32),
   sub32: (a, b) => u(a - b, 32),

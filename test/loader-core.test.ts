@@ -31,7 +31,7 @@ import {
 } from './support/loader-build.js';
 import { root } from './support/pipeline.js';
 import { ppcTargets } from './support/ppc-build.js';
-import { describeWith } from './support/tools.js';
+import { describeWith, run } from './support/tools.js';
 
 const ABI = (target: LoaderTarget): string => (target === 'v2be' || target === 'v2le' ? '\t.abiversion 2\n' : '');
 const MAIN = `
@@ -241,6 +241,25 @@ describeWith(loaderTools, 'linked cores', () => {
     fails(['load', patched, b, '-o', more], 1, /the image is patched: revert it/);
     fails(['load', '/bin/true', '-o', more], 4, /modules of this machine are not laid out yet/);
   });
+
+  for (const target of ['ppc32', 'v1', 'v2le'] as const) {
+    test(`${target}: a static program of the C library runs as a core, its program headers are where it looks`, () => {
+      const { arch, prefix } = ppcTargets[target];
+      const path = file('hello');
+      const text =
+        '#include <stdio.h>\n#include <stdlib.h>\n__thread int local = 4;\nint main(int c, char **v) { char *p = malloc(100000); sprintf(p, "hello %d %d", c, local); puts(p); return 3; }\n';
+      run(`${prefix}gcc`, ['-O2', '-static', '-no-pie', '-fno-pie', '-x', 'c', '-', '-o', path], text);
+      const core = new Uint8Array(readFileSync(path));
+      const module = compile(target, 'extern int puts(const char *); int f(int x) { return puts("x") + x; }');
+      const { bytes, map } = load(target, source('core', core), [source('module', module)]);
+      const expected = { output: 'hello 1 4\n', code: 3 };
+      expect(runQemu(target, core)).toEqual(expected);
+      expect(runQemu(target, bytes)).toEqual(expected);
+      // The little-endian C library needs vectors from its first instructions on.
+      if (target !== 'v2le') expect(runHere(arch, bytes)).toEqual(expected);
+      expect(equalBytes(originalCore(readElf(bytes), map)!, core)).toBe(true);
+    });
+  }
 
   test('a damaged load map and a patched image are told apart', () => {
     const target = 'ppc32';

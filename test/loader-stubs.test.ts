@@ -2,6 +2,7 @@
  * Stubs that the PowerPC loader writes, against vectors of the specification, objdump and their own readers; and how calls of other shapes
  * are bound.
  */
+import { chmodSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
@@ -205,6 +206,47 @@ describe('stubs of the loader', () => {
     );
   });
 
+  test('P-FN-2 how ELFv2 calls are bound: by the TOC of both sides, st_other and the reach', () => {
+    const { loader } = ppc64ElfV2Le;
+    if (loader.kind === 'none') throw new Error('no loader');
+    const REL24 = 10;
+    const NOTOC = 116;
+    const place = 0x2000_0000n;
+    const bind = (
+      type: number,
+      code: bigint,
+      localEntry: number,
+      other: number,
+      sameToc: boolean,
+      next = 0x6000_0000,
+    ): unknown =>
+      loader.bindCall({
+        type,
+        place,
+        word: (delta) => (delta === 0 ? 0x4800_0001 : delta === 4 ? next : 0),
+        target: { name: 'f', code, localEntry, other, toc: 1n, isTracer: false },
+        toc: sameToc ? 1n : 2n,
+      });
+    const near = place + 0x100n;
+    const far = place + 0x200_0000n;
+    // Same TOC: the local entry; beyond the reach of it a stub that leaves r2 alone.
+    expect(bind(REL24, near, 8, 0x60, true)).toEqual({ kind: 'direct', target: near + 8n });
+    expect(bind(REL24, far - 12n, 8, 0x60, true)).toEqual({ kind: 'direct', target: far - 4n });
+    expect(bind(REL24, far - 8n, 8, 0x60, true)).toEqual({ kind: 'stub', stub: 'plain', restore: null });
+    // A callee that does not keep r2 (1), or has another TOC: restored behind the call.
+    const restored = { kind: 'stub', stub: 'toc', restore: { delta: 4, word: 0xe841_0018 } };
+    expect(bind(REL24, near, 0, 0x20, true)).toEqual(restored);
+    expect(bind(REL24, near, 8, 0x60, false)).toEqual(restored);
+    expect(bind(REL24, near, 0, 0x20, true, 0x7c08_02a6)).toMatchObject({
+      kind: 'refused',
+      code: 'toc-restore-missing',
+    });
+    // From code without a TOC: r12 must name the global entry of a callee that has one.
+    expect(bind(NOTOC, near, 8, 0x60, false)).toEqual({ kind: 'stub', stub: 'plain', restore: null });
+    expect(bind(NOTOC, near, 0, 0x20, false)).toEqual({ kind: 'direct', target: near });
+    expect(bind(NOTOC, far, 0, 0, false)).toEqual({ kind: 'stub', stub: 'plain', restore: null });
+  });
+
   test('a stub whose TOC is beyond 2 GiB is refused with the distance', () => {
     const stub = { address: 0x1_0000_0000n, toc: 0x8000_7ff8n, target: 4n, targetToc: 8n };
     for (const write of [
@@ -350,6 +392,17 @@ int main(void) { line("mod", (u32)mod(6)); line("value", value); flush(); return
           expect(() => load(target, main, [small])).toThrow(
             /^small: \.text\+0x[46] \(.*\): R_PPC64_TOC16_DS: 0x83[0-9a-f]{2} is outside .*the TOC of the module is larger than 64 KB and this code addresses it with 16 bits/,
           );
+        });
+      }
+
+      if (target === 'v2le') {
+        test('POWER10 code without a TOC: pointer slots are made, calls set r12', () => {
+          const main = source('core', merge(target, [start, compile(target, core)]));
+          const module = source('mod', compile(target, MOD, ['-mcpu=power10']));
+          const { bytes } = load(target, main, [module]);
+          const path = file('image', bytes);
+          chmodSync(path, 0o755);
+          expect(run('qemu-ppc64le', ['-cpu', 'power10', path]).toString()).toBe('mod 4c2\nvalue d\n');
         });
       }
 

@@ -119,20 +119,24 @@ describeWith(loaderTools, 'loading', () => {
         }
       });
 
-      test('T-PPC-9 sites of all parts are found, calls of far ones through their stubs', () => {
+      test('T-PPC-9 T-PPC-14 sites of all parts are found, each with its module, calls of far ones through their stubs', () => {
         const { bytes, map } = load(target, core, [a, b], { runtime });
         const program = loadProgram(readElf(bytes), arch);
         const sites = findSites(program);
         const names = ['main', 'core_add', 'mod_a', 'mod_b', 'local'];
         const states = new Map<string, string>();
+        const homes = new Map<string, string>();
         for (let i = 0; i < sites.count; i++) {
-          states.set(program.symbolName(sites.functionSymbol(i)), sites.state(i));
+          const name = program.symbolName(sites.functionSymbol(i));
+          states.set(name, sites.state(i));
+          homes.set(name, program.partOf(sites.ip(i))?.name ?? '');
         }
+        expect(names.map((name) => homes.get(name))).toEqual(['core', 'core', 'mod_a', 'mod_b', 'mod_a']);
         for (const name of names) expect([name, states.get(name)]).toEqual([name, 'compiled']);
         expect(program.partOf(map.parts[2]!.ranges[0]!.start)?.name).toBe('mod_a');
       });
 
-      test('T-PPC-28 each module has its TOC, its stubs and a stub of ftrace_caller', () => {
+      test('T-PPC-21 T-PPC-28 each module has its TOC, its stubs and a stub of ftrace_caller', () => {
         const { bytes, map } = load(target, core, [a, b], { runtime });
         const program = loadProgram(readElf(bytes), arch);
         const entry = program.image.symbols.find('ftrace_caller');

@@ -88,10 +88,18 @@ describe('what has no entry', () => {
   test.each([
     ['ppc64-elfv1/module-mcount-recorded.ko', 'no-runtime'],
     ['ppc32/program-clang-mcount', 'no-runtime'],
-    // P-SITE-2: the nops stand in front of the TOC set-up.
-    ['ppc64-elfv2-le/program-patchable-2-bypassed', 'no-runtime'],
   ])('%s: %s', (name, expected) => {
     expect(code(() => withRuntime(openBytes(readSample(name)).sites, undefined))).toBe(expected);
+  });
+
+  test('P-SITE-2: nops in front of the TOC set-up are refused, the functions without one are enabled', () => {
+    const { sites } = openBytes(readSample('ppc64-elfv2-le/program-patchable-2-bypassed'));
+    const image = openBytes(withRuntime(sites, undefined).bytes);
+    const plan = planTracing(image.sites, { tracer: { kind: 'function' }, others: 'untouched' });
+    expect(plan.enabled).toBe(9);
+    expect(plan.refusals.map(({ code, errno }) => `${code} ${errno}`)).toEqual(
+      new Array(9).fill('bypassed-by-local-entry EINVAL'),
+    );
   });
 
   test('a lone module is loaded first, and the message says so', () => {

@@ -98,6 +98,21 @@ describeWith(TARGETS.flatMap(({ gcc }) => [gcc, gcc.replace('gcc', 'objcopy')]),
     expect(result.stderr).toContain('notice: 1 returns are left out: their entries were overwritten');
   }); // prettier-ignore
 
+  test.each(TARGETS)('$name: recursion from one place, returning through return_to_handler', (target) => {
+    const source = scratch('down.c');
+    writeFileSync(
+      source,
+      `__attribute__((noipa, optimize("no-unroll-loops"))) int down(int n) { int s = n; for (volatile int i = 0; i < 2 && n > 0; i++) s += down(n - 1); return s; }
+       int main(void) { return down(4) & 7; }`,
+    );
+    const path = buildTraced({ target, flavour: 'regs', tracer: 'graph', level: 's', sources: [source] });
+    const both = runWithBoth(new Uint8Array(readFileSync(path)));
+    expect(traceDifferences(both)).toEqual([]);
+    // main, and 1 + 2 + 4 + 8 + 16 activations of down.
+    expect(comparable(both.guest).filter((row) => row.startsWith('>')).length).toBe(32);
+    expect(both.replay).toMatchObject({ events: 64, orphans: 0, open: 0 });
+  });
+
   test('calls deeper than the stack of the graph tracer are said', () => {
     const result = run(['--trace', scratch('trace'), build(TARGETS[3]!, 'regs', 'graph', 'recursion.c')]);
     expect(result.stderr).toMatch(/notice: \d+ calls deeper than 64 were not recorded by the graph tracer\n/);

@@ -2,6 +2,7 @@
 import type { Arch } from '../arch.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
+import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
@@ -29,5 +30,5 @@ export const arm64: Arch = {
   stubForms: arm64StubForms,
   branches: arm64Branches,
   loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
-  emulation: { kind: 'none', reason: 'arm64 instructions are decoded and printed, their execution is not built yet' },
+  emulation: arm64Emulation,
 };

@@ -260,6 +260,8 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         'misaligned-pc': SIGBUS,
         alignment: SIGBUS,
         'invalid-form': SIGILL,
+        undefined: SIGILL,
+        'branch-target': SIGILL,
       } as const;
       return {
         end: { kind: 'signal', signal: signals[stop.trap] },

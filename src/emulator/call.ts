@@ -138,8 +138,19 @@ export function backtrace(
   const { abi } = options;
   const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
   const found: Address[] = [];
+  if (frames.kind === 'frame-record') {
+    let record = machine.register(frames.register);
+    while (record !== 0n && found.length < FRAMES_MAX) {
+      const next = readWord(machine, record, wordBytes);
+      const back = readWord(machine, record + BigInt(wordBytes), wordBytes);
+      if (next === null || back === null || back === 0n) break;
+      found.push(back);
+      if (next <= record) break;
+      record = next;
+    }
+  }
   let frame = machine.register(abi.stackPointer);
-  while (found.length < FRAMES_MAX) {
+  while (frames.kind === 'back-chain' && found.length < FRAMES_MAX) {
     const next = readWord(machine, frame, wordBytes);
     if (next === null || next <= frame) break;
     const back = readWord(machine, next + BigInt(frames.linkOffset), wordBytes);

@@ -66,7 +66,9 @@ function division(opcode: number, signed: boolean, remainder: boolean): WasmFunc
 /** Record tests: parameters K, A, B. */
 function recordTest(test: RecordTest): WasmFunction {
   const code = new Code();
-  for (const { code: kind, compare } of Object.values(RECORD_KINDS)) {
+  for (const row of Object.values(RECORD_KINDS)) {
+    if ('nzcv' in row) continue;
+    const { code: kind, compare } = row;
     code.get(0).i64(BigInt(kind)).op(I64.eq).if();
     if (compare === null) {
       const bit = { lt: 3n, gt: 2n, eq: 1n }[test];
@@ -86,6 +88,88 @@ function recordTest(test: RecordTest): WasmFunction {
   }
   code.unreachable();
   return { parameters: ['i64', 'i64', 'i64'], results: ['i64'], locals: [], code };
+}
+
+/**
+ * N, Z, C, V of a record with four slots, from the bits of its kind's code (`RECORD_KINDS`): parameters K, A, B, C. 32-bit operands
+ * are moved to the upper half, where all four flags are those of 64 bits.
+ */
+function nzcvTest(): WasmFunction {
+  const code = new Code();
+  const [k, a, b, c, carry, result] = [0, 1, 2, 3, 4, 5];
+  const bit = (number: number): void => {
+    code
+      .get(k)
+      .i64(BigInt(1 << number))
+      .op(I64.and)
+      .i64(0n)
+      .op(I64.ne);
+  };
+  code.get(k).op(I64.eqz).if();
+  code.get(a).i64(15n).op(I64.and).return();
+  code.end();
+  bit(3);
+  code.get(c).op(I32.wrap).i32(1).op(I32.and).op(I32.eqz).op(I32.and).if();
+  code.get(c).i64(1n).op(I64.shr).i64(15n).op(I64.and).return();
+  code.end();
+  code.get(c).i64(1n).op(I64.and).set(carry);
+  bit(0);
+  code.if();
+  for (const local of [a, b, carry]) code.get(local).i64(32n).op(I64.shl).set(local);
+  code.end();
+  code.get(k).i64(6n).op(I64.and).op(I64.eqz).if();
+  // a - b: no borrow, and overflow where a and b have different signs and the result not that of a.
+  code.get(a).get(b).op(I64.sub).set(result);
+  code.get(a).get(b).op(I64.geu).op(I64.extendU).set(carry);
+  code.get(a).get(b).op(I64.xor).get(a).get(result).op(I64.xor).op(I64.and).set(a);
+  code.else();
+  code.get(a).get(b).op(I64.add);
+  code.get(carry).i64(0n);
+  bit(2);
+  code.select().op(I64.add).set(result);
+  // Carry: both signs, or one of them and a result without.
+  code.get(a).get(b).op(I64.and);
+  code.get(a).get(b).op(I64.or).get(result).i64(-1n).op(I64.xor).op(I64.and);
+  code.op(I64.or).i64(63n).op(I64.shr).set(carry);
+  code.get(a).get(result).op(I64.xor).get(b).get(result).op(I64.xor).op(I64.and).set(a);
+  code.end();
+  code.get(result).i64(63n).op(I64.shr).i64(3n).op(I64.shl);
+  code.get(result).op(I64.eqz).op(I64.extendU).i64(2n).op(I64.shl).op(I64.or);
+  code.get(carry).i64(1n).op(I64.shl).op(I64.or);
+  code.get(a).i64(63n).op(I64.shr).op(I64.or);
+  return { parameters: ['i64', 'i64', 'i64', 'i64'], results: ['i64'], locals: ['i64', 'i64'], code };
+}
+
+/** `b` steps of a division with remainder by a reflected polynomial. */
+function crcSteps(polynomial: bigint): WasmFunction {
+  return binary(0, (code) => {
+    code.get(1).i64(127n).op(I64.and).set(1);
+    const done = code.block();
+    const loop = code.loop();
+    code.get(1).op(I64.eqz).brIf(done);
+    code.get(0).i64(1n).op(I64.shr);
+    code.i64(0n).get(0).i64(1n).op(I64.and).op(I64.sub).i64(polynomial).op(I64.and);
+    code.op(I64.xor).set(0);
+    code.get(1).i64(1n).op(I64.sub).set(1).br(loop);
+    code.end();
+    code.end();
+    code.get(0);
+  });
+}
+
+/** The bits of each byte in the other order. */
+function reverseInBytes(): WasmFunction {
+  const code = new Code();
+  for (const [shift, mask] of [
+    [1n, 0x5555_5555_5555_5555n],
+    [2n, 0x3333_3333_3333_3333n],
+    [4n, 0x0f0f_0f0f_0f0f_0f0fn],
+  ] as const) {
+    code.get(0).i64(shift).op(I64.shr).i64(mask).op(I64.and);
+    code.get(0).i64(mask).op(I64.and).i64(shift).op(I64.shl).op(I64.or).set(0);
+  }
+  code.get(0);
+  return { parameters: ['i64'], results: ['i64'], locals: [], code };
 }
 
 function build(name: FunctionName): WasmFunction {
@@ -119,6 +203,14 @@ function build(name: FunctionName): WasmFunction {
       return recordTest('gt');
     case 'testeq':
       return recordTest('eq');
+    case 'testnzcv':
+      return nzcvTest();
+    case 'crc32':
+      return crcSteps(0xedb8_8320n);
+    case 'crc32c':
+      return crcSteps(0x82f6_3b78n);
+    case 'reverseinbytes':
+      return reverseInBytes();
     default:
       return name satisfies never;
   }

@@ -55,6 +55,8 @@ export const EXIT_REASONS = [
   'hook',
   /** The CPU drops what it has fetched. */
   'sync',
+  /** A check that traps. */
+  'check',
 ] as const;
 export type ExitReason = (typeof EXIT_REASONS)[number];
 const reasonNumber = (reason: ExitReason): number => EXIT_REASONS.indexOf(reason);
@@ -162,16 +164,19 @@ function opHandlers(name: OpName): Handler[] {
     case 'unary':
       return (name === 'mov' ? (['s', 'k'] as const) : (['s'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
-        write: ({ code, next }) => {
+        write: ({ code, next, calls }) => {
           field(code, 2);
           if (variant === 's') slotValue(code, 4, row.type);
           else constantValue(code);
-          code.raw(row.a).raw(row.both).memory(STORE[row.d]);
+          code.raw(row.a);
+          if (row.call !== undefined) code.call(calls.get(row.call)!);
+          code.raw(row.both).memory(STORE[row.d]);
           next();
         },
       }));
     case 'binary':
-      return (['ss', 'sk'] as const).map((variant) => ({
+      // Constants are integers.
+      return (row.type === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next, calls }) => {
           field(code, 2);
@@ -230,11 +235,25 @@ function opHandlers(name: OpName): Handler[] {
           key: name,
           write: ({ code, next, calls }) => {
             field(code, 2);
-            for (let i = 0; i < 3; i++) {
+            for (let i = 0; i < row.slots; i++) {
               field(code, 4);
               code.memory([I64.load], 8 * i);
             }
             code.call(calls.get(row.call)!).memory([I64.store]);
+            next();
+          },
+        },
+      ];
+    case 'check':
+      return [
+        {
+          key: name,
+          write: ({ code, next, exit }) => {
+            slotValue(code, 4);
+            constantValue(code);
+            code.op(I64.and).i64(0n).op(I64.ne).if();
+            exit('check');
+            code.end();
             next();
           },
         },
@@ -716,6 +735,9 @@ export class Encoder {
       }
       case 'test':
         this.record(op.op, this.address(op.d), this.place(op.a, 0), 0, 0n);
+        break;
+      case 'check':
+        this.record(op.op, 0, this.place(op.a, 0), 0, typeof op.b === 'bigint' ? op.b : 0n);
         break;
       default:
         row satisfies never;

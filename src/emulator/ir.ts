@@ -109,6 +109,10 @@ export const I64 = {
 
 export const F64 = { load: 0x2b, store: 0x39 } as const;
 export const V128 = { load: [0xfd, 0x00], store: [0xfd, 0x0b] } as const;
+/** Vector opcodes that are used by name; all stand behind 0xfd. */
+export const SIMD = {
+  shuffle: 0x0d, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
+} as const; // prettier-ignore
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Conditions
@@ -141,8 +145,13 @@ export type RecordTest = 'lt' | 'gt' | 'eq';
 interface RecordKindRow {
   /** Value of the K slot. */
   readonly code: number;
-  /** How `lt`, `gt`, `eq` compare A and B; null for literal bits. */
+  /** How `lt`, `gt`, `eq` compare A and B; null for literal bits, and for kinds that only `testnzcv` reads. */
   readonly compare: { readonly signed: boolean; readonly width: 32 | 64 } | null;
+  /**
+   * Kinds of four flags (negative, zero, carry, overflow: 8, 4, 2, 1) from a subtraction (carry: no borrow) or an addition of A and
+   * B. They have a fourth slot C: `adc` adds its lowest bit. `conditional`: where that bit is 0, bits 1 to 4 of C are the flags.
+   */
+  readonly nzcv?: { readonly op: 'sub' | 'add' | 'adc'; readonly width: 32 | 64; readonly conditional: boolean };
 }
 
 /** Kinds of condition records. Families with more flags than an ordering add kinds here. */
@@ -153,6 +162,17 @@ export const RECORD_KINDS = {
   cmpu64: { code: 2, compare: { signed: false, width: 64 } },
   cmps32: { code: 3, compare: { signed: true, width: 32 } },
   cmpu32: { code: 4, compare: { signed: false, width: 32 } },
+  /** The code is 16 | conditional << 3 | op << 1 | (width = 32). Literal flags are of kind `bits`. */
+  nzcvsub64: { code: 16, compare: null, nzcv: { op: 'sub', width: 64, conditional: false } },
+  nzcvsub32: { code: 17, compare: null, nzcv: { op: 'sub', width: 32, conditional: false } },
+  nzcvadd64: { code: 18, compare: null, nzcv: { op: 'add', width: 64, conditional: false } },
+  nzcvadd32: { code: 19, compare: null, nzcv: { op: 'add', width: 32, conditional: false } },
+  nzcvadc64: { code: 20, compare: null, nzcv: { op: 'adc', width: 64, conditional: false } },
+  nzcvadc32: { code: 21, compare: null, nzcv: { op: 'adc', width: 32, conditional: false } },
+  nzcvcsub64: { code: 24, compare: null, nzcv: { op: 'sub', width: 64, conditional: true } },
+  nzcvcsub32: { code: 25, compare: null, nzcv: { op: 'sub', width: 32, conditional: true } },
+  nzcvcadd64: { code: 26, compare: null, nzcv: { op: 'add', width: 64, conditional: true } },
+  nzcvcadd32: { code: 27, compare: null, nzcv: { op: 'add', width: 32, conditional: true } },
 } as const satisfies Record<string, RecordKindRow>;
 export type RecordKind = keyof typeof RECORD_KINDS;
 
@@ -170,12 +190,48 @@ export function recordBits(code: bigint, a: bigint, b: bigint): number {
   return x < y ? RECORD_BIT.lt : x > y ? RECORD_BIT.gt : RECORD_BIT.eq;
 }
 
+/** Flags of a record with four slots as bits 8, 4, 2, 1 for N, Z, C, V: what TypeScript asks at stops. */
+export function recordNzcv(code: bigint, a: bigint, b: bigint, c: bigint): number {
+  if (code === 0n) return Number(a & 15n);
+  const row = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
+  if (row === undefined || !('nzcv' in row)) {
+    throw new ElftraceError('internal', `no record kind of four flags has code ${code}`, { value: code });
+  }
+  const { op, width, conditional } = row.nzcv;
+  if (conditional && (c & 1n) === 0n) return Number((c >> 1n) & 15n);
+  const x = BigInt.asUintN(width, a);
+  const y = BigInt.asUintN(width, op === 'sub' ? ~b : b);
+  const carry = op === 'sub' ? 1n : op === 'adc' ? c & 1n : 0n;
+  const sum = x + y + carry;
+  const signed = BigInt.asIntN(width, x) + BigInt.asIntN(width, y) + carry;
+  const result = BigInt.asUintN(width, sum);
+  return (
+    (BigInt.asIntN(width, result) < 0n ? 8 : 0) |
+    (result === 0n ? 4 : 0) |
+    (sum >> BigInt(width) !== 0n ? 2 : 0) |
+    (BigInt.asIntN(width, result) !== signed ? 1 : 0)
+  );
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The op table
 
 /** Functions put into each module that uses them, because their WebAssembly needs locals or is long. */
 export type FunctionName =
-  'mulhu' | 'mulhs' | 'divs' | 'divu' | 'rems' | 'remu' | 'sarlost' | 'testlt' | 'testgt' | 'testeq';
+  | 'mulhu'
+  | 'mulhs'
+  | 'divs'
+  | 'divu'
+  | 'rems'
+  | 'remu'
+  | 'sarlost'
+  | 'testlt'
+  | 'testgt'
+  | 'testeq'
+  | 'testnzcv'
+  | 'crc32'
+  | 'crc32c'
+  | 'reverseinbytes';
 
 type Bytes = readonly number[];
 
@@ -217,10 +273,11 @@ export interface RecordRow {
   readonly form: 'record';
 }
 
-/** d = 0 or 1 from the record at slots a, a+1, a+2. */
+/** d = 0 or 1 from the record at slots a, a+1, a+2; `nzcv`: four bits from the record of four slots at a. */
 export interface TestRow {
   readonly form: 'test';
-  readonly test: RecordTest;
+  readonly test: RecordTest | 'nzcv';
+  readonly slots: 3 | 4;
   readonly call: FunctionName;
 }
 
@@ -229,7 +286,13 @@ export interface AlignedRow {
   readonly form: 'aligned';
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow;
+/** Leaves the block with a trap where a & b is not zero; `b` is a constant. */
+export interface CheckRow {
+  readonly form: 'check';
+  readonly trap: TrapKind;
+}
+
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow | CheckRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -268,6 +331,18 @@ const SWAP16 = swapBytes([1, 0, 16, 16, 16, 16, 16, 16]);
 const SWAP32 = swapBytes([3, 2, 1, 0, 16, 16, 16, 16]);
 const SWAP64 = swapBytes([7, 6, 5, 4, 3, 2, 1, 0]);
 const SWAPS = { 1: [], 2: SWAP16, 4: SWAP32, 8: SWAP64, 16: [] } as const satisfies Record<number, Bytes>;
+
+const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/** Lanes of a shuffle: the lower half of the first operand and that of the second. */
+const LOW_OF_FIRST: Bytes = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
+/** An i64 becomes the low half of a vector whose upper half is 0. */
+const LOW_HALF: Bytes = [0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST];
+const vector = (both: Bytes): PureRow => ({ form: 'unary', d: 'v128', type: 'v128', a: [], b: [], both });
+/** A SIMD opcode of one or two LEB128 bytes. */
+const vectors = (opcode: number): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
+  both: [0xfd, ...(opcode < 0x80 ? [opcode] : [(opcode & 0x7f) | 0x80, opcode >> 7])],
+}); // prettier-ignore
 
 const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian: Endian = 'little'): AccessRow => {
   let swap: Bytes = endian === 'big' ? SWAPS[bytes] : [];
@@ -406,9 +481,43 @@ const OP_TABLE = {
 
   aligned: { form: 'aligned' },
   rec: { form: 'record' },
-  testlt: { form: 'test', test: 'lt', call: 'testlt' },
-  testgt: { form: 'test', test: 'gt', call: 'testgt' },
-  testeq: { form: 'test', test: 'eq', call: 'testeq' },
+  testlt: { form: 'test', test: 'lt', slots: 3, call: 'testlt' },
+  testgt: { form: 'test', test: 'gt', slots: 3, call: 'testgt' },
+  testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
+  testnzcv: { form: 'test', test: 'nzcv', slots: 4, call: 'testnzcv' },
+
+  /** An indirect branch that may not land here. */
+  checklanding: { form: 'check', trap: 'branch-target' },
+
+  /** b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a first. */
+  crc32: called('crc32'),
+  crc32c: called('crc32c'),
+  /** Bit 0 of a becomes bit 63. */
+  bitreverse: { ...unary(SWAP64), call: 'reverseinbytes' },
+
+  /** Scalars of 1 to 8 bytes into the low end of a vector, the rest is zero; and back to memory. */
+  ldv8: { ...load(1, false, [I64.load8u]), type: 'v128', swap: LOW_HALF },
+  ldv16: { ...load(2, false, [I64.load16u]), type: 'v128', swap: LOW_HALF },
+  ldv32: { ...load(4, false, [0xfd, 0x5c]), type: 'v128' },
+  ldv64: { ...load(8, false, [0xfd, 0x5d]), type: 'v128' },
+  stv8: { ...store(1, [I64.store8]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv16: { ...store(2, [I64.store16]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+  stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
+
+  mov128: vector([]),
+  /** Ones of each byte. */
+  popcnt8x16: vector([0xfd, SIMD.popcnt8]),
+  and128: vectors(SIMD.and),
+  or128: vectors(SIMD.or),
+  xor128: vectors(SIMD.xor),
+  /** a & ~b. */
+  andnot128: vectors(SIMD.andnot),
+  /** A half of a vector; a vector whose upper half is 0; one of two halves, the lower first. */
+  low64: { ...unary([0xfd, SIMD.lane64, 0]), type: 'v128' },
+  high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
+  wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
+  join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
@@ -422,8 +531,9 @@ type NamesOf<Form> = {
 export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
+export type CheckName = NamesOf<'check'>;
 /** Ops that compute a slot from two operands. */
-export type PureName = Exclude<OpName, LoadName | StoreName | TestName | 'rec' | 'select' | 'aligned'>;
+export type PureName = Exclude<OpName, LoadName | StoreName | TestName | CheckName | 'rec' | 'select' | 'aligned'>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
@@ -431,7 +541,7 @@ export type PureName = Exclude<OpName, LoadName | StoreName | TestName | 'rec' |
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
  * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a);
- * aligned: stop unless a & b = 0.
+ * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0.
  */
 export interface Op {
   readonly op: OpName;
@@ -453,7 +563,11 @@ export type TrapKind =
   | 'misaligned-pc'
   | 'alignment'
   /** The manual names the instruction and forbids this coding of it (reserved values, contradicting fields). */
-  | 'invalid-form';
+  | 'invalid-form'
+  /** The architecture says that the word is undefined here, and stays so. */
+  | 'undefined'
+  /** An indirect branch into guarded memory that did not land on a landing pad. */
+  | 'branch-target';
 
 /**
  * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
@@ -506,6 +620,11 @@ export interface LiftLimits {
    * ordinary instructions without an effect, for nothing is stale then.
    */
   readonly synchronises?: boolean;
+  /**
+   * True at addresses in guarded memory, which indirect branches may enter at landing pads only (`MapRequest.guarded`). Absent while
+   * no memory is guarded: then nothing needs to be kept for it.
+   */
+  readonly guarded?: (address: Address) => boolean;
 }
 
 /** Guest memory as helpers see it: string moves whose length is known only when they run. */
@@ -520,8 +639,9 @@ export interface HelperMemory {
 
 /** The state block of a CPU as helpers and register views see it. */
 export interface HelperState {
-  get(slot: Slot): bigint;
-  set(slot: Slot, value: bigint): void;
+  /** 64 bits of the slot; `half` 1 is the upper half of a vector. */
+  get(slot: Slot, half?: 0 | 1): bigint;
+  set(slot: Slot, value: bigint, half?: 0 | 1): void;
   /** Address of the instruction that called the helper. */
   readonly pc: Address;
   /** Instructions that the CPU has completed. */
@@ -671,6 +791,11 @@ export class BlockBuilder {
     const d = this.temp();
     this.push(op, d, record, 0n, 0n);
     return d;
+  }
+
+  /** Leaves with the trap of `op` where `value` has a bit of `mask`. */
+  check(op: CheckName, value: Slot, mask: bigint): void {
+    this.push(op, 0, value, mask, 0n);
   }
 
   finish(end: Address, terminator: Terminator): Block {

@@ -23,7 +23,7 @@ import {
   writeTrampoline,
 } from './interpreter.js';
 import { OPS } from './ir.js';
-import type { AccessRow, Block, HelperState, Lifter, Op, RegisterView, Slot, TrapKind } from './ir.js';
+import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
 import type { EncodedBlock } from './interpreter.js';
 import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
@@ -236,9 +236,9 @@ export class Machine {
     for (const view of lifter.registers) this.registers.set(view.name, view);
     const self = (): Machine => this;
     this.state = {
-      get: (slot) => this.slot(slot),
-      set: (slot, value) => {
-        this.setSlot(slot, value);
+      get: (slot, half = 0) => this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half]!,
+      set: (slot, value, half = 0) => {
+        this.host.u64[((STATE + lifter.slots.offset(slot)) >> 3) + half] = value;
       },
       get pc() {
         return self().pc;
@@ -567,17 +567,23 @@ export class Machine {
 
   // ----------------------------------------------------------------------------------------------------- translation
 
+  private guardedLimits(): Pick<LiftLimits, 'guarded'> {
+    const { memory } = this;
+    return memory.anyGuarded ? { guarded: (address) => memory.windowAt(address)?.guarded === true } : {};
+  }
+
   private lift(address: Address, maxInstructions: number): Block | null {
     const { fetch } = this;
     if (!fetch) {
       const code = this.memory.code(address, MAX_CODE_BYTES);
-      return code && this.lifter.lift(code, address, { maxInstructions, startsAt: (place) => this.isHooked(place) });
+      const hooked = (place: Address): boolean => this.isHooked(place);
+      return code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, ...this.guardedLimits() });
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
     const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
     const lift = (most: number): Block =>
-      this.lifter.lift(code, address, { maxInstructions: most, startsAt, synchronises: true });
+      this.lifter.lift(code, address, { maxInstructions: most, startsAt, synchronises: true, ...this.guardedLimits() });
     let block = lift(maxInstructions);
     // An instruction that ends in the next line is a block of its own: that line is not fetched before.
     const { length } = block.instructions;
@@ -836,6 +842,16 @@ export class Machine {
           this.synchronise();
           return { kind: 'trap', trap: terminator.trap, instruction };
         }
+        case 'check': {
+          const owner = this.ownerOf(pointer);
+          const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
+          const op = owner.encoded.ops[index];
+          const row = op && OPS[op.op];
+          if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
+          const instruction = rewind(owner, owner.encoded.at[index]!);
+          this.synchronise();
+          return { kind: 'trap', trap: row.trap, instruction };
+        }
         case 'sync': {
           const { terminator } = this.ownerOf(pointer).block;
           if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
@@ -989,7 +1005,7 @@ export class Machine {
     if (row.form === 'load') {
       const bytes = this.memory.read(address, row.bytes)!;
       if (row.endian === 'big') bytes.reverse();
-      const wide = new Uint8Array(Math.max(8, row.bytes));
+      const wide = new Uint8Array(row.type === 'v128' ? 16 : 8);
       wide.set(bytes);
       if (row.signed && bytes.at(-1)! >= 0x80) wide.fill(0xff, row.bytes);
       this.host.u8.set(wide, STATE + this.lifter.slots.offset(op.d));

@@ -52,6 +52,8 @@ export interface Window {
   readonly size: number;
   readonly permission: Permission;
   readonly name: string;
+  /** Indirect branches may enter at landing pads only. */
+  readonly guarded: boolean;
 }
 
 interface MutableWindow {
@@ -59,6 +61,7 @@ interface MutableWindow {
   size: number;
   permission: Permission;
   name: string;
+  guarded: boolean;
   /** Host address of the first byte. */
   host: number;
   allocation: Allocation;
@@ -72,6 +75,8 @@ export interface MapRequest {
   readonly name?: string;
   /** Bytes of backing to allocate, so that the window can be extended in place. */
   readonly reserve?: number;
+  /** Indirect branches may enter at landing pads only, on machines that have them (arm64: PROT_BTI). Default false. */
+  readonly guarded?: boolean;
 }
 
 const FLAGS: Readonly<Record<Permission, number>> = { none: 0, r: 1, rw: 3, rx: 5, rwx: 7 };
@@ -130,6 +135,7 @@ export class GuestMemory {
     read: new Map(),
   };
   private readonly watched = new Set<WatchedRange>();
+  private everGuarded = false;
 
   constructor(
     private readonly host: HostMemory,
@@ -158,9 +164,21 @@ export class GuestMemory {
     }
   }
 
+  /** True once a guarded window was mapped. */
+  get anyGuarded(): boolean {
+    return this.everGuarded;
+  }
+
+  /** From the first guarded window on all code keeps track of indirect branches: what was translated before does not. */
+  private noticeGuarded(guarded: boolean): void {
+    if (!guarded || this.everGuarded) return;
+    this.everGuarded = true;
+    for (const { address, size } of [...this.windowsByAddress]) this.observer.changed(address, size, 'map');
+  }
+
   /** As `map`, but returns why it cannot be done, or null when it is. */
   tryMap(request: MapRequest): string | null {
-    const { address, size, permission, name = '', reserve = 0 } = request;
+    const { address, size, permission, name = '', reserve = 0, guarded = false } = request;
     if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) return 'empty, or outside the address space';
     const other = this.overlapping(address, size)[0];
     if (other) return `overlaps the window at ${hex(other.address)}`;
@@ -169,8 +187,9 @@ export class GuestMemory {
     const host = this.host.allocate(allocated);
     if (host === -1) return 'no backing is left';
     const allocation = { host, size: Math.ceil(allocated / 0x1_0000) * 0x1_0000, users: 1 };
-    this.windowsByAddress.push({ address, size, permission, name, host, allocation });
+    this.windowsByAddress.push({ address, size, permission, name, guarded, host, allocation });
     this.publish();
+    this.noticeGuarded(guarded);
     return null;
   }
 
@@ -217,6 +236,7 @@ export class GuestMemory {
       size: window.size - head,
       permission: window.permission,
       name: window.name,
+      guarded: window.guarded,
       host: window.host + head,
       allocation: window.allocation,
     });
@@ -238,8 +258,8 @@ export class GuestMemory {
     return true;
   }
 
-  /** Changes the permission of a range; false when a byte of it is not mapped or windows are lacking. */
-  protect(address: Address, size: number, permission: Permission): boolean {
+  /** Changes the permission of a range, and whether it is guarded; false when a byte of it is not mapped or windows are lacking. */
+  protect(address: Address, size: number, permission: Permission, guarded = false): boolean {
     let mapped = 0;
     for (const window of this.overlapping(address, size)) {
       const start = window.address > address ? window.address : address;
@@ -250,8 +270,12 @@ export class GuestMemory {
     if (mapped !== size || this.windowsByAddress.length + 2 > MAX_WINDOWS - 1) return false;
     this.split(address);
     this.split(address + BigInt(size));
-    for (const window of this.overlapping(address, size)) window.permission = permission;
+    for (const window of this.overlapping(address, size)) {
+      window.permission = permission;
+      window.guarded = guarded;
+    }
     this.publish();
+    this.noticeGuarded(guarded);
     this.observer.changed(address, size, 'map');
     return true;
   }
@@ -266,6 +290,7 @@ export class GuestMemory {
         last &&
         last.allocation === window.allocation &&
         last.permission === window.permission &&
+        last.guarded === window.guarded &&
         last.address + BigInt(last.size) === window.address &&
         last.host + last.size === window.host
       ) {
@@ -399,11 +424,12 @@ export class GuestMemory {
 
   /** Copies of all windows, by address. */
   save(): readonly SavedWindow[] {
-    return this.windowsByAddress.map(({ address, size, permission, name, host }) => ({
+    return this.windowsByAddress.map(({ address, size, permission, name, guarded, host }) => ({
       address,
       size,
       permission,
       name,
+      guarded,
       bytes: this.host.u8.slice(host, host + size),
     }));
   }
@@ -414,7 +440,11 @@ export class GuestMemory {
    */
   restore(saved: readonly SavedWindow[]): void {
     const same = (a: Window, b: Window): boolean =>
-      a.address === b.address && a.size === b.size && a.permission === b.permission && a.name === b.name;
+      a.address === b.address &&
+      a.size === b.size &&
+      a.permission === b.permission &&
+      a.name === b.name &&
+      a.guarded === b.guarded;
     for (const each of [...this.windowsByAddress]) {
       if (saved.some((other) => same(each, other))) continue;
       if (!this.unmap(each.address, each.size))

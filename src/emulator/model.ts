@@ -147,7 +147,8 @@ export interface ProcessModel {
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**
    * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
-   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes.
+   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes. `frame-record`: a register
+   * points to a record of two words, the caller's value of that register (0: none) and the address to which the function returns.
    */
   readonly frames:
     | { readonly kind: 'none' }
@@ -157,7 +158,13 @@ export interface ProcessModel {
         readonly kind: 'code';
         readonly framePointer: RegisterName;
         readonly rule: (code: Uint8Array) => FrameRule | null;
-      };
+      }
+    | { readonly kind: 'frame-record'; readonly register: RegisterName };
+  /**
+   * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect`, and the property of an executable (type
+   * and bit of a property in .note.gnu.property) that guards its own code. Absent: nothing is guarded.
+   */
+  readonly guard?: { readonly protection: bigint; readonly propertyType: number; readonly propertyBit: number };
   /** Registers that hold the same in all functions, by the symbol whose value they hold (small data anchors). */
   readonly anchors: ReadonlyMap<RegisterName, string>;
 }

@@ -10,9 +10,10 @@ function reads(op: Op, out: (slot: number) => void): void {
   const see = (operand: Operand): void => {
     if (typeof operand === 'number') out(operand);
   };
-  if (OPS[op.op].form === 'test') {
+  const row = OPS[op.op];
+  if (row.form === 'test') {
     const first = Number(op.a);
-    for (let i = 0; i < 3; i++) out(first + i);
+    for (let i = 0; i < row.slots; i++) out(first + i);
     return;
   }
   see(op.a);
@@ -39,7 +40,7 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
   for (let i = ops.length - 1; i >= 0; i--) {
     const op = ops[i]!;
     const { form } = OPS[op.op];
-    if (form === 'load' || form === 'store' || form === 'aligned') {
+    if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check') {
       if (form === 'load') liveTemporaries.delete(op.d);
       overwritten.clear();
     } else {

@@ -86,6 +86,7 @@ const ET_EXEC = 2;
 const ET_DYN = 3;
 const PT_LOAD = 1;
 const PT_INTERP = 3;
+const PT_GNU_PROPERTY = 0x6474_e553;
 /** Load bias of a position-independent file by word size: free of everything else, and on 64 bits above 4 GiB. */
 const BIAS = { 4: 0x4000_0000n, 8: 0x40_0000_0000n } as const;
 const PAGE = 4096n;
@@ -109,6 +110,25 @@ export function readWord(machine: Machine, address: Address, size: 4 | 8): bigin
   return bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
 }
 
+/** The 32-bit value of a property in the note that PT_GNU_PROPERTY names; 0 where there is none. Source: gABI extension, GNU. */
+function gnuProperty(image: ProcessImage, type: number): number {
+  const segment = image.segments.find((each) => each.type === PT_GNU_PROPERTY);
+  if (!segment) return 0;
+  const { bytes } = image;
+  const end = Math.min(bytes.length, segment.offset + segment.fileSize);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const little = image.header.endian === 'little';
+  const align = image.header.is64 ? 8 : 4;
+  // Note: name size 4, descriptor size, type 5 (NT_GNU_PROPERTY_TYPE_0), "GNU\0", then properties.
+  if (segment.offset + 16 > end || view.getUint32(segment.offset + 8, little) !== 5) return 0;
+  const last = Math.min(end, segment.offset + 16 + view.getUint32(segment.offset + 4, little));
+  for (let at = segment.offset + 16; at + 12 <= last;) {
+    if (view.getUint32(at, little) === type) return view.getUint32(at + 8, little);
+    at += 8 + Math.ceil(view.getUint32(at + 4, little) / align) * align;
+  }
+  return 0;
+}
+
 function permissionOf(flags: number): Permission {
   const write = (flags & 2) !== 0;
   const execute = (flags & 1) !== 0;
@@ -117,7 +137,14 @@ function permissionOf(flags: number): Permission {
 }
 
 /** Maps the segments; returns the address after the last, page-aligned, and the address of the program headers. */
-function mapSegments(machine: Machine, image: ProcessImage, bias: Address): { end: Address; headers: Address } {
+function mapSegments(
+  machine: Machine,
+  image: ProcessImage,
+  bias: Address,
+  guard: IrEmulation['process']['guard'],
+): { end: Address; headers: Address } {
+  // Linux guards the code of a static executable that says so.
+  const guards = guard !== undefined && (gnuProperty(image, guard.propertyType) & guard.propertyBit) !== 0;
   const loads = image.segments.filter((each) => each.type === PT_LOAD && each.memorySize > 0n);
   if (loads.length === 0) throw new ElftraceError('unsupported-form', 'the file has no loadable segment');
   let end = 0n;
@@ -134,6 +161,7 @@ function mapSegments(machine: Machine, image: ProcessImage, bias: Address): { en
         address: start,
         size: Number(to - start),
         permission: permissionOf(segment.flags),
+        guarded: guards && (segment.flags & 1) !== 0,
         name: 'segment',
       });
     }
@@ -142,7 +170,10 @@ function mapSegments(machine: Machine, image: ProcessImage, bias: Address): { en
       address - BigInt(lead),
       image.bytes.subarray(segment.offset - lead, segment.offset + segment.fileSize),
     );
-    if (start > from) machine.memory.protect(from, Number(start - from), permissionOf(segment.flags));
+    if (start > from) {
+      const guarded = guards && (segment.flags & 1) !== 0;
+      machine.memory.protect(from, Number(start - from), permissionOf(segment.flags), guarded);
+    }
     if (to > end) end = to;
     const { phoff } = image.header;
     if (phoff >= segment.offset && phoff < segment.offset + segment.fileSize) {
@@ -202,7 +233,7 @@ export function startProcess(options: ProcessOptions): Process {
     syscall: (running) => handler(running),
     onFault: (_machine, address) => layout.growStack(address),
   });
-  const { end, headers } = mapSegments(machine, image, bias);
+  const { end, headers } = mapSegments(machine, image, bias, model.guard);
   layout.heapStart = end;
   const handler = createSyscalls(machine, {
     convention: abi.syscall,

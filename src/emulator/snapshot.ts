@@ -97,7 +97,7 @@ export function registersOf(snapshot: Snapshot, cpu = snapshot.current): Readonl
   if (!saved) throw new ElftraceError('usage', `the snapshot has no CPU ${cpu}`, { value: cpu });
   const bytes = new DataView(saved.state.buffer, saved.state.byteOffset, saved.state.byteLength);
   const state: HelperState = {
-    get: (slot) => bytes.getBigUint64(lifter.slots.offset(slot), true),
+    get: (slot, half = 0) => bytes.getBigUint64(lifter.slots.offset(slot) + 8 * half, true),
     set: () => {
       throw new ElftraceError('internal', 'snapshots are not changed');
     },

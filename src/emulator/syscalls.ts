@@ -212,6 +212,9 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     return heapEnd;
   };
 
+  const guards = (protection: bigint): boolean =>
+    model.guard !== undefined && (protection & model.guard.protection) !== 0n;
+
   /** `offset` in bytes. Files are mapped privately: a copy. */
   const mmap = (args: readonly bigint[], offset: bigint): bigint | Errno => {
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
@@ -238,7 +241,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
       mappingBottom = address;
     }
     const permission = permissionOf(protection);
-    if (memory.tryMap({ address, size: Number(size), permission, name: 'mapping' }) !== null) return 'ENOMEM';
+    const guarded = guards(protection);
+    if (memory.tryMap({ address, size: Number(size), permission, guarded, name: 'mapping' }) !== null) return 'ENOMEM';
     if (contents) memory.write(address, contents);
     return address;
   };
@@ -616,7 +620,8 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     mprotect: (args) => {
       const [address, size, protection] = [arg(args, 0), arg(args, 1), arg(args, 2)];
       if (address % PAGE !== 0n) return 'EINVAL';
-      return memory.protect(address, Number(alignUpBig(size, PAGE)), permissionOf(protection)) ? 0n : 'ENOMEM';
+      const permission = permissionOf(protection);
+      return memory.protect(address, Number(alignUpBig(size, PAGE)), permission, guards(protection)) ? 0n : 'ENOMEM';
     },
     madvise: () => 0n,
     // A system call synchronises the CPU by itself.

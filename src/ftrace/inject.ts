@@ -67,7 +67,11 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
     throw new ElftraceError('no-runtime', `${missing}, and a relocatable file is loaded first: elftrace load`, {});
   }
   if (image.header.type !== elf.ET_EXEC) {
-    throw new ElftraceError('no-runtime', `${missing}, and the runtime cannot be laid into a position-independent file`, {});
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and the runtime cannot be laid into a position-independent file`,
+      {},
+    );
   }
   const flavour = flavourFor(sites, selection);
   const coreSites: Address[] = [];

@@ -31,7 +31,12 @@ export function entryPoint(program: Program, symbol: string): EntryPoint | null 
  * What a site may become so that it calls `entry`, best first: a direct branch, then the stubs of its part from near to far. A stub is
  * only named after its bytes were read and found to lead to the entry (20-ppc 5.3). When there is no way the list holds the reason.
  */
-export function waysTo(program: Program, entry: EntryPoint, ip: Address, reading: SiteReading): readonly SiteDecision[] {
+export function waysTo(
+  program: Program,
+  entry: EntryPoint,
+  ip: Address,
+  reading: SiteReading,
+): readonly SiteDecision[] {
   const direct: SiteDecision = { kind: 'call', target: entry.address };
   if (program.relocatable) return [direct];
   const { reach } = program.arch.branches.call;
@@ -48,7 +53,9 @@ export function waysTo(program: Program, entry: EntryPoint, ip: Address, reading
     const otherToc = read !== null && read.targetToc !== null && read.targetToc !== toc;
     if (read === null || read.target !== entry.identity || otherToc) {
       const leads =
-        read === null ? 'is no stub' : `leads to ${hex(read.target)}${otherToc ? ' with another TOC than its own' : ''}`;
+        read === null
+          ? 'is no stub'
+          : `leads to ${hex(read.target)}${otherToc ? ' with another TOC than its own' : ''}`;
       const reason = `the stub at ${hex(address)} ${leads}, expected ${entry.symbol} at ${hex(entry.identity)}`;
       refusal = { refused: 'not-applicable', code: 'stub-wrong-target', reason };
       continue;
@@ -61,7 +68,9 @@ export function waysTo(program: Program, entry: EntryPoint, ip: Address, reading
   const far = `${entry.symbol} is ${hex(abs(distance))} bytes away, ${reading.shape.name} reaches ${hex(reach.max)}`;
   // 20-ppc 5.3: a record that was never given its module knows no stub; a module may have none.
   if (part === undefined) {
-    return [{ refused: 'not-applicable', code: 'no-module', reason: `${far}, and the site belongs to no known module` }];
+    return [
+      { refused: 'not-applicable', code: 'no-module', reason: `${far}, and the site belongs to no known module` },
+    ];
   }
   return [{ refused: 'not-applicable', code: 'no-stub', reason: `${far}, and ${part.name} has no stub to it` }];
 }

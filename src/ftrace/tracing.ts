@@ -130,7 +130,13 @@ class Words {
     return this.entry(symbol).identity;
   }
 
-  private store(what: string, address: Address, after: Uint8Array, rule: string, check: (now: Uint8Array) => string): void {
+  private store(
+    what: string,
+    address: Address,
+    after: Uint8Array,
+    rule: string,
+    check: (now: Uint8Array) => string,
+  ): void {
     const { image } = this.program;
     const fileOffset = image.fileOffsetOf(address);
     if (fileOffset < 0 || fileOffset + after.length > image.bytes.length) {
@@ -284,7 +290,12 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
     const off = at + BigInt(program.arch.branches.jump.sizeBytes);
-    words.branch('ftrace_graph_call', 'jump', onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off, 'C-FG-6');
+    words.branch(
+      'ftrace_graph_call',
+      'jump',
+      onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off,
+      'C-FG-6',
+    );
     if (entryPoint(program, 'elftrace_graph_ops') !== null) {
       words.word('elftrace_graph_ops', words.address('elftrace_graph_ops'), onlyGraphBranch ? ops : 0n, 'C-FG-8');
     }
@@ -310,7 +321,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const nop: readonly SiteDecision[] = [
     { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
   ];
-  let enabled = 0;
+  const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
   const plan = planSites(sites, {
     name: nameOf(tracer),
@@ -321,7 +332,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
-      enabled++;
+      decided.add(site);
       return waysTo(program, entries.caller, sites.ip(site), reading);
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
@@ -331,14 +342,13 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     ...(signal ? { signal } : {}),
     ...(module === undefined ? {} : { module }),
   });
-  const refused = new Set(plan.refusals.map(({ site }) => site));
-  for (const site of refused) if (isWanted(site) && sites.reading(site)?.shape.entries.includes(entries.kind)) enabled--;
+  for (const { site } of plan.refusals) decided.delete(site);
   const words = new Words(program, readonlyRanges ?? []);
   // Switching off some of many sites leaves the tracer as it is.
   const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
   if (entries.hasObjects && !remains) planObjects(program, entries, tracer, words);
   const steps = [...plan.steps, ...words.steps].sort((a, b) => a.fileOffset - b.fileOffset);
-  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : enabled };
+  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : decided.size };
 }
 
 function countEnabled(sites: Sites, without: Uint8Array): number {

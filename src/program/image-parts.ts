@@ -31,6 +31,8 @@ function isReplaced(image: ElfImage, section: ElfSection): boolean {
   }
 }
 
+const hasToc = (arch: Arch): boolean => arch.loader.kind === 'modules' && arch.loader.tocSymbol !== null;
+
 /** A linked program as the core of an image: its bytes stay where they are. */
 export function linkedCore(name: string, sha256: string, image: ElfImage, arch: Arch): Part {
   const kept = image.sections.filter((section) => !isReplaced(image, section));
@@ -54,7 +56,7 @@ export function linkedCore(name: string, sha256: string, image: ElfImage, arch: 
     kind: 'core',
     name,
     sha256,
-    toc: new Program(image, arch).toc,
+    toc: hasToc(arch) ? new Program(image, arch).toc : null,
     sections,
     symbols: symbolsOf(image, { first: 1, count: image.symbols.count - 1 }, (index) => position.get(index)),
     stubs: [],

@@ -130,7 +130,7 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   const coreSha = hash(coreSource.image.bytes);
   const core = linked
     ? linkedCore(coreSource.name, coreSha, executable(coreSource), arch)
-    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders);
+    : objectPart({ ...coreSource, sha256: coreSha }, 'core', loader.stubs.placeholders, arch);
   const coreBase = linked ? startOf(core) : typeof request.base === 'bigint' ? request.base : bases.core;
   const page = BigInt(loader.segmentAlignBytes);
   if (coreBase % page !== 0n && !linked) {
@@ -299,7 +299,9 @@ function takeApart(
   return { plan, parts: partsOf(image, map, arch, options.sha256) };
 }
 
-const conventions: readonly EntryConvention[] = ['pg', 'regs'];
+const conventions: readonly EntryConvention[] = [
+  'pg', 'regs', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c',
+]; // prettier-ignore
 
 function mapNoteSection(image: ElfImage): number {
   return image.section('.note.elftrace.load')?.index ?? -1;
@@ -310,10 +312,13 @@ function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]):
   const distinct = new Set(found);
   if (distinct.size <= 1) return found[0] ?? null;
   // Where stubs do not differ the entry that keeps all registers serves both.
-  if (loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
+  const both = found.every((each) => each === 'pg' || each === 'regs');
+  if (both && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
   throw new ElftraceError(
     'unsupported-form',
-    'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both',
+    both
+      ? 'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both'
+      : `the parts have sites of two conventions (${[...distinct].join(', ')}): no entry serves both`,
   );
 }
 
@@ -335,7 +340,7 @@ function assemble(
         file: source.name,
       });
     }
-    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders);
+    return objectPart({ ...source, sha256: hash(source.image.bytes) }, kind, loader.stubs.placeholders, arch);
   };
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));

@@ -3,6 +3,7 @@
  * address arithmetic (layout.ts) and no symbol resolution (scope.ts).
  */
 import { alignUpBig } from '../bits.js';
+import type { Arch } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
@@ -17,6 +18,8 @@ export interface ObjectPart extends Part {
   /** Symbol number of a common symbol -> offset in `commons`. */
   readonly commonOffset: ReadonlyMap<number, bigint>;
   readonly commons: PartSection | null;
+  /** Pointer slots of symbols that relocations of the GOT name, by symbol number; null without such relocations. */
+  readonly got: { readonly section: PartSection; readonly offsetOf: ReadonlyMap<number, number> } | null;
   /** Code that runs once, which some machines give stubs of its own. */
   readonly isInit: ReadonlySet<PartSection>;
 }
@@ -43,6 +46,7 @@ export function objectPart(
   source: { readonly name: string; readonly image: ElfImage; readonly sha256: string },
   kind: PartKind,
   placeholders: readonly string[],
+  arch: Arch,
 ): ObjectPart {
   const { image } = source;
   const sectionOf: (PartSection | undefined)[] = Array.from({ length: image.sections.length });
@@ -75,6 +79,8 @@ export function objectPart(
   }
   const { offsets, section: commons } = commonSymbols(image);
   if (commons !== null) loaded.push(commons);
+  const got = gotOf(image, sectionOf, arch);
+  if (got !== null) loaded.push(got.section);
   return {
     kind,
     name: source.name,
@@ -90,8 +96,37 @@ export function objectPart(
     sectionOf,
     commonOffset: offsets,
     commons,
+    got,
     isInit,
   };
+}
+
+/** One slot for each symbol that the code finds through a GOT: a linker would make them, a module has none of its own. */
+function gotOf(image: ElfImage, sectionOf: readonly (PartSection | undefined)[], arch: Arch): ObjectPart['got'] {
+  const types = new Set(
+    [...arch.relocations.values()].filter((row) => row.rule.startsWith('got-')).map((row) => row.type),
+  );
+  const { wordBytes } = arch.target;
+  const offsetOf = new Map<number, number>();
+  for (const target of image.sections) {
+    if (sectionOf[target.index] === undefined) continue;
+    for (const { count, type, symbol } of image.relocationsOf(target)) {
+      for (let row = 0; row < count; row++) {
+        if (types.has(type[row]!) && !offsetOf.has(symbol[row]!)) offsetOf.set(symbol[row]!, offsetOf.size * wordBytes);
+      }
+    }
+  }
+  if (offsetOf.size === 0) return null;
+  const size = offsetOf.size * wordBytes;
+  const section = madeSection({
+    name: '.got',
+    type: elf.SHT_PROGBITS,
+    flags: elf.SHF_WRITE | elf.SHF_ALLOC,
+    alignBytes: BigInt(wordBytes),
+    size,
+    contents: new Uint8Array(size),
+  });
+  return { section, offsetOf };
 }
 
 /** Common symbols get room behind the other zero data; st_value is their alignment. */

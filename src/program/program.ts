@@ -283,8 +283,7 @@ export class Program {
 
   /** The TOC pointer of the code at an address: its part's, else `.TOC.` of the file. */
   tocAt(address: Address): Address | null {
-    const part = this.partOf(address);
-    return part === undefined ? this.toc : part.toc;
+    return this.partOf(address)?.toc ?? this.toc;
   }
 
   /** Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in of their symbol. */

@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/arch.js';
+import { arm64 } from '../../src/arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { riscv64 } from '../../src/arch-riscv/index.js';
 import { readElf } from '../../src/elf/read.js';
@@ -94,6 +95,22 @@ export const RISCV_TARGETS: readonly PpcTarget[] = [
   { ...RISCV, name: 'rv64gc', flags: riscvFlags('rv64gc') },
   { ...RISCV, name: 'rv64g', flags: riscvFlags('rv64g') },
   { ...RISCV, name: 'rv64gc_zba_zbb_zbs', flags: riscvFlags('rv64gc_zba_zbb_zbs') },
+];
+
+const ARM64 = {
+  arch: arm64,
+  gcc: 'aarch64-linux-gnu-gcc',
+  qemu: 'qemu-aarch64',
+  libraries: ['-lgcc'],
+  start: ['start-arm64.S'],
+} as const;
+const NO_PIE = ['-fno-pie', '-no-pie', '-DSYS_WRITE=64', '-mno-outline-atomics'];
+
+/** Integer registers only; and with the vector registers that GCC copies and clears with, and LSE atomics in line. */
+export const ARM64_TARGETS: readonly PpcTarget[] = [
+  { ...ARM64, name: 'arm64', flags: [...NO_PIE, '-mgeneral-regs-only'] },
+  { ...ARM64, name: 'arm64-lse', flags: [...NO_PIE, '-mgeneral-regs-only', '-march=armv8.2-a'] },
+  { ...ARM64, name: 'arm64-plain', flags: [...NO_PIE, '-fno-tree-vectorize'] },
 ];
 
 export type Level = '0' | '2' | 's';

@@ -25,6 +25,8 @@ export interface Row {
   readonly name: string;
   /** Entries: where it returns to. */
   readonly parent: string;
+  /** Returns: false when the function was left without one. */
+  readonly returned: boolean;
   readonly time: number;
 }
 
@@ -43,8 +45,12 @@ export interface BothTraces {
 const rowsOf = (events: readonly TraceEvent[], nested: boolean): Row[] =>
   events.flatMap((event): Row[] => {
     const { name } = event.function;
-    if (event.kind === 'entry') return [{ kind: 'entry', name, parent: event.parent.toString(16), time: event.time }];
-    return event.kind === 'return' && nested ? [{ kind: 'return', name, parent: '', time: event.time }] : [];
+    if (event.kind === 'entry') {
+      return [{ kind: 'entry', name, parent: event.parent.toString(16), returned: false, time: event.time }];
+    }
+    return event.kind === 'return' && nested
+      ? [{ kind: 'return', name, parent: '', returned: !event.unwound, time: event.time }]
+      : [];
   });
 
 /** Words at the start of a function among which its site is. */
@@ -129,9 +135,11 @@ export function runWithBoth(
   }; // prettier-ignore
 }
 
-/** `kind name parent` of each row: what must be equal in both. Times differ, because tracers record when they are called. */
+/** What must be equal in both: `> name <- parent`, `< name`, and `! name` for a function that did not return. Times differ, because tracers record when they are called. */
 export function comparable(rows: readonly Row[]): string[] {
-  return rows.map(({ kind, name, parent }) => (kind === 'entry' ? `> ${name} <- ${parent}` : `< ${name}`));
+  return rows.map(({ kind, name, parent, returned }) =>
+    kind === 'entry' ? `> ${name} <- ${parent}` : `${returned ? '<' : '!'} ${name}`,
+  );
 }
 
 /** What is wrong with a pair of traces; empty when both say the same. */
