@@ -195,11 +195,15 @@ export interface SiteChange {
 
 /** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
 export type WritableState =
-  /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
-  | { readonly kind: 'nop'; readonly form?: string }
-  | { readonly kind: 'init' }
-  /** `target`: where the branch leads, a stub perhaps. */
-  | { readonly kind: 'call'; readonly target: Address };
+  /**
+   * `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`; on RISC-V the generation of the site); its own choice when
+   * absent. `target`: where the instruction that stays leads in forms that keep one. `literal`: what the word in front of a function becomes that
+   * names its ops.
+   */
+  | { readonly kind: 'nop'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
+  | { readonly kind: 'init'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
+  /** `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where the site has several forms for it. */
+  | { readonly kind: 'call'; readonly target: Address; readonly form?: string; readonly literal?: Address };
 
 export type SiteRefusal = {
   /**

@@ -64,4 +64,5 @@ LABEL(ftrace_regs_caller_end)
 	ret
 END(ftrace_regs_caller)
 
+	FLAVOUR(elftrace_entry_g0)
 	.section .note.GNU-stack, "", @progbits

@@ -57,4 +57,5 @@ LABEL(ftrace_regs_caller_end)
 	ret
 END(ftrace_regs_caller)
 
+	FLAVOUR(elftrace_entry_g1)
 	.section .note.GNU-stack, "", @progbits

@@ -80,4 +80,5 @@ LABEL(ftrace_regs_caller_end)
 1:	jr	t1
 END(ftrace_regs_caller)
 
+	FLAVOUR(elftrace_entry_g2)
 	.section .note.GNU-stack, "", @progbits

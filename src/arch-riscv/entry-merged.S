@@ -83,4 +83,11 @@ END(ftrace_regs_caller)
 ftrace_call_dest:
 	.quad	ftrace_stub
 #endif
+#if defined(ENTRY_G3C)
+	FLAVOUR(elftrace_entry_g3c)
+#elif defined(ENTRY_G3)
+	FLAVOUR(elftrace_entry_g3)
+#else
+	FLAVOUR(elftrace_entry_g2_merged)
+#endif
 	.section .note.GNU-stack, "", @progbits

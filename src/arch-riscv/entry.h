@@ -45,6 +45,8 @@
 
 #define FUNCTION(name) .globl name; .type name, @function; name:
 #define END(name) .size name, . - name
+/* Tells the tool which entries these are. */
+#define FLAVOUR(name) .globl name; .set name, 1
 /* A label that is no function. */
 #define LABEL(name) .globl name; name:
 

@@ -12,7 +12,7 @@ import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
 import { load as loadProgram } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { runtimeObject } from '../runtime/index.js';
+import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -76,8 +76,9 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     ...images.flatMap((image) => conventionsOf(image, arch)),
   ]);
   if (conventions.size === 0) return null;
-  // Where both occur the entries that keep all registers serve both, or the loader refuses.
-  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
+  // Where several occur the entries that pass more come first: they serve all, or the loader refuses.
+  const flavour = runtimeFlavours(arch.target.id).find((each) => conventions.has(each));
+  const bytes = flavour === undefined ? null : runtimeObject(arch.target.id, flavour);
   return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
 }
 

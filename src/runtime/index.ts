@@ -141,6 +141,13 @@ export function runtimeFlavours(target: TargetId): readonly EntryFlavour[] {
   return FLAVOURS[target];
 }
 
+/**
+ * The symbol by which an object of ours says its flavour; on PowerPC and x86-64 the other symbols tell.
+ */
+export function flavourMark(flavour: EntryFlavour): string {
+  return `elftrace_entry_${flavour.replace('-', '_')}`;
+}
+
 /** The names that the runtime of a flavour has. */
 export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {
   return SYMBOLS[flavour];
