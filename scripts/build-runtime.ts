@@ -57,7 +57,14 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
  * Words of 4 bytes that no linker moves, addresses relative to the program counter, no small data; the ABI of programs with floating point, of which
  * nothing is used.
  */
-const RISCV = ['-march=rv64g', '-mabi=lp64d', '-mcmodel=medany', '-mno-relax', '-msmall-data-limit=0', '-DRUNTIME_REGS'];
+const RISCV = [
+  '-march=rv64g',
+  '-mabi=lp64d',
+  '-mcmodel=medany',
+  '-mno-relax',
+  '-msmall-data-limit=0',
+  '-DRUNTIME_REGS',
+];
 
 function riscv(flavour: string, entries: readonly string[], flags: readonly string[]): Recipe {
   return {

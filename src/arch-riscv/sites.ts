@@ -565,7 +565,9 @@ function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteC
   }
   if (to.kind !== 'call') {
     const before = view.bytes(ip, 16);
-    return before.every((byte, i) => byte === FOUR_NOPS[i]) ? emptyChange('C-INIT-2') : store(view, ip, FOUR_NOPS, 'R-SITE-1');
+    return before.every((byte, i) => byte === FOUR_NOPS[i])
+      ? emptyChange('C-INIT-2')
+      : store(view, ip, FOUR_NOPS, 'R-SITE-1');
   }
   const from = view.address + BigInt(ip + 4);
   const refusal = refuseCall(view, from, to.target, pairReach);
@@ -577,10 +579,16 @@ function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteC
 function literalStore(view: SiteView, start: number, literal: Address): SiteStore | SiteRefusal {
   const place = view.address + BigInt(start - 8);
   if (start !== 8) {
-    return { refused: 'unsupported', reason: 'no eight bytes of nops stand in front of the function for the address of its ops' };
+    return {
+      refused: 'unsupported',
+      reason: 'no eight bytes of nops stand in front of the function for the address of its ops',
+    };
   }
   if (place % 8n !== 0n) {
-    return { refused: 'unsupported', reason: `the address of the ops would lie at ${hex(place)}, no multiple of 8: it could be read torn` };
+    return {
+      refused: 'unsupported',
+      reason: `the address of the ops would lie at ${hex(place)}, no multiple of 8: it could be read torn`,
+    };
   }
   const after = new Uint8Array(8);
   new ByteView(after, 'little', 'literal').insertU64(0, literal);
@@ -596,9 +604,13 @@ function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): Si
   const start = isFixed ? reading.ipDelta - 4 : reading.ipDelta;
   const from = view.address + BigInt(start);
   const toNop = to.kind !== 'call';
-  if (view.relocatable) return { refused: 'not-applicable', reason: 'a fixed auipc in a relocatable file needs a relocation' };
+  if (view.relocatable)
+    return { refused: 'not-applicable', reason: 'a fixed auipc in a relocatable file needs a relocation' };
   if (from % 4n !== 0n) {
-    return { refused: 'unsupported', reason: `the site at ${hex(from)} is not 4-aligned: its word could not be exchanged at once` };
+    return {
+      refused: 'unsupported',
+      reason: `the site at ${hex(from)} is not 4-aligned: its word could not be exchanged at once`,
+    };
   }
   const stores: SiteStore[] = [];
   if (to.literal !== undefined && to.form === 'g3c') {

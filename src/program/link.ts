@@ -137,7 +137,13 @@ function fillSlot(part: ObjectPart, symbol: number, resolved: Resolved, context:
  * ALIGN says how many bytes of nops the assembler put so that a linker can leave what alignment needs. Nothing is deleted here: they must fit as they are.
  * The alignment is the power of two above that number (psABI 8.4).
  */
-function checkAligned(part: ObjectPart, section: PartSection, offset: number, bytes: bigint, where: ErrorContext): void {
+function checkAligned(
+  part: ObjectPart,
+  section: PartSection,
+  offset: number,
+  bytes: bigint,
+  where: ErrorContext,
+): void {
   let align = 2n;
   while (align <= bytes) align *= 2n;
   const behind = section.address + BigInt(offset) + bytes;
@@ -182,7 +188,9 @@ class Pairs {
     }
     const found = this.highs.get(label);
     if (found === undefined) {
-      throw new ElftraceError('bad-reference', `no upper part of an address stands at ${hex(label)}`, { address: label });
+      throw new ElftraceError('bad-reference', `no upper part of an address stands at ${hex(label)}`, {
+        address: label,
+      });
     }
     const resolved = scope.resolve(this.part, found.symbol);
     return valueOf(found.place, found.symbol, resolved, this.context, this) ?? 0n;
@@ -213,9 +221,13 @@ class Pairs {
     }
     if (rest !== 0n) {
       const room = 7n * BigInt(position - offset);
-      throw new ElftraceError('relocation-out-of-range', `${rule.name}: ${hex(set - value)} has more than ${room} bits`, {
-        value: set - value,
-      });
+      throw new ElftraceError(
+        'relocation-out-of-range',
+        `${rule.name}: ${hex(set - value)} has more than ${room} bits`,
+        {
+          value: set - value,
+        },
+      );
     }
   }
 }
@@ -278,7 +290,8 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     });
   };
   if (resolved.kind === 'absent') {
-    if (rule.field.sizeBytes < 4) throw new ElftraceError('unsupported-form', `${rule.name} to an undefined weak symbol`);
+    if (rule.field.sizeBytes < 4)
+      throw new ElftraceError('unsupported-form', `${rule.name} to an undefined weak symbol`);
     for (let at = 0; at < rule.field.sizeBytes; at += 4) view.insertU32(offset + at, loader.skippedCall);
     return;
   }

@@ -167,7 +167,8 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   }
   const { convention } = options;
   const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
-  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  const inModules = modules.flatMap((source) => conventionsOf(source.image, arch));
+  const moduleSites = convention === undefined ? inModules : inModules.map(() => convention);
   return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
 }
 
@@ -180,7 +181,11 @@ export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
   const { image, modules, options } = request;
   for (const source of modules) checkMachine(source, arch);
   const { plan, parts } = takeApart(image, arch, options);
-  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  // Areas of nops do not say which generation of a machine's sites they become; the image does.
+  const { patchable } = plan.loader;
+  const moduleSites = modules
+    .flatMap((source) => conventionsOf(source.image, arch))
+    .map((each) => (each === patchable ? (plan.convention ?? each) : each));
   return assemble(plan, parts, [], request, plan.sitesIn === 'core' ? known(plan.convention) : [], [
     ...known(plan.convention),
     ...moduleSites,

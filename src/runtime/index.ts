@@ -27,7 +27,8 @@ export * from './abi.js';
  * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
  * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
  */
-export type EntryFlavour = 'pg' | 'regs' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
+export type EntryFlavour =
+  'pg' | 'regs' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Names in the runtime, by what a request needs (the rules' section 2). */
 export interface RuntimeSymbols {

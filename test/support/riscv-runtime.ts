@@ -175,7 +175,12 @@ export const flavourFlags = (flavour: RiscvFlavour): readonly string[] => [
 ]; // prettier-ignore
 
 /** Links objects with start-up code and the runtime of a flavour. */
-export function linkTraced(target: PpcTarget, flavour: RiscvFlavour, objects: readonly string[], runtimePath?: string): string {
+export function linkTraced(
+  target: PpcTarget,
+  flavour: RiscvFlavour,
+  objects: readonly string[],
+  runtimePath?: string,
+): string {
   let runtime = runtimePath;
   if (runtime === undefined) {
     runtime = scratch('runtime.o');

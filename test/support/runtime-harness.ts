@@ -244,7 +244,11 @@ function parse(text: string): Readonly<Record<string, number>> {
 }
 
 export function runTracedQemu(target: PpcTarget, path: string): TracedOutcome {
-  const result = spawnSync(target.qemu, [...(target.qemuFlags ?? []), path], { env: { A: 'B' }, maxBuffer: 1 << 28, timeout: 60_000 });
+  const result = spawnSync(target.qemu, [...(target.qemuFlags ?? []), path], {
+    env: { A: 'B' },
+    maxBuffer: 1 << 28,
+    timeout: 60_000,
+  });
   return {
     output: result.stdout.toString('latin1'),
     end: result.status ?? `signal ${String(result.signal)}`,
