@@ -21,6 +21,7 @@
  */
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import { type EntryFlavour, flavourMark, runtimeFlavours } from '../runtime/index.js';
@@ -62,6 +63,31 @@ export interface TracingPlan extends Plan {
  * tracer is a callback that wants a register frame. The names are those of the runtime's flavours.
  */
 export type EntryKind = EntryFlavour;
+
+/**
+ * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
+ * and a nop) over what the compiler left, the others turn calls off.
+ */
+export function initialState(program: Program, nopForm?: string): WritableState {
+  const { kind, caller, hasObjects } = entriesOf(program);
+  if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
+  const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
+  return {
+    kind: 'init',
+    form: kind,
+    ...(fixedKinds.has(kind) ? { target: caller.address } : {}),
+    ...(nopOps === null ? {} : { literal: nopOps.identity }),
+  };
+}
+
+/** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
+export function recordIp(sites: Sites, site: number): Address {
+  const reading = isFixedKind(entriesOf(sites.program).kind) ? sites.reading(site) : null;
+  if (reading === null) return sites.ip(site);
+  const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
+  // A site that could be of either generation is read as the older one.
+  return reading.shape.entries.every(isFixedKind) ? ip : ip + 4n;
+}
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
@@ -110,7 +136,8 @@ export function entriesOf(program: Program): Entries {
 const framelessKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g0', 'g1']);
 
 /** Sites of which one instruction stays when they are off, and those that have the address of their ops in front. */
-const fixedKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g3', 'g3c']);
+const fixedKinds: ReadonlySet<string> = new Set<EntryKind>(['g3', 'g3c']);
+const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
 
 /** Names of plans, in records and reports. */
 function nameOf(tracer: Tracer | null): string {

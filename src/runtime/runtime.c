@@ -310,7 +310,7 @@ PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
  * Callback of direct callers: where the table names one for the site, the register entry goes there instead of the function. The table is
  * count, then pairs {site, address}, ascending; 0: no table.
  */
-PUBLIC const word *ftrace_direct_table = 0;
+__attribute__((section(".data"))) PUBLIC const word *ftrace_direct_table = 0;
 PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   const word *const table = ftrace_direct_table;
   word low = 0, high = table ? table[0] : 0;
