@@ -180,6 +180,20 @@ const parser = yargs(own)
           default: 'function',
           describe: 'function, function_graph, counter, or a function of the image',
         })
+        .option('direct', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=CALLER: the function calls its direct caller, beside a tracer with --enable',
+        })
+        .option('riscv-direct', {
+          choices: ['t1', 't0', 't0slot'] as const,
+          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+          describe: 'RISC-V: generation of the sites',
+        })
         .option('ppc-nop', {
           type: 'string',
           choices: ['2008', 'b8'] as const,

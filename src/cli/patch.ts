@@ -5,6 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { applyPlan } from '../ftrace/apply.js';
+import { type DirectVariant, planDirect } from '../ftrace/direct.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { entryPoint } from '../ftrace/routes.js';
@@ -20,6 +21,9 @@ import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
+/** Generations of sites that RISC-V's areas of nops can become. */
+export const riscvSites = ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const;
+
 export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
   readonly output?: string | undefined;
@@ -29,6 +33,9 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly enable: boolean;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
+  readonly direct?: readonly string[] | undefined;
+  readonly riscvDirect?: DirectVariant | undefined;
+  readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
@@ -56,11 +63,11 @@ function tracerOf(name: string): Tracer {
 
 /** The file as it will be patched: itself, or an image of it that has the tracing entries which the request needs. */
 function prepared(opened: Opened, selection: Uint8Array | undefined, args: PatchArguments): Opened & { injected: boolean } {
-  if (!args.enable || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
+  if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
   if (opened.record !== null) {
     throw new ElftraceError('unsupported-form', 'the file was patched before and has no tracing entries: revert it first');
   }
-  const image = withRuntime(opened.sites, selection, hash);
+  const image = withRuntime(opened.sites, selection, hash, args.riscvSite);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -68,8 +75,28 @@ function prepared(opened: Opened, selection: Uint8Array | undefined, args: Patch
   return { ...opened, image, program, sites, injected: true };
 }
 
+/** Direct callers, with a tracer where one is enabled, too. */
+function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): ReturnType<typeof planOf> {
+  const callers = direct.map((text) => {
+    const [, name, caller] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
+    if (name === undefined || caller === undefined) throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
+    return { function: name, caller };
+  });
+  const on = prepared(opened, undefined, args);
+  const tracer = tracerOf(args.tracer);
+  const symbols = { function: 'elftrace_function_tracer', counter: 'elftrace_counter', function_graph: 'ftrace_graph_func' };
+  const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
+  const plan = planDirect(on.sites, {
+    callers,
+    tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
+    variant: args.riscvDirect ?? null,
+  });
+  return { plan, on };
+}
+
 /** The plan of a request, and the file that it is about. */
 function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened & { injected: boolean } } {
+  if (args.direct !== undefined) return planOfDirect(opened, args.direct, args);
   const before = selectSites(opened.sites, opened.module, args);
   const on = prepared(opened, before, args);
   const { sites, program, module } = on;
@@ -91,14 +118,17 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
     return { plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...nopForm }), request: 'nop' }, on };
   }
   const to: WritableState = args.init
-    ? { kind: 'init' }
+    ? { kind: 'init', ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }) }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
 }
 
 export async function runPatch(args: PatchArguments): Promise<number> {
-  const wanted = [args.nop && '--nop', args.init && '--init', args.enable && '--enable'].filter((each) => each !== false);
-  if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable or --init');
+  const direct = args.direct !== undefined && (args.enable ? '--enable' : '--direct');
+  const wanted = [args.nop && '--nop', args.init && '--init', direct === false && args.enable && '--enable', direct].filter(
+    (each) => each !== false,
+  );
+  if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
