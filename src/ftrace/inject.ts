@@ -9,19 +9,17 @@ import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages } from '../program/loader.js';
 import type { Program } from '../program/program.js';
-import { type EntryFlavour, runtimeObject } from '../runtime/index.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import type { Sites } from './sites.js';
 
-/** What passes more comes first. */
-const flavours: readonly EntryFlavour[] = ['regs', 'pg'];
-
 /**
  * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * @param preferred  is taken when it serves any
  * @throws ElftraceError 'no-runtime' when none serves any
  */
-export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
+export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: EntryFlavour): EntryFlavour {
   const counts = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
@@ -29,8 +27,9 @@ export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
     if (reading === null || reading.state === 'foreign') continue;
     for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
+  if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
   let best: EntryFlavour | null = null;
-  for (const flavour of flavours) {
+  for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
     const count = counts.get(flavour) ?? 0;
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
@@ -86,7 +85,12 @@ export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0)
  * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
  *   ones (the runtime lies at fixed addresses, RT-3)
  */
-export function withRuntime(sites: Sites, selection: Uint8Array | undefined, hash?: Sha256): ElfImage {
+export function withRuntime(
+  sites: Sites,
+  selection: Uint8Array | undefined,
+  hash?: Sha256,
+  preferred?: EntryFlavour,
+): ElfImage {
   const { program } = sites;
   const { image, arch } = program;
   const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
@@ -100,7 +104,7 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
       {},
     );
   }
-  const flavour = flavourFor(sites, selection);
+  const flavour = flavourFor(sites, selection, preferred);
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
     if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));

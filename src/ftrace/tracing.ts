@@ -21,9 +21,12 @@
  */
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { type EntryFlavour, flavourMark, runtimeFlavours } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
 import type { Sites } from './sites.js';
@@ -56,21 +59,49 @@ export interface TracingPlan extends Plan {
 }
 
 /**
- * Entries of an image, whoever provides them: `registers` pass ops and a register frame and know the graph tracer as a callback,
- * `plain` pass ip and parent_ip and have a branch for it. The names are those of the runtime's flavours.
+ * Entries of an image, whoever provides them. `pg` passes ip and parent_ip and has a branch for the graph tracer; the others pass ops, and the graph
+ * tracer is a callback that wants a register frame. The names are those of the runtime's flavours.
  */
-export type EntryKind = 'regs' | 'pg';
+export type EntryKind = EntryFlavour;
+
+/**
+ * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
+ * and a nop) over what the compiler left, the others turn calls off.
+ */
+export function initialState(program: Program, nopForm?: string): WritableState {
+  const { kind, caller, hasObjects } = entriesOf(program);
+  if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
+  const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
+  return {
+    kind: 'init',
+    form: kind,
+    ...(fixedKinds.has(kind) ? { target: caller.address } : {}),
+    ...(nopOps === null ? {} : { literal: nopOps.identity }),
+  };
+}
+
+/** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
+export function recordIp(sites: Sites, site: number): Address {
+  const reading = isFixedKind(entriesOf(sites.program).kind) ? sites.reading(site) : null;
+  if (reading === null) return sites.ip(site);
+  const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
+  // A site that could be of either generation is read as the older one.
+  return reading.shape.entries.every(isFixedKind) ? ip : ip + 4n;
+}
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
   readonly kind: EntryKind;
   readonly caller: EntryPoint;
+  /** The entry that saves all registers, or as many as there are; null where none passes any. */
+  readonly registers: EntryPoint | null;
   /** False for a kernel that has entries of its own and objects of another layout: only sites are patched there. */
   readonly hasObjects: boolean;
 }
 
+/** How entries say what they call: a patched call, a pointer, the ops of the site. */
+const calleeSymbols = ['ftrace_call', 'ftrace_call_dest', 'ftrace_nop_ops'] as const;
 const objectSymbols = [
-  'ftrace_call',
   'ftrace_stub',
   'ftrace_ops_list',
   'ftrace_list_end',
@@ -92,11 +123,21 @@ export function entriesOf(program: Program): Entries {
   }
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
   return {
-    kind: has('ftrace_regs_caller') ? 'regs' : 'pg',
+    kind:
+      runtimeFlavours(program.arch.target.id).find((flavour) => has(flavourMark(flavour))) ??
+      (has('ftrace_regs_caller') ? 'regs' : 'pg'),
     caller,
-    hasObjects: objectSymbols.every(has),
+    registers: entryPoint(program, 'ftrace_regs_caller'),
+    hasObjects: objectSymbols.every(has) && calleeSymbols.some(has),
   };
 }
+
+/** Plain entries that pass no frame although they pass ops: the graph tracer needs the other entry. */
+const framelessKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g0', 'g1']);
+
+/** Sites of which one instruction stays when they are off, and those that have the address of their ops in front. */
+const fixedKinds: ReadonlySet<string> = new Set<EntryKind>(['g3', 'g3c']);
+const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
 
 /** Names of plans, in records and reports. */
 function nameOf(tracer: Tracer | null): string {
@@ -233,9 +274,9 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
         ? 'elftrace_counter'
         : tracer.kind === 'function'
           ? 'elftrace_function_tracer'
-          : entries.kind === 'regs'
-            ? 'ftrace_graph_func'
-            : 'ftrace_stub';
+          : entries.kind === 'pg'
+            ? 'ftrace_stub'
+            : 'ftrace_graph_func';
   const found = entryPoint(program, symbol);
   if (found === null) throw new ElftraceError('no-match', `the image defines no function ${symbol}`, { symbol });
   const { caller } = entries;
@@ -278,11 +319,20 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
   const list = words.entry('ftrace_ops_list_func').address;
-  for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
+  if (entryPoint(program, 'ftrace_call_dest') !== null) {
+    // R-MOD-4: a pointer reaches everything.
+    words.word('ftrace_call_dest', words.address('ftrace_call_dest'), callback?.identity ?? stub, 'R-MOD-4');
+  }
+  const seen = new Set<Address>();
+  for (const symbol of ['ftrace_call', 'ftrace_regs_call']) {
+    const place = entryPoint(program, symbol);
+    // One entry may have both names.
+    if (place === null || seen.has(place.identity)) continue;
+    seen.add(place.identity);
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
       // C-TGT-9: an entry without ops and regs always goes through the list.
-      const direct = entries.kind === 'regs' && words.reaches(symbol, callback.address);
+      const direct = entries.kind !== 'pg' && words.reaches(symbol, callback.address);
       callee = direct ? callback.address : list;
     }
     words.branch(symbol, 'call', callee, 'C-TGT-4');
@@ -310,7 +360,10 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
 export function planTracing(sites: Sites, request: TracingRequest): TracingPlan {
   const { program } = sites;
   const { tracer, selection } = request;
-  const entries = entriesOf(program);
+  const found = entriesOf(program);
+  // Entries that are not ours do not say whose sites they serve: the sites do.
+  const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
+  const entries = isKnown || tracer === null ? found : { ...found, kind: flavourFor(sites, selection) };
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
@@ -318,9 +371,14 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     );
   }
   const isWanted = (site: number): boolean => tracer !== null && (!selection || selection[site] !== 0);
+  const literalOf = (symbol: string): { literal?: Address } =>
+    entries.kind === 'g3c' && entries.hasObjects ? { literal: entryPoint(program, symbol)?.identity ?? 0n } : {};
+  const nopForm = request.nopForm ?? (fixedKinds.has(entries.kind) ? entries.kind : undefined);
   const nop: readonly SiteDecision[] = [
-    { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
+    { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf('ftrace_nop_ops') },
   ];
+  const needsFrame = tracer?.kind === 'function_graph' && framelessKinds.has(entries.kind);
+  const entry = needsFrame ? (entries.registers ?? entries.caller) : entries.caller;
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
   const plan = planSites(sites, {
@@ -333,7 +391,9 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       decided.add(site);
-      return waysTo(program, entries.caller, sites.ip(site), reading);
+      return waysTo(program, entry, sites.ip(site), reading).map((way) =>
+        'refused' in way || way.kind !== 'call' ? way : { ...way, form: entries.kind, ...literalOf('elftrace_data') },
+      );
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
     ...(readonlyRanges ? { readonlyRanges } : {}),
