@@ -195,11 +195,15 @@ export interface SiteChange {
 
 /** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
 export type WritableState =
-  /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
-  | { readonly kind: 'nop'; readonly form?: string }
-  | { readonly kind: 'init' }
-  /** `target`: where the branch leads, a stub perhaps. */
-  | { readonly kind: 'call'; readonly target: Address };
+  /**
+   * `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`; on RISC-V the generation of the site); its own choice when
+   * absent. `target`: where the instruction that stays leads in forms that keep one. `literal`: what the word in front of a function becomes that
+   * names its ops.
+   */
+  | { readonly kind: 'nop'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
+  | { readonly kind: 'init'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
+  /** `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where the site has several forms for it. */
+  | { readonly kind: 'call'; readonly target: Address; readonly form?: string; readonly literal?: Address };
 
 export type SiteRefusal = {
   /**
@@ -306,7 +310,8 @@ export interface Branches {
 // ------------------------------------------------------------------------------------------------------------ loading
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
-export type EntryConvention = 'pg' | 'regs' | 'modern' | 'y2014' | 'mcount';
+export type EntryConvention =
+  'pg' | 'regs' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;
@@ -396,6 +401,8 @@ export interface ModuleLoader {
   readonly tocSymbol: string | null;
   /** Entries that a module gets stubs for (P-STUB-3), in order. */
   readonly entrySymbols: readonly string[];
+  /** The convention of patchable areas. */
+  readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */

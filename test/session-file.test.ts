@@ -187,7 +187,7 @@ describe('session files', () => {
     };
     const session = new CoreSession(core, {
       address,
-      replacer: (replacement) => address(`replace by ${replacement}`),
+      replacer: (replacement) => ({ func: address(`replace by ${replacement}`), data: 5n }),
       module: () => [{ name: 'x', ip: 0x9000n }],
     });
     const { operations } = parseSession(whole);
@@ -213,7 +213,7 @@ describe('session files', () => {
       sites: [{ name: 'f', ip: 0x1000n }],
       records: { siteBytes: 4 },
     });
-    const session = new CoreSession(core, { address: () => 1n, replacer: () => 2n, module: () => [] });
+    const session = new CoreSession(core, { address: () => 1n, replacer: () => ({ func: 2n, data: 3n }), module: () => [] });
     const { operations } = parseSession(
       'version: 1\nsteps: [{ direct: { function: f, caller: c } }, { tracing: off }, { no-direct: f }]',
     );
@@ -231,7 +231,7 @@ describe('session files', () => {
       sites: ['f1', 'f2'].map((name, index) => ({ name, ip: 0x1000n * BigInt(index + 1) })),
       records: { siteBytes: 5 },
     };
-    const resolver = { address: () => 0x77n, replacer: () => 0x88n, module: () => [] };
+    const resolver = { address: () => 0x77n, replacer: () => ({ func: 0x88n, data: 0n }), module: () => [] };
     const first = new CoreSession(new FtraceCore(options), resolver);
     const made = [
       '- ops: { name: mine, call: c, filter: f1 }',

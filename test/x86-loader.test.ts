@@ -159,7 +159,7 @@ describe('models of code', () => {
         { target: 'x86-64', ending: '', flavour: 'modern' },
         { modules: [source('one', 'far-one-mcount.ko')] },
       );
-    expect(errorOf(bad).message).toMatch(/two conventions \(mcount, modern:/);
+    expect(errorOf(bad).message).toMatch(/two conventions \(mcount, modern\)/);
   });
 
   test('T-PPC-28 a stub area one entry short is a load error here too', () => {

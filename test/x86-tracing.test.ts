@@ -24,7 +24,9 @@ afterAll(() => {
 });
 
 /** Programs with sites that a tracer can be called from. Without symbols nothing tells how a function begins, and 16 of 16 nops before it are not executed. */
-const programs = sampleNames().filter((name) => /^x86-64\/(program|core)-/.test(name) && !/stripped|16-16|\.o$/.test(name));
+const programs = sampleNames().filter(
+  (name) => /^x86-64\/(program|core)-/.test(name) && !/stripped|16-16|\.o$/.test(name),
+);
 const variants = ['modern', '2014', 'none'] as const;
 type Variant = (typeof variants)[number];
 
@@ -49,7 +51,7 @@ function elsewhere(bytes: Uint8Array): { output: string; status: number | null }
 
 function enabled(name: string, variant: Variant, request: Partial<TracingRequest> & { readonly tracer: Tracer }) {
   const { sites } = openBytes(readSample(name));
-  const image = withRuntime(sites, undefined, undefined, { 'x86-tramp': variant });
+  const image = withRuntime(sites, undefined, undefined, undefined, { 'x86-tramp': variant });
   const opened = openBytes(image.bytes);
   const plan = planTracing(opened.sites, { others: 'untouched', ...request });
   return { plan, before: image.bytes, bytes: applyPlan(image, plan, { injected: true }).bytes };

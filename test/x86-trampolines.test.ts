@@ -45,7 +45,7 @@ const bare = new Map<string, Uint8Array>();
 function base(variant: Variant | 'none'): Uint8Array {
   let bytes = bare.get(variant);
   if (!bytes) {
-    bytes = withRuntime(openBytes(original).sites, undefined, undefined, { 'x86-tramp': variant }).bytes;
+    bytes = withRuntime(openBytes(original).sites, undefined, undefined, undefined, { 'x86-tramp': variant }).bytes;
     bare.set(variant, bytes);
   }
   return bytes.slice();

@@ -62,6 +62,7 @@ export const x86Loader: ModuleLoader = {
   codeOf: () => null,
   tocSymbol: null,
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller', 'ftrace_graph_caller'],
+  patchable: 'modern',
   conventionOf(word, callee) {
     if (callee !== undefined) return callee === 'mcount' ? 'mcount' : 'modern';
     // -pg -mfentry calls first of all; -pg behind the frame, with saves between the two.

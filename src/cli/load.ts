@@ -10,10 +10,17 @@ import { findSites } from '../ftrace/sites.js';
 import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
-import { loadImages, loadMore, type LoaderOptions, runtimeConvention, type Source } from '../program/loader.js';
+import {
+  entryConventions,
+  loadImages,
+  loadMore,
+  type LoaderOptions,
+  runtimeConvention,
+  type Source,
+} from '../program/loader.js';
 import { load as loadProgram } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { runtimeObject } from '../runtime/index.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -82,15 +89,19 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
   const map = readLoadMap(images[0]!);
-  const found = images.flatMap((image) => conventionsOf(image, arch));
-  const given = map?.options ?? machineOf(args);
+  const recorded = entryConventions.filter((each) => each === map?.options['convention']);
+  const found = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];
   const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
-  const options = Object.fromEntries(Object.entries(given).filter(([name]) => name in own));
-  const recorded = (['pg', 'regs', 'modern', 'y2014', 'mcount'] as const).filter(
-    (each) => each === map?.options['convention'],
-  );
-  const convention = runtimeConvention(arch, [...recorded, ...found], options);
-  const bytes = convention === null ? null : runtimeObject(arch.target.id, convention);
+  const given = Object.entries(map?.options ?? machineOf(args)).filter(([name]) => name in own);
+  // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
+  const serves = (flavour: EntryFlavour): boolean =>
+    found.every((each) => arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)));
+  const flavour =
+    found.length === 0
+      ? null
+      : (runtimeConvention(arch, found, Object.fromEntries(given)) ??
+        runtimeFlavours(arch.target.id).find((each) => found.includes(each) || serves(each)));
+  const bytes = flavour ? runtimeObject(arch.target.id, flavour) : null;
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 

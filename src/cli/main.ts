@@ -136,13 +136,20 @@ const parser = yargs(own)
         .option('module-base', { type: 'string', describe: 'address of the first module' })
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
-        .option('x86-tramp', { type: 'string', describe: 'x86-64: modern (default), 2014, or none: private trampolines' })
+        .option('x86-tramp', {
+          type: 'string',
+          describe: 'x86-64: modern (default), 2014, or none: private trampolines',
+        })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
       action = async () =>
-        (await import('./load.js')).runLoad({ ...args, output: args.o, machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp } });
+        (await import('./load.js')).runLoad({
+          ...args,
+          output: args.o,
+          machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp },
+        });
     },
   )
   .command(
@@ -182,10 +189,30 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'file of operations (YAML or JSON): several tracers, filters, graph; goes on from earlier ones',
         })
+        .option('livepatch', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=NEW: another function of the image runs in its place',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',
           describe: 'function, function_graph, counter, or a function of the image',
+        })
+        .option('direct', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=CALLER: the function calls its direct caller, beside a tracer with --enable',
+        })
+        .option('riscv-direct', {
+          choices: ['t1', 't0', 't0slot'] as const,
+          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+          describe: 'RISC-V: generation of the sites',
         })
         .option('ppc-nop', {
           type: 'string',

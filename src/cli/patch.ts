@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
+import { type DirectVariant, planDirect } from '../ftrace/direct.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { entryPoint } from '../ftrace/routes.js';
@@ -22,6 +23,9 @@ import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
+/** Generations of sites that RISC-V's areas of nops can become. */
+export const riscvSites = ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const;
+
 export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
   readonly output?: string | undefined;
@@ -30,10 +34,14 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly init: boolean;
   readonly enable: boolean;
   readonly session?: readonly string[] | undefined;
+  readonly direct?: readonly string[] | undefined;
+  readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
+  readonly riscvDirect?: DirectVariant | undefined;
+  readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
@@ -65,14 +73,16 @@ function prepared(
   selection: Uint8Array | undefined,
   args: PatchArguments,
 ): Opened & { injected: boolean } {
-  if (!args.enable || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
+  if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null)
+    return { ...opened, injected: false };
   if (opened.record !== null) {
     throw new ElftraceError(
       'unsupported-form',
       'the file was patched before and has no tracing entries: revert it first',
     );
   }
-  const image = withRuntime(opened.sites, selection, hash, args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {});
+  const machine = args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {};
+  const image = withRuntime(opened.sites, selection, hash, args.riscvSite, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -101,6 +111,32 @@ interface Planned {
   readonly session: readonly string[];
 }
 
+/** `FUNCTION=OTHER` of an option. */
+function pairOf(option: string, text: string): [name: string, other: string] {
+  const match = /^([^=\s]+)=([^=\s]+)$/.exec(text);
+  if (!match) throw new ElftraceError('usage', `--${option} ${text}: write FUNCTION=OTHER`);
+  return [match[1]!, match[2]!];
+}
+
+/** Session files, and one more of the options that are operations themselves. */
+function sessionTexts(args: PatchArguments): { readonly name: string; readonly text: string }[] {
+  const files = (args.session ?? []).map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
+  const direct = (args.direct ?? []).map((text) => {
+    const [name, caller] = pairOf('direct', text);
+    return { direct: { function: name, caller } };
+  });
+  const livepatch = (args.livepatch ?? []).map((text) => {
+    const [name, replacement] = pairOf('livepatch', text);
+    return { livepatch: { function: name, new: replacement } };
+  });
+  const steps = [...direct, ...livepatch];
+  return steps.length === 0 ? files : [...files, { name: 'options', text: JSON.stringify({ version: 1, steps }) }];
+}
+
+function isSession({ session, direct, livepatch }: PatchArguments): boolean {
+  return session !== undefined || direct !== undefined || livepatch !== undefined;
+}
+
 /** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
 function planSessions(opened: Opened, args: PatchArguments): Planned {
   const { record, image } = opened;
@@ -111,7 +147,7 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     throw new ElftraceError('unsupported-form', 'sessions keep their record in the file');
   }
   const earlier = record?.session ?? [];
-  const texts = args.session!.map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
+  const texts = sessionTexts(args);
   const base = record === null ? image : readElf(unpatched(image, null, hash));
   const on =
     record === null
@@ -126,9 +162,37 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
 }
 
+/** Direct callers, with a tracer where one is enabled, too. */
+function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): Planned {
+  const callers = direct.map((text) => {
+    const [, name, caller] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
+    if (name === undefined || caller === undefined)
+      throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
+    return { function: name, caller };
+  });
+  const on = prepared(opened, undefined, args);
+  const tracer = tracerOf(args.tracer);
+  const symbols = {
+    function: 'elftrace_function_tracer',
+    counter: 'elftrace_counter',
+    function_graph: 'ftrace_graph_func',
+  };
+  const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
+  const plan = planDirect(on.sites, {
+    callers,
+    tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
+    variant: args.riscvDirect ?? null,
+  });
+  return { plan, on, session: [] };
+}
+
 /** The plan of a request, and the file that it is about. */
 function planOf(opened: Opened, args: PatchArguments): Planned {
-  if (args.session) return planSessions(opened, args);
+  // With a tracer in the same request, or as one of the proposals that were not taken.
+  if (args.direct !== undefined && (args.enable || args.riscvDirect !== undefined)) {
+    return planOfDirect(opened, args.direct, args);
+  }
+  if (isSession(args)) return planSessions(opened, args);
   if (opened.record !== null && opened.record.session.length > 0) {
     throw new ElftraceError(
       'unsupported-form',
@@ -167,7 +231,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
     };
   }
   const to: WritableState = args.init
-    ? { kind: 'init' }
+    ? { kind: 'init', ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }) }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
 }
@@ -177,9 +241,10 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     args.nop && '--nop',
     args.init && '--init',
     args.enable && '--enable',
-    args.session !== undefined && '--session',
+    isSession(args) && !(args.direct !== undefined && args.enable) && '--session',
   ].filter((each) => each !== false);
-  if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session or --init');
+  if (wanted.length === 0)
+    throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);

@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, SiteChange, SiteReading } from '../arch.js';
+import type { Branches, SiteChange, SiteReading, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -18,6 +18,7 @@ import type {
   Capabilities,
   CodePlace,
   Content,
+  Literal,
   OpsImage,
   Reading,
   Step,
@@ -25,7 +26,9 @@ import type {
 } from './core/index.js';
 import type { CallSite, Ops, SiteHash } from './core/index.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
+import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
+import { entriesOf, type EntryKind, initialState, recordIp } from './tracing.js';
 
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
 export interface Text {
@@ -67,6 +70,7 @@ export class ImageBackend implements Backend {
   private readonly branches: Branches;
   private readonly word: 4 | 8;
   private readonly siteIndex = new Map<Address, number>();
+  private readonly kind: EntryKind;
   private readonly caller: EntryPoint;
   private readonly regsCaller: EntryPoint | null;
   private readonly data: Address;
@@ -76,6 +80,8 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** Sites with a direct caller that they do not reach themselves. */
+  private readonly viaEntry = new Map<CallSite, Content>();
   private free: { readonly address: Address; readonly size: number }[];
 
   /** @param sites  of an image whose bytes are the caller's own: they are written in place */
@@ -95,7 +101,8 @@ export class ImageBackend implements Backend {
     const end = section === undefined ? this.data : section.address + BigInt(section.size);
     const start = this.data + BigInt(opsSlots * OPS_WORD_COUNT * this.word);
     this.free = end > start ? [{ address: start, size: Number(end - start) }] : [];
-    for (let i = 0; i < sites.count; i++) if (sites.codeRange(i)) this.siteIndex.set(sites.ip(i), i);
+    this.kind = entriesOf(program).kind;
+    for (let i = 0; i < sites.count; i++) if (sites.codeRange(i)) this.siteIndex.set(recordIp(sites, i), i);
     const optional = (symbol: string): Address => entryPoint(program, symbol)?.identity ?? 0n;
     this.symbols = {
       directHelper: optional('ftrace_direct_func'),
@@ -148,24 +155,38 @@ export class ImageBackend implements Backend {
     return this.sites.reading(index);
   }
 
-  private contentOf(reading: SiteReading): Content | null {
+  private contentOf(reading: SiteReading, site: CallSite | null): Content | null {
     if (reading.state === 'nop') return { kind: 'nop' };
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
-    if (leads === this.caller.identity) return { kind: 'caller' };
+    // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
+    if (leads === this.caller.identity) return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
     return { kind: 'direct', address: leads };
   }
 
+  /** R-MOD-4: entries that find what they call by a pointer. */
+  private calleeInWord(address: Address): Reading {
+    const bytes = this.bytes(address, this.word);
+    if (bytes === null) return { kind: 'fault' };
+    const target = new ByteView(bytes, this.program.image.header.endian).word(0, this.word);
+    return this.calleeOf(this.identityOf(target), bytes);
+  }
+
   private calleeAt(label: string): Reading {
+    const pointer = entryPoint(this.program, 'ftrace_call_dest');
+    if (pointer !== null) return this.calleeInWord(pointer.identity);
     const { address } = this.need(label);
     const bytes = this.bytes(address, this.branches.call.sizeBytes);
     if (bytes === null) return { kind: 'fault' };
     const target = this.branches.call.target(bytes, address);
     if (target === null) return { kind: 'foreign', bytes };
-    const leads = this.identityOf(target);
+    return this.calleeOf(this.identityOf(target), bytes);
+  }
+
+  private calleeOf(leads: Address, bytes: Uint8Array): Reading {
     const is = (symbol: string): boolean => entryPoint(this.program, symbol)?.identity === leads;
     if (is('ftrace_stub')) return { kind: 'callee', callee: { kind: 'stub' } };
     if (is('ftrace_ops_list_func')) return { kind: 'callee', callee: { kind: 'list' } };
@@ -184,7 +205,7 @@ export class ImageBackend implements Backend {
         const reading = this.readingOf(place.site);
         const bytes = this.bytesAt(place.site);
         if (bytes === null) return { kind: 'fault' };
-        const content = reading === null ? null : this.contentOf(reading);
+        const content = reading === null ? null : this.contentOf(reading, place.site);
         return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
       }
       case 'callee':
@@ -200,11 +221,34 @@ export class ImageBackend implements Backend {
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
       }
       case 'literal':
+        return this.literalAt(place.site);
       case 'inner-call':
         return { kind: 'fault' };
       default:
         return place satisfies never;
     }
+  }
+
+  /** The word in front of a function that names its ops: 12 bytes before the jalr, which is the ip. */
+  private literalPlace(site: CallSite): Address {
+    return site.ip - 12n;
+  }
+
+  private literalAt(site: CallSite): Reading {
+    const bytes = this.bytes(this.literalPlace(site), this.word);
+    if (bytes === null) return { kind: 'fault' };
+    const value = new ByteView(bytes, this.program.image.header.endian).word(0, this.word);
+    if (value === this.need('ftrace_nop_ops').identity) return { kind: 'literal', literal: { kind: 'nop-ops' } };
+    if (value === this.need('ftrace_list_ops').identity) return { kind: 'literal', literal: { kind: 'list-ops' } };
+    for (const ops of this.slots.keys()) {
+      if (this.addressOf(ops) === value) return { kind: 'literal', literal: { kind: 'ops', ops } };
+    }
+    return { kind: 'foreign', bytes };
+  }
+
+  private literalValue(literal: Literal): Address {
+    if (literal.kind === 'ops') return this.addressOf(literal.ops);
+    return this.need(literal.kind === 'nop-ops' ? 'ftrace_nop_ops' : 'ftrace_list_ops').identity;
   }
 
   bytesAt(site: CallSite): Uint8Array | null {
@@ -235,19 +279,33 @@ export class ImageBackend implements Backend {
     const view = sites.viewOf(index);
     const ways =
       content.kind === 'nop'
-        ? [{ kind: 'nop' as const, ...(options.nopForm === undefined ? {} : { form: options.nopForm }) }]
+        ? [initialState(program, options.nopForm)]
         : content.kind === 'caller'
           ? waysTo(program, this.caller, site.ip, reading)
           : content.kind === 'regs-caller'
             ? waysTo(program, this.regsCaller ?? this.caller, site.ip, reading)
-            : [{ kind: 'call' as const, target: this.branchTo(content.address) }];
+            : this.directWays(site, reading, content.address);
     let problem = refused('EINVAL', `${site.name}: no way to write it`);
     for (const way of ways) {
-      const change = 'refused' in way ? way : reading.shape.write(reading, way, view);
+      const change = 'refused' in way ? way : reading.shape.write(reading, this.formed(way), view);
       if (!('refused' in change)) return change;
       problem = refused(change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', `${site.name}: ${change.reason}`);
     }
     return problem;
+  }
+
+  /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
+  private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
+    const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
+    const isFixed = this.kind === 'g3' || this.kind === 'g3c';
+    return isFixed ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+  }
+
+  /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
+  private formed(state: WritableState): WritableState {
+    if (state.kind === 'call') return { ...state, form: this.kind };
+    const { kind, form, target } = state;
+    return { kind, ...(form === undefined ? {} : { form }), ...(target === undefined ? {} : { target }) };
   }
 
   private calleeAddress(callee: Callee): Address {
@@ -315,6 +373,7 @@ export class ImageBackend implements Backend {
         return 'kind' in change ? change : null;
       }
       case 'callee': {
+        if (entryPoint(this.program, 'ftrace_call_dest') !== null) return null;
         const from = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call').address;
         const distance = this.calleeAddress(step.after) - from;
         const { min, max } = this.branches.call.reach;
@@ -332,6 +391,7 @@ export class ImageBackend implements Backend {
           ? refused('EBUSY', 'the runtime records returns for one graph tracer')
           : null;
       case 'literal':
+        return this.kind === 'g3c' ? null : refused('EINVAL', 'the sites of the image have no word for their ops');
       case 'trampoline':
       case 'inner-call':
         return refused('EINVAL', `the image has no place for ${step.kind}`);
@@ -395,9 +455,11 @@ export class ImageBackend implements Backend {
     if (typeof filter !== 'bigint') return filter;
     const notrace = this.hashAddress(image.notrace);
     if (typeof notrace !== 'bigint') return notrace;
+    const isNew = !this.slots.has(ops);
     this.slots.set(ops, slot);
     this.images.set(ops, image);
     const values: [keyof typeof OPS_WORDS, bigint][] = [
+      ...(isNew ? [['private', image.data] as [keyof typeof OPS_WORDS, bigint]] : []),
       ['filter', filter],
       ['notrace', notrace],
       ['directCall', image.directCall],
@@ -456,6 +518,8 @@ export class ImageBackend implements Backend {
         if (change === null) return failed('EFAULT', `${step.site.name} cannot be read`);
         if ('kind' in change) return change;
         const anchor = this.sites.anchor[this.siteIndex.get(step.site.ip)!]!;
+        if (step.after.kind === 'direct') this.viaEntry.set(step.site, step.after);
+        else this.viaEntry.delete(step.site);
         for (const { delta, after } of change.stores) {
           const problem = this.store(anchor + BigInt(delta), after);
           if (problem) return problem;
@@ -463,6 +527,8 @@ export class ImageBackend implements Backend {
         return null;
       }
       case 'callee': {
+        const pointer = entryPoint(this.program, 'ftrace_call_dest');
+        if (pointer !== null) return this.words(pointer.identity, [this.calleeAddress(step.after)]);
         const { address } = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
         return this.store(address, this.branches.call.encode(address, this.calleeAddress(step.after)));
       }
@@ -497,6 +563,7 @@ export class ImageBackend implements Backend {
         this.options.text?.event(step);
         return null;
       case 'literal':
+        return this.words(this.literalPlace(step.site), [this.literalValue(step.after)]);
       case 'trampoline':
       case 'inner-call':
         return failed('EFAULT', `the image has no place for ${step.kind}`);

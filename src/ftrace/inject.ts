@@ -17,9 +17,10 @@ import type { Sites } from './sites.js';
 
 /**
  * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * @param preferred  is taken when it serves any
  * @throws ElftraceError 'no-runtime' when none serves any
  */
-export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
+export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: EntryFlavour): EntryFlavour {
   const counts = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
@@ -27,6 +28,7 @@ export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
     if (reading === null || reading.state === 'foreign') continue;
     for (const entry of sites.entriesOf(i, reading)) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
+  if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
   let best: EntryFlavour | null = null;
   for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
     const count = counts.get(flavour) ?? 0;
@@ -89,6 +91,7 @@ export function withRuntime(
   sites: Sites,
   selection: Uint8Array | undefined,
   hash?: Sha256,
+  preferred?: EntryFlavour,
   machine: MachineOptions = {},
 ): ElfImage {
   const { program } = sites;
@@ -104,7 +107,7 @@ export function withRuntime(
       {},
     );
   }
-  const best = flavourFor(sites, selection);
+  const best = flavourFor(sites, selection, preferred);
   const flavour =
     arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
   const coreSites: Address[] = [];

@@ -61,9 +61,16 @@ export function planSession(
       return address;
     },
     replacer(replacement) {
-      throw new ElftraceError('unsupported-form', `nothing in the runtime replaces a function by ${replacement} yet`, {
-        symbol: replacement,
-      });
+      const func = session.functionAddress('elftrace_livepatch');
+      const data = session.pointerTo(replacement);
+      if (data === null)
+        throw new ElftraceError('no-match', `the image defines no ${replacement}`, { symbol: replacement });
+      if (func === null) {
+        throw new ElftraceError('unsupported-form', 'the entries of the image cannot change where a function goes on', {
+          symbol: replacement,
+        });
+      }
+      return { func, data };
     },
     module(name) {
       throw new ElftraceError('usage', `module ${name} is loaded into the file first: elftrace load`, { value: name });

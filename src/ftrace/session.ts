@@ -2,6 +2,7 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
+import { ByteView } from '../bytes.js';
 import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -11,7 +12,8 @@ import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } 
 import { ImageBackend, type Text } from './image-backend.js';
 import { checkAcceptance, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf } from './tracing.js';
+import { entriesOf, initialState, recordIp } from './tracing.js';
+import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
 
 export interface SessionOptions extends LoadOptions {
@@ -19,12 +21,36 @@ export interface SessionOptions extends LoadOptions {
   readonly nopForm?: string;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
+  /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
+  readonly directSlot?: number;
 }
 
 /** What the entries of an image offer (F-11). */
 export function capabilitiesOf(sites: Sites): Capabilities {
-  // PowerPC: an entry that passes ip and parent_ip, or a pair that passes everything; other machines say more.
-  return entriesOf(sites.program).kind === 'pg' ? profiles['ppc64-elfv1'] : profiles['ppc64-elfv2-le'];
+  switch (entriesOf(sites.program).kind) {
+    case 'pg':
+      return profiles['ppc64-elfv1'];
+    case 'g2':
+      // T-RV-1: direct calls need the entry that saves all registers.
+      return entryPoint(sites.program, 'ftrace_regs_caller') === null
+        ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
+        : profiles.riscv64;
+    case 'g2-merged':
+    case 'g3':
+      return profiles['riscv64 merged'];
+    case 'g3c':
+      return profiles['riscv64 g3c'];
+    case 'g0':
+    case 'g1':
+      return profiles['riscv64 g1'];
+    case 'modern':
+      return { ...profiles['x86-64'], trampolines: false };
+    case 'y2014':
+    case 'mcount':
+      return { ...profiles['x86-64 2014'], trampolines: false };
+    default:
+      return profiles['ppc64-elfv2-le'];
+  }
 }
 
 export class Session {
@@ -41,9 +67,7 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
-    const nop = planSites(sites, {
-      to: { kind: 'nop', ...(options.nopForm === undefined ? {} : { form: options.nopForm }) },
-    });
+    const nop = planSites(sites, { to: initialState(sites.program, options.nopForm) });
     checkAcceptance(nop, {});
     const text = options.text?.(image);
     for (const step of nop.steps) {
@@ -54,6 +78,7 @@ export class Session {
       }
       image.bytes.set(step.after, step.fileOffset);
     }
+    if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
       capabilities: capabilitiesOf(sites),
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
@@ -82,6 +107,13 @@ export class Session {
     return this.sites.program.image.bytes.slice();
   }
 
+  /** What a function pointer to a function of the image holds: its address, or that of its descriptor. */
+  pointerTo(name: string): bigint | null {
+    const { program } = this.sites;
+    const symbol = program.symbols.find(name);
+    return program.definedAt(symbol) === null ? null : program.symbols.value[symbol]!;
+  }
+
   /** Text address of a function of the image, for ops. */
   functionAddress(name: string): bigint | null {
     const { program } = this.sites;
@@ -89,10 +121,18 @@ export class Session {
   }
 }
 
+function setDirectSlot({ program }: Sites, slot: number): void {
+  const place = entryPoint(program, 'elftrace_direct_slot');
+  if (place === null) throw new ElftraceError('no-runtime', 'the entries of the image know no direct callers', {});
+  const { image } = program;
+  const view = new ByteView(image.bytes, image.header.endian, 'elftrace_direct_slot');
+  view.insertWord(image.fileOffsetOf(place.identity), BigInt(slot), image.wordBytes);
+}
+
 function siteInput(sites: Sites, index: number): SiteInput {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
-  const ip = sites.ip(index);
+  const ip = recordIp(sites, index);
   const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
   return {
     ip,

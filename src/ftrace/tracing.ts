@@ -28,10 +28,12 @@ import type { TextSeam } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { STB_LOCAL } from '../elf/constants.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
-import { type EntryFlavour, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
+import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
 import type { Sites } from './sites.js';
@@ -70,23 +72,55 @@ export interface TracingPlan extends Plan {
   readonly enabled: number;
 }
 
-/** What an image has of the symbols of 05-runtime-abi section 2, whoever provides them. */
+/**
+ * Entries of an image, whoever provides them. `pg` passes ip and parent_ip and has a branch for the graph tracer; the others pass ops, and the graph
+ * tracer is a callback that wants a register frame. The names are those of the runtime's flavours.
+ */
+export type EntryKind = EntryFlavour;
+
+/**
+ * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
+ * and a nop) over what the compiler left, the others turn calls off.
+ */
+export function initialState(program: Program, nopForm?: string): WritableState {
+  const { kind, caller, hasObjects } = entriesOf(program);
+  if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
+  const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
+  return {
+    kind: 'init',
+    form: kind,
+    ...(fixedKinds.has(kind) ? { target: caller.address } : {}),
+    ...(nopOps === null ? {} : { literal: nopOps.identity }),
+  };
+}
+
+/** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
+export function recordIp(sites: Sites, site: number): Address {
+  const reading = isFixedKind(entriesOf(sites.program).kind) ? sites.reading(site) : null;
+  if (reading === null) return sites.ip(site);
+  const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
+  // A site that could be of either generation is read as the older one.
+  return reading.shape.entries.every(isFixedKind) ? ip : ip + 4n;
+}
+
+/** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
   /** Convention of the entries: names are those of the runtime's flavours. */
-  readonly kind: EntryFlavour;
+  readonly kind: EntryKind;
   /** Conventions that the symbols fit, `kind` among them: sites of these can call the entries. */
   readonly serves: readonly string[];
   /** Whether the graph tracer is a callback or a branch in the entry. */
   readonly graph: 'callback' | 'branch';
-  /** The patched calls. */
-  readonly calls: readonly string[];
   readonly caller: EntryPoint;
+  /** The entry that saves all registers, or as many as there are; null where none passes any. */
+  readonly registers: EntryPoint | null;
   /** False for a kernel that has entries of its own and objects of another layout: only sites are patched there. */
   readonly hasObjects: boolean;
 }
 
+/** How entries say what they call: a patched call, a pointer, the ops of the site. */
+const calleeSymbols = ['ftrace_call', 'ftrace_call_dest', 'ftrace_nop_ops'] as const;
 const objectSymbols = [
-  'ftrace_call',
   'ftrace_stub',
   'ftrace_ops_list',
   'ftrace_list_end',
@@ -109,22 +143,28 @@ export function entriesOf(program: Program): Entries {
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
   const serves = conventionsOf(program, has);
   const kind = serves[0]!;
-  const { calls, graph } = runtimeSymbols(kind);
   return {
     kind,
     serves,
-    graph: graph.includes('ftrace_graph_func') ? 'callback' : 'branch',
-    calls,
+    graph: runtimeSymbols(kind).graph.includes('ftrace_graph_func') ? 'callback' : 'branch',
     caller,
-    hasObjects: objectSymbols.every(has),
+    registers: entryPoint(program, 'ftrace_regs_caller'),
+    hasObjects: objectSymbols.every(has) && calleeSymbols.some(has),
   };
 }
 
-/** Which flavours have the symbols that the image has; where two have the same ones the load map knows which it is. */
+/**
+ * Which flavours have the symbols that the image has: objects of ours may say it themselves; where two have the same symbols the load map knows
+ * which it is. Of RISC-V kernels nothing but their sites tells.
+ */
 function conventionsOf(program: Program, has: (symbol: string) => boolean): readonly EntryFlavour[] {
   const flavours = runtimeFlavours(program.arch.target.id);
+  const marked = flavours.find((flavour) => has(flavourMark(flavour)));
+  if (marked !== undefined) return [marked];
   const fits = (names: readonly ('entries' | 'graph')[]): EntryFlavour[] =>
-    flavours.filter((flavour) => names.every((group) => runtimeSymbols(flavour)[group].every(has)));
+    flavours.filter(
+      (flavour) => !flavour.startsWith('g') && names.every((group) => runtimeSymbols(flavour)[group].every(has)),
+    );
   const recorded = program.loadMap?.options['convention'];
   for (const found of [fits(['entries', 'graph']), fits(['entries'])]) {
     const known = found.filter((flavour) => flavour === recorded);
@@ -133,6 +173,13 @@ function conventionsOf(program: Program, has: (symbol: string) => boolean): read
   }
   return [has('ftrace_regs_caller') ? 'regs' : 'pg'];
 }
+
+/** Plain entries that pass no frame although they pass ops: the graph tracer needs the other entry. */
+const framelessKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g0', 'g1']);
+
+/** Sites of which one instruction stays when they are off, and those that have the address of their ops in front. */
+const fixedKinds: ReadonlySet<string> = new Set<EntryKind>(['g3', 'g3c']);
+const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
 
 /** Names of plans, in records and reports. */
 function nameOf(tracer: Tracer | null): string {
@@ -338,7 +385,16 @@ function planObjects(
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
   const list = words.entry('ftrace_ops_list_func').address;
-  for (const symbol of entries.calls) {
+  if (entryPoint(program, 'ftrace_call_dest') !== null) {
+    // R-MOD-4: a pointer reaches everything.
+    words.word('ftrace_call_dest', words.address('ftrace_call_dest'), callback?.identity ?? stub, 'R-MOD-4');
+  }
+  const seen = new Set<Address>();
+  for (const symbol of ['ftrace_call', 'ftrace_regs_call']) {
+    const place = entryPoint(program, symbol);
+    // One entry may have both names.
+    if (place === null || seen.has(place.identity)) continue;
+    seen.add(place.identity);
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
       // C-TGT-9: an entry without ops and regs always goes through the list.
@@ -372,14 +428,16 @@ function wayOf(
   registered: Omit<Registered, 'way'> | null,
   request: TracingRequest,
   text: ImageText,
+  needsFrame: boolean,
 ): Way {
-  const shared = request.saveRegs === true ? entryPoint(program, 'ftrace_regs_caller') : entries.caller;
-  if (shared === null) {
+  const shared = request.saveRegs === true || needsFrame ? entries.registers : entries.caller;
+  if (shared === null && request.saveRegs === true) {
     throw new ElftraceError('no-runtime', 'the image has no entry that saves every register (ftrace_regs_caller)', {
       symbol: 'ftrace_regs_caller',
     });
   }
-  const plain: Way = { entries: [shared], trampoline: 0n, allocated: false };
+  const entry = shared ?? entries.caller;
+  const plain: Way = { entries: [entry], trampoline: 0n, allocated: false };
   const model = program.arch.trampolines;
   if (model.kind === 'none' || !entries.hasObjects) return plain;
   const variant = model.variantOf(entries.kind);
@@ -387,9 +445,9 @@ function wayOf(
   const seam = request.seam?.(text) ?? text;
   const place = { variant, find, seam };
   const graphEntry = entries.graph === 'branch' ? entryPoint(program, 'ftrace_graph_caller') : null;
-  const own = foundTrampolines(program, model, { ...place, seam: text });
-  for (const { trampoline } of own) text.occupy(trampoline.address, trampoline.layout.sizeBytes);
-  const mine = own.find(({ ops }) => ops.index === 0);
+  const present = foundTrampolines(program, model, { ...place, seam: text });
+  for (const { trampoline } of present) text.occupy(trampoline.address, trampoline.layout.sizeBytes);
+  const mine = present.find(({ ops }) => ops.index === 0);
   const freeMine = (): void => {
     if (mine) seam.free(mine.trampoline.address, mine.trampoline.layout.sizeBytes);
   };
@@ -401,10 +459,10 @@ function wayOf(
     freeMine();
     // T-X86-4: nobody allocated it, so ALLOC_TRAMP is clear.
     if (graphEntry === null || program.loadMap?.options['x86-tramp'] === 'none') return plain;
-    return { entries: [graphEntry, shared], trampoline: graphEntry.identity, allocated: false };
+    return { entries: [graphEntry, entry], trampoline: graphEntry.identity, allocated: false };
   }
-  const present = opsObjects(program).find(({ index }) => index === 0);
-  const given = present !== undefined && !isAllocated(present) && present.trampoline !== graphEntry?.identity;
+  const now = opsObjects(program).find(({ index }) => index === 0);
+  const given = now !== undefined && !isAllocated(now) && now.trampoline !== graphEntry?.identity;
   const update = model.update(
     {
       address: globalAt(program, 'elftrace_data') ?? 0n,
@@ -412,8 +470,8 @@ function wayOf(
       callee: registered.callback.address,
       trampoline: mine
         ? mine.trampoline
-        : given && present.trampoline !== 0n
-          ? { kind: 'user', address: present.trampoline }
+        : given && now.trampoline !== 0n
+          ? { kind: 'user', address: now.trampoline }
           : { kind: 'none' },
     },
     place,
@@ -426,8 +484,8 @@ function wayOf(
     return plain;
   }
   const { address } = trampoline;
-  const entry: EntryPoint = { symbol: trampolineName, address, identity: address };
-  return { entries: [entry, shared], trampoline: address, allocated: trampoline.kind === 'own' };
+  const own: EntryPoint = { symbol: trampolineName, address, identity: address };
+  return { entries: [own, entry], trampoline: address, allocated: trampoline.kind === 'own' };
 }
 
 const trampolineName = 'private trampoline';
@@ -447,7 +505,11 @@ function globalAt(program: Program, symbol: string): Address | null {
 export function planTracing(sites: Sites, request: TracingRequest): TracingPlan {
   const { program } = sites;
   const { tracer, selection } = request;
-  const entries = entriesOf(program);
+  const found = entriesOf(program);
+  // Entries that are not ours do not say whose sites they serve: the sites do.
+  const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
+  const own = isKnown || tracer === null ? found.kind : flavourFor(sites, selection);
+  const entries = own === found.kind ? found : { ...found, kind: own, serves: [own] };
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
@@ -455,9 +517,13 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     );
   }
   const isWanted = (site: number): boolean => tracer !== null && (!selection || selection[site] !== 0);
+  const literalOf = (symbol: string): { literal?: Address } =>
+    entries.kind === 'g3c' && entries.hasObjects ? { literal: entryPoint(program, symbol)?.identity ?? 0n } : {};
+  const nopForm = request.nopForm ?? (fixedKinds.has(entries.kind) ? entries.kind : undefined);
   const nop: readonly SiteDecision[] = [
-    { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
+    { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf('ftrace_nop_ops') },
   ];
+  const needsFrame = tracer?.kind === 'function_graph' && framelessKinds.has(entries.kind);
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
   const { trampolines } = program.arch;
@@ -473,7 +539,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         };
   // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not.
   const saveRegs = request.saveRegs === true || (tracer?.kind === 'symbol' && plainLoses(sites, isWanted));
-  const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text);
+  const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text, needsFrame);
   const plan = planSites(sites, {
     name: nameOf(tracer),
     to: (site, reading) => {
@@ -485,7 +551,13 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       decided.add(site);
-      const ways = way.entries.flatMap((entry) => waysTo(program, entry, sites.ip(site), reading));
+      const ways = way.entries
+        .flatMap((entry) => waysTo(program, entry, sites.ip(site), reading))
+        .map((each) =>
+          'refused' in each || each.kind !== 'call'
+            ? each
+            : { ...each, form: entries.kind, ...literalOf('elftrace_data') },
+        );
       // What the first way lacks is only said when there is no other.
       return ways.some((each) => !('refused' in each)) ? ways.filter((each) => !('refused' in each)) : ways.slice(-1);
     },

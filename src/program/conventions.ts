@@ -15,7 +15,7 @@ const callTable = '__mcount_loc';
 export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConvention[] {
   const found = new Set<EntryConvention>();
   if (!arch.mcount.patchableIsPadding && image.sectionsNamed(patchableSection).some((each) => each.size > 0)) {
-    found.add('regs');
+    found.add(arch.loader.kind === 'modules' ? arch.loader.patchable : 'regs');
   }
   if (image.header.type === elf.ET_REL) ofObject(image, arch, found);
   else ofLinked(image, arch, found);

@@ -168,7 +168,8 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   }
   const { convention } = options;
   const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
-  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  const inModules = modules.flatMap((source) => conventionsOf(source.image, arch));
+  const moduleSites = convention === undefined ? inModules : inModules.map(() => convention);
   return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
 }
 
@@ -181,7 +182,11 @@ export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
   const { image, modules, options } = request;
   for (const source of modules) checkMachine(source, arch);
   const { plan, parts } = takeApart(image, arch, options);
-  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  // Areas of nops do not say which generation of a machine's sites they become; the image does.
+  const { patchable } = plan.loader;
+  const moduleSites = modules
+    .flatMap((source) => conventionsOf(source.image, arch))
+    .map((each) => (each === patchable ? (plan.convention ?? each) : each));
   return assemble(plan, parts, [], request, plan.sitesIn === 'core' ? known(plan.convention) : [], [
     ...known(plan.convention),
     ...moduleSites,
@@ -292,7 +297,7 @@ function takeApart(
     moduleBase: address(optionKeys.moduleBase),
     original: map.original,
     options,
-    convention: conventions.find((each) => each === map.options[convention]) ?? null,
+    convention: entryConventions.find((each) => each === map.options[convention]) ?? null,
     sitesIn: (['core', 'modules'] as const).find((each) => each === map.options[sitesIn]) ?? null,
     registers: map.registers,
     entry: image.header.entry,
@@ -300,7 +305,10 @@ function takeApart(
   return { plan, parts: partsOf(image, map, arch, options.sha256) };
 }
 
-const conventions: readonly EntryConvention[] = ['pg', 'regs', 'modern', 'y2014', 'mcount'];
+/** All of them, for what a load map names. */
+export const entryConventions: readonly EntryConvention[] = [
+  'pg', 'regs', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c',
+]; // prettier-ignore
 
 function mapNoteSection(image: ElfImage): number {
   return image.section('.note.elftrace.load')?.index ?? -1;
@@ -318,14 +326,10 @@ export function runtimeConvention(
   const distinct = [...new Set(found)];
   if (distinct.length === 0 || arch.loader.kind === 'none') return null;
   const { loader } = arch;
-  const joined =
-    distinct.length === 1
-      ? distinct[0]!
-      : loader.joinConventions
-        ? loader.joinConventions(distinct)
-        : distinct.includes('regs')
-          ? 'regs'
-          : 'pg';
+  let joined: EntryConvention | null = null;
+  if (distinct.length === 1) joined = distinct[0]!;
+  else if (loader.joinConventions) joined = loader.joinConventions(distinct);
+  else if (distinct.every((each) => each === 'pg' || each === 'regs')) joined = 'regs';
   return joined && (loader.runtimeFor?.(joined, machineOptions(loader, given)) ?? joined);
 }
 
@@ -336,10 +340,15 @@ function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]):
   const joined = loader.joinConventions?.([...distinct]) ?? null;
   if (joined !== null) return joined;
   // Where stubs do not differ the entry that keeps all registers serves both.
-  if (!loader.joinConventions && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
+  const both = found.every((each) => each === 'pg' || each === 'regs');
+  if (both && !loader.joinConventions && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) {
+    return 'regs';
+  }
   throw new ElftraceError(
     'unsupported-form',
-    `the parts have sites of two conventions (${[...distinct].sort().join(', ')}: -pg, and -mfentry, -mprofile-kernel or patchable entries): no entry serves both`,
+    both
+      ? 'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both'
+      : `the parts have sites of two conventions (${[...distinct].sort().join(', ')}): no entry serves both`,
   );
 }
 

@@ -3,7 +3,8 @@
  * "entry.h" (frames, clock, thread) belong to each of them. Compiled without libc, floating point and vectors, because the entries save
  * general registers only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h" says with GRAPH_SLOT
  * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
- * of a frame that makes the register entry go to a direct caller.
+ * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
+ * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -150,6 +151,15 @@ PUBLIC void elftrace_counter(word ip, word parent_ip, struct ops *ops, regs *reg
   __atomic_fetch_add(&ops->private_, 1, __ATOMIC_RELAXED);
 }
 
+#ifdef REGS_RESUME
+/* Callback: the function does not go on; the one that the ops' word points to runs in its place. */
+PUBLIC void elftrace_livepatch(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  (void)ip;
+  (void)parent_ip;
+  if (regs) REGS_RESUME(regs, ops->private_);
+}
+#endif
+
 /* -------------------------------------------------------------------------------------------------------------------- list */
 
 static int contains(const struct hash *hash, word site) {
@@ -217,6 +227,12 @@ PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, reg
   thread->active = 0;
 }
 
+#ifdef CALL_OPS
+/* What the word in front of a function names while nobody traces it, and while more than one do. */
+PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
+PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
+#endif
+
 /* ------------------------------------------------------------------------------------------------------------------- graph */
 
 /* Two frames this near are of one stack. What lies farther off belongs to another one (of a signal handler, a coroutine). */
@@ -265,6 +281,9 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
     count64(&elftrace_ring->dropped);
     return;
   }
+#ifdef GRAPH_MAY_MISS
+  if (!GRAPH_SLOT(regs, ip)) return;
+#endif
   *GRAPH_SLOT(regs, ip) =
       elftrace_graph_push(thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip));
 }
@@ -282,12 +301,25 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
 }
 #endif
 
+#ifdef GRAPH_CALL
+/* The graph tracer as a second patched call of the entries. `slot` is the word of the frame that the return address is loaded from. */
+PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
+  struct thread *const thread = current();
+  const struct ops *const ops = elftrace_graph_ops;
+  char *const regs = (char *)slot - ((char *)GRAPH_SLOT((char *)0, ip) - (char *)0);
+  (void)frame_pointer;
+  if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
+  if (!thread) count64(&elftrace_ring->dropped);
+  else if (!thread->active) *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip));
+}
+#endif
+
 #ifdef REGS_DIRECT
 /*
  * Callback of direct callers: where the table names one for the site, the register entry goes there instead of the function. The table is
  * count, then pairs {site, address}, ascending; 0: no table.
  */
-PUBLIC const word *ftrace_direct_table = 0;
+__attribute__((section(".data"))) PUBLIC const word *ftrace_direct_table = 0;
 PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   const word *const table = ftrace_direct_table;
   word low = 0, high = table ? table[0] : 0;

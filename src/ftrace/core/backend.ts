@@ -62,6 +62,8 @@ export interface OpsImage {
   readonly func: Address;
   readonly flags: number;
   readonly directCall: Address;
+  /** The callback's own word, as it is when the object is made; afterwards it is the callback's. */
+  readonly data: bigint;
   readonly filter: SiteHash | null;
   readonly notrace: SiteHash | null;
   readonly trampoline: Address;

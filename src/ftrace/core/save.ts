@@ -51,6 +51,7 @@ export interface SavedOps {
   readonly pair: number;
   readonly trampoline: SavedTrampoline | null;
   readonly directCall: Hex;
+  readonly data: Hex;
   /** Guest memory has an object for it. */
   readonly object: boolean;
 }
@@ -156,6 +157,7 @@ export function saveState(state: CoreState, roles: Roles): SavedCore {
       pair: pairs.indexOf(one.pair),
       trampoline: trampoline(one.trampoline),
       directCall: hex(one.directCall),
+      data: hex(one.data),
       object: state.objects.has(one),
     })),
     list: state.list.map(indexOf),
@@ -211,6 +213,7 @@ export function restoreState(
       func: BigInt(one.func),
       pair: at(pairs, one.pair),
       ...(share === null ? {} : { negotiate: share }),
+      data: BigInt(one.data),
     });
     made.savedFunc = BigInt(one.savedFunc);
     made.flags = one.flags;

@@ -18,8 +18,11 @@ export interface SessionResolver {
    * @throws ElftraceError 'no-match' for one that is not there
    */
   address(symbol: string): Address;
-  /** Text address of a callback that lets its function go on at `replacement`. */
-  replacer(replacement: string): Address;
+  /**
+   * A callback that lets its function go on at `replacement`: its text address, and what it finds in the ops' own word.
+   * @throws ElftraceError 'unsupported-form' where the entries cannot change where a function goes on
+   */
+  replacer(replacement: string): { readonly func: Address; readonly data: bigint };
   /** Sites of a module; its code is there, its sites are nops. `file` is what the session names, null when it names none. */
   module(name: string, file: string | null): readonly SiteInput[];
 }
@@ -112,7 +115,7 @@ export class CoreSession {
       case 'livepatch': {
         const ops = core.createOps({
           name: `livepatch ${operation.function}`,
-          func: resolver.replacer(operation.replacement),
+          ...resolver.replacer(operation.replacement),
           flags: ['IPMODIFY', 'SAVE_REGS_IF_SUPPORTED'],
         });
         const outcome = this.#filtered(ops, operation.function, () => core.register(ops));
