@@ -62,10 +62,18 @@ function tracerOf(name: string): Tracer {
 }
 
 /** The file as it will be patched: itself, or an image of it that has the tracing entries which the request needs. */
-function prepared(opened: Opened, selection: Uint8Array | undefined, args: PatchArguments): Opened & { injected: boolean } {
-  if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
+function prepared(
+  opened: Opened,
+  selection: Uint8Array | undefined,
+  args: PatchArguments,
+): Opened & { injected: boolean } {
+  if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null)
+    return { ...opened, injected: false };
   if (opened.record !== null) {
-    throw new ElftraceError('unsupported-form', 'the file was patched before and has no tracing entries: revert it first');
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file was patched before and has no tracing entries: revert it first',
+    );
   }
   const image = withRuntime(opened.sites, selection, hash, args.riscvSite);
   const program = load(image, opened.arch, {
@@ -79,12 +87,17 @@ function prepared(opened: Opened, selection: Uint8Array | undefined, args: Patch
 function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): ReturnType<typeof planOf> {
   const callers = direct.map((text) => {
     const [, name, caller] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
-    if (name === undefined || caller === undefined) throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
+    if (name === undefined || caller === undefined)
+      throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
     return { function: name, caller };
   });
   const on = prepared(opened, undefined, args);
   const tracer = tracerOf(args.tracer);
-  const symbols = { function: 'elftrace_function_tracer', counter: 'elftrace_counter', function_graph: 'ftrace_graph_func' };
+  const symbols = {
+    function: 'elftrace_function_tracer',
+    counter: 'elftrace_counter',
+    function_graph: 'ftrace_graph_func',
+  };
   const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
   const plan = planDirect(on.sites, {
     callers,
@@ -115,7 +128,10 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
   }
   // With the last site the tracer goes too, and the image is as it was before.
   if (args.nop && ours?.hasObjects) {
-    return { plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...nopForm }), request: 'nop' }, on };
+    return {
+      plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...nopForm }), request: 'nop' },
+      on,
+    };
   }
   const to: WritableState = args.init
     ? { kind: 'init', ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }) }
@@ -125,9 +141,12 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
 
 export async function runPatch(args: PatchArguments): Promise<number> {
   const direct = args.direct !== undefined && (args.enable ? '--enable' : '--direct');
-  const wanted = [args.nop && '--nop', args.init && '--init', direct === false && args.enable && '--enable', direct].filter(
-    (each) => each !== false,
-  );
+  const wanted = [
+    args.nop && '--nop',
+    args.init && '--init',
+    direct === false && args.enable && '--enable',
+    direct,
+  ].filter((each) => each !== false);
   if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);

@@ -120,7 +120,8 @@ export function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): S
     if (reading === null || at < 0) continue;
     extents.push({ start: at + reading.startDelta, end: at + reading.startDelta + reading.sizeBytes, site });
   }
-  const siteAt = (offset: number): number => extents.find((each) => offset >= each.start && offset < each.end)?.site ?? -1;
+  const siteAt = (offset: number): number =>
+    extents.find((each) => offset >= each.start && offset < each.end)?.site ?? -1;
   const steps: Step[] = [];
   const chunk = 4096;
   for (let from = 0; from < after.length; from += chunk) {
@@ -138,7 +139,9 @@ export function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): S
         if (before[next] !== after[next]) end = next + 1;
       }
       const start = at;
-      const section = image.sections.find((each) => start >= each.offset && start < each.offset + each.fileSize && each.address > 0n);
+      const section = image.sections.find(
+        (each) => start >= each.offset && start < each.offset + each.fileSize && each.address > 0n,
+      );
       steps.push({
         kind: 'store',
         site,

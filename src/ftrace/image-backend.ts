@@ -51,8 +51,16 @@ export interface ImageBackendOptions {
 const opsSlots = 16;
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
-const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({ kind: 'refused', errno, reason });
-const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProblem => ({ kind: 'failed', errno, reason });
+const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({
+  kind: 'refused',
+  errno,
+  reason,
+});
+const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProblem => ({
+  kind: 'failed',
+  errno,
+  reason,
+});
 
 export class ImageBackend implements Backend {
   readonly capabilities: Capabilities;
@@ -152,7 +160,8 @@ export class ImageBackend implements Backend {
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
     // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
-    if (leads === this.caller.identity) return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
+    if (leads === this.caller.identity)
+      return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
     return { kind: 'direct', address: leads };
@@ -183,7 +192,9 @@ export class ImageBackend implements Backend {
     if (is('ftrace_ops_list_func')) return { kind: 'callee', callee: { kind: 'list' } };
     if (is('ftrace_ops_assist_func')) {
       const [first] = this.images.keys();
-      return first === undefined ? { kind: 'foreign', bytes } : { kind: 'callee', callee: { kind: 'assist', ops: first } };
+      return first === undefined
+        ? { kind: 'foreign', bytes }
+        : { kind: 'callee', callee: { kind: 'assist', ops: first } };
     }
     return { kind: 'callee', callee: { kind: 'function', address: leads } };
   }
@@ -402,9 +413,11 @@ export class ImageBackend implements Backend {
   private store(address: Address, bytes: Uint8Array): StepProblem | null {
     const { image } = this.program;
     const offset = image.fileOffsetOf(address);
-    if (offset < 0 || offset + bytes.length > image.bytes.length) return failed('EFAULT', `${hex(address)} is not in the file`);
+    if (offset < 0 || offset + bytes.length > image.bytes.length)
+      return failed('EFAULT', `${hex(address)} is not in the file`);
     if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
-    if (this.options.text?.store(address, bytes) === false) return failed('EPERM', `${hex(address)} may not be written`);
+    if (this.options.text?.store(address, bytes) === false)
+      return failed('EPERM', `${hex(address)} may not be written`);
     image.bytes.set(bytes, offset);
     return null;
   }
