@@ -7,6 +7,7 @@ import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { findSites } from '../ftrace/sites.js';
+import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
@@ -66,6 +67,16 @@ function baseOf(text: string | undefined, core: ElfImage, arch: Arch): LoadBase 
   return core.segments.some((each) => each.type === elf.PT_LOAD && each.address >= kernel) ? 'kernel' : 'user';
 }
 
+/** Slots of the site tables of files. */
+function slotsOf(images: readonly ElfImage[]): number {
+  const tables = images.flatMap((image) =>
+    ['__mcount_loc', '__patchable_function_entries'].flatMap((name) =>
+      image.sectionsNamed(name).map((section) => section.size / image.wordBytes),
+    ),
+  );
+  return tables.reduce((sum, slots) => sum + slots, 0);
+}
+
 /** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
@@ -76,10 +87,15 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     ...images.flatMap((image) => conventionsOf(image, arch)),
   ]);
   if (conventions.size === 0) return null;
-  // Where several occur the entries that pass more come first: they serve all, or the loader refuses.
-  const flavour = runtimeFlavours(arch.target.id).find((each) => conventions.has(each));
+  // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
+  const served = (flavour: string): boolean =>
+    conventions.has(flavour) ||
+    [...conventions].every((each) =>
+      arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)),
+    );
+  const flavour = runtimeFlavours(arch.target.id).find(served);
   const bytes = flavour === undefined ? null : runtimeObject(arch.target.id, flavour);
-  return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
+  return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 
 export async function runLoad(args: LoadArguments): Promise<number> {

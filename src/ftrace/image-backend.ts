@@ -455,9 +455,11 @@ export class ImageBackend implements Backend {
     if (typeof filter !== 'bigint') return filter;
     const notrace = this.hashAddress(image.notrace);
     if (typeof notrace !== 'bigint') return notrace;
+    const isNew = !this.slots.has(ops);
     this.slots.set(ops, slot);
     this.images.set(ops, image);
     const values: [keyof typeof OPS_WORDS, bigint][] = [
+      ...(isNew ? [['private', image.data] as [keyof typeof OPS_WORDS, bigint]] : []),
       ['filter', filter],
       ['notrace', notrace],
       ['directCall', image.directCall],
@@ -591,5 +593,16 @@ export class ImageBackend implements Backend {
 
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  }
+
+  reachesCallback(address: Address): boolean {
+    // A pointer reaches everything, and so do ops that a site names.
+    if (this.kind === 'g3' || this.kind === 'g3c') return true;
+    const { min, max } = this.branches.call.reach;
+    const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
+    return calls.every((symbol) => {
+      const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;
+      return distance >= min && distance <= max;
+    });
   }
 }

@@ -3,9 +3,10 @@
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
 import { ByteView } from '../bytes.js';
-import { readElf } from '../elf/read.js';
-import { ElftraceError } from '../errors.js';
 import type { Arch } from '../arch.js';
+import type { ElfImage } from '../elf/image.js';
+import { readElf } from '../elf/read.js';
+import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions } from '../program/program.js';
 import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
@@ -18,7 +19,8 @@ import { isCovered } from './verdicts.js';
 export interface SessionOptions extends LoadOptions {
   readonly policy?: Partial<Policy>;
   readonly nopForm?: string;
-  readonly text?: Text;
+  /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
+  readonly text?: (image: ElfImage) => Text;
   /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
   readonly directSlot?: number;
 }
@@ -67,12 +69,20 @@ export class Session {
     const sites = findSites(load(image, arch, options));
     const nop = planSites(sites, { to: initialState(sites.program, options.nopForm) });
     checkAcceptance(nop, {});
-    for (const step of nop.steps) image.bytes.set(step.after, step.fileOffset);
+    const text = options.text?.(image);
+    for (const step of nop.steps) {
+      if (text?.store(step.address, step.after) === false) {
+        throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
+          address: step.address,
+        });
+      }
+      image.bytes.set(step.after, step.fileOffset);
+    }
     if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
       capabilities: capabilitiesOf(sites),
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
-      ...(options.text === undefined ? {} : { text: options.text }),
+      ...(text === undefined ? {} : { text }),
     });
     const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
     for (let i = 0; i < sites.count; i++) {
@@ -95,6 +105,13 @@ export class Session {
   /** The image as it is now. */
   bytes(): Uint8Array {
     return this.sites.program.image.bytes.slice();
+  }
+
+  /** What a function pointer to a function of the image holds: its address, or that of its descriptor. */
+  pointerTo(name: string): bigint | null {
+    const { program } = this.sites;
+    const symbol = program.symbols.find(name);
+    return program.definedAt(symbol) === null ? null : program.symbols.value[symbol]!;
   }
 
   /** Text address of a function of the image, for ops. */
