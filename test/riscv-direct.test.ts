@@ -19,7 +19,7 @@ import { withRuntime } from '../src/ftrace/inject.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { Session, type SessionOptions } from '../src/ftrace/session.js';
 import { planTracing } from '../src/ftrace/tracing.js';
-import { type EntryFlavour, OPS_FLAGS } from '../src/runtime/index.js';
+import type { EntryFlavour, OPS_FLAGS } from '../src/runtime/index.js';
 import { watchRepeats } from '../src/trace/repeats.js';
 import { elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
