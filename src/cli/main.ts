@@ -168,8 +168,8 @@ const parser = yargs(own)
     },
   )
   .command(
-    'patch <path>',
-    'turn call sites into nops, or into calls of a tracer',
+    ['patch <path>', 'plan'],
+    'turn call sites into nops, or into calls of a tracer; plan: decide it, for apply',
     (y) =>
       output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
         .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
@@ -247,7 +247,24 @@ const parser = yargs(own)
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop --empty-slots -o quiet.ko', 'a module without calls of the tracer'),
     (args) => {
-      action = async () => (await import('./patch.js')).runPatch({ ...args, output: args.o });
+      action = async () =>
+        (await import('./patch.js')).runPatch({ ...args, output: args.o, planOnly: args._[0] === 'plan' });
+    },
+  )
+  .command(
+    'apply <path> <plan>',
+    'carry out a plan that was made before',
+    (y) =>
+      output(
+        y
+          .positional('path', { type: 'string', demandOption: true })
+          .positional('plan', { type: 'string', demandOption: true, describe: 'file that plan wrote' }),
+      )
+        .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 plan ext4.ko --nop -o p.json && $0 apply ext4.ko p.json -o quiet.ko', 'patch in two steps'),
+    (args) => {
+      action = async () => (await import('./apply.js')).runApply({ ...args, output: args.o });
     },
   )
   .command(

@@ -3,12 +3,14 @@
  * written.
  */
 import { writeFileSync } from 'node:fs';
+import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { type DirectVariant, planDirect } from '../ftrace/direct.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
+import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
 import { planSession } from '../ftrace/session-plan.js';
 import { findSites } from '../ftrace/sites.js';
@@ -43,6 +45,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
+  /** The verb `plan`: the plan goes to a file, or to standard output. */
+  readonly planOnly: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
   readonly compress: boolean;
@@ -246,7 +250,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   if (wanted.length === 0)
     throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
-  const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
+  const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const { plan, on: opened, session } = planOf(await open(input, args), args);
   const { image } = opened;
@@ -254,6 +258,14 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     partial: args.partial,
     ...(args.require === undefined ? {} : { requirePercent: args.require }),
   };
+  if (args.planOnly) {
+    if (opened.recordBeside || args.journal !== undefined) {
+      throw new ElftraceError('usage', 'plan works on files that carry their record');
+    }
+    writePlan(input.bytes, { plan, session }, opened, args);
+    checkAcceptance(plan, acceptance);
+    return exitCodes.ok;
+  }
   if (args.dryRun) {
     if (args.json) out(JSON.stringify(planJson(input.name, hash(image.bytes), plan)));
     else await printPlan(plan, opened);
@@ -301,6 +313,30 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   }
   return exitCodes.ok;
+}
+
+/** Writes the plan file; where sessions start from the image as it was before, the plan is about that one. */
+function writePlan(
+  bytes: Uint8Array,
+  { plan, session }: { plan: Plan; session: readonly string[] },
+  { image, injected }: Opened & { injected: boolean },
+  args: PatchArguments,
+): void {
+  const base = injected && image.bytes.length > bytes.length;
+  if (!base && !equalBytes(image.bytes, bytes)) {
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file carries a session already: plan on the file as it was before',
+    );
+  }
+  const text = encodePlanFile({
+    sha256: hash(bytes),
+    plan,
+    session,
+    injection: base ? injectionOf(bytes, image.bytes) : null,
+  });
+  if (args.output === undefined) out(text);
+  else writeFileSync(args.output, `${text}\n`);
 }
 
 /**

@@ -700,6 +700,8 @@ export class ImageBackend implements Backend {
   }
 
   reachesCallback(address: Address): boolean {
+    // A pointer reaches everything, and so do ops that a site names.
+    if (this.kind === 'g3' || this.kind === 'g3c') return true;
     const { min, max } = this.branches.call.reach;
     const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
     return calls.every((symbol) => {
