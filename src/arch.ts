@@ -193,13 +193,16 @@ export interface SiteChange {
   readonly rule: string;
 }
 
-/** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
+/**
+ * What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. `ops`: the ops object that the
+ * site's own pointer names, at sites that have one; left alone when absent.
+ */
 export type WritableState =
   /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
-  | { readonly kind: 'nop'; readonly form?: string }
-  | { readonly kind: 'init' }
+  | { readonly kind: 'nop'; readonly form?: string; readonly ops?: Address }
+  | { readonly kind: 'init'; readonly ops?: Address }
   /** `target`: where the branch leads, a stub perhaps. */
-  | { readonly kind: 'call'; readonly target: Address };
+  | { readonly kind: 'call'; readonly target: Address; readonly ops?: Address };
 
 export type SiteRefusal = {
   /**
@@ -296,7 +299,7 @@ export interface Branches {
 // ------------------------------------------------------------------------------------------------------------ loading
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
-export type EntryConvention = 'pg' | 'regs' | 'modern' | 'y2014' | 'mcount';
+export type EntryConvention = 'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;

@@ -13,6 +13,9 @@ export * from './abi.js';
  * - `pg` (PowerPC): the site is a call behind the prologue (64 bits) or as it was in 2008 (32 bits); the entry passes ip and parent_ip, and
  *   the graph tracer is a branch in it.
  * - `regs` (PowerPC): the site is at the function's entry; the entries pass a register frame, and the graph tracer is a callback.
+ * - `pg`, `regs` (arm64): the same two; the plain entry of `regs` passes an incomplete frame and shares the patched call with the other one.
+ * - `callops` (arm64): the site is at the function's entry and has a pointer to its ops in front of the function; one entry, which calls what
+ *   the ops say and goes to direct callers; there is no patched call in it.
  * - `modern` (x86-64, `__fentry__` sites): both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback, and
  *   the register entry goes to direct callers.
  * - `y2014` (x86-64, `__fentry__` sites): the plain entry passes no registers; the graph tracer has an entry of its own, which the other
@@ -21,7 +24,7 @@ export * from './abi.js';
  *   has begun, so neither a direct caller nor another function can take its place, and a word above the return address of the call
  *   is not the function's own.
  */
-export type EntryFlavour = 'pg' | 'regs' | 'modern' | 'y2014' | 'mcount';
+export type EntryFlavour = 'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount';
 
 /** Names in the runtime, by what a request needs (the rules' section 2). */
 export interface RuntimeSymbols {
@@ -64,6 +67,17 @@ const X86_2014: RuntimeSymbols = {
   direct: [],
 };
 
+/** Both entries of arm64 share one call. */
+const ARM64_REGS: RuntimeSymbols = {
+  entries: ['ftrace_caller', 'ftrace_regs_caller'],
+  calls: ['ftrace_call'],
+  common: COMMON,
+  graph: ['ftrace_graph_func', 'return_to_handler'],
+  tracers: TRACERS,
+  templates: [],
+  direct: [],
+};
+
 const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
   pg: {
     entries: ['ftrace_caller'],
@@ -82,6 +96,15 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
     tracers: TRACERS,
     templates: [],
     direct: [],
+  },
+  callops: {
+    entries: ['ftrace_caller'],
+    calls: [],
+    common: [...COMMON, 'ftrace_nop_ops', 'ftrace_list_ops'],
+    graph: ['ftrace_graph_func', 'return_to_handler'],
+    tracers: TRACERS,
+    templates: [],
+    direct: ['ftrace_direct_func', 'ftrace_direct_table'],
   },
   modern: {
     entries: ['ftrace_caller', 'ftrace_regs_caller'],
@@ -104,7 +127,7 @@ const FLAVOURS: Readonly<Record<TargetId, readonly EntryFlavour[]>> = {
   'ppc64-elfv2-be': PPC_FLAVOURS,
   'ppc64-elfv2-le': PPC_FLAVOURS,
   riscv64: [],
-  arm64: [],
+  arm64: ['callops', 'regs', 'pg'],
 };
 
 /** The conventions of a target; of those that serve the same sites, the one that passes more comes first. */
@@ -112,9 +135,9 @@ export function runtimeFlavours(target: TargetId): readonly EntryFlavour[] {
   return FLAVOURS[target];
 }
 
-/** The names that the runtime of a flavour has. */
-export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {
-  return SYMBOLS[flavour];
+/** The names that the runtime of a flavour has; `target` where it matters: arm64's `regs` has fewer. */
+export function runtimeSymbols(flavour: EntryFlavour, target?: TargetId): RuntimeSymbols {
+  return target === 'arm64' && flavour === 'regs' ? ARM64_REGS : SYMBOLS[flavour];
 }
 
 /** Bytes of the relocatable object (ET_REL) for a target and flavour, fresh on each call; null where there is none. */
