@@ -167,6 +167,8 @@ export interface SiteReading {
   readonly sizeBytes: number;
   /** Where a branch in the site leads (linked files); null: no branch, or a relocation decides. */
   readonly target: Address | null;
+  /** What the site's own pointer to ops names, at sites that have one: null before anything was stored there (linked files). */
+  readonly ops?: Address | null;
   /** Deltas of the relocations that belong to the site's call. */
   readonly relocationDeltas: readonly number[];
   /**
@@ -378,6 +380,12 @@ export interface ModuleLoader {
     readonly alignBytes: number;
     /** Sections of objects that only reserve room for a loader's stubs. */
     readonly placeholders: readonly string[];
+    /** True at places where no stub may begin; such slots stay empty. */
+    isForbidden?(address: Address): boolean;
+    /** Entries more than calls need, for the forbidden places among `count` of them. */
+    reserve?(count: number): number;
+    /** Sections of their own for the stubs of a tracer's entries: of the text, and of the init text where there is one. */
+    readonly entrySections?: { readonly text: string; readonly init: string };
   };
   /** Section of function descriptors {code, TOC, …}; null where function symbols name code. */
   readonly descriptors: string | null;
@@ -391,11 +399,15 @@ export interface ModuleLoader {
   readonly entrySymbols: readonly string[];
   /** The convention of a call of the profiling entry, from the words around it. */
   conventionOf(word: (delta: number) => number): EntryConvention;
+  /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */
+  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
   entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
   bindCall(call: LoaderCall): CallBinding;
   /** What a call of an undefined weak function becomes. */
   readonly skippedCall: number;
+  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
+  finishWord?(type: number, word: number, value: bigint): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach

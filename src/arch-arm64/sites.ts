@@ -428,6 +428,7 @@ const callOps: SiteShape = {
       startDelta: 0,
       sizeBytes: ipDelta + 4,
       target: pair.state === 'call' ? targetOf(view, ipDelta) : null,
+      ...(view.relocatable ? {} : { ops: readLiteral(view) }),
       relocationDeltas: pair.state === 'call' && view.relocatable ? (ipDelta === 12 ? AT_12 : AT_16) : NONE,
     };
   },
@@ -458,6 +459,13 @@ const callOps: SiteShape = {
     );
   },
 };
+
+/** The literal of a slot; null while it is the compiler's two nops. */
+function readLiteral(view: SiteView): Address | null {
+  const low = view.u32(0);
+  const high = view.u32(4);
+  return low === NOP && high === NOP ? null : (BigInt(high) << 32n) | BigInt(low);
+}
 
 function callOpsForeign(
   view: SiteView,

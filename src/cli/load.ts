@@ -27,6 +27,8 @@ export interface LoadArguments {
   readonly moduleBase?: string | undefined;
   readonly entry?: string | undefined;
   readonly runtime?: string | undefined;
+  /** arm64: entries that read the ops pointer of a site, or those of the years before. */
+  readonly a64Era?: 'regs' | 'callops' | undefined;
   /** Load options of the machine by name. */
   readonly machine: Readonly<Record<string, string | undefined>>;
   readonly json: boolean;
@@ -77,7 +79,12 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   ]);
   if (conventions.size === 0) return null;
   // Where both occur the entries that keep all registers serve both, or the loader refuses.
-  const bytes = runtimeObject(arch.target.id, conventions.has('regs') ? 'regs' : 'pg');
+  const callOps = conventions.has('callops') && !conventions.has('regs') && args.a64Era !== 'regs';
+  if (args.a64Era === 'callops' && !callOps) {
+    throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
+  }
+  const flavour = callOps ? 'callops' : conventions.has('regs') || conventions.has('callops') ? 'regs' : 'pg';
+  const bytes = runtimeObject(arch.target.id, flavour);
   return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
 }
 

@@ -137,6 +137,10 @@ const parser = yargs(own)
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
+        .option('a64-era', {
+          choices: ['regs', 'callops'] as const,
+          describe: 'arm64: entries before or with per-site ops',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -185,6 +189,14 @@ const parser = yargs(own)
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',
+        })
+        .option('a64-era', {
+          choices: ['regs', 'callops'] as const,
+          describe: 'arm64: entries before or with per-site ops',
+        })
+        .option('a64-default', {
+          choices: ['list', 'nop'] as const,
+          describe: 'arm64: ops of sites that are off (nop)',
         })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })

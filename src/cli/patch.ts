@@ -9,7 +9,7 @@ import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { entryPoint } from '../ftrace/routes.js';
 import { findSites } from '../ftrace/sites.js';
-import { entriesOf, planTracing, type Tracer } from '../ftrace/tracing.js';
+import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { load } from '../program/program.js';
 import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
@@ -29,6 +29,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly enable: boolean;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
+  readonly a64Era?: 'regs' | 'callops' | undefined;
+  readonly a64Default?: 'list' | 'nop' | undefined;
   readonly dryRun: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
@@ -55,12 +57,19 @@ function tracerOf(name: string): Tracer {
 }
 
 /** The file as it will be patched: itself, or an image of it that has the tracing entries which the request needs. */
-function prepared(opened: Opened, selection: Uint8Array | undefined, args: PatchArguments): Opened & { injected: boolean } {
+function prepared(
+  opened: Opened,
+  selection: Uint8Array | undefined,
+  args: PatchArguments,
+): Opened & { injected: boolean } {
   if (!args.enable || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
   if (opened.record !== null) {
-    throw new ElftraceError('unsupported-form', 'the file was patched before and has no tracing entries: revert it first');
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file was patched before and has no tracing entries: revert it first',
+    );
   }
-  const image = withRuntime(opened.sites, selection, hash);
+  const image = withRuntime(opened.sites, selection, hash, args.a64Era);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -80,24 +89,39 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
     ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
     strictPermissions: args.strictPerm,
   };
-  const nopForm = args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop };
+  if (opened.arch.target.id !== 'arm64' && (args.a64Era !== undefined || args.a64Default !== undefined)) {
+    throw new ElftraceError(
+      'usage',
+      `--a64-${args.a64Era === undefined ? 'default' : 'era'} is about arm64, this is ${opened.arch.target.title}`,
+    );
+  }
+  const forms = {
+    ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+    ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
+  };
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
-    return { plan: planTracing(sites, { tracer: tracerOf(args.tracer), others, ...common, ...nopForm }), on };
+    return { plan: planTracing(sites, { tracer: tracerOf(args.tracer), others, ...common, ...forms }), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
   if (args.nop && ours?.hasObjects) {
-    return { plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...nopForm }), request: 'nop' }, on };
+    return {
+      plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...forms }), request: 'nop' },
+      on,
+    };
   }
+  const idle = idleOpsOf(program, args.a64Default ?? 'nop');
   const to: WritableState = args.init
-    ? { kind: 'init' }
+    ? { kind: 'init', ...(idle === null ? {} : { ops: idle }) }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
 }
 
 export async function runPatch(args: PatchArguments): Promise<number> {
-  const wanted = [args.nop && '--nop', args.init && '--init', args.enable && '--enable'].filter((each) => each !== false);
+  const wanted = [args.nop && '--nop', args.init && '--init', args.enable && '--enable'].filter(
+    (each) => each !== false,
+  );
   if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);

@@ -14,13 +14,14 @@ import type { Address } from '../units.js';
 import type { Sites } from './sites.js';
 
 /** What passes more comes first. */
-const flavours: readonly EntryFlavour[] = ['regs', 'pg'];
+const flavours: readonly EntryFlavour[] = ['callops', 'regs', 'pg'];
 
 /**
- * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more. `only`: the one
+ * that is asked for.
  * @throws ElftraceError 'no-runtime' when none serves any
  */
-export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
+export function flavourFor(sites: Sites, selection?: Uint8Array, only?: EntryFlavour): EntryFlavour {
   const counts = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
@@ -29,12 +30,13 @@ export function flavourFor(sites: Sites, selection?: Uint8Array): EntryFlavour {
     for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
   let best: EntryFlavour | null = null;
-  for (const flavour of flavours) {
+  for (const flavour of only === undefined ? flavours : [only]) {
     const count = counts.get(flavour) ?? 0;
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
   if (best === null) {
-    throw new ElftraceError('no-runtime', 'no site of the file has a shape that a tracing entry serves', {});
+    const entry = only === undefined ? 'a tracing entry' : `the tracing entry '${only}'`;
+    throw new ElftraceError('no-runtime', `no site of the file has a shape that ${entry} serves`, {});
   }
   return best;
 }
@@ -59,7 +61,12 @@ export function runtimeImage(program: Program, flavour: EntryFlavour): ElfImage 
  * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
  *   ones (the runtime lies at fixed addresses, RT-3)
  */
-export function withRuntime(sites: Sites, selection: Uint8Array | undefined, hash?: Sha256): ElfImage {
+export function withRuntime(
+  sites: Sites,
+  selection: Uint8Array | undefined,
+  hash?: Sha256,
+  only?: EntryFlavour,
+): ElfImage {
   const { program } = sites;
   const { image, arch } = program;
   const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
@@ -73,7 +80,7 @@ export function withRuntime(sites: Sites, selection: Uint8Array | undefined, has
       {},
     );
   }
-  const flavour = flavourFor(sites, selection);
+  const flavour = flavourFor(sites, selection, only);
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
     if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));

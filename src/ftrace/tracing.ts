@@ -17,12 +17,16 @@
  *     ftrace_graph_call       behind itself                        ftrace_graph_caller
  *   both: ftrace_ops_list     ops[0]                               ops[0]
  *
+ * Where sites have a pointer to their ops (arm64), those that call name ops[0], the others ftrace_nop_ops or ftrace_list_ops, and the entry
+ * calls what ops[0].func says: no inner call is patched.
+ *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { Program } from '../program/program.js';
-import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import type { SiteReading } from '../arch.js';
+import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
@@ -48,6 +52,8 @@ export interface TracingRequest extends Pick<
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
+  /** What the own pointers of sites name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
+  readonly idleOps?: 'nop' | 'list';
 }
 
 export interface TracingPlan extends Plan {
@@ -56,10 +62,10 @@ export interface TracingPlan extends Plan {
 }
 
 /**
- * Entries of an image, whoever provides them: `registers` pass ops and a register frame and know the graph tracer as a callback,
- * `plain` pass ip and parent_ip and have a branch for it. The names are those of the runtime's flavours.
+ * Entries of an image, whoever provides them: `regs` pass ops and a register frame and know the graph tracer as a callback, `pg` pass ip and
+ * parent_ip and have a branch for it, `callops` are as `regs` and find the ops by the site. The names are those of the runtime's flavours.
  */
-export type EntryKind = 'regs' | 'pg';
+export type EntryKind = 'regs' | 'pg' | 'callops';
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
@@ -70,7 +76,6 @@ export interface Entries {
 }
 
 const objectSymbols = [
-  'ftrace_call',
   'ftrace_stub',
   'ftrace_ops_list',
   'ftrace_list_end',
@@ -91,10 +96,11 @@ export function entriesOf(program: Program): Entries {
     });
   }
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
+  const kind = has('ftrace_nop_ops') ? 'callops' : has('ftrace_regs_caller') ? 'regs' : 'pg';
   return {
-    kind: has('ftrace_regs_caller') ? 'regs' : 'pg',
+    kind,
     caller,
-    hasObjects: objectSymbols.every(has),
+    hasObjects: objectSymbols.every(has) && (kind === 'callops' || has('ftrace_call')),
   };
 }
 
@@ -233,9 +239,9 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
         ? 'elftrace_counter'
         : tracer.kind === 'function'
           ? 'elftrace_function_tracer'
-          : entries.kind === 'regs'
-            ? 'ftrace_graph_func'
-            : 'ftrace_stub';
+          : entries.kind === 'pg'
+            ? 'ftrace_stub'
+            : 'ftrace_graph_func';
   const found = entryPoint(program, symbol);
   if (found === null) throw new ElftraceError('no-match', `the image defines no function ${symbol}`, { symbol });
   const { caller } = entries;
@@ -278,7 +284,9 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
   const list = words.entry('ftrace_ops_list_func').address;
-  for (const symbol of entries.kind === 'regs' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call']) {
+  const calls = { pg: ['ftrace_call'], regs: ['ftrace_call', 'ftrace_regs_call'], callops: [] }[entries.kind];
+  // On arm64 both entries share one call.
+  for (const symbol of calls.filter((each) => each === 'ftrace_call' || entryPoint(program, each) !== null)) {
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
       // C-TGT-9: an entry without ops and regs always goes through the list.
@@ -302,6 +310,46 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   }
 }
 
+/** Ops objects that sites with a pointer of their own may name. */
+interface SiteOps {
+  /** Of sites that call. */
+  readonly on: Address;
+  /** Of sites that do not. */
+  readonly idle: Address;
+  isKnown(address: Address): boolean;
+}
+
+function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): SiteOps | null {
+  if (entries.kind !== 'callops' || !entries.hasObjects) return null;
+  const address = (symbol: string): Address => entryPoint(program, symbol)!.identity;
+  const [on, nop, list] = [address('elftrace_data'), address('ftrace_nop_ops'), address('ftrace_list_ops')];
+  const size = BigInt(program.image.wordBytes * OPS_WORD_COUNT);
+  return {
+    on,
+    idle: idle === 'nop' ? nop : list,
+    isKnown: (each) =>
+      each === nop || each === list || (each >= on && each < on + size * BigInt(OPS_ROOM) && (each - on) % size === 0n),
+  };
+}
+
+/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops. */
+export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | null {
+  if (program.relocatable || entryPoint(program, 'ftrace_caller') === null) return null;
+  return siteOps(program, entriesOf(program), idle)?.idle ?? null;
+}
+
+/** The state with its ops; sites that were never initialised keep the compiler's bytes when tracing goes off. */
+function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null, tracer: Tracer | null): SiteDecision {
+  if (ops === null || reading.ops === undefined || 'refused' in state) return state;
+  if (reading.ops !== null && !ops.isKnown(reading.ops)) {
+    const reason = `the pointer in front of the function names ${hex(reading.ops)}, which is no ops object`;
+    return { refused: 'not-applicable', code: 'wrong-ops', reason };
+  }
+  if (state.kind === 'call') return { ...state, ops: ops.on };
+  if (reading.state !== 'compiled') return { ...state, ops: ops.idle };
+  return tracer === null ? state : { kind: 'init', ops: ops.idle };
+}
+
 /**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
@@ -321,19 +369,22 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const nop: readonly SiteDecision[] = [
     { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
   ];
+  const ops = siteOps(program, entries, request.idleOps ?? 'nop');
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
   const plan = planSites(sites, {
     name: nameOf(tracer),
     to: (site, reading) => {
-      if (!isWanted(site)) return nop;
+      if (!isWanted(site)) return nop.map((each) => withOps(each, reading, ops, tracer));
       if (!reading.shape.entries.includes(entries.kind)) {
         const served = reading.shape.entries.join(' or ') || 'no tracer';
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       decided.add(site);
-      return waysTo(program, entries.caller, sites.ip(site), reading);
+      return waysTo(program, entries.caller, sites.ip(site), reading).map((each) =>
+        withOps(each, reading, ops, tracer),
+      );
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
     ...(readonlyRanges ? { readonlyRanges } : {}),

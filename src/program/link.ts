@@ -163,6 +163,11 @@ function applyValue(place: Place, resolved: Resolved, context: LinkContext, gotS
     code: arch.target.codeEndian,
     data: arch.target.dataEndian,
   });
+  const { finishWord } = context.scope.loader;
+  if (finishWord !== undefined && rule.field.kind === 'code' && rule.field.sizeBytes === 4) {
+    const view = new ByteView(section.contents, arch.target.codeEndian, section.name);
+    view.insertU32(offset, finishWord(rule.type, view.u32(offset), value));
+  }
 }
 
 function bindBranch(place: Place, resolved: Resolved, context: LinkContext): void {

@@ -299,7 +299,7 @@ function takeApart(
   return { plan, parts: partsOf(image, map, arch, options.sha256) };
 }
 
-const conventions: readonly EntryConvention[] = ['pg', 'regs'];
+const conventions: readonly EntryConvention[] = ['pg', 'regs', 'callops'];
 
 function mapNoteSection(image: ElfImage): number {
   return image.section('.note.elftrace.load')?.index ?? -1;
