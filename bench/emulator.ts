@@ -84,6 +84,13 @@ const MACHINES: readonly BenchMachine[] = [
     flags: ['-mgeneral-regs-only', '-DSYS_WRITE=64'],
     start: ['start-arm64.S'],
   },
+  {
+    name: 'x86-64',
+    compiler: 'x86_64-linux-gnu-gcc',
+    qemu: 'qemu-x86_64',
+    flags: ['-mgeneral-regs-only', '-fcf-protection=none'],
+    start: ['start.S'],
+  },
 ];
 
 function benchMachine(machine: BenchMachine, { root, folder, runs, hasTool, spread }: EmulatorBench): void {

@@ -11,7 +11,7 @@ import { build } from 'esbuild';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
-const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd'];
+const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd', 'yaml'];
 
 rmSync(dist, { recursive: true, force: true });
 await build({

@@ -1,9 +1,10 @@
 /**
  * Counts tests by the rule ids of the specification that their names carry, from the JSON report of jest.
  *
- *   node build/scripts/rule-groups.js REPORT.json [--minimum FILE] [--write FILE] [--counts FILE]
+ *   node build/scripts/rule-groups.js REPORT.json [--minimum FILE] [--required FILE] [--write FILE] [--counts FILE]
  *
  * --minimum FILE   lines `GROUP N` and `total N`: fails where fewer tests passed
+ * --required FILE  lines `GROUP FIRST-LAST`: fails where an id of the range has no test that passed
  * --write FILE     writes such a file from this report
  * --counts FILE    writes `passed failed skipped`, for a shell
  */
@@ -31,7 +32,7 @@ export interface Group {
   /** Tests that passed. */
   readonly tests: number;
   /** Distinct ids of the group among them. */
-  readonly ids: number;
+  readonly ids: ReadonlySet<string>;
 }
 
 export interface Counts {
@@ -74,7 +75,7 @@ export function countTests(report: Report): Counts {
       }
     }
   }
-  const rows = [...groups].map(([name, { tests, ids }]) => ({ name, tests, ids: ids.size }));
+  const rows = [...groups].map(([name, { tests, ids }]) => ({ name, tests, ids }));
   rows.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { passed, failed, skipped: skippedNames.length, groups: rows, skippedNames };
 }
@@ -94,11 +95,25 @@ function belowMinimum(counts: Counts, file: string): readonly string[] {
   return problems;
 }
 
+/** Ids that a file of ranges asks for and that no test has. */
+export function missingIds(counts: Counts, ranges: string): readonly string[] {
+  const found = new Set(counts.groups.flatMap(({ ids }) => [...ids]));
+  const missing: string[] = [];
+  for (const line of ranges.split('\n')) {
+    const match = /^(\S+) (\d+)-(\d+)$/.exec(line);
+    if (!match) continue;
+    for (let id = Number(match[2]); id <= Number(match[3]); id++) {
+      if (!found.has(`${match[1]!}-${id}`)) missing.push(`${match[1]!}-${id}: no test has this id`);
+    }
+  }
+  return missing;
+}
+
 function main(args: readonly string[]): number {
   const option = (name: string): string | undefined => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
   const path = args[0];
   if (path === undefined || path.startsWith('--')) {
-    console.error('usage: rule-groups REPORT.json [--minimum FILE] [--write FILE] [--counts FILE]');
+    console.error('usage: rule-groups REPORT.json [--minimum FILE] [--required FILE] [--write FILE] [--counts FILE]');
     return 2;
   }
   const report: Report = JSON.parse(readFileSync(path, 'utf8'));
@@ -106,7 +121,7 @@ function main(args: readonly string[]): number {
   console.log('tests by rule group:');
   for (const group of counts.groups) {
     console.log(
-      `  ${group.name.padEnd(10)} ${String(group.tests).padStart(5)} tests, ${String(group.ids).padStart(3)} ids`,
+      `  ${group.name.padEnd(10)} ${String(group.tests).padStart(5)} tests, ${String(group.ids.size).padStart(3)} ids`,
     );
   }
   for (const name of counts.skippedNames) console.log(`skipped: ${name}`);
@@ -126,7 +141,9 @@ function main(args: readonly string[]): number {
     );
   }
   const minimum = option('--minimum');
-  const problems = minimum === undefined ? [] : belowMinimum(counts, minimum);
+  const problems = minimum === undefined ? [] : [...belowMinimum(counts, minimum)];
+  const required = option('--required');
+  if (required !== undefined) problems.push(...missingIds(counts, readFileSync(required, 'utf8')));
   for (const problem of problems) console.log(problem);
   return problems.length > 0 ? 1 : 0;
 }

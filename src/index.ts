@@ -1,7 +1,8 @@
 /**
  * The library: re-exports only. No side effects on import, no native code, no process exits.
  *
- *   readElf -> load -> findSites -> verify | planSites -> applyPlan -> (revert)
+ *   readElf -> load -> findSites -> verify | planSites | planTracing -> applyPlan -> (revert)
+ *   readElf… -> loadImages: core and modules as one image
  */
 export { ElftraceError, hex, hexBytes, type ErrorCode, type ErrorContext } from './errors.js';
 export type { Address, Endian, FileOffset, RegisterName } from './units.js';
@@ -35,6 +36,7 @@ export type {
   SiteStateKind,
   SiteView,
   StubForm,
+  StubReading,
   Target,
   TargetId,
   WritableState,
@@ -90,6 +92,10 @@ export {
   type Refusal,
   type Step,
 } from './ftrace/plan.js';
+export { runtimeImage, withRuntime } from './ftrace/inject.js';
+export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
+export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
+export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
 export { applyPlan, revert, type Applied, type ApplyOptions } from './ftrace/apply.js';
 export {
   decodeRecord,

@@ -1,8 +1,9 @@
 /** Every op of the table against plain bigint arithmetic, in every operand form that tier 0 has. */
 import { describe, expect, test } from '@jest/globals';
-import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits } from '../src/emulator/ir.js';
+import { Machine } from '../src/emulator/index.js';
+import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits, recordCode } from '../src/emulator/ir.js';
 import type { Condition, OpName, Operand, RecordKind } from '../src/emulator/ir.js';
-import { handMachine, HAND_SLOTS, s } from './support/emulator.js';
+import { handLifter, handMachine, HAND_SLOTS, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 
 const u = (value: bigint, bits = 64): bigint => BigInt.asUintN(bits, value);
@@ -45,6 +46,19 @@ const rotateLeft = (value: bigint, count: bigint, bits: number): bigint => {
   const x = u(value, bits);
   return u((x << n) | (x >> (BigInt(bits) - n)), bits);
 };
+
+/** Bits of a at the places that b marks, or the other way. */
+function depositOrExtract(a: bigint, b: bigint, deposit: boolean): bigint {
+  let out = 0n;
+  let place = 0n;
+  for (let bit = 0n; bit < 64n; bit++) {
+    if (((b >> bit) & 1n) === 0n) continue;
+    const [from, to] = deposit ? [place, bit] : [bit, place];
+    out |= ((a >> from) & 1n) << to;
+    place++;
+  }
+  return out;
+}
 
 /** The CRC as the standards write it, highest bit first: b steps of a long division of the bit-reversed number. */
 function division(a: bigint, b: bigint, polynomial: bigint): bigint {
@@ -115,6 +129,8 @@ const REFERENCE: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
   zx8: (a) => u(a, 8),
   zx16: (a) => u(a, 16),
   zx32: (a) => u(a, 32),
+  pdep: (a, b) => depositOrExtract(a, b, true),
+  pext: (a, b) => depositOrExtract(a, b, false),
   ins8: (a, b) => (a & ~0xffn) | (b & 0xffn),
   ins8h: (a, b) => (a & ~0xff00n) | ((b & 0xffn) << 8n),
   ins16: (a, b) => (a & ~0xffffn) | (b & 0xffffn),
@@ -328,6 +344,124 @@ describe('fused pairs', () => {
         expect(machine.register('pc')).toBe(COMPARE[condition](result, 0n, 64) ? 0x3000n : 0x2000n);
       }
     } // prettier-ignore
+  });
+});
+
+describe('records that keep a result', () => {
+  const record = HAND_SLOTS.slot('k');
+
+  test.each(['eq', 'ne', 'lt', 'ge', 'gt', 'ltu'] as const)('a branch that compares it with 0: %s', (condition) => {
+    for (const width of [64, 32] as const) {
+      for (const constant of [false, true]) {
+        for (const a of VALUES) {
+          const machine = handMachine([
+            (out) => {
+              out.record(record, width === 64 ? 'add64' : 'inc32', s(0), constant ? 5n : s(1));
+              return { kind: 'br', condition, width, a: record + 1, b: 0n, pc: 0x1008n, next: 0x1004n };
+            },
+            () => ({ kind: 'jmp', pc: 0x2000n }),
+            () => ({ kind: 'jmp', pc: 0x3000n }),
+          ]);
+          machine.setRegister('s0', a);
+          machine.setRegister('s1', 7n);
+          machine.run();
+          expect(machine.register('pc')).toBe(COMPARE[condition](a, 0n, width) ? 0x3000n : 0x2000n);
+          const code = recordCode(width === 64 ? 'add64' : 'inc32');
+          expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual([BigInt(code), a, constant ? 5n : 7n]);
+        }
+      }
+    }
+  });
+
+  test('a guarded record is written only when the guard is not 0, and is a use of the one before', () => {
+    for (const guard of [0n, 1n, 1n << 63n]) {
+      for (const constant of [false, true]) {
+        const machine = handMachine([
+          (b) => {
+            b.record(record, 'sub64', 1n, 2n);
+            b.recordIf(s(0), record, 'add32', s(1), constant ? 3n : s(2));
+            return undefined;
+          },
+        ]);
+        machine.setRegister('s0', guard);
+        machine.setRegister('s1', 8n);
+        machine.setRegister('s2', 9n);
+        machine.run();
+        const expected =
+          guard === 0n ? [BigInt(recordCode('sub64')), 1n, 2n] : [BigInt(recordCode('add32')), 8n, constant ? 3n : 9n];
+        expect([0, 1, 2].map((k) => machine.slot(record + k))).toEqual(expected);
+      }
+    }
+  });
+});
+
+describe('leaving in the middle', () => {
+  test('leavez goes elsewhere with everything before it done, counts the instruction, and can be linked', () => {
+    // s0 := s0 - 1; if s1 = 0 go to 0x1008; s2 := s2 + 1; again
+    const machine = handMachine([
+      (b) => {
+        b.to(s(0), 'sub', s(0), 1n);
+        b.leaveIfZero(s(1), 0x1008n);
+        b.to(s(2), 'add', s(2), 1n);
+        b.to(s(1), 'sub', s(1), 1n);
+        return { kind: 'jmp', pc: 0x1000n };
+      },
+      () => ({ kind: 'jmp', pc: 0x2000n }),
+      (b) => {
+        b.to(s(3), 'add', s(3), 1n);
+        b.mov(s(1), 2n);
+        return { kind: 'br', condition: 'ne', width: 64, a: s(0), b: 0n, pc: 0x1000n, next: 0x1004n };
+      },
+    ]);
+    machine.setRegister('s0', 9n);
+    machine.setRegister('s1', 2n);
+    machine.run();
+    // Three rounds of two and a leave.
+    expect(['s0', 's2', 's3', 'pc'].map((name) => machine.register(name))).toEqual([0n, 6n, 3n, 0x2000n]);
+    expect(machine.instructions).toBe(3 * 4 + 1);
+  });
+
+  test('a guard that fails does the instruction again, in the slow way, with what came before it in the block kept', () => {
+    const asked: boolean[] = [];
+    const program = new Map<bigint, HandInstruction>([
+      [
+        0x1000n,
+        (b): undefined => {
+          b.to(s(0), 'add', s(0), 1n);
+        },
+      ],
+    ]);
+    const plain = handLifter(program, {
+      helpers: {
+        slow: (state) => {
+          state.set(s(1), 100n);
+          return { kind: 'next' };
+        },
+      },
+    });
+    const machine = new Machine({
+      lifter: {
+        ...plain,
+        lift: (code, address, limits) => {
+          program.set(0x1004n, (b) => {
+            asked.push(limits.slow === true);
+            if (limits.slow === true) return { kind: 'helper', name: 'slow', argument: 0, next: 0x1008n };
+            b.guard(s(2));
+            b.to(s(1), 'add', s(1), 1n);
+            return undefined;
+          });
+          return plain.lift(code, address, limits);
+        },
+      },
+    });
+    machine.map({ address: 0x1000n, size: 0x1000, permission: 'rx' });
+    for (const guard of [1n, 0n, 1n]) {
+      machine.setRegister('pc', 0x1000n);
+      machine.setRegister('s2', guard);
+      expect(machine.run().kind).toBe('unknown-instruction');
+    }
+    expect([machine.register('s0'), machine.register('s1'), machine.instructions]).toEqual([3n, 101n, 6]);
+    expect(asked).toContain(true);
   });
 });
 

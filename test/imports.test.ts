@@ -51,6 +51,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   fzstd: ['elf/compressed'],
   '@noble/hashes': ['sha256'],
   yargs: ['cli/main'],
+  yaml: ['ftrace/session-file'],
 };
 
 interface Import {

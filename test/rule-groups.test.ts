@@ -1,6 +1,6 @@
 /** Counting by rule ids decides whether CI passes: what must not be counted matters as much as what must. */
 import { describe, expect, test } from '@jest/globals';
-import { countTests } from '../scripts/rule-groups.js';
+import { countTests, missingIds } from '../scripts/rule-groups.js';
 
 const report = (assertions: readonly (readonly [string, string])[]): Parameters<typeof countTests>[0] => ({
   testResults: [
@@ -24,9 +24,9 @@ describe('counts by rule group', () => {
     );
     expect(counts.passed).toBe(3);
     expect(counts.groups).toEqual([
-      { name: 'C-FILT', tests: 1, ids: 1 },
-      { name: 'P-ENC', tests: 2, ids: 2 },
-      { name: 'X-TR', tests: 1, ids: 1 },
+      { name: 'C-FILT', tests: 1, ids: new Set(['C-FILT']) },
+      { name: 'P-ENC', tests: 2, ids: new Set(['P-ENC-1', 'P-ENC-2']) },
+      { name: 'X-TR', tests: 1, ids: new Set(['X-TR-4a']) },
     ]);
   });
 
@@ -50,6 +50,21 @@ describe('counts by rule group', () => {
       groups: [],
       skippedNames: ['outer P-ENC-2', 'outer P-ENC-3'],
     });
+  });
+
+  test('an id of a range without a passing test is missing', () => {
+    const counts = countTests(
+      report([
+        ['P-ENC-1', 'passed'],
+        ['P-ENC-2', 'failed'],
+        ['P-ENC-3', 'passed'],
+      ]),
+    );
+    expect(missingIds(counts, '# comment\nP-ENC 1-4\n')).toEqual([
+      'P-ENC-2: no test has this id',
+      'P-ENC-4: no test has this id',
+    ]);
+    expect(missingIds(counts, 'P-ENC 3-3')).toEqual([]);
   });
 
   test('a file that does not load is a failure', () => {

@@ -2,6 +2,7 @@
 import type { Arch } from '../arch.js';
 import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
+import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
 import { x86Mcount, x86SiteShapes } from './sites.js';
@@ -35,5 +36,5 @@ export const x86_64: Arch = {
   stubForms: x86StubForms,
   branches: x86Branches,
   loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
-  emulation: { kind: 'none', reason: 'the instructions of x86-64 are not lifted yet' },
+  emulation: x86Emulation,
 };

@@ -259,6 +259,8 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         privileged: SIGILL,
         'misaligned-pc': SIGBUS,
         alignment: SIGBUS,
+        'undefined-instruction': SIGILL,
+        protection: SIGSEGV,
         'invalid-form': SIGILL,
         undefined: SIGILL,
         'branch-target': SIGILL,

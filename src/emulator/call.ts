@@ -45,9 +45,6 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
       max: abi.argumentRegisters.length,
     });
   }
-  if (abi.linkRegister === null) {
-    throw new ElftraceError('unsupported-form', 'calls with the return address on the stack are not served yet');
-  }
   let sp = machine.register(abi.stackPointer);
   const values = args.map((each) => {
     if (typeof each === 'bigint') return BigInt.asUintN(8 * wordBytes, each);
@@ -59,9 +56,13 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
   // Freshly mapped and zero: the caller's frame ends the back chain.
   sp = (sp - CALLER_FRAME_BYTES) & -16n;
   machine.memory.write(sp, new Uint8Array(Number(CALLER_FRAME_BYTES)));
-  machine.setRegister(abi.stackPointer, sp);
   const back = returnAddress(machine);
-  machine.setRegister(abi.linkRegister, back);
+  if (abi.linkRegister === null) {
+    sp -= BigInt(wordBytes);
+    const word = Uint8Array.from({ length: wordBytes }, (_, i) => Number((back >> BigInt(8 * i)) & 0xffn));
+    machine.memory.write(sp, machine.lifter.endian === 'little' ? word : word.reverse());
+  } else machine.setRegister(abi.linkRegister, back);
+  machine.setRegister(abi.stackPointer, sp);
   for (const [name, value] of options.registers ?? []) machine.setRegister(name, value);
   const { entry } = emulation.process;
   const { kind, address } = options.target;
@@ -83,6 +84,52 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
   const stop = run();
   const returned = stop.kind === 'fault' && stop.access === 'execute' && stop.instruction === back;
   return returned ? { kind: 'returned', result: machine.register(abi.resultRegister) } : { kind: 'stopped', stop };
+}
+
+/** A return address is looked for in so many words above the last one. */
+const SCAN_WORDS = 2048;
+const LONGEST_CALL = 7;
+
+/** Return addresses by what stands on the stack; see `ProcessModel.frames`. */
+function scanStack(
+  machine: Machine,
+  stackPointer: string,
+  callBefore: (before: Uint8Array, address: Address) => Address | 'indirect' | null,
+  functionOf: (address: Address) => number,
+): Address[] {
+  const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
+  const found: Address[] = [];
+  let inner = functionOf(machine.pc);
+  let from = machine.register(stackPointer);
+  while (found.length < FRAMES_MAX) {
+    let next: Address | null = null;
+    // The first call that leads here; else, because of tail calls, the first call at all.
+    let any: Address | null = null;
+    let back = 0n;
+    for (let i = 0; i < SCAN_WORDS && next === null; i++) {
+      const place = from + BigInt(i * wordBytes);
+      const word = readWord(machine, place, wordBytes);
+      if (word === null) break;
+      if (functionOf(word) === -1) continue;
+      let before: Uint8Array | null = null;
+      for (let size = LONGEST_CALL; size > 1; size--) before ??= machine.memory.read(word - BigInt(size), size);
+      const target = before && callBefore(before, word);
+      if (target === null) continue;
+      if (target === 'indirect' || functionOf(target) === inner) {
+        next = place;
+        back = word;
+      } else any ??= place;
+    }
+    if (next === null && any !== null) {
+      next = any;
+      back = readWord(machine, any, wordBytes)!;
+    }
+    if (next === null) break;
+    found.push(back);
+    inner = functionOf(back);
+    from = next + BigInt(wordBytes);
+  }
+  return found;
 }
 
 /** Return addresses by the rules that code gives. `startOf` names the entry of the function that holds an address, or null. */
@@ -134,6 +181,7 @@ export function backtrace(
 ): Address[] {
   const { frames } = options.emulation.process;
   if (frames.kind === 'none') return [];
+  if (frames.kind === 'scan') return scanStack(machine, options.abi.stackPointer, frames.callBefore, functionOf);
   if (frames.kind === 'code') return unwind(machine, options, startOf);
   const { abi } = options;
   const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;

@@ -88,11 +88,20 @@ export class FetchBuffers {
     }
   }
 
-  /** Bytes are about to change: CPUs that have fetched them keep the old ones. */
-  beforeWrite(address: Address, size: number): void {
+  /**
+   * Bytes are about to change: CPUs that have fetched them keep the old ones. Not so `writer`, a CPU that sees its own stores:
+   * it has not fetched the line any longer.
+   */
+  beforeWrite(address: Address, size: number, writer: number | null = null): void {
     for (const line of this.linesOf(address, size)) {
-      for (const { lines, kept } of this.cpus) {
-        if (!lines.has(line) || kept.has(line)) continue;
+      for (const [index, { lines, kept }] of this.cpus.entries()) {
+        if (!lines.has(line)) continue;
+        if (index === writer) {
+          lines.delete(line);
+          kept.delete(line);
+          this.memory.mark(Number(line >> CODE_PAGE_BITS), 'code', -1);
+        }
+        if (index === writer || kept.has(line)) continue;
         const window = this.memory.windowAt(address > line ? address : line);
         if (!window) continue;
         const start = window.address > line ? window.address : line;

@@ -2,8 +2,8 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is long. A module gets
  * the ones it uses.
  */
-import { I32, I64, OPS, OP_NAMES, RECORD_KINDS } from './ir.js';
-import type { FunctionName, RecordTest, CONDITIONS } from './ir.js';
+import { FLAG_FAMILIES, FLAG_KINDS_START, FLAG_ROTATED, I32, I64, OPS, OP_NAMES, RECORD_KINDS } from './ir.js';
+import type { CONDITIONS, FlagFamily, FunctionName, RecordTest } from './ir.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 
@@ -91,6 +91,204 @@ function recordTest(test: RecordTest): WasmFunction {
 }
 
 /**
+ * All status flags of an x86 record (see `flagBits` of ir.ts): parameters K, A, B, C. Operands are shifted to the top of 64 bits, so
+ * that one computation serves all widths.
+ */
+function flagBitsFunction(mulhs: number): WasmFunction {
+  const code = new Code();
+  const [k, a, b, c] = [0, 1, 2, 3];
+  const [shift, x, y, result, first, carry, overflow, adjust] = [4, 5, 6, 7, 8, 9, 10, 11];
+  const top = 1n << 63n;
+  /** 1 at the lowest place of the shifted operands. */
+  const unit = (): void => {
+    code.i64(1n).get(shift).op(I64.shl);
+  };
+  const truth = (): void => {
+    code.op(I64.extendU);
+  };
+  const known = code.block();
+  code
+    .get(k)
+    .i64(BigInt(FLAG_ROTATED - 1))
+    .op(I64.and)
+    .op(I64.eqz)
+    .if();
+  code.get(a).i64(0x8d5n).op(I64.and).set(result).br(known);
+  code.end();
+  // 56, 48, 32, 0 from the width: 64 - (8 << w)
+  code.i64(64n).i64(8n).get(k).i64(3n).op(I64.and).op(I64.shl).op(I64.sub).set(shift);
+  code.get(a).get(shift).op(I64.shl).tee(x).set(result);
+  code.get(b).get(shift).op(I64.shl).set(y);
+  code.get(b).i64(1n).op(I64.and).set(carry);
+  const done = code.block();
+  const labels: { readonly family: FlagFamily; readonly label: number }[] = [];
+  for (const family of [...FLAG_FAMILIES].reverse()) labels.push({ family, label: code.block() });
+  labels.reverse();
+  code
+    .get(k)
+    .i64(BigInt(FLAG_ROTATED - 1))
+    .op(I64.and)
+    .i64(BigInt(FLAG_KINDS_START))
+    .op(I64.sub);
+  code.i64(2n).op(I64.shr).op(I32.wrap);
+  const numbers = labels.map((each) => each.label);
+  code.brTable(numbers, numbers.at(-1)!);
+  for (const { family } of labels) {
+    code.end();
+    switch (family) {
+      case 'sub':
+      case 'sbb':
+        code.get(x).get(y).op(I64.sub);
+        if (family === 'sbb') {
+          unit();
+          code.op(I64.sub);
+        }
+        code.set(result);
+        code
+          .get(x)
+          .get(y)
+          .op(family === 'sbb' ? I64.leu : I64.ltu);
+        truth();
+        code.set(carry);
+        code.get(x).get(y).op(I64.xor).get(x).get(result).op(I64.xor).op(I64.and).i64(63n).op(I64.shr).set(overflow);
+        code.get(a).get(b).op(I64.xor).get(result).get(shift).op(I64.shr).op(I64.xor).i64(16n).op(I64.and);
+        code.set(adjust).br(done);
+        break;
+      case 'add':
+      case 'adc':
+        code.get(x).get(y).op(I64.sub);
+        if (family === 'adc') {
+          unit();
+          code.op(I64.sub);
+        }
+        code.set(first);
+        code
+          .get(x)
+          .get(y)
+          .op(family === 'adc' ? I64.leu : I64.ltu);
+        truth();
+        code.set(carry);
+        code.get(x).get(first).op(I64.xor).get(x).get(y).op(I64.xor).op(I64.and).i64(63n).op(I64.shr).set(overflow);
+        code.get(a).get(b).op(I64.xor).get(first).get(shift).op(I64.shr).op(I64.xor).i64(16n).op(I64.and);
+        code.set(adjust).br(done);
+        break;
+      case 'inc':
+        code.get(x).i64(top).op(I64.eq);
+        truth();
+        code.set(overflow);
+        code.get(a).i64(15n).op(I64.and).op(I64.eqz);
+        truth();
+        code.i64(4n).op(I64.shl).set(adjust).br(done);
+        break;
+      case 'dec':
+        code.get(x);
+        unit();
+        code.op(I64.add).i64(top).op(I64.eq);
+        truth();
+        code.set(overflow);
+        code.get(a).i64(15n).op(I64.and).i64(15n).op(I64.eq);
+        truth();
+        code.i64(4n).op(I64.shl).set(adjust).br(done);
+        break;
+      case 'shr':
+        code.get(x).get(y).op(I64.xor).i64(63n).op(I64.shr).set(overflow).br(done);
+        break;
+      case 'res':
+        code.get(b).i64(11n).op(I64.shr).i64(1n).op(I64.and).set(overflow);
+        code.get(b).i64(16n).op(I64.and).set(adjust).br(done);
+        break;
+      case 'mul':
+        // Both operands as signed 64-bit numbers; the product does not fit when its upper half is not its sign.
+        code.get(x).get(shift).op(I64.sar).set(x);
+        code.get(y).get(shift).op(I64.sar).set(y);
+        code.get(x).get(y).op(I64.mul).tee(first).get(shift).op(I64.shl).tee(result);
+        code.get(shift).op(I64.sar).get(first).op(I64.ne);
+        code.get(x).get(y).call(mulhs).get(first).i64(63n).op(I64.sar).op(I64.ne).op(I32.or);
+        truth();
+        code.tee(carry).set(overflow).br(done);
+        break;
+      default:
+        family satisfies never;
+    }
+  }
+  code.end();
+  code.get(carry).get(adjust).op(I64.or).get(overflow).i64(11n).op(I64.shl).op(I64.or);
+  code.get(result).op(I64.eqz);
+  truth();
+  code.i64(6n).op(I64.shl).op(I64.or);
+  code.get(result).i64(63n).op(I64.shr).i64(7n).op(I64.shl).op(I64.or);
+  code.get(result).get(shift).op(I64.shr).i64(0xffn).op(I64.and).op(I64.popcnt).i64(1n).op(I64.and);
+  code.i64(1n).op(I64.xor).i64(2n).op(I64.shl).op(I64.or);
+  code.set(result);
+  code.end();
+  code.get(k).i64(BigInt(FLAG_ROTATED)).op(I64.and).op(I64.eqz).op(I32.eqz).if();
+  code.get(result).i64(~0x801n).op(I64.and).get(c).i64(1n).op(I64.and).tee(carry).op(I64.or);
+  code.get(c).i64(63n).op(I64.shr).get(carry).op(I64.xor).i64(11n).op(I64.shl).op(I64.or).set(result);
+  code.end();
+  code.get(result);
+  const locals: ValueType[] = [];
+  for (let i = 0; i < 8; i++) locals.push('i64');
+  return { parameters: ['i64', 'i64', 'i64', 'i64'], results: ['i64'], locals, code };
+}
+
+/** A condition of an x86 record: calls `flagbits`, whose index is `all`. Bits of RFLAGS that are set, or SF != OF. */
+function flagTest(all: number, mask: bigint, signs: boolean): WasmFunction {
+  const code = new Code();
+  for (let i = 0; i < 4; i++) code.get(i);
+  code.call(all);
+  if (signs) {
+    // SF is bit 7, OF bit 11: moved to SF's place and compared.
+    code.tee(4).i64(mask).op(I64.and);
+    code.get(4).i64(4n).op(I64.shr).get(4).op(I64.xor).i64(0x80n).op(I64.and).op(I64.or);
+  } else code.i64(mask).op(I64.and);
+  code.i64(0n).op(I64.ne).op(I64.extendU);
+  return { parameters: ['i64', 'i64', 'i64', 'i64'], results: ['i64'], locals: ['i64'], code };
+}
+
+/** The carry alone: what `inc` and `dec` keep is asked for in every round of a loop, and then lies in B. */
+function carryTest(all: number): WasmFunction {
+  const code = new Code();
+  const family = (name: FlagFamily): bigint => BigInt(FLAG_KINDS_START + 4 * FLAG_FAMILIES.indexOf(name));
+  code
+    .get(0)
+    .i64(family('inc'))
+    .op(I64.sub)
+    .i64(family('mul') - family('inc'))
+    .op(I64.ltu)
+    .if();
+  code
+    .get(1 + 1)
+    .i64(1n)
+    .op(I64.and)
+    .return();
+  code.end();
+  for (let i = 0; i < 4; i++) code.get(i);
+  code.call(all).i64(1n).op(I64.and);
+  return { parameters: ['i64', 'i64', 'i64', 'i64'], results: ['i64'], locals: [], code };
+}
+
+/** Bit by bit through the mask in 1: 2 = result, 3 = place, 4 = lowest bit of the mask. */
+function bitField(deposit: boolean): WasmFunction {
+  return binary(3, (code) => {
+    code.i64(1n).set(3);
+    const end = code.block();
+    const loop = code.loop();
+    code.get(1).op(I64.eqz).brIf(end);
+    code.get(1).i64(0n).get(1).op(I64.sub).op(I64.and).set(4);
+    code.get(0);
+    code.get(deposit ? 3 : 4).op(I64.and).i64(0n).op(I64.ne).if();
+    code.get(2).get(deposit ? 4 : 3).op(I64.or).set(2);
+    code.end();
+    code.get(3).i64(1n).op(I64.shl).set(3);
+    code.get(1).get(4).op(I64.xor).set(1);
+    code.br(loop);
+    code.end();
+    code.end();
+    code.get(2);
+  }); // prettier-ignore
+}
+
+/**
  * N, Z, C, V of a record with four slots, from the bits of its kind's code (`RECORD_KINDS`): parameters K, A, B, C. 32-bit operands
  * are moved to the upper half, where all four flags are those of 64 bits.
  */
@@ -172,7 +370,7 @@ function reverseInBytes(): WasmFunction {
   return { parameters: ['i64'], results: ['i64'], locals: [], code };
 }
 
-function build(name: FunctionName): WasmFunction {
+function build(name: FunctionName, indexOf: (name: FunctionName) => number): WasmFunction {
   switch (name) {
     case 'mulhu':
       return binary(3, highProduct);
@@ -197,6 +395,28 @@ function build(name: FunctionName): WasmFunction {
         code.get(0).i64(-1n).get(1).op(I64.shl).i64(-1n).op(I64.xor).op(I64.and).i64(0n).op(I64.ne).op(I64.extendU);
         code.op(I64.and);
       });
+    case 'pdep':
+      return bitField(true);
+    case 'pext':
+      return bitField(false);
+    case 'flagbits':
+      return flagBitsFunction(indexOf('mulhs'));
+    case 'flago':
+      return flagTest(indexOf('flagbits'), 0x800n, false);
+    case 'flagb':
+      return carryTest(indexOf('flagbits'));
+    case 'flage':
+      return flagTest(indexOf('flagbits'), 0x40n, false);
+    case 'flagbe':
+      return flagTest(indexOf('flagbits'), 0x41n, false);
+    case 'flags':
+      return flagTest(indexOf('flagbits'), 0x80n, false);
+    case 'flagp':
+      return flagTest(indexOf('flagbits'), 4n, false);
+    case 'flagl':
+      return flagTest(indexOf('flagbits'), 0n, true);
+    case 'flagle':
+      return flagTest(indexOf('flagbits'), 0x40n, true);
     case 'testlt':
       return recordTest('lt');
     case 'testgt':
@@ -226,7 +446,7 @@ export function buildFunctions(): {
     const row = OPS[name];
     if ('call' in row && row.call !== undefined && !names.includes(row.call)) names.push(row.call);
   }
-  return { names, functions: names.map(build) };
+  return { names, functions: names.map((name) => build(name, (other) => names.indexOf(other))) };
 }
 
 /** Opcode that compares two i32 or i64 values. */

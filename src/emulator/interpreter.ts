@@ -33,7 +33,7 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import { buildFunctions, compareOpcode } from './functions.js';
-import { CONDITIONS, F64, I32, I64, mirrored, OPS, OP_NAMES, RECORD_KINDS, V128 } from './ir.js';
+import { CONDITIONS, F64, I32, I64, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -55,6 +55,8 @@ export const EXIT_REASONS = [
   'hook',
   /** The CPU drops what it has fetched. */
   'sync',
+  /** A `guard` failed: the instruction is lifted anew. */
+  'slow',
   /** A check that traps. */
   'check',
 ] as const;
@@ -122,10 +124,11 @@ function log2(bytes: AccessRow['bytes']): number {
   return { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 }[bytes];
 }
 
-function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler {
+function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'): Handler {
+  const indexed = variant === 'i';
   const limits = (row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits) + 8 * log2(row.bytes);
   return {
-    key: `${name}:${indexed ? 'i' : 'k'}`,
+    key: `${name}:${variant}`,
     write: (context) => {
       const { code } = context;
       field(code, 6);
@@ -150,10 +153,11 @@ function accessHandler(name: OpName, row: AccessRow, indexed: boolean): Handler 
         code.memory(STORE[row.type]);
       } else {
         code.get(HOST);
-        slotValue(code, 2, row.type);
+        if (variant === 'kk') constantValue(code, RECORD_BYTES + 8);
+        else slotValue(code, 2, row.type);
         code.raw(row.swap).memory(row.access);
       }
-      context.next();
+      context.next(variant === 'kk' ? 2 : 1);
     },
   };
 }
@@ -175,14 +179,14 @@ function opHandlers(name: OpName): Handler[] {
         },
       }));
     case 'binary':
-      // Constants are integers.
-      return (row.type === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
+      // There are no constants of other types.
+      return ((row.second ?? row.type) === 'i64' ? (['ss', 'sk'] as const) : (['ss'] as const)).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next, calls }) => {
           field(code, 2);
           slotValue(code, 4, row.type);
           code.raw(row.a);
-          if (variant === 'ss') slotValue(code, 6, row.type);
+          if (variant === 'ss') slotValue(code, 6, row.second ?? row.type);
           else constantValue(code);
           code.raw(row.b);
           if (row.call !== undefined) code.call(calls.get(row.call)!);
@@ -206,7 +210,12 @@ function opHandlers(name: OpName): Handler[] {
       ];
     case 'load':
     case 'store':
-      return [accessHandler(name, row, false), accessHandler(name, row, true)];
+      return [
+        accessHandler(name, row, 'k'),
+        accessHandler(name, row, 'i'),
+        // A constant value is in a second record.
+        ...(row.form === 'store' && row.type === 'i64' ? [accessHandler(name, row, 'kk')] : []),
+      ];
     case 'aligned':
       return [
         {
@@ -225,10 +234,48 @@ function opHandlers(name: OpName): Handler[] {
       return (['ss', 'sk'] as const).map((variant) => ({
         key: `${name}:${variant}`,
         write: ({ code, next }) => {
+          // The condition of a guarded record is in a second record.
+          if (row.guarded) {
+            slotValue(code, RECORD_BYTES + 2);
+            code.i64(0n).op(I64.ne).if();
+          }
           writeRecord(code, variant);
-          next();
+          if (row.guarded) code.end();
+          next(row.guarded ? 2 : 1);
         },
       }));
+    case 'flags':
+      return [
+        {
+          key: name,
+          write: ({ code, next, calls }) => {
+            field(code, 2);
+            for (let i = 0; i < 4; i++) {
+              field(code, 4);
+              code.memory([I64.load], 8 * i);
+            }
+            code.call(calls.get(row.call)!).memory([I64.store]);
+            next();
+          },
+        },
+      ];
+    case 'leave':
+      return [
+        {
+          key: name,
+          write: ({ code, next, enter, exit }) => {
+            slotValue(code, 4);
+            code.op(I64.eqz).if();
+            if (name === 'guard') exit('slow');
+            else {
+              code.get(POINTER).memory([I32.load], 8);
+              enter();
+            }
+            code.end();
+            next();
+          },
+        },
+      ];
     case 'test':
       return [
         {
@@ -324,6 +371,29 @@ function branchHandlers(): Handler[] {
     }
   }
   return out;
+}
+
+/** A record of a result and the branch that compares that with 0, whatever the record's other operand is. */
+const RESULT_CONDITIONS = ['eq', 'ne', 'lt', 'ge'] as const;
+
+function resultHandlers(): Handler[] {
+  return ([64, 32] as const).flatMap((width) =>
+    RESULT_CONDITIONS.flatMap((condition) =>
+      (['ss', 'sk'] as const).map((variant) => ({
+        key: `rec0+br:${condition}:${width}:${variant}`,
+        write: ({ code, enter }: Context) => {
+          writeRecord(code, variant);
+          code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+          code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
+          slotValue(code, 4);
+          if (width === 32) code.op(I32.wrap).i32(0);
+          else code.i64(0n);
+          code.op(compareOpcode(condition, width)).select();
+          enter();
+        },
+      })),
+    ),
+  );
 }
 
 /** Ops that count a loop (`bdnz`, `dec; jnz`, `addi; bnez`). */
@@ -423,6 +493,13 @@ function controlHandlers(): Handler[] {
       },
     },
     {
+      // What the record before it could not hold.
+      key: 'more',
+      write: ({ next }) => {
+        next();
+      },
+    },
+    {
       key: 'exit',
       write: ({ code, exit }) => {
         code.get(POINTER).memory([I32.load16u], 2).set(REASON);
@@ -436,6 +513,7 @@ const HANDLERS: readonly Handler[] = [
   ...OP_NAMES.flatMap(opHandlers),
   ...branchHandlers(),
   ...countingHandlers(),
+  ...resultHandlers(),
   ...steppingHandlers(),
   ...controlHandlers(),
 ];
@@ -496,8 +574,12 @@ function resolveFunction(): WasmFunction {
   return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
-/** The module for machines of one address width and code alignment. */
-export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 | 4): Uint8Array<ArrayBuffer> {
+/** The module for machines of one address width and code alignment; `lanes`: with the ops on lanes of vectors. */
+export function generateInterpreter(
+  addressBits: 32 | 64,
+  codeAlignBytes: 1 | 2 | 4,
+  lanes: boolean,
+): Uint8Array<ArrayBuffer> {
   const { names, functions } = buildFunctions();
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
@@ -518,6 +600,11 @@ export function generateInterpreter(addressBits: 32 | 64, codeAlignBytes: 1 | 2 
   code.get(POINTER).memory([I32.load16u], 0).brTable(labels, labels[0]!);
   for (const handler of HANDLERS) {
     code.end();
+    // V8 compiles the whole function before the first instruction: what is not used costs time.
+    if (!lanes && isLaneOp(handler.key)) {
+      code.unreachable();
+      continue;
+    }
     handler.write({
       code,
       calls,
@@ -580,10 +667,11 @@ export class Interpreter {
     private readonly host: HostMemory,
     lifter: Lifter,
   ) {
-    const key = `${lifter.addressBits}/${lifter.codeAlignBytes}`;
+    const lanes = lifter.lanes === true;
+    const key = `${lifter.addressBits}/${lifter.codeAlignBytes}/${lanes}`;
     let module = modules.get(key);
     if (module === undefined) {
-      module = compileModule(generateInterpreter(lifter.addressBits, lifter.codeAlignBytes));
+      module = compileModule(generateInterpreter(lifter.addressBits, lifter.codeAlignBytes, lanes));
       modules.set(key, module);
     }
     const { run } = instantiate(module, host);
@@ -629,7 +717,12 @@ function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
     return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
   }
   if (op.op !== 'rec' || branch.a !== op.d + 1) return false;
-  return typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2;
+  return (typeof op.b === 'bigint' ? branch.b === op.b : branch.b === op.d + 2) || comparesResult(op, branch);
+}
+
+/** True for a branch that compares A of the record with 0 where B is something else. */
+function comparesResult(op: Op, { condition, b }: Extract<Terminator, { kind: 'br' }>): boolean {
+  return op.op === 'rec' && b === 0n && op.b !== 0n && RESULT_CONDITIONS.some((each) => each === condition);
 }
 
 /** The condition on the sum and the slot it is compared with, when one handler does the addition and the branch; else null. */
@@ -643,7 +736,7 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
 
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
 export function encodedBound(ops: number): number {
-  return HEADER_BYTES + (ops * 3 + 16) * RECORD_BYTES;
+  return HEADER_BYTES + (ops * 4 + 16) * RECORD_BYTES;
 }
 
 /** Writes the records of a block to the memory at `start`. */
@@ -653,6 +746,8 @@ export class Encoder {
   private readonly ops: (Op | undefined)[] = [];
   private index = 0;
   private op: Op | undefined;
+  /** Stubs that side exits need behind the block. */
+  private readonly pending: { readonly address: bigint; readonly link: number }[] = [];
   /** Slots behind the layout's, for constants in places that have no constant form. */
   private readonly scratch: number;
 
@@ -717,6 +812,12 @@ export class Encoder {
       }
       case 'load':
       case 'store': {
+        if (row.form === 'store' && typeof op.c === 'bigint' && typeof op.b === 'bigint') {
+          const to = this.place(op.a, 0);
+          this.record(`${op.op}:kk`, 0, to, WINDOW.start, op.b);
+          this.record('more', 0, 0, 0, op.c);
+          break;
+        }
         const value = row.form === 'load' ? this.address(op.d) : this.place(op.c, 2);
         const base = this.place(op.a, 0);
         if (typeof op.b === 'bigint') this.record(`${op.op}:k`, value, base, WINDOW.start, op.b);
@@ -727,13 +828,22 @@ export class Encoder {
         this.record(op.op, 0, this.place(op.a, 0), 0, BigInt(op.b));
         break;
       case 'record': {
-        const kind = RECORD_KINDS[op.kind].code;
+        const kind = recordCode(op.kind);
         const a = this.place(op.a, 0);
-        if (typeof op.b === 'bigint') this.record(`rec${suffix}:sk`, this.address(op.d), a, kind, op.b);
-        else this.record(`rec${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
+        const condition = row.guarded ? this.place(op.c, 2) : 0;
+        const name = row.guarded ? 'recif' : 'rec';
+        if (typeof op.b === 'bigint') this.record(`${name}${suffix}:sk`, this.address(op.d), a, kind, op.b);
+        else this.record(`${name}${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
+        if (row.guarded) this.record('more', condition, 0, 0, 0n);
+        break;
+      }
+      case 'leave': {
+        const record = this.record(op.op, 0, this.place(op.a, 0), 0, 0n);
+        if (op.op === 'leavez') this.pending.push({ address: BigInt(op.c), link: record + 8 });
         break;
       }
       case 'test':
+      case 'flags':
         this.record(op.op, this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
       case 'check':
@@ -789,7 +899,7 @@ export class Encoder {
       case 'br': {
         const { condition, width, a, b } = terminator;
         if (fused || (step && last)) {
-          if (fused) this.encode(fused, `+br:${condition}:${width}`);
+          if (fused) this.encode(fused, `${comparesResult(fused, terminator) ? '0' : ''}+br:${condition}:${width}`);
           else if (step && last) this.encodeStep(last, step);
           const links = this.record('goto', 0, 0, 0, 0n) + 8;
           this.stub(terminator.pc, links);
@@ -819,6 +929,7 @@ export class Encoder {
       default:
         terminator satisfies never;
     }
+    for (const { address, link } of this.pending) this.stub(address, link);
     const { header } = this;
     this.host.u32[header >> 2] = 0;
     this.host.u32[(header + 12) >> 2] = count;

@@ -176,6 +176,116 @@ export const RECORD_KINDS = {
 } as const satisfies Record<string, RecordKindRow>;
 export type RecordKind = keyof typeof RECORD_KINDS;
 
+/**
+ * Condition records of x86: all six status flags of one result, at four widths. They have a fourth slot, C, behind B. A
+ * 32- or 64-bit operand is taken from the low bits of its slot; those of 8 and 16 bits are kept sign-extended, so that one
+ * 64-bit comparison of A and B serves both signs.
+ *
+ *   sub  A - B (`and`, `test`: result - 0)      sbb  A - B - 1
+ *   add  A = result, B = second operand         adc  the same with 1 carried in
+ *   inc, dec  A = result, B = the carry flag, which they keep
+ *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift is `add` of that to itself
+ *   res  A = result, B holds carry (bit 0), adjust (4) and overflow (11)
+ *   mul  A and B = the signed operands; carry and overflow when their product does not fit
+ *
+ * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates leave the rest as it was.
+ * Kind "bits" holds the flags in A at their places in RFLAGS.
+ */
+export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res', 'mul'] as const;
+export type FlagFamily = (typeof FLAG_FAMILIES)[number];
+export type FlagWidth = 8 | 16 | 32 | 64;
+export type FlagKind = `${FlagFamily}${FlagWidth}`;
+export const FLAG_ROTATED = 0x40;
+/** K of the first of them. */
+export const FLAG_KINDS_START = 16;
+const FLAG_WIDTHS: readonly FlagWidth[] = [8, 16, 32, 64];
+const FLAG_KINDS: ReadonlyMap<string, number> = new Map(
+  FLAG_FAMILIES.flatMap((family, f) =>
+    FLAG_WIDTHS.map((width, w) => [`${family}${width}`, FLAG_KINDS_START + 4 * f + w] as const),
+  ),
+);
+
+/** Any kind of record. */
+export type AnyKind = RecordKind | FlagKind;
+
+/** Value of the K slot for a kind. */
+export function recordCode(kind: AnyKind): number {
+  const isPlain = (name: AnyKind): name is RecordKind => name in RECORD_KINDS;
+  return isPlain(kind) ? RECORD_KINDS[kind].code : FLAG_KINDS.get(kind)!;
+}
+
+/** Places of the status flags in RFLAGS. Source: Intel SDM volume 1, 3.4.3. */
+export const STATUS_FLAGS = { cf: 1n, pf: 4n, af: 0x10n, zf: 0x40n, sf: 0x80n, of: 0x800n } as const;
+const ALL_STATUS_FLAGS = 0x8d5n;
+
+/** The six status flags of an x86 record. The function `flagbits` of the generated code computes the same. */
+export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint {
+  const kind = Number(code & BigInt(FLAG_ROTATED - 1));
+  let bits: bigint;
+  if (kind === RECORD_KINDS.bits.code) bits = a & ALL_STATUS_FLAGS;
+  else {
+    const family = FLAG_FAMILIES[(kind - FLAG_KINDS_START) >> 2];
+    const width = FLAG_WIDTHS[(kind - FLAG_KINDS_START) & 3]!;
+    const top = 1n << BigInt(width - 1);
+    const x = BigInt.asUintN(width, a);
+    const y = BigInt.asUintN(width, b);
+    const flags = (result: bigint, carry: boolean, overflow: boolean, adjust: boolean): bigint => {
+      const odd = [...(result & 0xffn).toString(2)].filter((digit) => digit === '1').length % 2 === 1;
+      const parts: readonly (readonly [boolean, bigint])[] = [
+        [carry, STATUS_FLAGS.cf], [!odd, STATUS_FLAGS.pf], [adjust, STATUS_FLAGS.af],
+        [result === 0n, STATUS_FLAGS.zf], [(result & top) !== 0n, STATUS_FLAGS.sf], [overflow, STATUS_FLAGS.of],
+      ]; // prettier-ignore
+      return parts.reduce((sum, [set, bit]) => (set ? sum | bit : sum), 0n);
+    };
+    const difference = (from: bigint, take: bigint, borrow: bigint): bigint =>
+      BigInt.asUintN(width, from - take - borrow);
+    switch (family) {
+      case 'sub':
+      case 'sbb': {
+        const borrow = family === 'sbb' ? 1n : 0n;
+        const result = difference(x, y, borrow);
+        const overflow = ((x ^ y) & (x ^ result) & top) !== 0n;
+        bits = flags(result, x < y + borrow, overflow, ((x ^ y ^ result) & 16n) !== 0n);
+        break;
+      }
+      case 'add':
+      case 'adc': {
+        const carry = family === 'adc' ? 1n : 0n;
+        const first = difference(x, y, carry);
+        const overflow = ((x ^ first) & (x ^ y) & top) !== 0n;
+        bits = flags(x, first + y + carry !== x, overflow, ((x ^ y ^ first) & 16n) !== 0n);
+        break;
+      }
+      case 'inc':
+        bits = flags(x, (y & 1n) !== 0n, x === top, (x & 15n) === 0n);
+        break;
+      case 'dec':
+        bits = flags(x, (y & 1n) !== 0n, x === top - 1n, (x & 15n) === 15n);
+        break;
+      case 'shr':
+        bits = flags(x, (y & 1n) !== 0n, ((x ^ y) & top) !== 0n, false);
+        break;
+      case 'res':
+        bits = flags(x, (y & 1n) !== 0n, (b & STATUS_FLAGS.of) !== 0n, (y & 16n) !== 0n);
+        break;
+      case 'mul': {
+        const exact = BigInt.asIntN(width, a) * BigInt.asIntN(width, b);
+        const wide = BigInt.asIntN(width, exact) !== exact;
+        bits = flags(BigInt.asUintN(width, exact), wide, wide, false);
+        break;
+      }
+      case undefined:
+        throw new ElftraceError('internal', `no flag kind has code ${code}`, { value: code });
+      default:
+        return family satisfies never;
+    }
+  }
+  if ((code & BigInt(FLAG_ROTATED)) === 0n) return bits;
+  const carry = c & 1n;
+  const overflow = (c >> 63n) ^ carry;
+  return (bits & ~(STATUS_FLAGS.cf | STATUS_FLAGS.of)) | carry | (overflow << 11n);
+}
+
 /** Flag bits of the kind "bits", and of `recordBits`. */
 export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
 
@@ -231,7 +341,16 @@ export type FunctionName =
   | 'testnzcv'
   | 'crc32'
   | 'crc32c'
-  | 'reverseinbytes';
+  | 'reverseinbytes'
+  | 'pdep'
+  | 'pext'
+  | FlagTestName;
+
+/** What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their places in RFLAGS. */
+export const FLAG_TESTS = [
+  'flagbits', 'flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle',
+] as const; // prettier-ignore
+export type FlagTestName = (typeof FLAG_TESTS)[number];
 
 type Bytes = readonly number[];
 
@@ -240,6 +359,8 @@ export interface PureRow {
   readonly form: 'unary' | 'binary';
   readonly d: SlotType;
   readonly type: SlotType;
+  /** Type of operand b where it is another one. */
+  readonly second?: SlotType;
   /** Bytes after operand a, after operand b, and after both. */
   readonly a: Bytes;
   readonly b: Bytes;
@@ -268,9 +389,24 @@ export interface AccessRow {
   readonly update?: true;
 }
 
-/** Writes the record at slots d, d+1, d+2: kind, a, b. */
+/** Writes the record at slots d, d+1, d+2: kind, a, b. With `guarded` only when c != 0. */
 export interface RecordRow {
   readonly form: 'record';
+  readonly guarded: boolean;
+}
+
+/** d from the x86 record at slots a to a + 3. */
+export interface FlagsRow {
+  readonly form: 'flags';
+  readonly call: FlagTestName;
+}
+
+/**
+ * May leave the block in the middle. `leavez`: when a = 0, to guest address c; only in the last instruction, for the block is
+ * paid. `guard`: when a = 0, before its instruction, which is then lifted alone with `LiftLimits.slow`.
+ */
+export interface LeaveRow {
+  readonly form: 'leave';
 }
 
 /** d = 0 or 1 from the record at slots a, a+1, a+2; `nzcv`: four bits from the record of four slots at a. */
@@ -292,7 +428,7 @@ export interface CheckRow {
   readonly trap: TrapKind;
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow | CheckRow;
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow | CheckRow | FlagsRow | LeaveRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -352,6 +488,35 @@ const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian:
 const store = (bytes: AccessRow['bytes'], access: Bytes, endian: Endian = 'little'): AccessRow => ({
   form: 'store', type: 'i64', bytes, signed: false, endian, access, swap: endian === 'big' ? SWAPS[bytes] : [],
 }); // prettier-ignore
+
+const vectorShift = (opcode: number): PureRow => ({ ...vectors(opcode), second: 'i64', b: [I32.wrap] });
+/** Lanes of `bytes` of the lower or upper halves of a and b in turn. */
+const interleave = (bytes: number, upper: boolean): PureRow => ({
+  form: 'binary', d: 'v128', type: 'v128', a: [], b: [],
+  both: [
+    0xfd,
+    SIMD.shuffle,
+    ...Array.from({ length: 16 }, (_, i) => {
+      const lane = Math.floor(i / (2 * bytes)) * bytes + (i % bytes) + (upper ? 8 : 0);
+      return Math.floor(i / bytes) % 2 === 0 ? lane : lane + 16;
+    }),
+  ],
+}); // prettier-ignore
+const flagRow = <Name extends FlagTestName>(call: Name): { readonly form: 'flags'; readonly call: Name } => ({
+  form: 'flags',
+  call,
+});
+const FLAG_ROWS = {
+  flagbits: flagRow('flagbits'),
+  flago: flagRow('flago'),
+  flagb: flagRow('flagb'),
+  flage: flagRow('flage'),
+  flagbe: flagRow('flagbe'),
+  flags: flagRow('flags'),
+  flagp: flagRow('flagp'),
+  flagl: flagRow('flagl'),
+  flagle: flagRow('flagle'),
+} as const satisfies Record<FlagTestName, FlagsRow>;
 
 const OP_TABLE = {
   mov: unary([]),
@@ -480,7 +645,8 @@ const OP_TABLE = {
   bitsf64: { form: 'unary', d: 'f64', type: 'i64', a: [], b: [], both: [0xbf] },
 
   aligned: { form: 'aligned' },
-  rec: { form: 'record' },
+  rec: { form: 'record', guarded: false },
+  recif: { form: 'record', guarded: true },
   testlt: { form: 'test', test: 'lt', slots: 3, call: 'testlt' },
   testgt: { form: 'test', test: 'gt', slots: 3, call: 'testgt' },
   testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
@@ -505,6 +671,15 @@ const OP_TABLE = {
   stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
   stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
 
+  ...FLAG_ROWS,
+
+  leavez: { form: 'leave' },
+  guard: { form: 'leave' },
+
+  /** Deposit and extract the bits of a that b marks (x86 BMI2). */
+  pdep: called('pdep'),
+  pext: called('pext'),
+
   mov128: vector([]),
   /** Ones of each byte. */
   popcnt8x16: vector([0xfd, SIMD.popcnt8]),
@@ -518,9 +693,90 @@ const OP_TABLE = {
   high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
   wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
   join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
+  /** Lanes of 8, 16, 32 and 64 bits: comparisons (all ones or 0), sums (`s`, `u`: saturated), and so on, one SIMD op each. */
+  veq8: vectors(0x23),
+  vgt8: vectors(0x27),
+  veq16: vectors(0x2d),
+  vgt16: vectors(0x31),
+  veq32: vectors(0x37),
+  vgt32: vectors(0x3b),
+  veq64: vectors(0xd6),
+  vgt64: vectors(0xd9),
+  vadd8: vectors(0x6e),
+  vadds8: vectors(0x6f),
+  vaddu8: vectors(0x70),
+  vsub8: vectors(0x71),
+  vsubs8: vectors(0x72),
+  vsubu8: vectors(0x73),
+  vmins8: vectors(0x76),
+  vminu8: vectors(0x77),
+  vmaxs8: vectors(0x78),
+  vmaxu8: vectors(0x79),
+  vavg8: vectors(0x7b),
+  vadd16: vectors(0x8e),
+  vadds16: vectors(0x8f),
+  vaddu16: vectors(0x90),
+  vsub16: vectors(0x91),
+  vsubs16: vectors(0x92),
+  vsubu16: vectors(0x93),
+  vmul16: vectors(0x95),
+  vmins16: vectors(0x96),
+  vminu16: vectors(0x97),
+  vmaxs16: vectors(0x98),
+  vmaxu16: vectors(0x99),
+  vavg16: vectors(0x9b),
+  vadd32: vectors(0xae),
+  vsub32: vectors(0xb1),
+  vmul32: vectors(0xb5),
+  vmins32: vectors(0xb6),
+  vminu32: vectors(0xb7),
+  vmaxs32: vectors(0xb8),
+  vmaxu32: vectors(0xb9),
+  vdot16: vectors(0xba),
+  vadd64: vectors(0xce),
+  vsub64: vectors(0xd1),
+  vnarrows16: vectors(0x65),
+  vnarrowu16: vectors(0x66),
+  vnarrows32: vectors(0x85),
+  vnarrowu32: vectors(0x86),
+  /** The lanes of a that the bytes of b name; 0 where b is 16 or more. */
+  vswizzle: vectors(0x0e),
+  vlow8: interleave(1, false),
+  vhigh8: interleave(1, true),
+  vlow16: interleave(2, false),
+  vhigh16: interleave(2, true),
+  vlow32: interleave(4, false),
+  vhigh32: interleave(4, true),
+  vabs8: vector([0xfd, 0x60]),
+  vabs16: vector([0xfd, 0x80, 0x01]),
+  vabs32: vector([0xfd, 0xa0, 0x01]),
+  /** The lower lanes widened. */
+  vsx8: vector([0xfd, 0x87, 0x01]),
+  vzx8: vector([0xfd, 0x89, 0x01]),
+  vsx16: vector([0xfd, 0xa7, 0x01]),
+  vzx16: vector([0xfd, 0xa9, 0x01]),
+  vsx32: vector([0xfd, 0xc7, 0x01]),
+  vzx32: vector([0xfd, 0xc9, 0x01]),
+  /** Top bits of the lanes as a number. */
+  vmask8: { ...unary([0xfd, 0x64, I64.extendU]), type: 'v128' },
+  vmask32: { ...unary([0xfd, 0xa4, 0x01, I64.extendU]), type: 'v128' },
+  vmask64: { ...unary([0xfd, 0xc4, 0x01, I64.extendU]), type: 'v128' },
+  /** Every lane by b (an i64) modulo the width. */
+  vshl16: vectorShift(0x8b),
+  vsar16: vectorShift(0x8c),
+  vshr16: vectorShift(0x8d),
+  vshl32: vectorShift(0xab),
+  vsar32: vectorShift(0xac),
+  vshr32: vectorShift(0xad),
+  vshl64: vectorShift(0xcb),
+  vshr64: vectorShift(0xcd),
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
+/** True for the ops on lanes of vectors (`vadd8` …): only front ends that say so get them. `name` may go on behind a colon. */
+export function isLaneOp(name: string): boolean {
+  return /^v[a-z]/.test(name);
+}
 /** The op table. */
 export const OPS: Readonly<Record<OpName, OpRow>> = OP_TABLE;
 export const OP_NAMES = Object.keys(OP_TABLE).filter((name): name is OpName => name in OP_TABLE);
@@ -533,15 +789,28 @@ export type StoreName = Extract<OpName, `st${string}`>;
 export type TestName = NamesOf<'test'>;
 export type CheckName = NamesOf<'check'>;
 /** Ops that compute a slot from two operands. */
-export type PureName = Exclude<OpName, LoadName | StoreName | TestName | CheckName | 'rec' | 'select' | 'aligned'>;
+export type PureName = Exclude<
+  OpName,
+  | LoadName
+  | StoreName
+  | TestName
+  | FlagTestName
+  | CheckName
+  | 'rec'
+  | 'recif'
+  | 'select'
+  | 'aligned'
+  | 'leavez'
+  | 'guard'
+>;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test: d = test(record at slot a);
- * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0.
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test, flags: d = test(record at slot a);
+ * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0; leave: see there.
  */
 export interface Op {
   readonly op: OpName;
@@ -549,7 +818,7 @@ export interface Op {
   readonly a: Operand;
   readonly b: Operand;
   readonly c: Operand;
-  readonly kind: RecordKind;
+  readonly kind: AnyKind;
   /** Index in `Block.instructions` of the instruction it belongs to. */
   readonly at: number;
 }
@@ -562,6 +831,10 @@ export type TrapKind =
   | 'privileged'
   | 'misaligned-pc'
   | 'alignment'
+  /** An instruction that is undefined on purpose (x86 `ud2`). */
+  | 'undefined-instruction'
+  /** x86 #GP: privileged instructions in user mode, misaligned vector accesses. */
+  | 'protection'
   /** The manual names the instruction and forbids this coding of it (reserved values, contradicting fields). */
   | 'invalid-form'
   /** The architecture says that the word is undefined here, and stays so. */
@@ -620,6 +893,8 @@ export interface LiftLimits {
    * ordinary instructions without an effect, for nothing is stale then.
    */
   readonly synchronises?: boolean;
+  /** True: one instruction whose `guard` failed; it must be lifted in a way that serves every operand (a helper). */
+  readonly slow?: boolean;
   /**
    * True at addresses in guarded memory, which indirect branches may enter at landing pads only (`MapRequest.guarded`). Absent while
    * no memory is guarded: then nothing needs to be kept for it.
@@ -674,6 +949,8 @@ export interface Lifter {
   /** Identifies the generated interpreter: lifters with equal `addressBits` and `codeAlignBytes` share it. */
   readonly addressBits: 32 | 64;
   readonly codeAlignBytes: 1 | 2 | 4;
+  /** The front end uses ops on lanes of vectors (`isLaneOp`). Default: no. */
+  readonly lanes?: boolean;
   readonly endian: Endian;
   readonly slots: SlotLayout;
   readonly registers: readonly RegisterView[];
@@ -688,6 +965,13 @@ export interface Lifter {
     /** Reservations are lost by stores to the aligned range of this size; a power of two. */
     readonly granuleBytes: number;
   };
+  /**
+   * How fetch sees stores, in machines that model it (`fetch.ts`). `ownStores`: a CPU executes what it has stored itself from its next
+   * instruction on. `synchronising`: the helpers that make the CPU fetch anew. Default: no, and system calls.
+   */
+  readonly fetch?: { readonly ownStores: boolean; readonly synchronising: ReadonlySet<string> };
+  /** What the system call instruction itself does to registers when the call is done. */
+  readonly afterSyscall?: (state: HelperState, next: Address) => void;
   /**
    * Lifts the instructions from `code[0]`, which lies at `address`, to the end of the block.
    * @param code  executable bytes, at least one
@@ -746,7 +1030,7 @@ export class BlockBuilder {
     return this.slots.firstTemporary + this.temporaries++;
   }
 
-  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: RecordKind = 'bits'): void {
+  private push(op: OpName, d: Slot, a: Operand, b: Operand, c: Operand, kind: AnyKind = 'bits'): void {
     this.ops.push({ op, d, a, b, c, kind, at: this.instructions.length - 1 });
   }
 
@@ -783,8 +1067,30 @@ export class BlockBuilder {
   }
 
   /** Writes the condition record whose K slot is `d`. */
-  record(d: Slot, kind: RecordKind, a: Operand, b: Operand): void {
+  record(d: Slot, kind: AnyKind, a: Operand, b: Operand): void {
     this.push('rec', d, a, b, 0n, kind);
+  }
+
+  /** Writes the record only when `condition` is not 0. */
+  recordIf(condition: Operand, d: Slot, kind: AnyKind, a: Operand, b: Operand): void {
+    this.push('recif', d, a, b, condition, kind);
+  }
+
+  /** Asks the x86 record whose K slot is `record`. */
+  flags(op: FlagTestName, record: Slot): Slot {
+    const d = this.temp();
+    this.push(op, d, record, 0n, 0n);
+    return d;
+  }
+
+  /** Goes to `target` when `a` is 0; only in the last instruction of a block. */
+  leaveIfZero(a: Slot, target: Address): void {
+    this.push('leavez', 0, a, 0n, target);
+  }
+
+  /** Begins the instruction anew in the slow way when `a` is 0. Before the other effects of the instruction. */
+  guard(a: Slot): void {
+    this.push('guard', 0, a, 0n, 0n);
   }
 
   test(op: TestName, record: Slot): Slot {

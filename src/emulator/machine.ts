@@ -206,7 +206,9 @@ export class Machine {
     this.memory = new GuestMemory(this.host, lifter.addressBits);
     this.memory.observer = {
       beforeWrite: (address, bytes) => {
-        this.fetch?.beforeWrite(address, bytes.length);
+        const writer = this.storing && lifter.fetch?.ownStores === true ? this.current : null;
+        if (writer !== null && this.fetch) for (const each of this.ownBlocks(address, bytes.length)) this.drop(each);
+        this.fetch?.beforeWrite(address, bytes.length, writer);
         if (!this.storing) this.loseReservations(address, bytes.length);
         else if (this.reservations && firstDifference(this.memory.read(address, bytes.length)!, bytes) !== -1) {
           this.reservations.written(address, bytes.length);
@@ -572,18 +574,26 @@ export class Machine {
     return memory.anyGuarded ? { guarded: (address) => memory.windowAt(address)?.guarded === true } : {};
   }
 
-  private lift(address: Address, maxInstructions: number): Block | null {
+  private lift(address: Address, maxInstructions: number, slow = false): Block | null {
     const { fetch } = this;
     if (!fetch) {
       const code = this.memory.code(address, MAX_CODE_BYTES);
       const hooked = (place: Address): boolean => this.isHooked(place);
-      return code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, ...this.guardedLimits() });
+      return (
+        code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, slow, ...this.guardedLimits() })
+      );
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
     const startsAt = (place: Address): boolean => fetch.leavesLine(address, place) || this.isHooked(place);
     const lift = (most: number): Block =>
-      this.lifter.lift(code, address, { maxInstructions: most, startsAt, synchronises: true, ...this.guardedLimits() });
+      this.lifter.lift(code, address, {
+        maxInstructions: most,
+        startsAt,
+        synchronises: true,
+        slow,
+        ...this.guardedLimits(),
+      });
     let block = lift(maxInstructions);
     // An instruction that ends in the next line is a block of its own: that line is not fetched before.
     const { length } = block.instructions;
@@ -639,8 +649,8 @@ export class Machine {
   }
 
   /** A block of at most `count` instructions that is used once and found by nobody. */
-  private translateOnce(address: Address, count: number, hooked: boolean): Translated | null {
-    const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS));
+  private translateOnce(address: Address, count: number, hooked: boolean, slow = false): Translated | null {
+    const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS), slow);
     if (!block) return null;
     this.scratch = this.encode(block, RECORDS_START, hooked, []);
     if (this.scratch.encoded.end > BLOCKS_START) throw new ElftraceError('internal', 'a block is too long');
@@ -734,6 +744,8 @@ export class Machine {
     let entry = 0;
     /** The next instruction stores into translated code: execute it alone. */
     let alone = false;
+    /** A guard of the next instruction failed: execute it alone and in the slow way. */
+    let slow = false;
     /** Watched accesses that the instruction has made since it was begun. */
     let watched = 0;
     for (;;) {
@@ -755,9 +767,10 @@ export class Machine {
         }
         let block = alone ? null : this.translate(this.pc);
         if (alone || (block && block.block.instructions.length > remaining)) {
-          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc));
+          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc), slow);
         }
         alone = false;
+        slow = false;
         if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
         entry = block.encoded.header;
         if (passing && block.hooked) {
@@ -860,6 +873,18 @@ export class Machine {
           this.synchronise();
           break;
         }
+        case 'slow': {
+          const owner = this.ownerOf(pointer);
+          const address = rewind(
+            owner,
+            owner.encoded.at[(pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES]!,
+          );
+          // Its hooks were served when the block was entered, or it is not the first.
+          cpu.passHook = address;
+          alone = true;
+          slow = true;
+          break;
+        }
         case 'unknown': {
           const owner = this.ownerOf(pointer);
           const { terminator } = owner.block;
@@ -929,9 +954,10 @@ export class Machine {
               break;
             }
           }
-          if (access === 'write' && !this.fetch && this.holdsCode(address, row.bytes)) {
+          if (access === 'write' && this.sees(address, row.bytes)) {
             rewind(owner, owner.encoded.at[index]!);
-            this.dropRange(address, row.bytes);
+            if (this.fetch) for (const each of this.ownBlocks(address, row.bytes)) this.drop(each);
+            else this.dropRange(address, row.bytes);
             alone = true;
             break;
           }
@@ -991,6 +1017,25 @@ export class Machine {
     return this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS));
   }
 
+  /** The running CPU has translated code that a store of its own must change at once. */
+  private sees(address: Address, size: number): boolean {
+    if (!this.fetch) return this.holdsCode(address, size);
+    return this.lifter.fetch?.ownStores === true && this.ownBlocks(address, size).length > 0;
+  }
+
+  /** Blocks of the running CPU that hold a byte of the range. */
+  private ownBlocks(address: Address, size: number): Translated[] {
+    const out = new Set<Translated>();
+    const end = address + BigInt(size);
+    for (const place of [address, end - 1n]) {
+      for (const each of this.byPage.get(Number(place >> CODE_PAGE_BITS)) ?? []) {
+        const { block } = each;
+        if (each.home === this.blocks && block.address < end && block.end > address) out.add(each);
+      }
+    }
+    return [...out];
+  }
+
   private bytesOfStore(op: Op, row: AccessRow): Uint8Array {
     let bytes: Uint8Array;
     if (typeof op.c === 'number') {
@@ -1024,9 +1069,16 @@ export class Machine {
     const index = block.instructions.length - 1;
     const instruction = block.instructions[index]!;
     this.pc = instruction;
+    const synchronises = this.lifter.fetch
+      ? this.lifter.fetch.synchronising.has(terminator.name)
+      : terminator.name === 'syscall';
+    if (synchronises) this.synchronise();
     if (terminator.name === 'syscall') {
-      this.synchronise();
+      // The kernel runs on this CPU: where that sees its own stores it sees those of the call.
+      this.storing = this.lifter.fetch?.ownStores === true;
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
+      this.storing = false;
+      if (result.kind !== 'unserved') this.lifter.afterSyscall?.(this.state, terminator.next);
       switch (result.kind) {
         case 'next':
           if (this.pc === instruction) this.pc = terminator.next;

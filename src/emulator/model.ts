@@ -83,6 +83,8 @@ export type SyscallName =
   | 'tkill'
   | 'tgkill'
   | 'futex'
+  /** x86-64: sets and reads the bases of fs and gs. */
+  | 'arch_prctl'
   | 'futex_time64'
   /** Makes new code visible to instruction fetch on all CPUs (RISC-V). */
   | 'flush_icache';
@@ -148,11 +150,18 @@ export interface ProcessModel {
   /**
    * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
    * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes. `frame-record`: a register
-   * points to a record of two words, the caller's value of that register (0: none) and the address to which the function returns.
+   * points to a record of two words, the caller's value of that register (0: none) and the address to which the function returns. `scan`: calls
+   * push the return address and nothing links the frames: words of the stack are return addresses where a call ends in front of
+   * them that leads to the function of the frame below. `callBefore` gets the bytes in front of an address: the call's target,
+   * `indirect`, or null.
    */
   readonly frames:
     | { readonly kind: 'none' }
     | { readonly kind: 'back-chain'; readonly linkOffset: number }
+    | {
+        readonly kind: 'scan';
+        readonly callBefore: (before: Uint8Array, address: bigint) => bigint | 'indirect' | null;
+      }
     | {
         /** The code of each function says it: `rule` reads the bytes from a function's entry up to a place in it. */
         readonly kind: 'code';

@@ -11,9 +11,9 @@ function reads(op: Op, out: (slot: number) => void): void {
     if (typeof operand === 'number') out(operand);
   };
   const row = OPS[op.op];
-  if (row.form === 'test') {
+  if (row.form === 'test' || row.form === 'flags') {
     const first = Number(op.a);
-    for (let i = 0; i < row.slots; i++) out(first + i);
+    for (let i = 0; i < (row.form === 'test' ? row.slots : 4); i++) out(first + i);
     return;
   }
   see(op.a);
@@ -39,8 +39,9 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
   const kept: Op[] = [];
   for (let i = ops.length - 1; i >= 0; i--) {
     const op = ops[i]!;
-    const { form } = OPS[op.op];
-    if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check') {
+    const row = OPS[op.op];
+    const { form } = row;
+    if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check' || form === 'leave') {
       if (form === 'load') liveTemporaries.delete(op.d);
       overwritten.clear();
     } else {
@@ -50,7 +51,8 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
       let useless = true;
       for (let k = 0; k < width; k++) if (!dead(op.d + k)) useless = false;
       if (useless) continue;
-      for (let k = 0; k < width; k++) {
+      // A guarded record may stay what it was.
+      for (let k = 0; k < width && !(row.form === 'record' && row.guarded); k++) {
         overwritten.add(op.d + k);
         liveTemporaries.delete(op.d + k);
       }

@@ -32,7 +32,7 @@ export type GuestInput = (size: number) => Uint8Array;
 
 /** Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h, errno.h. */
 const ERRNO = {
-  ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, ENOTDIR: 20, EISDIR: 21, EINVAL: 22,
+  EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, ENOTDIR: 20, EISDIR: 21, EINVAL: 22,
   EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, ETIMEDOUT: 110,
 } as const; // prettier-ignore
 type Errno = keyof typeof ERRNO;
@@ -696,6 +696,22 @@ function services(machine: Machine, options: SyscallOptions): Readonly<Record<Sy
     kill: (args) => toSelf(arg(args, 0), arg(args, 1)),
     tkill: (args) => toSelf(arg(args, 0), arg(args, 1)),
     tgkill: (args) => (int(arg(args, 0)) === Number(PID) ? toSelf(arg(args, 1), arg(args, 2)) : 'ESRCH'),
+    arch_prctl: (args) => {
+      const names: Readonly<Record<number, 'gs_base' | 'fs_base'>> = {
+        0x1001: 'gs_base',
+        0x1002: 'fs_base',
+        0x1003: 'fs_base',
+        0x1004: 'gs_base',
+      };
+      const code = int(arg(args, 0));
+      const name = names[code];
+      if (name === undefined) return 'EINVAL';
+      if (code >= 0x1003) return storeOr(storeNumbers(arg(args, 1), [machine.register(name)]));
+      // TASK_SIZE_MAX
+      if (arg(args, 1) >= 0x7fff_ffff_f000n) return 'EPERM';
+      machine.setRegister(name, arg(args, 1));
+      return 0n;
+    },
     futex: (args) => futex(args, wordBytes),
     futex_time64: (args) => futex(args, 8),
   };

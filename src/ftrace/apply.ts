@@ -9,7 +9,8 @@ import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { originalCore } from '../program/load-map.js';
+import { originalCore } from '../program/image-parts.js';
+import { readLoadMap } from '../program/load-map.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
 import {
@@ -249,5 +250,8 @@ export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: 
       { expected: record.sha256, actual },
     );
   }
-  return record.injected ? (originalCore(readElf(out), hash) ?? out) : out;
+  if (!record.injected) return out;
+  const injected = readElf(out);
+  const map = readLoadMap(injected);
+  return (map && originalCore(injected, map, hash)) ?? out;
 }

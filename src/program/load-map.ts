@@ -9,7 +9,6 @@ import { ByteView } from '../bytes.js';
 import type { TargetId } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
-import { type Sha256, sha256 } from '../sha256.js';
 import type { Address, Endian } from '../units.js';
 
 export const loadMapSection = '.note.elftrace.load';
@@ -106,30 +105,6 @@ export function readLoadMap(image: ElfImage): LoadMap | null {
 /** The part that occupies `address`, or undefined. */
 export function partAt(map: LoadMap, address: Address): LoadedPart | undefined {
   return map.parts.find((part) => part.ranges.some(({ start, end }) => address >= start && address < end));
-}
-
-/**
- * The linked core that an image was made from, byte for byte; null for an image whose core was laid out by `load`.
- * @throws ElftraceError 'bad-record' when the bytes of the core are not the original ones any more
- */
-export function originalCore(image: ElfImage, hash: Sha256 = sha256): Uint8Array | null {
-  const original = readLoadMap(image)?.original ?? null;
-  if (original === null) return null;
-  if (original.size > image.bytes.length) throw damaged('the original was larger than the image', 0);
-  const bytes = image.bytes.slice(0, original.size);
-  for (const header of original.headers) {
-    if (header.offset + header.bytes.length > bytes.length) throw damaged('a header lies outside the original', 0);
-    bytes.set(header.bytes, header.offset);
-  }
-  const actual = hash(bytes);
-  if (actual !== original.sha256) {
-    throw new ElftraceError('bad-record', 'bytes of the core were changed: it is not the original any more', {
-      section: loadMapSection,
-      expected: original.sha256,
-      actual,
-    });
-  }
-  return bytes;
 }
 
 // -------------------------------------------------------------------------------------------------------------- format

@@ -12,7 +12,10 @@ typedef long long s64;
 typedef unsigned long word;
 
 extern long sys(long number, ...);
-#ifndef SYS_WRITE
+#if defined(SYS_WRITE)
+#elif defined(__x86_64__)
+#define SYS_WRITE 1
+#else
 #define SYS_WRITE 4
 #endif
 

@@ -1,5 +1,25 @@
 # Entry of the freestanding test programs: main(argc, argv, envp), then exit with its result.
-#if defined(__powerpc64__) && _CALL_ELF == 2
+#if defined(__x86_64__)
+	.globl _start
+_start:
+	mov (%rsp),%edi
+	lea 8(%rsp),%rsi
+	lea 8(%rsi,%rdi,8),%rdx
+	call main
+	mov %eax,%edi
+	mov $231,%eax
+	syscall
+	.globl sys
+sys:	mov %rdi,%rax
+	mov %rsi,%rdi
+	mov %rdx,%rsi
+	mov %rcx,%rdx
+	mov %r8,%r10
+	mov %r9,%r8
+	mov 8(%rsp),%r9
+	syscall
+	ret
+#elif defined(__powerpc64__) && _CALL_ELF == 2
 	.abiversion 2
 	.globl _start
 _start:

@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url';
 import type { Arch } from '../../src/arch.js';
 import { arm64 } from '../../src/arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
+import { x86_64 } from '../../src/arch-x86/index.js';
 import { riscv64 } from '../../src/arch-riscv/index.js';
 import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
@@ -76,6 +77,30 @@ export const TARGETS: readonly PpcTarget[] = [
     qemu: 'qemu-ppc64le',
     flags: NO_VECTORS,
     libraries: ['-lgcc'],
+  },
+];
+
+/** Only integer code: compilers use vectors even to copy structures. */
+const GENERAL = ['-mgeneral-regs-only', '-fcf-protection=none', '-fno-pie', '-no-pie'];
+
+/** x86-64: gcc and clang, and gcc with the integer vectors that it uses by itself. */
+export const X86_TARGETS: readonly PpcTarget[] = [
+  { name: 'x86-64', arch: x86_64, gcc: 'gcc', qemu: 'qemu-x86_64', flags: GENERAL, libraries: ['-lgcc'] },
+  {
+    name: 'x86-64-clang',
+    arch: x86_64,
+    gcc: 'clang',
+    qemu: 'qemu-x86_64',
+    flags: ['-mgeneral-regs-only', '-fno-pie', '-no-pie', '-fuse-ld=lld'],
+    libraries: [],
+  },
+  {
+    name: 'x86-64-v2',
+    arch: x86_64,
+    gcc: 'gcc',
+    qemu: 'qemu-x86_64',
+    flags: ['-march=x86-64-v2', '-fcf-protection=none', '-fno-pie', '-no-pie'],
+    libraries: [],
   },
 ];
 

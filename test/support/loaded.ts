@@ -74,6 +74,8 @@ export interface RunResult {
   readonly exit: number;
   /** Words of guest memory by symbol. */
   word(symbol: string): bigint;
+  /** A word of guest memory. */
+  at(address: bigint): bigint;
 }
 
 /** Runs an image in the emulator to its end. */
@@ -97,6 +99,7 @@ export function runImage(bytes: Uint8Array): RunResult {
   return {
     output,
     exit: reason.code,
+    at: (address) => machine.readWord(address, image.wordBytes) ?? -1n,
     word: (symbol) => machine.readWord(program.definedAt(program.symbols.find(symbol))!, image.wordBytes) ?? -1n,
   };
 }

@@ -13,15 +13,26 @@ static __attribute__((noinline)) void check(u64 a, u64 b) {
   u32 u;
   s64 l;
   u64 d;
-  note(__builtin_add_overflow((s8)a, (s8)b, &c), (u64)(s64)c);
-  note(__builtin_sub_overflow((u16)a, (u16)b, &h), h);
-  note(__builtin_add_overflow((s32)a, (s32)b, &w), (u64)(s64)w);
-  note(__builtin_sub_overflow((s32)a, (s32)b, &w), (u64)(s64)w);
-  note(__builtin_add_overflow((u32)a, (u32)b, &u), u);
-  note(__builtin_sub_overflow((s64)a, (s64)b, &l), (u64)l);
-  note(__builtin_add_overflow(a, b, &d), d);
-  note(__builtin_sub_overflow(a, b, &d), d);
-  note(__builtin_add_overflow((s64)a, (u32)b, &w), (u64)(s64)w);
+  /* Not as an argument: the order in which arguments are evaluated is open. */
+  int o;
+  o = __builtin_add_overflow((s8)a, (s8)b, &c);
+  note(o, (u64)(s64)c);
+  o = __builtin_sub_overflow((u16)a, (u16)b, &h);
+  note(o, h);
+  o = __builtin_add_overflow((s32)a, (s32)b, &w);
+  note(o, (u64)(s64)w);
+  o = __builtin_sub_overflow((s32)a, (s32)b, &w);
+  note(o, (u64)(s64)w);
+  o = __builtin_add_overflow((u32)a, (u32)b, &u);
+  note(o, u);
+  o = __builtin_sub_overflow((s64)a, (s64)b, &l);
+  note(o, (u64)l);
+  o = __builtin_add_overflow(a, b, &d);
+  note(o, d);
+  o = __builtin_sub_overflow(a, b, &d);
+  note(o, d);
+  o = __builtin_add_overflow((s64)a, (u32)b, &w);
+  note(o, (u64)(s64)w);
 }
 static __attribute__((noinline)) s32 saturate(s64 v) { return v > 0x7fffffff ? 0x7fffffff : v < -0x7fffffffll - 1 ? -0x7fffffff - 1 : (s32)v; }
 static __attribute__((noinline)) u8 clamp(s32 v) { return (u8)(v < 0 ? 0 : v > 255 ? 255 : v); }

@@ -1,0 +1,517 @@
+/**
+ * The core's backend for images with the runtime in them: files, and machines that run them. Owns the way from the core's symbols to bytes and
+ * back (which words a site, an inner call, an ops object, a hash become), and the room for objects; the encodings are the shapes' and the
+ * machine's. Decides nothing about ops.
+ *
+ * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
+ * names any more gives its room back when the core frees it.
+ */
+import type { Branches, SiteChange, SiteReading } from '../arch.js';
+import { ByteView, equalBytes } from '../bytes.js';
+import { hex } from '../errors.js';
+import type { Program } from '../program/program.js';
+import { OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import type { Address } from '../units.js';
+import type {
+  Backend,
+  Callee,
+  Capabilities,
+  CodePlace,
+  Content,
+  OpsImage,
+  Reading,
+  Step,
+  StepProblem,
+} from './core/index.js';
+import type { CallSite, Ops, SiteHash } from './core/index.js';
+import { type EntryPoint, entryPoint, waysTo } from './routes.js';
+import type { Sites } from './sites.js';
+
+/** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
+export interface Text {
+  /** Brings the copy that shapes look at up to date with what really is there. */
+  refresh(address: Address, size: number): void;
+  /** One store; false: it may not be written. */
+  store(address: Address, bytes: Uint8Array): boolean;
+  /** Waits and frees, in order, for whoever runs threads. */
+  event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>): void;
+}
+
+export interface ImageBackendOptions {
+  readonly capabilities: Capabilities;
+  /** Nop form of sites that have several. */
+  readonly nopForm?: string;
+  /** Text for a machine that runs; the file's copy alone when absent. */
+  readonly text?: Text;
+}
+
+const opsSlots = 16;
+
+/** Words of every object that a step writes, and problems in the terms of the core. */
+const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({ kind: 'refused', errno, reason });
+const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProblem => ({ kind: 'failed', errno, reason });
+
+export class ImageBackend implements Backend {
+  readonly capabilities: Capabilities;
+  readonly symbols: Backend['symbols'];
+  private readonly program: Program;
+  private readonly branches: Branches;
+  private readonly word: 4 | 8;
+  private readonly siteIndex = new Map<Address, number>();
+  private readonly caller: EntryPoint;
+  private readonly regsCaller: EntryPoint | null;
+  private readonly data: Address;
+  private readonly slots = new Map<Ops, number>();
+  /** What each object in memory says, to know which hashes are in use. */
+  private readonly images = new Map<Ops, OpsImage>();
+  private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
+  private table: { readonly address: Address; readonly size: number } | null = null;
+  private readonly direct = new Map<CallSite, Address>();
+  private free: { readonly address: Address; readonly size: number }[];
+
+  /** @param sites  of an image whose bytes are the caller's own: they are written in place */
+  constructor(
+    private readonly sites: Sites,
+    private readonly options: ImageBackendOptions,
+  ) {
+    const { program } = sites;
+    this.program = program;
+    this.branches = program.arch.branches;
+    this.word = program.image.wordBytes;
+    this.capabilities = options.capabilities;
+    this.caller = this.need('ftrace_caller');
+    this.regsCaller = entryPoint(program, 'ftrace_regs_caller');
+    this.data = this.need('elftrace_data').identity;
+    const section = program.image.sectionAt(this.data);
+    const end = section === undefined ? this.data : section.address + BigInt(section.size);
+    const start = this.data + BigInt(opsSlots * OPS_WORD_COUNT * this.word);
+    this.free = end > start ? [{ address: start, size: Number(end - start) }] : [];
+    for (let i = 0; i < sites.count; i++) if (sites.codeRange(i)) this.siteIndex.set(sites.ip(i), i);
+    const optional = (symbol: string): Address => entryPoint(program, symbol)?.identity ?? 0n;
+    this.symbols = {
+      directHelper: optional('ftrace_direct_func'),
+      graphFunction: optional('ftrace_graph_func'),
+      graphEntry: optional('ftrace_graph_caller'),
+      registerEntry: (this.regsCaller ?? this.caller).identity,
+    };
+  }
+
+  private need(symbol: string): EntryPoint {
+    const found = entryPoint(this.program, symbol);
+    if (found === null) throw new Error(`the runtime has no ${symbol}`);
+    return found;
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- reading
+
+  private bytes(address: Address, size: number): Uint8Array | null {
+    this.options.text?.refresh(address, size);
+    const { image } = this.program;
+    const offset = image.fileOffsetOf(address);
+    if (offset < 0 || offset + size > image.bytes.length) return null;
+    return image.bytes.slice(offset, offset + size);
+  }
+
+  /** A function's identity from where a branch leads: its global entry, when it is the local one. */
+  private identityOf(address: Address): Address {
+    const { program } = this;
+    const range = program.codeAt(address);
+    const symbol = range === undefined ? -1 : program.functionAt(range, address);
+    const start = symbol < 0 ? undefined : program.functions.placeOf(symbol)?.value;
+    if (start === undefined) return address;
+    const local = BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+    return address === start + local ? start : address;
+  }
+
+  /** Where a branch to a function from code with its TOC goes. */
+  private branchTo(identity: Address): Address {
+    const { program } = this;
+    const range = program.codeAt(identity);
+    const symbol = range === undefined ? -1 : program.functionStarting(range, identity);
+    return symbol < 0 ? identity : identity + BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+  }
+
+  private readingOf(site: CallSite): SiteReading | null {
+    const index = this.siteIndex.get(site.ip);
+    if (index === undefined) return null;
+    const around = 32;
+    this.options.text?.refresh(site.ip - BigInt(around), 2 * around);
+    return this.sites.reading(index);
+  }
+
+  private contentOf(reading: SiteReading): Content | null {
+    if (reading.state === 'nop') return { kind: 'nop' };
+    if (reading.state !== 'call' || reading.target === null) return null;
+    const stub = this.program.stub(reading.target);
+    const leads = this.identityOf(stub === null ? reading.target : stub.target);
+    if (leads === this.caller.identity) return { kind: 'caller' };
+    if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
+    // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
+    return { kind: 'direct', address: leads };
+  }
+
+  private calleeAt(label: string): Reading {
+    const { address } = this.need(label);
+    const bytes = this.bytes(address, this.branches.call.sizeBytes);
+    if (bytes === null) return { kind: 'fault' };
+    const target = this.branches.call.target(bytes, address);
+    if (target === null) return { kind: 'foreign', bytes };
+    const leads = this.identityOf(target);
+    const is = (symbol: string): boolean => entryPoint(this.program, symbol)?.identity === leads;
+    if (is('ftrace_stub')) return { kind: 'callee', callee: { kind: 'stub' } };
+    if (is('ftrace_ops_list_func')) return { kind: 'callee', callee: { kind: 'list' } };
+    if (is('ftrace_ops_assist_func')) {
+      const [first] = this.images.keys();
+      return first === undefined ? { kind: 'foreign', bytes } : { kind: 'callee', callee: { kind: 'assist', ops: first } };
+    }
+    return { kind: 'callee', callee: { kind: 'function', address: leads } };
+  }
+
+  read(place: CodePlace): Reading {
+    switch (place.kind) {
+      case 'site': {
+        const reading = this.readingOf(place.site);
+        const bytes = this.bytesAt(place.site);
+        if (bytes === null) return { kind: 'fault' };
+        const content = reading === null ? null : this.contentOf(reading);
+        return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
+      }
+      case 'callee':
+        return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
+      case 'graph-call': {
+        const { address } = this.need('ftrace_graph_call');
+        const { jump } = this.branches;
+        const bytes = this.bytes(address, jump.sizeBytes);
+        if (bytes === null) return { kind: 'fault' };
+        const target = jump.target(bytes, address);
+        if (target === address + BigInt(jump.sizeBytes)) return { kind: 'graph-call', on: false };
+        const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
+        return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
+      }
+      case 'literal':
+      case 'inner-call':
+        return { kind: 'fault' };
+      default:
+        return place satisfies never;
+    }
+  }
+
+  bytesAt(site: CallSite): Uint8Array | null {
+    const index = this.siteIndex.get(site.ip);
+    const reading = index === undefined ? null : this.sites.reading(index);
+    return this.bytes(site.ip, reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta);
+  }
+
+  bytesOf(site: CallSite, content: Content): Uint8Array | null {
+    const reading = this.readingOf(site);
+    const change = reading === null ? null : this.changeOf(site, reading, content);
+    if (change === null || 'kind' in change) return null;
+    const bytes = this.bytesAt(site);
+    if (bytes === null) return null;
+    const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
+    for (const { delta, after } of change.stores) {
+      const at = Number(anchor + BigInt(delta) - site.ip);
+      if (at >= 0 && at + after.length <= bytes.length) bytes.set(after, at);
+    }
+    return bytes;
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- deciding
+
+  private changeOf(site: CallSite, reading: SiteReading, content: Content): SiteChange | StepProblem {
+    const { program, sites, options } = this;
+    const index = this.siteIndex.get(site.ip)!;
+    const view = sites.viewOf(index);
+    const ways =
+      content.kind === 'nop'
+        ? [{ kind: 'nop' as const, ...(options.nopForm === undefined ? {} : { form: options.nopForm }) }]
+        : content.kind === 'caller'
+          ? waysTo(program, this.caller, site.ip, reading)
+          : content.kind === 'regs-caller'
+            ? waysTo(program, this.regsCaller ?? this.caller, site.ip, reading)
+            : [{ kind: 'call' as const, target: this.branchTo(content.address) }];
+    let problem = refused('EINVAL', `${site.name}: no way to write it`);
+    for (const way of ways) {
+      const change = 'refused' in way ? way : reading.shape.write(reading, way, view);
+      if (!('refused' in change)) return change;
+      problem = refused(change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', `${site.name}: ${change.reason}`);
+    }
+    return problem;
+  }
+
+  private calleeAddress(callee: Callee): Address {
+    switch (callee.kind) {
+      case 'stub':
+        return this.need('ftrace_stub').address;
+      case 'list':
+        return this.need('ftrace_ops_list_func').address;
+      case 'assist':
+        return this.need('ftrace_ops_assist_func').address;
+      case 'function':
+        return this.branchTo(callee.address);
+      default:
+        return callee satisfies never;
+    }
+  }
+
+  private sizeOf(hash: SiteHash): number {
+    return (1 + hash.sites.size) * this.word;
+  }
+
+  /** Places that a hash and an object need and that are not there yet. */
+  private missing({ filter, notrace }: OpsImage): readonly SiteHash[] {
+    return [filter, notrace].filter((hash): hash is SiteHash => hash !== null && !this.hashes.has(hash));
+  }
+
+  private hasRoom(sizes: readonly number[]): boolean {
+    const free = this.free.map(({ size }) => size);
+    return sizes.every((size) => {
+      const at = free.findIndex((each) => each >= size);
+      if (at < 0) return false;
+      free[at] = free[at]! - size;
+      return true;
+    });
+  }
+
+  private take(size: number): Address | StepProblem {
+    const at = this.free.findIndex((each) => each.size >= size);
+    if (at < 0) return failed('EPERM', `there is no room for ${size} bytes in elftrace_data`);
+    const { address, size: whole } = this.free[at]!;
+    if (whole === size) this.free.splice(at, 1);
+    else this.free[at] = { address: address + BigInt(size), size: whole - size };
+    return address;
+  }
+
+  private slotOf(ops: Ops): number | null {
+    const known = this.slots.get(ops);
+    if (known !== undefined) return known;
+    const used = new Set(this.slots.values());
+    for (let slot = 0; slot < opsSlots; slot++) if (!used.has(slot)) return slot;
+    return null;
+  }
+
+  /** Address of an ops object. */
+  addressOf(ops: Ops): Address {
+    return this.data + BigInt((this.slotOf(ops) ?? 0) * OPS_WORD_COUNT * this.word);
+  }
+
+  check(step: Step): StepProblem | null {
+    switch (step.kind) {
+      case 'site': {
+        const reading = this.readingOf(step.site);
+        if (reading === null) return failed('EFAULT', `${step.site.name} cannot be read`);
+        const change = this.changeOf(step.site, reading, step.after);
+        return 'kind' in change ? change : null;
+      }
+      case 'callee': {
+        const from = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call').address;
+        const distance = this.calleeAddress(step.after) - from;
+        const { min, max } = this.branches.call.reach;
+        if (distance < min || distance > max) return refused('ERANGE', `the callee is ${hex(distance)} bytes away`);
+        return null;
+      }
+      case 'object':
+        if (step.after === null) return null;
+        if (this.slotOf(step.ops) === null) return refused('ENOMEM', `there is room for ${opsSlots} ops objects`);
+        return this.hasRoom(this.missing(step.after).map((hash) => this.sizeOf(hash)))
+          ? null
+          : refused('ENOMEM', 'the image has no room for the filter');
+      case 'graph-users':
+        return step.after.filter((user) => user !== null).length > 1
+          ? refused('EBUSY', 'the runtime records returns for one graph tracer')
+          : null;
+      case 'literal':
+      case 'trampoline':
+      case 'inner-call':
+        return refused('EINVAL', `the image has no place for ${step.kind}`);
+      case 'direct-entry':
+      case 'list':
+      case 'trace-op':
+      case 'graph-call':
+      case 'sync':
+      case 'quiesce':
+      case 'free':
+        return null;
+      default:
+        return step satisfies never;
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- writing
+
+  private store(address: Address, bytes: Uint8Array): StepProblem | null {
+    const { image } = this.program;
+    const offset = image.fileOffsetOf(address);
+    if (offset < 0 || offset + bytes.length > image.bytes.length) return failed('EFAULT', `${hex(address)} is not in the file`);
+    if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
+    if (this.options.text?.store(address, bytes) === false) return failed('EPERM', `${hex(address)} may not be written`);
+    image.bytes.set(bytes, offset);
+    return null;
+  }
+
+  private words(address: Address, values: readonly bigint[]): StepProblem | null {
+    const bytes = new Uint8Array(values.length * this.word);
+    const view = new ByteView(bytes, this.program.image.header.endian);
+    values.forEach((value, i) => {
+      view.insertWord(i * this.word, value, this.word);
+    });
+    return this.store(address, bytes);
+  }
+
+  private hashAddress(hash: SiteHash | null): Address | StepProblem {
+    if (hash === null) return 0n;
+    const known = this.hashes.get(hash);
+    if (known) return known.address;
+    const size = this.sizeOf(hash);
+    const address = this.take(size);
+    if (typeof address !== 'bigint') return address;
+    this.hashes.set(hash, { address, size });
+    const sites = [...hash.sites].map(({ ip }) => ip).sort((a, b) => (a < b ? -1 : 1));
+    return this.words(address, [BigInt(sites.length), ...sites]) ?? address;
+  }
+
+  private object(ops: Ops, image: OpsImage | null): StepProblem | null {
+    const slot = this.slotOf(ops)!;
+    const at = this.data + BigInt(slot * OPS_WORD_COUNT * this.word);
+    if (image === null) {
+      this.slots.delete(ops);
+      this.images.delete(ops);
+      return this.words(at, new Array<bigint>(OPS_WORD_COUNT).fill(0n));
+    }
+    const filter = this.hashAddress(image.filter);
+    if (typeof filter !== 'bigint') return filter;
+    const notrace = this.hashAddress(image.notrace);
+    if (typeof notrace !== 'bigint') return notrace;
+    this.slots.set(ops, slot);
+    this.images.set(ops, image);
+    const values: [keyof typeof OPS_WORDS, bigint][] = [
+      ['filter', filter],
+      ['notrace', notrace],
+      ['directCall', image.directCall],
+      ['trampoline', image.trampoline],
+      ['flags', BigInt(image.flags)],
+      ['func', image.func],
+    ];
+    for (const [name, value] of values) {
+      const problem = this.words(at + BigInt(OPS_WORDS[name] * this.word), [value]);
+      if (problem) return problem;
+    }
+    return null;
+  }
+
+  private list(after: readonly Ops[]): StepProblem | null {
+    const end = this.need('ftrace_list_end').identity;
+    const next = BigInt(OPS_WORDS.next * this.word);
+    // From the last to the first, and the head when all behind it is there.
+    for (let i = after.length - 1; i >= 0; i--) {
+      const behind = after[i + 1];
+      const problem = this.words(this.addressOf(after[i]!) + next, [behind ? this.addressOf(behind) : end]);
+      if (problem) return problem;
+    }
+    const head = after[0];
+    return this.words(this.need('ftrace_ops_list').identity, [head ? this.addressOf(head) : end]);
+  }
+
+  private directTable(): StepProblem | null {
+    const pointer = entryPoint(this.program, 'ftrace_direct_table');
+    if (pointer === null) return failed('EFAULT', 'the runtime has no table of direct callers');
+    const old = this.table;
+    if (this.direct.size === 0) {
+      const problem = this.words(pointer.identity, [0n]);
+      if (problem) return problem;
+      this.table = null;
+    } else {
+      const rows = [...this.direct].sort(([a], [b]) => (a.ip < b.ip ? -1 : 1));
+      const size = (1 + 2 * rows.length) * this.word;
+      const address = this.take(size);
+      if (typeof address !== 'bigint') return address;
+      const problem =
+        this.words(address, [BigInt(rows.length), ...rows.flatMap(([site, to]) => [site.ip, to])]) ??
+        this.words(pointer.identity, [address]);
+      if (problem) return problem;
+      this.table = { address, size };
+    }
+    if (old !== null) this.free.push(old);
+    return null;
+  }
+
+  write(step: Step): StepProblem | null {
+    switch (step.kind) {
+      case 'site': {
+        const reading = this.readingOf(step.site);
+        const change = reading === null ? null : this.changeOf(step.site, reading, step.after);
+        if (change === null) return failed('EFAULT', `${step.site.name} cannot be read`);
+        if ('kind' in change) return change;
+        const anchor = this.sites.anchor[this.siteIndex.get(step.site.ip)!]!;
+        for (const { delta, after } of change.stores) {
+          const problem = this.store(anchor + BigInt(delta), after);
+          if (problem) return problem;
+        }
+        return null;
+      }
+      case 'callee': {
+        const { address } = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
+        return this.store(address, this.branches.call.encode(address, this.calleeAddress(step.after)));
+      }
+      case 'trace-op':
+        return this.words(this.need('function_trace_op').identity, [
+          step.after === null ? this.need('ftrace_list_end').identity : this.addressOf(step.after),
+        ]);
+      case 'object':
+        return this.object(step.ops, step.after);
+      case 'list':
+        return this.list(step.after);
+      case 'direct-entry':
+        if (step.after === null) this.direct.delete(step.site);
+        else this.direct.set(step.site, step.after);
+        return this.directTable();
+      case 'graph-call': {
+        const { address } = this.need('ftrace_graph_call');
+        const { jump } = this.branches;
+        const off = address + BigInt(jump.sizeBytes);
+        const to = step.after ? this.need('ftrace_graph_caller').address : off;
+        const filter = entryPoint(this.program, 'elftrace_graph_ops');
+        const problem =
+          filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
+        return problem ?? this.store(address, jump.encode(address, to));
+      }
+      case 'graph-users':
+        return null;
+      case 'sync':
+      case 'quiesce':
+      case 'free':
+        if (step.kind === 'free' && step.object === 'hash') this.sweep();
+        this.options.text?.event(step);
+        return null;
+      case 'literal':
+      case 'trampoline':
+      case 'inner-call':
+        return failed('EFAULT', `the image has no place for ${step.kind}`);
+      default:
+        return step satisfies never;
+    }
+  }
+
+  /** Hashes that no object names give their room back. */
+  private sweep(): void {
+    const used = new Set<SiteHash | null>();
+    for (const { filter, notrace } of this.images.values()) used.add(filter).add(notrace);
+    for (const [hash, place] of this.hashes) {
+      if (used.has(hash)) continue;
+      this.hashes.delete(hash);
+      this.free.push(place);
+    }
+  }
+
+  planTrampoline(): { readonly refused: string } {
+    return { refused: 'the machine has no private trampolines' };
+  }
+
+  dropTrampoline(): void {
+    // None is ever planned.
+  }
+
+  reserveDirect(entries: number): boolean {
+    return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  }
+}

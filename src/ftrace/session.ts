@@ -1,0 +1,92 @@
+/**
+ * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
+ * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
+ */
+import { readElf } from '../elf/read.js';
+import type { Arch } from '../arch.js';
+import { load, type LoadOptions } from '../program/program.js';
+import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
+import { ImageBackend, type Text } from './image-backend.js';
+import { checkAcceptance, planSites } from './plan.js';
+import { findSites, type Sites } from './sites.js';
+import { entriesOf } from './tracing.js';
+import { isCovered } from './verdicts.js';
+
+export interface SessionOptions extends LoadOptions {
+  readonly policy?: Partial<Policy>;
+  readonly nopForm?: string;
+  readonly text?: Text;
+}
+
+/** What the entries of an image offer (F-11). */
+export function capabilitiesOf(sites: Sites): Capabilities {
+  // PowerPC: an entry that passes ip and parent_ip, or a pair that passes everything; other machines say more.
+  return entriesOf(sites.program).kind === 'pg' ? profiles['ppc64-elfv1'] : profiles['ppc64-elfv2-le'];
+}
+
+export class Session {
+  private constructor(
+    readonly sites: Sites,
+    readonly backend: ImageBackend,
+    readonly core: FtraceCore,
+  ) {}
+
+  /**
+   * Opens a session on an image with entries; the bytes given stay as they are.
+   * @throws ElftraceError 'plan-refused' when a site is not as it must be, 'no-runtime' without entries
+   */
+  static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
+    const image = readElf(bytes.slice());
+    const sites = findSites(load(image, arch, options));
+    const nop = planSites(sites, {
+      to: { kind: 'nop', ...(options.nopForm === undefined ? {} : { form: options.nopForm }) },
+    });
+    checkAcceptance(nop, {});
+    for (const step of nop.steps) image.bytes.set(step.after, step.fileOffset);
+    const backend = new ImageBackend(sites, {
+      capabilities: capabilitiesOf(sites),
+      ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
+      ...(options.text === undefined ? {} : { text: options.text }),
+    });
+    const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
+    for (let i = 0; i < sites.count; i++) {
+      if (!sites.codeRange(i)) continue;
+      const module = sites.module(i);
+      const list = inputs.get(module) ?? [];
+      inputs.set(module, list);
+      list.push(siteInput(sites, i));
+    }
+    const core = new FtraceCore({
+      backend,
+      sites: inputs.get(null)!,
+      records: { siteBytes: 4, dotSymbols: arch.target.abiName === 'elfv1' },
+      ...(options.policy === undefined ? {} : { policy: options.policy }),
+    });
+    for (const [module, list] of inputs) if (module !== null) core.loadModule(module, list);
+    return new Session(sites, backend, core);
+  }
+
+  /** The image as it is now. */
+  bytes(): Uint8Array {
+    return this.sites.program.image.bytes.slice();
+  }
+
+  /** Text address of a function of the image, for ops. */
+  functionAddress(name: string): bigint | null {
+    const { program } = this.sites;
+    return program.definedAt(program.symbols.find(name));
+  }
+}
+
+function siteInput(sites: Sites, index: number): SiteInput {
+  const { program } = sites;
+  const symbol = sites.functionSymbol(index);
+  const ip = sites.ip(index);
+  const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  return {
+    ip,
+    name: program.symbolName(symbol),
+    ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
+    weak: !isCovered(sites, index),
+  };
+}

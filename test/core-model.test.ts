@@ -1,0 +1,806 @@
+/**
+ * Model test of the ftrace core. Random sequences of registrations, filters, direct calls, graph users, modules and switches; after each event what
+ * runs when each function is called must equal a model that is written here from the rules alone and shares nothing with the core but the names of
+ * flags. At every prefix of the steps nothing may run that neither the state before nor the state after asks for, and everything that both ask for must. In the
+ * end memory is as it was.
+ */
+import fc from 'fast-check';
+import { describe, expect, test } from '@jest/globals';
+import {
+  type CallSite,
+  type Capabilities,
+  FtraceCore,
+  GraphUser,
+  type Ops,
+  type Outcome,
+  type Policy,
+  type ProfileName,
+  profiles,
+} from '../src/ftrace/core/index.js';
+import { type Event, FakeMachine, PARENT } from './support/fake-ftrace.js';
+
+const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? '1000');
+const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
+
+// ------------------------------------------------------------------------------------------------------------ model
+
+interface MFunction {
+  /** Name, and for functions of modules which load of the module they belong to. */
+  readonly id: string;
+  readonly name: string;
+  readonly module: string | null;
+  readonly ip: bigint;
+  readonly weak: boolean;
+}
+
+interface MHash {
+  readonly ids: ReadonlySet<string>;
+  /** Entries of functions that have gone. */
+  readonly lost: number;
+  readonly waiting: readonly (readonly [func: string, module: string])[];
+}
+
+interface MPair {
+  filter: MHash | null;
+  notrace: MHash | null;
+}
+
+type Trait =
+  'regs' | 'regs-if' | 'recursion' | 'rcu' | 'ipmodify' | 'permanent' | 'dynamic' | 'own-trampoline' | 'shares';
+
+interface MOps {
+  readonly name: string;
+  readonly traits: ReadonlySet<Trait>;
+  readonly kind: 'plain' | 'direct' | 'by-address' | 'manager';
+  pair: MPair;
+  func: bigint;
+  address: bigint;
+  filtered: boolean;
+}
+
+const emptyHash = (hash: MHash | null): boolean =>
+  hash === null || (hash.ids.size + hash.lost === 0 && hash.waiting.length === 0);
+
+function pairMatches({ filter, notrace }: MPair, id: string): boolean {
+  if (!emptyHash(filter) && filter?.ids.has(id) !== true) return false;
+  return notrace?.ids.has(id) !== true;
+}
+
+class Model {
+  functions: MFunction[] = [];
+  modules = new Set<string>();
+  /** Registered, the latest first. */
+  list: MOps[] = [];
+  on = true;
+  watching = true;
+  table = new Map<string, bigint>();
+  users: (string | null)[] = [];
+  readonly userPairs = new Map<string, MPair>();
+  readonly manager: MOps;
+  readonly byAddress: MOps;
+
+  constructor(
+    readonly caps: Capabilities,
+    readonly era: Policy['graph'],
+    readonly trampolines: Policy['trampolines'],
+    readonly all: MOps[],
+    readonly globalPair: MPair,
+    readonly tracer: MOps,
+  ) {
+    const pair = era === 'multi' ? { filter: null, notrace: null } : globalPair;
+    const base = { func: 0n, address: 0n, filtered: true, traits: new Set<Trait>() };
+    this.manager = era === '2014' ? tracer : { ...base, name: 'graph', kind: 'manager', pair };
+    this.byAddress = { ...base, name: 'by-address', kind: 'by-address', pair: { filter: null, notrace: null } };
+  }
+
+  get graphOn(): boolean {
+    return this.users.some((user) => user !== null);
+  }
+
+  wantsRegs(ops: MOps): boolean {
+    const { regs } = this.caps;
+    if (ops.kind === 'direct' || ops.kind === 'by-address') return regs === 'separate';
+    return regs !== 'none' && (ops.traits.has('regs') || ops.traits.has('regs-if'));
+  }
+
+  attached({ id, weak }: MFunction): MOps[] {
+    return weak ? [] : this.list.filter((ops) => pairMatches(this.hashesOf(ops), id));
+  }
+
+  /** The manager takes what any of its users takes. */
+  hashesOf(ops: MOps): MPair {
+    if (ops !== this.manager || this.era !== 'multi') return ops.pair;
+    const pairs = this.userHashes();
+    const filter = pairs.some((pair) => emptyHash(pair.filter))
+      ? null
+      : {
+          ids: new Set(pairs.flatMap((pair) => [...(pair.filter?.ids ?? [])])),
+          lost: 1,
+          waiting: [],
+        };
+    const common = [...(pairs[0]?.notrace?.ids ?? [])].filter((id) => pairs.every((pair) => pair.notrace?.ids.has(id)));
+    return { filter, notrace: { ids: new Set(common), lost: 0, waiting: [] } };
+  }
+
+  userHashes(): MPair[] {
+    return this.users.flatMap((user) => (user === null ? [] : [this.userPairs.get(user)!]));
+  }
+
+  /** What runs when a function is called. */
+  expected(fn: MFunction): Event[] {
+    const attached = this.attached(fn);
+    if (!this.on || attached.length === 0) return [];
+    const alone = attached.length === 1;
+    const [first] = attached;
+    if (alone && first!.traits.has('own-trampoline')) return [{ kind: 'user-trampoline', address: 0xeeen }];
+    const regs = this.caps.regs === 'same' || attached.some((ops) => this.wantsRegs(ops));
+    const events: Event[] = [];
+    let direct: bigint | null = null;
+    let graph = false;
+    const graphEvents = (): Event[] =>
+      this.users.flatMap((user): Event[] => {
+        if (user === null) return [];
+        if (this.era === 'multi' && !pairMatches(this.userPairs.get(user)!, fn.id)) return [];
+        return [{ kind: 'graph', user }];
+      });
+    for (const ops of attached) {
+      if (ops.kind === 'direct' || ops.kind === 'by-address') direct = this.table.get(fn.id) ?? null;
+      else if (ops === this.manager && this.graphOn) {
+        if (this.caps.graph === 'callback') events.push(...graphEvents());
+        else graph = true;
+      } else {
+        // 2014: a private trampoline calls the function itself, whatever guard it asked for.
+        const unguarded = alone && this.trampolines === '2014' && this.caps.trampolines && !ops.traits.has('dynamic');
+        if (ops.traits.has('rcu') && !this.watching && !unguarded) continue;
+        events.push({ kind: 'callback', func: ops.func, ip: fn.ip, parent: PARENT, ops: ops.name, regs });
+      }
+    }
+    if (graph) events.push(...graphEvents());
+    if (direct !== null) events.push({ kind: 'direct', address: direct });
+    return events;
+  }
+
+  // ------------------------------------------------------------------------------------------------------ filters
+
+  /** The hash that words make, or null where one is refused. */
+  words(text: string, from: MHash | null): MHash | null {
+    const ids = new Set(from?.ids ?? []);
+    let waiting = [...(from?.waiting ?? [])];
+    for (const word of text.split(' ').filter((each) => each !== '')) {
+      const remove = word.startsWith('!');
+      const [pattern, mod, module] = word.replace('!', '').split(':') as [string, string?, string?];
+      const wanted = this.functions.filter((fn) => {
+        if (fn.weak || (mod !== undefined && fn.module !== module)) return false;
+        return pattern.endsWith('*') ? fn.name.startsWith(pattern.slice(0, -1)) : fn.name === pattern;
+      });
+      for (const { id } of wanted) {
+        if (remove) ids.delete(id);
+        else ids.add(id);
+      }
+      if (wanted.length > 0) continue;
+      if (module === undefined) return null;
+      if (remove) {
+        const kept = waiting.filter(([func, where]) => where !== module || (pattern !== '*' && func !== pattern));
+        if (kept.length === waiting.length) return null;
+        waiting = kept;
+      } else if (this.modules.has(module)) return null;
+      else waiting.push([pattern, module]);
+    }
+    return { ids, lost: from?.lost ?? 0, waiting };
+  }
+
+  /** Why a pair cannot get another hash; null when it can, and has it. */
+  modify(pair: MPair, which: 'filter' | 'notrace', next: MHash, byUser = true): string | null {
+    const users = [...this.all, this.byAddress].filter((ops) => ops.pair === pair);
+    if (which === 'notrace' && users.some((ops) => ops.traits.has('ipmodify'))) return 'EINVAL';
+    for (const ops of this.list.filter((each) => each.pair === pair)) {
+      if (ops.kind === 'direct' && byUser) return 'EINVAL';
+      if (which === 'notrace') continue;
+      const added = [...next.ids].filter((id) => pair.filter?.ids.has(id) !== true);
+      const error = this.conflict(ops, emptyHash(next) ? [] : added, emptyHash(next));
+      if (error !== null) return error;
+    }
+    pair[which] = next;
+    return null;
+  }
+
+  /** A4 for functions that an ops is to get. */
+  conflict(ops: MOps, added: readonly string[], everything: boolean): string | null {
+    const modifies = ops.traits.has('ipmodify');
+    const direct = ops.kind === 'direct' || ops.kind === 'by-address';
+    if (!modifies && !direct) return null;
+    if (modifies) {
+      for (const id of added) {
+        const owner = this.list.find(
+          (each) => each !== ops && isDirect(each) && each.pair.filter?.ids.has(id) === true,
+        );
+        if (owner !== undefined && !owner.traits.has('shares')) return 'EBUSY';
+      }
+    }
+    if (everything) return 'EINVAL';
+    for (const id of added) {
+      const other = this.list.some(
+        (each) => each !== ops && each.traits.has('ipmodify') && each.pair.filter?.ids.has(id) === true,
+      );
+      if (other && (modifies || !ops.traits.has('shares'))) return 'EBUSY';
+    }
+    return null;
+  }
+
+  register(ops: MOps): string | null {
+    if (this.list.includes(ops)) return 'EBUSY';
+    const { regs, resume } = this.caps;
+    if (ops.traits.has('regs') && regs === 'none') return 'EINVAL';
+    if (ops.traits.has('ipmodify')) {
+      if (resume === 'none' || (resume === 'regs' && !this.wantsRegs(ops))) return 'EINVAL';
+    }
+    if (ops.traits.has('permanent') && !this.on) return 'EBUSY';
+    const { filter } = ops.pair;
+    const error = this.conflict(ops, [...(filter?.ids ?? [])], emptyHash(filter));
+    if (error !== null) return error;
+    this.list.unshift(ops);
+    return null;
+  }
+
+  unregister(ops: MOps): string | null {
+    if (ops === this.manager && this.graphOn) return 'EINVAL';
+    if (!this.list.includes(ops)) return 'EBUSY';
+    this.list = this.list.filter((each) => each !== ops);
+    return null;
+  }
+
+  get directs(): boolean {
+    return this.caps.direct !== 'none';
+  }
+
+  registerDirect(ops: MOps, address: bigint): string | null {
+    if (!this.directs) return 'ENODEV';
+    const { filter } = ops.pair;
+    if (this.list.includes(ops) || !ops.filtered || filter === null || emptyHash(filter)) return 'EINVAL';
+    if ([...filter.ids].some((id) => this.table.has(id))) return 'EBUSY';
+    const error = this.conflict(ops, [...filter.ids], false);
+    if (error !== null) return error;
+    this.list.unshift(ops);
+    ops.address = address;
+    for (const id of filter.ids) this.table.set(id, address);
+    return null;
+  }
+
+  unregisterDirect(ops: MOps): string | null {
+    if (!this.directs) return 'ENODEV';
+    if (!this.list.includes(ops)) return 'EINVAL';
+    this.list = this.list.filter((each) => each !== ops);
+    for (const id of ops.pair.filter?.ids ?? []) this.table.delete(id);
+    return null;
+  }
+
+  modifyDirect(ops: MOps, address: bigint): string | null {
+    if (!this.directs) return 'ENODEV';
+    if (!this.list.includes(ops)) return 'EINVAL';
+    for (const id of ops.pair.filter?.ids ?? []) this.table.set(id, address);
+    ops.address = address;
+    return null;
+  }
+
+  get byAddressWorks(): boolean {
+    return this.directs && !this.caps.callOps;
+  }
+
+  registerAt(fn: MFunction, address: bigint): string | null {
+    if (!this.byAddressWorks || fn.weak) return 'ENODEV';
+    if (this.table.has(fn.id)) return 'EBUSY';
+    const error = this.conflict(this.byAddress, [fn.id], false);
+    if (error !== null) return error;
+    const { filter } = this.byAddress.pair;
+    if (!this.list.includes(this.byAddress)) this.list.unshift(this.byAddress);
+    this.byAddress.pair.filter = { ids: new Set([...(filter?.ids ?? []), fn.id]), lost: 0, waiting: [] };
+    this.table.set(fn.id, address);
+    return null;
+  }
+
+  unregisterAt(fn: MFunction): string | null {
+    const ids = this.byAddress.pair.filter?.ids;
+    if (!this.byAddressWorks || ids?.has(fn.id) !== true) return 'ENODEV';
+    const rest = new Set([...ids].filter((id) => id !== fn.id));
+    this.byAddress.pair.filter = rest.size === 0 ? null : { ids: rest, lost: 0, waiting: [] };
+    if (rest.size === 0) this.list = this.list.filter((each) => each !== this.byAddress);
+    this.table.delete(fn.id);
+    return null;
+  }
+
+  modifyAt(fn: MFunction, from: bigint, to: bigint): string | null {
+    if (!this.byAddressWorks || this.byAddress.pair.filter?.ids.has(fn.id) !== true) return 'ENODEV';
+    if (this.table.get(fn.id) !== from) return 'EINVAL';
+    this.table.set(fn.id, to);
+    return null;
+  }
+
+  registerGraph(user: string): string | null {
+    if (this.users.includes(user)) return 'EBUSY';
+    if (this.era !== 'multi' && this.graphOn) return 'EBUSY';
+    if (this.era === '2014' && this.list.includes(this.tracer)) return 'EBUSY';
+    const first = !this.graphOn;
+    const free = this.users.indexOf(null);
+    if (free < 0) this.users.push(user);
+    else this.users[free] = user;
+    if (first) this.list.unshift(this.manager);
+    return null;
+  }
+
+  unregisterGraph(user: string): string | null {
+    const index = this.users.indexOf(user);
+    if (index < 0) return 'EINVAL';
+    this.users[index] = null;
+    if (!this.graphOn) {
+      this.users = [];
+      this.list = this.list.filter((each) => each !== this.manager);
+    }
+    while (this.users.length > 0 && this.users.at(-1) === null) this.users.pop();
+    return null;
+  }
+
+  load(name: string, functions: readonly MFunction[]): string | null {
+    if (this.modules.has(name)) return 'EBUSY';
+    this.modules.add(name);
+    this.functions.push(...functions);
+    const pairs = new Set([this.globalPair, ...this.all.map((ops) => ops.pair)]);
+    for (const which of ['filter', 'notrace'] as const) {
+      for (const pair of pairs) {
+        const next = this.replayed(pair[which], name);
+        if (next !== null) this.modify(pair, which, next);
+      }
+      for (const pair of this.userPairs.values()) {
+        const next = this.replayed(pair[which], name);
+        if (next !== null && this.era === 'multi') pair[which] = next;
+      }
+    }
+    return null;
+  }
+
+  replayed(hash: MHash | null, module: string): MHash | null {
+    const mine = hash?.waiting.filter(([, where]) => where === module) ?? [];
+    if (hash === null || mine.length === 0) return null;
+    const ids = new Set(hash.ids);
+    for (const [func] of mine) {
+      for (const fn of this.functions) {
+        const fits = func.endsWith('*') ? fn.name.startsWith(func.slice(0, -1)) : fn.name === func;
+        if (fn.module === module && !fn.weak && fits) ids.add(fn.id);
+      }
+    }
+    return { ids, lost: hash.lost, waiting: hash.waiting.filter(([, where]) => where !== module) };
+  }
+
+  unload(name: string): string | null {
+    if (!this.modules.delete(name)) return 'ENOENT';
+    const gone = this.functions.filter((fn) => fn.module === name).map((fn) => fn.id);
+    this.functions = this.functions.filter((fn) => fn.module !== name);
+    const lose = (hash: MHash | null): MHash | null => {
+      if (hash === null) return null;
+      const ids = new Set([...hash.ids].filter((id) => !gone.includes(id)));
+      return { ids, lost: hash.lost + hash.ids.size - ids.size, waiting: hash.waiting };
+    };
+    const pairs = [
+      ...[...this.all, this.byAddress].map((ops) => ops.pair),
+      this.globalPair,
+      ...this.userPairs.values(),
+    ];
+    for (const pair of new Set(pairs)) {
+      pair.filter = lose(pair.filter);
+      pair.notrace = lose(pair.notrace);
+    }
+    for (const id of gone) this.table.delete(id);
+    return null;
+  }
+
+  switch(on: boolean): string | null {
+    if (!on && this.list.some((ops) => ops.traits.has('permanent'))) return 'EBUSY';
+    this.on = on;
+    return null;
+  }
+}
+
+function isDirect(ops: MOps): boolean {
+  return ops.kind === 'direct' || ops.kind === 'by-address';
+}
+
+// ----------------------------------------------------------------------------------------------------------- driver
+
+const pool: readonly { readonly name: string; readonly traits: readonly Trait[]; readonly kind: 'plain' | 'direct' }[] =
+  [
+    { name: 'static', traits: [], kind: 'plain' },
+    { name: 'static2', traits: [], kind: 'plain' },
+    { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
+    { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
+    { name: 'regs-static', traits: ['regs'], kind: 'plain' },
+    { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
+    { name: 'recursion', traits: ['recursion'], kind: 'plain' },
+    { name: 'rcu', traits: ['rcu', 'dynamic'], kind: 'plain' },
+    { name: 'rcu-static', traits: ['rcu'], kind: 'plain' },
+    { name: 'livepatch', traits: ['ipmodify', 'regs'], kind: 'plain' },
+    { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
+    { name: 'permanent', traits: ['permanent'], kind: 'plain' },
+    { name: 'own', traits: ['own-trampoline'], kind: 'plain' },
+    { name: 'shared', traits: [], kind: 'plain' },
+    { name: 'shared-regs', traits: ['regs-if', 'dynamic'], kind: 'plain' },
+    { name: 'direct', traits: [], kind: 'direct' },
+    { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
+  ];
+
+const FLAGS = {
+  regs: 'SAVE_REGS',
+  'regs-if': 'SAVE_REGS_IF_SUPPORTED',
+  recursion: 'RECURSION',
+  rcu: 'RCU',
+  ipmodify: 'IPMODIFY',
+  permanent: 'PERMANENT',
+  dynamic: 'DYNAMIC',
+} as const;
+
+const texts = [
+  '',
+  'f0',
+  'f1',
+  'f0 f1',
+  'f1 f2 f3',
+  'f*',
+  'f* !f1',
+  '!f2',
+  'a0',
+  'a0:mod:m0',
+  '*:mod:m0',
+  '*:mod:m1 f3',
+  '!*:mod:m0',
+  'weak0',
+  'f4 f5',
+];
+
+const modules: Readonly<Record<string, readonly string[]>> = { m0: ['a0', 'a1'], m1: ['b0', 'weak1'] };
+const userNames = ['g0', 'g1', 'g2'];
+
+interface Variant {
+  readonly name: ProfileName;
+  readonly trampolines: Policy['trampolines'];
+  readonly graph: Policy['graph'];
+}
+
+const variants: readonly Variant[] = [
+  { name: 'x86-64', trampolines: 'modern', graph: 'multi' },
+  { name: 'x86-64', trampolines: 'none', graph: 'single' },
+  { name: 'x86-64 2014', trampolines: '2014', graph: '2014' },
+  { name: 'ppc32 2008', trampolines: 'modern', graph: '2014' },
+  { name: 'ppc32', trampolines: 'modern', graph: 'single' },
+  { name: 'ppc64-elfv1', trampolines: 'modern', graph: 'multi' },
+  { name: 'ppc64-elfv2-le', trampolines: 'modern', graph: 'multi' },
+  { name: 'riscv64', trampolines: 'modern', graph: 'multi' },
+  { name: 'riscv64 merged', trampolines: 'modern', graph: 'single' },
+  { name: 'arm64', trampolines: 'modern', graph: 'multi' },
+  { name: 'arm64 regs', trampolines: 'modern', graph: 'multi' },
+];
+
+const counts = { events: 0, done: 0, refused: 0, steps: 0, prefixes: 0, calls: 0 };
+
+/** Who runs, without order and arguments: what can be said in the middle of a change. */
+function keys(events: readonly Event[]): Set<string> {
+  const found = new Set<string>();
+  for (const event of events) {
+    if (event.kind === 'callback') found.add(event.ops ?? 'nobody');
+    else if (event.kind === 'user-trampoline') found.add('own');
+    else if (event.kind === 'direct') found.add('direct');
+    else if (event.kind === 'graph') found.add(event.user);
+    else found.add(`trap: ${event.reason}`);
+  }
+  return found;
+}
+
+class Driver {
+  readonly machine: FakeMachine;
+  readonly core: FtraceCore;
+  readonly model: Model;
+  readonly ops: Ops[] = [];
+  readonly users: GraphUser[];
+  readonly trail: string[] = [];
+  #generation = 0;
+  #funcs = 0x100n;
+
+  constructor(readonly variant: Variant) {
+    const caps: Capabilities = profiles[variant.name];
+    this.machine = new FakeMachine(caps);
+    const names = ['f0', 'f1', 'f2', 'f3', 'f4', 'f5', 'weak0'];
+    const functions = names.map((name, index) => ({
+      id: name,
+      name,
+      module: null,
+      ip: 0x1000n + 0x100n * BigInt(index),
+      weak: name.startsWith('weak'),
+    }));
+    this.core = new FtraceCore({
+      backend: this.machine,
+      sites: functions.map(({ name, ip, weak }) => ({ name, ip, weak })),
+      records: { siteBytes: 4 },
+      policy: { trampolines: variant.trampolines, graph: variant.graph },
+    });
+    const globalPair: MPair = { filter: null, notrace: null };
+    const shared: MPair = { filter: null, notrace: null };
+    const sharedPair = this.core.createPair();
+    const all: MOps[] = [];
+    const tracer = this.core.createTracer({ name: 'tracer', func: 0xfffn });
+    const mtracer: MOps = {
+      name: 'tracer',
+      traits: new Set(),
+      kind: 'plain',
+      pair: globalPair,
+      func: 0xfffn,
+      address: 0n,
+      filtered: true,
+    };
+    for (const { name, traits, kind } of pool) {
+      const isShared = name.startsWith('shared');
+      const func = kind === 'direct' ? 0n : this.nextFunction();
+      this.ops.push(
+        this.core.createOps({
+          name,
+          func,
+          flags: traits.flatMap((trait) => (trait in FLAGS ? [FLAGS[trait as keyof typeof FLAGS]] : [])),
+          ...(isShared ? { pair: sharedPair } : {}),
+          ...(traits.includes('own-trampoline') ? { trampoline: 0xeeen } : {}),
+          ...(traits.includes('shares') ? { negotiate: () => 0 as const } : {}),
+        }),
+      );
+      const pair = isShared ? shared : { filter: null, notrace: null };
+      all.push({ name, traits: new Set(traits), kind, pair, func, address: 0n, filtered: false });
+    }
+    this.ops.push(tracer);
+    all.push(mtracer);
+    this.model = new Model(caps, variant.graph, variant.trampolines, all, globalPair, mtracer);
+    this.model.functions.push(...functions);
+    this.users = userNames.map((name) => new GraphUser(name, { entry: 1n, return: 2n }));
+    for (const name of userNames) this.model.userPairs.set(name, { filter: null, notrace: null });
+  }
+
+  nextFunction(): bigint {
+    this.#funcs += 0x10n;
+    return this.#funcs;
+  }
+
+  site(fn: MFunction): CallSite | null {
+    return this.core.records.find((site) => site.ip === fn.ip && site.module === fn.module) ?? null;
+  }
+
+  /** One event: the model says what comes of it, then the core does it. */
+  event([kind, a, b, c]: readonly [number, number, number, number]): void {
+    const { model, core } = this;
+    const index = a % this.ops.length;
+    const ops = this.ops[index]!;
+    const mops = model.all[index]!;
+    const text = texts[b % texts.length]!;
+    const append = c % 4 === 0;
+    const fn = model.functions[b % model.functions.length]!;
+    const user = this.users[a % this.users.length]!;
+    const address = 0x7000n + BigInt(c % 3) * 0x100n;
+    const module = `m${String(a % 2)}`;
+    const before = new Map(model.functions.map((each) => [each.id, model.expected(each)]));
+    let tell: string;
+    let predicted: string | null;
+    let act: () => Outcome;
+    if (kind < 24) {
+      if (mops.kind === 'direct') {
+        tell = `register direct ${ops.name} ${address}`;
+        predicted = model.registerDirect(mops, address);
+        act = () => core.registerDirect(ops, address);
+      } else {
+        tell = `register ${ops.name}`;
+        predicted = model.register(mops);
+        act = () => core.register(ops);
+      }
+    } else if (kind < 40) {
+      if (mops.kind === 'direct') {
+        const now = mops.address;
+        tell = `unregister direct ${ops.name}`;
+        predicted = model.unregisterDirect(mops);
+        act = () => core.unregisterDirect(ops, now);
+      } else {
+        tell = `unregister ${ops.name}`;
+        predicted = model.unregister(mops);
+        act = () => core.unregister(ops);
+      }
+    } else if (kind < 62) {
+      const which = kind < 56 ? 'filter' : 'notrace';
+      tell = `${which} ${ops.name} '${text}'${append ? ' append' : ''}`;
+      const next = model.words(text, append ? mops.pair[which] : null);
+      predicted = next === null ? 'EINVAL' : model.modify(mops.pair, which, next);
+      if (predicted === null) mops.filtered = true;
+      act = () => core.setFilter(ops, which, text, append ? 'append' : 'replace');
+    } else if (kind < 66) {
+      const at = pool.length - 2 + (a % 2);
+      tell = `modify ${pool[at]!.name} to ${address}`;
+      predicted = model.modifyDirect(model.all[at]!, address);
+      act = () => core.modifyDirect(this.ops[at]!, address);
+    } else if (kind < 70) {
+      tell = `direct at ${fn.id} ${address}`;
+      predicted = model.registerAt(fn, address);
+      act = () => core.registerDirectAt(fn.ip, address);
+    } else if (kind < 72) {
+      tell = `no direct at ${fn.id}`;
+      predicted = model.unregisterAt(fn);
+      act = () => core.unregisterDirectAt(fn.ip);
+    } else if (kind < 74) {
+      const from = c % 2 === 0 ? (model.table.get(fn.id) ?? 0n) : 0x7000n;
+      tell = `direct at ${fn.id} from ${from} to ${address}`;
+      predicted = model.modifyAt(fn, from, address);
+      act = () => core.modifyDirectAt(fn.ip, from, address);
+    } else if (kind < 79) {
+      tell = `graph ${user.name}`;
+      predicted = model.registerGraph(user.name);
+      act = () => core.registerGraph(user);
+    } else if (kind < 82) {
+      tell = `no graph ${user.name}`;
+      predicted = model.unregisterGraph(user.name);
+      act = () => core.unregisterGraph(user);
+    } else if (kind < 86) {
+      const which = c % 3 === 0 ? 'notrace' : 'filter';
+      tell = `graph ${which} ${user.name} '${text}'`;
+      const next = model.words(text, null);
+      predicted = next === null || model.era !== 'multi' ? 'EINVAL' : null;
+      if (predicted === null) model.userPairs.get(user.name)![which] = next;
+      act = () => core.setGraphFilter(user, which, text);
+    } else if (kind < 90) {
+      const names = modules[module]!;
+      const load = ++this.#generation;
+      const functions = names.map((name, at) => ({
+        id: `${name}#${load}`,
+        name,
+        module,
+        ip: BigInt(0x9000 + 0x1000 * (a % 2) + 0x100 * at),
+        weak: name.startsWith('weak'),
+      }));
+      tell = `load ${module}`;
+      predicted = model.load(module, functions);
+      act = () =>
+        core.loadModule(
+          module,
+          functions.map(({ name, ip, weak }) => ({ name, ip, weak })),
+        );
+    } else if (kind < 93) {
+      tell = `unload ${module}`;
+      predicted = model.unload(module);
+      act = () => {
+        const outcome = core.unloadModule(module);
+        // Its text has gone, whatever was in it.
+        for (const site of [...this.machine.sites.keys()])
+          if (!core.records.includes(site)) this.machine.sites.delete(site);
+        for (const site of [...this.machine.literals.keys()]) {
+          if (!core.records.includes(site)) this.machine.literals.delete(site);
+        }
+        return outcome;
+      };
+    } else if (kind < 95) {
+      tell = 'off';
+      predicted = model.switch(false);
+      act = () => core.setEnabled(false);
+    } else if (kind < 97) {
+      tell = 'on';
+      predicted = model.switch(true);
+      act = () => core.setEnabled(true);
+    } else if (kind < 99 && mops.kind === 'plain') {
+      const func = this.nextFunction();
+      tell = `function ${ops.name} ${func}`;
+      predicted = null;
+      mops.func = func;
+      act = () => core.setFunction(ops, func);
+    } else {
+      model.watching = !model.watching;
+      this.machine.watching = model.watching;
+      this.trail.push(`watching ${model.watching}`);
+      this.compare();
+      return;
+    }
+    this.trail.push(tell);
+    counts.events++;
+    this.perform(act, predicted, before);
+    this.compare();
+  }
+
+  perform(act: () => Outcome, predicted: string | null, before: ReadonlyMap<string, Event[]>): void {
+    const { machine, model } = this;
+    const watched = model.functions.flatMap((fn) => {
+      const site = this.site(fn);
+      const old = before.get(fn.id);
+      return site === null || old === undefined ? [] : [{ site, old: keys(old), next: keys(model.expected(fn)) }];
+    });
+    machine.written = () => {
+      counts.prefixes++;
+      for (const { site, old, next } of watched) {
+        const events = machine.run(site);
+        const now = keys(events);
+        for (const key of now) if (!old.has(key) && !next.has(key)) this.fail(`${site.name} runs ${key} in between`);
+        for (const key of old) if (next.has(key) && !now.has(key)) this.fail(`${site.name} misses ${key} in between`);
+        for (const event of events) {
+          // Each callback gets its own ops, whatever the callee of the entries was a moment ago.
+          if (event.kind !== 'callback') continue;
+          const owner = model.all.find((ops) => ops.name === event.ops);
+          if (owner === undefined || event.ip !== site.ip) this.fail(`${site.name}: wrong arguments in between`);
+        }
+      }
+    };
+    const written = machine.log.length;
+    const outcome = act();
+    machine.written = () => undefined;
+    if (outcome.kind === 'done') {
+      counts.done++;
+      counts.steps += outcome.steps.length;
+    } else counts.refused++;
+    const got = outcome.kind === 'done' ? null : outcome.errno;
+    if (got !== predicted) {
+      this.fail(
+        `outcome ${String(got)}${outcome.kind === 'done' ? '' : ` (${outcome.reason})`}, expected ${String(predicted)}`,
+      );
+    }
+    if (outcome.kind === 'refused' && machine.log.length !== written) this.fail('a refusal wrote something');
+  }
+
+  /** What runs in every function, with order and arguments; and the counts. */
+  compare(): void {
+    for (const fn of this.model.functions) {
+      counts.calls++;
+      const site = this.site(fn);
+      if (site === null) {
+        this.fail(`${fn.id} has no record`);
+        continue;
+      }
+      const expected = this.model.expected(fn);
+      const actual = this.machine.run(site);
+      const show = (events: readonly Event[]): string =>
+        JSON.stringify(events, (_, value: unknown) => (typeof value === 'bigint' ? value.toString(16) : value));
+      if (show(actual) !== show(expected)) this.fail(`${fn.id} runs ${show(actual)}, expected ${show(expected)}`);
+      const count = this.model.attached(fn).length;
+      if (site.count !== count) this.fail(`${fn.id} counts ${site.count}, expected ${count}`);
+    }
+  }
+
+  fail(reason: string): never {
+    throw new Error(`${reason}\n${JSON.stringify(this.variant)}\n${this.trail.join('\n')}`);
+  }
+
+  /** Takes everything out again. */
+  finish(): void {
+    const { core, model } = this;
+    const must = (outcome: Outcome): void => {
+      if (outcome.kind !== 'done') this.fail(`at the end: ${outcome.reason}`);
+    };
+    for (const user of this.users) if (model.users.includes(user.name)) must(core.unregisterGraph(user));
+    this.ops.forEach((ops, index) => {
+      if (!ops.has('ENABLED')) return;
+      const mops = model.all[index]!;
+      must(mops.kind === 'direct' ? core.unregisterDirect(ops, mops.address) : core.unregister(ops));
+    });
+    for (const fn of model.functions) if (model.unregisterAt(fn) === null) must(core.unregisterDirectAt(fn.ip));
+    if (core.state.list.length > 0) {
+      // Its functions went with their module.
+      expect(core.state.list.map((ops) => ops.name)).toEqual(['direct callers by address']);
+      return;
+    }
+    must(core.reclaim());
+    if (!this.machine.untouched) this.fail('memory is not as it was');
+  }
+}
+
+describe('model of the ftrace core', () => {
+  const event = fc.tuple(fc.nat(99), fc.nat(255), fc.nat(255), fc.nat(255));
+  const sequence = fc.record({
+    variant: fc.constantFrom(...variants),
+    events: fc.array(event, { minLength: 1, maxLength: 40, size: 'max' }),
+  });
+
+  test(`C-TGT, C-HASH, C-REG: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`, () => {
+    fc.assert(
+      fc.property(sequence, ({ variant, events }) => {
+        const driver = new Driver(variant);
+        for (const each of events) driver.event(each);
+        driver.finish();
+      }),
+      { numRuns: SEQUENCES, seed: SEED, includeErrorInReport: true },
+    );
+    process.stdout.write(`core-model: ${SEQUENCES} sequences, ${JSON.stringify(counts)}\n`);
+    expect(counts.done).toBeGreaterThan(counts.events / 4);
+  }, 3_600_000);
+});

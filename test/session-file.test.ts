@@ -1,0 +1,202 @@
+/** Session files: what they say, where their errors are, that the schema says the same, and that a core performs them. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, test } from '@jest/globals';
+import { parse } from 'yaml';
+import { ElftraceError } from '../src/errors.js';
+import { FtraceCore, profiles } from '../src/ftrace/core/index.js';
+import { CoreSession } from '../src/ftrace/core/session.js';
+import { parseSession, sessionForms, sessionNames } from '../src/ftrace/session-file.js';
+import { FakeMachine } from './support/fake-ftrace.js';
+import { root } from './support/pipeline.js';
+
+const whole = `
+version: 1
+steps:
+  # One of each.
+  - filter: { words: 'f* !f1' }
+  - ops: { name: mine, call: my_callback, regs: if-supported, recursion: true, notrace: f2 }
+  - ops: { name: tracer, call: my_tracer, shared: true }
+  - register: mine
+  - register: tracer
+  - filter: { ops: mine, words: 0x2, append: true }
+  - notrace: { ops: mine, words: '' }
+  - function: { ops: mine, call: other }
+  - direct: { function: f2, caller: caller_a }
+  - modify-direct: { function: f2, caller: caller_b }
+  - livepatch: { function: f1, new: f1_new }
+  - graph: { name: g, entry: on_entry, return: on_return, filter: f1 }
+  - load: { module: m, file: m.ko }
+  - tracing: off
+  - tracing: on
+  - unload: m
+  - no-graph: g
+  - no-livepatch: f1
+  - no-direct: f2
+  - unregister: tracer
+  - unregister: mine
+`;
+
+const schema = JSON.parse(readFileSync(join(root, 'schemas', 'session.schema.json'), 'utf8')) as {
+  properties: { steps: { items: { properties: Record<string, { properties?: object; required?: string[] }> } } };
+};
+const validate = new Ajv2020({ strict: true, strictTypes: false, allErrors: true }).compile(schema);
+
+/** The message of a refused text, null for one that is read. */
+function refused(text: string): string | null {
+  try {
+    parseSession(text, 's.yaml');
+    return null;
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    expect(error.code).toBe('usage');
+    return error.message;
+  }
+}
+
+const step = (text: string): string => `version: 1\nsteps:\n  - ${text}\n`;
+
+/** Texts and the place where each goes wrong; '-' in front: only the parser can know, the schema accepts it. */
+const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[] = [
+  ['', '1:1', /mapping/],
+  ['[]', '1:1', /mapping/],
+  ['version: 2\nsteps: []', '1:10', /version 1/],
+  ['steps: []', '1:1', /'version: 1' is missing/],
+  ['version: 1', '1:1', /'steps' is missing/],
+  ['version: 1\nsteps: {}', '2:8', /a list/],
+  ['version: 1\nsteps: []\nmore: 1', '3:1', /unknown key 'more'/],
+  [step('jump: f'), '3:5', /unknown step 'jump'/],
+  [step('register'), '3:5', /one key/],
+  [step('{ register: a, unregister: a }'), '3:5', /one key/],
+  [step('ops: { name: a }'), '3:10', /needs 'call'/],
+  [step('ops: { name: a, call: c, color: red }'), '3:30', /no 'color'/],
+  [step('ops: { name: a, call: c, rcu: maybe }'), '3:35', /true or false/],
+  [step('ops: { name: a, call: c, regs: some }'), '3:36', /if-supported/],
+  [step("ops: { name: '', call: c }"), '3:18', /empty/],
+  [step('ops: { name: [a], call: c }'), '3:18', /one value/],
+  [step('ops: a'), '3:10', /mapping/],
+  [step('tracing: maybe'), '3:14', /on or off/],
+  [step('direct: { function: f, caller: 1.5 }'), '3:36', /quote it/],
+  [step('direct: { function: f }'), '3:13', /needs 'caller'/],
+  [step('load: { module: }'), '3:21', /one value/],
+];
+
+const onlyParser: typeof wrong = [
+  [step('register: nobody'), '3:15', /no step before this one makes the ops 'nobody'/],
+  [step('no-graph: g'), '3:15', /graph 'g'/],
+  [step('filter: { ops: a, words: f }'), '3:13', /ops 'a'/],
+  [step('ops: { name: a, call: c }\n  - ops: { name: a, call: d }'), '4:10', /already/],
+  [step('ops: { name: a, call: c, shared: true, filter: f }'), '3:10', /none of its own/],
+  ['version: 1\nversion: 1\nsteps: []', '2:1', /unique/],
+  ['version: 1\nsteps: [\n', '3:1', /sequence|flow/i],
+  ['a: &x 1\nversion: 1\nsteps: *x', '1:1', /unknown key/],
+  ['version: 1\nsteps: &x []\nmore: *x', '3:1', /reference/],
+];
+
+describe('session files', () => {
+  test('every kind of step is read, with its place', () => {
+    const { operations } = parseSession(whole);
+    const kinds = operations.map(({ kind }) => kind);
+    expect(new Set(kinds)).toEqual(new Set([...Object.keys(sessionForms), ...sessionNames, 'tracing']));
+    expect(operations[0]).toEqual({
+      kind: 'filter',
+      ops: null,
+      words: 'f* !f1',
+      append: false,
+      at: { line: 5, column: 5 },
+    });
+    expect(operations[1]).toEqual({
+      kind: 'ops',
+      name: 'mine',
+      call: 'my_callback',
+      regs: 'if-supported',
+      traits: ['recursion'],
+      shared: false,
+      filter: null,
+      notrace: 'f2',
+      trampoline: null,
+      at: { line: 6, column: 5 },
+    });
+    // A number is a filter as well, and stays what was written.
+    expect(operations[5]).toMatchObject({ kind: 'filter', words: '0x2', append: true });
+    expect(operations.at(-1)).toEqual({ kind: 'unregister', ops: 'mine', at: { line: 25, column: 5 } });
+  });
+
+  test('JSON gives the same operations', () => {
+    const strip = (text: string): unknown[] => parseSession(text).operations.map(({ at: _at, ...rest }) => rest);
+    const json = JSON.stringify(parse(whole.replace('0x2', "'0x2'")), null, 2);
+    expect(strip(json)).toEqual(strip(whole));
+  });
+
+  test('errors name line and column', () => {
+    for (const [text, place, reason] of [...wrong, ...onlyParser]) {
+      const message = refused(text);
+      expect([text, message?.split(' ')[0]]).toEqual([text, `s.yaml:${place}:`]);
+      expect(message).toMatch(reason);
+    }
+  });
+
+  test('the schema accepts and refuses the same, but for names that earlier steps make', () => {
+    expect([validate(parse(whole)), validate.errors]).toEqual([true, null]);
+    for (const [text] of wrong) expect([text, validate(parse(text))]).toEqual([text, false]);
+    const steps = schema.properties.steps.items.properties;
+    expect(Object.keys(steps).sort()).toEqual([...Object.keys(sessionForms), ...sessionNames, 'tracing'].sort());
+    for (const [name, form] of Object.entries(sessionForms)) {
+      expect(Object.keys(steps[name]!.properties!)).toEqual(Object.keys(form.fields));
+      expect(steps[name]!.required).toEqual(form.required);
+    }
+  });
+
+  test('a core performs it, and ends as it began', () => {
+    const machine = new FakeMachine(profiles['x86-64']);
+    const core = new FtraceCore({
+      backend: machine,
+      sites: ['f1', 'f2', 'f3'].map((name, index) => ({ name, ip: 0x1000n * BigInt(index + 1) })),
+      records: { siteBytes: 5 },
+    });
+    const symbols = new Map<string, bigint>();
+    const address = (symbol: string): bigint => {
+      const known = symbols.get(symbol) ?? 0x100n + 0x10n * BigInt(symbols.size);
+      symbols.set(symbol, known);
+      return known;
+    };
+    const session = new CoreSession(core, {
+      address,
+      replacer: (replacement) => address(`replace by ${replacement}`),
+      module: () => [{ name: 'x', ip: 0x9000n }],
+    });
+    const { operations } = parseSession(whole);
+    const half = operations.findIndex(({ kind }) => kind === 'tracing');
+    const first = session.run(operations.slice(0, half));
+    expect(first.map(({ outcome }) => outcome.kind)).toEqual(Array(half).fill('done'));
+    const site = core.records.find(({ name }) => name === 'f1')!;
+    expect(machine.run(site).map((event) => (event.kind === 'callback' ? event.ops : event.kind))).toEqual([
+      'graph',
+      'livepatch f1',
+    ]);
+    const f2 = core.records.find(({ name }) => name === 'f2')!;
+    expect(machine.run(f2).at(-1)).toEqual({ kind: 'direct', address: address('caller_b') });
+    const rest = session.run(operations.slice(half));
+    expect(rest.map(({ outcome }) => outcome.kind)).toEqual(Array(operations.length - half).fill('done'));
+    expect(core.reclaim().kind).toBe('done');
+    expect(machine.untouched).toBe(true);
+  });
+
+  test('a session stops behind the first operation that is not done', () => {
+    const core = new FtraceCore({
+      backend: new FakeMachine(profiles.ppc32),
+      sites: [{ name: 'f', ip: 0x1000n }],
+      records: { siteBytes: 4 },
+    });
+    const session = new CoreSession(core, { address: () => 1n, replacer: () => 2n, module: () => [] });
+    const { operations } = parseSession(
+      'version: 1\nsteps: [{ direct: { function: f, caller: c } }, { tracing: off }, { no-direct: f }]',
+    );
+    const steps = session.run(operations);
+    expect(steps.map(({ outcome }) => outcome.kind === 'refused' && outcome.errno)).toEqual(['ENODEV']);
+    expect(session.run(operations.slice(2)).map(({ outcome }) => outcome.kind === 'refused' && outcome.errno)).toEqual([
+      'ENOENT',
+    ]);
+  });
+});

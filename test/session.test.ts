@@ -1,0 +1,121 @@
+/**
+ * The core on images that run: what guest callbacks count after each operation is what the attached ops say, on every convention of the
+ * PowerPC targets. The counts of calls come from the untraced program's calls, seen by the machine.
+ */
+import { describe, expect, test } from '@jest/globals';
+import { readElf } from '../src/elf/read.js';
+import { archOf } from '../src/arches.js';
+import { GraphUser, type Ops, type Outcome } from '../src/ftrace/core/index.js';
+import { Session } from '../src/ftrace/session.js';
+import { loadedCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
+import { runWithBoth, traceDifferences } from './support/compare-traces.js';
+import { differences, openBytes } from './support/pipeline.js';
+
+const images = new Map<string, Uint8Array>();
+function imageOf(each: LoadedCase): Uint8Array {
+  let bytes = images.get(each.name);
+  if (!bytes) images.set(each.name, (bytes = loadSamples(each).bytes));
+  return bytes;
+}
+
+function open(each: LoadedCase): Session {
+  const bytes = imageOf(each);
+  return Session.open(bytes, archOf(readElf(bytes).header));
+}
+
+function done(outcome: Outcome): void {
+  expect(outcome).toMatchObject({ kind: 'done' });
+}
+
+/** How often each function is called, by the oracle: the machine's own count of a run with everything traced. */
+const calls = new Map<string, Map<string, number>>();
+function callsOf(each: LoadedCase): Map<string, number> {
+  let found = calls.get(each.name);
+  if (!found) {
+    const session = open(each);
+    const ops = session.core.createOps({ name: 'all', func: session.functionAddress('elftrace_function_tracer')! });
+    done(session.core.register(ops));
+    const both = runWithBoth(session.bytes());
+    expect(traceDifferences(both)).toEqual([]);
+    found = new Map();
+    for (const { name } of both.oracle) found.set(name, (found.get(name) ?? 0) + 1);
+    calls.set(each.name, found);
+  }
+  return found;
+}
+
+/** Runs the image and gives the hits of ops that count. */
+function hits(session: Session, ops: readonly Ops[]): number[] {
+  const bytes = session.bytes();
+  const opened = openBytes(bytes);
+  const { output, at } = runImage(bytes);
+  expect(output).toMatch(/checksum/);
+  const word = opened.image.wordBytes;
+  return ops.map((each) => Number(at(session.backend.addressOf(each) + BigInt(3 * word))));
+}
+
+function sum(each: LoadedCase, names: (name: string) => boolean): number {
+  let total = 0;
+  for (const [name, count] of callsOf(each)) if (names(name)) total += count;
+  return total;
+}
+
+describe.each(loadedCases)('$name', (each) => {
+  test('A6.4 C-TGT-4 C-TGT-5: two ops on overlapping filters count their own functions; the text is the nops again at the end', () => {
+    const session = open(each);
+    const { core } = session;
+    const nops = session.bytes();
+    const counter = session.functionAddress('elftrace_counter')!;
+    const first = core.createOps({ name: 'first', func: counter });
+    const second = core.createOps({ name: 'second', func: counter });
+    done(core.setFilter(first, 'filter', 'core_*'));
+    done(core.setFilter(second, 'filter', '*leaf far_one_*'));
+    done(core.register(first));
+    const isCore = (name: string): boolean => name.startsWith('core_');
+    const isOther = (name: string): boolean => name.endsWith('leaf') || name.startsWith('far_one_');
+    expect(hits(session, [first])).toEqual([sum(each, isCore)]);
+    done(core.register(second));
+    expect(hits(session, [first, second])).toEqual([sum(each, isCore), sum(each, isOther)]);
+    // A6.5: a filter is changed while it is enabled.
+    done(core.setFilter(second, 'filter', '*_run'));
+    expect(hits(session, [first, second])).toEqual([sum(each, isCore), sum(each, (name) => name.endsWith('_run'))]);
+    done(core.setFilter(first, 'notrace', 'core_leaf'));
+    expect(hits(session, [first])).toEqual([sum(each, (name) => isCore(name) && name !== 'core_leaf')]);
+    // A6.6
+    done(core.setEnabled(false));
+    expect(hits(session, [first, second])).toEqual([0, 0]);
+    done(core.setEnabled(true));
+    expect(hits(session, [second])).toEqual([sum(each, (name) => name.endsWith('_run'))]);
+    done(core.unregister(first));
+    expect(hits(session, [second])).toEqual([sum(each, (name) => name.endsWith('_run'))]);
+    done(core.unregister(second));
+    done(core.destroy(first));
+    done(core.destroy(second));
+    // Nothing remains but what hashes left in the tool's room.
+    const text = openBytes(nops).image;
+    const data = text.section('.elftrace.data')!;
+    const now = session.bytes();
+    const outside = differences(now, nops).filter((at) => at < data.offset || at >= data.offset + data.fileSize);
+    expect(outside).toEqual([]);
+  });
+
+  test('C-FG-1 C-FG-5: the graph tracer beside an ops', () => {
+    const session = open(each);
+    const { core } = session;
+    const ops = core.createOps({ name: 'counts', func: session.functionAddress('elftrace_counter')! });
+    done(core.setFilter(ops, 'filter', 'core_*'));
+    done(core.register(ops));
+    const user = new GraphUser('graph', { entry: 0n, return: 0n });
+    done(core.setGraphFilter(user, 'filter', '*_run core_round'));
+    done(core.registerGraph(user));
+    const isCore = (name: string): boolean => name.startsWith('core_');
+    expect(hits(session, [ops])).toEqual([sum(each, isCore)]);
+    const both = runWithBoth(session.bytes());
+    const wanted = sum(each, (name) => name.endsWith('_run') || name === 'core_round');
+    expect(both.guest.filter(({ kind }) => kind === 'entry')).toHaveLength(wanted);
+    expect(both.guest.filter(({ kind }) => kind === 'return')).toHaveLength(wanted);
+    done(core.unregisterGraph(user));
+    expect(runWithBoth(session.bytes()).guest).toEqual([]);
+    expect(hits(session, [ops])).toEqual([sum(each, isCore)]);
+  });
+});
