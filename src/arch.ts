@@ -167,8 +167,8 @@ export interface SiteReading {
   readonly sizeBytes: number;
   /** Where a branch in the site leads (linked files); null: no branch, or a relocation decides. */
   readonly target: Address | null;
-  /** What the site's own pointer to ops names, at sites that have one: null before anything was stored there (linked files). */
-  readonly ops?: Address | null;
+  /** What the word in front of the function names, at sites that have one: null before anything was stored there (linked files). */
+  readonly literal?: Address | null;
   /** Deltas of the relocations that belong to the site's call. */
   readonly relocationDeltas: readonly number[];
   /**
@@ -195,16 +195,17 @@ export interface SiteChange {
   readonly rule: string;
 }
 
-/**
- * What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. `ops`: the ops object that the
- * site's own pointer names, at sites that have one; left alone when absent.
- */
+/** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
 export type WritableState =
-  /** `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`); its own choice when absent. */
-  | { readonly kind: 'nop'; readonly form?: string; readonly ops?: Address }
-  | { readonly kind: 'init'; readonly ops?: Address }
-  /** `target`: where the branch leads, a stub perhaps. */
-  | { readonly kind: 'call'; readonly target: Address; readonly ops?: Address };
+  /**
+   * `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`; on RISC-V the generation of the site); its own choice when
+   * absent. `target`: where the instruction that stays leads in forms that keep one. `literal`: what the word in front of a function becomes that
+   * names its ops.
+   */
+  | { readonly kind: 'nop'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
+  | { readonly kind: 'init'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
+  /** `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where the site has several forms for it. */
+  | { readonly kind: 'call'; readonly target: Address; readonly form?: string; readonly literal?: Address };
 
 export type SiteRefusal = {
   /**

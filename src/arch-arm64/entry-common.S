@@ -35,7 +35,7 @@ END(elftrace_invoke)
  * x0..x7 may be results, as v0..v7, which nobody here touches. Everything else that a call may change is free. The key of the shadow
  * stack is sp, or x29 where the entry knows no other (-pg).
  */
-#ifdef RUNTIME_CALL_OPS
+#ifdef CALL_OPS
 #define RETURN_FRAME 112
 #else
 #define RETURN_FRAME 64
@@ -48,7 +48,7 @@ LABEL(elftrace_return_text)
 	stp	x2, x3, [sp, #16]
 	stp	x4, x5, [sp, #32]
 	stp	x6, x7, [sp, #48]
-#ifdef RUNTIME_CALL_OPS
+#ifdef CALL_OPS
 	str	x29, [sp, #F_FP]
 #endif
 #ifdef RUNTIME_REGS

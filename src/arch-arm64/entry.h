@@ -2,7 +2,7 @@
  * What the entries of arm64 and the common runtime share: frames, offsets in them, the clock, what tells threads apart. For
  * assembly and C. The offsets are a table of their own (the rules' sections 6 and 9): a callback sees them as `regs`.
  *
- * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg). RUNTIME_CALL_OPS: the entry finds its ops in
+ * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg). CALL_OPS: the entry finds its ops in
  * front of the function, and its frame has the arguments only. SPDX-License-Identifier: MIT
  */
 #define WORD 8
@@ -10,7 +10,7 @@
 /* The machine's own counter. */
 #define ELFTRACE_CLOCK_KIND 1
 
-#ifdef RUNTIME_CALL_OPS
+#ifdef CALL_OPS
 /* x0..x8 at 8n, then: */
 #define F_DIRECT 72
 #define F_FP 80
@@ -64,7 +64,7 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
 }
 
 #ifdef RUNTIME_REGS
-#ifdef RUNTIME_CALL_OPS
+#ifdef CALL_OPS
 /* There are no frames with more; those of every call are complete. */
 #define REGS_MARK F_PC
 #define REGS_DIRECT F_DIRECT

@@ -428,19 +428,19 @@ const callOps: SiteShape = {
       startDelta: 0,
       sizeBytes: ipDelta + 4,
       target: pair.state === 'call' ? targetOf(view, ipDelta) : null,
-      ...(view.relocatable ? {} : { ops: readLiteral(view) }),
+      ...(view.relocatable ? {} : { literal: readLiteral(view) }),
       relocationDeltas: pair.state === 'call' && view.relocatable ? (ipDelta === 12 ? AT_12 : AT_16) : NONE,
     };
   },
   write(reading, to, view) {
-    const { ops } = to;
+    const { literal } = to;
     const words = writePair(
       reading,
       to,
       view,
-      ops === undefined ? 'A-SITE-2, the ops literal stays two nops' : 'A-SITE-2',
+      literal === undefined ? 'A-SITE-2, the ops literal stays two nops' : 'A-SITE-2',
     );
-    if (ops === undefined || 'refused' in words) return words;
+    if (literal === undefined || 'refused' in words) return words;
     if (view.relocatable) {
       return { refused: 'unsupported', reason: 'an ops pointer in a relocatable file needs a new relocation' };
     }
@@ -449,7 +449,7 @@ const callOps: SiteShape = {
       return { refused: 'not-applicable', reason: 'an ops pointer belongs to an initialised site' };
     }
     const after = new Uint8Array(8);
-    new ByteView(after, 'little').insertU64(0, ops);
+    new ByteView(after, 'little').insertU64(0, literal);
     const before = view.bytes(0, 8);
     if (equalBytes(before, after)) return words;
     return change(

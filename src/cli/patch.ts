@@ -113,7 +113,7 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
   }
   const idle = idleOpsOf(program, args.a64Default ?? 'nop');
   const to: WritableState = args.init
-    ? { kind: 'init', ...(idle === null ? {} : { ops: idle }) }
+    ? { kind: 'init', ...(idle === null ? {} : { literal: idle }) }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
 }

@@ -340,14 +340,14 @@ export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | nul
 
 /** The state with its ops; sites that were never initialised keep the compiler's bytes when tracing goes off. */
 function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null, tracer: Tracer | null): SiteDecision {
-  if (ops === null || reading.ops === undefined || 'refused' in state) return state;
-  if (reading.ops !== null && !ops.isKnown(reading.ops)) {
-    const reason = `the pointer in front of the function names ${hex(reading.ops)}, which is no ops object`;
+  if (ops === null || reading.literal === undefined || 'refused' in state) return state;
+  if (reading.literal !== null && !ops.isKnown(reading.literal)) {
+    const reason = `the pointer in front of the function names ${hex(reading.literal)}, which is no ops object`;
     return { refused: 'not-applicable', code: 'wrong-ops', reason };
   }
-  if (state.kind === 'call') return { ...state, ops: ops.on };
-  if (reading.state !== 'compiled') return { ...state, ops: ops.idle };
-  return tracer === null ? state : { kind: 'init', ops: ops.idle };
+  if (state.kind === 'call') return { ...state, literal: ops.on };
+  if (reading.state !== 'compiled') return { ...state, literal: ops.idle };
+  return tracer === null ? state : { kind: 'init', literal: ops.idle };
 }
 
 /**

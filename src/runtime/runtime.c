@@ -3,7 +3,8 @@
  * "entry.h" (frames, clock, thread) belong to each of them. Compiled without libc, floating point and vectors, because the entries save
  * general registers only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h" says with GRAPH_SLOT
  * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
- * of a frame that makes the register entry go to a direct caller.
+ * of a frame that makes the register entry go to a direct caller. GRAPH_POINTER: frames have the frame pointer that a function must bring
+ * back. CALL_OPS: the entries find their ops by a word in front of the function.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -43,12 +44,6 @@ PUBLIC struct ops ftrace_list_end = { .func = (word)elftrace_stub_text, .flags =
 PUBLIC struct ops *ftrace_ops_list = &ftrace_list_end;
 /* Third argument of the patched call: the only ops. */
 PUBLIC struct ops *function_trace_op = &ftrace_list_end;
-#ifdef RUNTIME_CALL_OPS
-PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs *regs);
-/* What the words in front of functions name: nobody, or everybody whom the list has. */
-PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
-PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
-#endif
 /* Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch in the entry. */
 __attribute__((section(".data"))) PUBLIC const struct ops *elftrace_graph_ops = 0;
 PUBLIC struct thread elftrace_graph_stack[THREADS];
@@ -222,6 +217,12 @@ PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, reg
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->active = 0;
 }
+
+#ifdef CALL_OPS
+/* What the word in front of a function names while nobody traces it, and while more than one do. */
+PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
+PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
+#endif
 
 /* ------------------------------------------------------------------------------------------------------------------- graph */
 
