@@ -4,8 +4,8 @@
  *	stp x29, x30, [sp, #-N]!; mov x29, sp; ...; [xpaclri; mov x0, x30]; bl _mcount
  *
  * The traced function B has its frame record {x29 of its caller A, return address}, and x29 points to it. To the compiler the call is
- * an ordinary one, so only what C keeps is kept. The graph tracer changes the return address in B's record. Where B has signed it
- * (paciasp) it cannot: the signature is B's stack pointer's, which nobody here knows; such a function is not hooked.
+ * an ordinary one, so only what C keeps is kept. The graph tracer changes the return address in B's record, unless B has signed it: then
+ * its code says so (elftrace_is_signed), and it is not hooked.
  * SPDX-License-Identifier: MIT
  */
 #include "entry.h"
@@ -37,10 +37,6 @@ END(ftrace_caller)
 FUNCTION(ftrace_graph_caller)
 	ldr	x9, [x29]
 	ldr	x0, [x9, #8]
-	mov	x30, x0
-	hint	#7			// xpaclri
-	cmp	x30, x0
-	b.ne	.Lleave
 	ldr	x1, [x29, #8]
 	sub	x1, x1, #4
 	ldr	x2, [x9]

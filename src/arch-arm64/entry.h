@@ -63,6 +63,25 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
   return frame;
 }
 
+/*
+ * Whether the function around a -pg site has signed its return address: paciasp or pacibsp stands before the site in straight code. The
+ * signature depends on a stack pointer that only the function knows, and few bits of it may all be 0, so the address itself does not tell.
+ */
+static inline int elftrace_is_signed(unsigned long ip) {
+  const unsigned int *code = (const unsigned int *)ip;
+  for (int i = 0; i < 64; i++) {
+    const unsigned int word = *--code;
+    if ((word & 0xffffffbfu) == 0xd503233fu) return 1;
+    /* Branches and returns: what is before them is another function. */
+    if ((word & 0x7c000000u) == 0x14000000u || (word & 0xfe000000u) == 0xd6000000u) return 0;
+  }
+  return 0;
+}
+
+#ifndef RUNTIME_REGS
+#define GRAPH_REFUSES(ip) elftrace_is_signed(ip)
+#endif
+
 #ifdef RUNTIME_REGS
 #ifdef CALL_OPS
 /* There are no frames with more; those of every call are complete. */

@@ -293,6 +293,9 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
   struct thread *const thread = current();
   const struct ops *const ops = elftrace_graph_ops;
   if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return parent_ip;
+#ifdef GRAPH_REFUSES
+  if (GRAPH_REFUSES(ip)) return parent_ip;
+#endif
   if (!thread) {
     count64(&elftrace_ring->dropped);
     return parent_ip;

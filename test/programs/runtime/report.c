@@ -43,6 +43,23 @@ static void say(const char *name, u64 value) {
   buffer[used++] = '\n';
 }
 
+#ifdef __aarch64__
+/* The address is a bl to an entry. */
+static int is_site(word ip) {
+  const u32 code = *(const u32 *)ip;
+  const word target = ip + (word)((long)(int)(code << 6) >> 4);
+#if defined(RUNTIME_REGS) && !defined(CALL_OPS)
+  if ((code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_regs_caller) return 1;
+#endif
+  return (code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_caller;
+}
+/* Behind a bl or blr. */
+static int is_return(word address) {
+  if (address == (word)return_to_handler) return 1;
+  const u32 code = *(const u32 *)(address - 4);
+  return (code & 0xfc000000u) == 0x94000000u || (code & 0xfffffc1fu) == 0xd63f0000u;
+}
+#else
 /* The address is a call of an entry: an unconditional bl to it, or to its local entry. */
 static int is_site(word ip) {
   const u32 code = *(const u32 *)ip;
@@ -60,9 +77,13 @@ static int is_return(word address) {
   const u32 code = *(const u32 *)(address - 4);
   return (code & 0xfc000003u) == 0x48000001u || code == 0x4e800421u || code == 0x4e800021u;
 }
+#endif
 
 static u64 open_calls[64][2];
 
+#ifndef SYS_WRITE
+#define SYS_WRITE 4
+#endif
 static struct ops ops[3];
 static int number_of_ops;
 static void use(callback *function, word flags) {
@@ -126,6 +147,6 @@ int main(int argc, char **argv, char **envp) {
   say("abandoned", thread->abandoned);
   say("threads", (elftrace_graph_stack[0].owner != 0) + (elftrace_graph_stack[1].owner != 0));
   say("stopped", elftrace_graph_stopped);
-  sys(4, 2L, buffer, (long)used);
+  sys(SYS_WRITE, 2L, buffer, (long)used);
   return code;
 }
