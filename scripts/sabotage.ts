@@ -566,7 +566,7 @@ const breakages: readonly Breakage[] = [
   {
     name: 'revert of an injected program stops at the image with the runtime',
     file: 'ftrace/apply.js',
-    find: 'if (!record.injected)',
+    find: 'if (!injected)',
     replace: 'if (true)',
     test: 'patch-enable',
     named: 'revert',

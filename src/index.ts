@@ -96,6 +96,20 @@ export { runtimeImage, withRuntime } from './ftrace/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
 export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
+export { Session, type SessionOptions } from './ftrace/session.js';
+export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';
+export { parseSession, type SessionFile, type SessionOperation } from './ftrace/session-file.js';
+export { liveText, outsideTracer, type LiveMachine, type LiveOptions } from './ftrace/live.js';
+export {
+  formatFunctions,
+  FtraceCore,
+  GraphUser,
+  Ops,
+  type Errno,
+  type FailureReport,
+  type ListedFunction,
+  type Outcome,
+} from './ftrace/core/index.js';
 export { applyPlan, revert, type Applied, type ApplyOptions } from './ftrace/apply.js';
 export {
   decodeRecord,

@@ -16,6 +16,8 @@ import {
   type Policy,
   type ProfileName,
   profiles,
+  type SavedCore,
+  type SiteInput,
 } from '../src/ftrace/core/index.js';
 import { type Event, FakeMachine, PARENT } from './support/fake-ftrace.js';
 
@@ -477,7 +479,9 @@ const variants: readonly Variant[] = [
   { name: 'arm64 regs', trampolines: 'modern', graph: 'multi' },
 ];
 
-const counts = { events: 0, done: 0, refused: 0, steps: 0, prefixes: 0, calls: 0 };
+const counts = { events: 0, done: 0, refused: 0, steps: 0, prefixes: 0, calls: 0, restored: 0 };
+
+const faults = { failed: 0, writtenBack: 0 };
 
 /** Who runs, without order and arguments: what can be said in the middle of a change. */
 function keys(events: readonly Event[]): Set<string> {
@@ -494,10 +498,10 @@ function keys(events: readonly Event[]): Set<string> {
 
 class Driver {
   readonly machine: FakeMachine;
-  readonly core: FtraceCore;
+  core: FtraceCore;
   readonly model: Model;
-  readonly ops: Ops[] = [];
-  readonly users: GraphUser[];
+  ops: Ops[] = [];
+  users: GraphUser[];
   readonly trail: string[] = [];
   #generation = 0;
   #funcs = 0x100n;
@@ -681,12 +685,17 @@ class Driver {
       tell = 'on';
       predicted = model.switch(true);
       act = () => core.setEnabled(true);
-    } else if (kind < 99 && mops.kind === 'plain') {
+    } else if (kind < 98 && mops.kind === 'plain') {
       const func = this.nextFunction();
       tell = `function ${ops.name} ${func}`;
       predicted = null;
       mops.func = func;
       act = () => core.setFunction(ops, func);
+    } else if (c % 2 === 0) {
+      this.trail.push('save and restore');
+      this.saveAndRestore();
+      this.compare();
+      return;
     } else {
       model.watching = !model.watching;
       this.machine.watching = model.watching;
@@ -700,7 +709,112 @@ class Driver {
     this.compare();
   }
 
+  /** Another process goes on: everything that the core knows passes through text. */
+  saveAndRestore(): void {
+    const old = this.core;
+    const text = JSON.stringify(old.save());
+    const inputs = (module: string | null): SiteInput[] =>
+      old.records.filter((site) => site.module === module).map(({ ip, name, weak }) => ({ ip, name, weak }));
+    const state = JSON.parse(text) as SavedCore;
+    this.core = new FtraceCore({
+      backend: this.machine,
+      sites: inputs(null),
+      records: { siteBytes: 4 },
+      policy: { trampolines: this.variant.trampolines, graph: this.variant.graph },
+      saved: {
+        state,
+        modules: new Map(old.state.records.modules.map((name) => [name, inputs(name)])),
+        negotiate: (name) => (name === 'direct-shares' ? () => 0 : null),
+      },
+    });
+    if (JSON.stringify(this.core.save()) !== text) this.fail('what is saved again is something else');
+    const renewed = (one: Ops): Ops => this.core.state.known[old.state.known.indexOf(one)]!;
+    const wrong = this.machine.adopt(this.core, renewed, (site) => this.core.location(site.ip)!);
+    if (wrong.length > 0) this.fail(`restored: ${wrong.join('; ')}`);
+    this.ops = this.ops.map(renewed);
+    this.users = this.users.map((user) => {
+      const index = old.state.graph.known.indexOf(user);
+      return index < 0 ? user : this.core.state.graph.known[index]!;
+    });
+    counts.restored++;
+  }
+
+  /** Set: the write of this number fails in the next event. */
+  faultAt: number | null = null;
+  #broken = false;
+
+  /** C-UPD-3: an operation that fails in the middle of its writes leaves memory and books as they were, and the core dead (C-UPD-4). */
+  performBroken(act: () => Outcome, faultAt: number): void {
+    const { machine, core } = this;
+    this.#broken = true;
+    const memory = this.#memory();
+    const flags = new Map(core.records.map((site) => [site, site.flags]));
+    let writes = 0;
+    machine.onWrite = () =>
+      writes++ === faultAt ? { kind: 'failed', errno: 'EPERM', reason: 'the store was refused' } : null;
+    const outcome = act();
+    machine.onWrite = () => null;
+    // A module that comes is several operations, of which the first may have been done.
+    if (outcome.kind !== 'failed' || this.trail.at(-1)?.startsWith('load') === true) return;
+    faults.failed++;
+    faults.writtenBack += faultAt;
+    if (this.#memory() !== memory) this.fail(`memory differs after a failed write:\n${memory}\n${this.#memory()}`);
+    for (const site of core.records) {
+      if (site.flags !== flags.get(site)) this.fail(`${site.name} has other flags after a failed write`);
+    }
+    if (core.dead === null || core.setEnabled(true).kind !== 'refused')
+      this.fail('the core lives after a failed write');
+  }
+
+  /** All that is in memory, as text. Values that are compared by identity get numbers. */
+  #memory(): string {
+    const { machine } = this;
+    const number = (value: object | null): number => {
+      if (value === null) return 0;
+      const known = this.#numbers.get(value) ?? this.#numbers.size + 1;
+      this.#numbers.set(value, known);
+      return known;
+    };
+    const lines: string[] = [];
+    for (const [site, content] of machine.sites) {
+      lines.push(`${site.ip} ${content.kind} ${'address' in content ? content.address : ''}`);
+    }
+    for (const [site, literal] of machine.literals) {
+      if (literal.kind !== machine.literalOff.kind)
+        lines.push(`${site.ip} ${literal.kind === 'ops' ? literal.ops.name : literal.kind}`);
+    }
+    for (const [entry, callee] of Object.entries(machine.callees)) {
+      lines.push(`${entry} ${callee.kind} ${callee.kind === 'function' ? callee.address : ''}`);
+    }
+    for (const [at, { ops, image }] of machine.trampolines) {
+      const { callee } = image;
+      lines.push(
+        `${at} ${ops.name} ${image.template} ${callee.kind} ${callee.kind === 'function' ? callee.address : ''}`,
+      );
+    }
+    for (const [ops, image] of machine.objects) {
+      const { func, flags, directCall, filter, notrace, trampoline } = image;
+      lines.push(`${ops.name} ${func} ${flags} ${directCall} ${number(filter)} ${number(notrace)} ${trampoline}`);
+    }
+    for (const [site, address] of machine.direct) lines.push(`direct ${site.ip} ${address}`);
+    lines.sort();
+    lines.push(machine.list.map((ops) => ops.name).join());
+    lines.push(`${machine.traceOp?.name ?? '-'} ${machine.graph?.name ?? '-'}`);
+    for (const image of machine.graphUsers) {
+      lines.push(
+        image === null ? '-' : `${image.user.name} ${number(image.hashes.filter)} ${number(image.hashes.notrace)}`,
+      );
+    }
+    return lines.join('\n');
+  }
+
+  readonly #numbers = new Map<object, number>();
+
   perform(act: () => Outcome, predicted: string | null, before: ReadonlyMap<string, Event[]>): void {
+    if (this.faultAt !== null) {
+      this.performBroken(act, this.faultAt);
+      return;
+    }
     const { machine, model } = this;
     const watched = model.functions.flatMap((fn) => {
       const site = this.site(fn);
@@ -740,6 +854,7 @@ class Driver {
 
   /** What runs in every function, with order and arguments; and the counts. */
   compare(): void {
+    if (this.#broken) return;
     for (const fn of this.model.functions) {
       counts.calls++;
       const site = this.site(fn);
@@ -791,7 +906,7 @@ describe('model of the ftrace core', () => {
     events: fc.array(event, { minLength: 1, maxLength: 40, size: 'max' }),
   });
 
-  test(`C-TGT, C-HASH, C-REG: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`, () => {
+  test(`C-TGT, C-HASH, C-MOD, C-UPD-1: ${SEQUENCES} random sequences run what the model runs, at every prefix too, and end as they began`, () => {
     fc.assert(
       fc.property(sequence, ({ variant, events }) => {
         const driver = new Driver(variant);
@@ -802,5 +917,20 @@ describe('model of the ftrace core', () => {
     );
     process.stdout.write(`core-model: ${SEQUENCES} sequences, ${JSON.stringify(counts)}\n`);
     expect(counts.done).toBeGreaterThan(counts.events / 4);
+  }, 3_600_000);
+
+  test('C-UPD-3, C-UPD-4: a write that fails anywhere in any operation leaves everything as it was', () => {
+    const broken = fc.record({ sequence, last: event, at: fc.nat(12) });
+    fc.assert(
+      fc.property(broken, ({ sequence: { variant, events }, last, at }) => {
+        const driver = new Driver(variant);
+        for (const each of events) driver.event(each);
+        driver.faultAt = at;
+        driver.event(last);
+      }),
+      { numRuns: Math.max(SEQUENCES, 500), seed: SEED, includeErrorInReport: true },
+    );
+    process.stdout.write(`core-model: failed writes, ${JSON.stringify(faults)}\n`);
+    expect(faults.failed).toBeGreaterThan(100);
   }, 3_600_000);
 });

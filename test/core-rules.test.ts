@@ -22,6 +22,7 @@ import {
   profiles,
   rawFlags,
   REC,
+  type SavedCore,
   type Step,
 } from '../src/ftrace/core/index.js';
 import { OPS_FLAGS } from '../src/runtime/abi.js';
@@ -116,6 +117,42 @@ describe('records and hashes', () => {
     expect(errno(core.setFilter(all, 'filter', 'weak'))).toBe('EINVAL');
     expect(errno(core.setFilterAddresses(all, 'filter', [0x2000n]))).toBe('EINVAL');
     expect(errno(core.registerDirectAt(0x2000n, 9n))).toBe('ENODEV');
+  });
+
+  test('C-REC-2: a record that became disabled while it was enabled is still unwound', () => {
+    const made = bench('ppc32');
+    const a = made.ops('a', null);
+    done(made.core.register(a));
+    made.core.records[0]!.set(REC.DISABLED);
+    done(made.core.unregister(a));
+    expect(made.machine.sites.size).toBe(0);
+    expect(made.core.records[0]!.flags).toBe((REC.DISABLED | REC.TOUCHED) >>> 0);
+    done(made.core.register(a));
+    expect([runs(made, 'f'), runs(made, 'g')]).toEqual([[], ['a']]);
+  });
+
+  test('RT-6, RT-7: a saved state for other sites, of another version or with a wrong index is bad-record', () => {
+    const made = bench();
+    done(made.core.register(made.ops('a', 'f')));
+    const state = made.core.save();
+    const restore = (saved: SavedCore, sites = [{ name: 'f', ip: 0x1004n }]): (() => FtraceCore) => {
+      return () =>
+        new FtraceCore({
+          backend: made.machine,
+          sites,
+          records: { siteBytes: 5 },
+          saved: { state: saved, modules: new Map() },
+        });
+    };
+    expect(restore(state)).not.toThrow();
+    expect(restore(state, [{ name: 'f', ip: 0x5000n }])).toThrow('there is no site at 0x1004');
+    expect(restore({ ...state, list: [9] })).toThrow('there is no number 9');
+    expect(restore({ ...state, ops: state.ops.map((ops) => ({ ...ops, trampoline: null })) })).toThrow('ALLOC_TRAMP');
+    // The text says something else than the record: nothing is written over it.
+    const core = restore(state)();
+    made.machine.sites.clear();
+    const outcome = core.unregister(core.state.list[0]!);
+    expect(outcome.kind === 'failed' && outcome.report.kind).toBe('mismatch');
   });
 
   test('C-INIT-1, C-INIT-3: sites at 0 are dropped; an image without sites is dead', () => {
@@ -242,6 +279,16 @@ describe('lists and callees', () => {
     }
   });
 
+  test('C-TGT-4: a lone callback that the entries cannot reach is called by the list function', () => {
+    const made = bench('ppc64-elfv2-le');
+    made.machine.farthest = 0x1000n;
+    const a = made.ops('a', 'f', { func: 0x9_0000_0000n });
+    done(made.core.register(a));
+    expect([made.machine.callees.plain.kind, runs(made, 'f')]).toEqual(['list', ['a']]);
+    done(made.core.setFunction(a, 0x100n));
+    expect([made.machine.callees.plain.kind, runs(made, 'f')]).toEqual(['function', ['a']]);
+  });
+
   test('C-TGT-8: the third argument is that of the lone ops', () => {
     const made = bench('ppc32');
     const a = made.ops('a', 'f');
@@ -355,6 +402,22 @@ describe('trampolines', () => {
     ]);
     expect(order.indexOf('list')).toBe(0);
     expect(made.machine.untouched).toBe(true);
+  });
+
+  test('T-X86-7, T-X86-20: the template by SAVE_REGS; the call goes to the function, today to the wrapper where one is needed', () => {
+    for (const trampolines of ['2014', 'modern'] as const) {
+      const made = bench('x86-64', { trampolines });
+      const images = (flags: OpsInput['flags'] & object): unknown => {
+        const a = made.ops('a', 'f', { flags });
+        done(made.core.register(a));
+        const [image] = [...made.machine.trampolines.values()].slice(-1);
+        done(made.core.unregister(a));
+        return [image!.image.template, image!.image.callee.kind];
+      };
+      expect(images([])).toEqual(['plain', 'function']);
+      expect(images(['SAVE_REGS'])).toEqual(['regs', 'function']);
+      expect(images(['RECURSION'])).toEqual(['plain', trampolines === '2014' ? 'function' : 'assist']);
+    }
   });
 
   test('T-X86-9, C-TRAMP-4: no memory for a trampoline is no error: the shared entry serves', () => {
@@ -738,7 +801,7 @@ describe('graph', () => {
     expect([tracer.has('ALLOC_TRAMP'), runs(made, 'f')]).toEqual([false, ['graph']]);
   });
 
-  test('T-X86-33 to T-X86-37, C-FG-4: borrowing: STUB, save, clear, static entry; and back: shutdown, STUB, trampoline, ALLOC_TRAMP', () => {
+  test('T-X86-33, T-X86-34, T-X86-35, T-X86-36, T-X86-37, C-FG-4: borrowing: STUB, save, clear, static entry; and back: shutdown, STUB, trampoline, ALLOC_TRAMP', () => {
     for (const withTrampoline of [true, false]) {
       const made = bench('x86-64 2014', { trampolines: withTrampoline ? '2014' : 'none', graph: '2014' });
       const { core } = made;

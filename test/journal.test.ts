@@ -57,6 +57,7 @@ const records: fc.Arbitrary<FileRecord> = fc
       }),
       requests: fc.array(fc.constantFrom('nop', 'init'), { maxLength: 3 }),
       injected: fc.boolean(),
+      session: fc.array(fc.string(), { maxLength: 2 }),
       edits: fc.constant(edits),
       cut: fc.constant(cut),
     }),
@@ -107,6 +108,7 @@ describe('encoding', () => {
       headers: [],
       requests: ['nop'],
       injected: false,
+      session: [],
       edits,
       cut: new Uint8Array(0),
     };
@@ -123,7 +125,8 @@ describe('encoding', () => {
     keptSize: 100,
     headers: [{ offset: 0, bytes: new Uint8Array(64) }],
     requests: ['nop'],
-      injected: false,
+    injected: false,
+    session: [],
     edits: [{ offset: 90, before: new Uint8Array(4), after: new Uint8Array([1, 2, 3, 4]) }],
     cut: new Uint8Array(0),
   };
@@ -190,7 +193,8 @@ describe('merging', () => {
           keptSize: size,
           headers: [],
           requests: [],
-      injected: false,
+          injected: false,
+          session: [],
           edits: merged,
           cut: new Uint8Array(0),
         };

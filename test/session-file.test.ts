@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { ElftraceError } from '../src/errors.js';
-import { FtraceCore, profiles } from '../src/ftrace/core/index.js';
+import { FtraceCore, profiles, type SavedCore } from '../src/ftrace/core/index.js';
 import { CoreSession } from '../src/ftrace/core/session.js';
 import { parseSession, sessionForms, sessionNames } from '../src/ftrace/session-file.js';
 import { FakeMachine } from './support/fake-ftrace.js';
@@ -74,6 +75,7 @@ const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[]
   [step('ops: { name: a, call: c, rcu: maybe }'), '3:35', /true or false/],
   [step('ops: { name: a, call: c, regs: some }'), '3:36', /if-supported/],
   [step("ops: { name: '', call: c }"), '3:18', /empty/],
+  [step("ops: { name: 'a b', call: c }"), '3:18', /no blanks/],
   [step('ops: { name: [a], call: c }'), '3:18', /one value/],
   [step('ops: a'), '3:10', /mapping/],
   [step('tracing: maybe'), '3:14', /on or off/],
@@ -137,6 +139,28 @@ describe('session files', () => {
     }
   });
 
+  test('no text makes the reader fail otherwise than by an error with a place', () => {
+    const piece = fc.constantFrom(
+      ...whole.split(/(\s+|[{},:&*'"-])/),
+      '&a',
+      '*a',
+      '!!map',
+      '? ',
+      '|',
+      '>-',
+      '<<',
+      '---',
+      '%',
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 60 }), fc.nat(whole.length), (pieces, at) => {
+        const message = refused(whole.slice(0, at) + pieces.join(''));
+        if (message !== null) expect(message).toMatch(/^s\.yaml:[1-9]\d*:[1-9]\d*: ./);
+      }),
+      { numRuns: 2000, seed: 11 },
+    );
+  });
+
   test('the schema accepts and refuses the same, but for names that earlier steps make', () => {
     expect([validate(parse(whole)), validate.errors]).toEqual([true, null]);
     for (const [text] of wrong) expect([text, validate(parse(text))]).toEqual([text, false]);
@@ -163,7 +187,7 @@ describe('session files', () => {
     };
     const session = new CoreSession(core, {
       address,
-      replacer: (replacement) => address(`replace by ${replacement}`),
+      replacer: (replacement) => ({ func: address(`replace by ${replacement}`), data: 5n }),
       module: () => [{ name: 'x', ip: 0x9000n }],
     });
     const { operations } = parseSession(whole);
@@ -189,7 +213,7 @@ describe('session files', () => {
       sites: [{ name: 'f', ip: 0x1000n }],
       records: { siteBytes: 4 },
     });
-    const session = new CoreSession(core, { address: () => 1n, replacer: () => 2n, module: () => [] });
+    const session = new CoreSession(core, { address: () => 1n, replacer: () => ({ func: 2n, data: 3n }), module: () => [] });
     const { operations } = parseSession(
       'version: 1\nsteps: [{ direct: { function: f, caller: c } }, { tracing: off }, { no-direct: f }]',
     );
@@ -198,5 +222,44 @@ describe('session files', () => {
     expect(session.run(operations.slice(2)).map(({ outcome }) => outcome.kind === 'refused' && outcome.errno)).toEqual([
       'ENOENT',
     ]);
+  });
+
+  test('RT-7: a second session goes on with what the first one left, in another process', () => {
+    const machine = new FakeMachine(profiles['x86-64']);
+    const options = {
+      backend: machine,
+      sites: ['f1', 'f2'].map((name, index) => ({ name, ip: 0x1000n * BigInt(index + 1) })),
+      records: { siteBytes: 5 },
+    };
+    const resolver = { address: () => 0x77n, replacer: () => ({ func: 0x88n, data: 0n }), module: () => [] };
+    const first = new CoreSession(new FtraceCore(options), resolver);
+    const made = [
+      '- ops: { name: mine, call: c, filter: f1 }',
+      '- register: mine',
+      '- direct: { function: f2, caller: d }',
+      '- livepatch: { function: f1, new: n }',
+      '- graph: { name: g, entry: e, return: r }',
+    ];
+    const done = (steps: readonly { outcome: { kind: string } }[]): boolean =>
+      steps.every(({ outcome }) => outcome.kind === 'done');
+    expect(done(first.run(parseSession(`version: 1\nsteps:\n${made.join('\n')}`).operations))).toBe(true);
+    const state = JSON.parse(JSON.stringify(first.core.save())) as SavedCore;
+    const core = new FtraceCore({ ...options, saved: { state, modules: new Map() } });
+    const old = first.core.state.known;
+    expect(
+      machine.adopt(
+        core,
+        (ops) => core.state.known[old.indexOf(ops)]!,
+        (site) => core.location(site.ip)!,
+      ),
+    ).toEqual([]);
+    const second = new CoreSession(core, resolver);
+    expect(second.names).toEqual({ ops: expect.arrayContaining(['mine']) as unknown, graphs: ['g'] });
+    const undone = ['- unregister: mine', '- no-direct: f2', '- no-livepatch: f1', '- no-graph: g'];
+    const text = `version: 1\nsteps:\n${undone.join('\n')}`;
+    expect(refused(text)).toMatch(/3?:\d+: no step before this one/);
+    expect(done(second.run(parseSession(text, 's', second.names).operations))).toBe(true);
+    expect(core.reclaim().kind).toBe('done');
+    expect(machine.untouched).toBe(true);
   });
 });

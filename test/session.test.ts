@@ -119,3 +119,61 @@ describe.each(loadedCases)('$name', (each) => {
     expect(hits(session, [ops])).toEqual([sum(each, isCore)]);
   });
 });
+
+/** What the samples print when one_leaf runs in place of core_idle: the same on every target. */
+const replaced = new Set<string>();
+
+describe.each(loadedCases.filter(({ flavour }) => flavour === 'regs'))('$name, functions replaced', (each) => {
+  const idle = 'core_idle';
+
+  test('C-IPM-1 C-IPM-2 P-ENT-4: a function of a module with another TOC runs in place of one of the core', () => {
+    const session = open(each);
+    const { core, backend } = session;
+    const nops = session.bytes();
+    const livepatch = (name: string): Ops =>
+      core.createOps({
+        name,
+        func: session.functionAddress('elftrace_livepatch')!,
+        data: session.pointerTo('one_leaf')!,
+        flags: ['IPMODIFY', 'SAVE_REGS'],
+      });
+    const ops = livepatch('replaces');
+    expect(core.register(ops)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    done(core.setFilter(ops, 'filter', idle));
+    done(core.register(ops));
+    const { output } = runImage(session.bytes());
+    expect(output).not.toBe(runImage(imageOf(each)).output);
+    replaced.add(output);
+    expect(replaced.size).toBe(1);
+
+    // A second one on the same function, and one on another.
+    const second = livepatch('second');
+    done(core.setFilter(second, 'filter', `${idle} core_leaf`));
+    expect(core.register(second)).toMatchObject({ kind: 'refused', errno: 'EBUSY' });
+    expect(runImage(session.bytes()).output).toBe(output);
+
+    // A tracer beside it sees the function that was called.
+    const counts = core.createOps({ name: 'counts', func: session.functionAddress('elftrace_counter')! });
+    done(core.setFilter(counts, 'filter', `${idle} one_leaf`));
+    done(core.register(counts));
+    const { output: both, at } = runImage(session.bytes());
+    expect(both).toBe(output);
+    const word = session.sites.program.image.wordBytes;
+    const hits = Number(at(backend.addressOf(counts) + BigInt(3 * word)));
+    // Each call of the replaced function runs the other one, which has a site too.
+    expect(hits).toBe(sum(each, (name) => name === 'one_leaf') + 2 * sum(each, (name) => name === idle));
+    expect(core.enabledFunctions().find(({ name }) => name === idle)).toMatchObject({
+      count: 2,
+      regs: true,
+      ipModify: true,
+    });
+    done(core.unregister(counts));
+    done(core.unregister(ops));
+    for (const each of [ops, counts, second]) done(core.destroy(each));
+    const data = openBytes(nops).image.section('.elftrace.data')!;
+    const left = differences(session.bytes(), nops).filter(
+      (at) => at < data.offset || at >= data.offset + data.fileSize,
+    );
+    expect(left).toEqual([]);
+  });
+});

@@ -125,6 +125,14 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
 /* Where the return address that the entry loads is, and the stack pointer after the return. */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + REGS_LINK))
 #define GRAPH_FRAME(regs, ip) elftrace_frame(ip, *(const unsigned long *)((char *)(regs) + REGS_SP))
+/* Goes on at a function, of which this is a pointer. ELFv1: it names a descriptor, whose TOC the entry takes from the frame. */
+#if defined(__powerpc64__) && _CALL_ELF != 2
+#define REGS_RESUME(regs, function) \
+  (*(unsigned long *)((char *)(regs) + REGS_NIP) = ((const unsigned long *)(function))[0], \
+   *(unsigned long *)((char *)(regs) + 2 * WORD) = ((const unsigned long *)(function))[1])
+#else
+#define REGS_RESUME(regs, function) (*(unsigned long *)((char *)(regs) + REGS_NIP) = (function))
+#endif
 #endif
 
 #endif

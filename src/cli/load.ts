@@ -7,6 +7,7 @@ import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { findSites } from '../ftrace/sites.js';
+import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
@@ -68,6 +69,16 @@ function baseOf(text: string | undefined, core: ElfImage, arch: Arch): LoadBase 
   return core.segments.some((each) => each.type === elf.PT_LOAD && each.address >= kernel) ? 'kernel' : 'user';
 }
 
+/** Slots of the site tables of files. */
+function slotsOf(images: readonly ElfImage[]): number {
+  const tables = images.flatMap((image) =>
+    ['__mcount_loc', '__patchable_function_entries'].flatMap((name) =>
+      image.sectionsNamed(name).map((section) => section.size / image.wordBytes),
+    ),
+  );
+  return tables.reduce((sum, slots) => sum + slots, 0);
+}
+
 /** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
@@ -78,14 +89,16 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     ...images.flatMap((image) => conventionsOf(image, arch)),
   ]);
   if (conventions.size === 0) return null;
-  // Where both occur the entries that keep all registers serve both, or the loader refuses.
+  // arm64: entries that read the word in front of a function, where all have one.
   const callOps = conventions.has('callops') && !conventions.has('regs') && args.a64Era !== 'regs';
   if (args.a64Era === 'callops' && !callOps) {
     throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
   }
-  const flavour = callOps ? 'callops' : conventions.has('regs') || conventions.has('callops') ? 'regs' : 'pg';
-  const bytes = runtimeObject(arch.target.id, flavour);
-  return bytes === null ? null : { name: 'runtime', image: readElf(bytes) };
+  // Entries that keep all registers pass more: they are taken where calls of the profiling entry can lead to them too.
+  const serves = arch.siteShapes.every(({ entries }) => !entries.includes('pg') || entries.includes('regs'));
+  const regs = serves || conventions.has('regs') || conventions.has('callops');
+  const bytes = runtimeObject(arch.target.id, callOps ? 'callops' : regs ? 'regs' : 'pg');
+  return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 
 export async function runLoad(args: LoadArguments): Promise<number> {

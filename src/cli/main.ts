@@ -179,6 +179,24 @@ const parser = yargs(own)
           default: false,
           describe: 'sites call the tracer; in loaded images others become nops',
         })
+        .option('session', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'file of operations (YAML or JSON): several tracers, filters, graph; goes on from earlier ones',
+        })
+        .option('direct', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=CALLER: calls of the function go to the caller first',
+        })
+        .option('livepatch', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=NEW: another function of the image runs in its place',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',

@@ -4,10 +4,12 @@
  */
 import { writeFileSync } from 'node:fs';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { applyPlan } from '../ftrace/apply.js';
+import { readElf } from '../elf/read.js';
+import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { entryPoint } from '../ftrace/routes.js';
+import { planSession } from '../ftrace/session-plan.js';
 import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { load } from '../program/program.js';
@@ -15,7 +17,7 @@ import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js'
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
-import { outputPath, readInput, writeOutput } from './files.js';
+import { outputPath, readBytes, readInput, writeOutput } from './files.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
@@ -27,6 +29,9 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly nop: boolean;
   readonly init: boolean;
   readonly enable: boolean;
+  readonly session?: readonly string[] | undefined;
+  readonly direct?: readonly string[] | undefined;
+  readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
   readonly a64Era?: 'regs' | 'callops' | undefined;
@@ -77,8 +82,77 @@ function prepared(
   return { ...opened, image, program, sites, injected: true };
 }
 
+interface Planned {
+  readonly plan: Plan;
+  readonly on: Opened & { injected: boolean };
+  /** Texts that the record keeps, for requests by session files. */
+  readonly session: readonly string[];
+}
+
+/** `FUNCTION=OTHER` of an option. */
+function pairOf(option: string, text: string): [name: string, other: string] {
+  const match = /^([^=\s]+)=([^=\s]+)$/.exec(text);
+  if (!match) throw new ElftraceError('usage', `--${option} ${text}: write FUNCTION=OTHER`);
+  return [match[1]!, match[2]!];
+}
+
+/** Session files, and one more of the options that are operations themselves. */
+function sessionTexts(args: PatchArguments): { readonly name: string; readonly text: string }[] {
+  const files = (args.session ?? []).map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
+  const direct = (args.direct ?? []).map((text) => {
+    const [name, caller] = pairOf('direct', text);
+    return { direct: { function: name, caller } };
+  });
+  const livepatch = (args.livepatch ?? []).map((text) => {
+    const [name, replacement] = pairOf('livepatch', text);
+    return { livepatch: { function: name, new: replacement } };
+  });
+  const steps = [...direct, ...livepatch];
+  return steps.length === 0 ? files : [...files, { name: 'options', text: JSON.stringify({ version: 1, steps }) }];
+}
+
+function isSession({ session, direct, livepatch }: PatchArguments): boolean {
+  return session !== undefined || direct !== undefined || livepatch !== undefined;
+}
+
+/** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
+function planSessions(opened: Opened, args: PatchArguments): Planned {
+  const { record, image } = opened;
+  if (record !== null && record.session.length === 0) {
+    throw new ElftraceError('unsupported-form', 'the file was patched without a session: revert it first');
+  }
+  if (opened.recordBeside) {
+    throw new ElftraceError('unsupported-form', 'sessions keep their record in the file');
+  }
+  const earlier = record?.session ?? [];
+  const texts = sessionTexts(args);
+  const base = record === null ? image : readElf(unpatched(image, null, hash));
+  const on =
+    record === null
+      ? prepared(opened, undefined, { ...args, enable: true })
+      : { ...opened, image: base, record: null, injected: record.injected };
+  const { plan } = planSession(
+    on.image,
+    on.arch,
+    [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
+    args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop },
+  );
+  return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
+}
+
 /** The plan of a request, and the file that it is about. */
-function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened & { injected: boolean } } {
+function planOf(opened: Opened, args: PatchArguments): Planned {
+  if (isSession(args)) return planSessions(opened, args);
+  if (opened.record !== null && opened.record.session.length > 0) {
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file was patched by a session: go on with --session, or revert it',
+    );
+  }
+  return { ...planWords(opened, args), session: [] };
+}
+
+function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session'> {
   const before = selectSites(opened.sites, opened.module, args);
   const on = prepared(opened, before, args);
   const { sites, program, module } = on;
@@ -119,14 +193,18 @@ function planOf(opened: Opened, args: PatchArguments): { plan: Plan; on: Opened 
 }
 
 export async function runPatch(args: PatchArguments): Promise<number> {
-  const wanted = [args.nop && '--nop', args.init && '--init', args.enable && '--enable'].filter(
-    (each) => each !== false,
-  );
-  if (wanted.length === 0) throw new ElftraceError('usage', 'say what to do: --nop, --enable or --init');
+  const wanted = [
+    args.nop && '--nop',
+    args.init && '--init',
+    args.enable && '--enable',
+    isSession(args) && '--session',
+  ].filter((each) => each !== false);
+  if (wanted.length === 0)
+    throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
-  const { plan, on: opened } = planOf(await open(input, args), args);
+  const { plan, on: opened, session } = planOf(await open(input, args), args);
   const { image } = opened;
   const acceptance: Acceptance = {
     partial: args.partial,
@@ -147,6 +225,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     record: beside ? 'beside' : 'note',
     earlier: opened.recordBeside ? opened.record : null,
     injected: opened.injected,
+    session,
   });
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);

@@ -2,12 +2,16 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
+import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
+import { unpatched } from '../ftrace/apply.js';
+import { formatFunctions } from '../ftrace/core/index.js';
 import { disagreements } from '../ftrace/journal.js';
+import { planSession } from '../ftrace/session-plan.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { open, type OpenOptions } from './open.js';
+import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
 
@@ -19,7 +23,8 @@ export interface StatusArguments extends OpenOptions, SelectionOptions {
 export async function runStatus(args: StatusArguments): Promise<number> {
   let exit: number = exitCodes.ok;
   for await (const input of readInputs(args.path)) {
-    const { sites, program, record, module, image } = await open(input, args);
+    const opened = await open(input, args);
+    const { sites, program, record, module, image } = opened;
     const selection = selectSites(sites, module, args);
     const { byState } = sites.totals();
     const enabled: Json[] = [];
@@ -67,7 +72,19 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
       );
     }
-    for (const line of lines) out(line);
+    // What sessions want is known to the core only: who is attached, and how often.
+    if (record && record.session.length > 0 && wrong.length === 0) out(sessionListing(opened).trimEnd());
+    else for (const line of lines) out(line);
   }
   return exit;
+}
+
+/** `enabled_functions` of the sessions that the record keeps. */
+function sessionListing({ image, arch, record }: Opened): string {
+  const { session } = planSession(
+    readElf(unpatched(image, null, hash)),
+    arch,
+    (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
+  );
+  return formatFunctions(session.core.enabledFunctions());
 }

@@ -39,6 +39,8 @@ export interface ApplyOptions {
   readonly hash?: Sha256;
   /** The image is one that a runtime was laid into for this plan: what was there before is what `revert` gives. */
   readonly injected?: boolean;
+  /** Texts of the session files that the plan carries out. */
+  readonly session?: readonly string[];
   /** Called before every store; returning false refuses it (EPERM). What tests and read-only ranges hang on. */
   readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
 }
@@ -177,6 +179,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     headers: wanted === 'note' ? headers : [],
     requests: [...(earlier?.requests ?? []), plan.request],
     injected: earlier?.injected ?? options.injected ?? false,
+    session: options.session ?? [],
     edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
     cut,
   };
@@ -208,12 +211,31 @@ function hasBuildId(image: ElfImage): boolean {
 }
 
 /**
+ * The file as it was before its record's edits; where a runtime was laid in first, the image with it. Throws as `revert`.
+ */
+export function unpatched(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
+  return undo(image, beside, hash).bytes;
+}
+
+/**
  * The original of a patched file, byte for byte, trailing data and headers included.
  * @param beside  a record that was kept in a file of its own
  * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the bytes are not those that the
  *         record describes; 'bad-record' when the restored bytes do not have the recorded hash
  */
 export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
+  const { bytes, injected } = undo(image, beside, hash);
+  if (!injected) return bytes;
+  const loaded = readElf(bytes);
+  const map = readLoadMap(loaded);
+  return (map && originalCore(loaded, map, hash)) ?? bytes;
+}
+
+function undo(
+  image: ElfImage,
+  beside: Uint8Array | null,
+  hash: Sha256,
+): { readonly bytes: Uint8Array; readonly injected: boolean } {
   const inside = readRecord(image);
   const record = inside ?? (beside ? decodeRecord(beside) : null);
   if (!record) {
@@ -250,8 +272,5 @@ export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: 
       { expected: record.sha256, actual },
     );
   }
-  if (!record.injected) return out;
-  const injected = readElf(out);
-  const map = readLoadMap(injected);
-  return (map && originalCore(injected, map, hash)) ?? out;
+  return { bytes: out, injected: record.injected };
 }

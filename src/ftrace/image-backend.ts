@@ -48,8 +48,16 @@ export interface ImageBackendOptions {
 const opsSlots = 16;
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
-const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({ kind: 'refused', errno, reason });
-const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProblem => ({ kind: 'failed', errno, reason });
+const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({
+  kind: 'refused',
+  errno,
+  reason,
+});
+const failed = (errno: 'EFAULT' | 'EINVAL' | 'EPERM', reason: string): StepProblem => ({
+  kind: 'failed',
+  errno,
+  reason,
+});
 
 export class ImageBackend implements Backend {
   readonly capabilities: Capabilities;
@@ -162,7 +170,9 @@ export class ImageBackend implements Backend {
     if (is('ftrace_ops_list_func')) return { kind: 'callee', callee: { kind: 'list' } };
     if (is('ftrace_ops_assist_func')) {
       const [first] = this.images.keys();
-      return first === undefined ? { kind: 'foreign', bytes } : { kind: 'callee', callee: { kind: 'assist', ops: first } };
+      return first === undefined
+        ? { kind: 'foreign', bytes }
+        : { kind: 'callee', callee: { kind: 'assist', ops: first } };
     }
     return { kind: 'callee', callee: { kind: 'function', address: leads } };
   }
@@ -342,9 +352,11 @@ export class ImageBackend implements Backend {
   private store(address: Address, bytes: Uint8Array): StepProblem | null {
     const { image } = this.program;
     const offset = image.fileOffsetOf(address);
-    if (offset < 0 || offset + bytes.length > image.bytes.length) return failed('EFAULT', `${hex(address)} is not in the file`);
+    if (offset < 0 || offset + bytes.length > image.bytes.length)
+      return failed('EFAULT', `${hex(address)} is not in the file`);
     if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
-    if (this.options.text?.store(address, bytes) === false) return failed('EPERM', `${hex(address)} may not be written`);
+    if (this.options.text?.store(address, bytes) === false)
+      return failed('EPERM', `${hex(address)} may not be written`);
     image.bytes.set(bytes, offset);
     return null;
   }
@@ -382,9 +394,11 @@ export class ImageBackend implements Backend {
     if (typeof filter !== 'bigint') return filter;
     const notrace = this.hashAddress(image.notrace);
     if (typeof notrace !== 'bigint') return notrace;
+    const isNew = !this.slots.has(ops);
     this.slots.set(ops, slot);
     this.images.set(ops, image);
     const values: [keyof typeof OPS_WORDS, bigint][] = [
+      ...(isNew ? [['private', image.data] as [keyof typeof OPS_WORDS, bigint]] : []),
       ['filter', filter],
       ['notrace', notrace],
       ['directCall', image.directCall],
@@ -513,5 +527,14 @@ export class ImageBackend implements Backend {
 
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  }
+
+  reachesCallback(address: Address): boolean {
+    const { min, max } = this.branches.call.reach;
+    const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
+    return calls.every((symbol) => {
+      const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;
+      return distance >= min && distance <= max;
+    });
   }
 }

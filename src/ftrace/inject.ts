@@ -2,6 +2,7 @@
  * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
  * of the runtime's flavour; the laying out is the loader's.
  */
+import { ByteView } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
 import * as elf from '../elf/constants.js';
@@ -41,11 +42,37 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, only?: EntryFla
   return best;
 }
 
+/** Section of the runtime in which the tool keeps ops objects, hashes and tables. */
+const dataSection = '.elftrace.data';
+
+/**
+ * The runtime with room for the filters of an image: a few hashes that name every site. An image with few sites keeps the room that the
+ * runtime was built with.
+ * @param bytes  relocatable file; it stays as it is
+ */
+export function withRoomFor(bytes: Uint8Array, sites: number): ElfImage {
+  const image = readElf(bytes);
+  const section = image.section(dataSection);
+  const wanted = 4096 + 4 * image.wordBytes * sites;
+  if (!section || section.fileSize >= wanted) return image;
+  // The section's bytes, all zero, move to the end of the file.
+  const offset = Math.ceil(bytes.length / 64) * 64;
+  const out = new Uint8Array(offset + wanted);
+  out.set(bytes);
+  const { shoff, shentsize, endian } = image.header;
+  const view = new ByteView(out, endian);
+  const at = shoff + section.index * shentsize;
+  const word = image.wordBytes;
+  view.insertWord(at + 8 + 2 * word, BigInt(offset), word);
+  view.insertWord(at + 8 + 3 * word, BigInt(wanted), word);
+  return readElf(out);
+}
+
 /**
  * The object to lay in.
  * @throws ElftraceError 'no-runtime' where there is none for the target
  */
-export function runtimeImage(program: Program, flavour: EntryFlavour): ElfImage {
+export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0): ElfImage {
   const { target } = program.arch;
   const bytes = runtimeObject(target.id, flavour);
   if (bytes === null) {
@@ -53,7 +80,7 @@ export function runtimeImage(program: Program, flavour: EntryFlavour): ElfImage 
       what: target.id,
     });
   }
-  return readElf(bytes);
+  return withRoomFor(bytes, sites);
 }
 
 /**
@@ -90,7 +117,7 @@ export function withRuntime(
       core: { name: 'core', image },
       modules: [],
       base: 'user',
-      runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour) },
+      runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour, sites.count) },
       options: { coreSites, convention: flavour, ...(hash ? { sha256: hash } : {}) },
     },
     arch,

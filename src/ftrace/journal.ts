@@ -52,6 +52,8 @@ export interface FileRecord {
    * that image was made.
    */
   readonly injected: boolean;
+  /** Texts of the session files whose operations made the edits, oldest first; empty for other requests. */
+  readonly session: readonly string[];
   /** Sorted by offset, not overlapping. */
   readonly edits: readonly JournalEdit[];
   /** Trailing bytes that were cut. */
@@ -133,6 +135,8 @@ interface RecordHeader {
   requests: string[];
   /** Absent means false. */
   injected?: boolean;
+  /** Absent means none. */
+  session?: string[];
 }
 
 function fromHex(text: string): Uint8Array {
@@ -152,6 +156,7 @@ export function encodeRecord(record: FileRecord): Uint8Array {
     headers: record.headers.map(({ offset, bytes }) => ({ offset, bytes: hexBytes(bytes).replaceAll(' ', '') })),
     requests: [...record.requests],
     ...(record.injected ? { injected: true } : {}),
+    ...(record.session.length > 0 ? { session: [...record.session] } : {}),
   };
   const json = new TextEncoder().encode(JSON.stringify(header));
   const pairs = new Map<string, number>();
@@ -244,12 +249,13 @@ export function decodeRecord(descriptor: Uint8Array): FileRecord {
   if (headers.some(({ offset, bytes }) => offset < 0 || offset + bytes.length > header.keptSize)) {
     throw damaged('it keeps headers of places that the original did not have');
   }
-  return { ...header, injected: header.injected === true, headers, edits, cut };
+  return { ...header, injected: header.injected === true, session: header.session ?? [], headers, edits, cut };
 }
 
 function isHeader(value: unknown): value is RecordHeader {
   if (typeof value !== 'object' || value === null) return false;
-  const { schema, tool, sha256, originalSize, keptSize, headers, requests, injected } = value as Partial<RecordHeader>;
+  const { schema, tool, sha256, originalSize, keptSize, headers, requests, injected, session } =
+    value as Partial<RecordHeader>;
   return (
     typeof schema === 'number' &&
     typeof tool === 'string' &&
@@ -267,6 +273,7 @@ function isHeader(value: unknown): value is RecordHeader {
         /^([0-9a-f]{2})+$/.test(each.bytes),
     ) &&
     (injected === undefined || typeof injected === 'boolean') &&
+    (session === undefined || (Array.isArray(session) && session.every((each) => typeof each === 'string'))) &&
     Array.isArray(requests) &&
     requests.every((each) => typeof each === 'string')
   );

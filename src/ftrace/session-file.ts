@@ -143,6 +143,12 @@ interface Fields {
   readonly regs: 'no' | 'yes' | 'if-supported';
 }
 
+/** Names that earlier sessions on the same image made. */
+export interface KnownNames {
+  readonly ops: readonly string[];
+  readonly graphs: readonly string[];
+}
+
 class Reader {
   readonly #lines = new LineCounter();
   readonly #operations: SessionOperation[] = [];
@@ -152,7 +158,11 @@ class Reader {
   constructor(
     readonly text: string,
     readonly file: string,
-  ) {}
+    known: KnownNames,
+  ) {
+    for (const name of known.ops) this.#ops.add(name);
+    for (const name of known.graphs) this.#users.add(name);
+  }
 
   read(): SessionFile {
     const document: Document = parseDocument(this.text, {
@@ -284,6 +294,7 @@ class Reader {
       else if (type === 'flag') {
         if (this.#flag(value, key)) flags.add(key);
       } else {
+        if (key === 'name' && /\s/.test(this.#text(value, key))) this.#fail(this.#start(value), 'a name has no blanks');
         const mayBeEmpty = key === 'words' || key === 'filter' || key === 'notrace';
         texts.set(key, mayBeEmpty ? this.#text(value, key) : this.#name(value, key));
       }
@@ -374,9 +385,10 @@ class Reader {
 
 /**
  * Reads a session file, YAML 1.2 or JSON.
- * @param file  what errors call it
+ * @param file   what errors call it
+ * @param known  names that its steps may use although it does not make them
  * @throws ElftraceError 'usage' with `FILE:LINE:COLUMN:` in front, both counted from 1
  */
-export function parseSession(text: string, file = 'session'): SessionFile {
-  return new Reader(text, file).read();
+export function parseSession(text: string, file = 'session', known: KnownNames = { ops: [], graphs: [] }): SessionFile {
+  return new Reader(text, file, known).read();
 }

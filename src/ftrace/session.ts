@@ -2,8 +2,10 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import { readElf } from '../elf/read.js';
 import type { Arch } from '../arch.js';
+import type { ElfImage } from '../elf/image.js';
+import { readElf } from '../elf/read.js';
+import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions } from '../program/program.js';
 import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
@@ -15,7 +17,8 @@ import { isCovered } from './verdicts.js';
 export interface SessionOptions extends LoadOptions {
   readonly policy?: Partial<Policy>;
   readonly nopForm?: string;
-  readonly text?: Text;
+  /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
+  readonly text?: (image: ElfImage) => Text;
 }
 
 /** What the entries of an image offer (F-11). */
@@ -42,11 +45,19 @@ export class Session {
       to: { kind: 'nop', ...(options.nopForm === undefined ? {} : { form: options.nopForm }) },
     });
     checkAcceptance(nop, {});
-    for (const step of nop.steps) image.bytes.set(step.after, step.fileOffset);
+    const text = options.text?.(image);
+    for (const step of nop.steps) {
+      if (text?.store(step.address, step.after) === false) {
+        throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
+          address: step.address,
+        });
+      }
+      image.bytes.set(step.after, step.fileOffset);
+    }
     const backend = new ImageBackend(sites, {
       capabilities: capabilitiesOf(sites),
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
-      ...(options.text === undefined ? {} : { text: options.text }),
+      ...(text === undefined ? {} : { text }),
     });
     const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
     for (let i = 0; i < sites.count; i++) {
@@ -69,6 +80,13 @@ export class Session {
   /** The image as it is now. */
   bytes(): Uint8Array {
     return this.sites.program.image.bytes.slice();
+  }
+
+  /** What a function pointer to a function of the image holds: its address, or that of its descriptor. */
+  pointerTo(name: string): bigint | null {
+    const { program } = this.sites;
+    const symbol = program.symbols.find(name);
+    return program.definedAt(symbol) === null ? null : program.symbols.value[symbol]!;
   }
 
   /** Text address of a function of the image, for ops. */

@@ -151,6 +151,15 @@ PUBLIC void elftrace_counter(word ip, word parent_ip, struct ops *ops, regs *reg
   __atomic_fetch_add(&ops->private_, 1, __ATOMIC_RELAXED);
 }
 
+#ifdef REGS_RESUME
+/* Callback: the function does not go on; the one that the ops' word points to runs in its place. */
+PUBLIC void elftrace_livepatch(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  (void)ip;
+  (void)parent_ip;
+  if (regs) REGS_RESUME(regs, ops->private_);
+}
+#endif
+
 /* -------------------------------------------------------------------------------------------------------------------- list */
 
 static int contains(const struct hash *hash, word site) {

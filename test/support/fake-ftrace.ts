@@ -9,6 +9,7 @@ import type {
   Capabilities,
   CodePlace,
   Content,
+  FtraceCore,
   GraphUserImage,
   Literal,
   Ops,
@@ -199,6 +200,13 @@ export class FakeMachine implements Backend {
     }
   }
 
+  /** Functions above this cannot be called by the entries. */
+  farthest = 1n << 64n;
+
+  reachesCallback(address: bigint): boolean {
+    return address <= this.farthest;
+  }
+
   bytesOf(_site: CallSite, content: Content): Uint8Array | null {
     if (content.kind === 'nop') return Uint8Array.of(0x0f, 0x1f, 0x44, 0x00, 0x00);
     const target = 'address' in content ? Number(content.address & 0xffffn) : content.kind === 'caller' ? 1 : 2;
@@ -227,6 +235,67 @@ export class FakeMachine implements Backend {
 
   reserveDirect(entries: number): boolean {
     return entries <= this.directRoom;
+  }
+
+  /**
+   * Memory as another core knows it, which was made from what the first one saved. Returns what differs: objects that the new core believes to be in
+   * memory and that are not what memory holds.
+   */
+  adopt(core: FtraceCore, ops: (old: Ops) => Ops, site: (old: CallSite) => CallSite): string[] {
+    const wrong: string[] = [];
+    const move = <K, V>(map: Map<K, V>, key: (old: K) => K, value: (old: V) => V): void => {
+      const entries = [...map].map(([k, v]) => [key(k), value(v)] as const);
+      map.clear();
+      for (const [k, v] of entries) map.set(k, v);
+    };
+    const callee = (old: Callee): Callee => (old.kind === 'assist' ? { kind: old.kind, ops: ops(old.ops) } : old);
+    move(this.sites, site, (old) =>
+      old.kind === 'trampoline' && old.ops !== null ? { ...old, ops: ops(old.ops) } : old,
+    );
+    move(this.literals, site, (old) => (old.kind === 'ops' ? { kind: old.kind, ops: ops(old.ops) } : old));
+    move(this.direct, site, (old) => old);
+    move(
+      this.trampolines,
+      (old) => old,
+      ({ ops: owner, image, corrupt }) => ({
+        ops: ops(owner),
+        image: { ...image, callee: callee(image.callee) },
+        corrupt,
+      }),
+    );
+    const sitesOf = (hash: SiteHash | null): string =>
+      hash === null
+        ? 'all'
+        : [...hash.sites]
+            .map(({ ip }) => ip)
+            .sort()
+            .join();
+    const words = (image: OpsImage | undefined): string =>
+      image === undefined
+        ? 'none'
+        : [
+            image.func,
+            image.flags,
+            image.directCall,
+            image.trampoline,
+            sitesOf(image.filter),
+            sitesOf(image.notrace),
+          ].join(' ');
+    const objects = [...this.objects];
+    this.objects.clear();
+    for (const [old, image] of objects) {
+      const believed = core.state.objects.get(ops(old));
+      if (words(image) !== words(believed)) wrong.push(`${old.name}: ${words(image)}, believed ${words(believed)}`);
+      this.objects.set(ops(old), believed ?? image);
+    }
+    if (objects.length !== core.state.objects.size) wrong.push('another number of objects');
+    this.callees.plain = callee(this.callees.plain);
+    this.callees.regs = callee(this.callees.regs);
+    this.list = this.list.map(ops);
+    this.traceOp = this.traceOp && ops(this.traceOp);
+    this.graph = this.graph && ops(this.graph);
+    this.graphUsers = core.state.graph.users.map((user) => user && { user, hashes: { ...user.pair } });
+    return wrong;
   }
 
   /** True when nothing of the core is left in memory. */

@@ -62,6 +62,8 @@ export interface OpsImage {
   readonly func: Address;
   readonly flags: number;
   readonly directCall: Address;
+  /** The callback's own word, as it is when the object is made; afterwards it is the callback's. */
+  readonly data: bigint;
   readonly filter: SiteHash | null;
   readonly notrace: SiteHash | null;
   readonly trampoline: Address;
@@ -180,6 +182,8 @@ export interface Backend {
   /** Can the step be written? Looks at permissions, reach and everything that `read` does not compare. Writes nothing. */
   check(step: Step): StepProblem | null;
   write(step: Step): StepProblem | null;
+  /** Can the patched calls of the entries lead to a function? If not they call the list function, which calls it through the ops object. */
+  reachesCallback(address: Address): boolean;
   /** Bytes that a site would hold, for reports; null when unknown. */
   bytesOf(site: CallSite, content: Content): Uint8Array | null;
   /** Bytes that a site holds, for reports; null when they cannot be read. */

@@ -20,12 +20,11 @@ import { type CoreState, type Refusal, refuse, type Transaction } from './state.
 
 /** Somebody who hears of entries and returns. */
 export class GraphUser {
-  readonly pair: HashPair = { filter: null, notrace: null };
-
   constructor(
     readonly name: string,
     /** Text addresses of the callbacks. */
     readonly callbacks: { readonly entry: Address; readonly return: Address },
+    readonly pair: HashPair = { filter: null, notrace: null },
   ) {}
 }
 

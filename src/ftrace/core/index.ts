@@ -14,6 +14,8 @@
  *   report     failure report, listings                 A8
  *   graph      the graph tracer                         A10
  *   modules    coming and going                         A6.2
+ *   save       the state as data, between processes     RT-7
+ *   session    the operations of a session file
  */
 import { ElftraceError, hex } from '../../errors.js';
 import type { Address } from '../../units.js';
@@ -30,7 +32,7 @@ import {
 import { type GraphUser, registerGraphIn, setGraphFilterIn, unregisterGraphIn } from './graph.js';
 import { type HashPair, makeHash, type SiteHash } from './hash.js';
 import { addRecords, editHash, hashFrom, moduleComing, moduleGoing, replayFor } from './modules.js';
-import { type Errno, Ops, type OpsInput } from './ops.js';
+import { type Errno, type Negotiation, Ops, type OpsInput } from './ops.js';
 import { defaultPolicy, type Policy } from './policy.js';
 import { type CallSite, type RecordOptions, Records, type SiteInput } from './records.js';
 import {
@@ -43,6 +45,7 @@ import {
   switchIn,
   unregisterIn,
 } from './register.js';
+import { restoreState, type SavedCore, saveState } from './save.js';
 import { enabledFunctions, type ListedFunction, touchedFunctions } from './report.js';
 import { type CoreState, type Outcome, refuse, transact } from './state.js';
 
@@ -55,6 +58,7 @@ export { type Errno, type Negotiation, Ops, type OpsInput, rawFlags, type ShareC
 export { defaultPolicy, GRAPH_USERS, type Policy, type ProfileName, profiles } from './policy.js';
 export { CallSite, COUNT_LIMIT, CURRENT, REC, type SiteInput, STICKY } from './records.js';
 export { type FailureReport, formatFunctions, formatReport, initReport, type ListedFunction } from './report.js';
+export type { SavedCore } from './save.js';
 export { type CoreState, describeCallee, describeContent, describeLiteral, inverse, type Outcome } from './state.js';
 
 export interface CoreOptions {
@@ -64,12 +68,19 @@ export interface CoreOptions {
   readonly records: RecordOptions;
   /** Variants that differ from the defaults. */
   readonly policy?: Partial<Policy>;
+  /** Goes on from a state that was saved, with the sites of the modules that were loaded then. */
+  readonly saved?: {
+    readonly state: SavedCore;
+    readonly modules: ReadonlyMap<string, readonly SiteInput[]>;
+    /** What the ops of a name shares (C-IPM-4); nothing when absent. */
+    readonly negotiate?: (name: string) => Negotiation | null;
+  };
 }
 
 export class FtraceCore {
   readonly #state: CoreState;
   /** The hashes that ops share unless they have their own: the global filter. */
-  readonly globalPair: HashPair = { filter: null, notrace: null };
+  readonly globalPair: HashPair;
   /** The ops of the function tracer, which the graph tracer of 2014 borrows. */
   #tracer: Ops | null = null;
   /** Stands for all direct callers that were registered by address. */
@@ -77,14 +88,16 @@ export class FtraceCore {
   /** What was said about the image when the core was made. */
   readonly warnings: readonly string[];
 
-  constructor({ backend, sites, records, policy }: CoreOptions) {
+  /** @throws ElftraceError 'bad-record' for a saved state that does not fit the sites */
+  constructor({ backend, sites, records, policy, saved }: CoreOptions) {
+    const globalPair: HashPair = { filter: null, notrace: null };
     this.#state = {
       backend,
       policy: { ...defaultPolicy, ...policy },
       records: new Records(records),
       list: [],
       known: [],
-      sharedPairs: [this.globalPair],
+      sharedPairs: [globalPair],
       enabled: true,
       dead: null,
       callee: { kind: 'stub' },
@@ -93,11 +106,29 @@ export class FtraceCore {
       graph: { users: [], known: [], manager: null, saved: null, on: false },
       objects: new Map(),
     };
-    this.#byAddress = this.createOps({ name: 'direct callers by address', func: 0n });
     const { added, dropped } = addRecords(this.#state, sites, null);
     this.warnings = dropped > 0 ? [`${dropped} sites at address 0 were dropped`] : [];
     // C-INIT-3
     if (added.length === 0) this.#state.dead = 'the image has nothing to trace';
+    if (saved === undefined) {
+      this.globalPair = globalPair;
+      this.#byAddress = this.createOps({ name: 'direct callers by address', func: 0n });
+      return;
+    }
+    for (const name of saved.state.modules) addRecords(this.#state, saved.modules.get(name) ?? [], name);
+    const roles = restoreState(this.#state, saved.state, saved.negotiate ?? (() => null));
+    this.globalPair = roles.globalPair;
+    this.#tracer = roles.tracer;
+    this.#byAddress = roles.byAddress;
+  }
+
+  /** The state as plain data, for a record beside the image. */
+  save(): SavedCore {
+    return saveState(this.#state, {
+      tracer: this.#tracer,
+      byAddress: this.#byAddress,
+      globalPair: this.globalPair,
+    });
   }
 
   /** Everything that the core knows, to read. */

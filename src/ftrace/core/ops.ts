@@ -41,6 +41,8 @@ export interface OpsInput {
   readonly func: Address;
   /** Names of flags that users set; ALLOC_TRAMP and those of the core are refused at registration. */
   readonly flags?: readonly (keyof typeof OPS_FLAGS)[];
+  /** What the callback finds in its own word (`private`); 0 when absent. */
+  readonly data?: bigint;
   /** The hashes that several ops share; own ones when absent. */
   readonly pair?: HashPair;
   /** The user's own trampoline. */
@@ -63,6 +65,7 @@ export class Ops {
   old: HashSnapshot | null = null;
   trampoline: OpsTrampoline | null;
   directCall: Address = 0n;
+  readonly data: bigint;
   readonly negotiate: Negotiation | null;
 
   constructor(input: OpsInput) {
@@ -73,6 +76,7 @@ export class Ops {
     for (const flag of input.flags ?? []) this.flags |= OPS_FLAGS[flag];
     this.pair = input.pair ?? { filter: null, notrace: null };
     this.trampoline = input.trampoline === undefined ? null : { kind: 'user', address: input.trampoline };
+    this.data = input.data ?? 0n;
     this.negotiate = input.negotiate ?? null;
   }
 
@@ -142,6 +146,7 @@ export function imageOf(ops: Ops, capabilities: Capabilities, entry: Address): O
     func: ops.func,
     flags,
     directCall: ops.directCall,
+    data: ops.data,
     filter: isEmpty(ops.pair.filter) ? null : ops.pair.filter,
     notrace: isEmpty(ops.pair.notrace) ? null : ops.pair.notrace,
     trampoline: trampolineAddress(ops, entry),

@@ -348,9 +348,9 @@ export function setFunctionIn(tx: Transaction, ops: Ops, func: Address): Refusal
   if (dead !== null) return dead;
   if (ops.has('DELETED') || ops.has('DIRECT')) return refuse('EINVAL', `the function of ${ops.name} cannot be changed`);
   ops.func = func;
+  if (state.objects.has(ops)) tx.object(ops);
   if (!ops.has('ENABLED')) return null;
   const { trampoline } = ops;
-  tx.object(ops);
   if (trampoline?.kind === 'private') {
     const callee = soleCallee(ops, state.policy);
     const { block, template } = trampoline;

@@ -18,8 +18,11 @@ export interface SessionResolver {
    * @throws ElftraceError 'no-match' for one that is not there
    */
   address(symbol: string): Address;
-  /** Text address of a callback that lets its function go on at `replacement`. */
-  replacer(replacement: string): Address;
+  /**
+   * A callback that lets its function go on at `replacement`: its text address, and what it finds in the ops' own word.
+   * @throws ElftraceError 'unsupported-form' where the entries cannot change where a function goes on
+   */
+  replacer(replacement: string): { readonly func: Address; readonly data: bigint };
   /** Sites of a module; its code is there, its sites are nops. `file` is what the session names, null when it names none. */
   module(name: string, file: string | null): readonly SiteInput[];
 }
@@ -44,10 +47,26 @@ export class CoreSession {
   readonly #direct = new Map<string, { readonly ops: Ops; caller: Address }>();
   readonly #livepatch = new Map<string, Ops>();
 
+  /** A core that was restored brings what earlier sessions made, under the names that they gave. */
   constructor(
     readonly core: FtraceCore,
     readonly resolver: SessionResolver,
-  ) {}
+  ) {
+    const { known, graph } = core.state;
+    for (const ops of known) {
+      const [role, name] = ops.name.split(' ') as [string, string?];
+      if (role === 'direct' && name !== undefined && ops.has('DIRECT')) {
+        this.#direct.set(name, { ops, caller: ops.directCall });
+      } else if (role === 'livepatch' && name !== undefined && ops.has('ENABLED')) this.#livepatch.set(name, ops);
+      else if (ops !== graph.manager) this.#ops.set(ops.name, ops);
+    }
+    for (const user of graph.known) this.#users.set(user.name, user);
+  }
+
+  /** Names that the steps of a session file may use although it does not make them. */
+  get names(): { readonly ops: readonly string[]; readonly graphs: readonly string[] } {
+    return { ops: [...this.#ops.keys()], graphs: [...this.#users.keys()] };
+  }
 
   /** Performs operations in order and stops behind the first that is not done: its outcome is the last of the result. */
   run(operations: readonly SessionOperation[]): SessionStep[] {
@@ -96,7 +115,7 @@ export class CoreSession {
       case 'livepatch': {
         const ops = core.createOps({
           name: `livepatch ${operation.function}`,
-          func: resolver.replacer(operation.replacement),
+          ...resolver.replacer(operation.replacement),
           flags: ['IPMODIFY', 'SAVE_REGS_IF_SUPPORTED'],
         });
         const outcome = this.#filtered(ops, operation.function, () => core.register(ops));

@@ -127,6 +127,9 @@ export function wantedCallee(state: CoreState): Callee {
   if (first.has('STUB')) return { kind: 'stub' };
   const { capabilities } = state.backend;
   if (capabilities.passes === 2 || first.has('DYNAMIC') || first.has('RCU')) return { kind: 'list' };
-  if (!needsAssist(first)) return { kind: 'function', address: first.func };
+  if (!needsAssist(first)) {
+    // The list is right for any number of ops, so a callback out of reach costs time and nothing else.
+    return state.backend.reachesCallback(first.func) ? { kind: 'function', address: first.func } : { kind: 'list' };
+  }
   return capabilities.assist ? { kind: 'assist', ops: first } : { kind: 'list' };
 }
