@@ -18,6 +18,7 @@ import type {
   Capabilities,
   CodePlace,
   Content,
+  Literal,
   OpsImage,
   Reading,
   Step,
@@ -152,10 +153,44 @@ export class ImageBackend implements Backend {
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
-    if (leads === this.caller.identity) return { kind: 'caller' };
+    if (leads === this.caller.identity) {
+      const direct = this.farDirect(reading);
+      return direct === null ? { kind: 'caller' } : { kind: 'direct', address: direct };
+    }
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
     return { kind: 'direct', address: leads };
+  }
+
+  /** A-PLT-2: the direct caller of a site that calls the entry because a branch does not reach it: the entry goes there by the site's ops. */
+  private farDirect({ literal, target }: SiteReading): Address | null {
+    if (!this.capabilities.callOps || literal === undefined || literal === null || target === null) return null;
+    const named = this.literalOf(literal);
+    const direct = named?.kind === 'ops' ? (this.images.get(named.ops)?.directCall ?? 0n) : 0n;
+    return direct === 0n ? null : direct;
+  }
+
+  /** The patched call of an entry; two entries may share one. */
+  private callLabel(entry: 'plain' | 'regs'): string {
+    const own = entry === 'regs' && entryPoint(this.program, 'ftrace_regs_call') !== null;
+    return own ? 'ftrace_regs_call' : 'ftrace_call';
+  }
+
+  /** Place of the word in front of a function: the first of what its site owns. */
+  private literalAddress(site: CallSite): Address {
+    const index = this.siteIndex.get(site.ip)!;
+    return this.sites.anchor[index]! + BigInt(this.sites.reading(index)?.startDelta ?? 0);
+  }
+
+  private literalValue(literal: Literal): Address {
+    if (literal.kind === 'ops') return this.addressOf(literal.ops);
+    return this.need(literal.kind === 'nop-ops' ? 'ftrace_nop_ops' : 'ftrace_list_ops').identity;
+  }
+
+  private literalOf(value: Address): Literal | null {
+    for (const kind of ['nop-ops', 'list-ops'] as const) if (this.literalValue({ kind }) === value) return { kind };
+    for (const ops of this.slots.keys()) if (this.addressOf(ops) === value) return { kind: 'ops', ops };
+    return null;
   }
 
   private calleeAt(label: string): Reading {
@@ -187,7 +222,7 @@ export class ImageBackend implements Backend {
         return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
       }
       case 'callee':
-        return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
+        return this.calleeAt(this.callLabel(place.entry));
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
         const { jump } = this.branches;
@@ -198,7 +233,14 @@ export class ImageBackend implements Backend {
         const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
       }
-      case 'literal':
+      case 'literal': {
+        const literal = this.readingOf(place.site)?.literal;
+        if (literal === undefined) return { kind: 'fault' };
+        const known = literal === null ? null : this.literalOf(literal);
+        if (known !== null) return { kind: 'literal', literal: known };
+        const bytes = this.bytes(this.literalAddress(place.site), this.word);
+        return bytes === null ? { kind: 'fault' } : { kind: 'foreign', bytes };
+      }
       case 'inner-call':
         return { kind: 'fault' };
       default:
@@ -239,7 +281,11 @@ export class ImageBackend implements Backend {
           ? waysTo(program, this.caller, site.ip, reading)
           : content.kind === 'regs-caller'
             ? waysTo(program, this.regsCaller ?? this.caller, site.ip, reading)
-            : [{ kind: 'call' as const, target: this.branchTo(content.address) }];
+            : [
+                { kind: 'call' as const, target: this.branchTo(content.address) },
+                // Out of reach: the entry finds it by the ops that the site's word names (A-PLT-2).
+                ...(this.capabilities.callOps ? waysTo(program, this.caller, site.ip, reading) : []),
+              ];
     let problem = refused('EINVAL', `${site.name}: no way to write it`);
     for (const way of ways) {
       const change = 'refused' in way ? way : reading.shape.write(reading, way, view);
@@ -314,7 +360,7 @@ export class ImageBackend implements Backend {
         return 'kind' in change ? change : null;
       }
       case 'callee': {
-        const from = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call').address;
+        const from = this.need(this.callLabel(step.entry)).address;
         const distance = this.calleeAddress(step.after) - from;
         const { min, max } = this.branches.call.reach;
         if (distance < min || distance > max) return refused('ERANGE', `the callee is ${hex(distance)} bytes away`);
@@ -331,6 +377,9 @@ export class ImageBackend implements Backend {
           ? refused('EBUSY', 'the runtime records returns for one graph tracer')
           : null;
       case 'literal':
+        return this.readingOf(step.site)?.literal === undefined
+          ? refused('EINVAL', `${step.site.name} has no word that names its ops`)
+          : null;
       case 'trampoline':
       case 'inner-call':
         return refused('EINVAL', `the image has no place for ${step.kind}`);
@@ -464,7 +513,7 @@ export class ImageBackend implements Backend {
         return null;
       }
       case 'callee': {
-        const { address } = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
+        const { address } = this.need(this.callLabel(step.entry));
         return this.store(address, this.branches.call.encode(address, this.calleeAddress(step.after)));
       }
       case 'trace-op':
@@ -498,6 +547,7 @@ export class ImageBackend implements Backend {
         this.options.text?.event(step);
         return null;
       case 'literal':
+        return this.words(this.literalAddress(step.site), [this.literalValue(step.after)]);
       case 'trampoline':
       case 'inner-call':
         return failed('EFAULT', `the image has no place for ${step.kind}`);
@@ -518,7 +568,10 @@ export class ImageBackend implements Backend {
   }
 
   planTrampoline(): { readonly refused: string } {
-    return { refused: 'the machine has no private trampolines' };
+    const instead = this.capabilities.callOps
+      ? ': per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)'
+      : '';
+    return { refused: `the machine has no private trampolines${instead}` };
   }
 
   dropTrampoline(): void {
@@ -531,7 +584,15 @@ export class ImageBackend implements Backend {
 
   reachesCallback(address: Address): boolean {
     const { min, max } = this.branches.call.reach;
-    const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
+    // Entries without a patched call take the address from the ops.
+    if (this.capabilities.callOps) return true;
+    const calls = [
+      ...new Set(
+        (this.capabilities.regs === 'separate' ? (['plain', 'regs'] as const) : (['plain'] as const)).map((each) =>
+          this.callLabel(each),
+        ),
+      ),
+    ];
     return calls.every((symbol) => {
       const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;
       return distance >= min && distance <= max;

@@ -7,24 +7,30 @@ import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions } from '../program/program.js';
-import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
+import { type Capabilities, defaultPolicy, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { checkAcceptance, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf } from './tracing.js';
+import { entriesOf, idleOpsOf } from './tracing.js';
 import { isCovered } from './verdicts.js';
 
 export interface SessionOptions extends LoadOptions {
   readonly policy?: Partial<Policy>;
   readonly nopForm?: string;
+  /** What the image is to offer, where that is not what its entries do: for asking what happens then. */
+  readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
 }
 
 /** What the entries of an image offer (F-11). */
 export function capabilitiesOf(sites: Sites): Capabilities {
+  const { kind } = entriesOf(sites.program);
+  if (sites.program.arch.target.id === 'arm64') {
+    return profiles[kind === 'callops' ? 'arm64' : kind === 'regs' ? 'arm64 regs' : 'arm64 mcount'];
+  }
   // PowerPC: an entry that passes ip and parent_ip, or a pair that passes everything; other machines say more.
-  return entriesOf(sites.program).kind === 'pg' ? profiles['ppc64-elfv1'] : profiles['ppc64-elfv2-le'];
+  return kind === 'pg' ? profiles['ppc64-elfv1'] : profiles['ppc64-elfv2-le'];
 }
 
 export class Session {
@@ -41,8 +47,21 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
+    const idle = idleOpsOf(sites.program, options.policy?.literalOff ?? defaultPolicy.literalOff);
+    const usable = new Uint8Array(sites.count);
+    // C-INIT-1: sites of which the machine cannot make use are no records.
+    for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
     const nop = planSites(sites, {
-      to: { kind: 'nop', ...(options.nopForm === undefined ? {} : { form: options.nopForm }) },
+      to: (_site, reading) => [
+        {
+          // Nops of the compiler may be another form than that of a site that is off.
+          kind: reading.state === 'compiled' && reading.target === null ? 'init' : 'nop',
+          ...(options.nopForm === undefined ? {} : { form: options.nopForm }),
+          ...(idle === null || reading.literal === undefined ? {} : { literal: idle }),
+        },
+      ],
+      name: 'nop',
+      selection: usable,
     });
     checkAcceptance(nop, {});
     const text = options.text?.(image);
@@ -55,13 +74,13 @@ export class Session {
       image.bytes.set(step.after, step.fileOffset);
     }
     const backend = new ImageBackend(sites, {
-      capabilities: capabilitiesOf(sites),
+      capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
     });
     const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
     for (let i = 0; i < sites.count; i++) {
-      if (!sites.codeRange(i)) continue;
+      if (!sites.codeRange(i) || usable[i] === 0) continue;
       const module = sites.module(i);
       const list = inputs.get(module) ?? [];
       inputs.set(module, list);
