@@ -136,7 +136,7 @@ export function benchEmulator(options: EmulatorBench): void {
   const ready: number[] = [];
   const first: number[] = [];
   const script =
-    "const { Machine, arches } = await import(process.argv[1]); const arch = arches.find((each) => each.emulation.kind === 'ir');" +
+    "const { Machine, arches } = await import(process.argv[1]); const arch = arches.find((each) => each.target.id === 'ppc64-elfv2-be');" +
     'const begin = process.hrtime.bigint(); const machine = new Machine({ lifter: arch.emulation.lifter });' +
     'const made = process.hrtime.bigint(); machine.load(0x10000n, new Uint8Array([0x38, 0x63, 0, 1]), { permission: "rx" });' +
     'machine.setRegister("pc", 0x10000n); machine.step();' +

@@ -54,6 +54,30 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
 }
 
 /**
+ * Words of 4 bytes that no linker moves, addresses relative to the program counter, no small data; the ABI of programs with floating point, of which
+ * nothing is used.
+ */
+const RISCV = [
+  '-march=rv64g',
+  '-mabi=lp64d',
+  '-mcmodel=medany',
+  '-mno-relax',
+  '-msmall-data-limit=0',
+  '-DRUNTIME_REGS',
+];
+
+function riscv(flavour: string, entries: readonly string[], flags: readonly string[]): Recipe {
+  return {
+    name: `riscv64/${flavour}`,
+    triple: 'riscv64-linux-gnu',
+    flags: [...RISCV, ...flags],
+    folder: 'arch-riscv',
+    entries: [...entries, 'entry-common.S'],
+  };
+}
+const MERGED = ['-DENTRY_DIRECT', '-DENTRY_MERGED'];
+
+/**
  * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data), and nothing is looked up in a GOT. No
  * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack.
  */
@@ -91,6 +115,12 @@ function arm64(flavour: string, entries: string, flags: readonly string[]): Reci
 }
 
 const RECIPES: readonly Recipe[] = [
+  riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
+  riscv('g2-merged', ['entry-merged.S'], MERGED),
+  riscv('g3', ['entry-merged.S'], [...MERGED, '-DENTRY_G3']),
+  riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),
+  riscv('g1', ['entry-g1.S'], ['-DENTRY_G1']),
+  riscv('g0', ['entry-g0.S', 'entry-g0.c'], ['-DENTRY_G0']),
   x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN']),
   x86('y2014', 'entry-2014.S', []),
   x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT']),

@@ -24,7 +24,7 @@ const sourceFolder = join(samplesFolder, 'src');
 
 /** How the sources of a sample become a file. */
 export type SampleKind =
-  'program' | 'patchable' | 'pie' | 'shared' | 'module' | 'loaded-core' | 'loaded-module' | 'derived';
+  'program' | 'patchable' | 'pie' | 'shared' | 'module' | 'loaded-core' | 'loaded-module' | 'direct' | 'derived';
 
 /** What is done to another sample: `from` of a recipe names it. */
 export type Step = 'strip' | 'sign' | 'xz' | 'gz' | 'zst' | 'archive';
@@ -286,6 +286,11 @@ class Builder {
       case 'loaded-module':
         objects.push(this.#compile(traced, recipe.source ?? '', record));
         break;
+      case 'direct':
+        objects.push(this.#compile(assembler, start), this.#compile(traced, 'direct.c', record));
+        objects.push(this.#compile(assembler, `direct-${target.startup}.S`));
+        objects.push(this.#compile([...plain, '-DLOADED_CORE'], 'output.c'));
+        break;
       case 'derived':
         throw new Error(`${recipe.name}: a derived sample has no sources`);
       default:
@@ -300,6 +305,7 @@ class Builder {
       module: ['-r'],
       'loaded-core': ['-r'],
       'loaded-module': ['-r'],
+      direct: ['-static', '-z', 'norelro'],
       derived: [],
     }[recipe.kind];
     const image = mode[0] === '-r' ? [] : ['--build-id=none', '-z', 'noseparate-code'];

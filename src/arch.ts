@@ -302,7 +302,8 @@ export interface Branches {
 // ------------------------------------------------------------------------------------------------------------ loading
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
-export type EntryConvention = 'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount';
+export type EntryConvention =
+  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;
@@ -398,6 +399,8 @@ export interface ModuleLoader {
   readonly tocSymbol: string | null;
   /** Entries that a module gets stubs for (P-STUB-3), in order. */
   readonly entrySymbols: readonly string[];
+  /** The convention of patchable areas. */
+  readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it. */
   conventionOf(word: (delta: number) => number): EntryConvention;
   /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */

@@ -39,7 +39,7 @@ describe('objects', () => {
     expect(runtimeFlavours('arm64')).toEqual(['callops', 'regs', 'pg']);
     for (const flavour of ARM64_FLAVOURS) {
       const image = imageOf(flavour);
-      const names = Object.values(runtimeSymbols(flavour, 'arm64')).flat();
+      const names = Object.values(runtimeSymbols(flavour)).flat();
       expect([flavour, names.filter((name) => image.symbols.find(name) <= 0)]).toEqual([flavour, []]);
       const absent = [...image.symbols.sectionIndex].flatMap((section, i) =>
         i > 0 && section === 0 ? [image.symbols.name(i)] : [],
@@ -112,7 +112,7 @@ describe('objects', () => {
       wordsAt(flavour, 'return_to_handler', 'ftrace_stub').concat(handler(flavour))[0]!;
     expect([first('pg'), first('regs'), first('callops')]).toEqual(['d10103ff', 'd10103ff', 'd101c3ff']);
     for (const flavour of ARM64_FLAVOURS) {
-      for (const entry of runtimeSymbols(flavour, 'arm64').entries) {
+      for (const entry of runtimeSymbols(flavour).entries) {
         expect([flavour, entry, wordsAt(flavour, entry, 'ftrace_caller_end').concat(at(flavour, entry))[0]]).toEqual([
           flavour,
           entry,

@@ -77,7 +77,7 @@ describe('samples', () => {
 
   test('M-TAB-1 M-WEAK-1: site counts follow from the sources', () => {
     // program.c: 17 functions with a call, override.c: 1; `quiet` has nops only, for its attribute concerns calls.
-    // module.c: 6, module-util.c: 5. patchable-*.S: 6. core.c: 9, far-one.c: 9, far-two.c: 8.
+    // module.c: 6, module-util.c: 5. patchable-*.S: 6. core.c: 9, far-one.c: 9, far-two.c: 8. direct.c: 3.
     const whole = { functions: 18, withNops: 19 };
     const numbers = {
       program: whole,
@@ -87,6 +87,7 @@ describe('samples', () => {
       patchable: { functions: 0, withNops: 6 },
       'loaded-core': { functions: 9, withNops: 9 },
       'loaded-module': { functions: 9, withNops: 9 },
+      direct: { functions: 3, withNops: 3 },
       derived: { functions: 0, withNops: 0 },
     };
     const sites = readExpected('sites.txt');

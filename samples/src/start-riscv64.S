@@ -5,11 +5,13 @@
 	.type	sys_write, @function
 	.type	sys_exit, @function
 _start:
+#ifndef LOADED_CORE
 	/* The linker makes accesses relative to gp, so gp is set first, and this must not be relaxed itself. */
 	.option push
 	.option norelax
 	lla	gp, __global_pointer$
 	.option pop
+#endif
 	andi	sp, sp, -16
 	call	start_c
 	ebreak

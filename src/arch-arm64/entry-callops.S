@@ -18,6 +18,7 @@
 	.text
 	.balign	8
 
+LABEL(elftrace_entry_callops)
 FUNCTION(ftrace_caller)
 	hint	#34			// bti c: far sites come by br x16
 	bic	x11, x30, #7

@@ -12,6 +12,7 @@
 	.text
 	.balign	8
 
+LABEL(elftrace_entry_pg)
 FUNCTION(ftrace_caller)
 	hint	#34			// bti c: far sites come by br x16
 	stp	x29, x30, [sp, #-16]!

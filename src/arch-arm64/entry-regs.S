@@ -15,6 +15,7 @@
 	.text
 	.balign	8
 
+LABEL(elftrace_entry_regs)
 FUNCTION(ftrace_caller)
 	hint	#34			// bti c: far sites come by br x16
 	sub	sp, sp, #F_BYTES
@@ -57,6 +58,7 @@ FUNCTION(ftrace_regs_caller)
 	adrp	x2, function_trace_op
 	ldr	x2, [x2, #:lo12:function_trace_op]
 	mov	x3, sp
+LABEL(ftrace_regs_call)			// one call for both
 LABEL(ftrace_call)
 	bl	ftrace_stub
 	ldp	x0, x1, [sp]

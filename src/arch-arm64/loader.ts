@@ -64,6 +64,7 @@ export const arm64Loader: LoaderModel = {
   tocSymbol: '_GLOBAL_OFFSET_TABLE_',
   codeOf: () => null,
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
+  patchable: 'regs',
   conventionOf: () => 'pg',
   conventionOfPatchable,
   entryStub: () => 'plt',

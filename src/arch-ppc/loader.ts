@@ -143,6 +143,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     codeOf: (name) => (abi === 'elfv1' && name.startsWith('.') && name.length > 1 ? name.slice(1) : null),
     tocSymbol: abi === 'sysv' ? null : '.TOC.',
     entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
+    patchable: 'regs',
     conventionOf: (word) => (bits === 64 && isProfileKernel(word) ? 'regs' : 'pg'),
     entryStub(convention, from): PpcStub {
       if (abi === 'sysv') return 'far';

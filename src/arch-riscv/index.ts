@@ -4,6 +4,7 @@ import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
 import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
+import { riscvLoader } from './loader.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
 import { riscvBranches, riscvStubForms } from './stubs.js';
@@ -36,6 +37,6 @@ export const riscv64: Arch = {
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
   branches: riscvBranches,
-  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
+  loader: riscvLoader,
   emulation: riscvEmulation,
 };

@@ -163,8 +163,8 @@ const ROWS: readonly RelocationRow[] = [
   define(58, 'IRELATIVE', 'irelative', WORD64),
   define(59, 'PLT32', 'pcrel', WORD32, { overflow: 'signed', stubAllowed: true }),
   // Variable-length data: no fixed field.
-  define(60, 'SET_ULEB128', 'linker', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
-  define(61, 'SUB_ULEB128', 'linker', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
+  define(60, 'SET_ULEB128', 'uleb-set', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
+  define(61, 'SUB_ULEB128', 'uleb-sub', NOTHING, { note: 'ULEB128 data of the length that the place has' }),
   upper(62, 'TLSDESC_HI20', 'tls'),
   lower(63, 'TLSDESC_LOAD_LO12', 'tls', ITYPE),
   lower(64, 'TLSDESC_ADD_LO12', 'tls', ITYPE),

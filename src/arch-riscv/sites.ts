@@ -25,9 +25,19 @@
  * - In a relocatable file the call of -pg carries CALL_PLT on its auipc (gcc adds RELAX at the same place, clang does not),
  *   and the fields are zero.
  */
-import type { McountRules, SiteChange, SiteReading, SiteRefusal, SiteShape, SiteStateKind, SiteView } from '../arch.js';
+import type {
+  McountRules,
+  SiteChange,
+  SiteReading,
+  SiteRefusal,
+  SiteShape,
+  SiteStateKind,
+  SiteStore,
+  SiteView,
+  WritableState,
+} from '../arch.js';
 import { reaches, type Reach } from '../bits.js';
-import { concatBytes, wordBytes } from '../bytes.js';
+import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex, outOfRange } from '../errors.js';
 import { extractField } from '../isa/table.js';
 import type { Address } from '../units.js';
@@ -262,7 +272,7 @@ const mcountPair: SiteShape = {
   name: 'riscv64.mcount-pair',
   sources: ['call', 'mcount-table'],
   title: 'auipc ra and jalr ra of -pg, behind the prologue',
-  entries: [],
+  entries: ['g0'],
   read(view, source) {
     const first = view.u32(0);
     const second = view.u32(4);
@@ -351,7 +361,7 @@ const mcountJal: SiteShape = {
   name: 'riscv64.mcount-jal',
   sources: ['call', 'mcount-table'],
   title: 'jal ra of -pg, shortened by the linker',
-  entries: [],
+  entries: ['g0'],
   read(view, source) {
     if (view.relocatable) return null;
     const word = view.u32(0);
@@ -452,7 +462,7 @@ const patchable8: SiteShape = {
   name: 'riscv64.patchable-8',
   sources: ['patchable-table'],
   title: 'eight bytes of entry nops, auipc t0 and jalr t0 when enabled',
-  entries: [],
+  entries: ['g2', 'g2-merged', 'g1', 'g3', 'g3c'],
   read(view) {
     const ip = functionDelta(view);
     const first = view.u32(ip);
@@ -513,6 +523,8 @@ const patchable8: SiteShape = {
   write(reading, to, view) {
     if (reading.state === 'foreign') return refuseForeign(reading);
     const ip = reading.ipDelta;
+    if (to.form === 'g1') return writeG1(reading, to, view);
+    if (to.form === 'g3' || to.form === 'g3c') return writeFixed(reading, to, view);
     switch (to.kind) {
       case 'nop':
         if (reading.state !== 'call') return emptyChange('C-INIT-2');
@@ -532,6 +544,108 @@ const patchable8: SiteShape = {
     }
   },
 };
+
+/** Sixteen bytes of nops at `ip`, each half of one kind: the room of a G1 site. */
+function hasSixteen(view: SiteView, ip: number): boolean {
+  const half = (delta: number): boolean => {
+    const [first, second] = [view.u32(delta), view.u32(delta + 4)];
+    return (first === NOP && second === NOP) || (first === TWO_C_NOPS && second === TWO_C_NOPS);
+  };
+  return half(ip) && half(ip + 8) && !anyRelocation(view, ip, 16);
+}
+
+/** A site of compiler nops as G1: sixteen bytes, which are verified whole (R-SITE-1). */
+function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal {
+  const ip = reading.ipDelta;
+  if (reading.state === 'call') {
+    return { refused: 'unsupported', reason: 'the site is a pair through t0 (G2), not one of sixteen bytes (G1)' };
+  }
+  if (!hasSixteen(view, ip)) {
+    return { refused: 'unsupported', reason: 'a G1 site needs sixteen bytes of nops (patchable 8 with C, 4 without)' };
+  }
+  if (to.kind !== 'call') {
+    const before = view.bytes(ip, 16);
+    return before.every((byte, i) => byte === FOUR_NOPS[i])
+      ? emptyChange('C-INIT-2')
+      : store(view, ip, FOUR_NOPS, 'R-SITE-1');
+  }
+  const from = view.address + BigInt(ip + 4);
+  const refusal = refuseCall(view, from, to.target, pairReach);
+  if (refusal) return refusal;
+  return store(view, ip, words(SAVE_RA, ...encodePair(RA, to.target - from), LOAD_RA), 'R-SITE-3');
+}
+
+/** The store of the literal in front of a function (30-riscv section 6), or why there can be none. */
+function literalStore(view: SiteView, start: number, literal: Address): SiteStore | SiteRefusal {
+  const place = view.address + BigInt(start - 8);
+  if (start !== 8) {
+    return {
+      refused: 'unsupported',
+      reason: 'no eight bytes of nops stand in front of the function for the address of its ops',
+    };
+  }
+  if (place % 8n !== 0n) {
+    return {
+      refused: 'unsupported',
+      reason: `the address of the ops would lie at ${hex(place)}, no multiple of 8: it could be read torn`,
+    };
+  }
+  const after = new Uint8Array(8);
+  new ByteView(after, 'little', 'literal').insertU64(0, literal);
+  return { delta: 0, before: view.bytes(0, 8), after };
+}
+
+/**
+ * A site as G3 or G3c: an auipc that stays, and the word behind it, which is the only one that changes once the auipc stands. Where it stands already
+ * R-MOD-2 decides what the jalr can reach.
+ */
+function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal {
+  const isFixed = reading.shape === fixedAuipc;
+  const start = isFixed ? reading.ipDelta - 4 : reading.ipDelta;
+  const from = view.address + BigInt(start);
+  const toNop = to.kind !== 'call';
+  if (view.relocatable)
+    return { refused: 'not-applicable', reason: 'a fixed auipc in a relocatable file needs a relocation' };
+  if (from % 4n !== 0n) {
+    return {
+      refused: 'unsupported',
+      reason: `the site at ${hex(from)} is not 4-aligned: its word could not be exchanged at once`,
+    };
+  }
+  const stores: SiteStore[] = [];
+  if (to.literal !== undefined && to.form === 'g3c') {
+    const literal = literalStore(view, start, to.literal);
+    if ('refused' in literal) return literal;
+    if (!literal.before.every((byte, i) => byte === literal.after[i])) stores.push(literal);
+  }
+  const stands = isAuipcT0(view.u32(start));
+  const rule = toNop ? 'R-MOD-3' : 'R-MOD-2';
+  if (to.target === undefined) {
+    // Only back to a nop: what the auipc says is left alone.
+    if (stands) stores.push(...changed(view, start + 4, ONE_NOP));
+    else if (reading.state === 'compiled') stores.push(...changed(view, start, TWO_NOPS));
+    return { stores, neutralise: NO_DELTAS, rule };
+  }
+  const refusal = refuseCall(view, from, to.target, pairReach);
+  if (refusal) return refusal;
+  const [auipc, jalr] = encodePair(T0, to.target - from);
+  if (!stands) {
+    stores.push(...changed(view, start, words(auipc, toNop ? NOP : jalr)));
+  } else if (toNop) {
+    stores.push(...changed(view, start + 4, ONE_NOP));
+  } else if (fixedAuipcReaches(view.u32(start), from, to.target)) {
+    stores.push(...changed(view, start + 4, words(jalr)));
+  } else {
+    return { refused: 'out-of-range', reason: `R-MOD-2: ${hex(to.target)} needs another auipc than the fixed one` };
+  }
+  return { stores, neutralise: NO_DELTAS, rule };
+}
+
+/** A store, where it stores something else. */
+function changed(view: SiteView, delta: number, after: Uint8Array): SiteStore[] {
+  const before = view.bytes(delta, after.length);
+  return before.every((byte, i) => byte === after[i]) ? [] : [{ delta, before, after: after.slice() }];
+}
 
 /** Expected bytes and reason for eight bytes at a patchable site that are none of its states. */
 function whyForeign(view: SiteView, ip: number, first: number, second: number): [Uint8Array, string, 'unsupported'?] {
@@ -576,7 +690,7 @@ const patchable16: SiteShape = {
   name: 'riscv64.patchable-16',
   sources: ['patchable-table'],
   title: 'sixteen bytes that save ra around a pair through ra',
-  entries: [],
+  entries: ['g1'],
   read(view) {
     const ip = functionDelta(view);
     if (!isSavedPair(view, ip)) return null;
@@ -639,7 +753,7 @@ const fixedAuipc: SiteShape = {
   name: 'riscv64.fixed-auipc',
   sources: ['patchable-table'],
   title: 'auipc t0 that stays, and a word that is nop or jalr t0',
-  entries: [],
+  entries: ['g3', 'g3c'],
   read(view) {
     const start = functionDelta(view);
     const first = view.u32(start);
@@ -688,6 +802,7 @@ const fixedAuipc: SiteShape = {
   write(reading, to, view) {
     if (reading.state === 'foreign') return refuseForeign(reading);
     const ip = reading.ipDelta;
+    if (to.literal !== undefined && !view.relocatable) return writeFixed(reading, to, view);
     switch (to.kind) {
       case 'nop':
       case 'init':

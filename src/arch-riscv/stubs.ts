@@ -14,7 +14,7 @@ import type { Address } from '../units.js';
 import { RA, riscvTable, T0, T1, T3, ZERO } from './isa.js';
 import { decodePair, encodePair, pairReach } from './sites.js';
 
-const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
+export const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
 const T2 = 7;
 
 const auipc = (rd: number): number => riscvTable.encode('auipc', { rd, upper: 0 });
@@ -118,7 +118,10 @@ const farLiteral: StubForm = stubForm(
     if ((load & LOWER_MASK) >>> 0 !== LD_T1_T1 || code.u32(address + 8n) !== JR_T1) return null;
     return code.u64(address + BigInt(load >> 20));
   },
-  (code, address) => ({ sizeBytes: 20, slot: address + BigInt(code.u32(address + 4n) >> 20) }),
+  (code, address) => {
+    const literal = code.u32(address + 4n) >> 20;
+    return { sizeBytes: literal + 8, slot: address + BigInt(literal) };
+  },
 );
 
 export const riscvStubForms: readonly StubForm[] = [plt, modulePlt, thunk, farLiteral];
@@ -133,9 +136,9 @@ export function writeThunk(address: Address, target: Address): readonly [number,
   return [first, riscvTable.encode('jalr', { rd: ZERO, rs1: T1, imm: second >> 20 })];
 }
 
-/** The three words of `riscv64.far-literal`; the target follows them as an 8-byte datum. */
-export function writeFarLiteral(): readonly [number, number, number] {
-  return [AUIPC_T1, riscvTable.encode('ld', { rd: T1, rs1: T1, imm: 12 }), JR_T1];
+/** The three words of `riscv64.far-literal`; the target is an 8-byte datum `literal` bytes from their first. */
+export function writeFarLiteral(literal = 12): readonly [number, number, number] {
+  return [AUIPC_T1, riscvTable.encode('ld', { rd: T1, rs1: T1, imm: literal }), JR_T1];
 }
 
 /** Words of `riscv64.plt-module` at `address` for the slot at `slot`. */

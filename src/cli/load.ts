@@ -13,7 +13,7 @@ import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
 import { load as loadProgram } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { runtimeObject } from '../runtime/index.js';
+import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -89,15 +89,21 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     ...images.flatMap((image) => conventionsOf(image, arch)),
   ]);
   if (conventions.size === 0) return null;
+  // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
+  const served = (flavour: string): boolean =>
+    conventions.has(flavour) ||
+    [...conventions].every((each) =>
+      arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)),
+    );
   // arm64: entries that read the word in front of a function, where all have one.
   const callOps = conventions.has('callops') && !conventions.has('regs') && args.a64Era !== 'regs';
   if (args.a64Era === 'callops' && !callOps) {
     throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
   }
-  // Entries that keep all registers pass more: they are taken where calls of the profiling entry can lead to them too.
-  const serves = arch.siteShapes.every(({ entries }) => !entries.includes('pg') || entries.includes('regs'));
-  const regs = serves || conventions.has('regs') || conventions.has('callops');
-  const bytes = runtimeObject(arch.target.id, callOps ? 'callops' : regs ? 'regs' : 'pg');
+  const flavour = runtimeFlavours(arch.target.id)
+    .filter((each) => each !== 'callops' || callOps)
+    .find(served);
+  const bytes = flavour === undefined ? null : runtimeObject(arch.target.id, flavour);
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 

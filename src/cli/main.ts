@@ -185,12 +185,6 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'file of operations (YAML or JSON): several tracers, filters, graph; goes on from earlier ones',
         })
-        .option('direct', {
-          type: 'string',
-          array: true,
-          nargs: 1,
-          describe: 'FUNCTION=CALLER: calls of the function go to the caller first',
-        })
         .option('livepatch', {
           type: 'string',
           array: true,
@@ -201,6 +195,20 @@ const parser = yargs(own)
           type: 'string',
           default: 'function',
           describe: 'function, function_graph, counter, or a function of the image',
+        })
+        .option('direct', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'FUNCTION=CALLER: the function calls its direct caller, beside a tracer with --enable',
+        })
+        .option('riscv-direct', {
+          choices: ['t1', 't0', 't0slot'] as const,
+          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+          describe: 'RISC-V: generation of the sites',
         })
         .option('ppc-nop', {
           type: 'string',

@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
+import { type DirectVariant, planDirect } from '../ftrace/direct.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { entryPoint } from '../ftrace/routes.js';
@@ -22,6 +23,9 @@ import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
+/** Generations of sites that RISC-V's areas of nops can become. */
+export const riscvSites = ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const;
+
 export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
   readonly output?: string | undefined;
@@ -36,6 +40,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly ppcNop: '2008' | 'b8';
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly riscvDirect?: DirectVariant | undefined;
+  readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
@@ -67,14 +73,15 @@ function prepared(
   selection: Uint8Array | undefined,
   args: PatchArguments,
 ): Opened & { injected: boolean } {
-  if (!args.enable || entryPoint(opened.program, 'ftrace_caller') !== null) return { ...opened, injected: false };
+  if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null)
+    return { ...opened, injected: false };
   if (opened.record !== null) {
     throw new ElftraceError(
       'unsupported-form',
       'the file was patched before and has no tracing entries: revert it first',
     );
   }
-  const image = withRuntime(opened.sites, selection, hash, args.a64Era);
+  const image = withRuntime(opened.sites, selection, hash, args.a64Era ?? args.riscvSite);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -140,8 +147,36 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
 }
 
+/** Direct callers, with a tracer where one is enabled, too. */
+function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): Planned {
+  const callers = direct.map((text) => {
+    const [, name, caller] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
+    if (name === undefined || caller === undefined)
+      throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
+    return { function: name, caller };
+  });
+  const on = prepared(opened, undefined, args);
+  const tracer = tracerOf(args.tracer);
+  const symbols = {
+    function: 'elftrace_function_tracer',
+    counter: 'elftrace_counter',
+    function_graph: 'ftrace_graph_func',
+  };
+  const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
+  const plan = planDirect(on.sites, {
+    callers,
+    tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
+    variant: args.riscvDirect ?? null,
+  });
+  return { plan, on, session: [] };
+}
+
 /** The plan of a request, and the file that it is about. */
 function planOf(opened: Opened, args: PatchArguments): Planned {
+  // With a tracer in the same request, or as one of the proposals that were not taken.
+  if (args.direct !== undefined && (args.enable || args.riscvDirect !== undefined)) {
+    return planOfDirect(opened, args.direct, args);
+  }
   if (isSession(args)) return planSessions(opened, args);
   if (opened.record !== null && opened.record.session.length > 0) {
     throw new ElftraceError(
@@ -187,7 +222,11 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
   }
   const idle = idleOpsOf(program, args.a64Default ?? 'nop');
   const to: WritableState = args.init
-    ? { kind: 'init', ...(idle === null ? {} : { literal: idle }) }
+    ? {
+        kind: 'init',
+        ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
+        ...(idle === null ? {} : { literal: idle }),
+      }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
 }
@@ -197,7 +236,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     args.nop && '--nop',
     args.init && '--init',
     args.enable && '--enable',
-    isSession(args) && '--session',
+    isSession(args) && !(args.direct !== undefined && args.enable) && '--session',
   ].filter((each) => each !== false);
   if (wanted.length === 0)
     throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');

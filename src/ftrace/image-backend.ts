@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, SiteChange, SiteReading } from '../arch.js';
+import type { Branches, SiteChange, SiteReading, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -26,7 +26,9 @@ import type {
 } from './core/index.js';
 import type { CallSite, Ops, SiteHash } from './core/index.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
+import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
+import { entriesOf, type EntryKind, initialState, recordIp } from './tracing.js';
 
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
 export interface Text {
@@ -67,6 +69,7 @@ export class ImageBackend implements Backend {
   private readonly branches: Branches;
   private readonly word: 4 | 8;
   private readonly siteIndex = new Map<Address, number>();
+  private readonly kind: EntryKind;
   private readonly caller: EntryPoint;
   private readonly regsCaller: EntryPoint | null;
   private readonly data: Address;
@@ -76,6 +79,8 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** Sites with a direct caller that they do not reach themselves. */
+  private readonly viaEntry = new Map<CallSite, Content>();
   private free: { readonly address: Address; readonly size: number }[];
 
   /** @param sites  of an image whose bytes are the caller's own: they are written in place */
@@ -95,7 +100,8 @@ export class ImageBackend implements Backend {
     const end = section === undefined ? this.data : section.address + BigInt(section.size);
     const start = this.data + BigInt(opsSlots * OPS_WORD_COUNT * this.word);
     this.free = end > start ? [{ address: start, size: Number(end - start) }] : [];
-    for (let i = 0; i < sites.count; i++) if (sites.codeRange(i)) this.siteIndex.set(sites.ip(i), i);
+    this.kind = entriesOf(program).kind;
+    for (let i = 0; i < sites.count; i++) if (sites.codeRange(i)) this.siteIndex.set(recordIp(sites, i), i);
     const optional = (symbol: string): Address => entryPoint(program, symbol)?.identity ?? 0n;
     this.symbols = {
       directHelper: optional('ftrace_direct_func'),
@@ -148,58 +154,39 @@ export class ImageBackend implements Backend {
     return this.sites.reading(index);
   }
 
-  private contentOf(reading: SiteReading): Content | null {
+  private contentOf(reading: SiteReading, site: CallSite | null): Content | null {
     if (reading.state === 'nop') return { kind: 'nop' };
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
-    if (leads === this.caller.identity) {
-      const direct = this.farDirect(reading);
-      return direct === null ? { kind: 'caller' } : { kind: 'direct', address: direct };
-    }
+    // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
+    if (leads === this.caller.identity)
+      return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
     return { kind: 'direct', address: leads };
   }
 
-  /** A-PLT-2: the direct caller of a site that calls the entry because a branch does not reach it: the entry goes there by the site's ops. */
-  private farDirect({ literal, target }: SiteReading): Address | null {
-    if (!this.capabilities.callOps || literal === undefined || literal === null || target === null) return null;
-    const named = this.literalOf(literal);
-    const direct = named?.kind === 'ops' ? (this.images.get(named.ops)?.directCall ?? 0n) : 0n;
-    return direct === 0n ? null : direct;
-  }
-
-  /** The patched call of an entry; two entries may share one. */
-  private callLabel(entry: 'plain' | 'regs'): string {
-    const own = entry === 'regs' && entryPoint(this.program, 'ftrace_regs_call') !== null;
-    return own ? 'ftrace_regs_call' : 'ftrace_call';
-  }
-
-  /** Place of the word in front of a function: the first of what its site owns. */
-  private literalAddress(site: CallSite): Address {
-    const index = this.siteIndex.get(site.ip)!;
-    return this.sites.anchor[index]! + BigInt(this.sites.reading(index)?.startDelta ?? 0);
-  }
-
-  private literalValue(literal: Literal): Address {
-    if (literal.kind === 'ops') return this.addressOf(literal.ops);
-    return this.need(literal.kind === 'nop-ops' ? 'ftrace_nop_ops' : 'ftrace_list_ops').identity;
-  }
-
-  private literalOf(value: Address): Literal | null {
-    for (const kind of ['nop-ops', 'list-ops'] as const) if (this.literalValue({ kind }) === value) return { kind };
-    for (const ops of this.slots.keys()) if (this.addressOf(ops) === value) return { kind: 'ops', ops };
-    return null;
+  /** R-MOD-4: entries that find what they call by a pointer. */
+  private calleeInWord(address: Address): Reading {
+    const bytes = this.bytes(address, this.word);
+    if (bytes === null) return { kind: 'fault' };
+    const target = new ByteView(bytes, this.program.image.header.endian).word(0, this.word);
+    return this.calleeOf(this.identityOf(target), bytes);
   }
 
   private calleeAt(label: string): Reading {
+    const pointer = entryPoint(this.program, 'ftrace_call_dest');
+    if (pointer !== null) return this.calleeInWord(pointer.identity);
     const { address } = this.need(label);
     const bytes = this.bytes(address, this.branches.call.sizeBytes);
     if (bytes === null) return { kind: 'fault' };
     const target = this.branches.call.target(bytes, address);
     if (target === null) return { kind: 'foreign', bytes };
-    const leads = this.identityOf(target);
+    return this.calleeOf(this.identityOf(target), bytes);
+  }
+
+  private calleeOf(leads: Address, bytes: Uint8Array): Reading {
     const is = (symbol: string): boolean => entryPoint(this.program, symbol)?.identity === leads;
     if (is('ftrace_stub')) return { kind: 'callee', callee: { kind: 'stub' } };
     if (is('ftrace_ops_list_func')) return { kind: 'callee', callee: { kind: 'list' } };
@@ -218,11 +205,11 @@ export class ImageBackend implements Backend {
         const reading = this.readingOf(place.site);
         const bytes = this.bytesAt(place.site);
         if (bytes === null) return { kind: 'fault' };
-        const content = reading === null ? null : this.contentOf(reading);
+        const content = reading === null ? null : this.contentOf(reading, place.site);
         return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
       }
       case 'callee':
-        return this.calleeAt(this.callLabel(place.entry));
+        return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
         const { jump } = this.branches;
@@ -233,19 +220,38 @@ export class ImageBackend implements Backend {
         const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
       }
-      case 'literal': {
-        const literal = this.readingOf(place.site)?.literal;
-        if (literal === undefined) return { kind: 'fault' };
-        const known = literal === null ? null : this.literalOf(literal);
-        if (known !== null) return { kind: 'literal', literal: known };
-        const bytes = this.bytes(this.literalAddress(place.site), this.word);
-        return bytes === null ? { kind: 'fault' } : { kind: 'foreign', bytes };
-      }
+      case 'literal':
+        return this.literalAt(place.site);
       case 'inner-call':
         return { kind: 'fault' };
       default:
         return place satisfies never;
     }
+  }
+
+  /**
+   * The word in front of a function that names its ops: 12 bytes before the jalr, which is the ip (RISC-V); before the bl, where a landing pad makes
+   * it 16 (A-CO-1).
+   */
+  private literalPlace(site: CallSite): Address {
+    return (site.ip - 12n) & ~7n;
+  }
+
+  private literalAt(site: CallSite): Reading {
+    const bytes = this.bytes(this.literalPlace(site), this.word);
+    if (bytes === null) return { kind: 'fault' };
+    const value = new ByteView(bytes, this.program.image.header.endian).word(0, this.word);
+    if (value === this.need('ftrace_nop_ops').identity) return { kind: 'literal', literal: { kind: 'nop-ops' } };
+    if (value === this.need('ftrace_list_ops').identity) return { kind: 'literal', literal: { kind: 'list-ops' } };
+    for (const ops of this.slots.keys()) {
+      if (this.addressOf(ops) === value) return { kind: 'literal', literal: { kind: 'ops', ops } };
+    }
+    return { kind: 'foreign', bytes };
+  }
+
+  private literalValue(literal: Literal): Address {
+    if (literal.kind === 'ops') return this.addressOf(literal.ops);
+    return this.need(literal.kind === 'nop-ops' ? 'ftrace_nop_ops' : 'ftrace_list_ops').identity;
   }
 
   bytesAt(site: CallSite): Uint8Array | null {
@@ -276,23 +282,34 @@ export class ImageBackend implements Backend {
     const view = sites.viewOf(index);
     const ways =
       content.kind === 'nop'
-        ? [{ kind: 'nop' as const, ...(options.nopForm === undefined ? {} : { form: options.nopForm }) }]
+        ? [initialState(program, options.nopForm)]
         : content.kind === 'caller'
           ? waysTo(program, this.caller, site.ip, reading)
           : content.kind === 'regs-caller'
             ? waysTo(program, this.regsCaller ?? this.caller, site.ip, reading)
-            : [
-                { kind: 'call' as const, target: this.branchTo(content.address) },
-                // Out of reach: the entry finds it by the ops that the site's word names (A-PLT-2).
-                ...(this.capabilities.callOps ? waysTo(program, this.caller, site.ip, reading) : []),
-              ];
+            : this.directWays(site, reading, content.address);
     let problem = refused('EINVAL', `${site.name}: no way to write it`);
     for (const way of ways) {
-      const change = 'refused' in way ? way : reading.shape.write(reading, way, view);
+      const change = 'refused' in way ? way : reading.shape.write(reading, this.formed(way), view);
       if (!('refused' in change)) return change;
       problem = refused(change.refused === 'out-of-range' ? 'ERANGE' : 'EINVAL', `${site.name}: ${change.reason}`);
     }
     return problem;
+  }
+
+  /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
+  private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
+    const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
+    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site.
+    const byEntry = this.kind === 'g3' || this.kind === 'g3c' || this.kind === 'callops';
+    return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+  }
+
+  /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
+  private formed(state: WritableState): WritableState {
+    if (state.kind === 'call') return { ...state, form: this.kind };
+    const { kind, form, target } = state;
+    return { kind, ...(form === undefined ? {} : { form }), ...(target === undefined ? {} : { target }) };
   }
 
   private calleeAddress(callee: Callee): Address {
@@ -360,7 +377,8 @@ export class ImageBackend implements Backend {
         return 'kind' in change ? change : null;
       }
       case 'callee': {
-        const from = this.need(this.callLabel(step.entry)).address;
+        if (entryPoint(this.program, 'ftrace_call_dest') !== null) return null;
+        const from = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call').address;
         const distance = this.calleeAddress(step.after) - from;
         const { min, max } = this.branches.call.reach;
         if (distance < min || distance > max) return refused('ERANGE', `the callee is ${hex(distance)} bytes away`);
@@ -377,9 +395,9 @@ export class ImageBackend implements Backend {
           ? refused('EBUSY', 'the runtime records returns for one graph tracer')
           : null;
       case 'literal':
-        return this.readingOf(step.site)?.literal === undefined
-          ? refused('EINVAL', `${step.site.name} has no word that names its ops`)
-          : null;
+        return this.capabilities.callOps
+          ? null
+          : refused('EINVAL', 'the sites of the image have no word for their ops');
       case 'trampoline':
       case 'inner-call':
         return refused('EINVAL', `the image has no place for ${step.kind}`);
@@ -506,6 +524,8 @@ export class ImageBackend implements Backend {
         if (change === null) return failed('EFAULT', `${step.site.name} cannot be read`);
         if ('kind' in change) return change;
         const anchor = this.sites.anchor[this.siteIndex.get(step.site.ip)!]!;
+        if (step.after.kind === 'direct') this.viaEntry.set(step.site, step.after);
+        else this.viaEntry.delete(step.site);
         for (const { delta, after } of change.stores) {
           const problem = this.store(anchor + BigInt(delta), after);
           if (problem) return problem;
@@ -513,7 +533,9 @@ export class ImageBackend implements Backend {
         return null;
       }
       case 'callee': {
-        const { address } = this.need(this.callLabel(step.entry));
+        const pointer = entryPoint(this.program, 'ftrace_call_dest');
+        if (pointer !== null) return this.words(pointer.identity, [this.calleeAddress(step.after)]);
+        const { address } = this.need(step.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
         return this.store(address, this.branches.call.encode(address, this.calleeAddress(step.after)));
       }
       case 'trace-op':
@@ -547,7 +569,7 @@ export class ImageBackend implements Backend {
         this.options.text?.event(step);
         return null;
       case 'literal':
-        return this.words(this.literalAddress(step.site), [this.literalValue(step.after)]);
+        return this.words(this.literalPlace(step.site), [this.literalValue(step.after)]);
       case 'trampoline':
       case 'inner-call':
         return failed('EFAULT', `the image has no place for ${step.kind}`);
@@ -586,13 +608,7 @@ export class ImageBackend implements Backend {
     const { min, max } = this.branches.call.reach;
     // Entries without a patched call take the address from the ops.
     if (this.capabilities.callOps) return true;
-    const calls = [
-      ...new Set(
-        (this.capabilities.regs === 'separate' ? (['plain', 'regs'] as const) : (['plain'] as const)).map((each) =>
-          this.callLabel(each),
-        ),
-      ),
-    ];
+    const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
     return calls.every((symbol) => {
       const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;
       return distance >= min && distance <= max;

@@ -9,20 +9,17 @@ import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages } from '../program/loader.js';
 import type { Program } from '../program/program.js';
-import { type EntryFlavour, runtimeObject } from '../runtime/index.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import type { Sites } from './sites.js';
 
-/** What passes more comes first. */
-const flavours: readonly EntryFlavour[] = ['callops', 'regs', 'pg'];
-
 /**
- * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more. `only`: the one
- * that is asked for.
- * @throws ElftraceError 'no-runtime' when none serves any
+ * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * @param preferred  is taken when it serves any
+ * @throws ElftraceError 'no-runtime' when none serves any; on arm64 also when the preferred one does not
  */
-export function flavourFor(sites: Sites, selection?: Uint8Array, only?: EntryFlavour): EntryFlavour {
+export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: EntryFlavour): EntryFlavour {
   const counts = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
@@ -30,14 +27,21 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, only?: EntryFla
     if (reading === null || reading.state === 'foreign') continue;
     for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
+  if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
+  if (preferred !== undefined && sites.program.arch.target.id === 'arm64') {
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that the tracing entry '${preferred}' serves`,
+      {},
+    );
+  }
   let best: EntryFlavour | null = null;
-  for (const flavour of only === undefined ? flavours : [only]) {
+  for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
     const count = counts.get(flavour) ?? 0;
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
   if (best === null) {
-    const entry = only === undefined ? 'a tracing entry' : `the tracing entry '${only}'`;
-    throw new ElftraceError('no-runtime', `no site of the file has a shape that ${entry} serves`, {});
+    throw new ElftraceError('no-runtime', 'no site of the file has a shape that a tracing entry serves', {});
   }
   return best;
 }
@@ -92,7 +96,7 @@ export function withRuntime(
   sites: Sites,
   selection: Uint8Array | undefined,
   hash?: Sha256,
-  only?: EntryFlavour,
+  preferred?: EntryFlavour,
 ): ElfImage {
   const { program } = sites;
   const { image, arch } = program;
@@ -107,7 +111,7 @@ export function withRuntime(
       {},
     );
   }
-  const flavour = flavourFor(sites, selection, only);
+  const flavour = flavourFor(sites, selection, preferred);
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
     if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));

@@ -2,16 +2,18 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
+import { ByteView } from '../bytes.js';
 import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions } from '../program/program.js';
-import { type Capabilities, defaultPolicy, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
+import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { checkAcceptance, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf, idleOpsOf } from './tracing.js';
+import { entriesOf, initialState, recordIp } from './tracing.js';
+import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
 
 export interface SessionOptions extends LoadOptions {
@@ -21,6 +23,8 @@ export interface SessionOptions extends LoadOptions {
   readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
+  /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
+  readonly directSlot?: number;
 }
 
 /** What the entries of an image offer (F-11). */
@@ -29,8 +33,30 @@ export function capabilitiesOf(sites: Sites): Capabilities {
   if (sites.program.arch.target.id === 'arm64') {
     return profiles[kind === 'callops' ? 'arm64' : kind === 'regs' ? 'arm64 regs' : 'arm64 mcount'];
   }
-  // PowerPC: an entry that passes ip and parent_ip, or a pair that passes everything; other machines say more.
-  return kind === 'pg' ? profiles['ppc64-elfv1'] : profiles['ppc64-elfv2-le'];
+  switch (kind) {
+    case 'pg':
+      return profiles['ppc64-elfv1'];
+    case 'g2':
+      // T-RV-1: direct calls need the entry that saves all registers.
+      return entryPoint(sites.program, 'ftrace_regs_caller') === null
+        ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
+        : profiles.riscv64;
+    case 'g2-merged':
+    case 'g3':
+      return profiles['riscv64 merged'];
+    case 'g3c':
+      return profiles['riscv64 g3c'];
+    case 'g0':
+    case 'g1':
+      return profiles['riscv64 g1'];
+    case 'modern':
+      return { ...profiles['x86-64'], trampolines: false };
+    case 'y2014':
+    case 'mcount':
+      return { ...profiles['x86-64 2014'], trampolines: false };
+    default:
+      return profiles['ppc64-elfv2-le'];
+  }
 }
 
 export class Session {
@@ -47,22 +73,11 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
-    const idle = idleOpsOf(sites.program, options.policy?.literalOff ?? defaultPolicy.literalOff);
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
-    const nop = planSites(sites, {
-      to: (_site, reading) => [
-        {
-          // Nops of the compiler may be another form than that of a site that is off.
-          kind: reading.state === 'compiled' && reading.target === null ? 'init' : 'nop',
-          ...(options.nopForm === undefined ? {} : { form: options.nopForm }),
-          ...(idle === null || reading.literal === undefined ? {} : { literal: idle }),
-        },
-      ],
-      name: 'nop',
-      selection: usable,
-    });
+    const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
+    const nop = planSites(sites, { to, selection: usable });
     checkAcceptance(nop, {});
     const text = options.text?.(image);
     for (const step of nop.steps) {
@@ -73,6 +88,7 @@ export class Session {
       }
       image.bytes.set(step.after, step.fileOffset);
     }
+    if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
       capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
@@ -115,10 +131,18 @@ export class Session {
   }
 }
 
+function setDirectSlot({ program }: Sites, slot: number): void {
+  const place = entryPoint(program, 'elftrace_direct_slot');
+  if (place === null) throw new ElftraceError('no-runtime', 'the entries of the image know no direct callers', {});
+  const { image } = program;
+  const view = new ByteView(image.bytes, image.header.endian, 'elftrace_direct_slot');
+  view.insertWord(image.fileOffsetOf(place.identity), BigInt(slot), image.wordBytes);
+}
+
 function siteInput(sites: Sites, index: number): SiteInput {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
-  const ip = sites.ip(index);
+  const ip = recordIp(sites, index);
   const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
   return {
     ip,

@@ -145,7 +145,16 @@ export class Sites {
     if (this.range[index]! < 0) return null;
     const shape = this.shapeOf[index]!;
     if (shape === noShape) return null;
-    return this.program.arch.siteShapes[shape]!.read(this.viewOf(index), this.source(index));
+    const { siteShapes } = this.program.arch;
+    const source = this.source(index);
+    const found = siteShapes[shape]!.read(this.viewOf(index), source);
+    if (found !== null) return found;
+    // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
+    for (const other of siteShapes) {
+      const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
+      if (reading !== null) return reading;
+    }
+    return null;
   }
 
   /** Number of sites by state and by shape; zero slots and padding are no sites. */

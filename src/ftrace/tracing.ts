@@ -17,17 +17,16 @@
  *     ftrace_graph_call       behind itself                        ftrace_graph_caller
  *   both: ftrace_ops_list     ops[0]                               ops[0]
  *
- * Where sites have a pointer to their ops (arm64), those that call name ops[0], the others ftrace_nop_ops or ftrace_list_ops, and the entry
- * calls what ops[0].func says: no inner call is patched.
- *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { SiteReading, WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
-import type { SiteReading } from '../arch.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { type EntryFlavour, flavourMark, runtimeFlavours } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
 import type { Sites } from './sites.js';
@@ -52,7 +51,7 @@ export interface TracingRequest extends Pick<
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
-  /** What the own pointers of sites name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
+  /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
   readonly idleOps?: 'nop' | 'list';
 }
 
@@ -62,19 +61,52 @@ export interface TracingPlan extends Plan {
 }
 
 /**
- * Entries of an image, whoever provides them: `regs` pass ops and a register frame and know the graph tracer as a callback, `pg` pass ip and
- * parent_ip and have a branch for it, `callops` are as `regs` and find the ops by the site. The names are those of the runtime's flavours.
+ * Entries of an image, whoever provides them. `pg` passes ip and parent_ip and has a branch for the graph tracer; the others pass ops, and the graph
+ * tracer is a callback that wants a register frame. The names are those of the runtime's flavours.
  */
-export type EntryKind = 'regs' | 'pg' | 'callops';
+export type EntryKind = EntryFlavour;
+
+/**
+ * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
+ * and a nop) over what the compiler left, the others turn calls off.
+ */
+export function initialState(program: Program, nopForm?: string, idle: 'nop' | 'list' = 'nop'): WritableState {
+  const { kind, caller, hasObjects } = entriesOf(program);
+  if (program.arch.target.id === 'arm64') {
+    const literal = idleOpsOf(program, idle);
+    return { kind: 'init', ...(literal === null ? {} : { literal }) };
+  }
+  if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
+  const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
+  return {
+    kind: 'init',
+    form: kind,
+    ...(fixedKinds.has(kind) ? { target: caller.address } : {}),
+    ...(nopOps === null ? {} : { literal: nopOps.identity }),
+  };
+}
+
+/** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
+export function recordIp(sites: Sites, site: number): Address {
+  const reading = isFixedKind(entriesOf(sites.program).kind) ? sites.reading(site) : null;
+  if (reading === null) return sites.ip(site);
+  const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
+  // A site that could be of either generation is read as the older one.
+  return reading.shape.entries.every(isFixedKind) ? ip : ip + 4n;
+}
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
   readonly kind: EntryKind;
   readonly caller: EntryPoint;
+  /** The entry that saves all registers, or as many as there are; null where none passes any. */
+  readonly registers: EntryPoint | null;
   /** False for a kernel that has entries of its own and objects of another layout: only sites are patched there. */
   readonly hasObjects: boolean;
 }
 
+/** How entries say what they call: a patched call, a pointer, the ops of the site. */
+const calleeSymbols = ['ftrace_call', 'ftrace_call_dest', 'ftrace_nop_ops'] as const;
 const objectSymbols = [
   'ftrace_stub',
   'ftrace_ops_list',
@@ -96,13 +128,22 @@ export function entriesOf(program: Program): Entries {
     });
   }
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
-  const kind = has('ftrace_nop_ops') ? 'callops' : has('ftrace_regs_caller') ? 'regs' : 'pg';
   return {
-    kind,
+    kind:
+      runtimeFlavours(program.arch.target.id).find((flavour) => has(flavourMark(flavour))) ??
+      (has('ftrace_regs_caller') ? 'regs' : 'pg'),
     caller,
-    hasObjects: objectSymbols.every(has) && (kind === 'callops' || has('ftrace_call')),
+    registers: entryPoint(program, 'ftrace_regs_caller'),
+    hasObjects: objectSymbols.every(has) && calleeSymbols.some(has),
   };
 }
+
+/** Plain entries that pass no frame although they pass ops: the graph tracer needs the other entry. */
+const framelessKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g0', 'g1']);
+
+/** Sites of which one instruction stays when they are off, and those that have the address of their ops in front. */
+const fixedKinds: ReadonlySet<string> = new Set<EntryKind>(['g3', 'g3c']);
+const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
 
 /** Names of plans, in records and reports. */
 function nameOf(tracer: Tracer | null): string {
@@ -255,6 +296,46 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
   return found;
 }
 
+/** Ops objects that words in front of functions may name (arm64). */
+interface SiteOps {
+  /** Of sites that call. */
+  readonly on: Address;
+  /** Of sites that do not. */
+  readonly idle: Address;
+  isKnown(address: Address): boolean;
+}
+
+function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): SiteOps | null {
+  if (entries.kind !== 'callops' || !entries.hasObjects) return null;
+  const address = (symbol: string): Address => entryPoint(program, symbol)!.identity;
+  const [on, nop, list] = [address('elftrace_data'), address('ftrace_nop_ops'), address('ftrace_list_ops')];
+  const size = BigInt(program.image.wordBytes * OPS_WORD_COUNT);
+  return {
+    on,
+    idle: idle === 'nop' ? nop : list,
+    isKnown: (each) =>
+      each === nop || each === list || (each >= on && each < on + size * BigInt(OPS_ROOM) && (each - on) % size === 0n),
+  };
+}
+
+/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops (arm64). */
+export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | null {
+  if (program.relocatable || entryPoint(program, 'ftrace_caller') === null) return null;
+  return siteOps(program, entriesOf(program), idle)?.idle ?? null;
+}
+
+/** The state with its ops; sites that were never initialised keep the compiler's bytes when tracing goes off. */
+function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null, tracer: Tracer | null): SiteDecision {
+  if (ops === null || reading.literal === undefined || 'refused' in state) return state;
+  if (reading.literal !== null && !ops.isKnown(reading.literal)) {
+    const reason = `the pointer in front of the function names ${hex(reading.literal)}, which is no ops object`;
+    return { refused: 'not-applicable', code: 'wrong-ops', reason };
+  }
+  if (state.kind === 'call') return { ...state, literal: ops.on };
+  if (reading.state !== 'compiled') return { ...state, literal: ops.idle };
+  return tracer === null ? state : { kind: 'init', literal: ops.idle };
+}
+
 /** Plans the objects and inner calls of one tracer, or of none. */
 function planObjects(program: Program, entries: Entries, tracer: Tracer | null, words: Words): void {
   const size = BigInt(program.image.wordBytes);
@@ -284,13 +365,20 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
   const list = words.entry('ftrace_ops_list_func').address;
-  const calls = { pg: ['ftrace_call'], regs: ['ftrace_call', 'ftrace_regs_call'], callops: [] }[entries.kind];
-  // On arm64 both entries share one call.
-  for (const symbol of calls.filter((each) => each === 'ftrace_call' || entryPoint(program, each) !== null)) {
+  if (entryPoint(program, 'ftrace_call_dest') !== null) {
+    // R-MOD-4: a pointer reaches everything.
+    words.word('ftrace_call_dest', words.address('ftrace_call_dest'), callback?.identity ?? stub, 'R-MOD-4');
+  }
+  const seen = new Set<Address>();
+  for (const symbol of ['ftrace_call', 'ftrace_regs_call']) {
+    const place = entryPoint(program, symbol);
+    // One entry may have both names.
+    if (place === null || seen.has(place.identity)) continue;
+    seen.add(place.identity);
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
       // C-TGT-9: an entry without ops and regs always goes through the list.
-      const direct = entries.kind === 'regs' && words.reaches(symbol, callback.address);
+      const direct = entries.kind !== 'pg' && words.reaches(symbol, callback.address);
       callee = direct ? callback.address : list;
     }
     words.branch(symbol, 'call', callee, 'C-TGT-4');
@@ -310,46 +398,6 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
   }
 }
 
-/** Ops objects that sites with a pointer of their own may name. */
-interface SiteOps {
-  /** Of sites that call. */
-  readonly on: Address;
-  /** Of sites that do not. */
-  readonly idle: Address;
-  isKnown(address: Address): boolean;
-}
-
-function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): SiteOps | null {
-  if (entries.kind !== 'callops' || !entries.hasObjects) return null;
-  const address = (symbol: string): Address => entryPoint(program, symbol)!.identity;
-  const [on, nop, list] = [address('elftrace_data'), address('ftrace_nop_ops'), address('ftrace_list_ops')];
-  const size = BigInt(program.image.wordBytes * OPS_WORD_COUNT);
-  return {
-    on,
-    idle: idle === 'nop' ? nop : list,
-    isKnown: (each) =>
-      each === nop || each === list || (each >= on && each < on + size * BigInt(OPS_ROOM) && (each - on) % size === 0n),
-  };
-}
-
-/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops. */
-export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | null {
-  if (program.relocatable || entryPoint(program, 'ftrace_caller') === null) return null;
-  return siteOps(program, entriesOf(program), idle)?.idle ?? null;
-}
-
-/** The state with its ops; sites that were never initialised keep the compiler's bytes when tracing goes off. */
-function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null, tracer: Tracer | null): SiteDecision {
-  if (ops === null || reading.literal === undefined || 'refused' in state) return state;
-  if (reading.literal !== null && !ops.isKnown(reading.literal)) {
-    const reason = `the pointer in front of the function names ${hex(reading.literal)}, which is no ops object`;
-    return { refused: 'not-applicable', code: 'wrong-ops', reason };
-  }
-  if (state.kind === 'call') return { ...state, literal: ops.on };
-  if (reading.state !== 'compiled') return { ...state, literal: ops.idle };
-  return tracer === null ? state : { kind: 'init', literal: ops.idle };
-}
-
 /**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
@@ -358,7 +406,10 @@ function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null,
 export function planTracing(sites: Sites, request: TracingRequest): TracingPlan {
   const { program } = sites;
   const { tracer, selection } = request;
-  const entries = entriesOf(program);
+  const found = entriesOf(program);
+  // Entries that are not ours do not say whose sites they serve: the sites do.
+  const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
+  const entries = isKnown || tracer === null ? found : { ...found, kind: flavourFor(sites, selection) };
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
@@ -366,9 +417,14 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     );
   }
   const isWanted = (site: number): boolean => tracer !== null && (!selection || selection[site] !== 0);
+  const literalOf = (symbol: string): { literal?: Address } =>
+    entries.kind === 'g3c' && entries.hasObjects ? { literal: entryPoint(program, symbol)?.identity ?? 0n } : {};
+  const nopForm = request.nopForm ?? (fixedKinds.has(entries.kind) ? entries.kind : undefined);
   const nop: readonly SiteDecision[] = [
-    { kind: 'nop', ...(request.nopForm === undefined ? {} : { form: request.nopForm }) },
+    { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf('ftrace_nop_ops') },
   ];
+  const needsFrame = tracer?.kind === 'function_graph' && framelessKinds.has(entries.kind);
+  const entry = needsFrame ? (entries.registers ?? entries.caller) : entries.caller;
   const ops = siteOps(program, entries, request.idleOps ?? 'nop');
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
@@ -382,8 +438,10 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       decided.add(site);
-      return waysTo(program, entries.caller, sites.ip(site), reading).map((each) =>
-        withOps(each, reading, ops, tracer),
+      return waysTo(program, entry, sites.ip(site), reading).map((way) =>
+        'refused' in way || way.kind !== 'call'
+          ? way
+          : withOps({ ...way, form: entries.kind, ...literalOf('elftrace_data') }, reading, ops, tracer),
       );
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),

@@ -5,7 +5,7 @@
 import type { MachineOptions, ModuleLoader, StubKind } from '../arch.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, type ErrorContext, hex } from '../errors.js';
-import { applyRelocation, computeRelocation } from '../relocs/apply.js';
+import { applyRelocation, computeRelocation, extractRelocation } from '../relocs/apply.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import type { Address } from '../units.js';
 import type { LoadBase } from './load-map.js';
@@ -46,6 +46,7 @@ export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): vo
   const { scope } = context;
   const { arch } = scope;
   const orders = { code: arch.target.codeEndian, data: arch.target.dataEndian };
+  const pairs = new Pairs(part, context);
   for (const { section, table, row } of relocationsOf(part)) {
     const own = part.sectionOf[section]!;
     if ((own.name === scope.loader.descriptors) !== (pass === 'descriptors')) continue;
@@ -58,7 +59,9 @@ export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): vo
         value: table.type[row]!,
       });
     }
-    if (rule.rule === 'none' || rule.field.slices.length === 0) continue;
+    const isUleb = rule.rule === 'uleb-set' || rule.rule === 'uleb-sub';
+    if (rule.rule === 'align') checkAligned(part, own, offset, table.addend[row]!, where);
+    if (rule.rule === 'none' || (rule.field.slices.length === 0 && !isUleb)) continue;
     if (own.contents === null) {
       throw new ElftraceError('elf-malformed', `${part.name}: ${rule.name} in a section without bytes`, where);
     }
@@ -67,14 +70,9 @@ export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): vo
     const symbol = table.symbol[row]!;
     const resolved = scope.resolve(part, symbol);
     try {
-      if (rule.branch !== undefined && rule.rule === 'pcrel') bindBranch(place, resolved, context);
-      else
-        applyValue(
-          place,
-          resolved,
-          context,
-          rule.rule.startsWith('got-') ? fillSlot(part, symbol, resolved, context) : null,
-        );
+      if (isUleb) pairs.uleb(place, resolved);
+      else if (rule.branch !== undefined && rule.rule === 'pcrel') bindBranch(place, resolved, context);
+      else applyValue(place, symbol, resolved, context, pairs);
     } catch (error) {
       throw located(error, place, resolved);
     }
@@ -135,9 +133,123 @@ function fillSlot(part: ObjectPart, symbol: number, resolved: Resolved, context:
   return part.got.section.address + BigInt(offset);
 }
 
-function applyValue(place: Place, resolved: Resolved, context: LinkContext, gotSlot: Address | null): void {
+/**
+ * ALIGN says how many bytes of nops the assembler put so that a linker can leave what alignment needs. Nothing is deleted here: they must fit as they are.
+ * The alignment is the power of two above that number (psABI 8.4).
+ */
+function checkAligned(
+  part: ObjectPart,
+  section: PartSection,
+  offset: number,
+  bytes: bigint,
+  where: ErrorContext,
+): void {
+  let align = 2n;
+  while (align <= bytes) align *= 2n;
+  const behind = section.address + BigInt(offset) + bytes;
+  if (behind % align === 0n) return;
+  throw new ElftraceError(
+    'relocation-misaligned',
+    `${part.name}: ${section.name}+${hex(offset)}: what follows must be aligned to ${align} and is at ${hex(behind)}: a linker would delete nops, ` +
+      'a module loader does not (compile with -mno-relax)',
+    { ...where, value: behind, expected: `multiple of ${align}` },
+  );
+}
+
+/** Relocations of a part that need another one. */
+class Pairs {
+  /** Upper parts by the address of their instruction; made when the first lower part asks. */
+  private highs: Map<Address, { readonly place: Place; readonly symbol: number }> | null = null;
+  /** The value of a SET_ULEB128 until the SUB_ULEB128 at the same place comes. */
+  private readonly ulebs = new Map<Address, bigint>();
+
+  constructor(
+    private readonly part: ObjectPart,
+    private readonly context: LinkContext,
+  ) {}
+
+  /**
+   * The value of the upper part at `label`.
+   * @throws ElftraceError 'bad-reference' when there is none
+   */
+  high(label: Address): bigint {
+    const { scope } = this.context;
+    if (this.highs === null) {
+      this.highs = new Map();
+      for (const { section, table, row } of relocationsOf(this.part)) {
+        const rule = scope.arch.relocations.get(table.type[row]!);
+        if (rule?.part !== 'hi20' || (rule.rule !== 'pcrel' && rule.rule !== 'got-pcrel')) continue;
+        const own = this.part.sectionOf[section]!;
+        const offset = Number(table.offset[row]!);
+        const where = { section: own.name, offset: BigInt(offset) };
+        const place: Place = { part: this.part, section: own, offset, rule, addend: table.addend[row]!, where };
+        this.highs.set(addressOf(place), { place, symbol: table.symbol[row]! });
+      }
+    }
+    const found = this.highs.get(label);
+    if (found === undefined) {
+      throw new ElftraceError('bad-reference', `no upper part of an address stands at ${hex(label)}`, {
+        address: label,
+      });
+    }
+    const resolved = scope.resolve(this.part, found.symbol);
+    return valueOf(found.place, found.symbol, resolved, this.context, this) ?? 0n;
+  }
+
+  /** ULEB128 data keep their length: the assembler made it long enough. */
+  uleb(place: Place, resolved: Resolved): void {
+    const { rule, section, offset } = place;
+    const value = (resolved.kind === 'absent' ? 0n : this.context.scope.callTarget(resolved, 0n).code) + place.addend;
+    const at = addressOf(place);
+    if (rule.rule === 'uleb-set') {
+      this.ulebs.set(at, value);
+      return;
+    }
+    const set = this.ulebs.get(at);
+    const bytes = section.contents!;
+    if (set === undefined || set < value) {
+      throw new ElftraceError('unsupported-form', `${rule.name} without a SET_ULEB128 that is not less`);
+    }
+    let rest = set - value;
+    let position = offset;
+    for (;;) {
+      const last = bytes[position];
+      if (last === undefined) throw new ElftraceError('elf-malformed', `${rule.name}: the number has no end`);
+      bytes[position++] = Number(rest & 0x7fn) | (last & 0x80);
+      rest >>= 7n;
+      if ((last & 0x80) === 0) break;
+    }
+    if (rest !== 0n) {
+      const room = 7n * BigInt(position - offset);
+      throw new ElftraceError(
+        'relocation-out-of-range',
+        `${rule.name}: ${hex(set - value)} has more than ${room} bits`,
+        {
+          value: set - value,
+        },
+      );
+    }
+  }
+}
+
+function applyValue(place: Place, number: number, resolved: Resolved, context: LinkContext, pairs: Pairs): void {
+  const { section, offset, rule } = place;
+  const { target } = context.scope.arch;
+  const value = valueOf(place, number, resolved, context, pairs);
+  if (value === null || section.contents === null) return;
+  applyRelocation(rule, section.contents, offset, value, { code: target.codeEndian, data: target.dataEndian });
+  const { loader } = context.scope;
+  if (loader.finishWord !== undefined && rule.field.kind === 'code' && rule.field.sizeBytes === 4) {
+    const view = new ByteView(section.contents, target.codeEndian, section.name);
+    view.insertU32(offset, loader.finishWord(rule.type, view.u32(offset), value));
+  }
+}
+
+function valueOf(place: Place, number: number, resolved: Resolved, context: LinkContext, pairs: Pairs): bigint | null {
   const { part, section, offset, rule, addend } = place;
   const { arch } = context.scope;
+  const { target } = arch;
+  const gotSlot = rule.rule.startsWith('got-') ? fillSlot(part, number, resolved, context) : null;
   // A weak symbol that nobody defines is 0; what is relative to the place stays relative to it.
   const symbol =
     resolved.kind === 'absent'
@@ -145,29 +257,24 @@ function applyValue(place: Place, resolved: Resolved, context: LinkContext, gotS
       : resolved.kind === 'code' || rule.branch !== undefined
         ? context.scope.callTarget(resolved, 0n).code
         : resolved.value;
-  const value = computeRelocation(
+  const orders = { code: target.codeEndian, data: target.dataEndian };
+  return computeRelocation(
     rule,
     {
       symbol,
       addend,
+      ...(rule.rule === 'pcrel-low' ? { paired: pairs.high(symbol) } : {}),
+      ...(rule.rule === 'add' || rule.rule === 'sub'
+        ? { held: extractRelocation(rule, section.contents!, offset, orders) }
+        : {}),
       place: addressOf(place),
       base: 0n,
       ...(part.toc === null ? {} : { toc: part.toc }),
       ...(gotSlot === null ? {} : { gotSlot }),
       ...(resolved.kind === 'defined' ? { symbolSize: resolved.size } : {}),
     },
-    arch.target.wordBytes,
+    target.wordBytes,
   );
-  if (value === null || section.contents === null) return;
-  applyRelocation(rule, section.contents, offset, value, {
-    code: arch.target.codeEndian,
-    data: arch.target.dataEndian,
-  });
-  const { finishWord } = context.scope.loader;
-  if (finishWord !== undefined && rule.field.kind === 'code' && rule.field.sizeBytes === 4) {
-    const view = new ByteView(section.contents, arch.target.codeEndian, section.name);
-    view.insertU32(offset, finishWord(rule.type, view.u32(offset), value));
-  }
 }
 
 function bindBranch(place: Place, resolved: Resolved, context: LinkContext): void {
@@ -188,7 +295,9 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     });
   };
   if (resolved.kind === 'absent') {
-    view.insertU32(offset, loader.skippedCall);
+    if (rule.field.sizeBytes < 4)
+      throw new ElftraceError('unsupported-form', `${rule.name} to an undefined weak symbol`);
+    for (let at = 0; at < rule.field.sizeBytes; at += 4) view.insertU32(offset + at, loader.skippedCall);
     return;
   }
   const target = scope.callTarget(resolved, rule.addendIgnored === true ? 0n : place.addend);

@@ -252,6 +252,7 @@ const targets: readonly TargetId[] = [
   'ppc64-elfv2-be',
   'ppc64-elfv2-le',
   'riscv64',
+  'riscv64',
   'arm64',
 ];
 

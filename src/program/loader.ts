@@ -167,7 +167,8 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   }
   const { convention } = options;
   const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
-  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  const inModules = modules.flatMap((source) => conventionsOf(source.image, arch));
+  const moduleSites = convention === undefined ? inModules : inModules.map(() => convention);
   return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
 }
 
@@ -180,7 +181,11 @@ export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
   const { image, modules, options } = request;
   for (const source of modules) checkMachine(source, arch);
   const { plan, parts } = takeApart(image, arch, options);
-  const moduleSites = modules.flatMap((source) => conventionsOf(source.image, arch));
+  // Areas of nops do not say which generation of a machine's sites they become; the image does.
+  const { patchable } = plan.loader;
+  const moduleSites = modules
+    .flatMap((source) => conventionsOf(source.image, arch))
+    .map((each) => (each === patchable ? (plan.convention ?? each) : each));
   return assemble(plan, parts, [], request, plan.sitesIn === 'core' ? known(plan.convention) : [], [
     ...known(plan.convention),
     ...moduleSites,
@@ -299,7 +304,9 @@ function takeApart(
   return { plan, parts: partsOf(image, map, arch, options.sha256) };
 }
 
-const conventions: readonly EntryConvention[] = ['pg', 'regs', 'callops'];
+const conventions: readonly EntryConvention[] = [
+  'pg', 'regs', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c',
+]; // prettier-ignore
 
 function mapNoteSection(image: ElfImage): number {
   return image.section('.note.elftrace.load')?.index ?? -1;
@@ -309,11 +316,16 @@ function mapNoteSection(image: ElfImage): number {
 function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]): EntryConvention | null {
   const distinct = new Set(found);
   if (distinct.size <= 1) return found[0] ?? null;
+  // arm64: entries that do not read the word in front of a function serve those that have one, too.
+  if (found.every((each) => each === 'regs' || each === 'callops')) return 'regs';
   // Where stubs do not differ the entry that keeps all registers serves both.
-  if (loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
+  const both = found.every((each) => each === 'pg' || each === 'regs');
+  if (both && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
   throw new ElftraceError(
     'unsupported-form',
-    'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both',
+    both
+      ? 'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both'
+      : `the parts have sites of two conventions (${[...distinct].join(', ')}): no entry serves both`,
   );
 }
 

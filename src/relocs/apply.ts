@@ -112,6 +112,9 @@ export function computeRelocation(row: RelocationRow, inputs: RelocationInputs, 
       throw unsupported(row, 'the value is the result of a resolver function');
     case 'tls':
       throw unsupported(row, 'thread-local values are made by a linker or dynamic linker');
+    case 'uleb-set':
+    case 'uleb-sub':
+      throw unsupported(row, 'data of variable length is set by pairs');
     case 'linker':
       throw unsupported(row, 'the value depends on a layout that only a linker knows');
     default:

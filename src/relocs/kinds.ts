@@ -37,6 +37,9 @@ export type ValueRule =
   /** V + S + A, V - S - A, where V is what the place holds now (RISC-V ADD, SUB). */
   | 'add'
   | 'sub'
+  /** S + A, and what the place holds minus (S + A), as ULEB128 of the length that the place has (RISC-V): applied as pairs. */
+  | 'uleb-set'
+  | 'uleb-sub'
   /** Address of the descriptor or PLT entry of S (dynamic). */
   | 'jump-slot'
   | 'glob-dat'

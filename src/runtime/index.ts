@@ -23,8 +23,15 @@ export * from './abi.js';
  * - `mcount` (x86-64, -pg without -mfentry): as `y2014`, with the return address of the function at 8(%rbp). It cannot be `modern`: the function
  *   has begun, so neither a direct caller nor another function can take its place, and a word above the return address of the call
  *   is not the function's own.
+ * - `g2` (RISC-V, `auipc t0; jalr t0`): of 2022; both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback or
+ *   a second patched call; the register entry goes to direct callers.
+ * - `g2-merged`, `g3`, `g3c` (RISC-V): one small frame and one entry for all. `g2-merged` serves the same sites as `g2`, the others those whose auipc
+ *   stays: what the entry calls is in a pointer (`g3`) or in the ops that a word in front of the function names (`g3c`).
+ * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
+ * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
  */
-export type EntryFlavour = 'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount';
+export type EntryFlavour =
+  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Names in the runtime, by what a request needs (the rules' section 2). */
 export interface RuntimeSymbols {
@@ -67,15 +74,18 @@ const X86_2014: RuntimeSymbols = {
   direct: [],
 };
 
-/** Both entries of arm64 share one call. */
-const ARM64_REGS: RuntimeSymbols = {
+const RISCV_2021: RuntimeSymbols = {
   entries: ['ftrace_caller', 'ftrace_regs_caller'],
-  calls: ['ftrace_call'],
+  calls: ['ftrace_call', 'ftrace_regs_call'],
   common: COMMON,
   graph: ['ftrace_graph_func', 'return_to_handler'],
   tracers: TRACERS,
   templates: [],
   direct: [],
+};
+const RISCV: RuntimeSymbols = {
+  ...RISCV_2021,
+  direct: ['ftrace_direct_func', 'ftrace_direct_table', 'elftrace_direct_slot'],
 };
 
 const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
@@ -117,6 +127,15 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
   },
   y2014: X86_2014,
   mcount: X86_2014,
+  g0: RISCV_2021,
+  g1: RISCV_2021,
+  g2: {
+    ...RISCV,
+    graph: [...RISCV.graph, 'ftrace_graph_call', 'ftrace_graph_regs_call', 'ftrace_graph_caller'],
+  },
+  'g2-merged': RISCV,
+  g3: { ...RISCV, calls: ['ftrace_call_dest'] },
+  g3c: { ...RISCV, calls: [], common: [...COMMON, 'ftrace_nop_ops', 'ftrace_list_ops'] },
 };
 
 const PPC_FLAVOURS = ['regs', 'pg'] as const;
@@ -126,7 +145,7 @@ const FLAVOURS: Readonly<Record<TargetId, readonly EntryFlavour[]>> = {
   'ppc64-elfv1': PPC_FLAVOURS,
   'ppc64-elfv2-be': PPC_FLAVOURS,
   'ppc64-elfv2-le': PPC_FLAVOURS,
-  riscv64: [],
+  riscv64: ['g2', 'g2-merged', 'g1', 'g3', 'g3c', 'g0'],
   arm64: ['callops', 'regs', 'pg'],
 };
 
@@ -135,9 +154,16 @@ export function runtimeFlavours(target: TargetId): readonly EntryFlavour[] {
   return FLAVOURS[target];
 }
 
-/** The names that the runtime of a flavour has; `target` where it matters: arm64's `regs` has fewer. */
-export function runtimeSymbols(flavour: EntryFlavour, target?: TargetId): RuntimeSymbols {
-  return target === 'arm64' && flavour === 'regs' ? ARM64_REGS : SYMBOLS[flavour];
+/**
+ * The symbol by which an object of ours says its flavour; on PowerPC and x86-64 the other symbols tell.
+ */
+export function flavourMark(flavour: EntryFlavour): string {
+  return `elftrace_entry_${flavour.replace('-', '_')}`;
+}
+
+/** The names that the runtime of a flavour has. */
+export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {
+  return SYMBOLS[flavour];
 }
 
 /** Bytes of the relocatable object (ET_REL) for a target and flavour, fresh on each call; null where there is none. */

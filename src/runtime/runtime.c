@@ -3,8 +3,9 @@
  * "entry.h" (frames, clock, thread) belong to each of them. Compiled without libc, floating point and vectors, because the entries save
  * general registers only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h" says with GRAPH_SLOT
  * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
- * of a frame that makes the register entry go to a direct caller. GRAPH_POINTER: frames have the frame pointer that a function must bring
- * back. CALL_OPS: the entries find their ops by a word in front of the function.
+ * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
+ * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
+ * GRAPH_POINTER: frames have the frame pointer that a function must bring back.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -293,6 +294,9 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
     count64(&elftrace_ring->dropped);
     return;
   }
+#ifdef GRAPH_MAY_MISS
+  if (!GRAPH_SLOT(regs, ip)) return;
+#endif
   *GRAPH_SLOT(regs, ip) = elftrace_graph_push(
       thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(GRAPH_POINTER(regs)));
 }
@@ -313,12 +317,25 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
 }
 #endif
 
+#ifdef GRAPH_CALL
+/* The graph tracer as a second patched call of the entries. `slot` is the word of the frame that the return address is loaded from. */
+PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
+  struct thread *const thread = current();
+  const struct ops *const ops = elftrace_graph_ops;
+  char *const regs = (char *)slot - ((char *)GRAPH_SLOT((char *)0, ip) - (char *)0);
+  (void)frame_pointer;
+  if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
+  if (!thread) count64(&elftrace_ring->dropped);
+  else if (!thread->active) *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip));
+}
+#endif
+
 #ifdef REGS_DIRECT
 /*
  * Callback of direct callers: where the table names one for the site, the register entry goes there instead of the function. The table is
  * count, then pairs {site, address}, ascending; 0: no table.
  */
-PUBLIC const word *ftrace_direct_table = 0;
+__attribute__((section(".data"))) PUBLIC const word *ftrace_direct_table = 0;
 PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   const word *const table = ftrace_direct_table;
   word low = 0, high = table ? table[0] : 0;

@@ -56,6 +56,19 @@ const rowsOf = (events: readonly TraceEvent[], nested: boolean): Row[] =>
 /** Words at the start of a function among which its site is. */
 const SITE_WITHIN = 128;
 
+/** Where `auipc r; jalr r, r` at an address leads, r being ra or t0; null for other words. */
+function linkedPair(bytes: Uint8Array, at: bigint, base: bigint): bigint | null {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const offset = Number(at - base);
+  if (offset + 8 > bytes.length) return null;
+  const first = view.getUint32(offset, true);
+  const second = view.getUint32(offset + 4, true);
+  const rd = (first >>> 7) & 31;
+  if ((first & 0x7f) !== 0x17 || (rd !== 1 && rd !== 5)) return null;
+  if ((second & 0xf_ffff) !== ((rd << 15) | (rd << 7) | 0x67)) return null;
+  return BigInt.asUintN(64, at + BigInt((first & 0xffff_f000) | 0) + BigInt((second | 0) >> 20));
+}
+
 /** Functions that call an entry of a tracer near their start, by their instructions and stubs alone: no table is asked. */
 export function functionsThatCallTracers(program: Program): Set<bigint> {
   const { isa } = program.arch;
@@ -68,8 +81,9 @@ export function functionsThatCallTracers(program: Program): Set<bigint> {
     if (!range || program.callee(start[i]!) !== 'other') continue;
     for (let at = start[i]!; at < end && at < start[i]! + BigInt(SITE_WITHIN);) {
       const instruction = isa.decode(range.bytes, Number(at - range.address), at);
-      if (instruction.flow.kind === 'call' && program.callee(instruction.flow.target) === 'tracer')
-        found.add(start[i]!);
+      const pair = program.arch.target.id === 'riscv64' ? linkedPair(range.bytes, at, range.address) : null;
+      const target = instruction.flow.kind === 'call' ? instruction.flow.target : pair;
+      if (target !== null && program.callee(target) === 'tracer') found.add(start[i]!);
       at += BigInt(instruction.sizeBytes);
     }
   }

@@ -14,6 +14,7 @@ import type { EntryFlavour } from '../../src/runtime/index.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { scratch } from './c-programs.js';
 import type { Outcome, PpcTarget } from './c-programs.js';
+import * as riscv from './riscv-runtime.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 export const PROGRAMS = join(root, 'test/programs');
@@ -94,8 +95,45 @@ function branchTo(target: PpcTarget, bytes: Uint8Array, from: string, to: string
   view.setUint32(image.fileOffsetOf(at)!, word >>> 0, image.header.endian === 'little');
 }
 
+/** The same for RISC-V, whose sites are patched areas, but for -pg. */
+function buildRiscv(build: TracedBuild): string {
+  const { target, tracer, level = '2', flags = [], entry = 'ftrace_caller', report = true } = build;
+  const flavour = riscv.RISCV_FLAVOURS.find((each) => each === build.flavour)!;
+  const objects = build.sources.map((source) => {
+    const object = riscv.compile(target, source, [`-O${level}`, ...riscv.siteFlags(target, flavour), ...flags]);
+    const names = {
+      ...(tracer === 'none' ? {} : { _mcount: entry }),
+      ...(report ? { main: 'traced_main' } : {}),
+    };
+    return riscv.renamed(target, object, names);
+  });
+  const options = [
+    ...riscv.flavourFlags(flavour),
+    ...(tracer === 'function' || tracer === 'both' ? ['-DUSE_FUNCTION'] : []),
+    ...(tracer === 'graph' || tracer === 'both' ? ['-DUSE_GRAPH'] : []),
+    ...(tracer === 'counter' ? ['-DUSE_COUNTER'] : []),
+  ];
+  const sources = [...(report ? [join(PROGRAMS, 'runtime/report.c')] : []), ...(build.plain ?? [])];
+  for (const source of sources) objects.push(riscv.compile(target, source, ['-O2', ...options, ...flags]));
+  const path = riscv.linkTraced(target, flavour, objects);
+  if (tracer === 'none') return path;
+  const single = {
+    function: 'elftrace_function_tracer',
+    graph: 'ftrace_graph_func',
+    counter: 'elftrace_counter',
+    both: 'ftrace_ops_list_func',
+  };
+  riscv.edit(path, (program) => {
+    riscv.setCallee(program, flavour, build.callee ?? single[tracer]);
+    const literal = flavour === 'g3c' ? program.address('ftrace_list_ops') : 0n;
+    for (const area of program.areas()) riscv.enable(program, flavour, area, program.address(entry), literal);
+  });
+  return path;
+}
+
 /** Builds a traced program; the path of the executable. */
 export function buildTraced(build: TracedBuild): string {
+  if (build.target.arch.target.id === 'riscv64') return buildRiscv(build);
   const { target, flavour, tracer, level = '2', flags = [], entry = 'ftrace_caller', report = true } = build;
   const sites = build.patchable === true ? ['-fpatchable-function-entry=2'] : siteFlags(target, flavour);
   const objects = build.sources.map((source) => {
@@ -206,7 +244,11 @@ function parse(text: string): Readonly<Record<string, number>> {
 }
 
 export function runTracedQemu(target: PpcTarget, path: string): TracedOutcome {
-  const result = spawnSync(target.qemu, [path], { env: { A: 'B' }, maxBuffer: 1 << 28, timeout: 60_000 });
+  const result = spawnSync(target.qemu, [...(target.qemuFlags ?? []), path], {
+    env: { A: 'B' },
+    maxBuffer: 1 << 28,
+    timeout: 60_000,
+  });
   return {
     output: result.stdout.toString('latin1'),
     end: result.status ?? `signal ${String(result.signal)}`,

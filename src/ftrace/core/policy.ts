@@ -66,6 +66,9 @@ export const profiles = {
   'ppc64-elfv2-le': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
   riscv64: { ...modern, regs: 'separate', resume: 'regs', direct: 'regs', trampolines: false },
   'riscv64 merged': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
+  // Plain entries without a frame, before direct calls.
+  'riscv64 g1': { ...modern, regs: 'separate', resume: 'regs', direct: 'none', trampolines: false },
+  'riscv64 g3c': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
   'arm64 mcount': profiling,
   'arm64 regs': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
   arm64: { ...modern, regs: 'none', resume: 'any', direct: 'any', trampolines: false, callOps: true },

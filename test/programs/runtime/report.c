@@ -59,6 +59,35 @@ static int is_return(word address) {
   const u32 code = *(const u32 *)(address - 4);
   return (code & 0xfc000000u) == 0x94000000u || (code & 0xfffffc1fu) == 0xd63f0000u;
 }
+#elif defined(__riscv)
+/* 16-bit reads: code may be 2-aligned. */
+static u32 code_at(word address) {
+  const unsigned short *const at = (const unsigned short *)address;
+  return at[0] | (u32)at[1] << 16;
+}
+/* The pair at the address of its auipc, or a jal, leads to an entry. */
+static int leads(word at) {
+  const u32 first = code_at(at);
+  word target;
+  if ((first & 0xfff) == 0x0ef) {
+    const long off = (long)(int)(first & 0x80000000u) >> 11 | (first & 0xff000) | (first >> 9 & 0x800) | (first >> 20 & 0x7fe);
+    target = at + (word)off;
+  } else {
+    const u32 rd = first >> 7 & 31, second = code_at(at + 4);
+    if ((first & 0x7f) != 0x17 || (rd != 1 && rd != 5) || (second & 0xfffff) != (rd << 15 | rd << 7 | 0x67)) return 0;
+    target = at + (word)(long)(int)(first & 0xfffff000u) + (word)((long)(int)second >> 20);
+  }
+  return target == (word)ftrace_caller || target == (word)ftrace_regs_caller;
+}
+/* SITE_OFFSET: from what callbacks are told to the pair. */
+static int is_site(word ip) {
+  return leads(ip + SITE_OFFSET);
+}
+static int is_return(word address) {
+  if (address == (word)return_to_handler) return 1;
+  const u32 code = code_at(address - 4);
+  return (code & 0xfff) == 0x0ef || (code & 0x7fff) == 0x00e7 || (code >> 16 & 0xf07f) == 0x9002;
+}
 #else
 /* The address is a call of an entry: an unconditional bl to it, or to its local entry. */
 static int is_site(word ip) {

@@ -1,0 +1,87 @@
+/*
+ * What all entry conventions of RISC-V share: the stub that does nothing, the call of a callback by its address, the return handler, a direct
+ * caller that does nothing.
+ *
+ * Lesson for a patcher: return_to_handler is not called. Traced functions return to it with their results in a0 and a1 (fa0, fa1; callbacks
+ * keep off those), and sp = stack pointer of the function that called them. A handler that saves a0 only, as that of 2022, loses the
+ * second half of 16-byte results; with HANDLER_2022 this one does so, too.
+ * SPDX-License-Identifier: MIT
+ */
+#include "entry.h"
+#include "entry-macros.h"
+	.text
+	.balign	4
+
+/* Called instead of a tracer. */
+FUNCTION(ftrace_stub)
+	.hidden	elftrace_stub_text
+LABEL(elftrace_stub_text)
+	ret
+END(ftrace_stub)
+
+/* void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with the first four, sp 0 modulo 16. */
+FUNCTION(elftrace_invoke)
+	.hidden	elftrace_invoke
+	addi	sp, sp, -16
+	sd	ra, 8(sp)
+	sd	s0, 0(sp)
+	mv	s0, sp
+	andi	sp, sp, -16
+	jalr	a4
+	mv	sp, s0
+	ld	ra, 8(sp)
+	ld	s0, 0(sp)
+	addi	sp, sp, 16
+	ret
+END(elftrace_invoke)
+
+FUNCTION(return_to_handler)
+	.hidden	elftrace_return_text
+LABEL(elftrace_return_text)
+	addi	sp, sp, -32
+	sd	s0, 16(sp)
+	sd	ra, 24(sp)
+	sd	a0, 8(sp)
+#ifndef HANDLER_2022
+	sd	a1, 0(sp)
+#endif
+	addi	a0, sp, 32
+	call	elftrace_graph_return
+	mv	t0, a0
+	ld	ra, 24(sp)
+	ld	s0, 16(sp)
+	ld	a0, 8(sp)
+#ifndef HANDLER_2022
+	ld	a1, 0(sp)
+#else
+	mv	a1, t0
+#endif
+	addi	sp, sp, 32
+	bnez	t0, 0f
+	ebreak				/* the shadow stack does not know where to return to */
+0:	jalr	t0			/* ra is dead, and a call keeps a return-address predictor right */
+END(return_to_handler)
+
+#ifdef ENTRY_DIRECT
+/* Back to the function with nothing done: the smallest direct caller. */
+FUNCTION(ftrace_stub_direct_tramp)
+	jr	t0
+END(ftrace_stub_direct_tramp)
+
+	.data
+	.balign	8
+	.globl	elftrace_direct_slot
+	.type	elftrace_direct_slot, @object
+	.size	elftrace_direct_slot, 8
+elftrace_direct_slot:
+	.quad	R_T1
+#endif
+
+/* The profiling entry, for programs that have none: it does nothing. */
+	.text
+	.weak	_mcount
+	.type	_mcount, @function
+_mcount:
+	ret
+END(_mcount)
+	.section .note.GNU-stack, "", @progbits
