@@ -235,7 +235,7 @@ export async function runCost(args: CostArguments): Promise<number> {
     );
     out(`${String(others).padEnd('other tracers'.length)}${texts.join('')}`);
   }
-  if (arch.trampolines.kind === 'none') out(`no private trampolines: ${arch.trampolines.reason}`);
+  if (arch.trampolines.kind === 'none') out(`shared entry only: ${arch.trampolines.reason}`);
   else if (rows.some(({ ways: cells }) => cells.some(({ way, trampoline }) => way !== 'shared entry' && !trampoline))) {
     out('no private trampoline was made: a site is out of its reach, or there is no room');
   }
