@@ -525,6 +525,19 @@ describe('direct calls', () => {
     expect(image.bytes).toEqual(bytes);
   });
 
+  test('T-RV-25, H2: on a system that can be preempted a pair is a hazard, and said to be; a fixed auipc is none', () => {
+    const sample = join(builtSamples, 'riscv64/direct-rv64g');
+    const notices = (...args: string[]): string => {
+      const { status, stderr } = elftrace(['patch', sample, '--enable', ...args, '-o', join(folder, 'preempt')]);
+      expect(status).toBe(0);
+      return stderr;
+    };
+    expect(notices('--preempt', 'full')).toMatch(/notice: H2: sites of two words/);
+    expect(notices('--preempt', 'none')).toBe('');
+    expect(notices()).toBe('');
+    expect(notices('--preempt', 'full', '--riscv-site', 'g3')).toBe('');
+  });
+
   test('T-RV-26: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
     const way = (variant: DirectVariant): { before: bigint[]; after: bigint[] } => {
       const guest = start(both(variant).bytes());

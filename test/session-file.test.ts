@@ -213,7 +213,11 @@ describe('session files', () => {
       sites: [{ name: 'f', ip: 0x1000n }],
       records: { siteBytes: 4 },
     });
-    const session = new CoreSession(core, { address: () => 1n, replacer: () => ({ func: 2n, data: 3n }), module: () => [] });
+    const session = new CoreSession(core, {
+      address: () => 1n,
+      replacer: () => ({ func: 2n, data: 3n }),
+      module: () => [],
+    });
     const { operations } = parseSession(
       'version: 1\nsteps: [{ direct: { function: f, caller: c } }, { tracing: off }, { no-direct: f }]',
     );

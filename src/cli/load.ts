@@ -10,10 +10,17 @@ import { findSites } from '../ftrace/sites.js';
 import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
-import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
+import {
+  entryConventions,
+  loadImages,
+  loadMore,
+  type LoaderOptions,
+  runtimeConvention,
+  type Source,
+} from '../program/loader.js';
 import { load as loadProgram } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -81,21 +88,28 @@ function slotsOf(images: readonly ElfImage[]): number {
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
-  const recorded = readLoadMap(images[0]!)?.options['convention'];
-  const conventions = new Set([
-    ...(recorded === undefined ? [] : [recorded]),
-    ...images.flatMap((image) => conventionsOf(image, arch)),
-  ]);
-  if (conventions.size === 0) return null;
+  const map = readLoadMap(images[0]!);
+  const recorded = entryConventions.filter((each) => each === map?.options['convention']);
+  const found = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];
+  const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
+  const given = Object.entries(map?.options ?? machineOf(args)).filter(([name]) => name in own);
   // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
-  const served = (flavour: string): boolean =>
-    conventions.has(flavour) ||
-    [...conventions].every((each) =>
-      arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)),
-    );
-  const flavour = runtimeFlavours(arch.target.id).find(served);
-  const bytes = flavour === undefined ? null : runtimeObject(arch.target.id, flavour);
+  const serves = (flavour: EntryFlavour): boolean =>
+    found.every((each) => arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)));
+  const flavour =
+    found.length === 0
+      ? null
+      : (runtimeConvention(arch, found, Object.fromEntries(given)) ??
+        runtimeFlavours(arch.target.id).find((each) => found.includes(each) || serves(each)));
+  const bytes = flavour ? runtimeObject(arch.target.id, flavour) : null;
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
+}
+
+/** Options of the machine that were given. */
+function machineOf(args: LoadArguments): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
 }
 
 export async function runLoad(args: LoadArguments): Promise<number> {
@@ -105,9 +119,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));
   const runtime = await runtimeOf(args, [core.image, ...modules.map((each) => each.image)], arch);
-  const machine = Object.fromEntries(
-    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-  );
+  const machine = machineOf(args);
   const options: LoaderOptions = {
     machine,
     sha256: hash,

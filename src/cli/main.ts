@@ -136,12 +136,20 @@ const parser = yargs(own)
         .option('module-base', { type: 'string', describe: 'address of the first module' })
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
+        .option('x86-tramp', {
+          type: 'string',
+          describe: 'x86-64: modern (default), 2014, or none: private trampolines',
+        })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
       action = async () =>
-        (await import('./load.js')).runLoad({ ...args, output: args.o, machine: { 'ppc-stubs': args.ppcStubs } });
+        (await import('./load.js')).runLoad({
+          ...args,
+          output: args.o,
+          machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp },
+        });
     },
   )
   .command(
@@ -206,11 +214,26 @@ const parser = yargs(own)
           choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
           describe: 'RISC-V: generation of the sites',
         })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          default: 'none' as const,
+          describe: 'the system the sites are for can be preempted: say where that is a hazard',
+        })
         .option('ppc-nop', {
           type: 'string',
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',
+        })
+        .option('x86-tramp', {
+          type: 'string',
+          choices: ['modern', '2014', 'none'] as const,
+          describe: 'x86-64: private trampolines as kernels make them today (default), as in 2014, or none',
+        })
+        .option('save-regs', {
+          type: 'boolean',
+          default: false,
+          describe: 'sites call the entry that saves every register',
         })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })

@@ -40,6 +40,9 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
+  readonly preempt: 'none' | 'full';
+  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
+  readonly saveRegs: boolean;
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
@@ -83,12 +86,27 @@ function prepared(
       'the file was patched before and has no tracing entries: revert it first',
     );
   }
-  const image = withRuntime(opened.sites, selection, hash, args.riscvSite);
+  const machine = args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {};
+  const image = withRuntime(opened.sites, selection, hash, args.riscvSite, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
   const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
   return { ...opened, image, program, sites, injected: true };
+}
+
+/** An image has the entries of one time: those of another are laid in anew. */
+function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): void {
+  if (x86Tramp === undefined || x86Tramp === 'none') return;
+  const has = program.loadMap?.options['x86-tramp'];
+  if (has === x86Tramp) return;
+  throw new ElftraceError(
+    'usage',
+    has === undefined
+      ? `--x86-tramp=${x86Tramp}: the image's entries were not laid in by elftrace`
+      : `--x86-tramp=${x86Tramp}: the image was laid out with --x86-tramp=${has}: revert it first, or load it anew`,
+    { value: x86Tramp },
+  );
 }
 
 interface Planned {
@@ -204,7 +222,11 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
-    return { plan: planTracing(sites, { tracer: tracerOf(args.tracer), others, ...common, ...nopForm }), on };
+    checkTrampolines(on, args);
+    const saveRegs = args.saveRegs;
+    const trampolines = args.x86Tramp !== 'none';
+    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...nopForm } as const;
+    return { plan: planTracing(sites, request), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
   if (args.nop && ours?.hasObjects) {
@@ -265,7 +287,13 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
   writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  const notices = [...applied.notices, ...tableNotice(plan, opened, args), ...formNotice(plan, args)];
+  const notices = [
+    ...applied.notices,
+    ...(plan.notices ?? []),
+    ...tableNotice(plan, opened, args),
+    ...formNotice(plan, args),
+    ...pairNotice(plan, args),
+  ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {
@@ -324,6 +352,15 @@ function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArgument
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --empty-slots',
+  ];
+}
+
+/** 30-riscv R-MOD-3: two words change, and a thread may stand between them. */
+function pairNotice(plan: Plan, args: PatchArguments): string[] {
+  if (args.preempt !== 'full' || !plan.steps.some(({ rule }) => rule === 'R-ENC-1' || rule === 'R-SITE-3')) return [];
+  return [
+    'H2: sites of two words (auipc, jalr) were switched on: on a running system that can be preempted a thread between them would jump ' +
+      'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
   ];
 }
 

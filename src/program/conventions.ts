@@ -22,7 +22,7 @@ export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConven
   return [...found].sort();
 }
 
-function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>): void {
+function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>, callee?: string): void {
   if (arch.loader.kind === 'none') {
     found.add('pg');
     return;
@@ -32,7 +32,7 @@ function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<Entr
     arch.loader.conventionOf((delta) => {
       const at = offset + delta;
       return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
-    }),
+    }, callee),
   );
 }
 
@@ -52,7 +52,7 @@ function ofObject(image: ElfImage, arch: Arch, found: Set<EntryConvention>): voi
           known = isMcount(table.symbols.name(symbol));
           named.set(symbol, known);
         }
-        if (known) classify(arch, bytes, Number(table.offset[row]!) + delta, found);
+        if (known) classify(arch, bytes, Number(table.offset[row]!) + delta, found, table.symbols.name(symbol));
       }
     }
   }
