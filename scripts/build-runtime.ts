@@ -97,6 +97,24 @@ function x86(flavour: string, entries: string, flags: readonly string[]): Recipe
   };
 }
 
+/**
+ * General registers only; atomics in line and of the first processors; x18 belongs to the traced function (static chain) or to the platform;
+ * landing pads, which are no-ops where nobody asks for them.
+ */
+const ARM64 = [
+  '-mgeneral-regs-only', '-march=armv8-a', '-mno-outline-atomics', '-ffixed-x18', '-mbranch-protection=bti', '-fno-unwind-tables',
+]; // prettier-ignore
+
+function arm64(flavour: string, entries: string, flags: readonly string[]): Recipe {
+  return {
+    name: `arm64/${flavour}`,
+    triple: 'aarch64-linux-gnu',
+    flags: [...ARM64, ...flags],
+    folder: 'arch-arm64',
+    entries: [entries, 'entry-common.S'],
+  };
+}
+
 const RECIPES: readonly Recipe[] = [
   riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
   riscv('g2-merged', ['entry-merged.S'], MERGED),
@@ -111,6 +129,9 @@ const RECIPES: readonly Recipe[] = [
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),
   ...ppc('ppc64-elfv2-le', 'powerpc64le-linux-gnu', PPC64),
+  arm64('callops', 'entry-callops.S', ['-DRUNTIME_REGS', '-DCALL_OPS']),
+  arm64('regs', 'entry-regs.S', ['-DRUNTIME_REGS']),
+  arm64('pg', 'entry-pg.S', []),
 ];
 
 /** Runs a tool in src, so that no path of this place gets into an object. */

@@ -167,6 +167,8 @@ export interface SiteReading {
   readonly sizeBytes: number;
   /** Where a branch in the site leads (linked files); null: no branch, or a relocation decides. */
   readonly target: Address | null;
+  /** What the word in front of the function names, at sites that have one: null before anything was stored there (linked files). */
+  readonly literal?: Address | null;
   /** Deltas of the relocations that belong to the site's call. */
   readonly relocationDeltas: readonly number[];
   /**
@@ -313,7 +315,7 @@ export interface Branches {
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
 export type EntryConvention =
-  'pg' | 'regs' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
+  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;
@@ -392,6 +394,12 @@ export interface ModuleLoader {
     readonly alignBytes: number;
     /** Sections of objects that only reserve room for a loader's stubs. */
     readonly placeholders: readonly string[];
+    /** True at places where no stub may begin; such slots stay empty. */
+    isForbidden?(address: Address): boolean;
+    /** Entries more than calls need, for the forbidden places among `count` of them. */
+    reserve?(count: number): number;
+    /** Sections of their own for the stubs of a tracer's entries: of the text, and of the init text where there is one. */
+    readonly entrySections?: { readonly text: string; readonly init: string };
   };
   /** Section of function descriptors {code, TOC, …}; null where function symbols name code. */
   readonly descriptors: string | null;
@@ -411,6 +419,8 @@ export interface ModuleLoader {
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
   runtimeFor?(convention: EntryConvention, options: MachineOptions): EntryConvention;
+  /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */
+  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
   entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
   bindCall(call: LoaderCall): CallBinding;
@@ -422,6 +432,8 @@ export interface ModuleLoader {
   readonly branchBias?: bigint;
   /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
   trampolineRoom?(options: MachineOptions): number;
+  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
+  finishWord?(type: number, word: number, value: bigint): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach

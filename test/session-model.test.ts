@@ -12,7 +12,7 @@ import type { Ops, Outcome } from '../src/ftrace/core/index.js';
 import { entryPoint } from '../src/ftrace/routes.js';
 import { Session } from '../src/ftrace/session.js';
 import { runWithBoth } from './support/compare-traces.js';
-import { loadedCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
+import { arm64Cases, loadedCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
 import { differences, openBytes } from './support/pipeline.js';
 
 const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_SEQUENCES'] ?? '20');
@@ -151,7 +151,7 @@ interface Model {
 const wants = ({ filter, notrace }: Model, name: string): boolean =>
   (filter === '' || means(filter, name)) && (notrace === '' || !means(notrace, name));
 
-describe.each(loadedCases)('$name', (each) => {
+describe.each([...loadedCases, ...arm64Cases])('$name', (each) => {
   test('A6 C-TGT-4 C-TGT-5 C-TGT-7: callbacks, their order and arguments equal the model after every operation', () => {
     const { bytes, output, calls } = subjectOf(each);
     const arch = archOf(readElf(bytes).header);

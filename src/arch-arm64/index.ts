@@ -4,6 +4,7 @@ import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
+import { arm64Loader } from './loader.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
 import { arm64Branches, arm64StubForms } from './stubs.js';
@@ -29,7 +30,11 @@ export const arm64: Arch = {
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
   branches: arm64Branches,
-  trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
-  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
+  trampolines: {
+    kind: 'none',
+    reason:
+      'the machine has no private trampolines: per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)',
+  },
+  loader: arm64Loader,
   emulation: arm64Emulation,
 };

@@ -191,10 +191,7 @@ const ROWS: readonly RelocationRow[] = [
   row(310, 'LD64_GOTOFF_LO15', 'got-relative', GOT15, 'unsigned', { alignBytes: 8 }),
   row(311, 'ADR_GOT_PAGE', 'got-page-pcrel', ADRP21, 'signed'),
   row(312, 'LD64_GOT_LO12_NC', 'got-abs', LDST64, 'none', { alignBytes: 8 }),
-  row(313, 'LD64_GOTPAGE_LO15', 'got-relative', GOT15, 'unsigned', {
-    alignBytes: 8,
-    note: 'relative to the page of the GOT base',
-  }),
+  row(313, 'LD64_GOTPAGE_LO15', 'got-page-relative', GOT15, 'unsigned', { alignBytes: 8 }),
   // Thread-local storage: general dynamic
   row(512, 'TLSGD_ADR_PREL21', 'tls', ADR21, 'signed'),
   row(513, 'TLSGD_ADR_PAGE21', 'tls', ADRP21, 'signed'),
@@ -257,6 +254,12 @@ const ROWS: readonly RelocationRow[] = [
 ];
 
 export const arm64Relocations: ReadonlyMap<number, RelocationRow> = new Map(ROWS.map((each) => [each.type, each]));
+
+/** Lowest value bit of a signed movz or movn group; null for types whose opcode stays as it is. */
+export function arm64MovwGroup(type: number): number | null {
+  const found = arm64Relocations.get(type);
+  return found?.note === SIGN_NOTE ? (found.field.slices[0]?.low ?? null) : null;
+}
 
 export const arm64RelocationRoles: RelocationRoles = {
   none: R_AARCH64_NONE,

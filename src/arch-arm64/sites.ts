@@ -21,7 +21,7 @@ import type {
   WritableState,
 } from '../arch.js';
 import { reaches } from '../bits.js';
-import { concatBytes, wordBytes } from '../bytes.js';
+import { ByteView, concatBytes, equalBytes, wordBytes } from '../bytes.js';
 import type { Address } from '../units.js';
 import { insertField } from '../isa/table.js';
 import {
@@ -196,7 +196,7 @@ const mcount: SiteShape = {
   name: 'arm64.mcount',
   sources: CALLS,
   title: 'bl _mcount behind the prologue (-pg)',
-  entries: [],
+  entries: ['pg'],
   read(view, source) {
     const toggle = readToggle(view, 0);
     switch (toggle) {
@@ -384,14 +384,16 @@ function formOf(view: SiteView): Form {
  *   f+4 / f+8 = ip   nop         nop                   bl tracer
  *
  * ip = a+12, or a+16 with a landing pad (A-SITE-1). The literal has to be one aligned store: a slot that is not 8-aligned
- * is dropped, never patched. The literal belongs to the site, but a file at rest has no ops object that it could point
- * to: `init` and `call` leave its two nops, and an entry that reads the literal has to be given one by whoever installs it.
+ * is dropped, never patched. Its store comes before those of the words (A-CO-5, section 3): whoever is between the call and the load of the
+ * literal finds ops that are there. Who asks for a state names the ops; without, the literal stays what it is, two nops at first, and
+ * the site serves only entries that do not read it.
  */
 const callOps: SiteShape = {
   name: 'arm64.call-ops',
   sources: TABLES,
   title: 'two nops before the function for an ops pointer, two behind its landing pad (=4,2)',
-  entries: [],
+  // The entries of the years before do not read the pointer.
+  entries: ['callops', 'regs'],
   read(view, source) {
     const form = formOf(view);
     if (form === 'pair') return null;
@@ -426,13 +428,44 @@ const callOps: SiteShape = {
       startDelta: 0,
       sizeBytes: ipDelta + 4,
       target: pair.state === 'call' ? targetOf(view, ipDelta) : null,
+      ...(view.relocatable ? {} : { literal: readLiteral(view) }),
       relocationDeltas: pair.state === 'call' && view.relocatable ? (ipDelta === 12 ? AT_12 : AT_16) : NONE,
     };
   },
   write(reading, to, view) {
-    return writePair(reading, to, view, 'A-SITE-2, the ops literal stays two nops');
+    const { literal } = to;
+    const words = writePair(
+      reading,
+      to,
+      view,
+      literal === undefined ? 'A-SITE-2, the ops literal stays two nops' : 'A-SITE-2',
+    );
+    if (literal === undefined || 'refused' in words) return words;
+    if (view.relocatable) {
+      return { refused: 'unsupported', reason: 'an ops pointer in a relocatable file needs a new relocation' };
+    }
+    if (reading.state === 'compiled' && to.kind === 'nop') {
+      // The nops of the compiler would stay, and a pointer in front of them says that the function is initialised.
+      return { refused: 'not-applicable', reason: 'an ops pointer belongs to an initialised site' };
+    }
+    const after = new Uint8Array(8);
+    new ByteView(after, 'little').insertU64(0, literal);
+    const before = view.bytes(0, 8);
+    if (equalBytes(before, after)) return words;
+    return change(
+      [{ delta: 0, before, after }, ...words.stores],
+      words.stores.length === 0 ? 'A-MOD-2' : words.rule,
+      words.neutralise,
+    );
   },
 };
+
+/** The literal of a slot; null while it is the compiler's two nops. */
+function readLiteral(view: SiteView): Address | null {
+  const low = view.u32(0);
+  const high = view.u32(4);
+  return low === NOP && high === NOP ? null : (BigInt(high) << 32n) | BigInt(low);
+}
 
 function callOpsForeign(
   view: SiteView,
@@ -471,7 +504,7 @@ const patchable: SiteShape = {
   name: 'arm64.patchable',
   sources: TABLES,
   title: 'two nops at the function or behind its landing pad (=2)',
-  entries: [],
+  entries: ['regs'],
   read(view, source) {
     // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
     if (formOf(view) !== 'pair') return null;

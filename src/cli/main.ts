@@ -141,6 +141,10 @@ const parser = yargs(own)
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
+        .option('a64-era', {
+          choices: ['regs', 'callops'] as const,
+          describe: 'arm64: entries before or with per-site ops',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -234,6 +238,14 @@ const parser = yargs(own)
           type: 'boolean',
           default: false,
           describe: 'sites call the entry that saves every register',
+        })
+        .option('a64-era', {
+          choices: ['regs', 'callops'] as const,
+          describe: 'arm64: entries before or with per-site ops',
+        })
+        .option('a64-default', {
+          choices: ['list', 'nop'] as const,
+          describe: 'arm64: ops of sites that are off (nop)',
         })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })

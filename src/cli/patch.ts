@@ -14,7 +14,7 @@ import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
 import { planSession } from '../ftrace/session-plan.js';
 import { findSites } from '../ftrace/sites.js';
-import { entriesOf, planTracing, type Tracer } from '../ftrace/tracing.js';
+import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { load } from '../program/program.js';
 import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
@@ -43,6 +43,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly preempt: 'none' | 'full';
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
+  readonly a64Era?: 'regs' | 'callops' | undefined;
+  readonly a64Default?: 'list' | 'nop' | undefined;
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
@@ -87,7 +89,7 @@ function prepared(
     );
   }
   const machine = args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {};
-  const image = withRuntime(opened.sites, selection, hash, args.riscvSite, machine);
+  const image = withRuntime(opened.sites, selection, hash, args.a64Era ?? args.riscvSite, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -218,25 +220,39 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
     ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
     strictPermissions: args.strictPerm,
   };
-  const nopForm = args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop };
+  if (opened.arch.target.id !== 'arm64' && (args.a64Era !== undefined || args.a64Default !== undefined)) {
+    throw new ElftraceError(
+      'usage',
+      `--a64-${args.a64Era === undefined ? 'default' : 'era'} is about arm64, this is ${opened.arch.target.title}`,
+    );
+  }
+  const forms = {
+    ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+    ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
+  };
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
     checkTrampolines(on, args);
     const saveRegs = args.saveRegs;
     const trampolines = args.x86Tramp !== 'none';
-    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...nopForm } as const;
+    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...forms } as const;
     return { plan: planTracing(sites, request), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
   if (args.nop && ours?.hasObjects) {
     return {
-      plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...nopForm }), request: 'nop' },
+      plan: { ...planTracing(sites, { tracer: null, others: 'nop', ...common, ...forms }), request: 'nop' },
       on,
     };
   }
+  const idle = idleOpsOf(program, args.a64Default ?? 'nop');
   const to: WritableState = args.init
-    ? { kind: 'init', ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }) }
+    ? {
+        kind: 'init',
+        ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
+        ...(idle === null ? {} : { literal: idle }),
+      }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
 }

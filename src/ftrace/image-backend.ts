@@ -327,9 +327,12 @@ export class ImageBackend implements Backend {
     return block.address + this.need(call!).identity - this.need(start!).identity;
   }
 
-  /** The word in front of a function that names its ops: 12 bytes before the jalr, which is the ip. */
+  /**
+   * The word in front of a function that names its ops: 12 bytes before the jalr, which is the ip (RISC-V); before the bl, where a landing pad makes
+   * it 16 (A-CO-1).
+   */
   private literalPlace(site: CallSite): Address {
-    return site.ip - 12n;
+    return (site.ip - 12n) & ~7n;
   }
 
   private literalAt(site: CallSite): Reading {
@@ -397,8 +400,9 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    const isFixed = this.kind === 'g3' || this.kind === 'g3c';
-    return isFixed ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site.
+    const byEntry = this.kind === 'g3' || this.kind === 'g3c' || this.kind === 'callops';
+    return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
   }
 
   /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
@@ -491,7 +495,9 @@ export class ImageBackend implements Backend {
           ? refused('EBUSY', 'the runtime records returns for one graph tracer')
           : null;
       case 'literal':
-        return this.kind === 'g3c' ? null : refused('EINVAL', 'the sites of the image have no word for their ops');
+        return this.capabilities.callOps
+          ? null
+          : refused('EINVAL', 'the sites of the image have no word for their ops');
       case 'trampoline':
         return this.program.arch.trampolines.kind === 'private'
           ? null
@@ -703,6 +709,8 @@ export class ImageBackend implements Backend {
     // A pointer reaches everything, and so do ops that a site names.
     if (this.kind === 'g3' || this.kind === 'g3c') return true;
     const { min, max } = this.branches.call.reach;
+    // Entries without a patched call take the address from the ops.
+    if (this.capabilities.callOps) return true;
     const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
     return calls.every((symbol) => {
       const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;

@@ -18,7 +18,7 @@ import type { Sites } from './sites.js';
 /**
  * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
  * @param preferred  is taken when it serves any
- * @throws ElftraceError 'no-runtime' when none serves any
+ * @throws ElftraceError 'no-runtime' when none serves any; on arm64 also when the preferred one does not
  */
 export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: EntryFlavour): EntryFlavour {
   const counts = new Map<string, number>();
@@ -29,6 +29,13 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: Ent
     for (const entry of sites.entriesOf(i, reading)) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
   if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
+  if (preferred !== undefined && sites.program.arch.target.id === 'arm64') {
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that the tracing entry '${preferred}' serves`,
+      {},
+    );
+  }
   let best: EntryFlavour | null = null;
   for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
     const count = counts.get(flavour) ?? 0;

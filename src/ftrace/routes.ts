@@ -36,7 +36,8 @@ export function globalAt(program: Program, symbol: string): Address | null {
 }
 
 /**
- * What a site may become so that it calls `entry`, best first: a direct branch, then the stubs of its part from near to far. A stub is
+ * What a site may become so that it calls `entry`, best first: a direct branch, then the stubs of its part from near to far, those of init text for init
+ * text. A stub is
  * only named after its bytes were read and found to lead to the entry (20-ppc 5.3). When there is no way the list holds the reason.
  */
 export function waysTo(
@@ -51,9 +52,13 @@ export function waysTo(
   const distance = entry.address - ip;
   const part = program.partOf(ip);
   const decisions: SiteDecision[] = [];
+  // Code that is freed after the start has stubs of its own, and others may not use them.
+  const isInit = (address: Address): boolean => program.image.sectionAt(address)?.name.startsWith('.init.') === true;
+  const init = isInit(ip);
+  const foreign = (address: Address): number => (isInit(address) === init ? 0 : 1);
   const stubs = (part?.entryStubs ?? [])
     .filter((stub) => stub.symbol === entry.symbol)
-    .sort((a, b) => Number(abs(a.address - ip) - abs(b.address - ip)));
+    .sort((a, b) => foreign(a.address) - foreign(b.address) || Number(abs(a.address - ip) - abs(b.address - ip)));
   let refusal: SiteDecision | null = null;
   for (const { address } of stubs) {
     const read = program.stub(address);

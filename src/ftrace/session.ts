@@ -19,6 +19,8 @@ import { isCovered } from './verdicts.js';
 export interface SessionOptions extends LoadOptions {
   readonly policy?: Partial<Policy>;
   readonly nopForm?: string;
+  /** What the image is to offer, where that is not what its entries do: for asking what happens then. */
+  readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
   /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
@@ -42,7 +44,11 @@ function policyOf(sites: Sites): Partial<Policy> {
 
 /** What the entries of an image offer (F-11). */
 export function capabilitiesOf(sites: Sites): Capabilities {
-  switch (entriesOf(sites.program).kind) {
+  const { kind } = entriesOf(sites.program);
+  if (sites.program.arch.target.id === 'arm64') {
+    return profiles[kind === 'callops' ? 'arm64' : kind === 'regs' ? 'arm64 regs' : 'arm64 mcount'];
+  }
+  switch (kind) {
     case 'pg':
       return profiles['ppc64-elfv1'];
     case 'g2':
@@ -82,7 +88,11 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
-    const nop = planSites(sites, { to: initialState(sites.program, options.nopForm) });
+    const usable = new Uint8Array(sites.count);
+    // C-INIT-1: sites of which the machine cannot make use are no records.
+    for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
+    const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
+    const nop = planSites(sites, { to, selection: usable });
     checkAcceptance(nop, {});
     const text = options.text?.(image);
     for (const step of nop.steps) {
@@ -95,14 +105,14 @@ export class Session {
     }
     if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
-      capabilities: capabilitiesOf(sites),
+      capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
     });
     const { serves: served } = entriesOf(sites.program);
     const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
     for (let i = 0; i < sites.count; i++) {
-      if (!sites.codeRange(i) || !isServed(sites, i, served)) continue;
+      if (!sites.codeRange(i) || !isServed(sites, i, served) || usable[i] === 0) continue;
       const module = sites.module(i);
       const list = inputs.get(module) ?? [];
       inputs.set(module, list);

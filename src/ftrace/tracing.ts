@@ -27,9 +27,9 @@
 import type { TextSeam } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import type { WritableState } from '../arch.js';
+import type { SiteReading, WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
-import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { flavourFor } from './inject.js';
@@ -64,6 +64,8 @@ export interface TracingRequest extends Pick<
   readonly trampolines?: boolean;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
+  /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
+  readonly idleOps?: 'nop' | 'list';
 }
 
 export interface TracingPlan extends Plan {
@@ -81,8 +83,12 @@ export type EntryKind = EntryFlavour;
  * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
  * and a nop) over what the compiler left, the others turn calls off.
  */
-export function initialState(program: Program, nopForm?: string): WritableState {
+export function initialState(program: Program, nopForm?: string, idle: 'nop' | 'list' = 'nop'): WritableState {
   const { kind, caller, hasObjects } = entriesOf(program);
+  if (program.arch.target.id === 'arm64') {
+    const literal = idleOpsOf(program, idle);
+    return { kind: 'init', ...(literal === null ? {} : { literal }) };
+  }
   if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
   const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
   return {
@@ -350,6 +356,46 @@ interface Registered {
   readonly way: Way;
 }
 
+/** Ops objects that words in front of functions may name (arm64). */
+interface SiteOps {
+  /** Of sites that call. */
+  readonly on: Address;
+  /** Of sites that do not. */
+  readonly idle: Address;
+  isKnown(address: Address): boolean;
+}
+
+function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): SiteOps | null {
+  if (entries.kind !== 'callops' || !entries.hasObjects) return null;
+  const address = (symbol: string): Address => entryPoint(program, symbol)!.identity;
+  const [on, nop, list] = [address('elftrace_data'), address('ftrace_nop_ops'), address('ftrace_list_ops')];
+  const size = BigInt(program.image.wordBytes * OPS_WORD_COUNT);
+  return {
+    on,
+    idle: idle === 'nop' ? nop : list,
+    isKnown: (each) =>
+      each === nop || each === list || (each >= on && each < on + size * BigInt(OPS_ROOM) && (each - on) % size === 0n),
+  };
+}
+
+/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops (arm64). */
+export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | null {
+  if (program.relocatable || entryPoint(program, 'ftrace_caller') === null) return null;
+  return siteOps(program, entriesOf(program), idle)?.idle ?? null;
+}
+
+/** The state with its ops; sites that were never initialised keep the compiler's bytes when tracing goes off. */
+function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null, tracer: Tracer | null): SiteDecision {
+  if (ops === null || reading.literal === undefined || 'refused' in state) return state;
+  if (reading.literal !== null && !ops.isKnown(reading.literal)) {
+    const reason = `the pointer in front of the function names ${hex(reading.literal)}, which is no ops object`;
+    return { refused: 'not-applicable', code: 'wrong-ops', reason };
+  }
+  if (state.kind === 'call') return { ...state, literal: ops.on };
+  if (reading.state !== 'compiled') return { ...state, literal: ops.idle };
+  return tracer === null ? state : { kind: 'init', literal: ops.idle };
+}
+
 /** Plans the objects and inner calls of one tracer, or of none. */
 function planObjects(
   program: Program,
@@ -520,6 +566,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf('ftrace_nop_ops') },
   ];
   const needsFrame = tracer?.kind === 'function_graph' && framelessKinds.has(entries.kind);
+  const ops = siteOps(program, entries, request.idleOps ?? 'nop');
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
   const { trampolines } = program.arch;
@@ -539,7 +586,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const plan = planSites(sites, {
     name: nameOf(tracer),
     to: (site, reading) => {
-      if (!isWanted(site) || way === null) return nop;
+      if (!isWanted(site) || way === null) return nop.map((each) => withOps(each, reading, ops, tracer));
       const possible = sites.entriesOf(site, reading);
       if (!possible.some((each) => entries.serves.includes(each))) {
         const served = possible.join(' or ') || 'no tracer';
@@ -552,7 +599,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         .map((each) =>
           'refused' in each || each.kind !== 'call'
             ? each
-            : { ...each, form: entries.kind, ...literalOf('elftrace_data') },
+            : withOps({ ...each, form: entries.kind, ...literalOf('elftrace_data') }, reading, ops, tracer),
         );
       // What the first way lacks is only said when there is no other.
       return ways.some((each) => !('refused' in each)) ? ways.filter((each) => !('refused' in each)) : ways.slice(-1);

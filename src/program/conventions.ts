@@ -14,12 +14,63 @@ const callTable = '__mcount_loc';
 /** The conventions that occur in a file, in order; empty for a file without sites. */
 export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConvention[] {
   const found = new Set<EntryConvention>();
-  if (!arch.mcount.patchableIsPadding && image.sectionsNamed(patchableSection).some((each) => each.size > 0)) {
-    found.add(arch.loader.kind === 'modules' ? arch.loader.patchable : 'regs');
+  if (!arch.mcount.patchableIsPadding) {
+    for (const table of image.sectionsNamed(patchableSection))
+      if (table.size > 0) ofPatchable(image, arch, table, found);
   }
   if (image.header.type === elf.ET_REL) ofObject(image, arch, found);
   else ofLinked(image, arch, found);
   return [...found].sort();
+}
+
+/** Conventions of the areas that a table of patchable entries names. */
+function ofPatchable(
+  image: ElfImage,
+  arch: Arch,
+  table: ElfImage['sections'][number],
+  found: Set<EntryConvention>,
+): void {
+  const decide = arch.loader.kind === 'none' ? undefined : arch.loader.conventionOfPatchable;
+  if (decide === undefined) {
+    found.add(arch.loader.kind === 'modules' ? arch.loader.patchable : 'regs');
+    return;
+  }
+  const functions = new Set<string>();
+  const { symbols } = image;
+  const relocatable = image.header.type === elf.ET_REL;
+  const key = (section: number, value: bigint): string => `${relocatable ? section : 0} ${value}`;
+  for (let i = 1; i < symbols.count; i++) {
+    if ((symbols.info[i]! & 15) === elf.STT_FUNC) functions.add(key(symbols.sectionIndex[i]!, symbols.value[i]!));
+  }
+  const one = (section: number, value: bigint, bytes: Uint8Array, offset: number): void => {
+    const view = new ByteView(bytes, arch.target.codeEndian, 'code');
+    const word = (delta: number): number => {
+      const at = offset + delta;
+      return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
+    };
+    found.add(decide((delta) => functions.has(key(section, value + BigInt(delta))), word));
+  };
+  if (relocatable) {
+    for (const rows of image.relocationsOf(table)) {
+      for (let row = 0; row < rows.count; row++) {
+        const symbol = rows.symbol[row]!;
+        const section = symbols.sectionIndex[symbol] ?? 0;
+        const code = image.sections[section];
+        if (code === undefined || section === elf.SHN_UNDEF) continue;
+        const value = symbols.value[symbol]! + rows.addend[row]!;
+        one(section, value, image.contents(code), Number(value));
+      }
+    }
+    return;
+  }
+  const program = new Program(image, arch);
+  const { wordBytes } = arch.target;
+  const view = new ByteView(image.bytes, arch.target.dataEndian, patchableSection);
+  for (let at = 0; at + wordBytes <= table.fileSize; at += wordBytes) {
+    const value = view.word(table.offset + at, wordBytes);
+    const range = program.codeAt(value);
+    if (range !== undefined) one(0, value, range.bytes, Number(value - range.address));
+  }
 }
 
 function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>, callee?: string): void {

@@ -238,6 +238,11 @@ function applyValue(place: Place, number: number, resolved: Resolved, context: L
   const value = valueOf(place, number, resolved, context, pairs);
   if (value === null || section.contents === null) return;
   applyRelocation(rule, section.contents, offset, value, { code: target.codeEndian, data: target.dataEndian });
+  const { loader } = context.scope;
+  if (loader.finishWord !== undefined && rule.field.kind === 'code' && rule.field.sizeBytes === 4) {
+    const view = new ByteView(section.contents, target.codeEndian, section.name);
+    view.insertU32(offset, loader.finishWord(rule.type, view.u32(offset), value));
+  }
 }
 
 function valueOf(place: Place, number: number, resolved: Resolved, context: LinkContext, pairs: Pairs): bigint | null {

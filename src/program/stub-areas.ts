@@ -17,8 +17,12 @@ const slackBytes = 0x10_0000;
 interface Area {
   readonly section: PartSection;
   readonly init: boolean;
-  /** Entries, the last of which stays empty: it ends the search. */
+  /** For a tracer's entries only. */
+  readonly entries: boolean;
+  /** Entries. */
   readonly count: number;
+  /** Those that calls may take: without the last one, which ends the search. */
+  readonly usable: number;
   used: number;
 }
 
@@ -74,9 +78,20 @@ export class StubAreas {
     part.sections.length = 0;
     part.sections.push(
       ...this.planText(core, pairs, stubs.section, false, spare),
+      ...this.entryArea(false, true),
       ...this.planText(init, pairs, stubs.initSection ?? '', true, spare),
+      ...this.entryArea(true, init.length > 0),
       ...rest,
     );
+  }
+
+  /** Stubs of the tracer's entries, where they have a section of their own: of a module's text, of its init text. */
+  private entryArea(init: boolean, wanted: boolean): PartSection[] {
+    const { entrySections } = this.loader.stubs;
+    if (entrySections === undefined || this.part.kind !== 'module' || !wanted || this.entries === 0) return [];
+    const section = this.makeArea(init ? entrySections.init : entrySections.text, this.entries, 64);
+    this.areas.push({ section, init, entries: true, count: this.entries, usable: this.entries, used: 0 });
+    return [section];
   }
 
   private planText(
@@ -126,20 +141,22 @@ export class StubAreas {
     const distinct = new Set(group.flatMap((section) => [...(pairs.get(section) ?? [])])).size;
     const isModule = this.part.kind === 'module';
     if (distinct === 0 && !isModule) return;
-    const entries = isModule && !init ? this.entries : 0;
-    const count = Math.max(0, distinct + 1 + entries + spare);
+    const { stubs } = this.loader;
+    const entries = isModule && !init && stubs.entrySections === undefined ? this.entries : 0;
+    const needed = distinct + 1 + entries + spare;
+    const count = Math.max(0, needed + (stubs.reserve?.(needed) ?? 0));
     const section = this.makeArea(name, count);
-    this.areas.push({ section, init, count, used: 0 });
+    this.areas.push({ section, init, entries: false, count, usable: count - 1, used: 0 });
     out.push(section);
   }
 
-  private makeArea(name: string, count: number): PartSection {
+  private makeArea(name: string, count: number, alignBytes = this.loader.stubs.alignBytes): PartSection {
     const size = alignUp(this.areaBytes(count), this.loader.stubs.alignBytes);
     return madeSection({
       name,
       type: elf.SHT_PROGBITS,
       flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
-      alignBytes: BigInt(this.loader.stubs.alignBytes),
+      alignBytes: BigInt(alignBytes),
       size,
       contents: new Uint8Array(size),
     });
@@ -149,7 +166,7 @@ export class StubAreas {
   addAt(address: Address, count: number): PartSection {
     const section = this.makeArea(this.loader.stubs.section, count);
     section.address = address;
-    this.areas.push({ section, init: false, count, used: 0 });
+    this.areas.push({ section, init: false, entries: false, count, usable: count - 1, used: 0 });
     return section;
   }
 
@@ -181,10 +198,10 @@ export class StubAreas {
     const stubs = this.known.get(key) ?? [];
     const found = stubs.find((stub) => stub.area.init === init && reaches(reach, from, stub.address));
     if (found !== undefined) return found.address;
-    const areas = this.areas.filter((area) => area.init === init);
+    const areas = this.areas.filter((area) => area.init === init && !area.entries);
     const inReach = areas.filter((area) => this.isInReach(area, from));
     if (inReach.length === 0) throw this.beyond(areas, from, label);
-    const area = inReach.find((each) => each.used + 1 < each.count);
+    const area = inReach.find((each) => this.hasRoom(each));
     if (area === undefined) {
       throw new ElftraceError(
         'stub-area-full',
@@ -197,6 +214,15 @@ export class StubAreas {
     return address;
   }
 
+  /** Whether an entry is left, behind those where none may begin. */
+  private hasRoom(area: Area): boolean {
+    const { entryBytes, isForbidden } = this.loader.stubs;
+    if (isForbidden) {
+      while (area.used < area.usable && isForbidden(area.section.address + BigInt(area.used * entryBytes))) area.used++;
+    }
+    return area.used < area.usable;
+  }
+
   private place(area: Area, write: (address: Address) => Uint8Array): Address {
     const offset = area.used * this.loader.stubs.entryBytes;
     const address = area.section.address + BigInt(offset);
@@ -207,18 +233,17 @@ export class StubAreas {
 
   /** A stub in each area (P-STUB-3). */
   everywhere(label: string, write: (address: Address) => Uint8Array): Address[] {
-    return this.areas
-      .filter((area) => !area.init)
-      .map((area) => {
-        if (area.used + 1 >= area.count) {
-          throw new ElftraceError(
-            'stub-area-full',
-            `${this.part.name}: no room for the stub to ${label}: all ${area.count} entries of ${area.section.name} are used`,
-            { symbol: label, section: area.section.name, value: area.count },
-          );
-        }
-        return this.place(area, write);
-      });
+    const own = this.areas.filter((area) => area.entries);
+    return (own.length > 0 ? own : this.areas.filter((area) => !area.init)).map((area) => {
+      if (!this.hasRoom(area)) {
+        throw new ElftraceError(
+          'stub-area-full',
+          `${this.part.name}: no room for the stub to ${label}: all ${area.count} entries of ${area.section.name} are used`,
+          { symbol: label, section: area.section.name, value: area.count },
+        );
+      }
+      return this.place(area, write);
+    });
   }
 
   private isInReach(area: Area, from: Address): boolean {

@@ -95,6 +95,8 @@ export function computeRelocation(row: RelocationRow, inputs: RelocationInputs, 
       return wrap(slot() + A);
     case 'got-relative':
       return wrap(slot() + A - toc());
+    case 'got-page-relative':
+      return wrap(slot() + A - page(toc()));
     case 'pcrel-low':
       return wrap(need(row, inputs.paired, 'the value of its high part'));
     case 'add':

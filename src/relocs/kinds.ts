@@ -30,6 +30,8 @@ export type ValueRule =
   | 'got-abs'
   /** GOT slot - .TOC./GOT base. */
   | 'got-relative'
+  /** GOT slot - page of the GOT base. */
+  | 'got-page-relative'
   /** The value of the pcrel relocation at the label that the symbol names (RISC-V PCREL_LO12). */
   | 'pcrel-low'
   /** V + S + A, V - S - A, where V is what the place holds now (RISC-V ADD, SUB). */

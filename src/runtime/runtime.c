@@ -5,6 +5,7 @@
  * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
  * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
  * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
+ * GRAPH_POINTER: frames have the frame pointer that a function must bring back.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -238,6 +239,15 @@ PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags
 /* Two frames this near are of one stack. What lies farther off belongs to another one (of a signal handler, a coroutine). */
 #define ONE_STACK (1ul << 20)
 
+/* Where the entry knows the frame pointer it is recorded, and compared on the return (C-FG-2). */
+#ifdef GRAPH_POINTER
+#define POINTER_PARAMETER , word pointer
+#define POINTER_ARGUMENT(value) , value
+#else
+#define POINTER_PARAMETER
+#define POINTER_ARGUMENT(value)
+#endif
+
 /* Whether a function with an entry at frame `below` is gone when one at frame `now` is called: left by longjmp. */
 static int is_gone(word below, word now) {
   return below < now && now - below < ONE_STACK;
@@ -248,7 +258,7 @@ static int is_gone(word below, word now) {
  * frame of the one before, and returns to return_to_handler as that one would have (C-FG-3); one at the same frame with another
  * return address proves that the one before was left. Yields the address to return to.
  */
-INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip, word frame) {
+INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip, word frame POINTER_PARAMETER) {
   const word handler = (word)elftrace_return_text;
   while (thread->depth > 0) {
     const word top = thread->entries[thread->depth - 1].frame;
@@ -265,6 +275,9 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
   entry->ip = ip;
   entry->frame = frame;
   entry->time = elftrace_clock();
+#ifdef GRAPH_POINTER
+  entry->spare = pointer;
+#endif
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->depth++;
   write_record(thread, RECORD_ENTRY, ip, parent_ip);
@@ -284,8 +297,8 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
 #ifdef GRAPH_MAY_MISS
   if (!GRAPH_SLOT(regs, ip)) return;
 #endif
-  *GRAPH_SLOT(regs, ip) =
-      elftrace_graph_push(thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip));
+  *GRAPH_SLOT(regs, ip) = elftrace_graph_push(
+      thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(GRAPH_POINTER(regs)));
 }
 #else
 /* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
@@ -293,6 +306,9 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
   struct thread *const thread = current();
   const struct ops *const ops = elftrace_graph_ops;
   if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return parent_ip;
+#ifdef GRAPH_REFUSES
+  if (GRAPH_REFUSES(ip)) return parent_ip;
+#endif
   if (!thread) {
     count64(&elftrace_ring->dropped);
     return parent_ip;
@@ -340,7 +356,7 @@ PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *r
 #endif
 
 /* The topmost entry of a frame; entries above it were left. Yields 0 where there is none. */
-static word pop(struct thread *thread, word frame) {
+static word pop(struct thread *thread, word frame POINTER_PARAMETER) {
   for (word at = thread->depth; at-- > 0;) {
     const struct graph_entry *const entry = &thread->entries[at];
     if (entry->frame != frame) continue;
@@ -348,6 +364,10 @@ static word pop(struct thread *thread, word frame) {
     const word ip = entry->ip;
     thread->abandoned += thread->depth - at - 1;
     thread->depth = at;
+#ifdef GRAPH_POINTER
+    /* The function lost its caller's frame pointer: it returns, and that was the last one. */
+    if (entry->spare != pointer) elftrace_graph_stopped = 1;
+#endif
     write_record(thread, RECORD_RETURN, ip, parent_ip);
     return parent_ip;
   }
@@ -355,11 +375,11 @@ static word pop(struct thread *thread, word frame) {
 }
 
 /* C-FG-2: where the function returns to whose caller's stack pointer is `frame`; 0 where nobody knows. */
-INTERNAL word elftrace_graph_return(word frame) {
+INTERNAL word elftrace_graph_return(word frame POINTER_PARAMETER) {
   struct thread *const thread = current();
-  word parent_ip = thread ? pop(thread, frame) : 0;
+  word parent_ip = thread ? pop(thread, frame POINTER_ARGUMENT(pointer)) : 0;
   /* A program that sets its thread pointer up between call and return looks like another thread. */
-  for (int i = 0; !parent_ip && i < THREADS; i++) parent_ip = pop(&elftrace_graph_stack[i], frame);
+  for (int i = 0; !parent_ip && i < THREADS; i++) parent_ip = pop(&elftrace_graph_stack[i], frame POINTER_ARGUMENT(pointer));
   if (!parent_ip) elftrace_graph_stopped = 1;
   return parent_ip;
 }

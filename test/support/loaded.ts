@@ -48,6 +48,13 @@ export function loadSamples(
   );
 }
 
+/** Every convention of arm64. */
+export const arm64Cases: readonly LoadedCase[] = [
+  { name: 'arm64', target: 'arm64', ending: '', flavour: 'callops' },
+  { name: 'arm64 before 6.3', target: 'arm64', ending: '', flavour: 'regs' },
+  { name: 'arm64 =2', target: 'arm64', ending: '-patchable-2', flavour: 'regs' },
+];
+
 /** Index of the site of a function. */
 export function siteOf({ sites, program }: Opened, name: string): number {
   for (let i = 0; i < sites.count; i++) if (program.symbolName(sites.functionSymbol(i)) === name) return i;

@@ -43,7 +43,23 @@ static void say(const char *name, u64 value) {
   buffer[used++] = '\n';
 }
 
-#ifdef __riscv
+#ifdef __aarch64__
+/* The address is a bl to an entry. */
+static int is_site(word ip) {
+  const u32 code = *(const u32 *)ip;
+  const word target = ip + (word)((long)(int)(code << 6) >> 4);
+#if defined(RUNTIME_REGS) && !defined(CALL_OPS)
+  if ((code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_regs_caller) return 1;
+#endif
+  return (code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_caller;
+}
+/* Behind a bl or blr. */
+static int is_return(word address) {
+  if (address == (word)return_to_handler) return 1;
+  const u32 code = *(const u32 *)(address - 4);
+  return (code & 0xfc000000u) == 0x94000000u || (code & 0xfffffc1fu) == 0xd63f0000u;
+}
+#elif defined(__riscv)
 /* 16-bit reads: code may be 2-aligned. */
 static u32 code_at(word address) {
   const unsigned short *const at = (const unsigned short *)address;

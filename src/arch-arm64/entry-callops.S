@@ -1,0 +1,68 @@
+/*
+ * The entry of arm64 for sites with an ops pointer in front of the function (the rules' sections 4, 6.2 and 9).
+ *
+ *	.quad ops		8-aligned
+ *	f:	[bti c]
+ *		mov x9, x30
+ *		bl  ftrace_caller	x30 = f + 8, or f + 12 behind a landing pad
+ *
+ * One entry serves every site: it finds the site's ops 16 bytes in front of x30 rounded down to 8, and needs neither a list walk nor a
+ * private trampoline. Ops of a direct caller lead there at once, with everything but x11 and x17 as it was: a direct caller continues the
+ * function at x30 with x30 = x9. An ops pointer may change while a thread is between the two loads; all ops that it could have been must
+ * stay what they are until every such thread has left.
+ *
+ * The frame has what is live at an entry and nothing else. `direct` is 0 when callbacks begin: one may put the address of a direct
+ * caller there, which is entered behind them as if the site had called it. SPDX-License-Identifier: MIT
+ */
+#include "entry.h"
+	.text
+	.balign	8
+
+LABEL(elftrace_entry_callops)
+FUNCTION(ftrace_caller)
+	hint	#34			// bti c: far sites come by br x16
+	bic	x11, x30, #7
+	ldur	x11, [x11, #-16]
+	ldr	x17, [x11, #OPS_DIRECT_CALL]
+	cbnz	x17, .Ldirect
+	mov	x10, sp
+	sub	sp, sp, #F_BYTES
+	stp	x0, x1, [sp]
+	stp	x2, x3, [sp, #16]
+	stp	x4, x5, [sp, #32]
+	stp	x6, x7, [sp, #48]
+	str	x8, [sp, #64]
+	str	xzr, [sp, #F_DIRECT]
+	stp	x29, x9, [sp, #F_FP]	// and F_LR
+	stp	x10, x30, [sp, #F_SP]	// and F_PC
+	stp	x29, x9, [sp, #F_TRACED]
+	add	x29, sp, #F_TRACED
+	stp	x29, x30, [sp, #F_OWN]
+	add	x29, sp, #F_OWN
+	sub	x0, x30, #4
+	mov	x1, x9
+	mov	x2, x11
+	mov	x3, sp
+	ldr	x4, [x2]
+	blr	x4
+	ldp	x0, x1, [sp]
+	ldp	x2, x3, [sp, #16]
+	ldp	x4, x5, [sp, #32]
+	ldp	x6, x7, [sp, #48]
+	ldr	x8, [sp, #64]
+	ldr	x29, [sp, #F_FP]
+	ldr	x17, [sp, #F_DIRECT]
+	cbnz	x17, 1f
+	ldr	x30, [sp, #F_LR]
+	ldr	x9, [sp, #F_PC]
+	add	sp, sp, #F_BYTES
+	ret	x9
+1:	ldr	x9, [sp, #F_LR]
+	ldr	x30, [sp, #F_PC]
+	add	sp, sp, #F_BYTES
+.Ldirect:
+	br	x17
+LABEL(ftrace_caller_end)
+END(ftrace_caller)
+
+	.section .note.GNU-stack, "", %progbits

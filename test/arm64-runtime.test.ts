@@ -1,0 +1,287 @@
+/**
+ * The guest runtime of arm64: what the objects are made of, what an entry leaves as it was, and programs that are traced everywhere. Expected words
+ * of the entries are those of 40-arm64 section 9, which GNU as 2.40 made.
+ */
+import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { arm64Table } from '../src/arch-arm64/isa.js';
+import { readElf } from '../src/elf/read.js';
+import { OPS_WORDS, runtimeFlavours, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
+import {
+  ARM64_FLAVOURS,
+  type Arm64Build,
+  type Arm64Flavour,
+  arm64Tools,
+  linkArm64,
+  runArm64,
+  traceArm64,
+} from './support/arm64-runtime.js';
+import { combined, programPaths, scratch } from './support/c-programs.js';
+import { PROGRAMS } from './support/runtime-harness.js';
+import { describeWith } from './support/tools.js';
+
+const imageOf = (flavour: Arm64Flavour) => readElf(runtimeObject('arm64', flavour)!);
+
+function wordsAt(flavour: Arm64Flavour, from: string, to: string): string[] {
+  const image = imageOf(flavour);
+  const text = image.contents(image.section('.text')!);
+  const view = new DataView(text.buffer, text.byteOffset, text.length);
+  const at = (name: string): number => Number(image.symbols.value[image.symbols.find(name)]!);
+  const words: string[] = [];
+  for (let place = at(from); place < at(to); place += 4)
+    words.push(view.getUint32(place, true).toString(16).padStart(8, '0'));
+  return words;
+}
+
+describe('objects', () => {
+  test('RT-1: flavours and their symbols; nothing undefined, no GOT, no unwind tables', () => {
+    expect(runtimeFlavours('arm64')).toEqual(['callops', 'regs', 'pg']);
+    for (const flavour of ARM64_FLAVOURS) {
+      const image = imageOf(flavour);
+      const names = Object.values(runtimeSymbols(flavour)).flat();
+      expect([flavour, names.filter((name) => image.symbols.find(name) <= 0)]).toEqual([flavour, []]);
+      const absent = [...image.symbols.sectionIndex].flatMap((section, i) =>
+        i > 0 && section === 0 ? [image.symbols.name(i)] : [],
+      );
+      expect([flavour, absent]).toEqual([flavour, []]);
+      const sections = image.sections.map(({ name }) => name);
+      expect(sections.filter((name) => /got|plt|eh_frame|note\.gnu/.test(name))).toEqual([]);
+      // ABS64, adrp and its low parts, bl, b: no GOT form, no movw group.
+      const types = new Set<number>();
+      for (const section of image.sections)
+        for (const { count, type } of image.relocationsOf(section)) for (let i = 0; i < count; i++) types.add(type[i]!);
+      expect([...types].filter((type) => ![257, 275, 277, 282, 283, 284, 285, 286].includes(type))).toEqual([]);
+    }
+  });
+
+  test('C-FG-7, RT-3: general registers only, no x18, atomics of the first processors', () => {
+    for (const flavour of ARM64_FLAVOURS) {
+      const image = imageOf(flavour);
+      const text = image.contents(image.section('.text')!);
+      const view = new DataView(text.buffer, text.byteOffset, text.length);
+      let x18 = 0;
+      for (let at = 0; at < text.length; at += 4) {
+        const decoded = arm64Table.decode(view.getUint32(at, true));
+        if (decoded === null) throw new Error(`${flavour}+${at.toString(16)}`);
+        const { mnemonic } = decoded.row;
+        expect(mnemonic).not.toMatch(/-[bhsdqv]($|-)|^f|^ld[1-4]|^st[1-4]|^cas|^swp|^ldadd|^ldset|simd/);
+        for (const [name, value] of Object.entries(decoded.operands)) {
+          if (/^(x[a-z]|r[a-z])/.test(name) && value === 18 && !name.includes('sh')) x18++;
+        }
+      }
+      // The register entry saves it.
+      expect([flavour, x18 <= (flavour === 'regs' ? 1 : 0)]).toEqual([flavour, true]);
+    }
+  });
+
+  test('A-ENT-2, A-CO-2: the entry of per-callsite ops, word for word as far as the rules fix them', () => {
+    const words = wordsAt('callops', 'ftrace_caller', 'ftrace_caller_end');
+    expect(words.slice(0, 4)).toEqual(['d503245f', '927df3cb', 'f85f016b', 'f9400971']);
+    // cbnz x17 to the last word, which is br x17.
+    expect(words.at(-1)).toBe('d61f0220');
+    const branch = Number.parseInt(words[4]!, 16);
+    expect([branch & 0xff00_001f, ((branch >> 5) & 0x7ffff) + 4]).toEqual([
+      0xb500_0011 & 0xff00_001f,
+      words.length - 1,
+    ]);
+    expect(words.slice(5)).toEqual(
+      expect.arrayContaining([
+        'd10243ff',
+        'f90027ff',
+        'd10013c0',
+        'aa0903e1',
+        '910003e3',
+        'f9400044',
+        'd63f0080',
+        'd65f0120',
+      ]),
+    );
+    expect(OPS_WORDS.directCall * 8).toBe(16);
+    expect(OPS_WORDS.func).toBe(0);
+  });
+
+  test('A-ENT-1, A-ENT-4, A-ENT-5: first words of the others', () => {
+    const regs = wordsAt('regs', 'ftrace_caller', 'ftrace_regs_caller_end');
+    expect(regs.filter((word) => word === 'd10583ff').length).toBe(2);
+    expect(regs.filter((word) => word.startsWith('94')).length).toBe(1);
+    expect(regs.at(-1)).toBe('d65f0120');
+    const pg = wordsAt('pg', 'ftrace_caller', 'ftrace_caller_end');
+    expect([pg[1], pg.at(-2), pg.at(-1)]).toEqual(['a9bf7bfd', 'a8c17bfd', 'd65f03c0']);
+    const first = (flavour: Arm64Flavour): string =>
+      wordsAt(flavour, 'return_to_handler', 'ftrace_stub').concat(handler(flavour))[0]!;
+    expect([first('pg'), first('regs'), first('callops')]).toEqual(['d10103ff', 'd10103ff', 'd101c3ff']);
+    for (const flavour of ARM64_FLAVOURS) {
+      for (const entry of runtimeSymbols(flavour).entries) {
+        expect([flavour, entry, wordsAt(flavour, entry, 'ftrace_caller_end').concat(at(flavour, entry))[0]]).toEqual([
+          flavour,
+          entry,
+          'd503245f',
+        ]);
+      }
+    }
+  });
+});
+
+/** The first word at a symbol. */
+function at(flavour: Arm64Flavour, name: string): string[] {
+  const image = imageOf(flavour);
+  const text = image.contents(image.section('.text')!);
+  const place = Number(image.symbols.value[image.symbols.find(name)]!);
+  return [new DataView(text.buffer, text.byteOffset, text.length).getUint32(place, true).toString(16).padStart(8, '0')];
+}
+const handler = (flavour: Arm64Flavour): string[] => at(flavour, 'return_to_handler');
+
+const pattern = (n: number): bigint =>
+  (0x1234n << 48n) | (BigInt(0x5600 + n) << 32n) | 0x7abc_0000n | BigInt(0x100 + n);
+
+describeWith(arm64Tools, 'registers', () => {
+  const programs = ['preserve-arm64.c', 'preserve-arm64.S'].map((each) => join(PROGRAMS, 'runtime', each));
+  test.each([
+    ['regs', false, false],
+    ['regs', false, true],
+    ['callops', true, false],
+    ['callops', true, true],
+  ] as const)(
+    'A-SITE-3, A-CO-2: %s, literal %s, landing pad %s: what is live at an entry is as it was',
+    (flavour, literal, pad) => {
+      const flags = [...(literal ? ['-DLITERAL'] : []), ...(pad ? ['-DLANDING_PAD'] : [])];
+      const bytes = linkArm64({ flavour, sources: [], plain: programs, flags, bti: pad });
+      for (const tracer of ['function', 'function_graph', 'counter'] as const) {
+        for (const outcome of Object.values(runArm64(traceArm64(bytes, tracer)))) {
+          expect(outcome.end).toBe(0);
+          const got = outcome.output.trim().split('\n').map((each) => BigInt(`0x${each}`)); // prettier-ignore
+          // x9 to x17 are free, x30 is the return address; x8 is free after a return, which the graph tracer sees.
+          const free = tracer === 'function_graph' ? 8 : 9;
+          const live = Array.from({ length: 30 }, (_, n) => n).filter((n) => n < free || n > 17);
+          expect(live.map((n) => got[n])).toEqual(live.map(pattern));
+          expect(got[31]).toBe(0n);
+          // The graph tracer has put its own.
+          if (tracer !== 'function_graph') expect(got[32]).toBe(0n);
+          else expect(got[32]).not.toBe(0n);
+          expect(outcome.report).toMatchObject({
+            head: { function: 1, function_graph: 2, counter: 0 }[tracer],
+            count: tracer === 'counter' ? 1 : 0,
+            'wrong-site': 0,
+            'wrong-parent': 0,
+            stopped: 0,
+          });
+        }
+      }
+    },
+  );
+});
+
+/** One build untraced and with each tracer: the same output, records that hold together, tracers that agree on the number of calls. */
+function check(build: Arm64Build): number {
+  const linked = linkArm64(build);
+  const { qemu: expected } = runArm64(linked);
+  expect(expected.report).toMatchObject({ head: 0, count: 0 });
+  const counts: number[] = [];
+  for (const tracer of ['function', 'function_graph', 'counter'] as const) {
+    const { qemu, here } = runArm64(traceArm64(linked, tracer));
+    for (const outcome of [qemu, here]) {
+      expect([tracer, outcome.end, outcome.output === expected.output]).toEqual([tracer, expected.end, true]);
+      expect([tracer, outcome.report]).toMatchObject([
+        tracer,
+        { dropped: 0, 'wrong-site': 0, 'wrong-parent': 0, backwards: 0, depth: 0, stopped: 0 },
+      ]);
+      const { head = 0, count = 0, overrun = 0, abandoned = 0 } = outcome.report;
+      counts.push({ function: head, function_graph: (head + abandoned) / 2 + overrun, counter: count }[tracer]);
+    }
+  }
+  expect([...new Set(counts)]).toEqual([counts[0]]);
+  return counts[0]!;
+}
+
+let calls = 0;
+
+describeWith(arm64Tools, 'programs', () => {
+  const features = [join(PROGRAMS, 'runtime/features.c')];
+  test.each(ARM64_FLAVOURS)(
+    'C-FG-1, C-FG-2, C-FG-3: %s: arguments, results, nested functions, tail calls, deep recursion',
+    (flavour) => {
+      for (const level of ['0', '2', 's']) {
+        // Functions of -Os are 4-aligned unless asked (A-CO-8): their sites are dropped.
+        const counted = check({ flavour, sources: features, level, flags: ['-std=gnu11'] });
+        expect(counted).toBeGreaterThan(level === 's' && flavour === 'callops' ? 100 : 500);
+        calls += counted;
+      }
+    },
+  );
+
+  test.each(ARM64_FLAVOURS)('A-SITE-4: %s with landing pads that are checked', (flavour) => {
+    const counted = check({ flavour, sources: features, flags: ['-std=gnu11'], bti: true });
+    expect(counted).toBeGreaterThan(500);
+    calls += counted;
+  });
+
+  test('A-SITE-4: without the landing pad of a callback neither machine goes on', () => {
+    const bytes = traceArm64(
+      linkArm64({ flavour: 'callops', sources: features, flags: ['-std=gnu11'], bti: true }),
+      'function',
+    );
+    const image = readElf(bytes);
+    const at = image.fileOffsetOf(image.symbols.value[image.symbols.find('elftrace_function_tracer')]!);
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    expect(view.getUint32(at, true)).toBe(0xd503_245f);
+    view.setUint32(at, 0xd503_201f, true);
+    const { qemu, here } = runArm64(bytes);
+    expect([qemu.end, String(here.end)]).toEqual([
+      'signal SIGILL',
+      expect.stringMatching(/^(fault|illegal|trap|signal)/),
+    ]);
+  });
+
+  test.each(ARM64_FLAVOURS)(
+    'C-FG-7: %s: eight doubles, mixed and variable arguments, complex results (qemu)',
+    (flavour) => {
+      const linked = linkArm64({ flavour, sources: [join(PROGRAMS, 'runtime/doubles.c')], flags: ['-std=gnu11'] });
+      const expected = runArm64(linked).qemu;
+      for (const tracer of ['function', 'function_graph', 'counter'] as const) {
+        const { qemu } = runArm64(traceArm64(linked, tracer));
+        expect([tracer, qemu.end, qemu.output]).toEqual([tracer, expected.end, expected.output]);
+      }
+    },
+  );
+
+  test('PAC: signed return addresses: sites precede the signature; -pg, whose sites follow it, is traced and not hooked', () => {
+    const flags = ['-std=gnu11', '-mbranch-protection=pac-ret'];
+    for (const flavour of ARM64_FLAVOURS) {
+      const linked = linkArm64({ flavour, sources: features, flags });
+      const expected = runArm64(linked).qemu;
+      for (const tracer of ['function', 'function_graph'] as const) {
+        const { qemu, here } = runArm64(traceArm64(linked, tracer));
+        for (const each of [qemu, here])
+          expect([flavour, tracer, each.end, each.output]).toEqual([flavour, tracer, expected.end, expected.output]);
+        expect(qemu.report).toMatchObject({ 'wrong-parent': 0, 'wrong-site': 0 });
+        expect(qemu.report['head']).toBe(here.report['head']);
+        expect(qemu.report['head']! > 500).toBe(!(flavour === 'pg' && tracer === 'function_graph'));
+      }
+    }
+  });
+
+  test.each(ARM64_FLAVOURS)('F-11: the collection of C programs, %s', (flavour) => {
+    const source = scratch('all.c');
+    writeFileSync(source, combined(programPaths()), 'latin1');
+    calls += check({ flavour, sources: [source], flags: ['-std=gnu11'] });
+  });
+
+  test('measured', () => {
+    process.stdout.write(`traced calls on arm64: ${calls}\n`);
+    expect(calls).toBeGreaterThan(10_000);
+  });
+});
+
+test('abi: offsets that entry.h and the core of the rules agree on', () => {
+  const text = readFileSync(join(PROGRAMS, '../../src/arch-arm64/entry.h'), 'utf8');
+  for (const [name, value] of [
+    ['F_DIRECT', 72],
+    ['F_FP', 80],
+    ['F_LR', 88],
+    ['F_SP', 96],
+    ['F_PC', 104],
+  ] as const)
+    // prettier-ignore
+    expect(text).toContain(`#define ${name} ${value}\n`);
+});
