@@ -218,6 +218,11 @@ const parser = yargs(own)
           choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
           describe: 'RISC-V: generation of the sites',
         })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          default: 'none' as const,
+          describe: 'the system the sites are for can be preempted: say where that is a hazard',
+        })
         .option('ppc-nop', {
           type: 'string',
           choices: ['2008', 'b8'] as const,
