@@ -79,11 +79,12 @@ const MERGED = ['-DENTRY_DIRECT', '-DENTRY_MERGED'];
 
 /**
  * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data), and nothing is looked up in a GOT. No
- * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack.
+ * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack. r10 is left alone: it is the static chain
+ * of nested functions, which the plain entries do not save and the code around sites of -fpatchable-function-entry does not either.
  */
 const X86 = [
   '-m64', '-mgeneral-regs-only', '-mno-red-zone', '-mpreferred-stack-boundary=3', '-fcf-protection=none', '-mtune=generic',
-  '-march=x86-64', '-fpie', '-mcmodel=small',
+  '-march=x86-64', '-fpie', '-mcmodel=small', '-ffixed-r10',
 ]; // prettier-ignore
 
 function x86(flavour: string, entries: string, flags: readonly string[]): Recipe {

@@ -234,6 +234,16 @@ export interface SiteShape {
   read(view: SiteView, source: SiteSource): SiteReading | null;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
+  /**
+   * The conventions that can serve this very site, of those in `entries`: where what stands around the site decides it. All of them when
+   * the shape does not have this.
+   */
+  entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
+  /**
+   * Registers that may be alive at the site and that neither the code around it nor a plain entry saves: callbacks that the compiler lets change them
+   * need the entry that saves all.
+   */
+  readonly plainLoses?: readonly RegisterName[];
 }
 
 // ------------------------------------------------------------------------------------------------------------- stubs
@@ -401,10 +411,14 @@ export interface ModuleLoader {
   readonly entrySymbols: readonly string[];
   /** The convention of patchable areas. */
   readonly patchable: EntryConvention;
-  /** The convention of a call of the profiling entry, from the words around it. */
-  conventionOf(word: (delta: number) => number): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */
+  /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
+  conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
+  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
   conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
+  /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
+  joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
+  /** The runtime to lay in for sites of a convention; the one of that name by default. */
+  runtimeFor?(convention: EntryConvention, options: MachineOptions): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
   entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
   bindCall(call: LoaderCall): CallBinding;
@@ -412,6 +426,12 @@ export interface ModuleLoader {
   readonly skippedCall: number;
   /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
   finishWord?(type: number, word: number, value: bigint): number;
+  /** The same where the place of the relocation is not the start of the instruction. */
+  skipCall?(bytes: Uint8Array, offset: number): void;
+  /** Bytes from the place of a call's relocation to where its displacement counts from, when the addend makes up for them. Default 0. */
+  readonly branchBias?: bigint;
+  /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
+  trampolineRoom?(options: MachineOptions): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
@@ -429,6 +449,109 @@ export interface ModuleLoader {
 /** How `load` works on this machine, or why it cannot. */
 export type LoaderModel = ModuleLoader | { readonly kind: 'none'; readonly reason: string };
 
+// -------------------------------------------------------------------------------------------------- private trampolines
+
+/** How trampolines are made: as in 2014, or as kernels of today do. */
+export type TrampolineVariant = '2014' | 'modern';
+
+/** Which entry a trampoline is a copy of: X-TR-1. */
+export type TemplateKind = 'plain' | 'regs';
+
+/** What is in a finished trampoline, as offsets in it. */
+export interface TrampolineLayout {
+  readonly template: TemplateKind;
+  readonly variant: TrampolineVariant;
+  readonly sizeBytes: number;
+  /** S: where the generated end begins. */
+  readonly bodyBytes: number;
+  readonly opsLoadOffset: number;
+  readonly callOffset: number;
+  /** The word with the address of the ops, not aligned. */
+  readonly opsOffset: number;
+}
+
+/** Everything that can fail: one object, so that tests and live sessions can put another one in its place. */
+export interface TextSeam {
+  /** Executable memory for `sizeBytes`, from where code at `near` reaches it; null: there is none. */
+  allocate(sizeBytes: number, near: Address): Address | null;
+  free(address: Address, sizeBytes: number): void;
+  /** null: it cannot be read. */
+  read(address: Address, sizeBytes: number): Uint8Array | null;
+  /** Fills memory that nobody can reach yet. */
+  fill(address: Address, bytes: Uint8Array): boolean;
+  /** Changes text that may be running: the int3 protocol. False: EPERM. */
+  patch(address: Address, before: Uint8Array, after: Uint8Array): boolean;
+  /** Makes finished memory read-only and executable. */
+  seal(address: Address, sizeBytes: number): void;
+  warn(warning: TrampolineWarning): void;
+}
+
+export interface TrampolineWarning {
+  /** A refusal of the machine's, or `call-not-changed`. */
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** A trampoline that we made: what ALLOC_TRAMP stands for, and which template it is a copy of. */
+export interface OwnTrampoline {
+  readonly kind: 'own';
+  readonly address: Address;
+  readonly layout: TrampolineLayout;
+}
+
+/** What an ops has: nothing, one that its user gave (never touched, T-X86-17), or ours. */
+export type OpsTrampoline =
+  { readonly kind: 'none' } | { readonly kind: 'user'; readonly address: Address } | OwnTrampoline;
+
+export interface TrampolineOps {
+  /** Address of the ops object. */
+  readonly address: Address;
+  readonly saveRegs: boolean;
+  /** What the call shall go to: `func` (2014), or the assist wrapper where the ops wants one. */
+  readonly callee: Address;
+  readonly trampoline: OpsTrampoline;
+}
+
+/** Where a trampoline is made. */
+export interface TrampolinePlace {
+  readonly variant: TrampolineVariant;
+  /** Address of a global symbol, or null. */
+  readonly find: (symbol: string) => Address | null;
+  readonly seam: TextSeam;
+  /** First and last site that will call it: both must reach it. */
+  readonly callers?: { readonly first: Address; readonly last: Address };
+}
+
+export interface TrampolineUpdate {
+  readonly trampoline: OpsTrampoline;
+  readonly did: 'nothing' | 'created' | 'retargeted' | 'rebuilt' | 'failed';
+  /** Ours that another one took the place of: to be freed when nobody can be in it any more (C-Q-5). */
+  readonly retired?: OwnTrampoline;
+}
+
+/** Private trampolines of a machine (A3.1). */
+export interface PrivateTrampolines {
+  readonly kind: 'private';
+  /** How they are made from the entries of a convention. */
+  variantOf(convention: string): TrampolineVariant;
+  /**
+   * What registration does with an ops' trampoline (C-TRAMP-2): makes one, re-points the call of ours, leaves a user's alone. Failure is no
+   * error (C-TRAMP-4): a warning, and no trampoline.
+   */
+  update(ops: TrampolineOps, place: TrampolinePlace): TrampolineUpdate;
+  /** The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none. */
+  recognise(
+    address: Address,
+    ops: Address,
+    place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
+  ): OwnTrampoline | null;
+  /** Byte of memory that holds none: it must not be executed. */
+  readonly fill: number;
+}
+
+/** Whether one ops can have code of its own here, or why not (T-X86-31). */
+export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
+
 // --------------------------------------------------------------------------------------------------------------- arch
 
 export interface Arch {
@@ -444,6 +567,7 @@ export interface Arch {
   readonly stubForms: readonly StubForm[];
   readonly branches: Branches;
   readonly loader: LoaderModel;
+  readonly trampolines: TrampolineModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

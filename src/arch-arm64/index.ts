@@ -30,6 +30,7 @@ export const arm64: Arch = {
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
   branches: arm64Branches,
+  trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   loader: arm64Loader,
   emulation: arm64Emulation,
 };

@@ -61,6 +61,7 @@ function arch(
     siteShapes: sites.shapes,
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
     branches: ppcBranches(bits, endian),
+    trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
     loader: createPpcLoader(abiName, endian),
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };

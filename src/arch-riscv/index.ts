@@ -37,6 +37,7 @@ export const riscv64: Arch = {
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
   branches: riscvBranches,
+  trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   loader: riscvLoader,
   emulation: riscvEmulation,
 };

@@ -6,7 +6,9 @@ import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
 import { x86Mcount, x86SiteShapes } from './sites.js';
+import { x86Loader } from './loader.js';
 import { x86Branches, x86StubForms } from './stubs.js';
+import { x86Trampolines } from './trampoline.js';
 
 /** x86-64, System V psABI, 64-bit mode. */
 export const x86_64: Arch = {
@@ -35,6 +37,7 @@ export const x86_64: Arch = {
   siteShapes: x86SiteShapes,
   stubForms: x86StubForms,
   branches: x86Branches,
-  loader: { kind: 'none', reason: 'modules of this machine are not laid out yet' },
+  loader: x86Loader,
+  trampolines: x86Trampolines,
   emulation: x86Emulation,
 };

@@ -24,6 +24,7 @@ import { type Reach, reaches } from '../bits.js';
 import { concatBytes, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
+import { flavoursFor, siteConvention } from './entries.js';
 import { decodeInto, X86Instruction } from './isa.js';
 import {
   R_X86_64_64,
@@ -33,6 +34,15 @@ import {
   R_X86_64_PLT32,
   R_X86_64_REX_GOTPCRELX,
 } from './relocs.js';
+
+const X86_ENTRIES: readonly string[] = ['modern', 'y2014', 'mcount'];
+
+/** By what stands before the site in its function (entries.ts); the bytes of the call itself do not tell. */
+function entriesAround(from: SiteReading, view: SiteView): readonly string[] {
+  const convention = siteConvention(view, from.ipDelta);
+  // Behind push %r10 an entry looks for the push in front of a call of five or six bytes only.
+  return convention === 'fentry-nested' && from.sizeBytes > 6 ? [] : flavoursFor(convention);
+}
 
 // ------------------------------------------------------------------------------------------------------------ encodings
 
@@ -223,7 +233,8 @@ const call5: SiteShape = {
   name: 'x86-64.call5',
   sources: ['mcount-table', 'call'],
   title: 'call rel32 of the profiling entry (5 bytes)',
-  entries: [],
+  entries: X86_ENTRIES,
+  entriesAt: entriesAround,
 
   read(view, source) {
     const opcode = view.u8(0);
@@ -287,7 +298,8 @@ const call6: SiteShape = {
   name: 'x86-64.call6',
   sources: ['mcount-table', 'call'],
   title: 'call of the profiling entry through the GOT, or relaxed by the linker (6 bytes)',
-  entries: [],
+  entries: X86_ENTRIES,
+  entriesAt: entriesAround,
 
   read(view) {
     const opcode = view.u16(0);
@@ -348,7 +360,8 @@ const callAbs64: SiteShape = {
   name: 'x86-64.call-abs64',
   sources: ['mcount-table', 'call'],
   title: 'call of the profiling entry by its 64-bit address (13 bytes with r10, 12 with rax)',
-  entries: [],
+  entries: X86_ENTRIES,
+  entriesAt: entriesAround,
 
   read(view) {
     const opcode = view.u16(0);
@@ -480,7 +493,10 @@ const patchable5: SiteShape = {
   name: 'x86-64.patchable-5',
   sources: ['patchable-table'],
   title: 'pad of -fpatchable-function-entry with at least five bytes behind the symbol',
-  entries: [],
+  entries: X86_ENTRIES,
+  entriesAt: entriesAround,
+  // The static chain of a nested function: calls of __fentry__ have a push and a pop around them.
+  plainLoses: ['r10'],
 
   read(view) {
     const ip = padAfterSymbol(view);

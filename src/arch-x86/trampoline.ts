@@ -18,6 +18,18 @@
  *
  * The copy of 2014 holds the template's own call displacement until the call is set (X-TR-10): such a block must not be reachable.
  */
+import type {
+  OpsTrampoline,
+  OwnTrampoline,
+  PrivateTrampolines,
+  TemplateKind,
+  TextSeam,
+  TrampolineLayout,
+  TrampolineOps,
+  TrampolinePlace,
+  TrampolineUpdate,
+  TrampolineVariant,
+} from '../arch.js';
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes } from '../bytes.js';
 import { hex, hexBytes } from '../errors.js';
@@ -25,11 +37,17 @@ import type { Address } from '../units.js';
 import { decodeInto, X86Instruction } from './isa.js';
 import { CALL5_REACH, encodeBranch5 } from './sites.js';
 
-/** How trampolines are made: as in 2014, or as kernels of today do. */
-export type TrampolineVariant = '2014' | 'modern';
-
-/** Which entry a trampoline is a copy of: X-TR-1. */
-export type TemplateKind = 'plain' | 'regs';
+export type {
+  OpsTrampoline,
+  OwnTrampoline,
+  TemplateKind,
+  TextSeam,
+  TrampolineLayout,
+  TrampolineOps,
+  TrampolineUpdate,
+  TrampolineVariant,
+  TrampolineWarning,
+} from '../arch.js';
 
 /** Places of an entry that a trampoline is made from, as offsets from `start`; the copy is [start, start + size). */
 export interface TrampolineTemplate {
@@ -85,19 +103,6 @@ export interface TrampolineRefusal {
   readonly kind: 'refused';
   readonly code: TrampolineRefusalCode;
   readonly reason: string;
-}
-
-/** What is in a finished trampoline, as offsets in it. */
-export interface TrampolineLayout {
-  readonly template: TemplateKind;
-  readonly variant: TrampolineVariant;
-  readonly sizeBytes: number;
-  /** S: where the generated end begins. */
-  readonly bodyBytes: number;
-  readonly opsLoadOffset: number;
-  readonly callOffset: number;
-  /** The word with the address of the ops, not aligned. */
-  readonly opsOffset: number;
 }
 
 export interface BuiltTrampoline extends TrampolineLayout {
@@ -484,60 +489,8 @@ function callAt(address: Address, read: TextSeam['read']): Address | null {
 
 // ------------------------------------------------------------------------------------------------------------ life
 
-/** Everything that can fail: one object, so that tests and live sessions can put another one in its place. */
-export interface TextSeam {
-  /** Executable memory for `sizeBytes`, from where code at `near` reaches it; null: there is none. */
-  allocate(sizeBytes: number, near: Address): Address | null;
-  free(address: Address, sizeBytes: number): void;
-  /** null: it cannot be read. */
-  read(address: Address, sizeBytes: number): Uint8Array | null;
-  /** Fills memory that nobody can reach yet. */
-  fill(address: Address, bytes: Uint8Array): boolean;
-  /** Changes text that may be running: the int3 protocol. False: EPERM. */
-  patch(address: Address, before: Uint8Array, after: Uint8Array): boolean;
-  /** Makes finished memory read-only and executable. */
-  seal(address: Address, sizeBytes: number): void;
-  warn(warning: TrampolineWarning): void;
-}
-
-export interface TrampolineWarning {
-  readonly code: TrampolineRefusalCode | 'call-not-changed';
-  readonly reason: string;
-}
-
-/** A trampoline that we made: what ALLOC_TRAMP stands for, and which template it is a copy of. */
-export interface OwnTrampoline {
-  readonly kind: 'own';
-  readonly address: Address;
-  readonly layout: TrampolineLayout;
-}
-
-/** What an ops has: nothing, one that its user gave (never touched, T-X86-17), or ours. */
-export type OpsTrampoline =
-  { readonly kind: 'none' } | { readonly kind: 'user'; readonly address: Address } | OwnTrampoline;
-
-export interface TrampolineOps {
-  /** Address of the ops object. */
-  readonly address: Address;
-  readonly saveRegs: boolean;
-  /** What the call shall go to: `func` (2014), or the assist wrapper where the ops wants one. */
-  readonly callee: Address;
-  readonly trampoline: OpsTrampoline;
-}
-
-export interface TrampolineMaker {
-  readonly variant: TrampolineVariant;
-  readonly find: (symbol: string) => Address | null;
-  readonly seam: TextSeam;
+export interface TrampolineMaker extends TrampolinePlace {
   readonly returns?: TrampolineReturn;
-  readonly callers?: { readonly first: Address; readonly last: Address };
-}
-
-export interface TrampolineUpdate {
-  readonly trampoline: OpsTrampoline;
-  readonly did: 'nothing' | 'created' | 'retargeted' | 'rebuilt' | 'failed';
-  /** Ours that another one took the place of: to be freed when nobody can be in it any more (C-Q-5). */
-  readonly retired?: OwnTrampoline;
 }
 
 /**
@@ -674,3 +627,27 @@ export function jumpBytes(address: Address, target: Address): Uint8Array | Tramp
     ? concatBytes([encodeBranch5(0xe9, address, target)])
     : outOfReach('the target', target, address);
 }
+
+/**
+ * Trampolines of programs and kernels of this machine, for what knows no machine. A template that cannot be found says nothing about what stands at
+ * an address, so nothing is recognised then.
+ */
+export const x86Trampolines: PrivateTrampolines = {
+  kind: 'private',
+  // Only the entries of today have the labels and the return of today's form.
+  variantOf: (convention) => (convention === 'modern' ? 'modern' : '2014'),
+  update: updateTrampoline,
+  recognise(address, ops, { variant, find, seam }) {
+    for (const kind of ['plain', 'regs'] as const) {
+      const template = findTemplate(kind, variant, find);
+      if (template.kind === 'refused') continue;
+      const layout = trampolineLayout(template);
+      const bytes = seam.read(address, layout.sizeBytes);
+      const entry = seam.read(template.start, template.opsLoad);
+      if (bytes === null || entry === null || !holds(bytes, 0, entry)) continue;
+      if (readTrampoline(bytes, address, layout).ops === ops) return { kind: 'own', address, layout };
+    }
+    return null;
+  },
+  fill: 0xcc,
+};

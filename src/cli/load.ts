@@ -10,10 +10,17 @@ import { findSites } from '../ftrace/sites.js';
 import { withRoomFor } from '../ftrace/inject.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
-import { loadImages, loadMore, type LoaderOptions, type Source } from '../program/loader.js';
+import {
+  entryConventions,
+  loadImages,
+  loadMore,
+  type LoaderOptions,
+  runtimeConvention,
+  type Source,
+} from '../program/loader.js';
 import { load as loadProgram } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -28,8 +35,6 @@ export interface LoadArguments {
   readonly moduleBase?: string | undefined;
   readonly entry?: string | undefined;
   readonly runtime?: string | undefined;
-  /** arm64: entries that read the ops pointer of a site, or those of the years before. */
-  readonly a64Era?: 'regs' | 'callops' | undefined;
   /** Load options of the machine by name. */
   readonly machine: Readonly<Record<string, string | undefined>>;
   readonly json: boolean;
@@ -83,28 +88,31 @@ function slotsOf(images: readonly ElfImage[]): number {
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
-  const recorded = readLoadMap(images[0]!)?.options['convention'];
-  const conventions = new Set([
-    ...(recorded === undefined ? [] : [recorded]),
-    ...images.flatMap((image) => conventionsOf(image, arch)),
-  ]);
-  if (conventions.size === 0) return null;
+  const map = readLoadMap(images[0]!);
+  const recorded = entryConventions.filter((each) => each === map?.options['convention']);
+  const found = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];
+  const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
+  const given = Object.entries(map?.options ?? machineOf(args)).filter(([name]) => name in own);
   // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
-  const served = (flavour: string): boolean =>
-    conventions.has(flavour) ||
-    [...conventions].every((each) =>
-      arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)),
-    );
-  // arm64: entries that read the word in front of a function, where all have one.
-  const callOps = conventions.has('callops') && !conventions.has('regs') && args.a64Era !== 'regs';
-  if (args.a64Era === 'callops' && !callOps) {
+  const serves = (flavour: EntryFlavour): boolean =>
+    found.every((each) => arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)));
+  const flavour =
+    found.length === 0
+      ? null
+      : (runtimeConvention(arch, found, Object.fromEntries(given)) ??
+        runtimeFlavours(arch.target.id).find((each) => found.includes(each) || serves(each)));
+  const bytes = flavour ? runtimeObject(arch.target.id, flavour) : null;
+  if (machineOf(args)['a64-era'] === 'callops' && flavour !== 'callops') {
     throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
   }
-  const flavour = runtimeFlavours(arch.target.id)
-    .filter((each) => each !== 'callops' || callOps)
-    .find(served);
-  const bytes = flavour === undefined ? null : runtimeObject(arch.target.id, flavour);
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
+}
+
+/** Options of the machine that were given. */
+function machineOf(args: LoadArguments): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
 }
 
 export async function runLoad(args: LoadArguments): Promise<number> {
@@ -114,9 +122,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));
   const runtime = await runtimeOf(args, [core.image, ...modules.map((each) => each.image)], arch);
-  const machine = Object.fromEntries(
-    Object.entries(args.machine).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-  );
+  const machine = machineOf(args);
   const options: LoaderOptions = {
     machine,
     sha256: hash,

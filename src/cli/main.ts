@@ -136,6 +136,10 @@ const parser = yargs(own)
         .option('module-base', { type: 'string', describe: 'address of the first module' })
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
+        .option('x86-tramp', {
+          type: 'string',
+          describe: 'x86-64: modern (default), 2014, or none: private trampolines',
+        })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
         .option('a64-era', {
           choices: ['regs', 'callops'] as const,
@@ -145,7 +149,11 @@ const parser = yargs(own)
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
       action = async () =>
-        (await import('./load.js')).runLoad({ ...args, output: args.o, machine: { 'ppc-stubs': args.ppcStubs } });
+        (await import('./load.js')).runLoad({
+          ...args,
+          output: args.o,
+          machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp, 'a64-era': args.a64Era },
+        });
     },
   )
   .command(
@@ -164,8 +172,8 @@ const parser = yargs(own)
     },
   )
   .command(
-    'patch <path>',
-    'turn call sites into nops, or into calls of a tracer',
+    ['patch <path>', 'plan'],
+    'turn call sites into nops, or into calls of a tracer; plan: decide it, for apply',
     (y) =>
       output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
         .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
@@ -224,6 +232,16 @@ const parser = yargs(own)
           choices: ['list', 'nop'] as const,
           describe: 'arm64: ops of sites that are off (nop)',
         })
+        .option('x86-tramp', {
+          type: 'string',
+          choices: ['modern', '2014', 'none'] as const,
+          describe: 'x86-64: private trampolines as kernels make them today (default), as in 2014, or none',
+        })
+        .option('save-regs', {
+          type: 'boolean',
+          default: false,
+          describe: 'sites call the entry that saves every register',
+        })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })
@@ -241,7 +259,24 @@ const parser = yargs(own)
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         .example('$0 patch ext4.ko --nop --empty-slots -o quiet.ko', 'a module without calls of the tracer'),
     (args) => {
-      action = async () => (await import('./patch.js')).runPatch({ ...args, output: args.o });
+      action = async () =>
+        (await import('./patch.js')).runPatch({ ...args, output: args.o, planOnly: args._[0] === 'plan' });
+    },
+  )
+  .command(
+    'apply <path> <plan>',
+    'carry out a plan that was made before',
+    (y) =>
+      output(
+        y
+          .positional('path', { type: 'string', demandOption: true })
+          .positional('plan', { type: 'string', demandOption: true, describe: 'file that plan wrote' }),
+      )
+        .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 plan ext4.ko --nop -o p.json && $0 apply ext4.ko p.json -o quiet.ko', 'patch in two steps'),
+    (args) => {
+      action = async () => (await import('./apply.js')).runApply({ ...args, output: args.o });
     },
   )
   .command(

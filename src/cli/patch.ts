@@ -3,12 +3,14 @@
  * written.
  */
 import { writeFileSync } from 'node:fs';
+import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { type DirectVariant, planDirect } from '../ftrace/direct.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
+import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
 import { planSession } from '../ftrace/session-plan.js';
 import { findSites } from '../ftrace/sites.js';
@@ -40,9 +42,13 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly ppcNop: '2008' | 'b8';
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
+  readonly saveRegs: boolean;
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
+  /** The verb `plan`: the plan goes to a file, or to standard output. */
+  readonly planOnly: boolean;
   readonly partial: boolean;
   readonly require?: number | undefined;
   readonly compress: boolean;
@@ -81,12 +87,32 @@ function prepared(
       'the file was patched before and has no tracing entries: revert it first',
     );
   }
-  const image = withRuntime(opened.sites, selection, hash, args.a64Era ?? args.riscvSite);
+  const machine = {
+    ...(args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {}),
+    ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
+  };
+  // Words in front of functions are asked for by name: without them there is an error.
+  const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
+  const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
   const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
   return { ...opened, image, program, sites, injected: true };
+}
+
+/** An image has the entries of one time: those of another are laid in anew. */
+function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): void {
+  if (x86Tramp === undefined || x86Tramp === 'none') return;
+  const has = program.loadMap?.options['x86-tramp'];
+  if (has === x86Tramp) return;
+  throw new ElftraceError(
+    'usage',
+    has === undefined
+      ? `--x86-tramp=${x86Tramp}: the image's entries were not laid in by elftrace`
+      : `--x86-tramp=${x86Tramp}: the image was laid out with --x86-tramp=${has}: revert it first, or load it anew`,
+    { value: x86Tramp },
+  );
 }
 
 interface Planned {
@@ -142,7 +168,10 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     on.image,
     on.arch,
     [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
-    args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop },
+    {
+      ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+      ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
+    },
   );
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
 }
@@ -211,7 +240,11 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
-    return { plan: planTracing(sites, { tracer: tracerOf(args.tracer), others, ...common, ...forms }), on };
+    checkTrampolines(on, args);
+    const saveRegs = args.saveRegs;
+    const trampolines = args.x86Tramp !== 'none';
+    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...forms } as const;
+    return { plan: planTracing(sites, request), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
   if (args.nop && ours?.hasObjects) {
@@ -241,7 +274,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   if (wanted.length === 0)
     throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
-  const output = args.dryRun ? undefined : outputPath(args.path, args.output, args.inPlace);
+  const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const { plan, on: opened, session } = planOf(await open(input, args), args);
   const { image } = opened;
@@ -249,6 +282,14 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     partial: args.partial,
     ...(args.require === undefined ? {} : { requirePercent: args.require }),
   };
+  if (args.planOnly) {
+    if (opened.recordBeside || args.journal !== undefined) {
+      throw new ElftraceError('usage', 'plan works on files that carry their record');
+    }
+    writePlan(input.bytes, { plan, session }, opened, args);
+    checkAcceptance(plan, acceptance);
+    return exitCodes.ok;
+  }
   if (args.dryRun) {
     if (args.json) out(JSON.stringify(planJson(input.name, hash(image.bytes), plan)));
     else await printPlan(plan, opened);
@@ -269,7 +310,12 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
   writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  const notices = [...applied.notices, ...tableNotice(plan, opened, args), ...formNotice(plan, args)];
+  const notices = [
+    ...applied.notices,
+    ...(plan.notices ?? []),
+    ...tableNotice(plan, opened, args),
+    ...formNotice(plan, args),
+  ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {
@@ -291,6 +337,30 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   }
   return exitCodes.ok;
+}
+
+/** Writes the plan file; where sessions start from the image as it was before, the plan is about that one. */
+function writePlan(
+  bytes: Uint8Array,
+  { plan, session }: { plan: Plan; session: readonly string[] },
+  { image, injected }: Opened & { injected: boolean },
+  args: PatchArguments,
+): void {
+  const base = injected && image.bytes.length > bytes.length;
+  if (!base && !equalBytes(image.bytes, bytes)) {
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file carries a session already: plan on the file as it was before',
+    );
+  }
+  const text = encodePlanFile({
+    sha256: hash(bytes),
+    plan,
+    session,
+    injection: base ? injectionOf(bytes, image.bytes) : null,
+  });
+  if (args.output === undefined) out(text);
+  else writeFileSync(args.output, `${text}\n`);
 }
 
 /**

@@ -48,7 +48,8 @@ export interface ImageBackendOptions {
   readonly text?: Text;
 }
 
-const opsSlots = 16;
+/** Ops objects at the start of `elftrace_data`; what follows are hashes and tables. */
+export const opsSlots = 16;
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
 const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({

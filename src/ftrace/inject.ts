@@ -2,6 +2,7 @@
  * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
  * of the runtime's flavour; the laying out is the loader's.
  */
+import type { MachineOptions } from '../arch.js';
 import { ByteView } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
@@ -25,7 +26,7 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: Ent
     if (selection && !selection[i]) continue;
     const reading = sites.reading(i);
     if (reading === null || reading.state === 'foreign') continue;
-    for (const entry of reading.shape.entries) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+    for (const entry of sites.entriesOf(i, reading)) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
   if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
   if (preferred !== undefined && sites.program.arch.target.id === 'arm64') {
@@ -91,12 +92,14 @@ export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0)
  * An image of the program with the runtime in it; the program's own bytes keep their places.
  * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
  *   ones (the runtime lies at fixed addresses, RT-3)
+ * @param machine  options of the machine's loader (`x86-tramp`)
  */
 export function withRuntime(
   sites: Sites,
   selection: Uint8Array | undefined,
   hash?: Sha256,
   preferred?: EntryFlavour,
+  machine: MachineOptions = {},
 ): ElfImage {
   const { program } = sites;
   const { image, arch } = program;
@@ -111,7 +114,9 @@ export function withRuntime(
       {},
     );
   }
-  const flavour = flavourFor(sites, selection, preferred);
+  const best = flavourFor(sites, selection, preferred);
+  const flavour =
+    arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
     if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));
@@ -122,7 +127,7 @@ export function withRuntime(
       modules: [],
       base: 'user',
       runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour, sites.count) },
-      options: { coreSites, convention: flavour, ...(hash ? { sha256: hash } : {}) },
+      options: { coreSites, convention: flavour, machine, ...(hash ? { sha256: hash } : {}) },
     },
     arch,
   );

@@ -72,6 +72,8 @@ export interface Plan {
   readonly changed: number;
   /** Sites that are already as asked. */
   readonly unchanged: number;
+  /** What the user should know: a trampoline that could not be made. */
+  readonly notices?: readonly string[];
 }
 
 /** A state for one site, or why it has none: what a request with many targets decides per site. */

@@ -157,6 +157,12 @@ export class Sites {
     return null;
   }
 
+  /** Conventions of entries that can serve a site, given what its bytes say. */
+  entriesOf(index: number, reading: SiteReading): readonly string[] {
+    const { shape } = reading;
+    return shape.entriesAt ? shape.entriesAt(reading, this.viewOf(index)) : shape.entries;
+  }
+
   /** Number of sites by state and by shape; zero slots and padding are no sites. */
   totals(): { total: number; byState: Record<string, number>; byShape: Record<string, number> } {
     const byState: Record<string, number> = {};

@@ -17,19 +17,27 @@
  *     ftrace_graph_call       behind itself                        ftrace_graph_caller
  *   both: ftrace_ops_list     ops[0]                               ops[0]
  *
+ *
+ * An entry that passes ops and has a branch for the graph (x86-64 of 2014) is as on the left for tracers, and as on the right for the graph. On machines with
+ * private trampolines (C-TRAMP-2) the ops has one where there is room: then sites in reach call it, and ops[0] has its address and ALLOC_TRAMP.
+ * The graph tracer of 2014 has the static entry in its place (T-X86-4).
+ *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
+import type { TextSeam } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
+import { STB_LOCAL } from '../elf/constants.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { SiteReading, WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
-import { type EntryFlavour, flavourMark, runtimeFlavours } from '../runtime/index.js';
+import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, waysTo } from './routes.js';
 import type { Sites } from './sites.js';
+import { foundTrampolines, ImageText, isAllocated, opsObjects } from './trampolines.js';
 
 /** What selected sites call. */
 export type Tracer =
@@ -53,6 +61,12 @@ export interface TracingRequest extends Pick<
   readonly nopForm?: string;
   /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
   readonly idleOps?: 'nop' | 'list';
+  /** The callback needs every register: sites call the entry that saves them (SAVE_REGS). */
+  readonly saveRegs?: boolean;
+  /** False: no private trampoline, whatever the machine can. */
+  readonly trampolines?: boolean;
+  /** What may stand between trampolines and the image: tests let single actions fail here. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 export interface TracingPlan extends Plan {
@@ -97,7 +111,12 @@ export function recordIp(sites: Sites, site: number): Address {
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
+  /** Convention of the entries: names are those of the runtime's flavours. */
   readonly kind: EntryKind;
+  /** Conventions that the symbols fit, `kind` among them: sites of these can call the entries. */
+  readonly serves: readonly string[];
+  /** Whether the graph tracer is a callback or a branch in the entry. */
+  readonly graph: 'callback' | 'branch';
   readonly caller: EntryPoint;
   /** The entry that saves all registers, or as many as there are; null where none passes any. */
   readonly registers: EntryPoint | null;
@@ -128,14 +147,37 @@ export function entriesOf(program: Program): Entries {
     });
   }
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
+  const serves = conventionsOf(program, has);
+  const kind = serves[0]!;
   return {
-    kind:
-      runtimeFlavours(program.arch.target.id).find((flavour) => has(flavourMark(flavour))) ??
-      (has('ftrace_regs_caller') ? 'regs' : 'pg'),
+    kind,
+    serves,
+    graph: runtimeSymbols(kind).graph.includes('ftrace_graph_func') ? 'callback' : 'branch',
     caller,
     registers: entryPoint(program, 'ftrace_regs_caller'),
     hasObjects: objectSymbols.every(has) && calleeSymbols.some(has),
   };
+}
+
+/**
+ * Which flavours have the symbols that the image has: objects of ours may say it themselves; where two have the same symbols the load map knows
+ * which it is. Of RISC-V kernels nothing but their sites tells.
+ */
+function conventionsOf(program: Program, has: (symbol: string) => boolean): readonly EntryFlavour[] {
+  const flavours = runtimeFlavours(program.arch.target.id);
+  const marked = flavours.find((flavour) => has(flavourMark(flavour)));
+  if (marked !== undefined) return [marked];
+  const fits = (names: readonly ('entries' | 'graph')[]): EntryFlavour[] =>
+    flavours.filter(
+      (flavour) => !flavour.startsWith('g') && names.every((group) => runtimeSymbols(flavour)[group].every(has)),
+    );
+  const recorded = program.loadMap?.options['convention'];
+  for (const found of [fits(['entries', 'graph']), fits(['entries'])]) {
+    const known = found.filter((flavour) => flavour === recorded);
+    if (known.length > 0) return known;
+    if (found.length > 0) return found;
+  }
+  return [has('ftrace_regs_caller') ? 'regs' : 'pg'];
 }
 
 /** Plain entries that pass no frame although they pass ops: the graph tracer needs the other entry. */
@@ -280,9 +322,9 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
         ? 'elftrace_counter'
         : tracer.kind === 'function'
           ? 'elftrace_function_tracer'
-          : entries.kind === 'pg'
-            ? 'ftrace_stub'
-            : 'ftrace_graph_func';
+          : entries.graph === 'callback'
+            ? 'ftrace_graph_func'
+            : 'ftrace_stub';
   const found = entryPoint(program, symbol);
   if (found === null) throw new ElftraceError('no-match', `the image defines no function ${symbol}`, { symbol });
   const { caller } = entries;
@@ -336,26 +378,50 @@ function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null,
   return tracer === null ? state : { kind: 'init', literal: ops.idle };
 }
 
+/** What sites call, and what an ops object says of it. */
+interface Way {
+  /** Best first: the private trampoline, the shared entry. */
+  readonly entries: readonly EntryPoint[];
+  readonly trampoline: Address;
+  readonly allocated: boolean;
+}
+
+/** A tracer as the words of an image have it. */
+interface Registered {
+  readonly callback: EntryPoint;
+  readonly onlyGraphBranch: boolean;
+  readonly way: Way;
+}
+
 /** Plans the objects and inner calls of one tracer, or of none. */
-function planObjects(program: Program, entries: Entries, tracer: Tracer | null, words: Words): void {
+function planObjects(
+  program: Program,
+  entries: Entries,
+  registered: Registered | null,
+  saveRegs: boolean,
+  words: Words,
+): void {
   const size = BigInt(program.image.wordBytes);
   const ops = words.address('elftrace_data');
   const listEnd = words.address('ftrace_list_end');
   const stub = words.entry('ftrace_stub').address;
-  const onlyGraphBranch = tracer?.kind === 'function_graph' && entries.kind === 'pg';
-  const callback = tracer === null ? null : callbackOf(program, entries, tracer);
+  const callback = registered?.callback ?? null;
+  const onlyGraphBranch = registered?.onlyGraphBranch === true;
+  const flags =
+    OPS_FLAGS.ENABLED |
+    OPS_FLAGS.INITIALIZED |
+    (saveRegs ? OPS_FLAGS.SAVE_REGS : 0) |
+    (onlyGraphBranch ? OPS_FLAGS.STUB : 0) |
+    (registered?.way.allocated === true ? OPS_FLAGS.ALLOC_TRAMP : 0);
   const fields: Readonly<Record<keyof typeof OPS_WORDS, bigint>> = {
     func: callback?.identity ?? 0n,
-    flags:
-      callback === null
-        ? 0n
-        : BigInt(OPS_FLAGS.ENABLED | OPS_FLAGS.INITIALIZED | (onlyGraphBranch ? OPS_FLAGS.STUB : 0)),
+    flags: callback === null ? 0n : BigInt(flags),
     directCall: 0n,
     private: 0n,
     next: callback === null ? 0n : listEnd,
     filter: 0n,
     notrace: 0n,
-    trampoline: 0n,
+    trampoline: registered?.way.trampoline ?? 0n,
   };
   for (const [name, value] of Object.entries(fields)) {
     const index = OPS_WORDS[name as keyof typeof OPS_WORDS];
@@ -383,9 +449,9 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
     }
     words.branch(symbol, 'call', callee, 'C-TGT-4');
   }
-  if (entries.kind === 'pg' && entryPoint(program, 'ftrace_graph_call') !== null) {
+  if (entries.graph === 'branch' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
-    const off = at + BigInt(program.arch.branches.jump.sizeBytes);
+    const off = entries.kind === 'pg' ? at + BigInt(program.arch.branches.jump.sizeBytes) : stub;
     words.branch(
       'ftrace_graph_call',
       'jump',
@@ -399,6 +465,85 @@ function planObjects(program: Program, entries: Entries, tracer: Tracer | null, 
 }
 
 /**
+ * What the sites of a tracer call. A trampoline that cannot be made is no fault (C-TRAMP-4): the shared entry serves as well. The same holds for one whose call
+ * cannot be changed: it would still call the tracer of before, so it is not used.
+ */
+function wayOf(
+  program: Program,
+  entries: Entries,
+  registered: Omit<Registered, 'way'> | null,
+  request: TracingRequest,
+  text: ImageText,
+  needsFrame: boolean,
+): Way {
+  const shared = request.saveRegs === true || needsFrame ? entries.registers : entries.caller;
+  if (shared === null && request.saveRegs === true) {
+    throw new ElftraceError('no-runtime', 'the image has no entry that saves every register (ftrace_regs_caller)', {
+      symbol: 'ftrace_regs_caller',
+    });
+  }
+  const entry = shared ?? entries.caller;
+  const plain: Way = { entries: [entry], trampoline: 0n, allocated: false };
+  const model = program.arch.trampolines;
+  if (model.kind === 'none' || !entries.hasObjects) return plain;
+  const variant = model.variantOf(entries.kind);
+  const find = (symbol: string): Address | null => globalAt(program, symbol);
+  const seam = request.seam?.(text) ?? text;
+  const place = { variant, find, seam };
+  const graphEntry = entries.graph === 'branch' ? entryPoint(program, 'ftrace_graph_caller') : null;
+  const present = foundTrampolines(program, model, { ...place, seam: text });
+  for (const { trampoline } of present) text.occupy(trampoline.address, trampoline.layout.sizeBytes);
+  const mine = present.find(({ ops }) => ops.index === 0);
+  const freeMine = (): void => {
+    if (mine) seam.free(mine.trampoline.address, mine.trampoline.layout.sizeBytes);
+  };
+  if (registered === null || request.trampolines === false) {
+    freeMine();
+    return plain;
+  }
+  if (registered.onlyGraphBranch) {
+    freeMine();
+    // T-X86-4: nobody allocated it, so ALLOC_TRAMP is clear.
+    if (graphEntry === null || program.loadMap?.options['x86-tramp'] === 'none') return plain;
+    return { entries: [graphEntry, entry], trampoline: graphEntry.identity, allocated: false };
+  }
+  const now = opsObjects(program).find(({ index }) => index === 0);
+  const given = now !== undefined && !isAllocated(now) && now.trampoline !== graphEntry?.identity;
+  const update = model.update(
+    {
+      address: globalAt(program, 'elftrace_data') ?? 0n,
+      saveRegs: request.saveRegs === true,
+      callee: registered.callback.address,
+      trampoline: mine
+        ? mine.trampoline
+        : given && now.trampoline !== 0n
+          ? { kind: 'user', address: now.trampoline }
+          : { kind: 'none' },
+    },
+    place,
+  );
+  if (update.retired) seam.free(update.retired.address, update.retired.layout.sizeBytes);
+  const { trampoline } = update;
+  if (trampoline.kind === 'none') return plain;
+  if (update.did === 'failed') {
+    freeMine();
+    return plain;
+  }
+  const { address } = trampoline;
+  const own: EntryPoint = { symbol: trampolineName, address, identity: address };
+  return { entries: [own, entry], trampoline: address, allocated: trampoline.kind === 'own' };
+}
+
+const trampolineName = 'private trampoline';
+
+/** Address of a symbol that the image exports (T-X86-28: labels of templates are global). */
+function globalAt(program: Program, symbol: string): Address | null {
+  const index = program.symbols.find(symbol);
+  if (index <= 0 || program.symbols.info[index]! >> 4 === STB_LOCAL) return null;
+  return program.definedAt(index);
+}
+
+/**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
  * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form'
@@ -409,7 +554,8 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const found = entriesOf(program);
   // Entries that are not ours do not say whose sites they serve: the sites do.
   const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
-  const entries = isKnown || tracer === null ? found : { ...found, kind: flavourFor(sites, selection) };
+  const own = isKnown || tracer === null ? found.kind : flavourFor(sites, selection);
+  const entries = own === found.kind ? found : { ...found, kind: own, serves: [own] };
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
@@ -424,25 +570,43 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf('ftrace_nop_ops') },
   ];
   const needsFrame = tracer?.kind === 'function_graph' && framelessKinds.has(entries.kind);
-  const entry = needsFrame ? (entries.registers ?? entries.caller) : entries.caller;
   const ops = siteOps(program, entries, request.idleOps ?? 'nop');
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
+  const { trampolines } = program.arch;
+  const text = new ImageText(program, trampolines.kind === 'private' ? trampolines.fill : 0, readonlyRanges ?? []);
+  // Switching off some of many sites leaves the tracer as it is.
+  const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
+  const registered =
+    tracer === null || !entries.hasObjects
+      ? null
+      : {
+          callback: callbackOf(program, entries, tracer),
+          onlyGraphBranch: tracer.kind === 'function_graph' && entries.graph === 'branch',
+        };
+  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not.
+  const saveRegs = request.saveRegs === true || (tracer?.kind === 'symbol' && plainLoses(sites, isWanted));
+  const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text, needsFrame);
   const plan = planSites(sites, {
     name: nameOf(tracer),
     to: (site, reading) => {
-      if (!isWanted(site)) return nop.map((each) => withOps(each, reading, ops, tracer));
-      if (!reading.shape.entries.includes(entries.kind)) {
-        const served = reading.shape.entries.join(' or ') || 'no tracer';
+      if (!isWanted(site) || way === null) return nop.map((each) => withOps(each, reading, ops, tracer));
+      const possible = sites.entriesOf(site, reading);
+      if (!possible.some((each) => entries.serves.includes(each))) {
+        const served = possible.join(' or ') || 'no tracer';
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       decided.add(site);
-      return waysTo(program, entry, sites.ip(site), reading).map((way) =>
-        'refused' in way || way.kind !== 'call'
-          ? way
-          : withOps({ ...way, form: entries.kind, ...literalOf('elftrace_data') }, reading, ops, tracer),
-      );
+      const ways = way.entries
+        .flatMap((entry) => waysTo(program, entry, sites.ip(site), reading))
+        .map((each) =>
+          'refused' in each || each.kind !== 'call'
+            ? each
+            : withOps({ ...each, form: entries.kind, ...literalOf('elftrace_data') }, reading, ops, tracer),
+        );
+      // What the first way lacks is only said when there is no other.
+      return ways.some((each) => !('refused' in each)) ? ways.filter((each) => !('refused' in each)) : ways.slice(-1);
     },
     ...(selection && (tracer === null || request.others === 'untouched') ? { selection } : {}),
     ...(readonlyRanges ? { readonlyRanges } : {}),
@@ -453,11 +617,25 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   });
   for (const { site } of plan.refusals) decided.delete(site);
   const words = new Words(program, readonlyRanges ?? []);
-  // Switching off some of many sites leaves the tracer as it is.
-  const remains = tracer === null && selection !== undefined && remainsEnabled(sites, selection);
-  if (entries.hasObjects && !remains) planObjects(program, entries, tracer, words);
-  const steps = [...plan.steps, ...words.steps].sort((a, b) => a.fileOffset - b.fileOffset);
-  return { ...plan, steps, enabled: remains ? countEnabled(sites, selection) : decided.size };
+  if (entries.hasObjects && way !== null) {
+    planObjects(program, entries, registered && { ...registered, way }, saveRegs, words);
+  }
+  const steps = [...plan.steps, ...words.steps, ...text.steps()].sort((a, b) => a.fileOffset - b.fileOffset);
+  const notices = text.warnings.map(({ code, reason }) => `private trampoline: ${code}: ${reason}`);
+  return {
+    ...plan,
+    steps,
+    enabled: remains ? countEnabled(sites, selection) : decided.size,
+    ...(notices.length > 0 ? { notices } : {}),
+  };
+}
+
+/** Whether a selected site has live registers that a plain entry would lose. */
+function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean {
+  for (let i = 0; i < sites.count; i++) {
+    if (isWanted(i) && (sites.reading(i)?.shape.plainLoses?.length ?? 0) > 0) return true;
+  }
+  return false;
 }
 
 function countEnabled(sites: Sites, without: Uint8Array): number {

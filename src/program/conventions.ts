@@ -32,7 +32,7 @@ function ofPatchable(
 ): void {
   const decide = arch.loader.kind === 'none' ? undefined : arch.loader.conventionOfPatchable;
   if (decide === undefined) {
-    found.add('regs');
+    found.add(arch.loader.kind === 'modules' ? arch.loader.patchable : 'regs');
     return;
   }
   const functions = new Set<string>();
@@ -73,7 +73,7 @@ function ofPatchable(
   }
 }
 
-function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>): void {
+function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>, callee?: string): void {
   if (arch.loader.kind === 'none') {
     found.add('pg');
     return;
@@ -83,7 +83,7 @@ function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<Entr
     arch.loader.conventionOf((delta) => {
       const at = offset + delta;
       return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
-    }),
+    }, callee),
   );
 }
 
@@ -103,7 +103,7 @@ function ofObject(image: ElfImage, arch: Arch, found: Set<EntryConvention>): voi
           known = isMcount(table.symbols.name(symbol));
           named.set(symbol, known);
         }
-        if (known) classify(arch, bytes, Number(table.offset[row]!) + delta, found);
+        if (known) classify(arch, bytes, Number(table.offset[row]!) + delta, found, table.symbols.name(symbol));
       }
     }
   }

@@ -288,19 +288,24 @@ function bindBranch(place: Place, resolved: Resolved, context: LinkContext): voi
     const at = offset + delta;
     return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
   };
+  const bias = loader.branchBias ?? 0n;
   const store = (target: Address): void => {
-    applyRelocation(rule, bytes, offset, BigInt.asIntN(arch.target.wordBytes * 8, target - from), {
+    applyRelocation(rule, bytes, offset, BigInt.asIntN(arch.target.wordBytes * 8, target - bias - from), {
       code: arch.target.codeEndian,
       data: arch.target.dataEndian,
     });
   };
   if (resolved.kind === 'absent') {
+    if (loader.skipCall) {
+      loader.skipCall(bytes, offset);
+      return;
+    }
     if (rule.field.sizeBytes < 4)
       throw new ElftraceError('unsupported-form', `${rule.name} to an undefined weak symbol`);
     for (let at = 0; at < rule.field.sizeBytes; at += 4) view.insertU32(offset + at, loader.skippedCall);
     return;
   }
-  const target = scope.callTarget(resolved, rule.addendIgnored === true ? 0n : place.addend);
+  const target = scope.callTarget(resolved, rule.addendIgnored === true ? 0n : place.addend + bias);
   if (rule.stubAllowed !== true) {
     store(target.code + BigInt(target.toc === part.toc ? target.localEntry : 0));
     return;

@@ -24,6 +24,7 @@ import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layou
 import { linkPart, stubWriter } from './link.js';
 import { type LoadBase, type LoadMap, loadMapOwner, type PartKind, readLoadMap } from './load-map.js';
 import { madeSection, makeSymbols, type ObjectPart, objectPart } from './object-part.js';
+import { trampolineSection } from './program.js';
 import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf } from './part.js';
 import { Scope } from './scope.js';
 import { StubAreas } from './stub-areas.js';
@@ -296,7 +297,7 @@ function takeApart(
     moduleBase: address(optionKeys.moduleBase),
     original: map.original,
     options,
-    convention: conventions.find((each) => each === map.options[convention]) ?? null,
+    convention: entryConventions.find((each) => each === map.options[convention]) ?? null,
     sitesIn: (['core', 'modules'] as const).find((each) => each === map.options[sitesIn]) ?? null,
     registers: map.registers,
     entry: image.header.entry,
@@ -304,7 +305,8 @@ function takeApart(
   return { plan, parts: partsOf(image, map, arch, options.sha256) };
 }
 
-const conventions: readonly EntryConvention[] = [
+/** All of them, for what a load map names. */
+export const entryConventions: readonly EntryConvention[] = [
   'pg', 'regs', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c',
 ]; // prettier-ignore
 
@@ -312,20 +314,41 @@ function mapNoteSection(image: ElfImage): number {
   return image.section('.note.elftrace.load')?.index ?? -1;
 }
 
+/**
+ * The convention of the runtime that serves sites of these, for callers who provide it.
+ * @returns null where there are no sites, or where none serves all: loading them says so
+ */
+export function runtimeConvention(
+  arch: Arch,
+  found: readonly EntryConvention[],
+  given: Readonly<Record<string, string>> = {},
+): EntryConvention | null {
+  const distinct = [...new Set(found)];
+  if (distinct.length === 0 || arch.loader.kind === 'none') return null;
+  const { loader } = arch;
+  let joined: EntryConvention | null = null;
+  if (distinct.length === 1) joined = distinct[0]!;
+  else if (loader.joinConventions) joined = loader.joinConventions(distinct);
+  else if (distinct.every((each) => each === 'pg' || each === 'regs')) joined = 'regs';
+  return joined && (loader.runtimeFor?.(joined, machineOptions(loader, given)) ?? joined);
+}
+
 /** One convention for all sites: the entries of a tracer serve one. */
 function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]): EntryConvention | null {
   const distinct = new Set(found);
   if (distinct.size <= 1) return found[0] ?? null;
-  // arm64: entries that do not read the word in front of a function serve those that have one, too.
-  if (found.every((each) => each === 'regs' || each === 'callops')) return 'regs';
+  const joined = loader.joinConventions?.([...distinct]) ?? null;
+  if (joined !== null) return joined;
   // Where stubs do not differ the entry that keeps all registers serves both.
   const both = found.every((each) => each === 'pg' || each === 'regs');
-  if (both && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) return 'regs';
+  if (both && !loader.joinConventions && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) {
+    return 'regs';
+  }
   throw new ElftraceError(
     'unsupported-form',
     both
       ? 'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both'
-      : `the parts have sites of two conventions (${[...distinct].join(', ')}): no entry serves both`,
+      : `the parts have sites of two conventions (${[...distinct].sort().join(', ')}): no entry serves both`,
   );
 }
 
@@ -351,7 +374,8 @@ function assemble(
   };
   const fresh: ObjectPart[] = [...freshCore];
   const modules = request.modules.map((source) => make(source, 'module'));
-  plan.convention = oneConvention(loader, [...coreSites, ...moduleSites]);
+  const convention = oneConvention(loader, [...coreSites, ...moduleSites]);
+  plan.convention = convention && (loader.runtimeFor?.(convention, plan.machine) ?? convention);
   const runtime = chooseRuntime(plan, [...present, ...freshCore], request.runtime, make, notices);
   if (runtime !== null) fresh.push(runtime);
   if (plan.convention !== null) plan.sitesIn = coreSites.length > 0 ? 'core' : 'modules';
@@ -366,6 +390,7 @@ function assemble(
   const areas = new Map<Part, StubAreas>();
   for (const part of parts) areas.set(part, new StubAreas(part, loader));
   const block = kernelBlock(plan, parts, fresh);
+  const room = trampolineRoom(plan, fresh);
   for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
 
   place(plan, parts, fresh);
@@ -380,7 +405,6 @@ function assemble(
   for (const pass of ['descriptors', 'rest'] as const) {
     for (const part of fresh) linkPart(part, { ...context, stubs: areas.get(part)! }, pass);
   }
-  const convention = plan.convention ?? 'pg';
   for (const part of parts) {
     const own = areas.get(part)!;
     const from = part.kind === 'module' ? 'module' : 'core';
@@ -389,7 +413,7 @@ function assemble(
       for (const symbol of entries) {
         const found = scope.find(symbol)!;
         const target = scope.callTarget({ ...found, kind: 'defined', size: 0n, isSection: false }, 0n);
-        const kind = loader.entryStub(convention, from);
+        const kind = loader.entryStub(convention ?? 'pg', from);
         const write = stubWriter({ ...context, loader }, kind, target.code, target.toc, part.toc);
         for (const address of own.everywhere(symbol, write)) part.entryStubs.push({ symbol, address });
         if (found.part !== part && part.kind === 'module') part.uses.add(found.part.name);
@@ -398,6 +422,8 @@ function assemble(
     part.stubs.push(...own.describe());
   }
   for (const part of fresh) makeSymbols(part, loader.tocSymbol);
+  if (room !== null) nameRoom(room.owner, room.section);
+  setThreadMode(parts, arch.target.wordBytes);
   plan.entry = entryOf(plan, scope);
   return { ...finish(plan, parts), notices };
 }
@@ -527,6 +553,58 @@ function kernelBlock(plan: Plan, parts: readonly Part[], fresh: readonly ObjectP
   const first = owner.sections.findIndex((each) => permissionOf(each.flags) === 'rw');
   owner.sections.splice(first < 0 ? owner.sections.length : first, 0, section);
   return parts.length > 0 ? section : null;
+}
+
+/** Room for private trampolines, in reach of the entries: in the runtime's text (RT-4). */
+function trampolineRoom(
+  plan: Plan,
+  fresh: readonly ObjectPart[],
+): { readonly owner: ObjectPart; readonly section: PartSection } | null {
+  const size = plan.loader.trampolineRoom?.(plan.machine) ?? 0;
+  const owner = fresh.find((part) => part.kind === 'runtime');
+  const { trampolines } = plan.arch;
+  if (size === 0 || owner === undefined || trampolines.kind === 'none') return null;
+  const section = madeSection({
+    name: trampolineSection,
+    type: elf.SHT_PROGBITS,
+    flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
+    alignBytes: 16n,
+    size,
+    contents: new Uint8Array(size).fill(trampolines.fill),
+  });
+  const last = owner.sections.findLastIndex((each) => permissionOf(each.flags) === 'rx');
+  owner.sections.splice(last + 1, 0, section);
+  return { owner, section };
+}
+
+/** A symbol for the room, so that listings name what lies there. */
+function nameRoom(owner: Part, section: PartSection): void {
+  owner.symbols.push({
+    name: 'elftrace_text',
+    value: section.address,
+    size: BigInt(section.size),
+    info: (elf.STB_GLOBAL << 4) | elf.STT_OBJECT,
+    other: 0,
+    home: owner.sections.indexOf(section),
+  });
+}
+
+/**
+ * Tells the runtime what tells threads apart: the thread pointer, where the program has a C library to set it (THREAD_MODES of the runtime). The
+ * object says one thread, because reading a base that nobody set would fault.
+ */
+function setThreadMode(parts: readonly Part[], wordBytes: number): void {
+  const runtime = parts.find((part) => part.kind === 'runtime');
+  const symbol = runtime?.symbols.find(({ name }) => name === 'elftrace_thread_mode');
+  const linked = parts[0]?.linked;
+  if (!runtime || !symbol || !linked?.segments.some(({ type }) => type === elf.PT_TLS || type === elf.PT_INTERP))
+    return;
+  const section = runtime.sections[Number(symbol.home)];
+  if (!section?.contents) return;
+  const offset = Number(symbol.value - section.address);
+  // 1, in either byte order of a word.
+  section.contents.fill(0, offset, offset + wordBytes);
+  section.contents[offset + (linked.header.endian === 'little' ? 0 : wordBytes - 1)] = 1;
 }
 
 function fillBlock(plan: Plan, core: Part, block: PartSection): void {

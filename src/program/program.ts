@@ -39,6 +39,9 @@ export interface PlacedRelocations {
   readonly tables: readonly RelocationTable[];
 }
 
+/** Section of the private trampolines that `patch` makes (RT-4). */
+export const trampolineSection = '.elftrace.text';
+
 /** Entries that tracers provide: a site that calls one of these is enabled, whoever did it. */
 const tracerNames: ReadonlySet<string> = new Set([
   'ftrace_caller',
@@ -388,9 +391,16 @@ export class Program {
   callee(address: Address): CalleeKind {
     const known = this.calleeCache.get(address);
     if (known !== undefined) return known;
-    const kind = this.entries.get(this.finalTarget(address)) ?? 'other';
+    const target = this.finalTarget(address);
+    const kind = this.entries.get(target) ?? (this.isTrampoline(target) ? 'tracer' : 'other');
     this.calleeCache.set(address, kind);
     return kind;
+  }
+
+  /** True in the room for private trampolines: what is called there is a tracer's entry. */
+  private isTrampoline(address: Address): boolean {
+    const room = this.relocatable ? undefined : this.image.section(trampolineSection);
+    return room !== undefined && address >= room.address && address < room.address + BigInt(room.size);
   }
 
   /** Where a branch to `address` ends up after linker stubs; `address` itself when it is no stub. */

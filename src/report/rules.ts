@@ -21,6 +21,8 @@ export const rules: Readonly<Record<string, string>> = {
     'the shared entries call one callee: the tracer itself while it is the only one, else the function that walks the list.',
   'C-TGT-8': 'the word that the shared entries pass as their third argument names the ops of the only tracer.',
   'C-TGT-9': 'an entry that passes only where it was called from needs the list function for any tracer.',
+  'C-TRAMP-2':
+    'a tracer gets a trampoline of its own when it is registered; one that it has already is led to its function anew.',
   'C-UPD-2': 'a site is read and compared before it is written; other bytes than expected stop the change.',
   'F-2':
     'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
@@ -43,6 +45,7 @@ export const rules: Readonly<Record<string, string>> = {
     'a pair carries a distance in two parts, the lower one signed; what does not fit is refused before anything is written.',
   'R-MOD-2': 'where the first word of a pair stays, the target must have the same high part as it.',
   'R-MOD-3': 'two words may change only while no other processor executes; one aligned word may change at any time.',
+  'R-MOD-4': 'entries call their tracer by a pair of instructions, or through a pointer that is stored at once.',
   'R-SITE-1': 'compressed nops of the compiler become nops of 4 bytes at start-up.',
   'R-SITE-3': 'the pair that changes begins one word behind the site, and its distances are counted from there.',
   'RT-4': 'ops objects, hashes and tables lie in a section of their own, and the tool writes every word of them.',

@@ -33,6 +33,9 @@ export interface OracleOptions {
   readonly keepChains?: boolean;
 }
 
+/** Where hijacked returns of a graph tracer go (05-runtime-abi section 2). */
+const returnHandler = 'return_to_handler';
+
 interface Frame {
   readonly function: TracedFunction;
   readonly back: Address;
@@ -190,6 +193,8 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
   };
 
   for (const each of functions) {
+    // Nobody calls it: a return goes there, with the return address taken off the stack already.
+    if (linkRegister === null && each.name === returnHandler) continue;
     const hook = (): 'continue' => {
       onEntry(each);
       return 'continue';

@@ -1,0 +1,98 @@
+/**
+ * How modules are laid out on x86-64: bases, jump stubs, the binding of calls. Owns no layout and no relocation arithmetic.
+ *
+ * What a patcher must know of it:
+ *
+ * - `call` and `jmp` reach ±2 GiB. A kernel keeps core and modules within that (the top 2 GiB), and its code model counts on it: addresses fit
+ *   into 32 bits with a sign (R_X86_64_32S), so there are no stubs.
+ * - Programs and modules that were not compiled for that (-fPIC, -mcmodel=large) can lie anywhere. Their data are found through pointer slots
+ *   (GOTPCREL and its X forms, which a linker may relax and which here keep their slot) or by 64-bit addresses; only calls (PLT32) are left, and
+ *   get a stub in their own part where they do not reach:
+ *
+ *       ff 25 00 00 00 00     jmp *0(%rip)
+ *       i0 .. i7              the target
+ *
+ *   It changes no register and no flag, so calls of tracers may go through it, also from a site in the middle of a prologue.
+ * - The relocation of a call stands at its displacement, and the addend -4 says that the processor counts from behind it: S + A + 4 is what is
+ *   called.
+ * - A `PC32` is no call for certain (data and lea have it too), so it has no stub.
+ *
+ * Sources: System V psABI 1.0 (4.4, B.2); 10-x86 section 1; the areas are those of Linux (Documentation of its memory map).
+ */
+import type { EntryConvention, ModuleLoader } from '../arch.js';
+import { type Reach, reaches } from '../bits.js';
+import { ByteView } from '../bytes.js';
+import { NOP5 } from './sites.js';
+
+/** Bytes of a stub and what follows it up to the next. */
+const STUB_BYTES = 16;
+
+/** Relative to the displacement of a call of any length: what both ends of a shorter reach have in common. */
+const REACH: Reach = { min: -0x7fff_fffbn, max: 0x7fff_fffbn, alignBytes: 1 };
+
+/** Room for trampolines: some forty of the larger kind. */
+const TRAMPOLINE_ROOM = 0x4000;
+
+const FRAME = 0xe589_4855;
+/** Furthest a call of mcount was seen behind `push %rbp; mov %rsp,%rbp`. */
+const MAX_PROLOGUE = 32;
+
+export const x86Loader: ModuleLoader = {
+  kind: 'modules',
+  imageFlags: 0,
+  options: { 'x86-tramp': ['modern', '2014', 'none'] },
+  segmentAlignBytes: 0x1000,
+  addressLimit: 1n << 64n,
+  reach: REACH,
+  bases: (base) =>
+    base === 'user'
+      ? { core: 0x1000_0000n, modules: null }
+      : { core: 0xffff_ffff_8100_0000n, modules: 0xffff_ffff_a000_0000n },
+  // Beyond the reach of every branch.
+  moduleDistance: 0x1_0000_0000n,
+  stubs: {
+    section: '.plt',
+    initSection: null,
+    entryBytes: STUB_BYTES,
+    alignBytes: 16,
+    placeholders: [],
+  },
+  descriptors: null,
+  toc: () => null,
+  codeOf: () => null,
+  tocSymbol: null,
+  entrySymbols: ['ftrace_caller', 'ftrace_regs_caller', 'ftrace_graph_caller'],
+  patchable: 'modern',
+  conventionOf(word, callee) {
+    if (callee !== undefined) return callee === 'mcount' ? 'mcount' : 'modern';
+    // -pg -mfentry calls first of all; -pg behind the frame, with saves between the two.
+    for (let back = 4; back <= MAX_PROLOGUE; back++) if (word(-back) === FRAME) return 'mcount';
+    return 'modern';
+  },
+  // Both kinds of entry serve sites of __fentry__; the option says which.
+  joinConventions: (found) => (found.every((each) => each !== 'mcount') ? 'modern' : null),
+  runtimeFor(convention: EntryConvention, options) {
+    if (convention === 'mcount') return convention;
+    return options['x86-tramp'] === '2014' ? 'y2014' : 'modern';
+  },
+  entryStub: () => 'jump',
+  bindCall: ({ place, target }) =>
+    reaches(REACH, place, target.code)
+      ? { kind: 'direct', target: target.code }
+      : { kind: 'stub', stub: 'jump', restore: null },
+  skippedCall: 0,
+  skipCall(bytes, offset) {
+    // The displacement of a call, or of a jump, which then goes on behind itself.
+    if (bytes[offset - 1] === 0xe8) bytes.set(NOP5, offset - 1);
+    else bytes.fill(0, offset, offset + 4);
+  },
+  branchBias: 4n,
+  trampolineRoom: (options) => (options['x86-tramp'] === 'none' ? 0 : TRAMPOLINE_ROOM),
+  writeStub(_kind, { target }) {
+    const bytes = new Uint8Array(STUB_BYTES).fill(0xcc);
+    bytes.set([0xff, 0x25, 0, 0, 0, 0]);
+    new ByteView(bytes, 'little', 'stub').insertU64(6, BigInt.asUintN(64, target));
+    return bytes;
+  },
+  kernelBlock: null,
+};
