@@ -16,11 +16,14 @@ import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
+import { type DirectVariant, planDirect } from '../src/ftrace/direct.js';
+import { withRuntime } from '../src/ftrace/inject.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
 import { loadImages } from '../src/program/loader.js';
 import { load } from '../src/program/program.js';
 import { runtimeObject } from '../src/runtime/index.js';
+import { watchRepeats } from '../src/trace/repeats.js';
 import {
   graphWriter,
   replayRing,
@@ -143,6 +146,7 @@ for (const [folder, file] of [
   ['ppc64-elfv2-be', 'program-mprofile'],
   ['ppc64-elfv1', 'program-mcount'],
   ['ppc32', 'program-mcount'],
+  ['riscv64', 'program-mcount'],
 ] as const) {
   const original = open(new Uint8Array(readFileSync(join(built, folder, file))));
   const plan = planSites(original.sites, { to: { kind: 'nop' } });
@@ -174,6 +178,7 @@ const farSamples = [
   ['ppc64-elfv1', 'pg'],
   ['ppc64-elfv2-be', 'regs'],
   ['ppc64-elfv2-le', 'regs'],
+  ['riscv64', 'g2'],
 ] as const;
 
 /** Entries and returns in their order, by name: what must be the same on every target. */
@@ -270,4 +275,57 @@ for (const [folder, flavour] of farSamples) {
   }
   order = mine;
 }
-console.log(green('   the four traces are one: the same functions in the same order, each with its return'));
+console.log(green('   the five traces are one: the same functions in the same order, each with its return'));
+
+console.log(
+  `\n${bold('5. RISC-V: a direct caller and a tracer on one function, through t1, through t0, and through the slot of t0')}`,
+);
+for (const line of [
+  'caller ──call──> traced: auipc t0; jalr t0          t0 = body of traced',
+  '                    │',
+  '                    v',
+  '             ftrace_regs_caller ──> list ──> tracer',
+  '                    │                 └────> helper: direct caller in the frame',
+  '                    v',
+  '          t1 ≠ 0 ? jr t1 : jr t0                    t0 comes from the word of the resume address',
+  '                    │',
+  '                    v',
+  '             direct caller: save t0, ra; …; restore; jr t0',
+  '                    │                                       through t1: t0 is still the body',
+  '                    v                                       through t0: t0 is the direct caller itself',
+  '             body of traced',
+])
+  console.log(dim(`     ${line}`));
+
+/** Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a third time with equal registers. */
+function runDirect(variant: DirectVariant | null): { result: string; direct: number; body: number; repeats: number } {
+  const original = open(new Uint8Array(readFileSync(join(built, 'riscv64', 'direct'))));
+  const { image, sites } = open(withRuntime(original.sites, undefined, undefined, 'g2').bytes);
+  const callers = variant === null ? [] : [{ function: 'traced', caller: 'my_direct_caller' }];
+  const plan = planDirect(sites, { callers, tracer: { symbol: 'callback', filter: 'traced' }, variant });
+  const patched = readElf(applyPlan(image, plan, { injected: true }).bytes);
+  check(equalBytes(revert(patched), original.image.bytes), 'revert gives the original');
+  const { arch, symbols } = load(patched, archOf(patched.header));
+  if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
+  const guest = startProcess({ image: patched, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined });
+  const address = (name: string): bigint => symbols.value[symbols.find(name)]!;
+  const watch = watchRepeats(guest.machine, address('my_direct_caller'), ['pc', 't0', 'sp'], 3);
+  const stop = guest.run({ budget: 10_000_000 });
+  const count = (name: string): number => Number(guest.machine.readWord(address(name), 4));
+  const result = stop.kind === 'exit' ? `exit ${stop.code}` : 'endless: the third time with the same pc, t0 and sp';
+  check((stop.kind === 'hook') === (watch.repeated !== null), 'what does not end comes back to one state');
+  return { result, direct: count('directs'), body: count('bodies'), repeats: watch.repeated?.times ?? 0 };
+}
+
+for (const [name, variant, expected] of [
+  ['t1', 't1', [1, 1]],
+  ['t0', 't0', [2, 0]],
+  ['slot of t0', 't0slot', [0, 1]],
+  ['no direct caller', null, [0, 1]],
+] as const) {
+  const { result, direct, body, repeats } = runDirect(variant);
+  console.log(`   ${name.padEnd(17)} direct caller ${direct}, body ${body}: ${result}`);
+  check(direct === expected[0] && body === expected[1], `${name} does what the rules say`);
+  check(repeats === (variant === 't0' ? 3 : 0), `${name}: only the way through t0 is a loop`);
+}
+console.log(green('   10 for the body and 1 for the direct caller: 11 through t1, endless through t0, 10 and 10'));

@@ -239,6 +239,8 @@ export interface SiteShape {
    * the shape does not have this.
    */
   entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
+  /** What entries report as ip, from the site's own: they count back from the return address of a call of one size. Default 0. */
+  entryIpDelta?(reading: SiteReading): number;
   /**
    * Registers that may be alive at the site and that neither the code around it nor a plain entry saves: callbacks that the compiler lets change them
    * need the entry that saves all.

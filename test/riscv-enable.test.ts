@@ -3,9 +3,11 @@
  * is what the machine sees, and revert gives the program back byte for byte.
  */
 import { describe, expect, test } from '@jest/globals';
+import type { WritableState } from '../src/arch.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { withRuntime } from '../src/ftrace/inject.js';
+import { planSites } from '../src/ftrace/plan.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import type { EntryFlavour } from '../src/runtime/index.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
@@ -20,6 +22,7 @@ const lines = (output: string): string[] => output.split('\n').filter((line) => 
 /** Generations that the areas of a sample have room for, and alignment. */
 function flavoursOf(name: string): readonly EntryFlavour[] {
   if (/mcount/.test(name)) return ['g0'];
+  if (/aligned$/.test(name)) return ['g2', 'g2-merged', 'g3', 'g3c'];
   const sixteen = /patchable-8$/.test(name);
   return sixteen ? ['g2', 'g2-merged', 'g1'] : /rv64g/.test(name) ? ['g2', 'g2-merged', 'g3'] : ['g2', 'g2-merged'];
 }
@@ -27,7 +30,7 @@ function flavoursOf(name: string): readonly EntryFlavour[] {
 const cases = programs.flatMap((name) => flavoursOf(name).map((flavour) => [name, flavour] as const));
 
 test('programs with every generation of sites are here', () => {
-  expect(new Set(cases.map(([, flavour]) => flavour))).toEqual(new Set(['g0', 'g1', 'g2', 'g2-merged', 'g3']));
+  expect(new Set(cases.map(([, flavour]) => flavour))).toEqual(new Set(['g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c']));
   expect(programs.length).toBeGreaterThanOrEqual(10);
 });
 
@@ -60,5 +63,70 @@ describe.each(cases)('%s as %s', (name, flavour) => {
     expect(off.refusals).toEqual([]);
     const silent = runWithBoth(applyPlan(again.image, off).bytes);
     expect([lines(silent.output), silent.guest]).toEqual([lines(before.output), []]);
+  });
+});
+
+describe('what a site becomes', () => {
+  /** Bytes of a sample's first site and what they would be after a write, or why not. */
+  function written(name: string, to: WritableState): { bytes: string; refused: string } {
+    const { sites } = openBytes(readSample(name));
+    const index = Array.from({ length: sites.count }, (_, i) => i).find(
+      (i) => sites.state(i) === 'compiled' || sites.state(i) === 'nop',
+    )!;
+    const reading = sites.reading(index)!;
+    const view = sites.viewOf(index);
+    const change = reading.shape.write(reading, to, view);
+    if ('refused' in change) return { bytes: '', refused: `${change.refused}: ${change.reason}` };
+    const bytes = view.bytes(0, reading.ipDelta + 24);
+    for (const { delta, before, after } of change.stores) {
+      expect(view.bytes(delta, before.length)).toEqual(before);
+      bytes.set(after, delta);
+    }
+    const text = Buffer.from(bytes.subarray(reading.ipDelta)).toString('hex');
+    return { bytes: text, refused: '' };
+  }
+  const near = (name: string): bigint => {
+    const { sites } = openBytes(readSample(name));
+    const index = Array.from({ length: sites.count }, (_, i) => i).find(
+      (i) => sites.state(i) === 'compiled' || sites.state(i) === 'nop',
+    )!;
+    return sites.ip(index);
+  };
+  const nop = '13000000';
+  const cNops = '0100';
+
+  test('T-RV-21, R-SITE-1: of sixteen bytes of nops G2 takes the first eight, G1 all; the option decides, not the number', () => {
+    const name = 'riscv64/program-patchable-8';
+    const target = near(name) + 0x1234_5678n;
+    const g2 = written(name, { kind: 'call', target });
+    expect(g2.bytes.slice(0, 32)).toBe(`97523412e7828267${cNops.repeat(4)}`);
+    const g1 = written(name, { kind: 'call', target: target + 4n, form: 'g1' });
+    expect(g1.bytes.slice(0, 32)).toBe('233c11fe97503412e7808067833081ff');
+    expect(written(name, { kind: 'init' }).bytes.slice(0, 32)).toBe(nop + nop + cNops.repeat(4));
+    expect(written(name, { kind: 'init', form: 'g1' }).bytes.slice(0, 32)).toBe(nop.repeat(4));
+  });
+
+  test('G1 needs sixteen bytes, G3 a word that is aligned, G3c a word in front of the function', () => {
+    const four = 'riscv64/program-patchable-4';
+    expect(written(four, { kind: 'call', target: near(four), form: 'g1' }).refused).toMatch(/sixteen bytes of nops/);
+    const g = 'riscv64/program-rv64g-patchable-2';
+    expect(written(g, { kind: 'call', target: near(g) + 0x1700n, form: 'g3' }).bytes.slice(0, 16)).toBe(
+      '97120000e7820270',
+    );
+    expect(written(g, { kind: 'init', target: near(g) + 0x1900n, form: 'g3' }).bytes.slice(0, 16)).toBe(
+      `97220000${nop}`,
+    );
+    const literal = { kind: 'call', target: near(g), form: 'g3c', literal: 0x1234n } as const;
+    expect(written(g, literal).refused).toMatch(/no eight bytes of nops/);
+    // Functions of the samples with C are 2-aligned: some site is not 4-aligned.
+    const { sites } = openBytes(readSample(four));
+    const refusals = planSites(sites, { to: { kind: 'init', form: 'g3', target: near(four) } }).refusals;
+    expect(refusals.length).toBeGreaterThan(0);
+    expect(new Set(refusals.map(({ reason }) => /not 4-aligned/.test(reason)))).toEqual(new Set([true]));
+  });
+
+  test.each(['g1', 'g2', 'g3', 'g3c'])('F-2: a relocatable file: a call needs a relocation: %s', (form) => {
+    const refused = written('riscv64/module-patchable-8-4.ko', { kind: 'call', target: 0x1000n, form }).refused;
+    expect(refused).toMatch(/relocation|sixteen|2-aligned/);
   });
 });

@@ -30,7 +30,11 @@ export const arm64: Arch = {
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
   branches: arm64Branches,
-  trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+  trampolines: {
+    kind: 'none',
+    reason:
+      'the machine has no private trampolines: per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)',
+  },
   loader: arm64Loader,
   emulation: arm64Emulation,
 };

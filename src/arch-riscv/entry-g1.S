@@ -14,11 +14,13 @@
 	.text
 	.balign	4
 
-#define PLAIN_BYTES 72
+/* Arguments, ra, t2 (the static chain; kernels have none and a frame of 72) and a word for the alignment. */
+#define PLAIN_BYTES 88
 
 FUNCTION(ftrace_caller)
 	addi	sp, sp, -(PLAIN_BYTES + SITE_BYTES)
 	sd	ra, 64(sp)
+	sd	t2, 72(sp)
 	store_arguments 0
 LABEL(ftrace_caller_op_ptr)
 	addi	a0, ra, -12
@@ -28,6 +30,7 @@ LABEL(ftrace_caller_op_ptr)
 LABEL(ftrace_call)
 	call	ftrace_stub
 	ld	ra, 64(sp)
+	ld	t2, 72(sp)
 	load_arguments 0
 	addi	sp, sp, PLAIN_BYTES + SITE_BYTES
 LABEL(ftrace_caller_end)

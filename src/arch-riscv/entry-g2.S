@@ -5,7 +5,8 @@
  *	auipc t0, high; jalr t0, low(t0)	t0 = body of the function, ra = where it returns to
  *
  * At a function's entry t0, t1 and t3 to t6 are dead, t2 is the static chain, everything else may hold an argument. The plain entry
- * makes the same frame as the register entry and fills little of it: epc, ra, a0 to a7, s0; status 0 marks it. The function goes on
+ * makes the same frame as the register entry and fills little of it: epc, ra, a0 to a7, s0, and (kernels have no nested functions) t2; status 0
+ * marks it. The function goes on
  * at epc, which a callback of the register entry may change; the graph tracer changes ra, as a callback or through a second patched call
  * (`ftrace_graph_call`, two nops while it is off).
  *
@@ -44,6 +45,7 @@ FUNCTION(ftrace_caller)
 	sd	ra, R_RA(sp)
 	store_arguments
 	sd	s0, R_S0(sp)
+	sd	t2, R_T2(sp)
 	sd	zero, R_STATUS(sp)
 LABEL(ftrace_caller_op_ptr)
 	arguments
@@ -54,6 +56,7 @@ LABEL(ftrace_call)
 	ld	ra, R_RA(sp)
 	load_arguments
 	ld	s0, R_S0(sp)
+	ld	t2, R_T2(sp)
 	addi	sp, sp, REGS_BYTES
 LABEL(ftrace_caller_end)
 	jr	t0

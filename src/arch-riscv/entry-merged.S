@@ -5,7 +5,8 @@
  *	ENTRY_G3	auipc t0; jalr t0	only the jalr is the site: t0 = site + 4
  *	ENTRY_G3C	the same		and the address of the site's ops lies 16 bytes before t0
  *
- * The frame holds what a function call may change: arguments, ra, s0, sp, t1, and epc. t1 is cleared before it is saved, because it
+ * The frame holds what a function call may change: arguments, ra, s0, sp, t1, and epc; in its last word, which kernels leave empty, t2, the static chain
+ * of nested functions. t1 is cleared before it is saved, because it
  * carries the address of a direct caller out of the callbacks, as in entry-g2.S.
  *
  * G3 never changes the entry's code: a pointer names what it calls. G3C asks the ops of the site, which names its direct caller, too: that
@@ -33,6 +34,7 @@ FUNCTION(ftrace_regs_caller)
 	sd	t4, R_SP(sp)
 	sd	s0, R_S0(sp)
 	sd	t1, R_T1(sp)
+	sd	t2, R_T2(sp)
 	store_arguments
 #ifdef ENTRY_G3
 	addi	a0, t0, -4
@@ -64,6 +66,7 @@ LABEL(ftrace_regs_call)
 	ld	ra, R_RA(sp)
 	ld	s0, R_S0(sp)
 	ld	t1, R_T1(sp)
+	ld	t2, R_T2(sp)
 	load_arguments
 	addi	sp, sp, REGS_BYTES
 LABEL(ftrace_caller_end)

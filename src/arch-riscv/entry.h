@@ -13,6 +13,7 @@
 #define R_S0 24
 #define R_T1 32
 #define R_A0 40
+#define R_T2 104
 #define REGS_BYTES 112
 #else
 #define R_GP 24

@@ -300,6 +300,7 @@ const call6: SiteShape = {
   title: 'call of the profiling entry through the GOT, or relaxed by the linker (6 bytes)',
   entries: X86_ENTRIES,
   entriesAt: entriesAround,
+  entryIpDelta: ({ sizeBytes }) => sizeBytes - 5,
 
   read(view) {
     const opcode = view.u16(0);
@@ -362,6 +363,7 @@ const callAbs64: SiteShape = {
   title: 'call of the profiling entry by its 64-bit address (13 bytes with r10, 12 with rax)',
   entries: X86_ENTRIES,
   entriesAt: entriesAround,
+  entryIpDelta: ({ sizeBytes }) => sizeBytes - 5,
 
   read(view) {
     const opcode = view.u16(0);

@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, SiteChange, SiteReading, WritableState } from '../arch.js';
+import type { Branches, OwnTrampoline, SiteChange, SiteReading, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -23,11 +23,15 @@ import type {
   Reading,
   Step,
   StepProblem,
+  TrampolineBlock,
+  TrampolineImage,
+  TrampolineRequest,
 } from './core/index.js';
 import type { CallSite, Ops, SiteHash } from './core/index.js';
-import { type EntryPoint, entryPoint, waysTo } from './routes.js';
+import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
+import { ImageText, opsSlots } from './trampolines.js';
 import { entriesOf, type EntryKind, initialState, recordIp } from './tracing.js';
 
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
@@ -47,9 +51,6 @@ export interface ImageBackendOptions {
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
 }
-
-/** Ops objects at the start of `elftrace_data`; what follows are hashes and tables. */
-export const opsSlots = 16;
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
 const refused = (errno: 'ENOMEM' | 'ERANGE' | 'EINVAL' | 'EBUSY', reason: string): StepProblem => ({
@@ -82,6 +83,8 @@ export class ImageBackend implements Backend {
   private readonly direct = new Map<CallSite, Address>();
   /** Sites with a direct caller that they do not reach themselves. */
   private readonly viaEntry = new Map<CallSite, Content>();
+  /** Private trampolines that are planned or there, by their blocks. */
+  private readonly trampolines = new Map<TrampolineBlock, OwnTrampoline>();
   private free: { readonly address: Address; readonly size: number }[];
 
   /** @param sites  of an image whose bytes are the caller's own: they are written in place */
@@ -164,6 +167,8 @@ export class ImageBackend implements Backend {
     if (leads === this.caller.identity)
       return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
+    const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
+    if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
     // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
     return { kind: 'direct', address: leads };
   }
@@ -217,17 +222,109 @@ export class ImageBackend implements Backend {
         const bytes = this.bytes(address, jump.sizeBytes);
         if (bytes === null) return { kind: 'fault' };
         const target = jump.target(bytes, address);
-        if (target === address + BigInt(jump.sizeBytes)) return { kind: 'graph-call', on: false };
+        if (target === this.graphOff()) return { kind: 'graph-call', on: false };
         const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
       }
       case 'literal':
         return this.literalAt(place.site);
-      case 'inner-call':
-        return { kind: 'fault' };
+      case 'inner-call': {
+        const own = this.trampolines.get(place.block);
+        if (own === undefined) return { kind: 'fault' };
+        const address = own.address + BigInt(own.layout.callOffset);
+        const bytes = this.bytes(address, this.branches.call.sizeBytes);
+        if (bytes === null) return { kind: 'fault' };
+        const target = this.branches.call.target(bytes, address);
+        return target === null ? { kind: 'foreign', bytes } : this.calleeOf(this.identityOf(target), bytes);
+      }
       default:
         return place satisfies never;
     }
+  }
+
+  /** Where the jump of the graph tracer leads while it is off: behind itself, or to the stub. */
+  private graphOff(): Address {
+    const { address } = this.need('ftrace_graph_call');
+    return this.capabilities.passes === 2
+      ? address + BigInt(this.branches.jump.sizeBytes)
+      : this.need('ftrace_stub').address;
+  }
+
+  // ------------------------------------------------------------------------------------------------ private trampolines
+
+  /**
+   * A trampoline as bytes.
+   * @param block  where it lies; null: where there is room
+   */
+  private built(
+    ops: Ops,
+    image: TrampolineImage,
+    block: TrampolineBlock | null,
+  ): { readonly own: OwnTrampoline; readonly bytes: Uint8Array } | { readonly refused: string } {
+    const { program } = this;
+    const model = program.arch.trampolines;
+    if (model.kind === 'none') return { refused: model.reason };
+    const text = new ImageText(program, model.fill, []);
+    for (const [{ address, sizeBytes }] of this.trampolines) text.occupy(address, sizeBytes);
+    if (block !== null) text.allocate = () => block.address;
+    const ips = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    const update = model.update(
+      {
+        address: this.addressOf(ops),
+        saveRegs: image.template === 'regs',
+        callee: this.calleeAddress(image.callee),
+        trampoline: { kind: 'none' },
+      },
+      {
+        variant: model.variantOf(this.kind),
+        find: (symbol) => globalAt(program, symbol),
+        seam: text,
+        ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
+      },
+    );
+    const own = update.trampoline;
+    if (own.kind !== 'own') return { refused: text.warnings[0]?.reason ?? 'there is no memory for a trampoline' };
+    return { own, bytes: text.read(own.address, own.layout.sizeBytes)! };
+  }
+
+  planTrampoline({ ops, template, callee }: TrampolineRequest): TrampolineBlock | { readonly refused: string } {
+    const built = this.built(ops, { template, callee }, null);
+    if ('refused' in built) return built;
+    const { own } = built;
+    const block = { address: own.address, sizeBytes: own.layout.sizeBytes };
+    this.trampolines.set(block, own);
+    return block;
+  }
+
+  dropTrampoline(block: TrampolineBlock): void {
+    this.trampolines.delete(block);
+  }
+
+  private writeTrampoline(ops: Ops, block: TrampolineBlock, image: TrampolineImage | null): StepProblem | null {
+    const model = this.program.arch.trampolines;
+    if (image === null) {
+      this.trampolines.delete(block);
+      return this.store(block.address, new Uint8Array(block.sizeBytes).fill(model.kind === 'none' ? 0 : model.fill));
+    }
+    const known = this.trampolines.get(block);
+    this.trampolines.delete(block);
+    const built = this.built(ops, image, block);
+    if ('refused' in built) {
+      if (known) this.trampolines.set(block, known);
+      return failed('EINVAL', built.refused);
+    }
+    this.trampolines.set(block, built.own);
+    return this.store(block.address, built.bytes);
+  }
+
+  /** T-X86-19: the call is where that of the entry is. `template` is the entry that the core takes the copy to be of (T-X86-44). */
+  private innerCall(block: TrampolineBlock, template: 'plain' | 'regs'): Address | null {
+    const own = this.trampolines.get(block);
+    if (own === undefined) return null;
+    if (own.layout.template === template) return block.address + BigInt(own.layout.callOffset);
+    const [start, call] =
+      template === 'plain' ? ['ftrace_caller', 'ftrace_call'] : ['ftrace_regs_caller', 'ftrace_regs_call'];
+    return block.address + this.need(call!).identity - this.need(start!).identity;
   }
 
   /**
@@ -288,7 +385,9 @@ export class ImageBackend implements Backend {
           ? waysTo(program, this.caller, site.ip, reading)
           : content.kind === 'regs-caller'
             ? waysTo(program, this.regsCaller ?? this.caller, site.ip, reading)
-            : this.directWays(site, reading, content.address);
+            : content.address === this.symbols.graphEntry
+              ? waysTo(program, this.need('ftrace_graph_caller'), site.ip, reading)
+              : this.directWays(site, reading, content.address);
     let problem = refused('EINVAL', `${site.name}: no way to write it`);
     for (const way of ways) {
       const change = 'refused' in way ? way : reading.shape.write(reading, this.formed(way), view);
@@ -400,8 +499,17 @@ export class ImageBackend implements Backend {
           ? null
           : refused('EINVAL', 'the sites of the image have no word for their ops');
       case 'trampoline':
-      case 'inner-call':
-        return refused('EINVAL', `the image has no place for ${step.kind}`);
+        return this.program.arch.trampolines.kind === 'private'
+          ? null
+          : refused('EINVAL', `the image has no place for ${step.kind}`);
+      case 'inner-call': {
+        const at = this.innerCall(step.block, step.template);
+        if (at === null) return failed('EFAULT', `there is no trampoline at ${hex(step.block.address)}`);
+        const distance = this.calleeAddress(step.after) - at;
+        const { min, max } = this.branches.call.reach;
+        if (distance < min || distance > max) return refused('ERANGE', `the callee is ${hex(distance)} bytes away`);
+        return null;
+      }
       case 'direct-entry':
       case 'list':
       case 'trace-op':
@@ -554,8 +662,7 @@ export class ImageBackend implements Backend {
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
         const { jump } = this.branches;
-        const off = address + BigInt(jump.sizeBytes);
-        const to = step.after ? this.need('ftrace_graph_caller').address : off;
+        const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
         const problem =
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
@@ -572,8 +679,12 @@ export class ImageBackend implements Backend {
       case 'literal':
         return this.words(this.literalPlace(step.site), [this.literalValue(step.after)]);
       case 'trampoline':
-      case 'inner-call':
-        return failed('EFAULT', `the image has no place for ${step.kind}`);
+        return this.writeTrampoline(step.ops, step.block, step.after);
+      case 'inner-call': {
+        const at = this.innerCall(step.block, step.template);
+        if (at === null) return failed('EFAULT', `there is no trampoline at ${hex(step.block.address)}`);
+        return this.store(at, this.branches.call.encode(at, this.calleeAddress(step.after)));
+      }
       default:
         return step satisfies never;
     }
@@ -590,22 +701,13 @@ export class ImageBackend implements Backend {
     }
   }
 
-  planTrampoline(): { readonly refused: string } {
-    const instead = this.capabilities.callOps
-      ? ': per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)'
-      : '';
-    return { refused: `the machine has no private trampolines${instead}` };
-  }
-
-  dropTrampoline(): void {
-    // None is ever planned.
-  }
-
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
   }
 
   reachesCallback(address: Address): boolean {
+    // A pointer reaches everything, and so do ops that a site names.
+    if (this.kind === 'g3' || this.kind === 'g3c') return true;
     const { min, max } = this.branches.call.reach;
     // Entries without a patched call take the address from the ops.
     if (this.capabilities.callOps) return true;

@@ -3,6 +3,7 @@
  * Owns no encoding: whether a branch reaches is the shape's business, what a stub leads to is read from its bytes.
  */
 import type { SiteReading } from '../arch.js';
+import { STB_LOCAL } from '../elf/constants.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
@@ -25,6 +26,13 @@ export function entryPoint(program: Program, symbol: string): EntryPoint | null 
   if (place === null) return null;
   const local = BigInt(program.arch.abi.localEntryOffset(program.symbols.other[index]!));
   return { symbol, address: place + local, identity: place };
+}
+
+/** Address of a symbol that the image exports (T-X86-28: labels of templates are global). */
+export function globalAt(program: Program, symbol: string): Address | null {
+  const index = program.symbols.find(symbol);
+  if (index <= 0 || program.symbols.info[index]! >> 4 === STB_LOCAL) return null;
+  return program.definedAt(index);
 }
 
 /**

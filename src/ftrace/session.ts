@@ -7,7 +7,7 @@ import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
-import { load, type LoadOptions } from '../program/program.js';
+import { load, type LoadOptions, trampolineSection } from '../program/program.js';
 import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { checkAcceptance, planSites } from './plan.js';
@@ -25,6 +25,21 @@ export interface SessionOptions extends LoadOptions {
   readonly text?: (image: ElfImage) => Text;
   /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
   readonly directSlot?: number;
+}
+
+const hasTrampolines = ({ program }: Sites): boolean =>
+  program.arch.trampolines.kind === 'private' && program.image.section(trampolineSection) !== undefined;
+
+/** What follows from the entries of an image for the variants of the mechanism; what the caller says comes first. */
+function policyOf(sites: Sites): Partial<Policy> {
+  const { trampolines } = sites.program.arch;
+  if (trampolines.kind === 'none') return {};
+  const { kind, graph } = entriesOf(sites.program);
+  return {
+    trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
+    // Entries of that time have one graph tracer, with an entry or a jump of its own.
+    ...(graph === 'branch' ? { graph: 'single' as const } : {}),
+  };
 }
 
 /** What the entries of an image offer (F-11). */
@@ -50,10 +65,10 @@ export function capabilitiesOf(sites: Sites): Capabilities {
     case 'g1':
       return profiles['riscv64 g1'];
     case 'modern':
-      return { ...profiles['x86-64'], trampolines: false };
+      return { ...profiles['x86-64'], trampolines: hasTrampolines(sites) };
     case 'y2014':
     case 'mcount':
-      return { ...profiles['x86-64 2014'], trampolines: false };
+      return { ...profiles['x86-64 2014'], trampolines: hasTrampolines(sites) };
     default:
       return profiles['ppc64-elfv2-le'];
   }
@@ -94,9 +109,10 @@ export class Session {
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
     });
+    const { serves: served } = entriesOf(sites.program);
     const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
     for (let i = 0; i < sites.count; i++) {
-      if (!sites.codeRange(i) || usable[i] === 0) continue;
+      if (!sites.codeRange(i) || !isServed(sites, i, served) || usable[i] === 0) continue;
       const module = sites.module(i);
       const list = inputs.get(module) ?? [];
       inputs.set(module, list);
@@ -105,8 +121,11 @@ export class Session {
     const core = new FtraceCore({
       backend,
       sites: inputs.get(null)!,
-      records: { siteBytes: 4, dotSymbols: arch.target.abiName === 'elfv1' },
-      ...(options.policy === undefined ? {} : { policy: options.policy }),
+      records: {
+        siteBytes: arch.target.codeAlignBytes === 1 ? arch.branches.call.sizeBytes : 4,
+        dotSymbols: arch.target.abiName === 'elfv1',
+      },
+      policy: { ...policyOf(sites), ...options.policy },
     });
     for (const [module, list] of inputs) if (module !== null) core.loadModule(module, list);
     return new Session(sites, backend, core);
@@ -129,6 +148,13 @@ export class Session {
     const { program } = this.sites;
     return program.definedAt(program.symbols.find(name));
   }
+}
+
+/** Whether the entries can serve a site, where what stands around it decides that; others stay nops. */
+function isServed(sites: Sites, index: number, served: readonly string[]): boolean {
+  const reading = sites.reading(index);
+  if (!reading?.shape.entriesAt) return true;
+  return sites.entriesOf(index, reading).some((each) => served.includes(each));
 }
 
 function setDirectSlot({ program }: Sites, slot: number): void {

@@ -26,7 +26,6 @@
  */
 import type { TextSeam } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
-import { STB_LOCAL } from '../elf/constants.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { SiteReading, WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
@@ -35,7 +34,7 @@ import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from 
 import type { Address } from '../units.js';
 import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
-import { type EntryPoint, entryPoint, waysTo } from './routes.js';
+import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { Sites } from './sites.js';
 import { foundTrampolines, ImageText, isAllocated, opsObjects } from './trampolines.js';
 
@@ -102,8 +101,12 @@ export function initialState(program: Program, nopForm?: string, idle: 'nop' | '
 
 /** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
 export function recordIp(sites: Sites, site: number): Address {
-  const reading = isFixedKind(entriesOf(sites.program).kind) ? sites.reading(site) : null;
+  const { siteShapes } = sites.program.arch;
+  const counted = siteShapes.some((shape) => shape.entryIpDelta !== undefined);
+  const fixed = isFixedKind(entriesOf(sites.program).kind);
+  const reading = fixed || counted ? sites.reading(site) : null;
   if (reading === null) return sites.ip(site);
+  if (!fixed) return sites.ip(site) + BigInt(reading.shape.entryIpDelta?.(reading) ?? 0);
   const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
   // A site that could be of either generation is read as the older one.
   return reading.shape.entries.every(isFixedKind) ? ip : ip + 4n;
@@ -535,13 +538,6 @@ function wayOf(
 }
 
 const trampolineName = 'private trampoline';
-
-/** Address of a symbol that the image exports (T-X86-28: labels of templates are global). */
-function globalAt(program: Program, symbol: string): Address | null {
-  const index = program.symbols.find(symbol);
-  if (index <= 0 || program.symbols.info[index]! >> 4 === STB_LOCAL) return null;
-  return program.definedAt(index);
-}
 
 /**
  * Decides what brings an image to one tracer on the selected sites, or to none.

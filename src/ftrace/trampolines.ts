@@ -11,7 +11,6 @@ import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type Program, trampolineSection } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
-import { opsSlots } from './image-backend.js';
 import type { Address } from '../units.js';
 import type { Step } from './plan.js';
 
@@ -126,6 +125,9 @@ export class ImageText implements TextSeam {
     return steps;
   }
 }
+
+/** Ops objects at the start of `elftrace_data`; what follows are hashes and tables. */
+export const opsSlots = 16;
 
 /** An ops object as the image holds it. */
 export interface OpsObject {

@@ -44,6 +44,8 @@ export interface TracedBuild {
   readonly report?: boolean;
   /** Compiled with two nops per function, which become `mflr r0; bl entry`. */
   readonly patchable?: boolean;
+  /** RISC-V: another object than the prebuilt runtime. */
+  readonly runtime?: string;
   /** What the entries call, instead of what the tracer needs. */
   readonly callee?: string;
 }
@@ -115,7 +117,7 @@ function buildRiscv(build: TracedBuild): string {
   ];
   const sources = [...(report ? [join(PROGRAMS, 'runtime/report.c')] : []), ...(build.plain ?? [])];
   for (const source of sources) objects.push(riscv.compile(target, source, ['-O2', ...options, ...flags]));
-  const path = riscv.linkTraced(target, flavour, objects);
+  const path = riscv.linkTraced(target, flavour, objects, build.runtime);
   if (tracer === 'none') return path;
   const single = {
     function: 'elftrace_function_tracer',

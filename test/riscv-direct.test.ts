@@ -1,0 +1,720 @@
+/**
+ * Direct calls on RISC-V as the thread of 2022 has them: statements T-RV-1 to T-RV-28, each shown by running the sample whose exit status is 10 times the
+ * runs of the traced function's body, 100 times those of its replacement, and the runs of the direct caller. And what the entries leave
+ * of the registers. What must not happen has a twin in which it does.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { REGISTER_NAMES } from '../src/arch-riscv/isa.js';
+import { archOf } from '../src/arches.js';
+import { readElf } from '../src/elf/read.js';
+import { type Process, startProcess } from '../src/emulator/index.js';
+import { ElftraceError } from '../src/errors.js';
+import { applyPlan, revert } from '../src/ftrace/apply.js';
+import { type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
+import { type DirectVariant, directSlot, planDirect } from '../src/ftrace/direct.js';
+import { withRuntime } from '../src/ftrace/inject.js';
+import { planSites } from '../src/ftrace/plan.js';
+import { Session, type SessionOptions } from '../src/ftrace/session.js';
+import { planTracing } from '../src/ftrace/tracing.js';
+import type { EntryFlavour, OPS_FLAGS } from '../src/runtime/index.js';
+import { watchRepeats } from '../src/trace/repeats.js';
+import { elftrace } from './support/cli.js';
+import { builtSamples, openBytes, readSample } from './support/pipeline.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'elftrace-direct-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+type Flavour = Extract<EntryFlavour, `g${string}`>;
+const images = new Map<string, Uint8Array>();
+
+/** The sample with a runtime in it; functions of rv64g are 4-aligned, which G3 needs. */
+function imageOf(flavour: Flavour): Uint8Array {
+  const name = flavour === 'g3' ? 'riscv64/direct-rv64g' : 'riscv64/direct';
+  const known = images.get(flavour);
+  if (known !== undefined) return known;
+  const { bytes } = withRuntime(openBytes(readSample(name)).sites, undefined, undefined, flavour);
+  images.set(flavour, bytes);
+  return bytes;
+}
+
+function open(flavour: Flavour, options: SessionOptions & { readonly variant?: DirectVariant } = {}): Session {
+  const bytes = imageOf(flavour);
+  const { variant, ...rest } = options;
+  const slot = variant === undefined ? {} : { directSlot: directSlot(openBytes(bytes).sites, variant) };
+  return Session.open(bytes, archOf(readElf(bytes).header), { ...rest, ...slot });
+}
+
+function done(outcome: Outcome): Extract<Outcome, { kind: 'done' }> {
+  expect(outcome).toMatchObject({ kind: 'done' });
+  if (outcome.kind !== 'done') throw new Error('unreachable');
+  return outcome;
+}
+
+/** Registers a callback of the image for one function. */
+function callback(
+  session: Session,
+  name: string,
+  functions = 'traced',
+  flags: readonly (keyof typeof OPS_FLAGS)[] = [],
+): Ops {
+  const ops = session.core.createOps({ name, func: session.functionAddress(name)!, flags });
+  done(session.core.setFilter(ops, 'filter', functions));
+  done(session.core.register(ops));
+  return ops;
+}
+
+function direct(session: Session, functions = 'traced', caller = 'my_direct_caller', negotiate?: () => 0): Ops {
+  const ops = session.core.createOps({ name: caller, func: 0n, ...(negotiate ? { negotiate } : {}) });
+  done(session.core.setFilter(ops, 'filter', functions));
+  done(session.core.registerDirect(ops, session.functionAddress(caller)!));
+  return ops;
+}
+
+interface Guest {
+  readonly process: Process;
+  address(symbol: string): bigint;
+  word(symbol: string, index?: number, size?: 4 | 8): bigint;
+}
+
+function start(bytes: Uint8Array): Guest {
+  const { image, arch, program } = openBytes(bytes);
+  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+  const process = startProcess({ image, abi: arch.abi, emulation: arch.emulation });
+  const address = (symbol: string): bigint => {
+    const found = program.definedAt(program.symbols.find(symbol));
+    if (found === null) throw new Error(`no symbol ${symbol}`);
+    return found;
+  };
+  return {
+    process,
+    address,
+    word: (symbol, index = 0, size = 4) => process.machine.readWord(address(symbol) + BigInt(index * size), size)!,
+  };
+}
+
+/** Exit status of an image, or why it stops. */
+function exitOf(bytes: Uint8Array): number | string {
+  const { process } = start(bytes);
+  const stop = process.run({ budget: 1_000_000 });
+  return stop.kind === 'exit' ? stop.code : stop.kind;
+}
+
+/** Names of the places that a run comes by, in order. */
+function passed(bytes: Uint8Array, symbols: readonly string[]): string[] {
+  const guest = start(bytes);
+  const order: string[] = [];
+  for (const symbol of symbols) {
+    guest.process.machine.hook(guest.address(symbol), () => {
+      order.push(symbol);
+      return order.length > 50 ? 'stop' : 'continue';
+    });
+  }
+  guest.process.run({ budget: 1_000_000 });
+  return order;
+}
+
+/** A direct caller and a second user of its function, so that the register entry is in between. */
+function both(variant: DirectVariant, flavour: Flavour = 'g2'): Session {
+  const session = open(flavour, { variant });
+  direct(session);
+  callback(session, 'callback');
+  return session;
+}
+
+const runsOf = (guest: Guest): Record<string, bigint> =>
+  Object.fromEntries(
+    ['bodies', 'directs', 'callbacks', 'replacements', 'others'].map((name) => [name, guest.word(name)]),
+  );
+
+describe('direct calls', () => {
+  test('T-RV-1: offered where the register entry is, refused where it is not; RV32 is recognised and refused', () => {
+    expect(open('g2').core.state.backend.capabilities).toMatchObject({ regs: 'separate', direct: 'regs' });
+    // The twin: the same image, whose register entry has lost its name.
+    const bytes = imageOf('g2').slice();
+    const image = readElf(bytes);
+    const name = Buffer.from(bytes).indexOf('\0ftrace_regs_caller\0');
+    bytes[name + 1] = 'x'.charCodeAt(0);
+    expect(readElf(bytes).symbols.find('ftrace_regs_caller')).toBeLessThan(1);
+    const session = Session.open(bytes, archOf(image.header));
+    const ops = session.core.createOps({ name: 'd', func: 0n });
+    done(session.core.setFilter(ops, 'filter', 'traced'));
+    expect(session.core.registerDirect(ops, session.functionAddress('my_direct_caller')!)).toMatchObject({
+      kind: 'refused',
+      errno: 'ENODEV',
+    });
+    for (const flavour of ['g0', 'g1'] as const) {
+      const sample = flavour === 'g0' ? 'riscv64/program-mcount' : 'riscv64/program-patchable-8';
+      const other = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
+      expect(Session.open(other.bytes, archOf(other.header)).backend.capabilities.direct).toBe('none');
+    }
+    const rv32 = { ...image.header, is64: false };
+    expect(() => archOf(rv32)).toThrow(expect.objectContaining({ code: 'unsupported-machine' }));
+    expect(() => archOf(rv32)).toThrow(/32-bit|RV32/);
+  });
+
+  test('T-RV-2: a direct caller for one function, and one for three', () => {
+    const one = open('g2');
+    direct(one);
+    expect(exitOf(one.bytes())).toBe(11);
+    const three = open('g2');
+    direct(three, 'traced other third');
+    expect(exitOf(three.bytes())).toBe(13);
+    // The older form, by address.
+    const older = open('g2');
+    done(older.core.registerDirectAt(older.functionAddress('traced')!, older.functionAddress('my_direct_caller')!));
+    expect(exitOf(older.bytes())).toBe(11);
+  });
+
+  test('T-RV-3: modify, alone: call old, call the register entry, call new; never a nop. Beside others: the table only', () => {
+    const session = open('g2');
+    const ops = direct(session);
+    const outcome = done(session.core.modifyDirect(ops, session.functionAddress('my_direct_caller2')!));
+    const sites = outcome.steps.flatMap((step) => (step.kind === 'site' ? [step] : []));
+    expect(sites.map(({ before, after }) => [before.kind, after.kind])).toEqual([
+      ['direct', 'regs-caller'],
+      ['regs-caller', 'direct'],
+    ]);
+    expect(exitOf(session.bytes())).toBe(12);
+    const shared = both('t1');
+    const ops2 = shared.core.state.known.find(({ name }) => name === 'my_direct_caller')!;
+    const later = done(shared.core.modifyDirect(ops2, shared.functionAddress('my_direct_caller2')!));
+    expect(later.steps.filter(({ kind }) => kind === 'site')).toEqual([]);
+    expect(later.steps.filter(({ kind }) => kind === 'direct-entry').length).toBe(1);
+    expect(exitOf(shared.bytes())).toBe(12);
+  });
+
+  test('T-RV-4, T-RV-10: beside a tracer and a callback that wants registers: each of them once', () => {
+    const session = open('g2');
+    direct(session);
+    callback(session, 'callback');
+    callback(session, 'elftrace_function_tracer');
+    const probe = session.core.createOps({
+      name: 'probe',
+      func: session.functionAddress('elftrace_counter')!,
+      flags: ['SAVE_REGS'],
+    });
+    done(session.core.setFilter(probe, 'filter', 'traced'));
+    done(session.core.register(probe));
+    const guest = start(session.bytes());
+    const stop = guest.process.run({ budget: 1_000_000 });
+    expect(stop).toMatchObject({ kind: 'exit', code: 11 });
+    expect(runsOf(guest)).toMatchObject({ bodies: 1n, directs: 1n, callbacks: 1n });
+    expect(guest.word('elftrace_count', 0, 8)).toBe(1n);
+    expect(guest.process.machine.readWord(guest.address('elftrace_ring_memory') + 24n, 8)).toBe(1n);
+  });
+
+  test.each(['g2', 'g2-merged', 'g3'] as const)(
+    'C-FG-1: function graph and a direct caller on one function: %s',
+    (flavour) => {
+      const session = open(flavour);
+      direct(session);
+      callback(session, 'ftrace_graph_func', 'traced other');
+      const guest = start(session.bytes());
+      expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+      // An entry and a return of each.
+      expect(guest.process.machine.readWord(guest.address('elftrace_ring_memory') + 24n, 8)).toBe(4n);
+    },
+  );
+
+  test('T-RV-5, T-RV-13: the slot of t1 carries the address, whatever the order in the list', () => {
+    for (const helperFirst of [true, false]) {
+      const session = open('g2');
+      // What is registered later runs first.
+      if (helperFirst) callback(session, 'callback');
+      direct(session);
+      if (!helperFirst) callback(session, 'callback');
+      const bytes = session.bytes();
+      const guest = start(bytes);
+      expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+      expect(guest.word('seen', 2, 8)).toBe(helperFirst ? guest.address('my_direct_caller') : 0n);
+      expect(guest.word('seen', 0, 8)).toBe(guest.word('seen', 1, 8));
+      const order = passed(bytes, ['callback', 'ftrace_direct_func', 'my_direct_caller']);
+      expect(order.at(-1)).toBe('my_direct_caller');
+      expect(order.length).toBe(3);
+    }
+  });
+
+  /** Stops at the call in the function's site, or somewhere else. */
+  function runTo(guest: Guest, address: bigint): void {
+    const remove = guest.process.machine.hook(address, () => 'stop');
+    expect(guest.process.run({ budget: 1_000_000 }).kind).toBe('hook');
+    remove();
+  }
+
+  test('T-RV-6: what a caller left in t1 is no direct caller, because the slot is cleared', () => {
+    const session = open('g2');
+    callback(session, 'callback', 'traced', ['SAVE_REGS']);
+    const bytes = session.bytes();
+    const end = (image: Uint8Array): unknown => {
+      const guest = start(image);
+      runTo(guest, guest.address('traced'));
+      guest.process.machine.setRegister('t1', 0xbadn);
+      const stop = guest.process.run({ budget: 1_000_000 });
+      return stop.kind === 'exit' ? stop.code : stop;
+    };
+    expect(end(bytes)).toBe(10);
+    // The twin: an entry without the store.
+    const without = bytes.slice();
+    const { image, program } = openBytes(bytes);
+    const entry = image.fileOffsetOf(program.definedAt(program.symbols.find('ftrace_regs_caller'))!);
+    const view = new DataView(without.buffer);
+    let at = entry;
+    while (view.getUint32(at, true) !== 0x0201_3823) at += 4;
+    expect(at - entry).toBeLessThan(200);
+    view.setUint32(at, 0x13, true);
+    expect(end(without)).toMatchObject({ kind: 'fault', access: 'execute' });
+  });
+
+  test('T-RV-7: the exit: bnez t1; jr t0; jr t1, both ways taken', () => {
+    const bytes = both('t1').bytes();
+    const { image, program } = openBytes(bytes);
+    const end = image.fileOffsetOf(program.definedAt(program.symbols.find('ftrace_regs_caller_end'))!);
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    expect([0, 4, 8].map((at) => view.getUint32(end + at, true).toString(16))).toEqual(['31463', '28067', '30067']);
+    const session = open('g2');
+    direct(session);
+    callback(session, 'callback', 'traced other', ['SAVE_REGS']);
+    const guest = start(session.bytes());
+    const exit = guest.address('ftrace_regs_caller_end');
+    const taken: string[] = [];
+    guest.process.machine.hook(exit + 4n, () => (taken.push('jr t0'), 'continue'));
+    guest.process.machine.hook(exit + 8n, () => (taken.push('jr t1'), 'continue'));
+    expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+    expect(taken).toEqual(['jr t1', 'jr t0']);
+  });
+
+  test('T-RV-8, T-RV-9, T-RV-10, F-9: through t0 the direct caller goes to itself for ever; through t1 it goes to the body', () => {
+    const looped = start(both('t0').bytes());
+    const repeats = watchRepeats(
+      looped.process.machine,
+      looped.address('my_direct_caller'),
+      ['pc', 't0', 'sp', 'ra'],
+      3,
+    );
+    expect(looped.process.run({ budget: 1_000_000 }).kind).toBe('hook');
+    expect(repeats.repeated).toMatchObject({
+      times: 3,
+      state: { pc: looped.address('my_direct_caller'), t0: looped.address('my_direct_caller') },
+    });
+    expect(runsOf(looped)).toMatchObject({ bodies: 0n, directs: 2n });
+    expect(exitOf(both('t0').bytes())).toBe('step-limit');
+    const fine = start(both('t1').bytes());
+    const none = watchRepeats(fine.process.machine, fine.address('my_direct_caller'), ['pc', 't0', 'sp', 'ra'], 3);
+    expect(fine.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+    expect(none.repeated).toBeNull();
+  });
+
+  test('T-RV-22, F-9: what stands in the slot of t0 is loaded by nobody; 11, endless, 10 and 10', () => {
+    expect(exitOf(both('t0slot').bytes())).toBe(10);
+    const nobody = open('g2');
+    callback(nobody, 'callback', 'traced', ['SAVE_REGS']);
+    const ends = [
+      exitOf(both('t1').bytes()),
+      exitOf(both('t0').bytes()),
+      exitOf(both('t0slot').bytes()),
+      exitOf(nobody.bytes()),
+    ];
+    expect(ends).toEqual([11, 'step-limit', 10, 10]);
+    expect(() => directSlot(openBytes(imageOf('g2-merged')).sites, 't0slot')).toThrow(/no direct calls through t0slot/);
+    expect(exitOf(both('t1', 'g2-merged').bytes())).toBe(11);
+    expect(exitOf(both('t0', 'g2-merged').bytes())).toBe('step-limit');
+  });
+
+  test('T-RV-11: only a function in the table is taken to a direct caller', () => {
+    const session = open('g2');
+    direct(session);
+    // The helper runs for another function, too, which the table does not name.
+    callback(session, 'ftrace_direct_func', 'other', ['SAVE_REGS']);
+    expect(exitOf(session.bytes())).toBe(11);
+    expect(passed(session.bytes(), ['ftrace_direct_func', 'my_direct_caller'])).toEqual([
+      'my_direct_caller',
+      'ftrace_direct_func',
+    ]);
+  });
+
+  test('T-RV-12: function, register entry, list, callbacks, direct caller, body', () => {
+    const order = passed(both('t1').bytes(), [
+      'traced', 'ftrace_regs_caller', 'ftrace_ops_list_func', 'callback', 'ftrace_direct_func', 'ftrace_regs_caller_end', 'my_direct_caller',
+      'direct_count',
+    ]); // prettier-ignore
+    expect(order).toEqual([
+      'traced', 'ftrace_regs_caller', 'ftrace_ops_list_func', 'callback', 'ftrace_direct_func', 'ftrace_regs_caller_end', 'my_direct_caller',
+      'direct_count',
+    ]); // prettier-ignore
+  });
+
+  test('T-RV-14: through t0, helper first: a tracer behind it leaves the resume address alone', () => {
+    const session = open('g2', { variant: 't0' });
+    callback(session, 'callback');
+    direct(session);
+    const guest = start(session.bytes());
+    expect(guest.process.run({ budget: 20_000 }).kind).toBe('step-limit');
+    expect(guest.word('seen', 0, 8)).toBe(guest.address('my_direct_caller'));
+  });
+
+  describe('T-RV-15, T-RV-16: with a callback that changes the resume address', () => {
+    const sharing = (variant: DirectVariant, helperFirst: boolean): Session => {
+      const session = open('g2', { variant });
+      const patch = (): Ops => callback(session, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
+      if (helperFirst) patch();
+      direct(session, 'traced', 'my_direct_caller', () => 0);
+      if (!helperFirst) patch();
+      return session;
+    };
+
+    test.each([true, false])('t1, helper first %p: the direct caller once, then the replacement', (helperFirst) => {
+      const bytes = sharing('t1', helperFirst).bytes();
+      expect(exitOf(bytes)).toBe(101);
+      expect(passed(bytes, ['my_direct_caller', 'replacement'])).toEqual(['my_direct_caller', 'replacement']);
+    });
+
+    test('t0, helper first: the direct caller never runs', () => {
+      expect(exitOf(sharing('t0', true).bytes())).toBe(100);
+    });
+
+    test('t0, helper last: the direct caller goes to itself and the replacement is never reached', () => {
+      const guest = start(sharing('t0', false).bytes());
+      const repeats = watchRepeats(
+        guest.process.machine,
+        guest.address('my_direct_caller'),
+        ['pc', 't0', 'sp', 'ra'],
+        3,
+      );
+      guest.process.run({ budget: 100_000 });
+      expect(repeats.repeated?.times).toBe(3);
+      expect(runsOf(guest)).toMatchObject({ bodies: 0n, replacements: 0n });
+    });
+
+    test('without a callback that negotiates: EBUSY, both ways round, and no byte changes', () => {
+      const first = open('g2');
+      direct(first);
+      const before = first.bytes();
+      const ops = first.core.createOps({
+        name: 'p',
+        func: first.functionAddress('livepatch')!,
+        flags: ['IPMODIFY', 'SAVE_REGS'],
+      });
+      done(first.core.setFilter(ops, 'filter', 'traced'));
+      expect(first.core.register(ops)).toMatchObject({ kind: 'refused', errno: 'EBUSY' });
+      expect(first.bytes()).toEqual(before);
+      const second = open('g2');
+      callback(second, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
+      const late = second.core.createOps({ name: 'd', func: 0n });
+      done(second.core.setFilter(late, 'filter', 'traced'));
+      expect(second.core.registerDirect(late, second.functionAddress('my_direct_caller')!)).toMatchObject({
+        errno: 'EBUSY',
+      });
+    });
+  });
+
+  test.each([
+    ['g2', 8n, 0n],
+    ['g2-merged', 8n, 0n],
+    ['g3', 8n, 4n],
+  ] as const)(
+    'T-RV-17, R-SITE-4: %s: t0 at the entry is the body, and what callbacks are told is the site',
+    (flavour, body, site) => {
+      const session = open(flavour);
+      callback(session, 'callback', 'traced', ['SAVE_REGS']);
+      const guest = start(session.bytes());
+      runTo(guest, guest.address('ftrace_regs_caller'));
+      expect(guest.process.machine.register('t0')).toBe(guest.address('traced') + body);
+      runTo(guest, guest.address('callback'));
+      expect(guest.process.machine.register('a0')).toBe(guest.address('traced') + site);
+    },
+  );
+
+  test('T-RV-18, T-RV-19, C-DIR-1: the direct caller keeps t0, ra, sp and every argument', () => {
+    const session = open('g2');
+    direct(session);
+    const guest = start(session.bytes());
+    const { machine } = guest.process;
+    runTo(guest, guest.address('my_direct_caller'));
+    const kept = ['t0', 'ra', 'sp', 's0', 'a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
+    const before = kept.map((name) => machine.register(name));
+    expect(before[0]).toBe(guest.address('traced') + 8n);
+    runTo(guest, guest.address('traced') + 8n);
+    expect(kept.map((name) => machine.register(name))).toEqual(before);
+  });
+
+  test('T-RV-20: the register entry gives every register back; t1 is 0, or at a direct caller its address', () => {
+    for (const withDirect of [false, true]) {
+      const session = open('g2');
+      if (withDirect) direct(session);
+      // No callback of the program: its code finds data by gp.
+      callback(session, 'ftrace_stub', 'traced', ['SAVE_REGS']);
+      const guest = start(session.bytes());
+      const { machine } = guest.process;
+      runTo(guest, guest.address('traced'));
+      const poison = poisoned(guest);
+      const to = withDirect ? guest.address('my_direct_caller') : guest.address('traced') + 8n;
+      runTo(guest, to);
+      const expected = { ...poison, t0: guest.address('traced') + 8n, t1: withDirect ? to : 0n };
+      expect(Object.fromEntries(Object.keys(poison).map((name) => [name, machine.register(name)]))).toEqual(expected);
+    }
+  });
+
+  /** Fills all registers but sp with a pattern. */
+  function poisoned(guest: Guest): Record<string, bigint> {
+    const { machine } = guest.process;
+    const values: Record<string, bigint> = { sp: machine.register('sp') };
+    REGISTER_NAMES.forEach((name, i) => {
+      if (name === 'zero' || name === 'sp') return;
+      values[name] = 0x1234_5600_7abc_0100n + BigInt(i) * 0x1_0000_0001n;
+      machine.setRegister(name, values[name]);
+    });
+    return values;
+  }
+
+  test('T-RV-23, R-DIR-5: alone, the pair of the site names the direct caller itself', () => {
+    const session = open('g2');
+    direct(session);
+    const { sites, program } = openBytes(session.bytes());
+    const target = program.definedAt(program.symbols.find('my_direct_caller'));
+    const traced = program.definedAt(program.symbols.find('traced'));
+    const index = Array.from({ length: sites.count }, (_, i) => i).find((i) => sites.ip(i) === traced)!;
+    expect(sites.reading(index)!.target).toBe(target);
+    expect(passed(session.bytes(), ['ftrace_regs_caller', 'ftrace_caller', 'my_direct_caller'])).toEqual([
+      'my_direct_caller',
+    ]);
+    // A fixed auipc does not reach it: the entry does, by the helper.
+    const fixed = open('g3');
+    direct(fixed);
+    expect(passed(fixed.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
+      'ftrace_caller', 'ftrace_direct_func', 'my_direct_caller',
+    ]); // prettier-ignore
+    expect(exitOf(fixed.bytes())).toBe(11);
+  });
+
+  test('T-RV-24, R-MOD-2: a word behind a fixed auipc is never exchanged for a target that needs another auipc', () => {
+    const session = open('g3');
+    const before = session.bytes();
+    const { sites, program } = openBytes(before);
+    const reading = sites.reading(0)!;
+    const entry = program.definedAt(program.symbols.find('ftrace_caller'))!;
+    const auipc = sites.anchor[0]!;
+    const off = entry - auipc;
+    // 0x1700 and 0x1900 of the rule, moved to where this entry is: the last place of its page of 4 KiB, and the next.
+    const low = BigInt.asIntN(12, off);
+    const last = entry - low + 0x7fen;
+    const write = (target: bigint) =>
+      reading.shape.write(reading, { kind: 'call', target, form: 'g3' }, sites.viewOf(0));
+    expect(write(last)).toMatchObject({ stores: [{ delta: 4 }] });
+    expect(write(last + 2n)).toMatchObject({ refused: 'out-of-range' });
+    expect(write(entry - low - 0x800n)).toMatchObject({ stores: [{ delta: 4 }] });
+    expect(write(entry - low - 0x802n)).toMatchObject({ refused: 'out-of-range' });
+  });
+
+  test('T-RV-25: a site that may not be written: EPERM, nothing written', () => {
+    const bytes = imageOf('g2');
+    const { sites, image } = openBytes(bytes);
+    const at = sites.fileOffset(0);
+    const plan = planTracing(sites, {
+      tracer: { kind: 'function' },
+      others: 'nop',
+      readonlyRanges: [{ start: at, end: at + 8 }],
+    });
+    expect(plan.refusals).toMatchObject([{ errno: 'EPERM', site: 0 }]);
+    expect(plan.steps.some(({ site }) => site === 0)).toBe(false);
+    expect(planSites(sites, { to: { kind: 'init' } }).refusals).toEqual([]);
+    expect(image.bytes).toEqual(bytes);
+  });
+
+  test('T-RV-26: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
+    const way = (variant: DirectVariant): { before: bigint[]; after: bigint[] } => {
+      const guest = start(both(variant).bytes());
+      const { machine } = guest.process;
+      runTo(guest, guest.address('traced'));
+      const last = guest.address('ftrace_regs_caller_end');
+      const before: bigint[] = [];
+      while (machine.register('pc') !== guest.address('my_direct_caller')) {
+        // Behind the test of t1 one of two jumps is taken: the only difference of the entry.
+        if (machine.register('pc') <= last || machine.register('pc') > last + 8n) before.push(machine.register('pc'));
+        machine.run({ budget: 1 });
+      }
+      const after: bigint[] = [];
+      for (let i = 0; i < 60; i++) {
+        after.push(machine.register('pc'));
+        machine.run({ budget: 1 });
+      }
+      return { before, after };
+    };
+    const [a, b] = [way('t1'), way('t0')];
+    expect(a.before.length).toBeGreaterThan(100);
+    expect(b.before).toEqual(a.before);
+    const first = a.after.findIndex((pc, i) => pc !== b.after[i]);
+    expect(first).toBeGreaterThan(20);
+    const { program } = openBytes(both('t1').bytes());
+    const [body, caller] = ['traced', 'my_direct_caller'].map((name) => program.definedAt(program.symbols.find(name))!);
+    expect([a.after[first], b.after[first]]).toEqual([body! + 8n, caller]);
+  });
+
+  test('T-RV-27: two hits, the user gone in between: the second goes to the function', () => {
+    const session = both('t1');
+    const guest = start(session.bytes());
+    const { machine } = guest.process;
+    runTo(guest, guest.address('traced'));
+    const state = machine.registerNames.map((name) => [name, machine.register(name)] as const);
+    runTo(guest, guest.address('traced') + 8n);
+    expect(runsOf(guest)).toMatchObject({ directs: 1n, callbacks: 1n });
+    // What the caller passes is the same again; the table names nobody.
+    for (const [name, value] of state) machine.setRegister(name, value);
+    machine.setRegister('t1', guest.address('my_direct_caller'));
+    machine.writeWord(guest.address('ftrace_direct_table'), 8, 0n);
+    runTo(guest, guest.address('traced') + 8n);
+    expect(machine.register('t1')).toBe(0n);
+    expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+    expect(runsOf(guest)).toMatchObject({ directs: 1n, callbacks: 2n });
+  });
+
+  test('T-RV-28, R-DIR-9: the plain entry knows nothing of direct callers, hence their ops save registers', () => {
+    const session = both('t1');
+    const ops = session.core.state.known.find(({ name }) => name === 'my_direct_caller')!;
+    expect([ops.has('SAVE_REGS'), ops.has('DIRECT')]).toEqual([true, true]);
+    const record = session.core.records.find(({ name }) => name === 'traced')!;
+    expect(record.has(REC.REGS)).toBe(true);
+    // Forced: the site calls the plain entry.
+    const { sites, image, program } = openBytes(session.bytes());
+    const index = Array.from({ length: sites.count }, (_, i) => i).find((i) => sites.ip(i) === record.ip)!;
+    const reading = sites.reading(index)!;
+    const target = program.definedAt(program.symbols.find('ftrace_caller'))!;
+    const change = reading.shape.write(reading, { kind: 'call', target }, sites.viewOf(index));
+    if ('refused' in change) throw new Error(change.reason);
+    const forced = image.bytes.slice();
+    for (const { delta, after } of change.stores) forced.set(after, sites.fileOffset(index) + delta);
+    expect(exitOf(session.bytes())).toBe(11);
+    expect(exitOf(forced)).toBe(10);
+    expect(passed(forced, ['my_direct_caller'])).toEqual([]);
+    // One entry that serves both does.
+    expect(exitOf(both('t1', 'g2-merged').bytes())).toBe(11);
+  });
+
+  test('C-DIR-2, A6.3 rows 5, 11, 12, 18, 19, 20: the site follows who is there', () => {
+    const session = open('g2');
+    const site = (): string => {
+      const read = session.backend.read({
+        kind: 'site',
+        site: session.core.records.find(({ name }) => name === 'traced')!,
+      });
+      return read.kind === 'site' ? read.content.kind : read.kind;
+    };
+    const states = [site()];
+    const d = direct(session);
+    states.push(site());
+    const s = callback(session, 'callback');
+    states.push(site());
+    done(session.core.unregister(s));
+    states.push(site());
+    done(session.core.register(s));
+    done(session.core.unregisterDirect(d, session.functionAddress('my_direct_caller')!));
+    states.push(site());
+    done(session.core.unregister(s));
+    states.push(site());
+    expect(states).toEqual(['nop', 'direct', 'regs-caller', 'direct', 'caller', 'nop']);
+    expect(exitOf(session.bytes())).toBe(10);
+  });
+});
+
+describe('registers at the body, with a callback that changes all that it may', () => {
+  const clobbered = ['t0', 't1', 't2', 't3', 't4', 't5', 't6', 'a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
+  test.each([
+    ['riscv64/direct', 'g2', 'traced', false],
+    ['riscv64/direct', 'g2', 'traced', true],
+    ['riscv64/direct', 'g2-merged', 'traced', false],
+    ['riscv64/direct-rv64g', 'g3', 'traced', false],
+    ['riscv64/program-patchable-8', 'g1', 'leaf', false],
+    ['riscv64/program-patchable-8', 'g1', 'leaf', true],
+  ] as const)('R-ENT-0, R-ENT-5: %s as %s, %s, register entry %p', (sample, flavour, name, regs) => {
+    const image = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
+    const session = Session.open(image.bytes, archOf(image.header));
+    const ops = session.core.createOps({
+      name: 'stub',
+      func: session.functionAddress('ftrace_stub')!,
+      flags: regs ? ['SAVE_REGS'] : [],
+    });
+    done(session.core.setFilter(ops, 'filter', name));
+    done(session.core.register(ops));
+    const guest = start(session.bytes());
+    const { machine } = guest.process;
+    const go = (to: bigint): void => {
+      const remove = machine.hook(to, () => 'stop');
+      expect(guest.process.run({ budget: 1_000_000 }).kind).toBe('hook');
+      remove();
+    };
+    go(guest.address(name));
+    const values: Record<string, bigint> = { sp: machine.register('sp') };
+    REGISTER_NAMES.forEach((register, i) => {
+      if (register === 'zero' || register === 'sp') return;
+      values[register] = 0x1234_5600_7abc_0100n + BigInt(i) * 0x1_0000_0001n;
+      machine.setRegister(register, values[register]);
+    });
+    let calls = 0;
+    machine.hook(guest.address('ftrace_stub'), () => {
+      calls++;
+      for (const register of clobbered) machine.setRegister(register, 0xdead_0000n + BigInt(calls));
+      return 'continue';
+    });
+    go(guest.address(name) + (flavour === 'g1' ? 16n : 8n));
+    expect(calls).toBe(1);
+    // Dead at a function's entry, and not kept by an entry that makes a small frame.
+    const dead = regs ? ['t0', 't1'] : ['t0', 't1', 't3', 't4', 't5', 't6'];
+    const alive = Object.keys(values).filter((register) => !dead.includes(register));
+    expect(Object.fromEntries(alive.map((register) => [register, machine.register(register)]))).toEqual(
+      Object.fromEntries(alive.map((register) => [register, values[register]])),
+    );
+    if (flavour === 'g1' && regs)
+      expect([machine.register('t0'), machine.register('t1')]).toEqual([values['t0'], values['t1']]);
+  });
+});
+
+describe('a file with direct callers', () => {
+  test('planDirect: exactly the net edits change, and revert gives the original', () => {
+    const original = readSample('riscv64/direct');
+    const image = withRuntime(openBytes(original).sites, undefined, undefined, 'g2');
+    const { sites } = openBytes(image.bytes);
+    const callers = [{ function: 'traced', caller: 'my_direct_caller' }];
+    const plan = planDirect(sites, { callers, tracer: { symbol: 'callback', filter: 'traced' }, variant: null });
+    const { bytes } = applyPlan(image, plan, { injected: true });
+    expect(exitOf(bytes)).toBe(11);
+    expect(revert(readElf(bytes))).toEqual(original);
+    const code = (make: () => unknown): string => {
+      try {
+        make();
+        return '';
+      } catch (error) {
+        return error instanceof ElftraceError ? error.code : String(error);
+      }
+    };
+    const ask = (name: string, caller: string): string =>
+      code(() => planDirect(sites, { callers: [{ function: name, caller }], tracer: null, variant: null }));
+    expect([ask('nobody', 'my_direct_caller'), ask('traced', 'nobody'), ask('direct_count', 'my_direct_caller')]).toEqual([
+      'no-match', 'no-match', 'no-match',
+    ]); // prettier-ignore
+    const twice = [...callers, { function: 'traced', caller: 'my_direct_caller2' }];
+    expect(() => planDirect(sites, { callers: twice, tracer: null, variant: null })).toThrow(/EBUSY/);
+  });
+
+  test('patch --direct on the command line, with each variant', () => {
+    const sample = join(builtSamples, 'riscv64/direct');
+    const out = join(folder, 'out');
+    const patched = (...args: string[]): number | string => {
+      expect(elftrace(['patch', sample, '--direct', 'traced=my_direct_caller', ...args, '-o', out]).status).toBe(0);
+      return exitOf(new Uint8Array(readFileSync(out)));
+    };
+    expect(patched()).toBe(11);
+    expect(patched('--enable', '--tracer', 'callback', '-l', 'traced')).toBe(11);
+    expect(patched('--riscv-direct', 't1')).toBe(11);
+    expect(patched('--riscv-direct', 't0')).toBe('step-limit');
+    expect(patched('--riscv-direct', 't0slot')).toBe(10);
+    expect(patched('--riscv-site', 'g2-merged')).toBe(11);
+    expect(elftrace(['patch', sample, '--direct', 'traced', '-o', out]).status).toBe(2);
+    const ppc = join(builtSamples, 'ppc64-elfv2-le/program-mprofile');
+    const refused = elftrace(['patch', ppc, '--direct', 'leaf=program', '-o', out]);
+    expect([refused.status, refused.stderr]).toEqual([1, expect.stringMatching(/ENODEV/)]);
+  });
+});
