@@ -232,6 +232,41 @@ describeWith(arm64Tools, 'frames', () => {
   });
 });
 
+describeWith(arm64Tools, 'frame pointers', () => {
+  test('C-FG-2, A-ENT-3: a function that loses the frame pointer returns, and the graph tracer stops for good', () => {
+    const text = (body: string): string => `
+	.text
+	.globl	traced_main
+	.type	traced_main, %function
+	.type	callee, %function
+traced_main: stp x29, x30, [sp, #-16]!
+	bl	callee
+	bl	callee
+	ldp	x29, x30, [sp], #16
+	mov	w0, #5
+	ret
+callee:	nop
+	nop
+	${body}
+	ret
+	.section __patchable_function_entries, "awo", %progbits, traced_main
+	.balign	8
+	.quad	callee
+`;
+    for (const [body, records, stopped] of [
+      ['nop', 4, 0],
+      ['add x29, x29, #16', 2, 1],
+    ] as const) {
+      const path = scratch('frame.S');
+      writeFileSync(path, text(body));
+      const linked = linkArm64({ flavour: 'regs', sources: [], plain: [path] });
+      for (const outcome of Object.values(runArm64(traceArm64(linked, 'function_graph')))) {
+        expect([outcome.end, outcome.report]).toMatchObject([5, { head: records, stopped, depth: 0 }]);
+      }
+    }
+  });
+});
+
 /** One build untraced and with each tracer: the same output, records that hold together, tracers that agree on the number of calls. */
 function check(build: Arm64Build): number {
   const linked = linkArm64(build);
