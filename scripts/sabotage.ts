@@ -40,6 +40,14 @@ function withWord(from: number, to: number): string {
       return bytes;
     })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
 }
+/** The same for a word of RISC-V. */
+function withoutRiscvWord(word: number): string {
+  return `((bytes) => {
+      const view = new DataView(bytes.buffer);
+      for (let at = 0; at + 4 <= bytes.length; at += 4) if (view.getUint32(at, true) === ${word}) view.setUint32(at, 0x13, true);
+      return bytes;
+    })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
+}
 const runtimeBytes = 'Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0))';
 
 const breakages: readonly Breakage[] = [
@@ -626,6 +634,86 @@ const breakages: readonly Breakage[] = [
     replace: 'if (false)',
     test: 'arm64-enable',
     named: 'A-MOD-1',
+  },
+  {
+    name: 'RISC-V: the slot of t1 is not cleared before callbacks',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x0201_3823),
+    test: 'riscv-direct',
+    named: 'T-RV-6',
+  },
+  {
+    name: 'RISC-V: the entry does not look at t1',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x0003_1463),
+    test: 'riscv-direct',
+    named: 'T-RV-7',
+  },
+  {
+    name: 'RISC-V: the entry does not give t2 back, the static chain',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x0381_3383),
+    test: 'riscv-direct',
+    named: 'R-ENT-0',
+  },
+  {
+    name: 'RISC-V: the distance alone decides what a fixed auipc reaches',
+    file: 'arch-riscv/sites.js',
+    find: 'highPart(offset) === BigInt((auipc & 0xffff_f000) | 0)',
+    replace: 'true',
+    test: 'riscv-direct',
+    named: 'T-RV-24',
+  },
+  {
+    name: 'RISC-V: a G1 site is written over whatever its second half is',
+    file: 'arch-riscv/sites.js',
+    find: 'if (!hasSixteen(view, ip)) {',
+    replace: 'if (false) {',
+    test: 'riscv-enable',
+    named: 'G1 needs',
+  },
+  {
+    name: 'RISC-V: a far site reaches the entry through a stub that changes t0',
+    file: 'arch-riscv/loader.js',
+    find: "entryStub: () => 'entry'",
+    replace: "entryStub: () => 'plt'",
+    test: 'riscv-loader',
+    named: 'a far site',
+  },
+  {
+    name: 'RISC-V: code that a linker would shorten is loaded as it is',
+    file: 'program/link.js',
+    find: "if (rule.rule === 'align')",
+    replace: 'if (false)',
+    test: 'riscv-loader',
+    named: 'refused',
+  },
+  {
+    name: 'RISC-V: what differences hold is ignored',
+    file: 'program/link.js',
+    find: 'held: extractRelocation(rule, section.contents, offset, orders)',
+    replace: 'held: 0n',
+    test: 'riscv-loader',
+    named: 'medany',
+  },
+  {
+    name: 'RISC-V: callbacks at a fixed auipc are told the auipc',
+    file: 'ftrace/tracing.js',
+    find: '? ip : ip + 4n',
+    replace: '? ip - 4n : ip',
+    test: 'riscv-direct',
+    named: 'T-RV-23',
+  },
+  {
+    name: 'RISC-V: the proposal is not asked for, the slot stays that of t1',
+    file: 'ftrace/session.js',
+    find: 'if (options.directSlot !== undefined)',
+    replace: 'if (false)',
+    test: 'riscv-direct',
+    named: 'F-9',
   },
 ];
 

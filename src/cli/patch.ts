@@ -40,6 +40,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
+  readonly preempt: 'none' | 'full';
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
@@ -315,6 +316,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(plan.notices ?? []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
+    ...pairNotice(plan, args),
   ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
@@ -374,6 +376,15 @@ function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArgument
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --empty-slots',
+  ];
+}
+
+/** 30-riscv R-MOD-3: two words change, and a thread may stand between them. */
+function pairNotice(plan: Plan, args: PatchArguments): string[] {
+  if (args.preempt !== 'full' || !plan.steps.some(({ rule }) => rule === 'R-ENC-1' || rule === 'R-SITE-3')) return [];
+  return [
+    'H2: sites of two words (auipc, jalr) were switched on: on a running system that can be preempted a thread between them would jump ' +
+      'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
   ];
 }
 
