@@ -32,6 +32,14 @@ function withoutInstruction(...words: readonly number[]): string {
       return bytes;
     })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
 }
+/** The same for little-endian words of arm64, of which one becomes another. */
+function withWord(from: number, to: number): string {
+  return `((bytes) => {
+      const view = new DataView(bytes.buffer);
+      for (let at = 0; at + 4 <= bytes.length; at += 4) if (view.getUint32(at, true) === ${from}) view.setUint32(at, ${to}, true);
+      return bytes;
+    })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
+}
 /** The same for a word of RISC-V. */
 function withoutRiscvWord(word: number): string {
   return `((bytes) => {
@@ -658,6 +666,54 @@ const breakages: readonly Breakage[] = [
     replace: '',
     test: 'x86-loader',
     named: 'threads',
+  },
+  {
+    name: 'arm64: the entry looks for its ops without rounding down (functions with a landing pad)',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withWord(0x927d_f3cb, 0xaa1e_03eb),
+    test: 'arm64-enable',
+    named: 'callops, function',
+  },
+  {
+    name: 'arm64: the entry forgets to zero the word of the direct caller',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withWord(0xf900_27ff, 0xd503_201f),
+    test: 'arm64-runtime',
+    named: 'callops, ftrace_caller',
+  },
+  {
+    name: 'arm64: the ops pointer is not stored when a site is enabled',
+    file: 'arch-arm64/sites.js',
+    find: 'if (equalBytes(before, after))',
+    replace: 'if (true)',
+    test: 'arm64-enable',
+    named: 'T-A64-1',
+  },
+  {
+    name: 'arm64: PLT entries stand where erratum 843419 forbids an adrp',
+    file: 'arch-arm64/stubs.js',
+    find: 'return (place & 0xfffn) >= 0xff8n;',
+    replace: 'return false;',
+    test: 'arm64-loader',
+    named: 'A-PLT-1',
+  },
+  {
+    name: 'arm64: movz stays movz for a negative value',
+    file: 'arch-arm64/loader.js',
+    find: "value < 0n ? 'movn' : 'movz'",
+    replace: "'movz'",
+    test: 'arm64-loader',
+    named: 'every group of movz',
+  },
+  {
+    name: 'arm64: what an ops pointer names is not looked at before it is changed',
+    file: 'ftrace/tracing.js',
+    find: 'if (reading.literal !== null && !ops.isKnown(reading.literal))',
+    replace: 'if (false)',
+    test: 'arm64-enable',
+    named: 'A-MOD-1',
   },
   {
     name: 'RISC-V: the slot of t1 is not cleared before callbacks',

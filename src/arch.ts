@@ -415,25 +415,25 @@ export interface ModuleLoader {
   readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
+  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
+  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
   runtimeFor?(convention: EntryConvention, options: MachineOptions): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
   entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
   bindCall(call: LoaderCall): CallBinding;
   /** What a call of an undefined weak function becomes. */
   readonly skippedCall: number;
+  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
+  finishWord?(type: number, word: number, value: bigint): number;
   /** The same where the place of the relocation is not the start of the instruction. */
   skipCall?(bytes: Uint8Array, offset: number): void;
   /** Bytes from the place of a call's relocation to where its displacement counts from, when the addend makes up for them. Default 0. */
   readonly branchBias?: bigint;
   /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
   trampolineRoom?(options: MachineOptions): number;
-  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
-  finishWord?(type: number, word: number, value: bigint): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
