@@ -111,6 +111,8 @@ export interface ProbeCode {
   readonly bytes: Uint8Array;
   /** The symbol has a size. */
   readonly sizeKnown: boolean;
+  /** Bytes from `start` to the entry that calls with the same TOC use (ELFv2); 0 elsewhere. */
+  readonly localEntry: number;
   /** Entry code: exceptions and system calls arrive here, and nothing of it may be replaced by jumps. */
   readonly isEntryText: boolean;
   /** An exception table names a place in [start, end). */
@@ -290,9 +292,21 @@ export interface ProbeAbi {
 
 // ----------------------------------------------------------------------------------------------------------- the model
 
+/** A table of a kernel that names places in code: entries of a fixed size that begin with a 32-bit distance from themselves. */
+export interface KernelTable {
+  readonly section: string;
+  readonly entryBytes: number;
+  /** Offset in the entry of a byte that holds the length of the code; null: the place is one instruction. */
+  readonly lengthAt: number | null;
+  /** `an exception table entry`: as `otherPatch` calls it. */
+  readonly what: string;
+}
+
 export interface ProbeSupport {
   readonly kind: 'kprobes';
   readonly abi: ProbeAbi;
+  /** Tables of linked kernels (relocatable files have relocations that say the same). */
+  readonly kernelTables: readonly KernelTable[];
   /** The instruction pointer that a trap of the breakpoint leaves, minus the breakpoint's address (section 2). */
   readonly trapDelta: number;
   /** The breakpoint over an instruction; as long as what is replaced. */
