@@ -421,7 +421,10 @@ export interface ModuleLoader {
   /**
    * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
    */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention | null;
+  conventionOfPatchable?(
+    functionAt: (delta: number) => boolean,
+    word: (delta: number) => number,
+  ): EntryConvention | null;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */

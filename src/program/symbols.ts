@@ -25,7 +25,9 @@ export function joinSymbols(first: SymbolTable, second: SymbolTable): SymbolTabl
     sectionIndex: join<Uint32Array>(new Uint32Array(count), ({ sectionIndex }) => sectionIndex),
     name: (index) => (index < first.count ? first.name(index) : second.name(index - first.count + 1)),
     nameStartsWith: (index, prefix) =>
-      index < first.count ? first.nameStartsWith(index, prefix) : second.nameStartsWith(index - first.count + 1, prefix),
+      index < first.count
+        ? first.nameStartsWith(index, prefix)
+        : second.nameStartsWith(index - first.count + 1, prefix),
     find(name) {
       const other = second.find(name);
       if (other > 0 && second.sectionIndex[other] !== SHN_UNDEF) return other + first.count - 1;

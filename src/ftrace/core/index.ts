@@ -304,7 +304,8 @@ export class FtraceCore {
   registerGraph(user: GraphUser): Outcome {
     this.#meet(user);
     // C-FG-4: the ops to borrow is there from the start, whether or not there is a function tracer.
-    if (this.#state.policy.graph === '2014' && this.#tracer === null) this.createTracer({ name: 'global ops', func: 0n });
+    if (this.#state.policy.graph === '2014' && this.#tracer === null)
+      this.createTracer({ name: 'global ops', func: 0n });
     return transact(this.#state, (tx) => registerGraphIn(tx, user, { ops: this.#tracer, pair: this.globalPair }));
   }
 
