@@ -247,6 +247,8 @@ export interface SiteShape {
    * need the entry that saves all.
    */
   readonly plainLoses?: readonly RegisterName[];
+  /** True where the word that an entry takes for the return address is another one: only a register frame leads to it (nested functions of x86-64). */
+  callerInFrame?(reading: SiteReading, view: SiteView): boolean;
 }
 
 // ------------------------------------------------------------------------------------------------------------- stubs
@@ -416,8 +418,13 @@ export interface ModuleLoader {
   readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
+  /**
+   * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
+   */
+  conventionOfPatchable?(
+    functionAt: (delta: number) => boolean,
+    word: (delta: number) => number,
+  ): EntryConvention | null;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */

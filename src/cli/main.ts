@@ -217,8 +217,7 @@ const parser = yargs(own)
         })
         .option('preempt', {
           choices: ['none', 'full'] as const,
-          default: 'none' as const,
-          describe: 'say where preemption is a hazard',
+          describe: 'whether tracers can be preempted: hazards, trampolines of 2014',
         })
         .option('ppc-nop', {
           type: 'string',

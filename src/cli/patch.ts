@@ -40,7 +40,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
-  readonly preempt: 'none' | 'full';
+  readonly preempt?: 'none' | 'full' | undefined;
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
@@ -97,6 +97,7 @@ function prepared(
   const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
+    ...(opened.symbols ? { symbols: opened.symbols } : {}),
   });
   const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
   return { ...opened, image, program, sites, injected: true };
@@ -171,7 +172,11 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
     {
       ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
-      ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
+      ...(on.symbols ? { symbols: on.symbols } : {}),
+      policy: {
+        ...(args.a64Default === undefined ? {} : { literalOff: args.a64Default }),
+        ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
+      },
     },
   );
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };

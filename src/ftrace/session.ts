@@ -35,10 +35,11 @@ function policyOf(sites: Sites): Partial<Policy> {
   const { trampolines } = sites.program.arch;
   if (trampolines.kind === 'none') return {};
   const { kind, graph } = entriesOf(sites.program);
+  // Entries of that time have one graph tracer, with an entry or a jump of its own; who asks for 2014 gets its borrowing too (C-FG-4).
+  const borrows = sites.program.loadMap?.options['x86-tramp'] === '2014';
   return {
     trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
-    // Entries of that time have one graph tracer, with an entry or a jump of its own.
-    ...(graph === 'branch' ? { graph: 'single' as const } : {}),
+    ...(graph === 'branch' ? { graph: borrows ? ('2014' as const) : ('single' as const) } : {}),
   };
 }
 
@@ -174,6 +175,6 @@ function siteInput(sites: Sites, index: number): SiteInput {
     ip,
     name: program.symbolName(symbol),
     ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
-    weak: !isCovered(sites, index),
+    weak: program.namesFunctions && !isCovered(sites, index),
   };
 }

@@ -580,8 +580,11 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
           callback: callbackOf(program, entries, tracer),
           onlyGraphBranch: tracer.kind === 'function_graph' && entries.graph === 'branch',
         };
-  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not.
-  const saveRegs = request.saveRegs === true || (tracer?.kind === 'symbol' && plainLoses(sites, isWanted));
+  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not. The function tracer writes down callers.
+  const saveRegs =
+    request.saveRegs === true ||
+    (tracer?.kind === 'symbol' && plainLoses(sites, isWanted)) ||
+    (tracer?.kind === 'function' && entries.kind === 'y2014' && hasCallerInFrame(sites, isWanted));
   const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text, needsFrame);
   const plan = planSites(sites, {
     name: nameOf(tracer),
@@ -630,6 +633,15 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
 function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     if (isWanted(i) && (sites.reading(i)?.shape.plainLoses?.length ?? 0) > 0) return true;
+  }
+  return false;
+}
+
+/** Whether a selected site has its caller where only a register frame shows it, which the plain entry of 2014 does not pass. */
+function hasCallerInFrame(sites: Sites, isWanted: (site: number) => boolean): boolean {
+  for (let i = 0; i < sites.count; i++) {
+    const reading = isWanted(i) ? sites.reading(i) : null;
+    if (reading?.shape.callerInFrame?.(reading, sites.viewOf(i))) return true;
   }
   return false;
 }
