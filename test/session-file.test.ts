@@ -126,7 +126,7 @@ describe('session files', () => {
     });
     // A number is a filter as well, and stays what was written.
     expect(operations[5]).toMatchObject({ kind: 'filter', words: '0x2', append: true });
-    expect(operations.at(-1)).toEqual({ kind: 'unregister', ops: 'mine', at: { line: 25, column: 5 } });
+    expect(operations.at(-1)).toEqual({ kind: 'unregister', ops: 'mine', at: { line: 29, column: 5 } });
   });
 
   test('JSON gives the same operations', () => {

@@ -116,8 +116,14 @@ export class ImageBackend implements Backend {
       directHelper: optional('ftrace_direct_func'),
       graphFunction: optional('ftrace_graph_func'),
       graphEntry: optional('ftrace_graph_caller'),
+      plainEntry: this.caller.identity,
       registerEntry: (this.regsCaller ?? this.caller).identity,
     };
+  }
+
+  nameOf(address: Address): string {
+    const range = this.program.codeAt(address);
+    return range === undefined ? '' : this.program.describe(range, address);
   }
 
   /** Says whether the code of a module is gone: then its sites have no bytes, and what is written to them is only remembered. */
@@ -294,7 +300,11 @@ export class ImageBackend implements Backend {
     const text = new ImageText(program, model.fill, []);
     for (const [{ address, sizeBytes }] of this.trampolines) text.occupy(address, sizeBytes);
     if (block !== null) text.allocate = () => block.address;
-    const ips = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    const all = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    // Modules of programs lie where no branch reaches: their sites use the shared entry, and are no reason against a trampoline for others.
+    const room = text.area;
+    const near = room === null ? all : all.filter((ip) => this.inReachOf(ip, room));
+    const ips = near.length > 0 ? near : all;
     const update = model.update(
       {
         address: this.addressOf(ops),
@@ -737,6 +747,18 @@ export class ImageBackend implements Backend {
 
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  }
+
+  private inReachOf(from: Address, { address, sizeBytes }: TrampolineBlock): boolean {
+    const { min, max } = this.branches.call.reach;
+    // From any byte of a site to any of the block.
+    const margin = BigInt(sizeBytes) + 64n;
+    const distance = address - from;
+    return distance - margin >= min && distance + margin <= max;
+  }
+
+  reachesTrampoline(site: CallSite, block: TrampolineBlock): boolean {
+    return this.inReachOf(site.ip, block);
   }
 
   reachesCallback(address: Address): boolean {
