@@ -196,6 +196,12 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'FUNCTION=NEW: another function of the image runs in its place',
         })
+        .option('with', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'object that comes into the image, for --livepatch and --direct',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',
@@ -290,10 +296,9 @@ const parser = yargs(own)
     'status <path>',
     'what is enabled now, and what the record says',
     (y) =>
-      selection(common(y.positional('path', { type: 'string', demandOption: true }))).example(
-        '$0 status quiet.ko',
-        'states of the sites and the record',
-      ),
+      selection(common(y.positional('path', { type: 'string', demandOption: true })))
+        .option('touched', { type: 'boolean', default: false, describe: 'sessions: what was ever enabled' })
+        .example('$0 status quiet.ko', 'states of the sites and the record'),
     (args) => {
       action = async () => (await import('./status.js')).runStatus({ ...args });
     },
