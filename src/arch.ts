@@ -246,7 +246,16 @@ export interface SiteShape {
    * need the entry that saves all.
    */
   readonly plainLoses?: readonly RegisterName[];
+  /**
+   * What may happen to a thread that stands inside the site when it changes, even if all of the change is stored at once; null: nothing.
+   * @param before  bytes from the site's ip on, as many as the largest site has, where the file has them
+   * @param form    kind of the image's entries
+   */
+  hazard?(before: Uint8Array, after: Uint8Array, form: string): HazardId | null;
 }
+
+/** Hazards of F-7 that a plan can tell. */
+export type HazardId = 'H2';
 
 // ------------------------------------------------------------------------------------------------------------- stubs
 

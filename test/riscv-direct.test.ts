@@ -3,7 +3,7 @@
  * runs of the traced function's body, 100 times those of its replacement, and the runs of the direct caller. And what the entries leave
  * of the registers. What must not happen has a twin in which it does.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
@@ -14,10 +14,12 @@ import { type Process, startProcess } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
-import { type DirectVariant, directSlot, planDirect } from '../src/ftrace/direct.js';
+import { planDirect } from '../src/ftrace/direct.js';
+import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { Session, type SessionOptions } from '../src/ftrace/session.js';
+import type { Sites } from '../src/ftrace/sites.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import type { EntryFlavour, OPS_FLAGS } from '../src/runtime/index.js';
 import { watchRepeats } from '../src/trace/repeats.js';
@@ -32,9 +34,10 @@ afterAll(() => {
 type Flavour = Extract<EntryFlavour, `g${string}`>;
 const images = new Map<string, Uint8Array>();
 
-/** The sample with a runtime in it; functions of rv64g are 4-aligned, which G3 needs. */
+/** The sample with a runtime in it; functions of rv64g are 4-aligned, which G3 needs; G3c needs eight bytes in front of them. */
 function imageOf(flavour: Flavour): Uint8Array {
-  const name = flavour === 'g3' ? 'riscv64/direct-rv64g' : 'riscv64/direct';
+  const names: Partial<Record<Flavour, string>> = { g3: 'riscv64/direct-rv64g', g3c: 'riscv64/direct-8-4-aligned' };
+  const name = names[flavour] ?? 'riscv64/direct';
   const known = images.get(flavour);
   if (known !== undefined) return known;
   const { bytes } = withRuntime(openBytes(readSample(name)).sites, undefined, undefined, flavour);
@@ -42,11 +45,9 @@ function imageOf(flavour: Flavour): Uint8Array {
   return bytes;
 }
 
-function open(flavour: Flavour, options: SessionOptions & { readonly variant?: DirectVariant } = {}): Session {
+function open(flavour: Flavour, options: SessionOptions = {}): Session {
   const bytes = imageOf(flavour);
-  const { variant, ...rest } = options;
-  const slot = variant === undefined ? {} : { directSlot: directSlot(openBytes(bytes).sites, variant) };
-  return Session.open(bytes, archOf(readElf(bytes).header), { ...rest, ...slot });
+  return Session.open(bytes, archOf(readElf(bytes).header), options);
 }
 
 function done(outcome: Outcome): Extract<Outcome, { kind: 'done' }> {
@@ -120,7 +121,7 @@ function passed(bytes: Uint8Array, symbols: readonly string[]): string[] {
 
 /** A direct caller and a second user of its function, so that the register entry is in between. */
 function both(variant: DirectVariant, flavour: Flavour = 'g2'): Session {
-  const session = open(flavour, { variant });
+  const session = open(flavour, { directVariant: variant });
   direct(session);
   callback(session, 'callback');
   return session;
@@ -208,7 +209,45 @@ describe('direct calls', () => {
     expect(guest.process.machine.readWord(guest.address('elftrace_ring_memory') + 24n, 8)).toBe(1n);
   });
 
-  test.each(['g2', 'g2-merged', 'g3'] as const)(
+  test('T-RV-4, K-ADDR-7: beside a probe on the site: it sees the site as pc, the function goes on behind it, each runs once', () => {
+    for (const tracers of [0, 1]) {
+      const session = open('g2');
+      direct(session);
+      if (tracers > 0) callback(session, 'callback');
+      // What arms a probe on a site: an ops with SAVE_REGS; with a post-handler it also changes the resume address.
+      const probe = session.core.createOps({
+        name: 'p',
+        func: session.functionAddress('ftrace_stub')!,
+        flags: ['SAVE_REGS'],
+      });
+      done(session.core.setFilter(probe, 'filter', 'traced'));
+      done(session.core.register(probe));
+      const post = session.core.createOps({
+        name: 'post',
+        func: session.functionAddress('ftrace_stub')!,
+        flags: ['SAVE_REGS', 'IPMODIFY'],
+      });
+      done(session.core.setFilter(post, 'filter', 'traced'));
+      expect(session.core.register(post)).toMatchObject({ kind: 'refused', errno: 'EBUSY' });
+      const guest = start(session.bytes());
+      const { machine } = guest.process;
+      const site = guest.address('traced');
+      const seen: bigint[] = [];
+      machine.hook(guest.address('ftrace_stub'), () => {
+        const regs = machine.register('a3');
+        // The pre-handler is shown the site, and returns 0: on behind it, by its size.
+        machine.writeWord(regs, 8, machine.register('a0'));
+        seen.push(machine.readWord(regs, 8)!, machine.readWord(regs + 8n, 8)! - machine.register('a1'));
+        machine.writeWord(regs, 8, machine.register('a0') + 8n);
+        return 'continue';
+      });
+      expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+      expect(seen).toEqual([site, 0n]);
+      expect(runsOf(guest)).toMatchObject({ bodies: 1n, directs: 1n, callbacks: BigInt(tracers) });
+    }
+  });
+
+  test.each(['g2', 'g2-merged', 'g3', 'g3c'] as const)(
     'C-FG-1: function graph and a direct caller on one function: %s',
     (flavour) => {
       const session = open(flavour);
@@ -288,6 +327,35 @@ describe('direct calls', () => {
     expect(taken).toEqual(['jr t1', 'jr t0']);
   });
 
+  test.each(['t0', 't0slot'] as const)(
+    'T-RV-8: %s: the entry is left alone: no store to the slot of t1, no test of t1',
+    (variant) => {
+      const bytes = both(variant).bytes();
+      const { image, program } = openBytes(bytes);
+      const [entry, end] = ['ftrace_regs_caller', 'ftrace_regs_caller_end'].map((name) =>
+        program.definedAt(program.symbols.find(name))!,
+      ) as [bigint, bigint];
+      const view = new DataView(bytes.buffer, bytes.byteOffset);
+      const words: number[] = [];
+      for (let at = entry; at < end + 8n; at += 4n) words.push(view.getUint32(image.fileOffsetOf(at), true));
+      // sd zero,48(sp) and bnez t1,+8 of the patch in the thread; jr t0 ends both entries.
+      expect([words.includes(0x0201_3823), words.includes(0x0003_1463), words.at(-1)]).toEqual([
+        false,
+        false,
+        0x0002_8067,
+      ]);
+      // So a caller's t1 comes through, which the patched entry loses (R-ENT-5).
+      const session = open('g2', { directVariant: variant });
+      callback(session, 'ftrace_stub', 'traced', ['SAVE_REGS']);
+      const guest = start(session.bytes());
+      runTo(guest, guest.address('traced'));
+      guest.process.machine.setRegister('t1', 0xbadn);
+      runTo(guest, guest.address('traced') + 8n);
+      expect(guest.process.machine.register('t1')).toBe(0xbadn);
+      expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 10 });
+    },
+  );
+
   test('T-RV-8, T-RV-9, T-RV-10, F-9: through t0 the direct caller goes to itself for ever; through t1 it goes to the body', () => {
     const looped = start(both('t0').bytes());
     const repeats = watchRepeats(
@@ -320,7 +388,10 @@ describe('direct calls', () => {
       exitOf(nobody.bytes()),
     ];
     expect(ends).toEqual([11, 'step-limit', 10, 10]);
-    expect(() => directSlot(openBytes(imageOf('g2-merged')).sites, 't0slot')).toThrow(/no direct calls through t0slot/);
+    for (const flavour of ['g2-merged', 'g3', 'g3c'] as const) {
+      expect(() => open(flavour, { directVariant: 't0slot' })).toThrow(/no direct calls through t0slot/);
+    }
+    expect(() => open('g3c', { directVariant: 't0' })).toThrow(/no direct calls through t0/);
     expect(exitOf(both('t1', 'g2-merged').bytes())).toBe(11);
     expect(exitOf(both('t0', 'g2-merged').bytes())).toBe('step-limit');
   });
@@ -349,7 +420,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-14: through t0, helper first: a tracer behind it leaves the resume address alone', () => {
-    const session = open('g2', { variant: 't0' });
+    const session = open('g2', { directVariant: 't0' });
     callback(session, 'callback');
     direct(session);
     const guest = start(session.bytes());
@@ -359,7 +430,7 @@ describe('direct calls', () => {
 
   describe('T-RV-15, T-RV-16: with a callback that changes the resume address', () => {
     const sharing = (variant: DirectVariant, helperFirst: boolean): Session => {
-      const session = open('g2', { variant });
+      const session = open('g2', { directVariant: variant });
       const patch = (): Ops => callback(session, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
       if (helperFirst) patch();
       direct(session, 'traced', 'my_direct_caller', () => 0);
@@ -482,6 +553,13 @@ describe('direct calls', () => {
     expect(passed(session.bytes(), ['ftrace_regs_caller', 'ftrace_caller', 'my_direct_caller'])).toEqual([
       'my_direct_caller',
     ]);
+    // With a word for its ops in front of the function the entry goes there at once, with nothing saved and no helper.
+    const called = open('g3c');
+    direct(called);
+    expect(passed(called.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
+      'ftrace_caller', 'my_direct_caller',
+    ]); // prettier-ignore
+    expect(exitOf(called.bytes())).toBe(11);
     // A fixed auipc does not reach it: the entry does, by the helper.
     const fixed = open('g3');
     direct(fixed);
@@ -510,7 +588,7 @@ describe('direct calls', () => {
     expect(write(entry - low - 0x802n)).toMatchObject({ refused: 'out-of-range' });
   });
 
-  test('T-RV-25: a site that may not be written: EPERM, nothing written', () => {
+  test('T-RV-25: a site that may not be written: EPERM, nothing written; by direct callers and sessions, too', () => {
     const bytes = imageOf('g2');
     const { sites, image } = openBytes(bytes);
     const at = sites.fileOffset(0);
@@ -523,6 +601,81 @@ describe('direct calls', () => {
     expect(plan.steps.some(({ site }) => site === 0)).toBe(false);
     expect(planSites(sites, { to: { kind: 'init' } }).refusals).toEqual([]);
     expect(image.bytes).toEqual(bytes);
+    const traced = Array.from({ length: sites.count }, (_, i) => i).find((i) => nameAt(sites, i) === 'traced')!;
+    const place = sites.fileOffset(traced);
+    const readonlyRanges = [{ start: place + 4, end: place + 6 }];
+    const callers = [{ function: 'traced', caller: 'my_direct_caller' }];
+    expect(() => planDirect(sites, { callers, tracer: null, variant: null, readonlyRanges })).toThrow(/EPERM/);
+    const { session, output } = files('readonly');
+    writeFileSync(session, 'version: 1\nsteps:\n  - direct: { function: traced, caller: my_direct_caller }\n');
+    const original = join(builtSamples, 'riscv64/direct');
+    const range = `0x${place.toString(16)}+8`;
+    for (const request of [['--session', session], ['--direct', 'traced=my_direct_caller'], ['--enable'], ['--nop']]) {
+      const { status, stderr } = elftrace(['patch', original, ...request, '--readonly', range, '-o', output]);
+      const disabled = request[0] === '--nop';
+      expect([request, status, disabled || stderr.includes('EPERM')]).toEqual([request, disabled ? status : 1, true]);
+      expect(disabled || !existsSync(output)).toBe(true);
+    }
+  });
+
+  const nameAt = (sites: Sites, index: number): string => sites.program.symbolName(sites.functionSymbol(index));
+  const files = (name: string): { session: string; output: string } => ({
+    session: join(folder, `${name}.yaml`),
+    output: join(folder, `${name}.out`),
+  });
+
+  test('T-RV-25, H2: the plan carries the hazard, for a program to read: --enable, --direct, sessions; apply says it again', () => {
+    const sample = join(builtSamples, 'riscv64/direct-rv64g');
+    const { session, output } = files('hazard');
+    writeFileSync(session, 'version: 1\nsteps:\n  - direct: { function: traced, caller: my_direct_caller }\n');
+    interface Found {
+      rule: string;
+      sites: { function: string; section: string; address: string }[];
+    }
+    const hazards = (...args: string[]): [string, string[]][] => {
+      const { status, stdout } = elftrace(['patch', sample, ...args, '--dry-run', '--json']);
+      expect(status).toBe(0);
+      const { hazards: found } = JSON.parse(stdout) as { hazards: Found[] };
+      return found.map(({ rule, sites }) => [rule, sites.map((each) => each.function).sort()]);
+    };
+    const all: [string, string[]][] = [['H2', ['other', 'third', 'traced']]];
+    const one: [string, string[]][] = [['H2', ['traced']]];
+    const direct = ['--direct', 'traced=my_direct_caller'];
+    const preempt = ['--preempt', 'full'];
+    expect(hazards('--enable', ...preempt)).toEqual(all);
+    expect(hazards('--enable', '-l', 'traced', ...preempt)).toEqual(one);
+    expect(hazards(...direct, ...preempt)).toEqual(one);
+    expect(hazards(...direct, '--riscv-direct', 't1', ...preempt)).toEqual(one);
+    expect(hazards(...direct, '--enable', ...preempt)).toEqual(all);
+    expect(hazards('--session', session, ...preempt)).toEqual(one);
+    expect(hazards('--enable')).toEqual([]);
+    expect(hazards(...direct, '--preempt', 'none')).toEqual([]);
+    expect(hazards('--session', session, ...preempt, '--riscv-site', 'g3')).toEqual([]);
+    expect(hazards('--nop', ...preempt)).toEqual([]);
+    // Sites of -pg and of G1 are pairs, too.
+    const plain = (name: string, ...args: string[]): number => {
+      const { stdout } = elftrace([
+        'patch',
+        join(builtSamples, name),
+        '--enable',
+        '--dry-run',
+        '--json',
+        ...preempt,
+        ...args,
+      ]);
+      return (JSON.parse(stdout) as { hazards: Found[] }).hazards[0]?.sites.length ?? 0;
+    };
+    expect(plain('riscv64/program-mcount')).toBeGreaterThan(5);
+    expect(plain('riscv64/program-mcount-relaxed')).toBe(0);
+    expect(plain('riscv64/program-patchable-8', '--riscv-site', 'g1')).toBeGreaterThan(5);
+    const planned = elftrace(['plan', sample, ...direct, ...preempt]);
+    const planFile = join(folder, 'hazard.plan');
+    writeFileSync(planFile, planned.stdout);
+    const applied = elftrace(['apply', sample, planFile, '-o', output]);
+    expect([applied.status, applied.stderr]).toEqual([
+      0,
+      expect.stringMatching(/notice: H2, 1 site: sites of two words/),
+    ]);
   });
 
   test('T-RV-25, H2: on a system that can be preempted a pair is a hazard, and said to be; a fixed auipc is none', () => {
@@ -532,7 +685,7 @@ describe('direct calls', () => {
       expect(status).toBe(0);
       return stderr;
     };
-    expect(notices('--preempt', 'full')).toMatch(/notice: H2: sites of two words/);
+    expect(notices('--preempt', 'full')).toMatch(/notice: H2, 3 sites: sites of two words/);
     expect(notices('--preempt', 'none')).toBe('');
     expect(notices()).toBe('');
     expect(notices('--preempt', 'full', '--riscv-site', 'g3')).toBe('');
@@ -589,6 +742,17 @@ describe('direct calls', () => {
     const session = both('t1');
     const ops = session.core.state.known.find(({ name }) => name === 'my_direct_caller')!;
     expect([ops.has('SAVE_REGS'), ops.has('DIRECT')]).toEqual([true, true]);
+    // Without: EINVAL, and no byte changes.
+    const other = open('g2');
+    const before = other.bytes();
+    const bare = other.core.createOps({
+      name: 'bare',
+      func: other.functionAddress('ftrace_direct_func')!,
+      flags: ['DIRECT'],
+    });
+    done(other.core.setFilter(bare, 'filter', 'traced'));
+    expect(other.core.register(bare)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    expect(other.bytes()).toEqual(before);
     const record = session.core.records.find(({ name }) => name === 'traced')!;
     expect(record.has(REC.REGS)).toBe(true);
     // Forced: the site calls the plain entry.

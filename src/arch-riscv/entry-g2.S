@@ -67,6 +67,7 @@ FUNCTION(ftrace_regs_caller)
 	sd	t0, R_EPC(sp)
 	sd	ra, R_RA(sp)
 	store_all
+LABEL(elftrace_direct_clear)
 	sd	zero, R_T1(sp)
 LABEL(ftrace_regs_caller_op_ptr)
 	arguments

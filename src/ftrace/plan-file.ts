@@ -7,6 +7,7 @@
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
+import type { Hazard } from './hazards.js';
 import type { Plan, Refusal, Step } from './plan.js';
 
 export const planFileSchema = 1;
@@ -85,6 +86,11 @@ export function encodePlanFile({ sha256, plan, session, injection }: PlanFile): 
       after: hexOf(step.after),
     })),
     refusals: plan.refusals.map((refusal) => ({ ...refusal, address: `0x${refusal.address.toString(16)}` })),
+    hazards: (plan.hazards ?? []).map(({ rule, reason, sites }) => ({
+      rule,
+      reason,
+      sites: sites.map((each) => ({ ...each, address: `0x${each.address.toString(16)}` })),
+    })),
     session,
     injection:
       injection === null
@@ -185,6 +191,22 @@ function readRefusal(refusal: Reader): Refusal {
   };
 }
 
+function readHazard(hazard: Reader): Hazard {
+  return {
+    rule: hazard.field('rule').oneOf(['H2']),
+    reason: hazard.field('reason').text(),
+    sites: hazard
+      .field('sites')
+      .list()
+      .map((each) => ({
+        site: each.field('site').number(),
+        section: each.field('section').text(),
+        address: each.field('address').address(),
+        function: each.field('function').text(),
+      })),
+  };
+}
+
 /**
  * The inverse of `encodePlanFile`.
  * @throws ElftraceError 'usage' for anything else, with the key that is wrong
@@ -210,6 +232,7 @@ export function decodePlanFile(text: string): PlanFile {
     end = fileOffset + after.length;
   }
   const injection = root.field('injection');
+  const hazards = root.field('hazards').list().map(readHazard);
   return {
     sha256,
     plan: {
@@ -220,6 +243,7 @@ export function decodePlanFile(text: string): PlanFile {
       selected: root.field('selected').number(),
       changed: root.field('changed').number(),
       unchanged: root.field('unchanged').number(),
+      ...(hazards.length > 0 ? { hazards } : {}),
     },
     session: root
       .field('session')

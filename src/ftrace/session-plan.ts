@@ -7,7 +7,11 @@ import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './core/session.js';
 import { formatReport } from './core/index.js';
+import { load } from '../program/program.js';
+import { type Preemption, withHazards } from './hazards.js';
 import type { Plan, Step } from './plan.js';
+import { findSites } from './sites.js';
+import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type SessionOperation } from './session-file.js';
 
@@ -50,7 +54,7 @@ export function planSession(
   image: ElfImage,
   arch: Arch,
   files: readonly SessionText[],
-  options: SessionOptions = {},
+  options: SessionOptions & { readonly preempt?: Preemption } = {},
 ): SessionPlan {
   const session = Session.open(image.bytes, arch, options);
   const { core } = session;
@@ -128,5 +132,7 @@ export function planSession(
     changed: enabled,
     unchanged: core.records.length - enabled,
   };
-  return { plan, session, steps };
+  // The session's own copy has changed: hazards are those of the way there from the image.
+  const before = options.preempt === 'full' ? findSites(load(image, arch, options)) : session.sites;
+  return { plan: withHazards(plan, before, entriesOf(session.sites.program).kind, options.preempt), session, steps };
 }

@@ -2,7 +2,6 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import { ByteView } from '../bytes.js';
 import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -10,7 +9,8 @@ import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions, trampolineSection } from '../program/program.js';
 import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
-import { checkAcceptance, planSites } from './plan.js';
+import { type DirectVariant, setDirectVariant } from './direct-variant.js';
+import { checkAcceptance, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp } from './tracing.js';
 import { entryPoint } from './routes.js';
@@ -23,8 +23,10 @@ export interface SessionOptions extends LoadOptions {
   readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
-  /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
-  readonly directSlot?: number;
+  /** RISC-V: the way to direct callers; what the entries have when absent. */
+  readonly directVariant?: DirectVariant;
+  /** Ranges of the file that may not be written: [start, end). */
+  readonly readonlyRanges?: PlanRequest['readonlyRanges'];
 }
 
 const hasTrampolines = ({ program }: Sites): boolean =>
@@ -94,7 +96,7 @@ export class Session {
     const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
     const nop = planSites(sites, { to, selection: usable });
     checkAcceptance(nop, {});
-    const text = options.text?.(image);
+    const text = guarded(options.text?.(image), image, options.readonlyRanges ?? []);
     for (const step of nop.steps) {
       if (text?.store(step.address, step.after) === false) {
         throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
@@ -103,7 +105,7 @@ export class Session {
       }
       image.bytes.set(step.after, step.fileOffset);
     }
-    if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
+    if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
     const backend = new ImageBackend(sites, {
       capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
@@ -157,12 +159,22 @@ function isServed(sites: Sites, index: number, served: readonly string[]): boole
   return sites.entriesOf(index, reading).some((each) => served.includes(each));
 }
 
-function setDirectSlot({ program }: Sites, slot: number): void {
-  const place = entryPoint(program, 'elftrace_direct_slot');
-  if (place === null) throw new ElftraceError('no-runtime', 'the entries of the image know no direct callers', {});
-  const { image } = program;
-  const view = new ByteView(image.bytes, image.header.endian, 'elftrace_direct_slot');
-  view.insertWord(image.fileOffsetOf(place.identity), BigInt(slot), image.wordBytes);
+/** A text that some ranges of the file are kept from. */
+function guarded(
+  text: Text | undefined,
+  image: ElfImage,
+  ranges: NonNullable<PlanRequest['readonlyRanges']>,
+): Text | undefined {
+  if (ranges.length === 0) return text;
+  return {
+    refresh: (address, size) => text?.refresh(address, size),
+    store(address, bytes) {
+      const at = image.fileOffsetOf(address);
+      if (ranges.some(({ start, end }) => at < end && start < at + bytes.length)) return false;
+      return text?.store(address, bytes) ?? true;
+    },
+    event: (step) => text?.event(step),
+  };
 }
 
 function siteInput(sites: Sites, index: number): SiteInput {

@@ -32,6 +32,7 @@ import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { type Preemption, withHazards } from './hazards.js';
 import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
@@ -62,6 +63,8 @@ export interface TracingRequest extends Pick<
   readonly saveRegs?: boolean;
   /** False: no private trampoline, whatever the machine can. */
   readonly trampolines?: boolean;
+  /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
+  readonly preempt?: Preemption;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
   /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
@@ -618,12 +621,13 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   }
   const steps = [...plan.steps, ...words.steps, ...text.steps()].sort((a, b) => a.fileOffset - b.fileOffset);
   const notices = text.warnings.map(({ code, reason }) => `private trampoline: ${code}: ${reason}`);
-  return {
+  const tracing: TracingPlan = {
     ...plan,
     steps,
     enabled: remains ? countEnabled(sites, selection) : decided.size,
     ...(notices.length > 0 ? { notices } : {}),
   };
+  return withHazards(tracing, sites, entries.kind, request.preempt);
 }
 
 /** Whether a selected site has live registers that a plain entry would lose. */
