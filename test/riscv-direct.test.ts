@@ -13,7 +13,7 @@ import { readElf } from '../src/elf/read.js';
 import { type Process, startProcess } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
+import { GraphUser, type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
 import { planDirect } from '../src/ftrace/direct.js';
 import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
@@ -148,6 +148,15 @@ describe('direct calls', () => {
       kind: 'refused',
       errno: 'ENODEV',
     });
+    // The build without register support (30-riscv section 9): the same, and nobody gets registers.
+    const plain = open('g2-plain');
+    const d = plain.core.createOps({ name: 'd', func: 0n });
+    done(plain.core.setFilter(d, 'filter', 'traced'));
+    expect(plain.core.registerDirect(d, plain.functionAddress('my_direct_caller')!)).toMatchObject({ errno: 'ENODEV' });
+    const regs = plain.core.createOps({ name: 'r', func: plain.functionAddress('callback')!, flags: ['SAVE_REGS'] });
+    done(plain.core.setFilter(regs, 'filter', 'traced'));
+    expect(plain.core.register(regs)).toMatchObject({ errno: 'EINVAL' });
+    expect(plain.bytes()).toEqual(open('g2-plain').bytes());
     for (const flavour of ['g0', 'g1'] as const) {
       const sample = flavour === 'g0' ? 'riscv64/program-mcount' : 'riscv64/program-patchable-8';
       const other = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
@@ -797,12 +806,49 @@ describe('direct calls', () => {
   });
 });
 
+test('30-riscv section 9: without register support: a frame of 80 bytes, null for registers, the graph as a patched call', () => {
+  const session = open('g2-plain');
+  const graph = new GraphUser('graph', { entry: 0n, return: 0n });
+  callback(session, 'elftrace_function_tracer');
+  done(session.core.setGraphFilter(graph, 'filter', 'traced other'));
+  done(session.core.registerGraph(graph));
+  const bytes = session.bytes();
+  const guest = start(bytes);
+  const { machine } = guest.process;
+  let sp = 0n;
+  const seen: bigint[] = [];
+  machine.hook(guest.address('ftrace_caller'), () => {
+    sp = machine.register('sp');
+    return 'continue';
+  });
+  machine.hook(guest.address('ftrace_call'), () => {
+    seen.push(sp - machine.register('sp'), machine.register('a3'));
+    const frame = machine.register('sp');
+    seen.push(
+      machine.readWord(frame + 64n, 8)! - machine.register('a0'),
+      machine.readWord(frame + 72n, 8)! - machine.register('a1'),
+    );
+    return 'continue';
+  });
+  expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 10 });
+  // Two functions: the frame, no registers, pc slot = site + 8, ra slot = parent.
+  expect(seen).toEqual([80n, 0n, 8n, 0n, 80n, 0n, 8n, 0n]);
+  // One event of the function tracer, an entry and a return of each of two functions.
+  expect(machine.readWord(guest.address('elftrace_ring_memory') + 24n, 8)).toBe(5n);
+  done(session.core.unregisterGraph(graph));
+  const { image, program } = openBytes(session.bytes());
+  const at = image.fileOffsetOf(program.definedAt(program.symbols.find('ftrace_graph_call'))!);
+  // R-MOD-5.
+  expect(Buffer.from(session.bytes().subarray(at, at + 8)).toString('hex')).toBe('1300000013000000');
+});
+
 describe('registers at the body, with a callback that changes all that it may', () => {
   const clobbered = ['t0', 't1', 't2', 't3', 't4', 't5', 't6', 'a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
   test.each([
     ['riscv64/direct', 'g2', 'traced', false],
     ['riscv64/direct', 'g2', 'traced', true],
     ['riscv64/direct', 'g2-merged', 'traced', false],
+    ['riscv64/direct', 'g2-plain', 'traced', false],
     ['riscv64/direct-rv64g', 'g3', 'traced', false],
     ['riscv64/program-patchable-8', 'g1', 'leaf', false],
     ['riscv64/program-patchable-8', 'g1', 'leaf', true],
@@ -840,6 +886,8 @@ describe('registers at the body, with a callback that changes all that it may', 
     expect(calls).toBe(1);
     // Dead at a function's entry, and not kept by an entry that makes a small frame.
     const dead = regs ? ['t0', 't1'] : ['t0', 't1', 't3', 't4', 't5', 't6'];
+    // As in kernels; the runtime's own callbacks do not touch it.
+    if (flavour === 'g2-plain') dead.push('t2');
     const alive = Object.keys(values).filter((register) => !dead.includes(register));
     expect(Object.fromEntries(alive.map((register) => [register, machine.register(register)]))).toEqual(
       Object.fromEntries(alive.map((register) => [register, values[register]])),

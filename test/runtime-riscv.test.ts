@@ -30,7 +30,9 @@ import { buildTraced, runTracedHere, runTracedQemu } from './support/runtime-har
 import { describeWith } from './support/tools.js';
 
 const ENTRIES = RISCV_FLAVOURS.flatMap((flavour) =>
-  (['ftrace_caller', 'ftrace_regs_caller'] as const).map((entry) => [flavour, entry] as const),
+  (flavour === 'g2-plain' ? (['ftrace_caller'] as const) : (['ftrace_caller', 'ftrace_regs_caller'] as const)).map(
+    (entry) => [flavour, entry] as const,
+  ),
 );
 const ALL = ['counter', 'function', 'graph', 'both'] as const;
 
@@ -81,8 +83,8 @@ for (const target of TRACED_TARGETS) {
     test.each(ENTRIES)(
       'R-ENT-0, R-ENT-1, R-ENT-2, R-ENT-4, C-FG-1, C-FG-2, C-FG-3: arguments, results, nested functions, recursion: %s, %s',
       (flavour, entry) => {
-        // Plain entries of G0 and G1 pass no frame.
-        const hasFrame = entry === 'ftrace_regs_caller' || (flavour !== 'g0' && flavour !== 'g1');
+        // Plain entries of G0 and G1, and those without register support, pass no frame.
+        const hasFrame = entry === 'ftrace_regs_caller' || !['g0', 'g1', 'g2-plain'].includes(flavour);
         for (const level of ['0', '2']) {
           const build = { target, flavour, entry, level, sources: features, flags };
           expect(checkTraced(build, hasFrame ? ALL : ['counter', 'function'], true)).toBeGreaterThan(500);
@@ -99,16 +101,22 @@ for (const target of TRACED_TARGETS) {
       },
     );
 
-    test.each(['ftrace_caller', 'ftrace_regs_caller'] as const)(
-      'R-ENT-3, R-MOD-4, R-MOD-5: the graph tracer as a second patched call of %s, and two nops when it is off',
-      (entry) => {
-        const build = { target, flavour: 'g2' as const, entry, sources: features, flags, callee: 'ftrace_stub' };
+    test.each([
+      ['g2', 'ftrace_caller'],
+      ['g2', 'ftrace_regs_caller'],
+      ['g2-plain', 'ftrace_caller'],
+    ] as const)(
+      'R-ENT-3, R-MOD-4, R-MOD-5: %s: the graph tracer as a second patched call of %s, and two nops when it is off',
+      (flavour, entry) => {
+        const build = { target, flavour, entry, sources: features, flags, callee: 'ftrace_stub' };
         const expected = runTracedQemu(target, buildTraced({ ...build, tracer: 'none' }));
         for (const on of [true, false]) {
           const path = buildTraced({ ...build, tracer: 'function' });
           edit(path, (program) => {
             const to = program.address('ftrace_graph_caller');
-            for (const call of ['ftrace_graph_call', 'ftrace_graph_regs_call']) {
+            for (const call of flavour === 'g2'
+              ? ['ftrace_graph_call', 'ftrace_graph_regs_call']
+              : ['ftrace_graph_call']) {
               const at = program.address(call);
               program.pair(1, at, to);
               if (on) continue;

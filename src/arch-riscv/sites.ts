@@ -480,7 +480,7 @@ const patchable8: SiteShape = {
   name: 'riscv64.patchable-8',
   sources: ['patchable-table'],
   title: 'eight bytes of entry nops, auipc t0 and jalr t0 when enabled',
-  entries: ['g2', 'g2-merged', 'g1', 'g3', 'g3c'],
+  entries: ['g2', 'g2-plain', 'g2-merged', 'g1', 'g3', 'g3c'],
   hazard: pairHazard,
   read(view) {
     const ip = functionDelta(view);

@@ -27,7 +27,7 @@ import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
 /** Generations of sites that RISC-V's areas of nops can become. */
-export const riscvSites = ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const;
+export const riscvSites = ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const;
 
 export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly path: string;

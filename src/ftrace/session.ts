@@ -58,6 +58,8 @@ export function capabilitiesOf(sites: Sites): Capabilities {
       return entryPoint(sites.program, 'ftrace_regs_caller') === null
         ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
         : profiles.riscv64;
+    case 'g2-plain':
+      return profiles['riscv64 plain'];
     case 'g2-merged':
     case 'g3':
       return profiles['riscv64 merged'];
