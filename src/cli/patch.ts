@@ -42,10 +42,10 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
   readonly preempt: 'none' | 'full';
-  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
-  readonly saveRegs: boolean;
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
+  readonly saveRegs: boolean;
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
@@ -92,8 +92,13 @@ function prepared(
       'the file was patched before and has no tracing entries: revert it first',
     );
   }
-  const machine = args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {};
-  const image = withRuntime(opened.sites, selection, hash, args.a64Era ?? args.riscvSite, machine);
+  const machine = {
+    ...(args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {}),
+    ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
+  };
+  // Words in front of functions are asked for by name: without them there is an error.
+  const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
+  const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -168,7 +173,12 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     on.image,
     on.arch,
     [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
-    { preempt: args.preempt, ...readonlyOf(args), ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }) },
+    {
+      preempt: args.preempt,
+      ...readonlyOf(args),
+      ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+      ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
+    },
   );
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
 }
