@@ -10,131 +10,41 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { REGISTER_NAMES } from '../src/arch-riscv/isa.js';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { type Process, startProcess } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { GraphUser, type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
+import { GraphUser, type Ops, REC } from '../src/ftrace/core/index.js';
 import { planDirect } from '../src/ftrace/direct.js';
 import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planSites } from '../src/ftrace/plan.js';
-import { Session, type SessionOptions } from '../src/ftrace/session.js';
+import { Session } from '../src/ftrace/session.js';
 import type { Sites } from '../src/ftrace/sites.js';
 import { planTracing } from '../src/ftrace/tracing.js';
-import type { EntryFlavour, OPS_FLAGS } from '../src/runtime/index.js';
 import { watchRepeats } from '../src/trace/repeats.js';
 import { elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
+import {
+  both,
+  callback,
+  direct,
+  done,
+  exitOf,
+  type Guest,
+  imageOf,
+  openDirect,
+  passed,
+  runsOf,
+  start,
+} from './support/riscv-direct.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-direct-'));
 afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-type Flavour = Extract<EntryFlavour, `g${string}`>;
-const images = new Map<string, Uint8Array>();
-
-/** The sample with a runtime in it; functions of rv64g are 4-aligned, which G3 needs; G3c needs eight bytes in front of them. */
-function imageOf(flavour: Flavour): Uint8Array {
-  const names: Partial<Record<Flavour, string>> = { g3: 'riscv64/direct-rv64g', g3c: 'riscv64/direct-8-4-aligned' };
-  const name = names[flavour] ?? 'riscv64/direct';
-  const known = images.get(flavour);
-  if (known !== undefined) return known;
-  const { bytes } = withRuntime(openBytes(readSample(name)).sites, undefined, undefined, flavour);
-  images.set(flavour, bytes);
-  return bytes;
-}
-
-function open(flavour: Flavour, options: SessionOptions = {}): Session {
-  const bytes = imageOf(flavour);
-  return Session.open(bytes, archOf(readElf(bytes).header), options);
-}
-
-function done(outcome: Outcome): Extract<Outcome, { kind: 'done' }> {
-  expect(outcome).toMatchObject({ kind: 'done' });
-  if (outcome.kind !== 'done') throw new Error('unreachable');
-  return outcome;
-}
-
-/** Registers a callback of the image for one function. */
-function callback(
-  session: Session,
-  name: string,
-  functions = 'traced',
-  flags: readonly (keyof typeof OPS_FLAGS)[] = [],
-): Ops {
-  const ops = session.core.createOps({ name, func: session.functionAddress(name)!, flags });
-  done(session.core.setFilter(ops, 'filter', functions));
-  done(session.core.register(ops));
-  return ops;
-}
-
-function direct(session: Session, functions = 'traced', caller = 'my_direct_caller', negotiate?: () => 0): Ops {
-  const ops = session.core.createOps({ name: caller, func: 0n, ...(negotiate ? { negotiate } : {}) });
-  done(session.core.setFilter(ops, 'filter', functions));
-  done(session.core.registerDirect(ops, session.functionAddress(caller)!));
-  return ops;
-}
-
-interface Guest {
-  readonly process: Process;
-  address(symbol: string): bigint;
-  word(symbol: string, index?: number, size?: 4 | 8): bigint;
-}
-
-function start(bytes: Uint8Array): Guest {
-  const { image, arch, program } = openBytes(bytes);
-  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
-  const process = startProcess({ image, abi: arch.abi, emulation: arch.emulation });
-  const address = (symbol: string): bigint => {
-    const found = program.definedAt(program.symbols.find(symbol));
-    if (found === null) throw new Error(`no symbol ${symbol}`);
-    return found;
-  };
-  return {
-    process,
-    address,
-    word: (symbol, index = 0, size = 4) => process.machine.readWord(address(symbol) + BigInt(index * size), size)!,
-  };
-}
-
-/** Exit status of an image, or why it stops. */
-function exitOf(bytes: Uint8Array): number | string {
-  const { process } = start(bytes);
-  const stop = process.run({ budget: 1_000_000 });
-  return stop.kind === 'exit' ? stop.code : stop.kind;
-}
-
-/** Names of the places that a run comes by, in order. */
-function passed(bytes: Uint8Array, symbols: readonly string[]): string[] {
-  const guest = start(bytes);
-  const order: string[] = [];
-  for (const symbol of symbols) {
-    guest.process.machine.hook(guest.address(symbol), () => {
-      order.push(symbol);
-      return order.length > 50 ? 'stop' : 'continue';
-    });
-  }
-  guest.process.run({ budget: 1_000_000 });
-  return order;
-}
-
-/** A direct caller and a second user of its function, so that the register entry is in between. */
-function both(variant: DirectVariant, flavour: Flavour = 'g2'): Session {
-  const session = open(flavour, { directVariant: variant });
-  direct(session);
-  callback(session, 'callback');
-  return session;
-}
-
-const runsOf = (guest: Guest): Record<string, bigint> =>
-  Object.fromEntries(
-    ['bodies', 'directs', 'callbacks', 'replacements', 'others'].map((name) => [name, guest.word(name)]),
-  );
-
 describe('direct calls', () => {
   test('T-RV-1: offered where the register entry is, refused where it is not; RV32 is recognised and refused', () => {
-    expect(open('g2').core.state.backend.capabilities).toMatchObject({ regs: 'separate', direct: 'regs' });
+    expect(openDirect('g2').core.state.backend.capabilities).toMatchObject({ regs: 'separate', direct: 'regs' });
     // The twin: the same image, whose register entry has lost its name.
     const bytes = imageOf('g2').slice();
     const image = readElf(bytes);
@@ -149,14 +59,14 @@ describe('direct calls', () => {
       errno: 'ENODEV',
     });
     // The build without register support (30-riscv section 9): the same, and nobody gets registers.
-    const plain = open('g2-plain');
+    const plain = openDirect('g2-plain');
     const d = plain.core.createOps({ name: 'd', func: 0n });
     done(plain.core.setFilter(d, 'filter', 'traced'));
     expect(plain.core.registerDirect(d, plain.functionAddress('my_direct_caller')!)).toMatchObject({ errno: 'ENODEV' });
     const regs = plain.core.createOps({ name: 'r', func: plain.functionAddress('callback')!, flags: ['SAVE_REGS'] });
     done(plain.core.setFilter(regs, 'filter', 'traced'));
     expect(plain.core.register(regs)).toMatchObject({ errno: 'EINVAL' });
-    expect(plain.bytes()).toEqual(open('g2-plain').bytes());
+    expect(plain.bytes()).toEqual(openDirect('g2-plain').bytes());
     for (const flavour of ['g0', 'g1'] as const) {
       const sample = flavour === 'g0' ? 'riscv64/program-mcount' : 'riscv64/program-patchable-8';
       const other = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
@@ -168,20 +78,20 @@ describe('direct calls', () => {
   });
 
   test('T-RV-2: a direct caller for one function, and one for three', () => {
-    const one = open('g2');
+    const one = openDirect('g2');
     direct(one);
     expect(exitOf(one.bytes())).toBe(11);
-    const three = open('g2');
+    const three = openDirect('g2');
     direct(three, 'traced other third');
     expect(exitOf(three.bytes())).toBe(13);
     // The older form, by address.
-    const older = open('g2');
+    const older = openDirect('g2');
     done(older.core.registerDirectAt(older.functionAddress('traced')!, older.functionAddress('my_direct_caller')!));
     expect(exitOf(older.bytes())).toBe(11);
   });
 
   test('T-RV-3: modify, alone: call old, call the register entry, call new; never a nop. Beside others: the table only', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     const ops = direct(session);
     const outcome = done(session.core.modifyDirect(ops, session.functionAddress('my_direct_caller2')!));
     const sites = outcome.steps.flatMap((step) => (step.kind === 'site' ? [step] : []));
@@ -199,7 +109,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-4, T-RV-10: beside a tracer and a callback that wants registers: each of them once', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     callback(session, 'callback');
     callback(session, 'elftrace_function_tracer');
@@ -220,7 +130,7 @@ describe('direct calls', () => {
 
   test('T-RV-4, K-ADDR-7: beside a probe on the site: it sees the site as pc, the function goes on behind it, each runs once', () => {
     for (const tracers of [0, 1]) {
-      const session = open('g2');
+      const session = openDirect('g2');
       direct(session);
       if (tracers > 0) callback(session, 'callback');
       // What arms a probe on a site: an ops with SAVE_REGS; with a post-handler it also changes the resume address.
@@ -259,7 +169,7 @@ describe('direct calls', () => {
   test.each(['g2', 'g2-merged', 'g3', 'g3c'] as const)(
     'C-FG-1: function graph and a direct caller on one function: %s',
     (flavour) => {
-      const session = open(flavour);
+      const session = openDirect(flavour);
       direct(session);
       callback(session, 'ftrace_graph_func', 'traced other');
       const guest = start(session.bytes());
@@ -271,7 +181,7 @@ describe('direct calls', () => {
 
   test('T-RV-5, T-RV-13: the slot of t1 carries the address, whatever the order in the list', () => {
     for (const helperFirst of [true, false]) {
-      const session = open('g2');
+      const session = openDirect('g2');
       // What is registered later runs first.
       if (helperFirst) callback(session, 'callback');
       direct(session);
@@ -295,7 +205,7 @@ describe('direct calls', () => {
   }
 
   test('T-RV-6: what a caller left in t1 is no direct caller, because the slot is cleared', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     callback(session, 'callback', 'traced', ['SAVE_REGS']);
     const bytes = session.bytes();
     const end = (image: Uint8Array): unknown => {
@@ -324,7 +234,7 @@ describe('direct calls', () => {
     const end = image.fileOffsetOf(program.definedAt(program.symbols.find('ftrace_regs_caller_end'))!);
     const view = new DataView(bytes.buffer, bytes.byteOffset);
     expect([0, 4, 8].map((at) => view.getUint32(end + at, true).toString(16))).toEqual(['31463', '28067', '30067']);
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     callback(session, 'callback', 'traced other', ['SAVE_REGS']);
     const guest = start(session.bytes());
@@ -354,7 +264,7 @@ describe('direct calls', () => {
         0x0002_8067,
       ]);
       // So a caller's t1 comes through, which the patched entry loses (R-ENT-5).
-      const session = open('g2', { directVariant: variant });
+      const session = openDirect('g2', { directVariant: variant });
       callback(session, 'ftrace_stub', 'traced', ['SAVE_REGS']);
       const guest = start(session.bytes());
       runTo(guest, guest.address('traced'));
@@ -388,7 +298,7 @@ describe('direct calls', () => {
 
   test('T-RV-22, F-9: what stands in the slot of t0 is loaded by nobody; 11, endless, 10 and 10', () => {
     expect(exitOf(both('t0slot').bytes())).toBe(10);
-    const nobody = open('g2');
+    const nobody = openDirect('g2');
     callback(nobody, 'callback', 'traced', ['SAVE_REGS']);
     const ends = [
       exitOf(both('t1').bytes()),
@@ -398,15 +308,15 @@ describe('direct calls', () => {
     ];
     expect(ends).toEqual([11, 'step-limit', 10, 10]);
     for (const flavour of ['g2-merged', 'g3', 'g3c'] as const) {
-      expect(() => open(flavour, { directVariant: 't0slot' })).toThrow(/no direct calls through t0slot/);
+      expect(() => openDirect(flavour, { directVariant: 't0slot' })).toThrow(/no direct calls through t0slot/);
     }
-    expect(() => open('g3c', { directVariant: 't0' })).toThrow(/no direct calls through t0/);
+    expect(() => openDirect('g3c', { directVariant: 't0' })).toThrow(/no direct calls through t0/);
     expect(exitOf(both('t1', 'g2-merged').bytes())).toBe(11);
     expect(exitOf(both('t0', 'g2-merged').bytes())).toBe('step-limit');
   });
 
   test('T-RV-11: only a function in the table is taken to a direct caller', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     // The helper runs for another function, too, which the table does not name.
     callback(session, 'ftrace_direct_func', 'other', ['SAVE_REGS']);
@@ -429,7 +339,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-14: through t0, helper first: a tracer behind it leaves the resume address alone', () => {
-    const session = open('g2', { directVariant: 't0' });
+    const session = openDirect('g2', { directVariant: 't0' });
     callback(session, 'callback');
     direct(session);
     const guest = start(session.bytes());
@@ -439,7 +349,7 @@ describe('direct calls', () => {
 
   describe('T-RV-15, T-RV-16: with a callback that changes the resume address', () => {
     const sharing = (variant: DirectVariant, helperFirst: boolean): Session => {
-      const session = open('g2', { directVariant: variant });
+      const session = openDirect('g2', { directVariant: variant });
       const patch = (): Ops => callback(session, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
       if (helperFirst) patch();
       direct(session, 'traced', 'my_direct_caller', () => 0);
@@ -471,7 +381,7 @@ describe('direct calls', () => {
     });
 
     test('without a callback that negotiates: EBUSY, both ways round, and no byte changes', () => {
-      const first = open('g2');
+      const first = openDirect('g2');
       direct(first);
       const before = first.bytes();
       const ops = first.core.createOps({
@@ -482,7 +392,7 @@ describe('direct calls', () => {
       done(first.core.setFilter(ops, 'filter', 'traced'));
       expect(first.core.register(ops)).toMatchObject({ kind: 'refused', errno: 'EBUSY' });
       expect(first.bytes()).toEqual(before);
-      const second = open('g2');
+      const second = openDirect('g2');
       callback(second, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
       const late = second.core.createOps({ name: 'd', func: 0n });
       done(second.core.setFilter(late, 'filter', 'traced'));
@@ -499,7 +409,7 @@ describe('direct calls', () => {
   ] as const)(
     'T-RV-17, R-SITE-4: %s: t0 at the entry is the body, and what callbacks are told is the site',
     (flavour, body, site) => {
-      const session = open(flavour);
+      const session = openDirect(flavour);
       callback(session, 'callback', 'traced', ['SAVE_REGS']);
       const guest = start(session.bytes());
       runTo(guest, guest.address('ftrace_regs_caller'));
@@ -510,7 +420,7 @@ describe('direct calls', () => {
   );
 
   test('T-RV-18, T-RV-19, C-DIR-1: the direct caller keeps t0, ra, sp and every argument', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     const guest = start(session.bytes());
     const { machine } = guest.process;
@@ -524,7 +434,7 @@ describe('direct calls', () => {
 
   test('T-RV-20: the register entry gives every register back; t1 is 0, or at a direct caller its address', () => {
     for (const withDirect of [false, true]) {
-      const session = open('g2');
+      const session = openDirect('g2');
       if (withDirect) direct(session);
       // No callback of the program: its code finds data by gp.
       callback(session, 'ftrace_stub', 'traced', ['SAVE_REGS']);
@@ -552,7 +462,7 @@ describe('direct calls', () => {
   }
 
   test('T-RV-23, R-DIR-5: alone, the pair of the site names the direct caller itself', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     const { sites, program } = openBytes(session.bytes());
     const target = program.definedAt(program.symbols.find('my_direct_caller'));
@@ -563,14 +473,14 @@ describe('direct calls', () => {
       'my_direct_caller',
     ]);
     // With a word for its ops in front of the function the entry goes there at once, with nothing saved and no helper.
-    const called = open('g3c');
+    const called = openDirect('g3c');
     direct(called);
     expect(passed(called.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
       'ftrace_caller', 'my_direct_caller',
     ]); // prettier-ignore
     expect(exitOf(called.bytes())).toBe(11);
     // A fixed auipc does not reach it: the entry does, by the helper.
-    const fixed = open('g3');
+    const fixed = openDirect('g3');
     direct(fixed);
     expect(passed(fixed.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
       'ftrace_caller', 'ftrace_direct_func', 'my_direct_caller',
@@ -579,7 +489,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-24, R-MOD-2: a word behind a fixed auipc is never exchanged for a target that needs another auipc', () => {
-    const session = open('g3');
+    const session = openDirect('g3');
     const before = session.bytes();
     const { sites, program } = openBytes(before);
     const reading = sites.reading(0)!;
@@ -752,7 +662,7 @@ describe('direct calls', () => {
     const ops = session.core.state.known.find(({ name }) => name === 'my_direct_caller')!;
     expect([ops.has('SAVE_REGS'), ops.has('DIRECT')]).toEqual([true, true]);
     // Without: EINVAL, and no byte changes.
-    const other = open('g2');
+    const other = openDirect('g2');
     const before = other.bytes();
     const bare = other.core.createOps({
       name: 'bare',
@@ -781,7 +691,7 @@ describe('direct calls', () => {
   });
 
   test('C-DIR-2, A6.3 rows 5, 11, 12, 18, 19, 20: the site follows who is there', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     const site = (): string => {
       const read = session.backend.read({
         kind: 'site',
@@ -807,7 +717,7 @@ describe('direct calls', () => {
 });
 
 test('30-riscv section 9: without register support: a frame of 80 bytes, null for registers, the graph as a patched call', () => {
-  const session = open('g2-plain');
+  const session = openDirect('g2-plain');
   const graph = new GraphUser('graph', { entry: 0n, return: 0n });
   callback(session, 'elftrace_function_tracer');
   done(session.core.setGraphFilter(graph, 'filter', 'traced other'));
