@@ -42,8 +42,11 @@
 	mv	a2, s0
 	.globl	\label
 \label:
+	.option	push
+	.option	norvc
 	nop
 	nop
+	.option	pop
 	.endm
 
 FUNCTION(ftrace_caller)

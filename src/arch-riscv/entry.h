@@ -79,6 +79,12 @@ extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame
 /* Where the return address that the entry loads is, and the stack pointer after the return. */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + R_RA))
 #define GRAPH_FRAME(regs, ip) ((unsigned long)(regs) + REGS_BYTES + SITE_BYTES)
+/* A function gives s0 back, frame pointer or not. Behind the prologue of a -pg function it is another one already. */
+#ifdef ENTRY_PLAIN
+#define GRAPH_POINTER(regs) 0
+#else
+#define GRAPH_POINTER(regs) (*(const unsigned long *)((const char *)(regs) + R_S0))
+#endif
 #endif
 
 #ifdef ENTRY_DIRECT
