@@ -179,7 +179,7 @@ describe('direct calls', () => {
     },
   );
 
-  test('T-RV-5, T-RV-13: the slot of t1 carries the address, whatever the order in the list', () => {
+  test('T-RV-5, T-RV-13, R-DIR-1, R-DIR-7: the slot of t1 carries the address, whatever the order in the list', () => {
     for (const helperFirst of [true, false]) {
       const session = openDirect('g2');
       // What is registered later runs first.
@@ -275,7 +275,7 @@ describe('direct calls', () => {
     },
   );
 
-  test('T-RV-8, T-RV-9, T-RV-10, F-9: through t0 the direct caller goes to itself for ever; through t1 it goes to the body', () => {
+  test('T-RV-8, T-RV-9, T-RV-10, R-DIR-3, F-9: through t0 the direct caller goes to itself for ever; through t1 it goes to the body', () => {
     const looped = start(both('t0').bytes());
     const repeats = watchRepeats(
       looped.process.machine,
@@ -296,7 +296,7 @@ describe('direct calls', () => {
     expect(none.repeated).toBeNull();
   });
 
-  test('T-RV-22, F-9: what stands in the slot of t0 is loaded by nobody; 11, endless, 10 and 10', () => {
+  test('T-RV-22, R-DIR-4, F-9: what stands in the slot of t0 is loaded by nobody; 11, endless, 10 and 10', () => {
     expect(exitOf(both('t0slot').bytes())).toBe(10);
     const nobody = openDirect('g2');
     callback(nobody, 'callback', 'traced', ['SAVE_REGS']);
@@ -315,7 +315,7 @@ describe('direct calls', () => {
     expect(exitOf(both('t0', 'g2-merged').bytes())).toBe('step-limit');
   });
 
-  test('T-RV-11: only a function in the table is taken to a direct caller', () => {
+  test('T-RV-11, R-DIR-1: only a function in the table is taken to a direct caller', () => {
     const session = openDirect('g2');
     direct(session);
     // The helper runs for another function, too, which the table does not name.
@@ -432,7 +432,7 @@ describe('direct calls', () => {
     expect(kept.map((name) => machine.register(name))).toEqual(before);
   });
 
-  test('T-RV-20: the register entry gives every register back; t1 is 0, or at a direct caller its address', () => {
+  test('T-RV-20, R-DIR-6: the register entry gives every register back; t1 is 0, or at a direct caller its address', () => {
     for (const withDirect of [false, true]) {
       const session = openDirect('g2');
       if (withDirect) direct(session);
@@ -610,7 +610,7 @@ describe('direct calls', () => {
     expect(notices('--preempt', 'full', '--riscv-site', 'g3')).toBe('');
   });
 
-  test('T-RV-26: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
+  test('T-RV-26, R-DIR-8: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
     const way = (variant: DirectVariant): { before: bigint[]; after: bigint[] } => {
       const guest = start(both(variant).bytes());
       const { machine } = guest.process;
@@ -805,6 +805,86 @@ describe('registers at the body, with a callback that changes all that it may', 
     if (flavour === 'g1' && regs)
       expect([machine.register('t0'), machine.register('t1')]).toEqual([values['t0'], values['t1']]);
   });
+});
+
+describe('30-riscv sections 4 and 9: frames as callbacks find them', () => {
+  const A = ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
+  const S = ['s2', 's3', 's4', 's5', 's6', 's7', 's8', 's9', 's10', 's11'] as const;
+  const at = (names: readonly string[], first: number): [string, number][] =>
+    names.map((name, i) => [name, first + 8 * i]);
+  const full: [string, number][] = [
+    ...at(['ra', 'sp', 'gp', 'tp', 't0', 't1', 't2', 's0', 's1'], 8), ...at(A, 80), ...at(S, 144), ...at(['t3', 't4', 't5', 't6'], 224),
+  ]; // prettier-ignore
+  const merged: [string, number][] = [['ra', 8], ['sp', 16], ['s0', 24], ['t1', 32], ...at(A, 40)]; // prettier-ignore
+  const partial: [string, number][] = [['ra', 8], ['s0', 64], ...at(A, 80)]; // prettier-ignore
+
+  test.each([
+    ['riscv64/direct', 'g2', true, 288, 0, 8n, full],
+    ['riscv64/direct', 'g2', false, 288, 0, 8n, partial],
+    ['riscv64/direct', 'g2-plain', false, 80, 64, 8n, [...at(A, 0), ['ra', 72]]],
+    ['riscv64/direct', 'g2-merged', false, 112, 0, 8n, merged],
+    ['riscv64/direct-rv64g', 'g3', false, 112, 0, 8n, merged],
+    ['riscv64/direct-8-4-aligned', 'g3c', false, 112, 0, 8n, merged],
+    // 72 of the rules, t2, and a word that aligns; behind it the word of the site.
+    ['riscv64/program-patchable-8', 'g1', false, 96, 64, 12n, [...at(A, 0), ['ra', 88]]],
+    ['riscv64/program-patchable-8', 'g1', true, 296, 0, 12n, full],
+  ] as const)(
+    'R-ENT-0, R-ENT-1: %s as %s, register entry %p: %i bytes',
+    (sample, flavour, regs, size, epc, back, slots) => {
+      const image = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
+      const session = Session.open(image.bytes, archOf(image.header));
+      const name = flavour === 'g1' ? 'leaf' : 'traced';
+      const ops = session.core.createOps({
+        name: 'stub',
+        func: session.functionAddress('ftrace_stub')!,
+        flags: regs ? ['SAVE_REGS'] : [],
+      });
+      done(session.core.setFilter(ops, 'filter', name));
+      done(session.core.register(ops));
+      const guest = start(session.bytes());
+      const { machine } = guest.process;
+      const go = (to: bigint): void => {
+        const remove = machine.hook(to, () => 'stop');
+        expect(guest.process.run({ budget: 1_000_000 }).kind).toBe('hook');
+        remove();
+      };
+      go(guest.address(name));
+      const values: Record<string, bigint> = { sp: machine.register('sp') };
+      REGISTER_NAMES.forEach((register, i) => {
+        if (register === 'zero' || register === 'sp') return;
+        values[register] = 0x1234_5600_7abc_0100n + BigInt(i) * 0x1_0000_0001n;
+        machine.setRegister(register, values[register]);
+      });
+      go(guest.address('ftrace_stub'));
+      const fixed = flavour === 'g3' || flavour === 'g3c';
+      const site = guest.address(name) + (fixed ? 4n : 0n);
+      // Registers of one entry for all are not asked for; they come with it.
+      const frame = machine.register('sp');
+      const body = guest.address(name) + back;
+      expect(values['sp']! - frame).toBe(BigInt(size));
+      expect(machine.readWord(frame + BigInt(epc), 8)).toBe(body);
+      const passes = flavour !== 'g2-plain' && (flavour !== 'g1' || regs);
+      // With a word for its ops in front of the function the register is the ops object itself.
+      expect([machine.register('a0'), machine.register('a1'), machine.register('a3')]).toEqual([
+        site,
+        values['ra'],
+        passes ? frame : 0n,
+      ]);
+      const dynamic = machine.register('a2');
+      expect([machine.readWord(dynamic, 8), dynamic === 0n]).toEqual([guest.address('ftrace_stub'), false]);
+      for (const [register, slot] of slots) {
+        const expected =
+        register === 't0' && regs && flavour === 'g2' ? body
+        : register === 't1' && flavour !== 'g1' ? 0n
+        : register === 'sp' && size >= 288 ? frame
+        : values[register]!; // prettier-ignore
+        expect([register, machine.readWord(frame + BigInt(slot), 8)]).toEqual([register, expected]);
+      }
+      // The word of the site below the stack pointer (R-ENT-0).
+      if (flavour === 'g1') expect(machine.readWord(values['sp']! - 8n, 8)).toBe(values['ra']);
+      expect(frame % 16n).toBe(flavour === 'g1' && regs ? 8n : 0n);
+    },
+  );
 });
 
 test('30-riscv section 6, C-TGT-1: the word in front of a function names nobody, its one ops, the list', () => {

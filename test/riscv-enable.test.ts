@@ -163,6 +163,35 @@ describe('what a site becomes', () => {
     },
   );
 
+  test('R-MOD-1: what cannot be read is EFAULT, what is not as expected EINVAL, what may not be written EPERM; nothing is planned', () => {
+    const bytes = readSample('riscv64/program-patchable-4');
+    const opened = openBytes(bytes);
+    const index = Array.from({ length: opened.sites.count }, (_, i) => i).find(
+      (i) => opened.sites.reading(i) !== null,
+    )!;
+    const at = opened.sites.fileOffset(index);
+    const ip = opened.sites.ip(index);
+    const slot = opened.image
+      .sectionsNamed('__patchable_function_entries')
+      .flatMap(({ offset, size }) => Array.from({ length: size / 8 }, (_, i) => offset + 8 * i))
+      .find((place) => new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(place, true) === ip)!;
+    const unmapped = bytes.slice();
+    new DataView(unmapped.buffer).setBigUint64(slot, 0x7000_0000n, true);
+    const wrong = bytes.slice();
+    wrong[at] = wrong[at]! ^ 0x40;
+    for (const [each, ranges, errno] of [
+      [unmapped, [], 'EFAULT'],
+      [wrong, [], 'EINVAL'],
+      [bytes, [{ start: at + 6, end: at + 7 }], 'EPERM'],
+    ] as const) {
+      const { sites } = openBytes(each);
+      const plan = planSites(sites, { to: { kind: 'init' }, readonlyRanges: ranges });
+      expect(plan.refusals.map((refusal) => refusal.errno)).toEqual([errno]);
+      expect(plan.steps.some(({ site }) => site === plan.refusals[0]!.site)).toBe(false);
+      expect(() => checkAcceptance(plan, {})).toThrow(/1 of \d+ sites refused/);
+    }
+  });
+
   test.each(['g1', 'g2', 'g3', 'g3c'])('F-2: a relocatable file: a call needs a relocation: %s', (form) => {
     const refused = written('riscv64/module-patchable-8-4.ko', { kind: 'call', target: 0x1000n, form }).refused;
     expect(refused).toMatch(/relocation|sixteen|2-aligned/);
