@@ -117,6 +117,7 @@ function arm64(flavour: string, entries: string, flags: readonly string[]): Reci
 
 const RECIPES: readonly Recipe[] = [
   riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
+  riscv('g2-plain', ['entry-g2.S'], ['-DENTRY_PLAIN', '-DGRAPH_CALL', '-ffixed-t2']),
   riscv('g2-merged', ['entry-merged.S'], MERGED),
   riscv('g3', ['entry-merged.S'], [...MERGED, '-DENTRY_G3']),
   riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),

@@ -218,7 +218,7 @@ const parser = yargs(own)
           describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
         })
         .option('riscv-site', {
-          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+          choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
           describe: 'RISC-V: generation of the sites',
         })
         .option('preempt', {

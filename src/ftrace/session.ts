@@ -2,7 +2,6 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import { ByteView } from '../bytes.js';
 import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -11,7 +10,8 @@ import { load, type LoadOptions, trampolineSection } from '../program/program.js
 import { type Capabilities, FtraceCore, type Outcome, type Policy, profiles, type SiteInput } from './core/index.js';
 import type { GoneModule, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
-import { checkAcceptance, planSites } from './plan.js';
+import { type DirectVariant, setDirectVariant } from './direct-variant.js';
+import { checkAcceptance, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp } from './tracing.js';
 import { entryPoint } from './routes.js';
@@ -29,8 +29,10 @@ export interface SessionOptions extends LoadOptions {
   readonly absent?: ReadonlySet<string>;
   /** Modules that are not in the image any more and that the session knew. */
   readonly gone?: readonly GoneModule[];
-  /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
-  readonly directSlot?: number;
+  /** RISC-V: the way to direct callers; what the entries have when absent. */
+  readonly directVariant?: DirectVariant;
+  /** Ranges of the file that may not be written: [start, end). */
+  readonly readonlyRanges?: PlanRequest['readonlyRanges'];
 }
 
 const hasTrampolines = ({ program }: Sites): boolean =>
@@ -63,6 +65,8 @@ export function capabilitiesOf(sites: Sites): Capabilities {
       return entryPoint(sites.program, 'ftrace_regs_caller') === null
         ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
         : profiles.riscv64;
+    case 'g2-plain':
+      return profiles['riscv64 plain'];
     case 'g2-merged':
     case 'g3':
       return profiles['riscv64 merged'];
@@ -109,7 +113,7 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
-    const text = options.text?.(image);
+    const text = guarded(options.text?.(image), image, options.readonlyRanges ?? []);
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
@@ -127,7 +131,7 @@ export class Session {
       }
     };
     initialise(usable);
-    if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
+    if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
     const { absent = new Set<string>(), gone = [] } = options;
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
@@ -272,12 +276,22 @@ function isServed(sites: Sites, index: number, served: readonly string[]): boole
   return sites.entriesOf(index, reading).some((each) => served.includes(each));
 }
 
-function setDirectSlot({ program }: Sites, slot: number): void {
-  const place = entryPoint(program, 'elftrace_direct_slot');
-  if (place === null) throw new ElftraceError('no-runtime', 'the entries of the image know no direct callers', {});
-  const { image } = program;
-  const view = new ByteView(image.bytes, image.header.endian, 'elftrace_direct_slot');
-  view.insertWord(image.fileOffsetOf(place.identity), BigInt(slot), image.wordBytes);
+/** A text that some ranges of the file are kept from. */
+function guarded(
+  text: Text | undefined,
+  image: ElfImage,
+  ranges: NonNullable<PlanRequest['readonlyRanges']>,
+): Text | undefined {
+  if (ranges.length === 0) return text;
+  return {
+    refresh: (address, size) => text?.refresh(address, size),
+    store(address, bytes) {
+      const at = image.fileOffsetOf(address);
+      if (ranges.some(({ start, end }) => at < end && start < at + bytes.length)) return false;
+      return text?.store(address, bytes) ?? true;
+    },
+    event: (step) => text?.event(step),
+  };
 }
 
 function siteInput(sites: Sites, index: number): SiteInput {
