@@ -6,6 +6,7 @@ import type { ElfImage } from './elf/image.js';
 import type { Reach } from './bits.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
+import type { ProbeModel } from './kprobes/model.js';
 import type { RelocationRow } from './relocs/kinds.js';
 import type { Address, Endian, RegisterName } from './units.js';
 
@@ -615,6 +616,8 @@ export interface Arch {
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
   readonly livePatching: LivePatching;
+  /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
+  readonly probes: ProbeModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

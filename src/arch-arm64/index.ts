@@ -37,5 +37,6 @@ export const arm64: Arch = {
   },
   livePatching: { kind: 'word' },
   loader: arm64Loader,
+  probes: { kind: 'none', reason: 'probes of arm64 are not served yet' },
   emulation: arm64Emulation,
 };

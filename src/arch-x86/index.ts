@@ -4,6 +4,7 @@ import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
+import { x86Probes } from './kprobes.js';
 import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
 import { x86Mcount, x86SiteShapes } from './sites.js';
 import { x86LivePatching } from './live.js';
@@ -41,5 +42,6 @@ export const x86_64: Arch = {
   loader: x86Loader,
   trampolines: x86Trampolines,
   livePatching: x86LivePatching,
+  probes: x86Probes,
   emulation: x86Emulation,
 };
