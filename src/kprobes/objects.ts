@@ -19,6 +19,8 @@ export interface KprobeHandlers {
   readonly post?: (probe: Kprobe, regs: ProbeCpu) => void;
   /** 2009 only: a breakpoint hit while a handler runs. */
   readonly breakpoint?: (probe: Kprobe, regs: ProbeCpu) => number;
+  /** 2009 only: a handler of the probe faulted. Nonzero: it has been dealt with. */
+  readonly fault?: (probe: Kprobe, regs: ProbeCpu) => number;
 }
 
 /** A probe as its user holds it. */
@@ -55,6 +57,12 @@ export interface CheckedAddress {
   readonly ftrace: boolean;
 }
 
+/** What `prepareSlot` made. */
+export interface OwnSlot {
+  readonly kind: 'own-slot';
+  readonly address: Address;
+}
+
 /** What a machine does for the state machines. None of it may throw for what a user can ask. */
 export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   /** Text at rest: switches that can damage text are refused. */
@@ -63,9 +71,12 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   readonly maxOptimizedBytes: number;
   /** Section 3. */
   check(address: Address): CheckedAddress | ProbeRefusal;
-  /** The out-of-line copy of an instruction. */
-  prepareSlot(address: Address): ProbeRefusal | null;
-  releaseSlot(address: Address): void;
+  /**
+   * The out-of-line copy of an instruction. It belongs to one registration: a second one at the address, made before the first was freed,
+   * has its own.
+   */
+  prepareSlot(address: Address): OwnSlot | ProbeRefusal;
+  releaseSlot(slot: OwnSlot): void;
   arm(address: Address): void;
   disarm(address: Address): void;
   /** An ops of ftrace in place of a breakpoint. */
@@ -74,11 +85,14 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   /** The bytes at the address are the object's jump. */
   hasJump(address: Address, part: Part): boolean;
 
+  /** All of the window behind the breakpoint is as it was or the jump: who hit the breakpoint may go on in the buffer. */
+  mayResume(address: Address, part: Part): boolean;
+
   // The six functions of T-KP-32.
   covers(part: Part, start: Address, address: Address): boolean;
   prepare(address: Address): { readonly kind: 'prepared'; readonly part: Part } | ProbeRefusal;
   remove(part: Part): void;
-  /** Breakpoint -> jump. A refusal leaves the breakpoint. */
+  /** Breakpoint -> jump. A refusal leaves the breakpoint: another probe lies in the window. */
   optimize(address: Address, part: Part): ProbeRefusal | null;
   /** Jump -> breakpoint; cannot fail. */
   unoptimize(address: Address, part: Part): void;

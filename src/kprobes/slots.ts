@@ -26,7 +26,7 @@ export class SlotPool {
     return this.pieces.length;
   }
 
-  /** First byte behind everything that was ever taken from an area, for writing it. */
+  /** The pieces that are taken, ascending. */
   get taken(): readonly Piece[] {
     return this.pieces;
   }
@@ -49,8 +49,8 @@ export class SlotPool {
         at = alignUpBig(end, BigInt(alignBytes));
       }
       if (at < area.start || at + BigInt(sizeBytes) > area.end || !reaches(distance, near, at)) continue;
-      this.pieces.push({ address: at, sizeBytes });
-      this.pieces.sort((a, b) => (a.address < b.address ? -1 : 1));
+      const place = this.pieces.findIndex(({ address }) => address > at);
+      this.pieces.splice(place < 0 ? this.pieces.length : place, 0, { address: at, sizeBytes });
       return at;
     }
     return null;

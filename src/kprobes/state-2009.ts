@@ -24,6 +24,7 @@ import {
   type KprobeMachine,
   type KprobeResult,
   type OptimizedPart,
+  type OwnSlot,
   type ProbeState,
 } from './objects.js';
 
@@ -52,6 +53,7 @@ interface Entry<Part extends OptimizedPart> {
   /** In the order in which handlers run: the newest first, the one with a break handler last. */
   probes: Kprobe[];
   part: Part | null;
+  readonly slot: OwnSlot;
   armed: boolean;
   freed: boolean;
 }
@@ -76,6 +78,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
   private allDisarmed = false;
   /** A handler runs: a hit is missed. */
   private active = 0;
+  /** Whose handler it is. */
+  private current: Kprobe | null = null;
   private readonly literal: boolean;
   private readonly lookup: 'as-written' | 'covering';
   private readonly faults: KprobeFaults;
@@ -146,14 +150,15 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
   }
 
   private fresh(probe: Kprobe, address: Address): KprobeResult {
-    const refusal = this.machine.prepareSlot(address);
-    if (refusal) return failed(refusal.errno, refusal);
+    const slot = this.machine.prepareSlot(address);
+    if (slot.kind === 'refused') return failed(slot.errno, slot);
     const entry: Entry<Part> = {
       address,
       kind: 'probe',
       flags: probe.flags,
       probes: [probe],
       part: null,
+      slot,
       armed: false,
       freed: false,
     };
@@ -214,6 +219,9 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     if (breakpoint && entry.probes.some(({ handlers }) => handlers.breakpoint)) {
       return failed('EEXIST', refuse('EEXIST', 'break-handler', 'T-6', 'a probe with a break handler is there'));
     }
+    if ((entry.flags & GONE) !== 0) {
+      return failed('EINVAL', refuse('EINVAL', 'gone', 'T-6', 'the text of the probe that is there is gone'));
+    }
     if (entry.kind === 'probe') entry.kind = 'aggregate';
     if (breakpoint) entry.probes.push(probe);
     else entry.probes.unshift(probe);
@@ -240,9 +248,10 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       });
       return 'waiting';
     }
-    const live = !this.allDisarmed && (entry.flags & DISABLED) === 0;
+    const gone = (entry.flags & GONE) !== 0;
+    const live = !this.allDisarmed && (entry.flags & DISABLED) === 0 && !gone;
     // T-KP-37: the patch undoes and dequeues only what is armed.
-    if (entry.kind === 'optimized' && (live || !this.literal)) this.undo(entry);
+    if (entry.kind === 'optimized' && !gone && (live || !this.literal)) this.undo(entry);
     if (live || (entry.armed && !this.literal)) this.disarm(entry);
     this.hash.delete(entry.address);
     probe.address = null;
@@ -302,7 +311,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
   private disableEntry(entry: Entry<Part>): void {
     if ((entry.flags & DISABLED) !== 0) return;
     entry.flags |= DISABLED;
-    if (!this.allDisarmed) this.takeOff(entry);
+    if (!this.allDisarmed && (entry.flags & GONE) === 0) this.takeOff(entry);
   }
 
   enable(probe: Kprobe): KprobeResult {
@@ -332,11 +341,25 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     if (!this.literal && this.queue.includes(entry)) this.schedule();
   }
 
+  /** A module's text was given back: nothing is written any more. */
+  kill(start: Address, end: Address): void {
+    for (const entry of this.hash.values()) {
+      if (entry.address < start || entry.address >= end || (entry.flags & GONE) !== 0) continue;
+      entry.flags |= GONE;
+      for (const probe of entry.probes) probe.flags |= GONE;
+      this.queue = this.queue.filter((each) => each !== entry);
+      if (entry.part !== null) this.machine.remove(entry.part);
+      entry.part = null;
+      this.machine.releaseSlot(entry.slot);
+      entry.armed = false;
+    }
+  }
+
   /** The global switch. */
   armAll(): KprobeResult {
     if (!this.allDisarmed) return 'done';
     this.allDisarmed = false;
-    for (const entry of this.hash.values()) if ((entry.flags & DISABLED) === 0) this.putOn(entry);
+    for (const entry of this.hash.values()) if ((entry.flags & (DISABLED | GONE)) === 0) this.putOn(entry);
     return 'done';
   }
 
@@ -349,7 +372,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       return 'waiting';
     }
     this.allDisarmed = true;
-    for (const entry of this.hash.values()) if ((entry.flags & DISABLED) === 0) this.takeOff(entry);
+    for (const entry of this.hash.values()) if ((entry.flags & (DISABLED | GONE)) === 0) this.takeOff(entry);
     return 'done';
   }
 
@@ -425,26 +448,31 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     entry.freed = true;
     if (entry.part !== null) this.machine.remove(entry.part);
     // T-KP-28: of an optimised object this is part of the same clean-up.
-    this.machine.releaseSlot(entry.address);
+    if ((entry.flags & GONE) === 0) this.machine.releaseSlot(entry.slot);
     this.emit('freed', entry.address);
   }
 
   // ---------------------------------------------------------------------------------------------------------------- hits
 
   /**
-   * A breakpoint was hit. The instruction is executed unless the result is nonzero.
-   * @returns null: no probe of ours is there
+   * A breakpoint was hit.
+   * @returns null: no probe of ours is there; `resume-in-buffer`: the copies in the buffer stand for the instruction; nonzero: a handler took over;
+   *          0: the instruction is executed
    */
-  hit(address: Address, regs: ProbeCpu): number | null {
+  hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
     const entry = this.hash.get(address);
     if (!entry) return null;
     if (this.active > 0) {
       this.miss(entry);
       return 0;
     }
-    // T-KP-33: of an optimised object, also one that is queued or has fallen back, the pre-handler is the detour.
-    if (entry.kind === 'optimized') return this.machine.detour(address, regs, () => this.pre(entry, regs));
-    return this.pre(entry, regs);
+    if (entry.kind !== 'optimized') return this.pre(entry, regs);
+    // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
+    const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
+    if (result !== 0 || entry.part === null) return result;
+    // Who came back into a window that is about to change would not have been waited for.
+    const changes = this.queue.includes(entry) || this.machine.hasJump(address, entry.part);
+    return changes && this.machine.mayResume(address, entry.part) ? 'resume-in-buffer' : 0;
   }
 
   /** A detour buffer was entered. */
@@ -461,13 +489,21 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     try {
       for (const probe of entry.probes) {
         if ((probe.flags & DISABLED) !== 0) continue;
+        this.current = probe;
         const result = probe.handlers.pre?.(probe, regs) ?? 0;
         if (result !== 0) return result;
       }
       return 0;
     } finally {
+      this.current = null;
       this.active--;
     }
+  }
+
+  /** A handler faulted: of an aggregate, optimised or not, the handler's own probe is asked (T-KP-30). Nonzero: it has been dealt with. */
+  fault(regs: ProbeCpu): number {
+    const probe = this.current;
+    return probe?.handlers.fault?.(probe, regs) ?? 0;
   }
 
   /** After the instruction. */

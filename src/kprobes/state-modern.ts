@@ -22,6 +22,7 @@ import {
   type KprobeMachine,
   type KprobeResult,
   type OptimizedPart,
+  type OwnSlot,
   type ProbeState,
 } from './objects.js';
 
@@ -49,7 +50,7 @@ interface Entry<Part extends OptimizedPart> {
   list: List;
   /** The breakpoint or the ops of ftrace is there; under a jump too. */
   armed: boolean;
-  hasSlot: boolean;
+  slot: OwnSlot | null;
   /** Keeps IPMODIFY for the ops of ftrace. */
   post: boolean;
 }
@@ -60,6 +61,8 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   private unoptimizing: Entry<Part>[] = [];
   private freeing: Entry<Part>[] = [];
   private retired: Entry<Part>[] = [];
+  /** Queued when the optimizer began to wait. */
+  private waited: readonly Entry<Part>[] = [];
   private now = 0;
   private due: number | null = null;
   private waiting = false;
@@ -95,8 +98,8 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   }
 
   private fresh(probe: Kprobe, address: Address, ftrace: boolean): KprobeResult {
-    const refusal = ftrace ? null : this.machine.prepareSlot(address);
-    if (refusal) return failed(refusal.errno, refusal);
+    const slot = ftrace ? null : this.machine.prepareSlot(address);
+    if (slot?.kind === 'refused') return failed(slot.errno, slot);
     const entry: Entry<Part> = {
       address,
       kind: 'probe',
@@ -105,7 +108,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       part: null,
       list: 'none',
       armed: false,
-      hasSlot: !ftrace,
+      slot,
       post: probe.handlers.post !== undefined,
     };
     if (ftrace) probe.flags |= FTRACE;
@@ -116,7 +119,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       if (errno !== null) {
         this.hash.delete(address);
         probe.address = null;
-        if (entry.hasSlot) this.machine.releaseSlot(address);
+        if (slot !== null) this.machine.releaseSlot(slot);
         return failed(errno);
       }
     }
@@ -154,9 +157,9 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     }
     if ((entry.flags & GONE) !== 0) {
       // K-OPT-8
-      const refusal = this.machine.prepareSlot(entry.address);
-      if (refusal) return failed(refusal.errno, refusal);
-      entry.hasSlot = true;
+      const slot = this.machine.prepareSlot(entry.address);
+      if (slot.kind === 'refused') return failed(slot.errno, slot);
+      entry.slot = slot;
       if (this.options.optimization) this.prepare(entry);
       entry.flags = (entry.flags & ~GONE) | DISABLED;
     }
@@ -292,8 +295,8 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       if (unused && undoing) this.put(entry, 'freeing');
       if (entry.part !== null) this.machine.remove(entry.part);
       entry.part = null;
-      if (entry.hasSlot) this.machine.releaseSlot(entry.address);
-      entry.hasSlot = false;
+      if (entry.slot !== null) this.machine.releaseSlot(entry.slot);
+      entry.slot = null;
       entry.armed = false;
     }
   }
@@ -339,8 +342,11 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     // The optimizer takes the breakpoint away behind the jump.
     if (entry.list !== 'none') return;
     this.restore(entry);
+    if (!reoptimize) return;
+    // Whoever looks at it from now on finds it disarmed.
+    entry.flags |= DISABLED;
     const blocked = this.covering(entry.address);
-    if (blocked && reoptimize) this.optimize(blocked);
+    if (blocked) this.optimize(blocked);
   }
 
   private restore(entry: Entry<Part>): void {
@@ -452,6 +458,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       this.due = null;
       this.undoQueued();
       this.waiting = true;
+      this.waited = [...this.optimizing];
       this.emit('optimizer-waits', 0n);
     }
   }
@@ -466,8 +473,8 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       entry.flags &= ~OPTIMIZED;
       if ((entry.flags & DISABLED) !== 0 && (entry.flags & GONE) === 0 && entry.armed) this.restore(entry);
       // Unused ones leave the hash now and are freed behind the grace period.
-      if (entry.probes.length === 0) this.hash.delete(entry.address);
-      else this.take(entry);
+      if (entry.probes.length > 0) this.take(entry);
+      else if (this.hash.get(entry.address) === entry) this.hash.delete(entry.address);
     }
   }
 
@@ -480,14 +487,15 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     this.waiting = false;
     this.emit('optimizer-walks', 0n);
     if (!this.allDisarmed && this.allowed) {
-      for (const entry of [...this.optimizing]) {
-        if ((entry.flags & DISABLED) !== 0) continue;
+      // Who came during the wait has not waited.
+      for (const entry of this.waited) {
+        if (entry.list !== 'optimizing' || (entry.flags & DISABLED) !== 0) continue;
         this.machine.optimize(entry.address, entry.part!);
         this.take(entry);
         this.emit('optimized', entry.address);
       }
     }
-    for (const entry of this.freeing.filter(({ address }) => this.hash.get(address) === undefined)) {
+    for (const entry of this.freeing.filter((each) => this.hash.get(each.address) !== each)) {
       this.take(entry);
       this.free(entry);
     }
@@ -498,8 +506,8 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   private free(entry: Entry<Part>): void {
     if (entry.part !== null) this.machine.remove(entry.part);
     entry.part = null;
-    if (entry.hasSlot) this.machine.releaseSlot(entry.address);
-    entry.hasSlot = false;
+    if (entry.slot !== null) this.machine.releaseSlot(entry.slot);
+    entry.slot = null;
     this.emit('freed', entry.address);
   }
 

@@ -17,7 +17,7 @@ import {
   type SlotImage,
   type TextStep,
 } from './model.js';
-import type { CheckedAddress, KprobeMachine, OptimizedPart } from './objects.js';
+import type { CheckedAddress, KprobeMachine, OptimizedPart, OwnSlot } from './objects.js';
 import type { SlotPool } from './slots.js';
 
 /** Text as it is written. */
@@ -69,7 +69,7 @@ export interface PlacedSlot {
   readonly image: SlotImage;
 }
 
-interface Prepared {
+interface Prepared extends OwnSlot {
   readonly instruction: ProbeInstruction;
   readonly code: ProbeCode;
   boosted: PlacedSlot | null;
@@ -77,7 +77,10 @@ interface Prepared {
 }
 
 export class TextMachine implements KprobeMachine<DetourPart> {
+  /** The newest registration at each address. */
   private readonly prepared = new Map<Address, Prepared>();
+  /** Those that were not freed yet, too. */
+  private readonly copies = new Set<Prepared>();
   /** By the address of the breakpoint behind the copy. */
   private readonly ends = new Map<Address, PlacedSlot>();
   private readonly parts = new Set<DetourPart>();
@@ -104,17 +107,25 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   // --------------------------------------------------------------------------------------------------------------- slots
 
-  prepareSlot(address: Address): ProbeRefusal | null {
+  prepareSlot(address: Address): Prepared | ProbeRefusal {
     const found = this.options.check(address);
     if (found.kind === 'refused') return found;
-    const entry: Prepared = { instruction: found.instruction, code: found.code, boosted: null, stepped: null };
+    const entry: Prepared = {
+      kind: 'own-slot',
+      address,
+      instruction: found.instruction,
+      code: found.code,
+      boosted: null,
+      stepped: null,
+    };
     if (found.instruction.method === 'copy') {
       const slot = this.writeSlot(address, entry, true);
       if ('refused' in slot) return slot.refused;
       entry.boosted = slot.placed;
     }
     this.prepared.set(address, entry);
-    return null;
+    this.copies.add(entry);
+    return entry;
   }
 
   private writeSlot(
@@ -142,14 +153,17 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return { placed };
   }
 
-  releaseSlot(address: Address): void {
-    const entry = this.prepared.get(address);
-    for (const slot of [entry?.boosted, entry?.stepped]) {
-      if (!slot) continue;
-      this.options.slots.free(slot.address);
-      if (slot.image.end.kind === 'breakpoint') this.ends.delete(slot.address + BigInt(slot.image.end.offset));
+  releaseSlot(own: OwnSlot): void {
+    for (const entry of this.copies) {
+      if (entry !== own) continue;
+      for (const slot of [entry.boosted, entry.stepped]) {
+        if (!slot) continue;
+        this.options.slots.free(slot.address);
+        if (slot.image.end.kind === 'breakpoint') this.ends.delete(slot.address + BigInt(slot.image.end.offset));
+      }
+      this.copies.delete(entry);
+      if (this.prepared.get(entry.address) === entry) this.prepared.delete(entry.address);
     }
-    this.prepared.delete(address);
   }
 
   /** The instruction of a probe and where its copy is; `post`: one that stops behind itself. */
@@ -177,7 +191,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   /** Where code of ours stands for code of the program: the address that it stands for; the address itself elsewhere. */
   originOf(address: Address): Address {
-    for (const [probe, { boosted, stepped }] of this.prepared) {
+    for (const { address: probe, boosted, stepped } of this.copies) {
       for (const slot of [boosted, stepped]) {
         if (slot && address >= slot.address && address < slot.address + BigInt(slot.image.bytes.length)) {
           return address < slot.address + BigInt(slot.instruction.bytes.length)
@@ -201,9 +215,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   /** Every slot that is in use. */
   get placedSlots(): readonly PlacedSlot[] {
-    return [...this.prepared.values()]
-      .flatMap(({ boosted, stepped }) => [boosted, stepped])
-      .filter((each) => each !== null);
+    return [...this.copies].flatMap(({ boosted, stepped }) => [boosted, stepped]).filter((each) => each !== null);
   }
 
   // --------------------------------------------------------------------------------------------------------- breakpoints
@@ -319,9 +331,24 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return now !== null && equalBytes(now, expected);
   }
 
+  /** The window's bytes behind the breakpoint are the original ones. */
+  private isIntact({ window }: DetourPart): boolean {
+    const from = this.support.breakpoint(window.instructions[0]!.bytes).length;
+    const rest = window.bytes.subarray(from);
+    const now = this.options.store.read(window.address + BigInt(from), rest.length);
+    return now !== null && equalBytes(now, rest);
+  }
+
+  mayResume(address: Address, part: DetourPart): boolean {
+    return this.isIntact(part) || this.hasJump(address, part);
+  }
+
   optimize(_address: Address, part: DetourPart): ProbeRefusal | null {
     const { jump } = this;
     if (jump === null) return refuse('ENOSYS', 'no-optimization', 'section 7', 'the machine has no jumps');
+    if (!this.isIntact(part)) {
+      return refuse('EEXIST', 'other-probe', 'X-3', 'another probe lies in the window');
+    }
     this.carryOut(jump.optimize(part.window, part.slot));
     return null;
   }
