@@ -37,6 +37,14 @@
 
 #ifndef __ASSEMBLER__
 
+/* what a detour buffer leaves to the callback. */
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op)                                                                                                    \
+  (PROBE_WORD(regs, R_SP) += (op)->adjust, PROBE_WORD(regs, R_CS) = USER_CS, PROBE_WORD(regs, R_IP) = (op)->ip,                    \
+   PROBE_WORD(regs, R_ORIG_AX) = -1ul)
+/* At a site the function has begun no more than at a breakpoint there; direct callers use the word of orig_ax. */
+#define PROBE_SITE_FRAME(regs, op) (PROBE_WORD(regs, R_IP) = (op)->ip)
+
 /* 0 in a frame that is not complete. */
 #define REGS_MARK R_CS
 #ifdef RUNTIME_MODERN

@@ -186,8 +186,11 @@ export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {
   return SYMBOLS[flavour];
 }
 
-/** Bytes of the relocatable object (ET_REL) for a target and flavour, fresh on each call; null where there is none. */
-export function runtimeObject(target: TargetId, flavour: EntryFlavour): Uint8Array | null {
-  const object = OBJECTS[`${target}/${flavour}`];
+/**
+ * Bytes of the relocatable object (ET_REL) for a target and flavour, fresh on each call; null where there is none.
+ * @param probes  with the functions that probes call
+ */
+export function runtimeObject(target: TargetId, flavour: EntryFlavour, probes = false): Uint8Array | null {
+  const object = OBJECTS[`${target}/${flavour}${probes ? '+probes' : ''}`];
   return object === undefined ? null : Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0));
 }
