@@ -84,7 +84,7 @@ export function unregisterDirectIn(tx: Transaction, ops: Ops, address: Address):
 
 /** Gives all functions of a registered ops another direct caller, without a gap (A5.3). */
 export function modifyDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
-  const refused = refuseUnsupported(tx.state) ?? refuseNotDirect(state, ops);
+  const refused = refuseUnsupported(tx.state) ?? refuseNotDirect(tx.state, ops);
   if (refused !== null) return refused;
   return changeTargets(tx, ops, [...(ops.pair.filter?.sites ?? [])], address, true);
 }
