@@ -290,10 +290,9 @@ const parser = yargs(own)
     'status <path>',
     'what is enabled now, and what the record says',
     (y) =>
-      selection(common(y.positional('path', { type: 'string', demandOption: true }))).example(
-        '$0 status quiet.ko',
-        'states of the sites and the record',
-      ),
+      selection(common(y.positional('path', { type: 'string', demandOption: true })))
+        .option('ops', { type: 'boolean', default: false, describe: "the tracers' objects with their raw flags, too" })
+        .example('$0 status quiet.ko', 'states of the sites and the record'),
     (args) => {
       action = async () => (await import('./status.js')).runStatus({ ...args });
     },

@@ -3,7 +3,7 @@
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
 import { ByteView } from '../bytes.js';
-import type { Arch } from '../arch.js';
+import type { Arch, TextSeam } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -23,6 +23,8 @@ export interface SessionOptions extends LoadOptions {
   readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
+  /** What may stand between private trampolines and the image: tests let single actions fail here. */
+  readonly seam?: (own: TextSeam) => TextSeam;
   /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
   readonly directSlot?: number;
 }
@@ -92,23 +94,16 @@ export class Session {
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
-    const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
-    const nop = planSites(sites, { to, selection: usable });
-    checkAcceptance(nop, {});
     const text = options.text?.(image);
-    for (const step of nop.steps) {
-      if (text?.store(step.address, step.after) === false) {
-        throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
-          address: step.address,
-        });
-      }
-      image.bytes.set(step.after, step.fileOffset);
-    }
+    const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
+    // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
+    if (capabilities.patchable) initialise(sites, usable, options, text);
     if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
-      capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
+      capabilities,
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
+      ...(options.seam === undefined ? {} : { seam: options.seam }),
     });
     const { serves: served } = entriesOf(sites.program);
     const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
@@ -148,6 +143,20 @@ export class Session {
   functionAddress(name: string): bigint | null {
     const { program } = this.sites;
     return program.definedAt(program.symbols.find(name));
+  }
+}
+
+/** C-INIT-2: every site is verified, then made a nop. */
+function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
+  const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
+  const plan = planSites(sites, { to, selection });
+  checkAcceptance(plan, {});
+  const { bytes } = sites.program.image;
+  for (const { address, after, fileOffset } of plan.steps) {
+    if (text?.store(address, after) === false) {
+      throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
+    }
+    bytes.set(after, fileOffset);
   }
 }
 
