@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, OwnTrampoline, SiteChange, SiteReading, WritableState } from '../arch.js';
+import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -52,6 +52,8 @@ export interface ImageBackendOptions {
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** What stands between private trampolines and the image; nothing when absent. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -311,7 +313,7 @@ export class ImageBackend implements Backend {
       {
         variant: model.variantOf(this.kind),
         find: (symbol) => globalAt(program, symbol),
-        seam: text,
+        seam: this.options.seam?.(text) ?? text,
         ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
       },
     );
