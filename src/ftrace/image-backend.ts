@@ -193,8 +193,9 @@ export class ImageBackend implements Backend {
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
     // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
-    if (leads === this.caller.identity)
-      return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
+    const isEntry = leads === this.caller.identity || leads === this.regsCaller?.identity;
+    if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
+    if (leads === this.caller.identity) return { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
     if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
@@ -435,9 +436,10 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site.
-    const byEntry = this.kind === 'g3' || this.kind === 'g3c' || this.kind === 'callops';
-    return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+    // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs where it must.
+    const { direct } = this.capabilities;
+    const entry = direct === 'regs' ? this.regsCaller : direct === 'any' ? this.caller : null;
+    return entry === null ? [own] : [own, ...waysTo(this.program, entry, site.ip, reading)];
   }
 
   /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
@@ -488,6 +490,18 @@ export class ImageBackend implements Backend {
     if (whole === size) this.free.splice(at, 1);
     else this.free[at] = { address: address + BigInt(size), size: whole - size };
     return address;
+  }
+
+  /** Gives room back; neighbours become one, so that a session that goes on for long does not run out of it. */
+  private release(place: { readonly address: Address; readonly size: number }): void {
+    const free = [...this.free, place].sort((a, b) => (a.address < b.address ? -1 : 1));
+    this.free = [];
+    for (const { address, size } of free) {
+      const last = this.free[this.free.length - 1];
+      if (last !== undefined && last.address + BigInt(last.size) === address) {
+        this.free[this.free.length - 1] = { address: last.address, size: last.size + size };
+      } else this.free.push({ address, size });
+    }
   }
 
   private slotOf(ops: Ops): number | null {
@@ -657,7 +671,7 @@ export class ImageBackend implements Backend {
       if (problem) return problem;
       this.table = { address, size };
     }
-    if (old !== null) this.free.push(old);
+    if (old !== null) this.release(old);
     return null;
   }
 
@@ -715,7 +729,7 @@ export class ImageBackend implements Backend {
       case 'sync':
       case 'quiesce':
       case 'free':
-        if (step.kind === 'free' && step.object === 'hash') this.sweep();
+        if (step.kind === 'free' && (step.object === 'hash' || step.object === 'ops')) this.sweep();
         this.options.text?.event(step);
         return null;
       case 'literal':
@@ -739,7 +753,7 @@ export class ImageBackend implements Backend {
     for (const [hash, place] of this.hashes) {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);
-      this.free.push(place);
+      this.release(place);
     }
   }
 
