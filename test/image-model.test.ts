@@ -330,7 +330,7 @@ class Driver {
   }
 
   fail(reason: string): never {
-    throw new Error(`${reason}\n${this.each.name}\n${this.trail.join('\n')}`);
+    throw new Error(`${reason}\n${this.each.name}: ${this.made.graphState()}\n${this.trail.join('\n')}`);
   }
 
   /** Takes everything out again; the machine can serve the next sequence. */
@@ -356,8 +356,8 @@ class Driver {
       must(made.session.unloadModule(name));
     }
     for (const ops of this.ops) {
-      if (ops === this.#tracer) must(core.setFilter(ops, 'filter', ''));
-      else must(core.destroy(ops));
+      if (ops !== this.#tracer) must(core.destroy(ops));
+      else for (const which of ['filter', 'notrace'] as const) must(core.setFilter(ops, which, ''));
     }
     must(core.reclaim());
     if (this.#tracer !== null) must(core.setFunction(this.#tracer, made.callbacks[7]!));

@@ -415,9 +415,22 @@ export class GeneratedMachine {
     return { events: this.#log, returns: this.#returns, result: outcome.result };
   }
 
+  /** What the runtime keeps about the graph tracer, for messages. */
+  graphState(): string {
+    const { program } = this.session.sites;
+    const size = program.image.wordBytes;
+    const at = (symbol: string, index = 0): string => {
+      const place = program.definedAt(program.symbols.find(symbol));
+      return place === null ? '-' : String(this.#word(place + BigInt(index * size), size));
+    };
+    const words = ['owner', 'active', 'depth', 'overrun', 'abandoned'].map(
+      (name, i) => `${name} ${at('elftrace_graph_stack', i)}`,
+    );
+    return `${words.join(', ')}, stopped ${at('elftrace_graph_stopped')}, filter ${at('elftrace_graph_ops')}`;
+  }
+
   set watching(on: boolean) {
-    const { program, backend } = { program: this.session.sites.program, backend: this.session.backend };
-    void backend;
+    const { program } = this.session.sites;
     const place = program.definedAt(program.symbols.find('elftrace_rcu_watching'))!;
     this.machine.writeWord(place, program.image.wordBytes, on ? 1n : 0n);
   }
