@@ -315,7 +315,7 @@ export interface Branches {
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
 export type EntryConvention =
-  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
+  'pg' | 'regs' | 'args' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;

@@ -38,7 +38,7 @@ const lines = (output: string): string[] => output.split('\n').filter((line) => 
 
 /** Entries that serve the sites of a program. */
 const eras = (name: string): readonly EntryFlavour[] =>
-  name.includes('mcount') ? ['pg'] : /4-2|mixed/.test(name) ? ['callops', 'regs'] : ['regs'];
+  name.includes('mcount') ? ['pg'] : /4-2|mixed/.test(name) ? ['callops', 'regs', 'args'] : ['regs', 'args'];
 
 function enable(opened: Opened, flavour: EntryFlavour, kind: Exclude<Tracer['kind'], 'symbol'>) {
   const image = withRuntime(opened.sites, undefined, undefined, flavour);
@@ -195,6 +195,9 @@ describe('the command line', () => {
     expect(words('callops')).toEqual(new Set(['elftrace_data']));
     // The entries of the years before do not read it.
     expect(words('regs')).toEqual(new Set(['']));
+    expect(run('patch', sample, '--enable', '--a64-era', 'args', '-o', output('args')).status).toBe(0);
+    expect(words('args')).toEqual(new Set(['']));
+    expect(entryPoint(openBytes(new Uint8Array(readFileSync(output('args')))).program, 'elftrace_entry_args')).not.toBeNull();
     expect(run('status', output('callops')).stdout).toMatch(/->ftrace_caller/);
     expect(run('patch', output('callops'), '--nop', '--a64-default', 'list', '-o', output('off')).status).toBe(0);
     expect(words('off')).toEqual(new Set(['ftrace_list_ops']));
@@ -229,6 +232,9 @@ describe('the command line', () => {
     const regs = join(folder, 'loaded-regs');
     expect(elftrace(['load', ...paths, '--a64-era', 'regs', '-o', regs]).status).toBe(0);
     expect(entryPoint(openBytes(new Uint8Array(readFileSync(regs))).program, 'ftrace_regs_caller')).not.toBeNull();
+    const args = join(folder, 'loaded-args');
+    expect(elftrace(['load', ...paths, '--a64-era', 'args', '-o', args]).status).toBe(0);
+    expect(entryPoint(openBytes(new Uint8Array(readFileSync(args))).program, 'elftrace_entry_args')).not.toBeNull();
     const callops = join(folder, 'loaded');
     expect(elftrace(['load', ...paths, '-o', callops]).status).toBe(0);
     expect(entryPoint(openBytes(new Uint8Array(readFileSync(callops))).program, 'ftrace_list_ops')).not.toBeNull();

@@ -393,7 +393,7 @@ const callOps: SiteShape = {
   sources: TABLES,
   title: 'two nops before the function for an ops pointer, two behind its landing pad (=4,2)',
   // The entries of the years before do not read the pointer.
-  entries: ['callops', 'regs'],
+  entries: ['callops', 'regs', 'args'],
   read(view, source) {
     const form = formOf(view);
     if (form === 'pair') return null;
@@ -504,7 +504,7 @@ const patchable: SiteShape = {
   name: 'arm64.patchable',
   sources: TABLES,
   title: 'two nops at the function or behind its landing pad (=2)',
-  entries: ['regs'],
+  entries: ['regs', 'args'],
   read(view, source) {
     // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
     if (formOf(view) !== 'pair') return null;

@@ -141,7 +141,7 @@ const parser = yargs(own)
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -226,7 +226,7 @@ const parser = yargs(own)
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',
         })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
         .option('x86-tramp', {
           type: 'string',

@@ -41,7 +41,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
   readonly preempt: 'none' | 'full';
-  readonly a64Era?: 'regs' | 'callops' | undefined;
+  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
@@ -93,7 +93,7 @@ function prepared(
     ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
   };
   // Words in front of functions are asked for by name: without them there is an error.
-  const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
+  const preferred = args.a64Era ?? args.riscvSite;
   const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),

@@ -400,8 +400,8 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site.
-    const byEntry = this.kind === 'g3' || this.kind === 'g3c' || this.kind === 'callops';
+    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site, or the slot in its frame.
+    const byEntry = ['g3', 'g3c', 'callops', 'args'].includes(this.kind);
     return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
   }
 

@@ -46,7 +46,8 @@ function policyOf(sites: Sites): Partial<Policy> {
 export function capabilitiesOf(sites: Sites): Capabilities {
   const { kind } = entriesOf(sites.program);
   if (sites.program.arch.target.id === 'arm64') {
-    return profiles[kind === 'callops' ? 'arm64' : kind === 'regs' ? 'arm64 regs' : 'arm64 mcount'];
+    const names = { callops: 'arm64', args: 'arm64 args', regs: 'arm64 regs' } as const;
+    return profiles[kind === 'callops' || kind === 'args' || kind === 'regs' ? names[kind] : 'arm64 mcount'];
   }
   switch (kind) {
     case 'pg':

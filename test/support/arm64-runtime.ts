@@ -15,7 +15,7 @@ import { type EntryFlavour, runtimeObject } from '../../src/runtime/index.js';
 import { ARM64_TARGETS, scratch } from './c-programs.js';
 import { PROGRAMS, runTracedHere, runTracedQemu, type TracedOutcome } from './runtime-harness.js';
 
-export const ARM64_FLAVOURS = ['pg', 'regs', 'callops'] as const;
+export const ARM64_FLAVOURS = ['pg', 'regs', 'args', 'callops'] as const;
 export type Arm64Flavour = (typeof ARM64_FLAVOURS)[number] & EntryFlavour;
 
 const GCC = 'aarch64-linux-gnu-gcc';
@@ -33,6 +33,7 @@ function run(command: string, args: readonly string[]): void {
 export const siteFlags: Readonly<Record<Arm64Flavour, readonly string[]>> = {
   pg: ['-pg'],
   regs: ['-fpatchable-function-entry=2'],
+  args: ['-fpatchable-function-entry=2'],
   // Functions of other sections have alignments of their own.
   callops: ['-fpatchable-function-entry=4,2', '-falign-functions=8', '-fno-reorder-functions'],
 };
@@ -40,7 +41,8 @@ export const siteFlags: Readonly<Record<Arm64Flavour, readonly string[]>> = {
 const flavourFlags: Readonly<Record<Arm64Flavour, readonly string[]>> = {
   pg: [],
   regs: ['-DRUNTIME_REGS'],
-  callops: ['-DRUNTIME_REGS', '-DCALL_OPS'],
+  args: ['-DRUNTIME_REGS', '-DARGS_FRAME'],
+  callops: ['-DRUNTIME_REGS', '-DARGS_FRAME', '-DCALL_OPS'],
 };
 
 const compiled = new Map<string, string>();
