@@ -239,6 +239,8 @@ export interface SiteShape {
    * the shape does not have this.
    */
   entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
+  /** Why the graph tracer cannot replace the return address of this site's function; null: it can. */
+  whyNoGraph?(reading: SiteReading, view: SiteView): string | null;
   /** What entries report as ip, from the site's own: they count back from the return address of a call of one size. Default 0. */
   entryIpDelta?(reading: SiteReading): number;
   /**

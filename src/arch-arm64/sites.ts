@@ -183,6 +183,27 @@ function isBehindPrologue(view: SiteView): boolean {
   return false;
 }
 
+/** paciasp and pacibsp, which differ in one bit, and the bits that tell them from other instructions. */
+const SIGNS_LR: WordPattern = { mask: 0xffff_ffbf, match: 0xd503_233f };
+/** b and bl; br, blr, ret and their like. */
+const BRANCHES: readonly WordPattern[] = [
+  { mask: 0x7c00_0000, match: 0x1400_0000 },
+  { mask: 0xfe00_0000, match: 0xd600_0000 },
+];
+
+/**
+ * Whether the function has signed its return address in front of the call: paciasp or pacibsp stands before the site in straight code. The runtime looks
+ * in the same way (entry.h), for callers that do not ask a plan.
+ */
+function isSigned(view: SiteView): boolean {
+  for (let delta = -4; delta >= -MAX_PROLOGUE_BYTES; delta -= 4) {
+    const value = view.u32(delta);
+    if (value < 0 || matches(value, BRANCHES)) return false;
+    if (matches(value, [SIGNS_LR])) return true;
+  }
+  return false;
+}
+
 /*
  * `-pg`: a call somewhere behind the prologue. Anchor = ip = the bl.
  *
@@ -197,6 +218,10 @@ const mcount: SiteShape = {
   sources: CALLS,
   title: 'bl _mcount behind the prologue (-pg)',
   entries: ['pg'],
+  whyNoGraph(_reading, view) {
+    if (!isSigned(view)) return null;
+    return 'the function has signed its return address (paciasp) in front of the call: another one would not authenticate';
+  },
   read(view, source) {
     const toggle = readToggle(view, 0);
     switch (toggle) {

@@ -12,7 +12,7 @@ import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } 
 import { ImageBackend, type Text } from './image-backend.js';
 import { checkAcceptance, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf, initialState, recordIp } from './tracing.js';
+import { entriesOf, initialState, recordIp, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
 
@@ -171,10 +171,12 @@ function siteInput(sites: Sites, index: number): SiteInput {
   const symbol = sites.functionSymbol(index);
   const ip = recordIp(sites, index);
   const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  const noGraph = whyNoGraph(sites, index, sites.reading(index));
   return {
     ip,
     name: program.symbolName(symbol),
     ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
     weak: !isCovered(sites, index),
+    ...(noGraph === null ? {} : { noGraph }),
   };
 }

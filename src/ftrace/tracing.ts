@@ -593,6 +593,8 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
+      const noGraph = tracer?.kind === 'function_graph' ? whyNoGraph(sites, site, reading) : null;
+      if (noGraph !== null) return [{ refused: 'unsupported', code: 'signed-return', reason: noGraph }];
       decided.add(site);
       const ways = way.entries
         .flatMap((entry) => waysTo(program, entry, sites.ip(site), reading))
@@ -624,6 +626,11 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     enabled: remains ? countEnabled(sites, selection) : decided.size,
     ...(notices.length > 0 ? { notices } : {}),
   };
+}
+
+/** Why the graph tracer cannot have the returns of a site's function; null where it can. */
+export function whyNoGraph(sites: Sites, site: number, reading: SiteReading | null): string | null {
+  return reading?.shape.whyNoGraph?.(reading, sites.viewOf(site)) ?? null;
 }
 
 /** Whether a selected site has live registers that a plain entry would lose. */
