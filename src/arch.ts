@@ -189,6 +189,8 @@ export interface SiteStore {
 
 export interface SiteChange {
   readonly stores: readonly SiteStore[];
+  /** Relocations that the site gets (F-2), with addend 0; one of its own that stands at the place changes its symbol. */
+  readonly relocate?: readonly { readonly delta: number; readonly type: number; readonly symbol: string }[];
   /** Relocations (by delta) that must be turned into NONE, companions included by the caller. */
   readonly neutralise: readonly number[];
   /** Rule of the specification that this change follows. */
@@ -205,7 +207,14 @@ export type WritableState =
   | { readonly kind: 'nop'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
   | { readonly kind: 'init'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
   /** `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where the site has several forms for it. */
-  | { readonly kind: 'call'; readonly target: Address; readonly form?: string; readonly literal?: Address };
+  | {
+      readonly kind: 'call';
+      readonly target: Address;
+      readonly form?: string;
+      readonly literal?: Address;
+      /** Relocatable files: the symbol that the call names, in place of `target`, and the one that the word in front of the function does. */
+      readonly names?: { readonly call: string; readonly ops: string | null };
+    };
 
 export type SiteRefusal = {
   /**

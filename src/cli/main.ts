@@ -201,6 +201,11 @@ const parser = yargs(own)
           default: 'function',
           describe: 'function, function_graph, counter, or a function of the image',
         })
+        .option('entry', {
+          type: 'string',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64)',
+        })
+        .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
           type: 'string',
           array: true,

@@ -9,7 +9,7 @@ import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { type FileRecord, decodeRecord, readRecord, recordedState } from '../ftrace/journal.js';
+import { type FileRecord, decodeRecord, enabledEntries, readRecord, recordedState } from '../ftrace/journal.js';
 import { findSites, type Sites } from '../ftrace/sites.js';
 import type { VerifyOptions } from '../ftrace/verdicts.js';
 import { load, type Program } from '../program/program.js';
@@ -99,11 +99,12 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
   const arch = archOf(image.header);
   const symbols =
     options.symbols === undefined ? await findSymbols(image, input.path) : await readSymbols(options.symbols);
+  const inside = readRecord(image);
   const program = load(image, arch, {
+    ...(inside ? { tracerNames: enabledEntries(inside) } : {}),
     ...(options.mcount ? { mcountNames: options.mcount } : {}),
     ...(symbols ? { symbols } : {}),
   });
-  const inside = readRecord(image);
   const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
   const kept = beside ? decodeRecord(readBytes(options.journal!)) : null;
   // The journal of an earlier run is about its output; the original that it came from is not changed by it.

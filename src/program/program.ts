@@ -65,6 +65,8 @@ const maxStubHops = 4;
 export interface LoadOptions {
   /** Further names of the profiling entry (-mfentry-name=SYM). */
   readonly mcountNames?: readonly string[];
+  /** Further entries of tracers that sites of relocatable files may name. */
+  readonly tracerNames?: readonly string[];
   /** Names for a stripped file, from another ELF file or a System.map; addresses must be those of the file. */
   readonly symbols?: SymbolTable;
 }
@@ -75,6 +77,7 @@ export class Program {
   readonly symbols: SymbolTable;
   readonly code: readonly CodeRange[];
   private readonly mcountNames: ReadonlySet<string>;
+  private readonly ownTracers: ReadonlySet<string>;
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
@@ -94,6 +97,7 @@ export class Program {
     this.relocatable = image.header.type === elf.ET_REL;
     this.symbols = options.symbols ?? image.symbols;
     this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
+    this.ownTracers = new Set(options.tracerNames);
     this.companions = new Set(arch.relocationRoles.companions);
     this.code = this.findCode();
   }
@@ -211,7 +215,8 @@ export class Program {
 
   /** True for names of entries that tracers provide. */
   isTracerName(name: string): boolean {
-    return tracerNames.has(name.startsWith('.') ? name.slice(1) : name);
+    const plain = name.startsWith('.') ? name.slice(1) : name;
+    return tracerNames.has(plain) || this.ownTracers.has(plain);
   }
 
   /** Relocations of a section of a relocatable file by offset. */

@@ -153,6 +153,19 @@ export function refusalsJson(plan: Plan): Json {
   }));
 }
 
+/** Relocations that a relocatable file gets. */
+export function newRelocationsJson({ additions }: Plan): { newRelocations?: Json } {
+  if (additions === undefined) return {};
+  return {
+    newRelocations: additions.relocations.map(({ section, offset, type, symbol }) => ({
+      section,
+      offset: hex(offset),
+      type,
+      symbol,
+    })),
+  };
+}
+
 /** A plan as `patch --dry-run --json` prints it. */
 export function planJson(file: string, sha256: string, plan: Plan): Json {
   return {
@@ -165,6 +178,7 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     changed: plan.changed,
     unchanged: plan.unchanged,
     steps: plan.steps.map(stepJson),
+    ...newRelocationsJson(plan),
     refusals: refusalsJson(plan),
   };
 }
