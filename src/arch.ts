@@ -6,6 +6,7 @@ import type { ElfImage } from './elf/image.js';
 import type { Reach } from './bits.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
+import type { ProbeModel } from './kprobes/model.js';
 import type { RelocationRow } from './relocs/kinds.js';
 import type { Address, Endian, RegisterName } from './units.js';
 
@@ -565,6 +566,50 @@ export interface PrivateTrampolines {
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
+// -------------------------------------------------------------------------------------------- code of running processors
+
+/** An instruction to be written while processors may execute the one that stands there. */
+export interface LivePatch {
+  readonly address: Address;
+  readonly after: Uint8Array;
+}
+
+/** What of a processor a trap handler needs. */
+export interface TrappedCpu {
+  readonly flags: number;
+  setIp(address: Address): void;
+  /** Pushes a word. */
+  push(value: bigint): void;
+  pop(): bigint;
+}
+
+/** What a handler knows of one patch of a published batch; the rest is the machine's. */
+export type LiveEntry = LivePatch;
+
+export type LiveStep =
+  /** The handler knows these from now on. */
+  | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
+  | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
+  /** Every processor sees what was stored. */
+  | { readonly kind: 'sync' }
+  | { readonly kind: 'retract' }
+  /** Until no processor is in the handler. */
+  | { readonly kind: 'wait-handlers' };
+
+/** Instructions of several bytes are changed behind a breakpoint. */
+export interface BreakpointPatching {
+  readonly kind: 'breakpoint';
+  /** Whether the handler could do what the new instruction does; other bytes are stored where nobody executes. */
+  canWrite(patch: LivePatch): boolean;
+  /** The whole protocol, in order. Ascending addresses. */
+  steps(patches: readonly LivePatch[]): readonly LiveStep[];
+  /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
+  handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+}
+
+/** `word`: one store of a word changes an instruction, and processors see it whole. */
+export type LivePatching = BreakpointPatching | { readonly kind: 'word' };
+
 // --------------------------------------------------------------------------------------------------------------- arch
 
 export interface Arch {
@@ -581,6 +626,9 @@ export interface Arch {
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
+  readonly livePatching: LivePatching;
+  /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
+  readonly probes: ProbeModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

@@ -357,6 +357,32 @@ const parser = yargs(own)
     },
   )
   .command(
+    'cost <path> [arguments..]',
+    'instructions per traced call, with tracers that do not want it',
+    (y) =>
+      common(
+        y
+          .positional('path', { type: 'string', demandOption: true, describe: 'program or loaded image' })
+          .positional('arguments', { type: 'string', array: true, default: [] as string[] }),
+      )
+        .option('tracers', {
+          type: 'number',
+          array: true,
+          nargs: 1,
+          default: [0, 1, 2, 4, 8],
+          describe: 'numbers of other tracers to measure with',
+        })
+        .option('max-instructions', {
+          type: 'string',
+          default: '1000000000',
+          describe: 'give up after so many instructions',
+        })
+        .example('$0 cost program', 'what the list function costs, and what private trampolines save'),
+    (args) => {
+      action = async () => (await import('./cost.js')).runCost({ ...args });
+    },
+  )
+  .command(
     'run <path> [arguments..]',
     'execute a program in the emulator',
     (y) =>
