@@ -116,6 +116,8 @@ export interface SiteView {
   /** Address of the anchor, or its offset in the section for relocatable files. */
   readonly address: Address;
   readonly relocatable: boolean;
+  /** A linked file without addresses of its own (ET_DYN): words that name addresses would need relocations of the text. */
+  readonly positionIndependent: boolean;
   /** Byte at anchor + delta, or -1 outside the section. */
   u8(delta: number): number;
   /** 2 and 4 bytes at anchor + delta in code byte order, unsigned, or -1 outside. */

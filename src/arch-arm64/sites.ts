@@ -63,6 +63,11 @@ const NEEDS_LINKED: SiteRefusal = {
   refused: 'unsupported',
   reason: 'a call in a relocatable file names its entry by a relocation: --entry SYMBOL',
 };
+/** 40-arm64 section 8: the pointer would be right at one place only, or make the file one of DT_TEXTREL. */
+const NO_TEXT_RELOCATIONS: SiteRefusal = {
+  refused: 'unsupported',
+  reason: 'an ops pointer in the text of a position-independent file would need a text relocation (DT_TEXTREL)',
+};
 
 /**
  * Address of the ops literal of a `=4,2` site (A-CO-1): ip - 12 rounded down to 8 bytes, which is function - 8 both without
@@ -493,6 +498,7 @@ const callOps: SiteShape = {
       return ops === null || view.relocation(0)?.symbolName === ops ? words : withOpsSymbol(words, ops, view);
     }
     if (literal === undefined) return words;
+    if (view.positionIndependent) return NO_TEXT_RELOCATIONS;
     if (reading.state === 'compiled' && to.kind === 'nop') {
       // The nops of the compiler would stay, and a pointer in front of them says that the function is initialised.
       return { refused: 'not-applicable', reason: 'an ops pointer belongs to an initialised site' };

@@ -199,7 +199,7 @@ const parser = yargs(own)
         .option('tracer', {
           type: 'string',
           default: 'function',
-          describe: 'function, function_graph, counter, or a function of the image',
+          describe: 'function, function_graph, counter, or a function',
         })
         .option('entry', {
           type: 'string',

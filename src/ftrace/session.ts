@@ -12,7 +12,7 @@ import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } 
 import { ImageBackend, type Text } from './image-backend.js';
 import { checkAcceptance, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf, initialState, recordIp, whyNoGraph } from './tracing.js';
+import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
 
@@ -92,6 +92,7 @@ export class Session {
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
+    requireFixedAddresses(sites.program, entriesOf(sites.program));
     const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
     const nop = planSites(sites, { to, selection: usable });
     checkAcceptance(nop, {});

@@ -73,6 +73,8 @@ export interface LoadOptions {
 
 export class Program {
   readonly relocatable: boolean;
+  /** ET_DYN: a loader chooses where it lies. */
+  readonly positionIndependent: boolean;
   /** The file's own symbols, or those that were given for it. */
   readonly symbols: SymbolTable;
   readonly code: readonly CodeRange[];
@@ -95,6 +97,7 @@ export class Program {
     options: LoadOptions = {},
   ) {
     this.relocatable = image.header.type === elf.ET_REL;
+    this.positionIndependent = image.header.type === elf.ET_DYN;
     this.symbols = options.symbols ?? image.symbols;
     this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
     this.ownTracers = new Set(options.tracerNames);
