@@ -568,6 +568,10 @@ export interface PrivateTrampolines {
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
+/** Whether sites can call a routine of a user straight (A5), or why not. `goesOn`: code of one that does nothing but go on into the function. */
+export type DirectCallers =
+  { readonly kind: 'code'; readonly goesOn: Uint8Array } | { readonly kind: 'none'; readonly reason: string };
+
 // -------------------------------------------------------------------------------------------- code of running processors
 
 /** An instruction to be written while processors may execute the one that stands there. */
@@ -628,6 +632,7 @@ export interface Arch {
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
+  readonly directCallers: DirectCallers;
   readonly livePatching: LivePatching;
   /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
   readonly probes: ProbeModel;
