@@ -37,6 +37,8 @@ export interface Opened {
   readonly input: InputFile;
   readonly image: ElfImage;
   readonly arch: Arch;
+  /** Names that another file gives. */
+  readonly symbols: SymbolTable | undefined;
   readonly program: Program;
   readonly sites: Sites;
   readonly record: FileRecord | null;
@@ -131,6 +133,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
     input,
     image,
     arch,
+    symbols,
     program,
     sites,
     record,

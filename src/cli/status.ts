@@ -2,23 +2,25 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import { readElf } from '../elf/read.js';
+import type { Arch } from '../arch.js';
+import type { ElfImage } from '../elf/image.js';
 import { hex, hexBytes } from '../errors.js';
-import { unpatched } from '../ftrace/apply.js';
 import { formatFunctions } from '../ftrace/core/index.js';
-import { disagreements } from '../ftrace/journal.js';
-import { planSession } from '../ftrace/session-plan.js';
+import { disagreements, type FileRecord } from '../ftrace/journal.js';
+import { replaySessions } from '../ftrace/session-parts.js';
 import type { Sites } from '../ftrace/sites.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { hash, open, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
 
 export interface StatusArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
+  /** Every function that was ever enabled, as `touched_functions`. */
+  readonly touched: boolean;
   readonly json: boolean;
 }
 
@@ -86,8 +88,10 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       );
     }
     // What sessions want is known to the core only: who is attached, and how often.
-    if (record && record.session.length > 0 && wrong.length === 0) out(sessionListing(opened).trimEnd());
-    else for (const line of lines) out(line);
+    if (record && record.session.length > 0 && wrong.length === 0) {
+      const listing = sessionListing(image, record, opened.arch, args.touched).trimEnd();
+      if (listing !== '') out(listing);
+    } else for (const line of lines) out(line);
   }
   return exit;
 }
@@ -102,12 +106,8 @@ function calledSymbol(sites: Sites, site: number): string {
   return '';
 }
 
-/** `enabled_functions` of the sessions that the record keeps. */
-function sessionListing({ image, arch, record }: Opened): string {
-  const { session } = planSession(
-    readElf(unpatched(image, null, hash)),
-    arch,
-    (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
-  );
-  return formatFunctions(session.core.enabledFunctions());
+/** `enabled_functions` of the sessions that the record keeps, or `touched_functions`. */
+function sessionListing(image: ElfImage, record: FileRecord, arch: Arch, touched: boolean): string {
+  const { core } = replaySessions(image, record, arch, hash).session;
+  return formatFunctions(touched ? core.touchedFunctions() : core.enabledFunctions());
 }

@@ -166,6 +166,21 @@ export function newRelocationsJson({ additions }: Plan): { newRelocations?: Json
   };
 }
 
+export function hazardsJson({ hazards }: Plan): Json {
+  return (hazards ?? []).map(({ rule, reason, sites }) => ({
+    rule,
+    reason,
+    sites: sites.map((each) => ({ section: each.section, address: hex(each.address), function: each.function })),
+  }));
+}
+
+/** The hazards of a plan for people, one line each. */
+export function hazardNotices({ hazards }: Plan): string[] {
+  return (hazards ?? []).map(
+    ({ rule, reason, sites }) => `${rule}, ${sites.length} ${sites.length === 1 ? 'site' : 'sites'}: ${reason}`,
+  );
+}
+
 /** A plan as `patch --dry-run --json` prints it. */
 export function planJson(file: string, sha256: string, plan: Plan): Json {
   return {
@@ -180,6 +195,7 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     steps: plan.steps.map(stepJson),
     ...newRelocationsJson(plan),
     refusals: refusalsJson(plan),
+    hazards: hazardsJson(plan),
   };
 }
 

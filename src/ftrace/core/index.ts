@@ -159,6 +159,11 @@ export class FtraceCore {
     return this.#tracer;
   }
 
+  /** The ops of the function tracer, where there is one. */
+  get tracer(): Ops | null {
+    return this.#tracer;
+  }
+
   /** A pair of hashes that several ops may share. */
   createPair(): HashPair {
     const pair: HashPair = { filter: null, notrace: null };
@@ -298,6 +303,9 @@ export class FtraceCore {
 
   registerGraph(user: GraphUser): Outcome {
     this.#meet(user);
+    // C-FG-4: the ops to borrow is there from the start, whether or not there is a function tracer.
+    if (this.#state.policy.graph === '2014' && this.#tracer === null)
+      this.createTracer({ name: 'global ops', func: 0n });
     return transact(this.#state, (tx) => registerGraphIn(tx, user, { ops: this.#tracer, pair: this.globalPair }));
   }
 
