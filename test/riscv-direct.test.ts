@@ -672,6 +672,17 @@ describe('direct calls', () => {
     done(other.core.setFilter(bare, 'filter', 'traced'));
     expect(other.core.register(bare)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
     expect(other.bytes()).toEqual(before);
+    // One that lost the wish afterwards is no direct caller to modify and unregister.
+    const lost = direct(other);
+    const registered = other.bytes();
+    lost.clear('SAVE_REGS');
+    const [caller, next] = ['my_direct_caller', 'my_direct_caller2'].map((name) => other.functionAddress(name)!);
+    expect(other.core.modifyDirect(lost, next!)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    expect(other.core.unregisterDirect(lost, caller!)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    expect(other.bytes()).toEqual(registered);
+    lost.set('SAVE_REGS');
+    done(other.core.unregisterDirect(lost, caller!));
+    expect(exitOf(other.bytes())).toBe(10);
     const record = session.core.records.find(({ name }) => name === 'traced')!;
     expect(record.has(REC.REGS)).toBe(true);
     // Forced: the site calls the plain entry.
