@@ -146,18 +146,18 @@ export async function runLoad(args: LoadArguments): Promise<number> {
     record !== null && record.session.length > 0
       ? loadIntoSession({ image: core.image, record, hash }, modules, arch, options, runtime)
       : loaded
-    ? loadMore({ image: core.image, modules, runtime, options }, arch)
-    : loadImages(
-        {
-          core,
-          modules,
-          runtime,
-          base: baseOf(args.base, core.image, arch),
-          ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
-          options: { ...options, ...sitesOf(core.image, arch) },
-        },
-        arch,
-      );
+        ? loadMore({ image: core.image, modules, runtime, options }, arch)
+        : loadImages(
+            {
+              core,
+              modules,
+              runtime,
+              base: baseOf(args.base, core.image, arch),
+              ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
+              options: { ...options, ...sitesOf(core.image, arch) },
+            },
+            arch,
+          );
   writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
   for (const notice of result.notices) err(`${args.path}: notice: ${notice}`);
   if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));

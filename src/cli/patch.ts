@@ -209,7 +209,9 @@ async function namedObjects(
 ): Promise<Source[]> {
   const parts = new Set(readLoadMap(image)?.parts.map(({ name }) => name));
   const found: Source[] = [];
-  for (const [index, operations] of readSessions([...earlier, ...files]).slice(earlier.length).entries()) {
+  for (const [index, operations] of readSessions([...earlier, ...files])
+    .slice(earlier.length)
+    .entries()) {
     for (const each of operations) {
       if (each.kind !== 'load' || each.file === null || parts.has(each.module)) continue;
       parts.add(each.module);
@@ -234,7 +236,10 @@ function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Reco
   for (const [name, value] of Object.entries(asked)) {
     const kept = record.forms[name];
     if (kept !== value) {
-      throw new ElftraceError('usage', `--${name}=${value}: the session of the file has --${name}=${kept ?? 'its default'}`);
+      throw new ElftraceError(
+        'usage',
+        `--${name}=${value}: the session of the file has --${name}=${kept ?? 'its default'}`,
+      );
     }
   }
   return record.forms;
@@ -253,7 +258,10 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
     throw new ElftraceError('unsupported-form', 'sessions keep their record in the file');
   }
   if (!args.enable && (args.l !== undefined || args.n !== undefined || args.file !== undefined)) {
-    throw new ElftraceError('usage', '-l, -n and --file are about --enable: operations of a session have filters of their own');
+    throw new ElftraceError(
+      'usage',
+      '-l, -n and --file are about --enable: operations of a session have filters of their own',
+    );
   }
   const earlier = record === null ? [] : recordedSessions(record);
   const { texts, objects } = await sessionTexts(args, earlier, arch);
