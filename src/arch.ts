@@ -247,7 +247,18 @@ export interface SiteShape {
    * need the entry that saves all.
    */
   readonly plainLoses?: readonly RegisterName[];
+  /** True where the word that an entry takes for the return address is another one: only a register frame leads to it (nested functions of x86-64). */
+  callerInFrame?(reading: SiteReading, view: SiteView): boolean;
+  /**
+   * What may happen to a thread that stands inside the site when it changes, even if all of the change is stored at once; null: nothing.
+   * @param before  bytes from the site's ip on, as many as the largest site has, where the file has them
+   * @param form    kind of the image's entries
+   */
+  hazard?(before: Uint8Array, after: Uint8Array, form: string): HazardId | null;
 }
+
+/** Hazards of F-7 that a plan can tell. */
+export type HazardId = 'H2';
 
 // ------------------------------------------------------------------------------------------------------------- stubs
 
@@ -310,13 +321,27 @@ export interface Branches {
   readonly call: BranchCodec;
   /** Jump without: `jmp`, `b`, `jal zero`. */
   readonly jump: BranchCodec;
+  /** What an entry has for the graph tracer: it leads behind itself, or to the stub, while that is off. */
+  readonly graph: BranchCodec;
 }
 
 // ------------------------------------------------------------------------------------------------------------ loading
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
 export type EntryConvention =
-  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
+  | 'pg'
+  | 'regs'
+  | 'callops'
+  | 'modern'
+  | 'y2014'
+  | 'mcount'
+  | 'g0'
+  | 'g1'
+  | 'g2'
+  | 'g2-plain'
+  | 'g2-merged'
+  | 'g3'
+  | 'g3c';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;
@@ -416,8 +441,13 @@ export interface ModuleLoader {
   readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
+  /**
+   * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
+   */
+  conventionOfPatchable?(
+    functionAt: (delta: number) => boolean,
+    word: (delta: number) => number,
+  ): EntryConvention | null;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */

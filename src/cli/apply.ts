@@ -4,7 +4,7 @@ import { ElftraceError } from '../errors.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { type Acceptance, checkAcceptance } from '../ftrace/plan.js';
 import { decodePlanFile, inject } from '../ftrace/plan-file.js';
-import { jsonSchema } from '../report/json.js';
+import { hazardNotices, jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
 import { hash } from './open.js';
@@ -45,7 +45,7 @@ export async function runApply(args: ApplyArguments): Promise<number> {
     ...(file.session ?? {}),
   });
   writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  for (const notice of applied.notices) err(`${input.name}: notice: ${notice}`);
+  for (const notice of [...applied.notices, ...hazardNotices(file.plan)]) err(`${input.name}: notice: ${notice}`);
   if (args.json) out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(applied.bytes) }));
   else out(`${output}: ${file.plan.request}: ${file.plan.changed} of ${file.plan.selected} sites changed`);
   return exitCodes.ok;

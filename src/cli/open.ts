@@ -29,6 +29,8 @@ export interface Opened {
   readonly input: InputFile;
   readonly image: ElfImage;
   readonly arch: Arch;
+  /** Names that another file gives. */
+  readonly symbols: SymbolTable | undefined;
   readonly program: Program;
   readonly sites: Sites;
   readonly record: FileRecord | null;
@@ -113,6 +115,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
     input,
     image,
     arch,
+    symbols,
     program,
     sites,
     record,

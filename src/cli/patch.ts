@@ -8,7 +8,8 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
-import { type DirectVariant, planDirect } from '../ftrace/direct.js';
+import { planDirect } from '../ftrace/direct.js';
+import type { DirectVariant } from '../ftrace/direct-variant.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
@@ -21,7 +22,7 @@ import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracin
 import { readLoadMap } from '../program/load-map.js';
 import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
-import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
+import { hazardNotices, hazardsJson, jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
@@ -32,7 +33,7 @@ import { filterTexts, selectSites, type SelectionOptions } from './selection.js'
 import { err, out } from './terminal.js';
 
 /** Generations of sites that RISC-V's areas of nops can become. */
-export const riscvSites = ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const;
+export const riscvSites = ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const;
 
 export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
@@ -47,7 +48,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly with?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
-  readonly preempt: 'none' | 'full';
+  readonly preempt?: 'none' | 'full' | undefined;
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
@@ -74,6 +75,9 @@ function parseRange(text: string): { start: number; end: number } {
   const second = Number(match[3]);
   return { start, end: match[2] === '+' ? start + second : second };
 }
+
+const readonlyOf = ({ readonly }: PatchArguments): { readonlyRanges?: { start: number; end: number }[] } =>
+  readonly ? { readonlyRanges: readonly.map(parseRange) } : {};
 
 /** What `--tracer` names. */
 function tracerOf(name: string): Tracer {
@@ -104,6 +108,7 @@ function prepared(
   const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
+    ...(opened.symbols ? { symbols: opened.symbols } : {}),
   });
   const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
   return { ...opened, image, program, sites, injected: true };
@@ -212,6 +217,7 @@ function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Reco
   const asked = {
     ...(args.ppcNop === 'b8' ? {} : { 'ppc-nop': args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { 'a64-default': args.a64Default }),
+    ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
   };
   if (record === null) return asked;
   for (const [name, value] of Object.entries(asked)) {
@@ -265,7 +271,11 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
     brought: [...(record?.brought ?? []), ...brought.map(({ name }) => name)],
     gone: record?.gone ?? [],
   };
-  const { plan } = planSession(on.image, arch, [...earlier, ...texts], sessionOptions(kept));
+  const { plan } = planSession(on.image, arch, [...earlier, ...texts], {
+    ...sessionOptions(kept),
+    ...readonlyOf(args),
+    ...(on.symbols ? { symbols: on.symbols } : {}),
+  });
   return { plan, on, kept };
 }
 
@@ -283,6 +293,8 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
     callers,
     tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
     variant: args.riscvDirect ?? null,
+    preempt: args.preempt,
+    ...readonlyOf(args),
   });
   return { plan, on, kept: null };
 }
@@ -310,7 +322,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
   const common = {
     ...(selection ? { selection } : {}),
     ...(opened.recorded ? { recorded: opened.recorded } : {}),
-    ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
+    ...readonlyOf(args),
     strictPermissions: args.strictPerm,
   };
   if (opened.arch.target.id !== 'arm64' && (args.a64Era !== undefined || args.a64Default !== undefined)) {
@@ -329,7 +341,16 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
     checkTrampolines(on, args);
     const saveRegs = args.saveRegs;
     const trampolines = args.x86Tramp !== 'none';
-    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...forms } as const;
+    const { preempt } = args;
+    const request = {
+      tracer: tracerOf(args.tracer),
+      others,
+      saveRegs,
+      trampolines,
+      preempt,
+      ...common,
+      ...forms,
+    } as const;
     return { plan: planTracing(sites, request), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
@@ -402,7 +423,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(plan.notices ?? []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
-    ...pairNotice(plan, args),
+    ...hazardNotices(plan),
   ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
@@ -415,6 +436,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         edits: plan.steps.map(stepJson),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
+        hazards: hazardsJson(plan),
         notices,
       }),
     );
@@ -461,15 +483,6 @@ function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArgument
   ];
 }
 
-/** 30-riscv R-MOD-3: two words change, and a thread may stand between them. */
-function pairNotice(plan: Plan, args: PatchArguments): string[] {
-  if (args.preempt !== 'full' || !plan.steps.some(({ rule }) => rule === 'R-ENC-1' || rule === 'R-SITE-3')) return [];
-  return [
-    'H2: sites of two words (auipc, jalr) were switched on: on a running system that can be preempted a thread between them would jump ' +
-      'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
-  ];
-}
-
 /** 20-ppc 5.5: a thread that is inside the tracer returns to a nop where its restore was. */
 function formNotice(plan: Plan, args: PatchArguments): string[] {
   if (args.ppcNop !== '2008' || !plan.steps.some((step) => step.rule === 'T-PPC-12')) return [];
@@ -504,6 +517,7 @@ async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[
       `  refused ${refusal.section}+${hex(refusal.address)} ${refusal.function}: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`,
     );
   }
+  for (const notice of hazardNotices(plan)) out(`  hazard ${notice}`);
 }
 
 async function stepText(step: Step, arch: Parameters<typeof oneLine>[0]): Promise<string> {

@@ -17,7 +17,7 @@ export function filterNames(sites: Sites, module: string | null): FilterNames {
   const loaded = program.loadMap?.parts.filter((part) => part.kind === 'module').map((part) => part.name);
   const modules = loaded ?? (module === null ? [] : [module]);
   const { functions, arch } = program;
-  const known = functions.functions.count > 0;
+  const known = program.namesFunctions;
   return {
     count: sites.count,
     name: (index) => program.symbolName(sites.functionSymbol(index)),

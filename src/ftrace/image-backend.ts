@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, OwnTrampoline, SiteChange, SiteReading, WritableState } from '../arch.js';
+import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -32,7 +32,7 @@ import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
-import { entriesOf, type EntryKind, initialState, recordIp } from './tracing.js';
+import { entriesOf, type EntryKind, graphOff, initialState, recordIp } from './tracing.js';
 
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
 export interface Text {
@@ -52,6 +52,8 @@ export interface ImageBackendOptions {
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** What stands between private trampolines and the image; nothing when absent. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -252,10 +254,10 @@ export class ImageBackend implements Backend {
         return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
-        const { jump } = this.branches;
-        const bytes = this.bytes(address, jump.sizeBytes);
+        const { graph } = this.branches;
+        const bytes = this.bytes(address, graph.sizeBytes);
         if (bytes === null) return { kind: 'fault' };
-        const target = jump.target(bytes, address);
+        const target = graph.target(bytes, address);
         if (target === this.graphOff()) return { kind: 'graph-call', on: false };
         const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
@@ -276,12 +278,8 @@ export class ImageBackend implements Backend {
     }
   }
 
-  /** Where the jump of the graph tracer leads while it is off: behind itself, or to the stub. */
   private graphOff(): Address {
-    const { address } = this.need('ftrace_graph_call');
-    return this.capabilities.passes === 2
-      ? address + BigInt(this.branches.jump.sizeBytes)
-      : this.need('ftrace_stub').address;
+    return graphOff(this.program, this.kind, this.need('ftrace_graph_call').address);
   }
 
   // ------------------------------------------------------------------------------------------------ private trampolines
@@ -316,7 +314,7 @@ export class ImageBackend implements Backend {
       {
         variant: model.variantOf(this.kind),
         find: (symbol) => globalAt(program, symbol),
-        seam: text,
+        seam: this.options.seam?.(text) ?? text,
         ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
       },
     );
@@ -719,12 +717,12 @@ export class ImageBackend implements Backend {
         return this.directTable();
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
-        const { jump } = this.branches;
+        const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
         const problem =
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, jump.encode(address, to));
+        return problem ?? this.store(address, graph.encode(address, to));
       }
       case 'graph-users':
         return null;

@@ -42,7 +42,12 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: Ent
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
   if (best === null) {
-    throw new ElftraceError('no-runtime', 'no site of the file has a shape that a tracing entry serves', {});
+    const nameless = sites.count > 0 && !sites.program.namesFunctions;
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that a tracing entry serves${nameless ? ': where functions begin decides it here, so name them with --symbols FILE' : ''}`,
+      {},
+    );
   }
   return best;
 }

@@ -9,6 +9,7 @@ import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { decodeGone, encodeGone, type GoneModule, isSavedGone } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
+import type { Hazard } from './hazards.js';
 import type { Plan, Refusal, Step } from './plan.js';
 
 export const planFileSchema = 2;
@@ -92,6 +93,11 @@ export function encodePlanFile({ sha256, plan, session, unpatched, injection }: 
       after: hexOf(step.after),
     })),
     refusals: plan.refusals.map((refusal) => ({ ...refusal, address: `0x${refusal.address.toString(16)}` })),
+    hazards: (plan.hazards ?? []).map(({ rule, reason, sites }) => ({
+      rule,
+      reason,
+      sites: sites.map((each) => ({ ...each, address: `0x${each.address.toString(16)}` })),
+    })),
     session: session === null ? null : { ...session, gone: session.gone.map(encodeGone) },
     unpatched,
     injection:
@@ -223,6 +229,22 @@ function readKept(session: Reader): KeptSession {
   };
 }
 
+function readHazard(hazard: Reader): Hazard {
+  return {
+    rule: hazard.field('rule').oneOf(['H2']),
+    reason: hazard.field('reason').text(),
+    sites: hazard
+      .field('sites')
+      .list()
+      .map((each) => ({
+        site: each.field('site').number(),
+        section: each.field('section').text(),
+        address: each.field('address').address(),
+        function: each.field('function').text(),
+      })),
+  };
+}
+
 /**
  * The inverse of `encodePlanFile`.
  * @throws ElftraceError 'usage' for anything else, with the key that is wrong
@@ -249,6 +271,7 @@ export function decodePlanFile(text: string): PlanFile {
   }
   const injection = root.field('injection');
   const session = root.field('session');
+  const hazards = root.field('hazards').list().map(readHazard);
   return {
     sha256,
     plan: {
@@ -259,6 +282,7 @@ export function decodePlanFile(text: string): PlanFile {
       selected: root.field('selected').number(),
       changed: root.field('changed').number(),
       unchanged: root.field('unchanged').number(),
+      ...(hazards.length > 0 ? { hazards } : {}),
     },
     session: session.isNull ? null : readKept(session),
     unpatched: root.field('unpatched').flag(),

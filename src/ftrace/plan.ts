@@ -13,6 +13,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { relocationsSorted } from '../relocs/read.js';
 import type { Address } from '../units.js';
 import { otherRanges, overlapping } from './overlaps.js';
+import type { Hazard } from './hazards.js';
 import type { Sites } from './sites.js';
 import { judge, verdictSeverity, type VerifyOptions } from './verdicts.js';
 
@@ -74,6 +75,8 @@ export interface Plan {
   readonly unchanged: number;
   /** What the user should know: a trampoline that could not be made. */
   readonly notices?: readonly string[];
+  /** What may go wrong on a running system, where the request says that it can be preempted; absent: nothing. */
+  readonly hazards?: readonly Hazard[];
 }
 
 /** A state for one site, or why it has none: what a request with many targets decides per site. */

@@ -9,7 +9,11 @@ import { CoreSession, type SessionStep } from './core/session.js';
 import { formatReport } from './core/index.js';
 import type { GoneSymbol } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
+import { load } from '../program/program.js';
+import { withHazards } from './hazards.js';
 import type { Plan, Step } from './plan.js';
+import { findSites } from './sites.js';
+import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type SessionOperation } from './session-file.js';
 
@@ -62,11 +66,14 @@ function absentModules(operations: readonly SessionOperation[]): Set<string> {
 
 /** Session options of what a record keeps. */
 export function sessionOptions({ forms, gone }: SessionForms): SessionOptions {
-  const { 'ppc-nop': nopForm, 'a64-default': literalOff } = forms;
+  const { 'ppc-nop': nopForm, 'a64-default': literalOff, preempt } = forms;
   return {
     gone,
     ...(nopForm === undefined ? {} : { nopForm }),
-    ...(literalOff === 'list' || literalOff === 'nop' ? { policy: { literalOff } } : {}),
+    policy: {
+      ...(literalOff === 'list' || literalOff === 'nop' ? { literalOff } : {}),
+      ...(preempt === 'none' || preempt === 'full' ? { preempt } : {}),
+    },
   };
 }
 
@@ -177,5 +184,13 @@ export function planSession(
     changed: enabled,
     unchanged: core.records.length - enabled,
   };
-  return { plan, session, steps, symbols: [...symbols.values()] };
+  // The session's own copy has changed: hazards are those of the way there from the image.
+  const preempt = options.policy?.preempt;
+  const before = preempt === 'full' ? findSites(load(image, arch, options)) : session.sites;
+  return {
+    plan: withHazards(plan, before, entriesOf(session.sites.program).kind, preempt),
+    session,
+    steps,
+    symbols: [...symbols.values()],
+  };
 }

@@ -2,8 +2,7 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import { ByteView } from '../bytes.js';
-import type { Arch } from '../arch.js';
+import type { Arch, TextSeam } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -11,7 +10,8 @@ import { load, type LoadOptions, trampolineSection } from '../program/program.js
 import { type Capabilities, FtraceCore, type Outcome, type Policy, profiles, type SiteInput } from './core/index.js';
 import type { GoneModule, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
-import { checkAcceptance, planSites } from './plan.js';
+import { type DirectVariant, setDirectVariant } from './direct-variant.js';
+import { checkAcceptance, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp } from './tracing.js';
 import { entryPoint } from './routes.js';
@@ -29,8 +29,12 @@ export interface SessionOptions extends LoadOptions {
   readonly absent?: ReadonlySet<string>;
   /** Modules that are not in the image any more and that the session knew. */
   readonly gone?: readonly GoneModule[];
-  /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
-  readonly directSlot?: number;
+  /** RISC-V: the way to direct callers; what the entries have when absent. */
+  readonly directVariant?: DirectVariant;
+  /** Ranges of the file that may not be written: [start, end). */
+  readonly readonlyRanges?: PlanRequest['readonlyRanges'];
+  /** What may stand between private trampolines and the image: tests let single actions fail here. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 const hasTrampolines = ({ program }: Sites): boolean =>
@@ -41,10 +45,11 @@ function policyOf(sites: Sites): Partial<Policy> {
   const { trampolines } = sites.program.arch;
   if (trampolines.kind === 'none') return {};
   const { kind, graph } = entriesOf(sites.program);
+  // Entries of that time have one graph tracer, with an entry or a jump of its own; who asks for 2014 gets its borrowing too (C-FG-4).
+  const borrows = sites.program.loadMap?.options['x86-tramp'] === '2014';
   return {
     trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
-    // Entries of that time have one graph tracer, with an entry or a jump of its own.
-    ...(graph === 'branch' ? { graph: 'single' as const } : {}),
+    ...(graph === 'branch' ? { graph: borrows ? ('2014' as const) : ('single' as const) } : {}),
   };
 }
 
@@ -62,6 +67,8 @@ export function capabilitiesOf(sites: Sites): Capabilities {
       return entryPoint(sites.program, 'ftrace_regs_caller') === null
         ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
         : profiles.riscv64;
+    case 'g2-plain':
+      return profiles['riscv64 plain'];
     case 'g2-merged':
     case 'g3':
       return profiles['riscv64 merged'];
@@ -108,32 +115,22 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
-    const text = options.text?.(image);
+    const text = guarded(options.text?.(image), image, options.readonlyRanges ?? []);
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
-    const initialise = (selection: Uint8Array): void => {
-      const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
-      const nop = planSites(sites, { to, selection });
-      checkAcceptance(nop, {});
-      for (const step of nop.steps) {
-        if (text?.store(step.address, step.after) === false) {
-          throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
-            address: step.address,
-          });
-        }
-        image.bytes.set(step.after, step.fileOffset);
-      }
-    };
-    initialise(usable);
-    if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
+    const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
+    // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
+    if (capabilities.patchable) initialise(sites, usable, options, text);
+    if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
     const { absent = new Set<string>(), gone = [] } = options;
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
-      capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
+      capabilities,
       idleLiteral: { kind: policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
+      ...(options.seam === undefined ? {} : { seam: options.seam }),
     });
     const { serves: served } = entriesOf(sites.program);
     const present = new Map<string, SiteInput[]>();
@@ -159,7 +156,8 @@ export class Session {
       present,
       gone,
       initialise: (name) => {
-        initialise(usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0)));
+        const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
+        if (capabilities.patchable) initialise(sites, selection, options, text);
       },
     });
     const names = new Set([...present.keys(), ...gone.map(({ name }) => name)]);
@@ -264,6 +262,20 @@ export class Session {
   }
 }
 
+/** C-INIT-2: every site is verified, then made a nop. */
+function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
+  const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
+  const plan = planSites(sites, { to, selection });
+  checkAcceptance(plan, {});
+  const { bytes } = sites.program.image;
+  for (const { address, after, fileOffset } of plan.steps) {
+    if (text?.store(address, after) === false) {
+      throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
+    }
+    bytes.set(after, fileOffset);
+  }
+}
+
 /** Whether the entries can serve a site, where what stands around it decides that; others stay nops. */
 function isServed(sites: Sites, index: number, served: readonly string[]): boolean {
   const reading = sites.reading(index);
@@ -271,12 +283,22 @@ function isServed(sites: Sites, index: number, served: readonly string[]): boole
   return sites.entriesOf(index, reading).some((each) => served.includes(each));
 }
 
-function setDirectSlot({ program }: Sites, slot: number): void {
-  const place = entryPoint(program, 'elftrace_direct_slot');
-  if (place === null) throw new ElftraceError('no-runtime', 'the entries of the image know no direct callers', {});
-  const { image } = program;
-  const view = new ByteView(image.bytes, image.header.endian, 'elftrace_direct_slot');
-  view.insertWord(image.fileOffsetOf(place.identity), BigInt(slot), image.wordBytes);
+/** A text that some ranges of the file are kept from. */
+function guarded(
+  text: Text | undefined,
+  image: ElfImage,
+  ranges: NonNullable<PlanRequest['readonlyRanges']>,
+): Text | undefined {
+  if (ranges.length === 0) return text;
+  return {
+    refresh: (address, size) => text?.refresh(address, size),
+    store(address, bytes) {
+      const at = image.fileOffsetOf(address);
+      if (ranges.some(({ start, end }) => at < end && start < at + bytes.length)) return false;
+      return text?.store(address, bytes) ?? true;
+    },
+    event: (step) => text?.event(step),
+  };
 }
 
 function siteInput(sites: Sites, index: number): SiteInput {
@@ -288,6 +310,6 @@ function siteInput(sites: Sites, index: number): SiteInput {
     ip,
     name: program.symbolName(symbol),
     ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
-    weak: !isCovered(sites, index),
+    weak: program.namesFunctions && !isCovered(sites, index),
   };
 }

@@ -12,6 +12,7 @@ import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
+import { joinSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -92,7 +93,14 @@ export class Program {
     options: LoadOptions = {},
   ) {
     this.relocatable = image.header.type === elf.ET_REL;
-    this.symbols = options.symbols ?? image.symbols;
+    // A stripped file with entries laid in has symbols of its own again: those of the entries.
+    const keepsOwn = !this.relocatable && readLoadMap(image) !== null;
+    this.symbols =
+      options.symbols === undefined
+        ? image.symbols
+        : keepsOwn
+          ? joinSymbols(image.symbols, options.symbols)
+          : options.symbols;
     this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
     this.companions = new Set(arch.relocationRoles.companions);
     this.code = this.findCode();
@@ -157,6 +165,19 @@ export class Program {
     symbol: number,
   ): { readonly section: number; readonly value: bigint } | null | undefined {
     return table === this.image.symbols ? this.arch.abi.codePlace(this.image, symbol) : undefined;
+  }
+
+  /**
+   * Whether the absence of a function symbol means something: the file, or at least more of it than the entries that were laid in, has some.
+   */
+  get namesFunctions(): boolean {
+    return this.derived('namesFunctions', () => {
+      const { start, count } = this.functions.functions;
+      const map = this.loadMap;
+      if (map === null) return count > 0;
+      for (let i = 0; i < count; i++) if (partAt(map, start[i]!)?.kind !== 'runtime') return true;
+      return false;
+    });
   }
 
   /** Symbol of the function that covers a place of `range`, or -1. */

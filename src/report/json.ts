@@ -153,6 +153,21 @@ export function refusalsJson(plan: Plan): Json {
   }));
 }
 
+export function hazardsJson({ hazards }: Plan): Json {
+  return (hazards ?? []).map(({ rule, reason, sites }) => ({
+    rule,
+    reason,
+    sites: sites.map((each) => ({ section: each.section, address: hex(each.address), function: each.function })),
+  }));
+}
+
+/** The hazards of a plan for people, one line each. */
+export function hazardNotices({ hazards }: Plan): string[] {
+  return (hazards ?? []).map(
+    ({ rule, reason, sites }) => `${rule}, ${sites.length} ${sites.length === 1 ? 'site' : 'sites'}: ${reason}`,
+  );
+}
+
 /** A plan as `patch --dry-run --json` prints it. */
 export function planJson(file: string, sha256: string, plan: Plan): Json {
   return {
@@ -166,6 +181,7 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     unchanged: plan.unchanged,
     steps: plan.steps.map(stepJson),
     refusals: refusalsJson(plan),
+    hazards: hazardsJson(plan),
   };
 }
 

@@ -172,13 +172,17 @@ export class CoreSession {
     const flags: (keyof typeof OPS_FLAGS)[] = operation.traits.map((trait) => FLAGS[trait]);
     if (operation.regs === 'yes') flags.push('SAVE_REGS');
     if (operation.regs === 'if-supported') flags.push('SAVE_REGS_IF_SUPPORTED');
-    const ops = core.createOps({
+    const input = {
       name: operation.name,
       func: resolver.address(operation.call),
       flags,
-      ...(operation.shared ? { pair: core.globalPair } : {}),
       ...(operation.trampoline === null ? {} : { trampoline: resolver.address(operation.trampoline) }),
-    });
+    };
+    // C-FG-4: the first that uses the global filter is the function tracer, whose ops the graph tracer of 2014 borrows.
+    const borrowed = operation.shared && core.state.policy.graph === '2014' && core.tracer === null;
+    const ops = borrowed
+      ? core.createTracer(input)
+      : core.createOps({ ...input, ...(operation.shared ? { pair: core.globalPair } : {}) });
     this.#ops.set(operation.name, ops);
     for (const which of ['filter', 'notrace'] as const) {
       const words = operation[which];
