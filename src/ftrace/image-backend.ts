@@ -395,7 +395,12 @@ export class ImageBackend implements Backend {
   bytesAt(site: CallSite): Uint8Array | null {
     const index = this.siteIndex.get(site.ip);
     const reading = index === undefined ? null : this.sites.reading(index);
-    return this.bytes(site.ip, reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta);
+    // Bytes of no shape do not say how many they are.
+    const known = this.seen.get(site)?.bytes.length;
+    return this.bytes(
+      site.ip,
+      known ?? (reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta),
+    );
   }
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
@@ -729,9 +734,11 @@ export class ImageBackend implements Backend {
         const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
-        const problem =
+        const filtered = (): StepProblem | null =>
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, graph.encode(address, to));
+        const jumped = (): StepProblem | null => this.store(address, graph.encode(address, to));
+        // The hook must have its filter for as long as the jump leads there: without one it takes every function (C-FG-8).
+        return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
         return null;
