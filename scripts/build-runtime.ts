@@ -135,7 +135,8 @@ const RECIPES: readonly Recipe[] = [
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),
   ...ppc('ppc64-elfv2-le', 'powerpc64le-linux-gnu', PPC64),
-  arm64('callops', 'entry-callops.S', ['-DRUNTIME_REGS', '-DCALL_OPS']),
+  arm64('callops', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME', '-DCALL_OPS']),
+  arm64('args', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME']),
   arm64('regs', 'entry-regs.S', ['-DRUNTIME_REGS']),
   arm64('pg', 'entry-pg.S', []),
 ];

@@ -141,7 +141,7 @@ const parser = yargs(own)
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -205,8 +205,13 @@ const parser = yargs(own)
         .option('tracer', {
           type: 'string',
           default: 'function',
-          describe: 'function, function_graph, counter, or a function of the image',
+          describe: 'function, function_graph, counter, or a function',
         })
+        .option('entry', {
+          type: 'string',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64)',
+        })
+        .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
           type: 'string',
           array: true,
@@ -256,7 +261,7 @@ const parser = yargs(own)
           hidden: true,
           describe: 'PowerPC: disabled form of sites that call through stubs',
         })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
         .option('a64-default', {
           choices: ['list', 'nop'] as const,
           hidden: true,

@@ -12,6 +12,7 @@ import { planDirect } from '../ftrace/direct.js';
 import type { DirectVariant } from '../ftrace/direct-variant.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
+import { enableEntry } from '../ftrace/journal.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { FileRecord } from '../ftrace/journal.js';
@@ -22,7 +23,15 @@ import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracin
 import { readLoadMap } from '../program/load-map.js';
 import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
-import { hazardNotices, hazardsJson, jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
+import {
+  hazardNotices,
+  hazardsJson,
+  jsonSchema,
+  newRelocationsJson,
+  planJson,
+  refusalsJson,
+  stepJson,
+} from '../report/json.js';
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
@@ -47,9 +56,11 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly livepatch?: readonly string[] | undefined;
   readonly with?: readonly string[] | undefined;
   readonly tracer: string;
+  readonly entry?: string | undefined;
+  readonly ops?: string | undefined;
   readonly ppcNop: '2008' | 'b8';
   readonly preempt?: 'none' | 'full' | undefined;
-  readonly a64Era?: 'regs' | 'callops' | undefined;
+  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
@@ -91,6 +102,8 @@ function prepared(
   selection: Uint8Array | undefined,
   args: PatchArguments,
 ): Opened & { injected: boolean } {
+  // RT-2: the linker or loader finds the entry that is named.
+  if (args.entry !== undefined) return { ...opened, injected: false };
   if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null)
     return { ...opened, injected: false };
   if (opened.record !== null) {
@@ -104,7 +117,7 @@ function prepared(
     ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
   };
   // Words in front of functions are asked for by name: without them there is an error.
-  const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
+  const preferred = args.a64Era ?? args.riscvSite;
   const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
@@ -335,6 +348,17 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
     ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
   };
+  if (args.entry !== undefined || args.ops !== undefined) {
+    if (!program.relocatable || !args.enable || args.entry === undefined) {
+      throw new ElftraceError(
+        'usage',
+        '--entry SYMBOL [--ops SYMBOL] goes with --enable on a relocatable file: its sites name what they call',
+      );
+    }
+    const names = { call: args.entry, ops: args.ops ?? null };
+    const to: WritableState = { kind: 'call', target: 0n, names };
+    return { plan: planSites(sites, { to, name: enableEntry(args.entry), ...common }), on };
+  }
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
@@ -394,6 +418,12 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     if (opened.recordBeside || args.journal !== undefined) {
       throw new ElftraceError('usage', 'plan works on files that carry their record');
     }
+    if (plan.additions) {
+      throw new ElftraceError(
+        'unsupported-form',
+        'a plan file has no room for new relocations: patch carries them out',
+      );
+    }
     writePlan(before, planned, args);
     checkAcceptance(plan, acceptance);
     return exitCodes.ok;
@@ -434,6 +464,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         file: input.name,
         output: output!,
         edits: plan.steps.map(stepJson),
+        ...newRelocationsJson(plan),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
         hazards: hazardsJson(plan),
@@ -503,7 +534,7 @@ function printRefusals(plan: Plan, name: string): void {
   }
 }
 
-async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[0] }): Promise<void> {
+async function printPlan(plan: Plan, opened: Opened): Promise<void> {
   out(
     `plan: ${plan.request} on ${plan.target}: ${plan.changed} of ${plan.selected} sites change, ${plan.unchanged} are as asked`,
   );
@@ -511,6 +542,11 @@ async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[
     out(
       `  ${step.section}+${hex(step.address)}: ${hexBytes(step.before)} -> ${hexBytes(step.after)}  ${await stepText(step, opened.arch)} [${step.rule}]`,
     );
+  }
+  for (const { site, section, offset, type, symbol } of plan.additions?.relocations ?? []) {
+    const name = opened.arch.relocations.get(type)?.name ?? String(type);
+    const where = opened.sites.codeRange(site)?.name ?? String(section);
+    out(`  ${where}+${hex(offset)}: new relocation ${name} ${symbol} [F-2]`);
   }
   for (const refusal of plan.refusals) {
     out(

@@ -8,6 +8,7 @@ import { hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import { replaySessions } from '../ftrace/session-parts.js';
+import type { Sites } from '../ftrace/sites.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
@@ -62,8 +63,11 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       const target = sites.reading(i)?.target ?? null;
       const final = target === null ? null : program.finalTarget(target);
       const range = final === null ? undefined : program.codeAt(final);
-      const named = final === null ? '' : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
-      const callee = final === target ? named : `${named} through ${hex(target ?? 0n)}`;
+      const named =
+        final === null
+          ? calledSymbol(sites, i)
+          : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
+      const callee = final === null || final === target ? named : `${named} through ${hex(target ?? 0n)}`;
       if (args.json)
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
@@ -113,6 +117,16 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     } else for (const line of lines) out(line);
   }
   return exit;
+}
+
+/** What the call of a relocatable file names. */
+function calledSymbol(sites: Sites, site: number): string {
+  const view = sites.viewOf(site);
+  for (const delta of sites.reading(site)?.relocationDeltas ?? []) {
+    const relocation = view.relocation(delta);
+    if (relocation !== null) return relocation.symbolName;
+  }
+  return '';
 }
 
 /** `enabled_functions` of the sessions that the record keeps, or `touched_functions`. */

@@ -4,11 +4,11 @@
  */
 import type { Arch } from '../arch.js';
 import { holdsAt } from '../bytes.js';
-import { SHT_NOTE } from '../elf/constants.js';
+import { SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
+import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readLoadMap } from '../program/load-map.js';
 import { originalCore, unload } from '../program/loader.js';
@@ -28,7 +28,7 @@ import {
   recordSection,
 } from './journal.js';
 import type { GoneModule } from './gone-modules.js';
-import type { Plan } from './plan.js';
+import { type Additions, additionRows, type Plan } from './plan.js';
 
 export interface ApplyOptions {
   /**
@@ -137,7 +137,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     after,
     bytes: after,
   }));
-  if (edits.length === 0 && options.keep !== true) {
+  if (edits.length === 0 && plan.additions === undefined && options.keep !== true) {
     return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
   }
   const notices: string[] = [];
@@ -147,6 +147,15 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
       section: recordSection,
     });
+  }
+
+  if ((inside !== null && hasAdditions(image, inside)) || (plan.additions && options.record === 'beside')) {
+    throw new ElftraceError(
+      'unsupported-form',
+      inside === null
+        ? 'the plan adds relocations: the record goes into the file'
+        : 'the file was given relocations by an earlier patch: revert it first',
+    );
   }
 
   // From here on `base` is the original with earlier edits in it, and nothing appended.
@@ -203,6 +212,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
   }
   const contents = noteBytes(descriptor, image.header.endian === 'little');
+  const added = plan.additions ? additionsOf(base, plan.additions) : null;
   const written = writeElf(
     base,
     useSegment
@@ -210,12 +220,46 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
       : {
           patches,
           dropTrailing,
+          ...(added ? { growSections: added.grown, undefinedSymbols: plan.additions!.symbols } : {}),
           appendSections: [
+            ...(added?.sections ?? []),
             { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
           ],
         },
   );
   return { bytes: written.bytes, edits, record, recordBytes: null, notices };
+}
+
+/** Sections that a plan's relocations grow, or make. */
+function additionsOf(image: ElfImage, additions: Additions): { grown: Growth[]; sections: NewSection[] } {
+  const grown: Growth[] = [];
+  const sections: NewSection[] = [];
+  for (const [target, rows] of additionRows(image, additions)) {
+    const section = image.sections[target]!;
+    const table = image.relocationsOf(section).find((each) => each.form === 'rela' && each.section >= 0);
+    if (table !== undefined) grown.push({ index: table.section, appended: rows });
+    else {
+      sections.push({
+        name: `.rela${section.name}`,
+        type: SHT_RELA,
+        flags: SHF_INFO_LINK,
+        link: image.symbols.section,
+        info: target,
+        alignBytes: image.wordBytes,
+        entrySize: 3 * image.wordBytes,
+        contents: rows,
+      });
+    }
+  }
+  return { grown, sections };
+}
+
+/** Whether a patch of before gave the file relocations or symbols: they lie behind what the record keeps, where no later step reaches them. */
+function hasAdditions(image: ElfImage, { keptSize }: FileRecord): boolean {
+  return image.sections.some(
+    ({ index, type, offset }) =>
+      (type === SHT_RELA || type === SHT_SYMTAB) && offset >= keptSize && index !== image.header.shstrndx,
+  );
 }
 
 function hasBuildId(image: ElfImage): boolean {

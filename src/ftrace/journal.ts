@@ -34,6 +34,18 @@ export interface JournalEdit {
   readonly after: Uint8Array;
 }
 
+const enableEntryPrefix = 'enable entry ';
+
+/** How a record names the request that gave sites of a relocatable file a call of a symbol. */
+export function enableEntry(symbol: string): string {
+  return `${enableEntryPrefix}${symbol}`;
+}
+
+/** Symbols that recorded requests made sites call. */
+export function enabledEntries({ requests }: FileRecord): string[] {
+  return requests.flatMap((each) => (each.startsWith(enableEntryPrefix) ? [each.slice(enableEntryPrefix.length)] : []));
+}
+
 export interface FileRecord {
   readonly schema: number;
   /** Version of the tool that wrote the record. */

@@ -175,6 +175,7 @@ export function planSession(
     };
   });
   const enabled = core.records.filter((site) => site.count > 0).length;
+  const warnings = steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []));
   const plan: Plan = {
     target: arch.target.id,
     request: `session of ${operations.length} operations`,
@@ -183,6 +184,7 @@ export function planSession(
     selected: core.records.length,
     changed: enabled,
     unchanged: core.records.length - enabled,
+    ...(warnings.length > 0 ? { notices: warnings } : {}),
   };
   // The session's own copy has changed: hazards are those of the way there from the image.
   const preempt = options.policy?.preempt;

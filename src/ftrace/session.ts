@@ -13,7 +13,7 @@ import { ImageBackend, type Text } from './image-backend.js';
 import { type DirectVariant, setDirectVariant } from './direct-variant.js';
 import { checkAcceptance, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf, initialState, recordIp } from './tracing.js';
+import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
 import type { Address } from '../units.js';
@@ -57,7 +57,8 @@ function policyOf(sites: Sites): Partial<Policy> {
 export function capabilitiesOf(sites: Sites): Capabilities {
   const { kind } = entriesOf(sites.program);
   if (sites.program.arch.target.id === 'arm64') {
-    return profiles[kind === 'callops' ? 'arm64' : kind === 'regs' ? 'arm64 regs' : 'arm64 mcount'];
+    const names = { callops: 'arm64', args: 'arm64 args', regs: 'arm64 regs' } as const;
+    return profiles[kind === 'callops' || kind === 'args' || kind === 'regs' ? names[kind] : 'arm64 mcount'];
   }
   switch (kind) {
     case 'pg':
@@ -119,6 +120,7 @@ export class Session {
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
+    requireFixedAddresses(sites.program, entriesOf(sites.program));
     const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
     // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
     if (capabilities.patchable) initialise(sites, usable, options, text);
@@ -306,10 +308,12 @@ function siteInput(sites: Sites, index: number): SiteInput {
   const symbol = sites.functionSymbol(index);
   const ip = recordIp(sites, index);
   const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  const noGraph = whyNoGraph(sites, index, sites.reading(index));
   return {
     ip,
     name: program.symbolName(symbol),
     ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
     weak: program.namesFunctions && !isCovered(sites, index),
+    ...(noGraph === null ? {} : { noGraph }),
   };
 }

@@ -56,7 +56,7 @@ export function inapplicable({ attached, action }: Row, name: ProfileName): stri
   const profile = profiles[name];
   const kinds = [...attached, action.slice(1)];
   if (kinds.some((kind) => kind === 'R' || kind === 'TR') && profile.regs === 'none') {
-    return name === 'arm64' ? 'EINVAL: the entry saves argument registers only' : 'EINVAL: no entry saves registers';
+    return 'EINVAL: no entry saves registers';
   }
   if ((attached.includes('D') || action === '+D') && profile.direct === 'none')
     return 'ENODEV: no slot for a direct caller';
