@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
 import { GraphUser, type Ops, type Outcome, profiles } from '../src/ftrace/core/index.js';
 import { PARENT } from './support/fake-ftrace.js';
-import { type MFunction, type MOps, type MPair, Model, type Trait } from './support/ftrace-model.js';
+import { emptyHash, type MFunction, type MOps, type MPair, Model, type Trait } from './support/ftrace-model.js';
 import {
   type CallLog,
   type GeneratedCase,
@@ -282,15 +282,21 @@ class Driver {
     const fn = model.functions.find((each) => each.name === name);
     // A module that went is called by nobody; the test does not either.
     if (fn === undefined) throw new Error(`${name} of ${String(module)} is not there`);
-    const events = model.expected(fn).map((event): string => {
+    const replaced = model.on && model.attached(fn).some((ops) => ops.traits.has('ipmodify'));
+    // The jump of 2014 comes behind the callbacks and takes the ip from where the entry goes on: with a replaced function nobody knows it.
+    const lost = replaced && model.caps.graph === 'trampoline';
+    const attached = model
+      .expected(fn)
+      .filter(({ kind }) => !lost || kind !== 'graph' || emptyHash(model.tracer.pair.filter));
+    const graphed = lost ? 'unknown' : name;
+    const events = attached.map((event): string => {
       if (event.kind === 'callback')
         return `${event.func.toString(16)} ${event.ops ?? '-'} at ${name} from ${from}${event.regs ? ' regs' : ''}`;
-      if (event.kind === 'graph') return `graph at ${name}`;
+      if (event.kind === 'graph') return `graph at ${graphed}`;
       return event.kind === 'direct' ? `direct ${event.address.toString(16)}` : event.kind;
     });
-    const graphs = model.expected(fn).filter(({ kind }) => kind === 'graph').length;
-    const replaced = model.on && model.attached(fn).some((ops) => ops.traits.has('ipmodify'));
-    const back = Array.from({ length: graphs }, () => name);
+    const graphs = attached.filter(({ kind }) => kind === 'graph').length;
+    const back = Array.from({ length: graphs }, () => graphed);
     if (replaced) {
       return { events, returns: back, result: argument * BigInt(REPLACEMENT.factor) + BigInt(REPLACEMENT.offset) };
     }

@@ -27,7 +27,7 @@ import type {
   TrampolineImage,
   TrampolineRequest,
 } from './core/index.js';
-import type { CallSite, Ops, SiteHash } from './core/index.js';
+import { type CallSite, equalContents, type Ops, type SiteHash } from './core/index.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
@@ -85,6 +85,8 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** What sites held when they were read or written last: what is expected of them later, in reports. */
+  private readonly seen = new Map<CallSite, { readonly content: Content; readonly bytes: Uint8Array }>();
   /** Sites with a direct caller that they do not reach themselves. */
   private readonly viaEntry = new Map<CallSite, Content>();
   /** Private trampolines that are planned or there, by their blocks. */
@@ -248,7 +250,9 @@ export class ImageBackend implements Backend {
         const bytes = this.bytesAt(place.site);
         if (bytes === null) return { kind: 'fault' };
         const content = reading === null ? null : this.contentOf(reading, place.site);
-        return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
+        if (content === null) return { kind: 'foreign', bytes };
+        this.seen.set(place.site, { content, bytes });
+        return { kind: 'site', content };
       }
       case 'callee':
         return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
@@ -391,13 +395,21 @@ export class ImageBackend implements Backend {
   bytesAt(site: CallSite): Uint8Array | null {
     const index = this.siteIndex.get(site.ip);
     const reading = index === undefined ? null : this.sites.reading(index);
-    return this.bytes(site.ip, reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta);
+    // Bytes of no shape do not say how many they are.
+    const known = this.seen.get(site)?.bytes.length;
+    return this.bytes(
+      site.ip,
+      known ?? (reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta),
+    );
   }
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
     const reading = this.readingOf(site);
     const change = reading === null ? null : this.changeOf(site, reading, content);
-    if (change === null || 'kind' in change) return null;
+    if (change === null || 'kind' in change) {
+      const known = this.seen.get(site);
+      return known !== undefined && equalContents(known.content, content) ? known.bytes : null;
+    }
     const bytes = this.bytesAt(site);
     if (bytes === null) return null;
     const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
@@ -695,6 +707,8 @@ export class ImageBackend implements Backend {
           const problem = this.store(anchor + BigInt(delta), after);
           if (problem) return problem;
         }
+        const bytes = this.bytesAt(step.site);
+        if (bytes !== null) this.seen.set(step.site, { content: step.after, bytes });
         return null;
       }
       case 'callee': {
@@ -720,9 +734,11 @@ export class ImageBackend implements Backend {
         const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
-        const problem =
+        const filtered = (): StepProblem | null =>
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, graph.encode(address, to));
+        const jumped = (): StepProblem | null => this.store(address, graph.encode(address, to));
+        // The hook must have its filter for as long as the jump leads there: without one it takes every function (C-FG-8).
+        return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
         return null;

@@ -282,6 +282,7 @@ export class GeneratedMachine {
   readonly #pointers = new Map<string, bigint>();
   readonly #ring: { readonly header: bigint; readonly records: bigint };
   #head = 0n;
+  readonly #owners = new Map<bigint, string>();
 
   constructor(
     readonly each: GeneratedCase,
@@ -359,9 +360,20 @@ export class GeneratedMachine {
     this.#drain();
     const [ip, parent, ops, regs] = [argument(0), argument(1), argument(2), argument(3)];
     const { backend, core } = this.session;
-    const owner = core.state.known.find((one) => core.state.objects.has(one) && backend.addressOf(one) === ops);
+    // In the middle of an operation the books are those of its end, and objects that go are still there.
+    if (this.onStore === null) this.#owners.clear();
+    for (const one of core.state.known) {
+      if (core.state.objects.has(one)) this.#owners.set(backend.addressOf(one), one.name);
+    }
     const from = parent === returnAddress(this.machine) ? 'host' : this.#functionAt(parent);
-    const event: Event = { kind: 'callback', func, ip, parent: PARENT, ops: owner?.name ?? null, regs: regs !== 0n };
+    const event: Event = {
+      kind: 'callback',
+      func,
+      ip,
+      parent: PARENT,
+      ops: this.#owners.get(ops) ?? null,
+      regs: regs !== 0n,
+    };
     this.#log.push({ ...event, at: this.#siteName(ip), from });
   }
 
