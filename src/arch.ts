@@ -6,6 +6,7 @@ import type { ElfImage } from './elf/image.js';
 import type { Reach } from './bits.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
+import type { ProbeModel } from './kprobes/model.js';
 import type { RelocationRow } from './relocs/kinds.js';
 import type { Address, Endian, RegisterName } from './units.js';
 
@@ -415,25 +416,25 @@ export interface ModuleLoader {
   readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
+  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
+  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
   runtimeFor?(convention: EntryConvention, options: MachineOptions): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
   entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
   bindCall(call: LoaderCall): CallBinding;
   /** What a call of an undefined weak function becomes. */
   readonly skippedCall: number;
+  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
+  finishWord?(type: number, word: number, value: bigint): number;
   /** The same where the place of the relocation is not the start of the instruction. */
   skipCall?(bytes: Uint8Array, offset: number): void;
   /** Bytes from the place of a call's relocation to where its displacement counts from, when the addend makes up for them. Default 0. */
   readonly branchBias?: bigint;
   /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
   trampolineRoom?(options: MachineOptions): number;
-  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
-  finishWord?(type: number, word: number, value: bigint): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
@@ -554,6 +555,50 @@ export interface PrivateTrampolines {
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
+// -------------------------------------------------------------------------------------------- code of running processors
+
+/** An instruction to be written while processors may execute the one that stands there. */
+export interface LivePatch {
+  readonly address: Address;
+  readonly after: Uint8Array;
+}
+
+/** What of a processor a trap handler needs. */
+export interface TrappedCpu {
+  readonly flags: number;
+  setIp(address: Address): void;
+  /** Pushes a word. */
+  push(value: bigint): void;
+  pop(): bigint;
+}
+
+/** What a handler knows of one patch of a published batch; the rest is the machine's. */
+export type LiveEntry = LivePatch;
+
+export type LiveStep =
+  /** The handler knows these from now on. */
+  | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
+  | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
+  /** Every processor sees what was stored. */
+  | { readonly kind: 'sync' }
+  | { readonly kind: 'retract' }
+  /** Until no processor is in the handler. */
+  | { readonly kind: 'wait-handlers' };
+
+/** Instructions of several bytes are changed behind a breakpoint. */
+export interface BreakpointPatching {
+  readonly kind: 'breakpoint';
+  /** Whether the handler could do what the new instruction does; other bytes are stored where nobody executes. */
+  canWrite(patch: LivePatch): boolean;
+  /** The whole protocol, in order. Ascending addresses. */
+  steps(patches: readonly LivePatch[]): readonly LiveStep[];
+  /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
+  handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+}
+
+/** `word`: one store of a word changes an instruction, and processors see it whole. */
+export type LivePatching = BreakpointPatching | { readonly kind: 'word' };
+
 // --------------------------------------------------------------------------------------------------------------- arch
 
 export interface Arch {
@@ -570,6 +615,9 @@ export interface Arch {
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
+  readonly livePatching: LivePatching;
+  /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
+  readonly probes: ProbeModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

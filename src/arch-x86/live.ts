@@ -18,6 +18,7 @@
  * One old instruction, of any length up to the new one's with its padding, must stand there: a processor that is between two
  * old ones cannot be seen.
  */
+import type { BreakpointPatching, TrappedCpu } from '../arch.js';
 import { signExtend32 } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -218,15 +219,6 @@ export function entryOfTrap(entries: readonly BatchEntry[], ip: Address): BatchE
   return null;
 }
 
-/** What of a processor an effect needs. */
-export interface TrappedCpu {
-  readonly flags: number;
-  setIp(address: Address): void;
-  /** Pushes 8 bytes. */
-  push(value: bigint): void;
-  pop(): bigint;
-}
-
 /** @returns false where the trap is not ours: the processor is left as it is */
 export function applyEffect(effect: TrapEffect, cpu: TrappedCpu): boolean {
   switch (effect.kind) {
@@ -281,3 +273,20 @@ export function conditionHolds(condition: number, flags: number): boolean {
 export function conditionName(condition: number): string {
   return CONDITIONS[condition & 15] ?? '';
 }
+
+/** The protocol for what knows no machine. */
+export const x86LivePatching: BreakpointPatching = {
+  kind: 'breakpoint',
+  canWrite({ address, after }) {
+    const allowed = allowedAt(after, address);
+    if (allowed === null || allowed.effect.kind === 'not-ours') return false;
+    const rest = after.subarray(allowed.bytes);
+    return rest.length === 0 || (allowed.padded && rest.every((byte) => byte === INT3));
+  },
+  steps: pokeAll,
+  handle(entries, at, cpu) {
+    const batch = entries.map((each) => ({ ...each, effect: trapEffect(each) }));
+    const entry = entryOfTrap(batch, at + 1n);
+    return entry !== null && applyEffect(entry.effect, cpu);
+  },
+};
