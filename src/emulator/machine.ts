@@ -900,7 +900,7 @@ export class Machine {
       let fuel = Math.min(remaining, SLICE);
       const sampling = this.tier === 'auto' && this.compiled !== null;
       if (this.tier === 'auto') {
-        const most = sampling ? this.nextSample() : Math.max(1, this.tierUpAfter - this.totalInstructions);
+        const most = sampling ? this.nextSample() : Math.max(MAX_BLOCK_INSTRUCTIONS, this.tierUpAfter - this.totalInstructions);
         fuel = Math.min(fuel, most);
       }
       const reason = EXIT_REASONS[this.interpreter.run(entry, fuel)]!;
