@@ -46,6 +46,9 @@ const PROBE_FRAME_BYTES = 32;
 /** Misses after which a region is made anew; doubled each time. */
 const FIRST_MISSES = 32;
 
+/** Times that compiled code must ask for a region until it is made. */
+const MANY_ASKED = 30;
+
 /** A region with its place. */
 interface Unit {
   readonly entry: Address;
@@ -119,6 +122,8 @@ export class CompiledTier {
   private droppedCount = 0;
   /** Times at which tier 0 was found in a block. */
   private readonly heat = new Map<Address, number>();
+  /** How often compiled code asked for a region that is not there. */
+  private readonly asked = new Map<Address, number>();
 
   constructor(
     private readonly host: HostMemory,
@@ -182,8 +187,22 @@ export class CompiledTier {
     return stop;
   }
 
-  /** Compiled code asked for a region: it finds it by itself the next time. */
-  remember(address: Address): void {
+  /** Compiled code asked for a region. If there is none it is made when it is asked for often. */
+  wanted(address: Address): void {
+    if (this.places.has(address)) {
+      this.remember(address);
+      return;
+    }
+    const count = (this.asked.get(address) ?? 0) + 1;
+    if (count < MANY_ASKED) this.asked.set(address, count);
+    else {
+      this.asked.delete(address);
+      this.compile(address);
+    }
+  }
+
+  /** Compiled code finds the region of an address by itself from now on. */
+  private remember(address: Address): void {
     const place = this.places.get(address);
     if (!place) return;
     const at = lookupPlace(address, this.codeShift);

@@ -210,6 +210,8 @@ export class Machine {
   private readonly indirectJumps: (readonly [Address, Address])[] = [];
   /** State of the sequence that spreads samples, so that they fall on no loop's period. */
   private sampleSeed = 1;
+  /** Instructions that tier 0 executes before somebody looks where it is. */
+  private untilSample = 0;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -855,10 +857,10 @@ export class Machine {
                 break;
               case 'jump':
                 compiled.jumped(host.u64[CONTROL.site >> 3]!, this.pc);
-                compiled.remember(this.pc);
+                compiled.wanted(this.pc);
                 break;
               case 'lookup':
-                compiled.remember(this.pc);
+                compiled.wanted(this.pc);
                 break;
               case 'miss':
                 compiled.missed(this.pc);
@@ -900,13 +902,16 @@ export class Machine {
       let fuel = Math.min(remaining, SLICE);
       const sampling = this.tier === 'auto' && this.compiled !== null;
       if (this.tier === 'auto') {
-        const most = sampling ? this.nextSample() : Math.max(MAX_BLOCK_INSTRUCTIONS, this.tierUpAfter - this.totalInstructions);
+        const most = sampling
+          ? Math.max(MAX_BLOCK_INSTRUCTIONS, this.untilSample)
+          : Math.max(MAX_BLOCK_INSTRUCTIONS, this.tierUpAfter - this.totalInstructions);
         fuel = Math.min(fuel, most);
       }
       const reason = EXIT_REASONS[this.interpreter.run(entry, fuel)]!;
       const used = fuel - host.u32[CONTROL.fuel >> 2]!;
       remaining -= used;
       cpu.instructions += used;
+      this.untilSample -= used;
       entry = 0;
       const pointer = host.u32[CONTROL.pointer >> 2]!;
       /** Gives back the instructions of a block from `index` on and stands before that one. */
@@ -922,7 +927,10 @@ export class Machine {
         case 'fuel':
           this.pc = this.ownerOf(pointer).block.address;
           cpu.passHook = null;
-          if (sampling && fuel < remaining + used) this.compiled?.sample(this.pc);
+          if (sampling && this.untilSample < MAX_BLOCK_INSTRUCTIONS) {
+            this.untilSample = this.nextSample();
+            this.compiled?.sample(this.pc);
+          }
           break;
         case 'region': {
           const owner = this.ownerOf(pointer);
