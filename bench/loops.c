@@ -4,11 +4,16 @@
  */
 #include "../test/programs/lib.h"
 
+/* How long: 1 is some 250 million instructions. */
+#ifndef SCALE
+#define SCALE 1
+#endif
+
 #if defined(SIEVE)
 static u8 composite[1 << 20];
 static u64 work(void) {
   u64 primes = 0;
-  for (int round = 0; round < 12; round++) {
+  for (int round = 0; round < 12 * SCALE; round++) {
     for (u32 i = 0; i < sizeof composite; i++) composite[i] = 0;
     for (u32 i = 2; i < sizeof composite; i++) {
       if (composite[i]) continue;
@@ -29,7 +34,7 @@ static u64 work(void) {
   }
   for (u32 i = 0; i < sizeof data; i++) data[i] = (u8)(i * 7 + (i >> 8));
   u32 crc = ~0u;
-  for (int round = 0; round < 500; round++)
+  for (int round = 0; round < 500 * SCALE; round++)
     for (u32 i = 0; i < sizeof data; i++) crc = table[(crc ^ data[i]) & 255] ^ (crc >> 8);
   return crc;
 }
@@ -63,7 +68,7 @@ static __attribute__((noinline)) void block(const u8 *p) {
 }
 static u64 work(void) {
   for (u32 i = 0; i < sizeof message; i++) message[i] = (u8)(i * 31 + (i >> 8));
-  for (int round = 0; round < 280; round++)
+  for (int round = 0; round < 280 * SCALE; round++)
     for (u32 i = 0; i < sizeof message; i += 64) block(message + i);
   return (u64)state[0] << 32 | state[7];
 }
@@ -92,7 +97,7 @@ static __attribute__((noinline)) u32 traced(u32 a, u32 b) {
 }
 static u64 work(void) {
   u32 sum = 0;
-  for (u32 i = 0; i < 4000000; i++) sum = traced(sum, i);
+  for (u32 i = 0; i < 4000000 * SCALE; i++) sum = traced(sum, i);
   return sum + ops.hits + ops.last;
 }
 #elif defined(SWITCH)
@@ -129,7 +134,7 @@ static __attribute__((noinline)) u32 interpret(u32 seed) {
 }
 static u64 work(void) {
   u32 sum = 0;
-  for (u32 i = 0; i < 5000; i++) sum += interpret(sum ^ i);
+  for (u32 i = 0; i < 5000 * SCALE; i++) sum += interpret(sum ^ i);
   return sum;
 }
 #elif defined(MIXED)
@@ -203,7 +208,7 @@ static __attribute__((noinline)) u16 matrices(u16 seed) {
   for (int i = 0; i < 24; i += 5) crc = crc16(crc, (u16)(product[i][23 - i] >> (i & 3)));
   return crc;
 }
-enum kind { START, SIGN, INTEGER, POINT, FRACTION, EXPONENT, SCALE, INVALID, KINDS };
+enum kind { START, SIGN, INTEGER, POINT, FRACTION, EXPONENT, POWER, INVALID, KINDS };
 static enum kind step(enum kind state, u8 c) {
   int digit = c >= '0' && c <= '9';
   switch (state) {
@@ -211,8 +216,8 @@ static enum kind step(enum kind state, u8 c) {
   case SIGN: return digit ? INTEGER : c == '.' ? POINT : INVALID;
   case INTEGER: return digit ? INTEGER : c == '.' ? POINT : c == 'e' ? EXPONENT : INVALID;
   case POINT: case FRACTION: return digit ? FRACTION : c == 'e' ? EXPONENT : INVALID;
-  case EXPONENT: return digit || c == '-' ? SCALE : INVALID;
-  case SCALE: return digit ? SCALE : INVALID;
+  case EXPONENT: return digit || c == '-' ? POWER : INVALID;
+  case POWER: return digit ? POWER : INVALID;
   default: return INVALID;
   }
 }
@@ -239,7 +244,7 @@ static __attribute__((noinline)) u16 text(u16 seed) {
 }
 static u64 work(void) {
   u16 crc = 1;
-  for (int round = 0; round < 700; round++) {
+  for (int round = 0; round < 700 * SCALE; round++) {
     crc = crc16(lists(crc), crc);
     crc = crc16(matrices(crc), crc);
     crc = crc16(text(crc), crc);
@@ -272,7 +277,7 @@ static void sort(int low, int high) {
 }
 static u64 work(void) {
   u64 sum = 0;
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 10 * SCALE; round++) {
     u32 seed = 12345 + (u32)round;
     for (u32 i = 0; i < sizeof values / 4; i++) values[i] = seed = seed * 1664525 + 1013904223;
     sort(0, (int)(sizeof values / 4) - 1);
