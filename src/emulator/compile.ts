@@ -23,8 +23,8 @@
 import { CELL, CONTROL, LOOKUP_TABLE, WINDOW } from './host.js';
 import { compareOpcode } from './functions.js';
 import { F64, I32, I64, OPS, recordCode, V128 } from './ir.js';
-import type { AccessRow, FunctionName, Op, Operand, SlotLayout, SlotType } from './ir.js';
-import { buildGraph, costsOf, flowOf, readsOf, SlotSet, structureOf, writesOf } from './regions.js';
+import type { AccessRow, Block, FunctionName, Op, Operand, SlotLayout, SlotType } from './ir.js';
+import { buildGraph, costsOf, flowOf, mayExit, readsOf, SlotSet, structureOf, writesOf } from './regions.js';
 import type { Flow, GraphEdge, Region, RegionGraph, Structure } from './regions.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
@@ -222,12 +222,32 @@ export class RegionCompiler {
     this.code.i32(0).i64(address).memory([I64.store], CONTROL.place);
   }
 
-  /** Leaves for good: everything dirty is stored. */
-  private stop(reason: StopName, address: Address, dirty: readonly number[], refund: number): void {
-    this.storeSlots(dirty);
-    this.storeFuel(refund);
-    this.storePlace(address);
-    this.code.i64(BigInt(STOP[reason])).return();
+  /**
+   * The exits of a block. What is dirty only grows in it, so all exits share one chain of stores: the exit of level n stores what was
+   * written after level n - 1 and goes on there. Places and refunds are in locals.
+   */
+  private openExits(
+    levels: readonly SlotSet[],
+  ): (level: number, reason: StopName, place: Address, refund: number) => void {
+    const { code } = this;
+    const labels = levels.map(() => code.block());
+    return (level, reason, place, refund) => {
+      code.i64(place).set(this.target);
+      code.i32((-STOP[reason] << 8) | refund).set(this.narrow);
+      code.br(labels[level]!);
+    };
+  }
+
+  private closeExits(levels: readonly SlotSet[]): void {
+    const { code } = this;
+    for (let level = levels.length - 1; level >= 0; level--) {
+      code.end();
+      const before = levels[level - 1];
+      this.storeSlots(levels[level]!.slots().filter((slot) => before?.has(slot) !== true));
+    }
+    code.i32(0).get(this.fuel).get(this.narrow).i32(0xff).op(I32.and).op(I32.add).memory([I32.store], CONTROL.fuel);
+    code.i32(0).get(this.target).memory([I64.store], CONTROL.place);
+    code.i64(0n).get(this.narrow).i32(8).op(I32.shr).op(I64.extendU).op(I64.sub).return();
   }
 
   // ---------------------------------------------------------------------------------------------------------- structure
@@ -358,6 +378,7 @@ export class RegionCompiler {
     const registers = this.context.slots.firstTemporary;
     const count = block.instructions.length;
     const { edges } = this.graph.nodes[node]!;
+    const { terminator } = block;
     let nextEdge = 0;
     let nextSuccessor = 0;
     /** Goes along the next of the successors; nothing behind is reached. */
@@ -365,20 +386,48 @@ export class RegionCompiler {
       if (successors[nextSuccessor++]! >= 0) this.follow(node, edges[nextEdge++]!);
       else this.leaveFor(address, dirty);
     };
-    if (this.entries.has(index)) {
-      const cost = this.costs[index]!;
-      code.get(this.fuel).i32(cost).op(I32.lt).if();
-      this.stop('fuel', block.address, dirty.slots(), 0);
+    const groups = this.groupsOf(ops, block.instructions);
+    const isEntry = this.entries.has(index);
+    const final = this.finalStop(block);
+    // The places at which the code may stop, by what is dirty there.
+    const levels: SlotSet[] = [];
+    const levelOf = new Map<Op | null, number>();
+    const exitAt = (op: Op | null, changed: boolean): void => {
+      if (changed || levels.length === 0) levels.push(dirty.copy());
+      levelOf.set(op, levels.length - 1);
+    };
+    if (isEntry) exitAt(null, true);
+    const entryLevel = 0;
+    let changed = false;
+    for (const op of ops) {
+      const group = groups.get(op);
+      if (mayExit(op) && op.op !== 'leavez' && (!group || group.first === op)) {
+        exitAt(op, changed);
+        changed = false;
+      }
+      writesOf(op, (slot) => {
+        if (slot >= registers || dirty.has(slot)) return;
+        dirty.add(slot);
+        changed = true;
+      });
+    }
+    if (final) exitAt(null, changed);
+    dirty = flow.dirty[index]!.copy();
+    const done = levels.length > 0 && !final ? code.block() : 0;
+    const exit = this.openExits(levels);
+
+    if (isEntry) {
+      code.get(this.fuel).i32(this.costs[index]!).op(I32.lt).if();
+      exit(entryLevel, 'fuel', block.address, 0);
       code.end();
     }
     if (count > 0) code.get(this.fuel).i32(count).op(I32.sub).set(this.fuel);
 
-    const groups = this.groupsOf(ops, block.instructions);
     const ordinals = new Map<number, number>();
     /** Stops before the instruction of `op`, when the i32 on the stack is not 0. */
     const stopIf = (op: Op, reason: StopName): void => {
       code.if();
-      this.stop(reason, block.instructions[op.at]!, dirty.slots(), count - op.at);
+      exit(levelOf.get(op)!, reason, block.instructions[op.at]!, count - op.at);
       code.end();
     };
     for (const op of ops) {
@@ -463,7 +512,16 @@ export class RegionCompiler {
       });
     }
 
-    const { terminator } = block;
+    if (final) {
+      exit(levels.length - 1, 'exit', final.place, final.refund);
+      this.closeExits(levels);
+      return;
+    }
+    if (levels.length > 0) {
+      code.br(done);
+      this.closeExits(levels);
+      code.end();
+    }
     switch (terminator.kind) {
       case 'jmp':
         goOn(terminator.pc);
@@ -480,10 +538,6 @@ export class RegionCompiler {
         break;
       }
       case 'call': {
-        if (this.isStop(terminator.ret)) {
-          this.stop('exit', block.instructions.at(-1)!, dirty.slots(), 1);
-          break;
-        }
         this.storeSlots(dirty.slots());
         this.storeFuel();
         this.storePlace(terminator.pc);
@@ -494,10 +548,6 @@ export class RegionCompiler {
         break;
       }
       case 'calli': {
-        if (this.isStop(terminator.ret)) {
-          this.stop('exit', block.instructions.at(-1)!, dirty.slots(), 1);
-          break;
-        }
         this.value(terminator.s);
         code.i64(terminator.mask).op(I64.and).set(this.target);
         this.storeSlots(dirty.slots());
@@ -534,14 +584,39 @@ export class RegionCompiler {
       case 'helper':
       case 'trap':
       case 'sync':
-        this.stop('exit', block.instructions.at(-1)!, dirty.slots(), 1);
-        break;
       case 'unknown':
       case 'fetch':
-        this.stop('exit', block.end, dirty.slots(), 0);
+        // `final`.
         break;
       default:
         terminator satisfies never;
+    }
+  }
+
+  /** Where a block stops at its end and how many of its instructions are left then; null when it goes on. */
+  private finalStop({
+    terminator,
+    instructions,
+    end,
+  }: Block): { readonly place: Address; readonly refund: number } | null {
+    switch (terminator.kind) {
+      case 'helper':
+      case 'trap':
+      case 'sync':
+        return { place: instructions.at(-1)!, refund: 1 };
+      case 'unknown':
+      case 'fetch':
+        return { place: end, refund: 0 };
+      case 'call':
+      case 'calli':
+        return this.isStop(terminator.ret) ? { place: instructions.at(-1)!, refund: 1 } : null;
+      case 'jmp':
+      case 'br':
+      case 'ret':
+      case 'ind':
+        return null;
+      default:
+        return terminator satisfies never;
     }
   }
 
