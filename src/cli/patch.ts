@@ -78,6 +78,20 @@ function tracerOf(name: string): Tracer {
   return { kind: 'symbol', name };
 }
 
+/** The callback that `--tracer` names. */
+function tracerSymbol(name: string): string {
+  const tracer = tracerOf(name);
+  const symbols = {
+    function: 'elftrace_function_tracer',
+    counter: 'elftrace_counter',
+    function_graph: 'ftrace_graph_func',
+  };
+  return tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind];
+}
+
+/** Words of a filter; null: all functions. */
+const filterOf = ({ l }: PatchArguments): string | null => (l === undefined || l.length === 0 ? null : l.join(' '));
+
 /** The file as it will be patched: itself, or an image of it that has the tracing entries which the request needs. */
 function prepared(
   opened: Opened,
@@ -145,7 +159,14 @@ function sessionTexts(args: PatchArguments): { readonly name: string; readonly t
     const [name, replacement] = pairOf('livepatch', text);
     return { livepatch: { function: name, new: replacement } };
   });
-  const steps = [...direct, ...livepatch];
+  // A tracer beside direct callers: of all functions, or of those that -l names.
+  const call = tracerSymbol(args.tracer);
+  const filter = filterOf(args);
+  const tracer =
+    args.enable && args.direct !== undefined
+      ? [{ ops: { name: call, call, ...(filter === null ? {} : { filter }) } }, { register: call }]
+      : [];
+  const steps = [...tracer, ...direct, ...livepatch];
   return steps.length === 0 ? files : [...files, { name: 'options', text: JSON.stringify({ version: 1, steps }) }];
 }
 
@@ -183,26 +204,22 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
 }
 
-/** Direct callers, with a tracer where one is enabled, too. */
-function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): Planned {
+/** Direct callers in one of the proposals that were argued about, with a tracer where one is enabled, too. */
+function planOfDirect(
+  opened: Opened,
+  direct: readonly string[],
+  variant: DirectVariant,
+  args: PatchArguments,
+): Planned {
   const callers = direct.map((text) => {
-    const [, name, caller] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
-    if (name === undefined || caller === undefined)
-      throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
+    const [name, caller] = pairOf('direct', text);
     return { function: name, caller };
   });
   const on = prepared(opened, undefined, args);
-  const tracer = tracerOf(args.tracer);
-  const symbols = {
-    function: 'elftrace_function_tracer',
-    counter: 'elftrace_counter',
-    function_graph: 'ftrace_graph_func',
-  };
-  const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
   const plan = planDirect(on.sites, {
     callers,
-    tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
-    variant: args.riscvDirect ?? null,
+    tracer: args.enable ? { symbol: tracerSymbol(args.tracer), filter: filterOf(args) } : null,
+    variant,
     preempt: args.preempt,
     ...readonlyOf(args),
   });
@@ -211,9 +228,10 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
 
 /** The plan of a request, and the file that it is about. */
 function planOf(opened: Opened, args: PatchArguments): Planned {
-  // With a tracer in the same request, or as one of the proposals that were not taken.
-  if (args.direct !== undefined && (args.enable || args.riscvDirect !== undefined)) {
-    return planOfDirect(opened, args.direct, args);
+  if (args.riscvDirect !== undefined) {
+    if (args.direct === undefined)
+      throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function');
+    return planOfDirect(opened, args.direct, args.riscvDirect, args);
   }
   if (isSession(args)) return planSessions(opened, args);
   if (opened.record !== null && opened.record.session.length > 0) {

@@ -7,6 +7,7 @@ import { hex, hexBytes } from '../errors.js';
 import { unpatched } from '../ftrace/apply.js';
 import { formatFunctions } from '../ftrace/core/index.js';
 import { disagreements } from '../ftrace/journal.js';
+import { directCallerOf } from '../ftrace/verdicts.js';
 import { planSession } from '../ftrace/session-plan.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
@@ -45,10 +46,12 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       const range = final === null ? undefined : program.codeAt(final);
       const named = final === null ? '' : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
       const callee = final === target ? named : `${named} through ${hex(target ?? 0n)}`;
+      const direct = directCallerOf(sites, i);
       if (args.json)
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+      if (!args.json && direct !== null) lines.push(`\tdirect-->${hex(direct)}`);
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
     if (wrong.length > 0) exit = exitCodes.failed;
