@@ -26,7 +26,7 @@ export interface DirectRequest {
   /** Ranges of the file that may not be written: [start, end). */
   readonly readonlyRanges?: PlanRequest['readonlyRanges'];
   /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
-  readonly preempt?: Preemption;
+  readonly preempt?: Preemption | undefined;
   readonly signal?: AbortSignal;
 }
 

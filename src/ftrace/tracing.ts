@@ -66,7 +66,7 @@ export interface TracingRequest extends Pick<
   /** False: no private trampoline, whatever the machine can. */
   readonly trampolines?: boolean;
   /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
-  readonly preempt?: Preemption;
+  readonly preempt?: Preemption | undefined;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
 }
@@ -550,6 +550,19 @@ function wayOf(
 const trampolineName = 'private trampoline';
 
 /**
+ * Objects, and pointers in front of functions, name addresses: a file that is loaded anywhere would need a relocation for each, those of pointers in
+ * its text (DT_TEXTREL).
+ * @throws ElftraceError 'unsupported-form' for position-independent files with objects
+ */
+export function requireFixedAddresses({ positionIndependent }: Program, { hasObjects }: Entries): void {
+  if (!positionIndependent || !hasObjects) return;
+  throw new ElftraceError(
+    'unsupported-form',
+    'the tracing objects of a position-independent file hold addresses, which would need relocations (in its text too: DT_TEXTREL): link it with fixed addresses',
+  );
+}
+
+/**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
  * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form'
@@ -562,6 +575,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
   const own = isKnown || tracer === null ? found.kind : flavourFor(sites, selection);
   const entries = own === found.kind ? found : { ...found, kind: own, serves: [own] };
+  requireFixedAddresses(program, entries);
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
@@ -590,8 +604,11 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
           callback: callbackOf(program, entries, tracer),
           onlyGraphBranch: tracer.kind === 'function_graph' && entries.graph === 'branch',
         };
-  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not.
-  const saveRegs = request.saveRegs === true || (tracer?.kind === 'symbol' && plainLoses(sites, isWanted));
+  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not. The function tracer writes down callers.
+  const saveRegs =
+    request.saveRegs === true ||
+    (tracer?.kind === 'symbol' && plainLoses(sites, isWanted)) ||
+    (tracer?.kind === 'function' && entries.kind === 'y2014' && hasCallerInFrame(sites, isWanted));
   const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text, needsFrame);
   const plan = planSites(sites, {
     name: nameOf(tracer),
@@ -603,6 +620,8 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
         const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
+      const noGraph = tracer?.kind === 'function_graph' ? whyNoGraph(sites, site, reading) : null;
+      if (noGraph !== null) return [{ refused: 'unsupported', code: 'signed-return', reason: noGraph }];
       decided.add(site);
       const ways = way.entries
         .flatMap((entry) => waysTo(program, entry, sites.ip(site), reading))
@@ -637,10 +656,24 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   return withHazards(tracing, sites, entries.kind, request.preempt);
 }
 
+/** Why the graph tracer cannot have the returns of a site's function; null where it can. */
+export function whyNoGraph(sites: Sites, site: number, reading: SiteReading | null): string | null {
+  return reading?.shape.whyNoGraph?.(reading, sites.viewOf(site)) ?? null;
+}
+
 /** Whether a selected site has live registers that a plain entry would lose. */
 function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     if (isWanted(i) && (sites.reading(i)?.shape.plainLoses?.length ?? 0) > 0) return true;
+  }
+  return false;
+}
+
+/** Whether a selected site has its caller where only a register frame shows it, which the plain entry of 2014 does not pass. */
+function hasCallerInFrame(sites: Sites, isWanted: (site: number) => boolean): boolean {
+  for (let i = 0; i < sites.count; i++) {
+    const reading = isWanted(i) ? sites.reading(i) : null;
+    if (reading?.shape.callerInFrame?.(reading, sites.viewOf(i))) return true;
   }
   return false;
 }

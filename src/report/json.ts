@@ -153,6 +153,19 @@ export function refusalsJson(plan: Plan): Json {
   }));
 }
 
+/** Relocations that a relocatable file gets. */
+export function newRelocationsJson({ additions }: Plan): { newRelocations?: Json } {
+  if (additions === undefined) return {};
+  return {
+    newRelocations: additions.relocations.map(({ section, offset, type, symbol }) => ({
+      section,
+      offset: hex(offset),
+      type,
+      symbol,
+    })),
+  };
+}
+
 export function hazardsJson({ hazards }: Plan): Json {
   return (hazards ?? []).map(({ rule, reason, sites }) => ({
     rule,
@@ -180,6 +193,7 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     changed: plan.changed,
     unchanged: plan.unchanged,
     steps: plan.steps.map(stepJson),
+    ...newRelocationsJson(plan),
     refusals: refusalsJson(plan),
     hazards: hazardsJson(plan),
   };

@@ -81,7 +81,9 @@ export const profiles = {
   'riscv64 g3c': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
   'arm64 mcount': profiling,
   'arm64 regs': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  arm64: { ...modern, regs: 'none', resume: 'any', direct: 'any', trampolines: false, callOps: true },
+  // One frame for all: who wants registers gets those that it has.
+  'arm64 args': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
+  arm64: { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
 } as const satisfies Record<string, Capabilities>;
 
 export type ProfileName = keyof typeof profiles;

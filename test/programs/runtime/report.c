@@ -48,7 +48,7 @@ static void say(const char *name, u64 value) {
 static int is_site(word ip) {
   const u32 code = *(const u32 *)ip;
   const word target = ip + (word)((long)(int)(code << 6) >> 4);
-#if defined(RUNTIME_REGS) && !defined(CALL_OPS)
+#if defined(RUNTIME_REGS) && !defined(CALL_OPS) && !defined(ARGS_FRAME)
   if ((code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_regs_caller) return 1;
 #endif
   return (code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_caller;
