@@ -9,6 +9,7 @@ import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import { replaySessions } from '../ftrace/session-parts.js';
 import type { Sites } from '../ftrace/sites.js';
+import { directCallerOf } from '../ftrace/verdicts.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
@@ -72,6 +73,8 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+      const direct = args.json ? null : directCallerOf(sites, i);
+      if (direct !== null) lines.push(`\tdirect-->${hex(direct)}`);
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
     if (wrong.length > 0) exit = exitCodes.failed;
