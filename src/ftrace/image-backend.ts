@@ -50,6 +50,8 @@ export interface ImageBackendOptions {
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** The sites as they were before the session, for reports of bytes that were written over. */
+  readonly pristine?: () => Sites;
   /** What stands between private trampolines and the image; nothing when absent. */
   readonly seam?: (own: TextSeam) => TextSeam;
 }
@@ -361,12 +363,22 @@ export class ImageBackend implements Backend {
   }
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
-    const reading = this.readingOf(site);
-    const change = reading === null ? null : this.changeOf(site, reading, content);
-    if (change === null || 'kind' in change) return null;
-    const bytes = this.bytesAt(site);
-    if (bytes === null) return null;
-    const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
+    const index = this.siteIndex.get(site.ip)!;
+    let reading = this.readingOf(site);
+    let bytes = this.bytesAt(site);
+    let { sites } = this;
+    if (reading === null || reading.state === 'foreign') {
+      // Of bytes that no shape knows: what would stand there if nobody had written over it.
+      if (this.options.pristine === undefined) return null;
+      sites = this.options.pristine();
+      reading = sites.reading(index);
+      if (reading === null) return null;
+      const at = sites.fileOffset(index) + reading.ipDelta;
+      bytes = sites.program.image.bytes.slice(at, at + reading.startDelta + reading.sizeBytes - reading.ipDelta);
+    }
+    const change = this.changeOf(site, reading, content, sites);
+    if ('kind' in change || bytes === null) return null;
+    const anchor = sites.anchor[index]!;
     for (const { delta, after } of change.stores) {
       const at = Number(anchor + BigInt(delta) - site.ip);
       if (at >= 0 && at + after.length <= bytes.length) bytes.set(after, at);
@@ -376,8 +388,13 @@ export class ImageBackend implements Backend {
 
   // ---------------------------------------------------------------------------------------------------------- deciding
 
-  private changeOf(site: CallSite, reading: SiteReading, content: Content): SiteChange | StepProblem {
-    const { program, sites, options } = this;
+  private changeOf(
+    site: CallSite,
+    reading: SiteReading,
+    content: Content,
+    sites = this.sites,
+  ): SiteChange | StepProblem {
+    const { program, options } = this;
     const index = this.siteIndex.get(site.ip)!;
     const view = sites.viewOf(index);
     const ways =

@@ -101,6 +101,7 @@ export class Session {
     if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
       capabilities,
+      pristine: () => findSites(load(readElf(bytes), arch, options)),
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
       ...(options.seam === undefined ? {} : { seam: options.seam }),
