@@ -3,7 +3,7 @@
  * was asked; and where the two disagree.
  */
 import { readElf } from '../elf/read.js';
-import { hex, hexBytes } from '../errors.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { unpatched } from '../ftrace/apply.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements } from '../ftrace/journal.js';
@@ -105,18 +105,26 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       );
     }
     // What sessions want is known to the core only: who is attached, and how often.
-    if (record && record.session.length > 0 && wrong.length === 0) out(sessionListing(opened).trimEnd());
+    const listing = record && record.session.length > 0 && wrong.length === 0 ? sessionListing(opened) : null;
+    // The core knows addresses.
+    if (listing !== null) out(listing.trimEnd().replace(/->(0x[0-9a-f]+)/g, (_, at: string) => `->${nameOf(BigInt(at))}`));
     else for (const line of lines) out(line);
   }
   return exit;
 }
 
-/** `enabled_functions` of the sessions that the record keeps. */
-function sessionListing({ image, arch, record }: Opened): string {
-  const { session } = planSession(
-    readElf(unpatched(image, null, hash)),
-    arch,
-    (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
-  );
-  return formatFunctions(session.core.enabledFunctions());
+/** `enabled_functions` of the sessions that the record keeps; null where a stripped file's sessions were made with names that are not here. */
+function sessionListing({ image, arch, record, symbols, program }: Opened): string | null {
+  try {
+    const { session } = planSession(
+      readElf(unpatched(image, null, hash)),
+      arch,
+      (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
+      symbols === undefined ? {} : { symbols },
+    );
+    return formatFunctions(session.core.enabledFunctions());
+  } catch (error) {
+    if (!(error instanceof ElftraceError) || program.namesFunctions) throw error;
+    return null;
+  }
 }
