@@ -13,6 +13,7 @@ import type { Sha256 } from '../sha256.js';
 import { applyPlan, unpatched } from './apply.js';
 import type { GoneModule } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
+import type { LoadOptions } from '../program/program.js';
 import { planSession, sessionOptions, type SessionPlan, type SessionText } from './session-plan.js';
 
 /** The sessions that a record keeps, as files. */
@@ -21,8 +22,15 @@ export function recordedSessions({ session }: Pick<FileRecord, 'session'>): Sess
 }
 
 /** What the sessions of a record make of the image as it was before them. */
-export function replaySessions(image: ElfImage, record: FileRecord, arch: Arch, hash: Sha256): SessionPlan {
-  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), sessionOptions(record));
+export function replaySessions(
+  image: ElfImage,
+  record: FileRecord,
+  arch: Arch,
+  hash: Sha256,
+  names: Pick<LoadOptions, 'symbols'> = {},
+): SessionPlan {
+  const options = { ...sessionOptions(record), ...names };
+  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), options);
 }
 
 /** An image with more parts. A program that `load` did not make becomes the core of one. */
