@@ -72,7 +72,10 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
       const direct = args.json ? null : directCallerOf(sites, i);
-      if (direct !== null) lines.push(`\tdirect-->${hex(direct)}`);
+      if (direct !== null) {
+        const home = program.codeAt(direct);
+        lines.push(`\tdirect-->${(home && program.describe(home, direct)) || hex(direct)}`);
+      }
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
     if (wrong.length > 0) exit = exitCodes.failed;
