@@ -96,6 +96,8 @@ static inline int elftrace_is_signed(unsigned long ip) {
  */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + F_LR))
 #define GRAPH_FRAME(regs, ip) (*(const unsigned long *)((const char *)(regs) + F_SP))
+/* Goes on at a function; lr and the stack are as at its own entry. */
+#define REGS_RESUME(regs, function) (*(unsigned long *)((char *)(regs) + F_PC) = (function))
 #define GRAPH_POINTER(regs) (*(const unsigned long *)((const char *)(regs) + F_FP))
 #endif
 

@@ -87,6 +87,11 @@ extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame
 #endif
 #endif
 
+#if !defined(ENTRY_G0) && !defined(ENTRY_G1)
+/* Goes on at a function: ra and the stack are as at the site, which they are not where a site saves ra first. */
+#define REGS_RESUME(regs, function) (*(unsigned long *)((char *)(regs) + R_EPC) = (function))
+#endif
+
 #ifdef ENTRY_DIRECT
 /*
  * Which word of the frame the helper of direct callers writes: R_T1, unless somebody wants to see what happens with another one. Data and not code,

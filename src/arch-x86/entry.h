@@ -73,6 +73,14 @@ static inline int elftrace_is_nested(unsigned long ip) {
          (behind[-15] == 0x41 && behind[-14] == 0x52);
 #endif
 }
+#ifndef ENTRY_MCOUNT
+/* Goes on at a function: its stack is as at the site. Around the call of a nested function it is not, and a function that has begun cannot be replaced. */
+static inline void elftrace_resume(void *regs, unsigned long function) {
+  unsigned long *const ip = (unsigned long *)((char *)regs + R_IP);
+  if (!elftrace_is_nested(*ip - 5)) *ip = function;
+}
+#define REGS_RESUME(regs, function) elftrace_resume(regs, function)
+#endif
 static inline unsigned long *elftrace_return_slot(unsigned long ip, unsigned long *above) {
   return elftrace_is_nested(ip) ? above + 1 : above;
 }

@@ -314,6 +314,7 @@ const parser = yargs(own)
     (y) =>
       selection(common(y.positional('path', { type: 'string', demandOption: true })))
         .option('touched', { type: 'boolean', default: false, describe: 'sessions: what was ever enabled' })
+        .option('ops', { type: 'boolean', default: false, describe: "the tracers' objects with their raw flags, too" })
         .example('$0 status quiet.ko', 'states of the sites and the record'),
     (args) => {
       action = async () => (await import('./status.js')).runStatus({ ...args });

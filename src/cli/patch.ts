@@ -314,7 +314,11 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
 
 /** The plan of a request, and the file that it is about. */
 async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
-  if (args.direct !== undefined && args.riscvDirect !== undefined) return planOfDirect(opened, args.direct, args);
+  if (args.riscvDirect !== undefined) {
+    if (args.direct === undefined)
+      throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function and its caller');
+    return planOfDirect(opened, args.direct, args);
+  }
   const goesOn = opened.record !== null && opened.record.session.length > 0;
   // --enable alone does without a session, which kernels and files with refused sites could not have.
   if (isSession(args) || (goesOn && args.enable)) return planSessions(opened, args);

@@ -5,10 +5,11 @@
 import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { hex, hexBytes } from '../errors.js';
-import { formatFunctions } from '../ftrace/core/index.js';
+import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import { replaySessions } from '../ftrace/session-parts.js';
 import type { Sites } from '../ftrace/sites.js';
+import { directCallerOf } from '../ftrace/verdicts.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
@@ -21,6 +22,8 @@ export interface StatusArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
   /** Every function that was ever enabled, as `touched_functions`. */
   readonly touched: boolean;
+  /** The objects of tracers too. */
+  readonly ops: boolean;
   readonly json: boolean;
 }
 
@@ -32,13 +35,28 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     const selection = selectSites(sites, module, args);
     const { byState } = sites.totals();
     const objects = opsObjects(program);
+    const nameOf = (address: bigint): string => {
+      const code = program.codeAt(address);
+      return (code && program.describe(code, address)) || hex(address);
+    };
     /** A trampoline is known by the ops that has it, and by what that calls. */
     const owner = (address: bigint): string | null => {
       const ops = objects.find((each) => isAllocated(each) && each.trampoline === address);
-      const code = ops && program.codeAt(ops.func);
-      if (!ops) return null;
-      return `trampoline of ops ${ops.index} (${(code && program.describe(code, ops.func)) || hex(ops.func)})`;
+      return ops === undefined ? null : `trampoline of ops ${ops.index} (${nameOf(ops.func)})`;
     };
+    // T-X86-42: images with the entries of 2014 show the numbers of that time.
+    const era = program.loadMap?.options['x86-tramp'] === '2014' ? '2014' : 'modern';
+    const ops = objects.map((each) => {
+      const flags = { flags: Number(each.flags) };
+      return {
+        index: each.index,
+        address: hex(each.address),
+        function: each.func === 0n ? null : nameOf(each.func),
+        flags: hex(rawFlags(flags, era)),
+        names: flagNames(flags),
+        trampoline: each.trampoline === 0n ? null : hex(each.trampoline),
+      };
+    });
     const enabled: Json[] = [];
     const lines: string[] = [];
     for (let i = 0; i < sites.count; i++) {
@@ -55,6 +73,8 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+      const direct = args.json ? null : directCallerOf(sites, i);
+      if (direct !== null) lines.push(`\tdirect-->${hex(direct)}`);
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
     if (wrong.length > 0) exit = exitCodes.failed;
@@ -65,6 +85,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
           file: input.name,
           states: byState,
           enabled,
+          ...(ops.length > 0 ? { ops } : {}),
           record: recordJson(record),
           disagreements: wrong.map((each) => ({
             fileOffset: each.offset,
@@ -82,6 +103,11 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places, original sha256 ${record.sha256}`
         : '# no record: nothing in this file was changed by elftrace',
     );
+    for (const each of args.ops ? ops : []) {
+      const { index, flags, names, trampoline } = each;
+      const at = trampoline === null ? 'no trampoline' : `trampoline ${trampoline}`;
+      out(`# ops ${index}: ${each.function ?? 'no function'}, flags ${flags} (${names.join(' ')}), ${at}`);
+    }
     for (const each of wrong) {
       out(
         `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,

@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, OwnTrampoline, SiteChange, SiteReading, WritableState } from '../arch.js';
+import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -27,7 +27,7 @@ import type {
   TrampolineImage,
   TrampolineRequest,
 } from './core/index.js';
-import type { CallSite, Ops, SiteHash } from './core/index.js';
+import { type CallSite, equalContents, type Ops, type SiteHash } from './core/index.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
@@ -52,6 +52,8 @@ export interface ImageBackendOptions {
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** What stands between private trampolines and the image; nothing when absent. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -83,6 +85,8 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** What sites held when they were read or written last: what is expected of them later, in reports. */
+  private readonly seen = new Map<CallSite, { readonly content: Content; readonly bytes: Uint8Array }>();
   /** Sites with a direct caller that they do not reach themselves. */
   private readonly viaEntry = new Map<CallSite, Content>();
   /** Private trampolines that are planned or there, by their blocks. */
@@ -191,8 +195,9 @@ export class ImageBackend implements Backend {
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
     // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
-    if (leads === this.caller.identity)
-      return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
+    const isEntry = leads === this.caller.identity || leads === this.regsCaller?.identity;
+    if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
+    if (leads === this.caller.identity) return { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
     if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
@@ -245,7 +250,9 @@ export class ImageBackend implements Backend {
         const bytes = this.bytesAt(place.site);
         if (bytes === null) return { kind: 'fault' };
         const content = reading === null ? null : this.contentOf(reading, place.site);
-        return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
+        if (content === null) return { kind: 'foreign', bytes };
+        this.seen.set(place.site, { content, bytes });
+        return { kind: 'site', content };
       }
       case 'callee':
         return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
@@ -311,7 +318,7 @@ export class ImageBackend implements Backend {
       {
         variant: model.variantOf(this.kind),
         find: (symbol) => globalAt(program, symbol),
-        seam: text,
+        seam: this.options.seam?.(text) ?? text,
         ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
       },
     );
@@ -388,13 +395,21 @@ export class ImageBackend implements Backend {
   bytesAt(site: CallSite): Uint8Array | null {
     const index = this.siteIndex.get(site.ip);
     const reading = index === undefined ? null : this.sites.reading(index);
-    return this.bytes(site.ip, reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta);
+    // Bytes of no shape do not say how many they are.
+    const known = this.seen.get(site)?.bytes.length;
+    return this.bytes(
+      site.ip,
+      known ?? (reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta),
+    );
   }
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
     const reading = this.readingOf(site);
     const change = reading === null ? null : this.changeOf(site, reading, content);
-    if (change === null || 'kind' in change) return null;
+    if (change === null || 'kind' in change) {
+      const known = this.seen.get(site);
+      return known !== undefined && equalContents(known.content, content) ? known.bytes : null;
+    }
     const bytes = this.bytesAt(site);
     if (bytes === null) return null;
     const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
@@ -433,9 +448,10 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site, or the slot in its frame.
-    const byEntry = ['g3', 'g3c', 'callops', 'args'].includes(this.kind);
-    return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+    // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs where it must.
+    const { direct } = this.capabilities;
+    const entry = direct === 'regs' ? this.regsCaller : direct === 'any' ? this.caller : null;
+    return entry === null ? [own] : [own, ...waysTo(this.program, entry, site.ip, reading)];
   }
 
   /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
@@ -486,6 +502,18 @@ export class ImageBackend implements Backend {
     if (whole === size) this.free.splice(at, 1);
     else this.free[at] = { address: address + BigInt(size), size: whole - size };
     return address;
+  }
+
+  /** Gives room back; neighbours become one, so that a session that goes on for long does not run out of it. */
+  private release(place: { readonly address: Address; readonly size: number }): void {
+    const free = [...this.free, place].sort((a, b) => (a.address < b.address ? -1 : 1));
+    this.free = [];
+    for (const { address, size } of free) {
+      const last = this.free[this.free.length - 1];
+      if (last !== undefined && last.address + BigInt(last.size) === address) {
+        this.free[this.free.length - 1] = { address: last.address, size: last.size + size };
+      } else this.free.push({ address, size });
+    }
   }
 
   private slotOf(ops: Ops): number | null {
@@ -655,7 +683,7 @@ export class ImageBackend implements Backend {
       if (problem) return problem;
       this.table = { address, size };
     }
-    if (old !== null) this.free.push(old);
+    if (old !== null) this.release(old);
     return null;
   }
 
@@ -679,6 +707,8 @@ export class ImageBackend implements Backend {
           const problem = this.store(anchor + BigInt(delta), after);
           if (problem) return problem;
         }
+        const bytes = this.bytesAt(step.site);
+        if (bytes !== null) this.seen.set(step.site, { content: step.after, bytes });
         return null;
       }
       case 'callee': {
@@ -704,16 +734,18 @@ export class ImageBackend implements Backend {
         const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
-        const problem =
+        const filtered = (): StepProblem | null =>
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, graph.encode(address, to));
+        const jumped = (): StepProblem | null => this.store(address, graph.encode(address, to));
+        // The hook must have its filter for as long as the jump leads there: without one it takes every function (C-FG-8).
+        return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
         return null;
       case 'sync':
       case 'quiesce':
       case 'free':
-        if (step.kind === 'free' && step.object === 'hash') this.sweep();
+        if (step.kind === 'free' && (step.object === 'hash' || step.object === 'ops')) this.sweep();
         this.options.text?.event(step);
         return null;
       case 'literal':
@@ -737,7 +769,7 @@ export class ImageBackend implements Backend {
     for (const [hash, place] of this.hashes) {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);
-      this.free.push(place);
+      this.release(place);
     }
   }
 

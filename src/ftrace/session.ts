@@ -2,7 +2,7 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import type { Arch } from '../arch.js';
+import type { Arch, TextSeam } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -33,6 +33,8 @@ export interface SessionOptions extends LoadOptions {
   readonly directVariant?: DirectVariant;
   /** Ranges of the file that may not be written: [start, end). */
   readonly readonlyRanges?: PlanRequest['readonlyRanges'];
+  /** What may stand between private trampolines and the image: tests let single actions fail here. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 const hasTrampolines = ({ program }: Sites): boolean =>
@@ -119,28 +121,18 @@ export class Session {
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
     requireFixedAddresses(sites.program, entriesOf(sites.program));
-    const initialise = (selection: Uint8Array): void => {
-      const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
-      const nop = planSites(sites, { to, selection });
-      checkAcceptance(nop, {});
-      for (const step of nop.steps) {
-        if (text?.store(step.address, step.after) === false) {
-          throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
-            address: step.address,
-          });
-        }
-        image.bytes.set(step.after, step.fileOffset);
-      }
-    };
-    initialise(usable);
+    const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
+    // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
+    if (capabilities.patchable) initialise(sites, usable, options, text);
     if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
     const { absent = new Set<string>(), gone = [] } = options;
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
-      capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
+      capabilities,
       idleLiteral: { kind: policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
+      ...(options.seam === undefined ? {} : { seam: options.seam }),
     });
     const { serves: served } = entriesOf(sites.program);
     const present = new Map<string, SiteInput[]>();
@@ -166,7 +158,8 @@ export class Session {
       present,
       gone,
       initialise: (name) => {
-        initialise(usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0)));
+        const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
+        if (capabilities.patchable) initialise(sites, selection, options, text);
       },
     });
     const names = new Set([...present.keys(), ...gone.map(({ name }) => name)]);
@@ -268,6 +261,20 @@ export class Session {
   functionAddress(name: string): bigint | null {
     const { program } = this.sites;
     return program.definedAt(program.symbols.find(name)) ?? this.#goneSymbol(name)?.address ?? null;
+  }
+}
+
+/** C-INIT-2: every site is verified, then made a nop. */
+function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
+  const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
+  const plan = planSites(sites, { to, selection });
+  checkAcceptance(plan, {});
+  const { bytes } = sites.program.image;
+  for (const { address, after, fileOffset } of plan.steps) {
+    if (text?.store(address, after) === false) {
+      throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
+    }
+    bytes.set(after, fileOffset);
   }
 }
 

@@ -16,6 +16,7 @@
  */
 import type { SiteReading } from '../arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { directCallerAt } from './direct-table.js';
 import type { Sites } from './sites.js';
 
 export const verdictSeverity = {
@@ -243,6 +244,9 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
   }
   if (program.callee(reading.target) !== 'other') return null;
   if (!program.hasMcountEntry) return null;
+  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose it is.
+  const direct = directCallerOf(sites, index);
+  if (direct !== null && (direct === reading.target || direct === program.finalTarget(reading.target))) return null;
   const range = program.codeAt(reading.target);
   if (!range) {
     return {
@@ -264,6 +268,15 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
         : `the stub at ${hex(reading.target)} leads to ${hex(stub)}, which is no tracing entry`,
     actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
   };
+}
+
+/** The direct caller that the image's table names for a site, or null. */
+export function directCallerOf(sites: Sites, index: number): bigint | null {
+  const reading = sites.reading(index);
+  if (reading === null) return null;
+  const anchor = sites.anchor[index]!;
+  const start = anchor + BigInt(reading.startDelta);
+  return directCallerAt(sites.program, start, start + BigInt(reading.sizeBytes));
 }
 
 /** A stub that leads to the right code with another TOC than that code's: the callee would find nothing of its own. */

@@ -54,7 +54,7 @@ export type { StepProblem, TrampolineBlock, TrampolineImage, TrampolineRequest }
 export { equalCallees, equalContents, equalLiterals } from './backend.js';
 export { GraphUser, type GraphUserImage } from './graph.js';
 export { type HashPair, type HashSnapshot, hashesMatch, isEmpty, makeHash, type SiteHash } from './hash.js';
-export { type Errno, type Negotiation, Ops, type OpsInput, rawFlags, type ShareCommand } from './ops.js';
+export { type Errno, flagNames, type Negotiation, Ops, type OpsInput, rawFlags, type ShareCommand } from './ops.js';
 export { defaultPolicy, GRAPH_USERS, type Policy, type ProfileName, profiles } from './policy.js';
 export { CallSite, COUNT_LIMIT, CURRENT, REC, type SiteInput, STICKY } from './records.js';
 export { type FailureReport, formatFunctions, formatReport, initReport, type ListedFunction } from './report.js';
