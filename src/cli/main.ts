@@ -411,6 +411,11 @@ const parser = yargs(own)
           describe: 'stop after so many instructions',
         })
         .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('tier', {
+          type: 'string',
+          default: 'auto',
+          describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
+        })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',
