@@ -37,6 +37,14 @@
 
 #ifndef __ASSEMBLER__
 
+/* what a detour buffer leaves to the callback. */
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op)                                                                                                    \
+  (PROBE_WORD(regs, R_SP) += (op)->adjust, PROBE_WORD(regs, R_CS) = USER_CS, PROBE_WORD(regs, R_IP) = (op)->ip,                    \
+   PROBE_WORD(regs, R_ORIG_AX) = -1ul)
+/* At a site the function has begun no more than at a breakpoint there; direct callers use the word of orig_ax. */
+#define PROBE_SITE_FRAME(regs, op) (PROBE_WORD(regs, R_IP) = (op)->ip)
+
 /* 0 in a frame that is not complete. */
 #define REGS_MARK R_CS
 #ifdef RUNTIME_MODERN
@@ -65,6 +73,14 @@ static inline int elftrace_is_nested(unsigned long ip) {
          (behind[-15] == 0x41 && behind[-14] == 0x52);
 #endif
 }
+#ifndef ENTRY_MCOUNT
+/* Goes on at a function: its stack is as at the site. Around the call of a nested function it is not, and a function that has begun cannot be replaced. */
+static inline void elftrace_resume(void *regs, unsigned long function) {
+  unsigned long *const ip = (unsigned long *)((char *)regs + R_IP);
+  if (!elftrace_is_nested(*ip - 5)) *ip = function;
+}
+#define REGS_RESUME(regs, function) elftrace_resume(regs, function)
+#endif
 static inline unsigned long *elftrace_return_slot(unsigned long ip, unsigned long *above) {
   return elftrace_is_nested(ip) ? above + 1 : above;
 }

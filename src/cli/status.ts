@@ -2,12 +2,11 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import { readElf } from '../elf/read.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { unpatched } from '../ftrace/apply.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
-import { disagreements } from '../ftrace/journal.js';
-import { planSession } from '../ftrace/session-plan.js';
+import { disagreements, type FileRecord } from '../ftrace/journal.js';
+import { replaySessions } from '../ftrace/session-parts.js';
+import type { Sites } from '../ftrace/sites.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
@@ -18,6 +17,8 @@ import { out } from './terminal.js';
 
 export interface StatusArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
+  /** Every function that was ever enabled, as `touched_functions`. */
+  readonly touched: boolean;
   /** The objects of tracers too. */
   readonly ops: boolean;
   readonly json: boolean;
@@ -60,8 +61,11 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       const target = sites.reading(i)?.target ?? null;
       const final = target === null ? null : program.finalTarget(target);
       const range = final === null ? undefined : program.codeAt(final);
-      const named = final === null ? '' : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
-      const callee = final === target ? named : `${named} through ${hex(target ?? 0n)}`;
+      const named =
+        final === null
+          ? calledSymbol(sites, i)
+          : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
+      const callee = final === null || final === target ? named : `${named} through ${hex(target ?? 0n)}`;
       if (args.json)
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
@@ -105,24 +109,39 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       );
     }
     // What sessions want is known to the core only: who is attached, and how often.
-    const listing = record && record.session.length > 0 && wrong.length === 0 ? sessionListing(opened) : null;
+    const listing =
+      record && record.session.length > 0 && wrong.length === 0
+        ? sessionListing(opened, record, args.touched)?.trimEnd()
+        : null;
+    if (listing === null || listing === undefined) for (const line of lines) out(line);
     // The core knows addresses.
-    if (listing !== null) out(listing.trimEnd().replace(/->(0x[0-9a-f]+)/g, (_, at: string) => `->${nameOf(BigInt(at))}`));
-    else for (const line of lines) out(line);
+    else if (listing !== '') out(listing.replace(/->(0x[0-9a-f]+)/g, (_, at: string) => `->${nameOf(BigInt(at))}`));
   }
   return exit;
 }
 
-/** `enabled_functions` of the sessions that the record keeps; null where a stripped file's sessions were made with names that are not here. */
-function sessionListing({ image, arch, record, symbols, program }: Opened): string | null {
+/** What the call of a relocatable file names. */
+function calledSymbol(sites: Sites, site: number): string {
+  const view = sites.viewOf(site);
+  for (const delta of sites.reading(site)?.relocationDeltas ?? []) {
+    const relocation = view.relocation(delta);
+    if (relocation !== null) return relocation.symbolName;
+  }
+  return '';
+}
+
+/**
+ * `enabled_functions` of the sessions that the record keeps, or `touched_functions`; null where the sessions of a stripped file were made with names
+ * that are not here.
+ */
+function sessionListing(
+  { image, arch, symbols, program }: Opened,
+  record: FileRecord,
+  touched: boolean,
+): string | null {
   try {
-    const { session } = planSession(
-      readElf(unpatched(image, null, hash)),
-      arch,
-      (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
-      symbols === undefined ? {} : { symbols },
-    );
-    return formatFunctions(session.core.enabledFunctions());
+    const { core } = replaySessions(image, record, arch, hash, symbols).session;
+    return formatFunctions(touched ? core.touchedFunctions() : core.enabledFunctions());
   } catch (error) {
     if (!(error instanceof ElftraceError) || program.namesFunctions) throw error;
     return null;

@@ -110,7 +110,11 @@ export function withRuntime(
   const { image, arch } = program;
   const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
   if (program.relocatable) {
-    throw new ElftraceError('no-runtime', `${missing}, and a relocatable file is loaded first: elftrace load`, {});
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and a relocatable file is loaded first (elftrace load), or names what its sites call (--entry SYMBOL)`,
+      {},
+    );
   }
   if (image.header.type !== elf.ET_EXEC) {
     throw new ElftraceError(

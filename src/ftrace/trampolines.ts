@@ -38,6 +38,12 @@ export class ImageText implements TextSeam {
     this.room = section ? { start: section.address, end: section.address + BigInt(section.size) } : null;
   }
 
+  /** Where trampolines can be; null: nowhere. */
+  get area(): { readonly address: Address; readonly sizeBytes: number } | null {
+    const { room } = this;
+    return room === null ? null : { address: room.start, sizeBytes: Number(room.end - room.start) };
+  }
+
   /** Bytes that an ops uses already. */
   occupy(address: Address, sizeBytes: number): void {
     this.used.push({ start: address, end: address + BigInt(sizeBytes) });

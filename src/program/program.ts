@@ -66,16 +66,21 @@ const maxStubHops = 4;
 export interface LoadOptions {
   /** Further names of the profiling entry (-mfentry-name=SYM). */
   readonly mcountNames?: readonly string[];
+  /** Further entries of tracers that sites of relocatable files may name. */
+  readonly tracerNames?: readonly string[];
   /** Names for a stripped file, from another ELF file or a System.map; addresses must be those of the file. */
   readonly symbols?: SymbolTable;
 }
 
 export class Program {
   readonly relocatable: boolean;
+  /** ET_DYN: a loader chooses where it lies. */
+  readonly positionIndependent: boolean;
   /** The file's own symbols, or those that were given for it. */
   readonly symbols: SymbolTable;
   readonly code: readonly CodeRange[];
   private readonly mcountNames: ReadonlySet<string>;
+  private readonly ownTracers: ReadonlySet<string>;
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
@@ -93,6 +98,7 @@ export class Program {
     options: LoadOptions = {},
   ) {
     this.relocatable = image.header.type === elf.ET_REL;
+    this.positionIndependent = image.header.type === elf.ET_DYN;
     // A stripped file with entries laid in has symbols of its own again: those of the entries.
     const keepsOwn = !this.relocatable && readLoadMap(image) !== null;
     this.symbols =
@@ -102,6 +108,7 @@ export class Program {
           ? joinSymbols(image.symbols, options.symbols)
           : options.symbols;
     this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
+    this.ownTracers = new Set(options.tracerNames);
     this.companions = new Set(arch.relocationRoles.companions);
     this.code = this.findCode();
   }
@@ -232,7 +239,8 @@ export class Program {
 
   /** True for names of entries that tracers provide. */
   isTracerName(name: string): boolean {
-    return tracerNames.has(name.startsWith('.') ? name.slice(1) : name);
+    const plain = name.startsWith('.') ? name.slice(1) : name;
+    return tracerNames.has(plain) || this.ownTracers.has(plain);
   }
 
   /** Relocations of a section of a relocatable file by offset. */
