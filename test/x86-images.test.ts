@@ -1218,11 +1218,9 @@ describe('what entries and trampolines do', () => {
       if (outcome.kind === 'failed') {
         expect([...outcome.report.expected!]).toEqual([...call(ip, own)]);
         expect([...outcome.report.actual!]).toEqual([...call(ip, caller)]);
-        expect(outcome.report.record?.trampolines).toContainEqual({
-          address: own,
-          ops: 'a',
-          callback: counterOf(spoilt.session),
-        });
+        expect(outcome.report.record?.trampolines).toContainEqual(
+          expect.objectContaining({ address: own, ops: 'a', callback: counterOf(spoilt.session) }),
+        );
       }
       expect(Buffer.compare(spoilt.session.bytes(), before)).toBe(0);
     },
