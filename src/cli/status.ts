@@ -140,7 +140,7 @@ function calledSymbol(sites: Sites, site: number): string {
 function sessionListing(opened: Opened, record: FileRecord, touched: boolean): string | null {
   const { image, arch, symbols, program } = opened;
   try {
-    const { core } = replaySessions(image, record, arch, hash, symbols === undefined ? {} : { symbols }).session;
+    const { core } = replaySessions(image, record, arch, hash, symbols).session;
     return formatFunctions(touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
   } catch (error) {
     if (!(error instanceof ElftraceError) || program.namesFunctions) throw error;

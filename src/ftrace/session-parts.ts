@@ -4,7 +4,7 @@
  * on the image with its new parts. The laying out is the loader's, what the steps mean is the core's.
  */
 import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { type LoadMap, readLoadMap } from '../program/load-map.js';
@@ -13,7 +13,6 @@ import type { Sha256 } from '../sha256.js';
 import { applyPlan, unpatched } from './apply.js';
 import type { GoneModule } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
-import type { LoadOptions } from '../program/program.js';
 import { planSession, sessionOptions, type SessionPlan, type SessionText } from './session-plan.js';
 
 /** The sessions that a record keeps, as files. */
@@ -21,15 +20,18 @@ export function recordedSessions({ session }: Pick<FileRecord, 'session'>): Sess
   return session.map((text, index) => ({ name: `recorded session ${index + 1}`, text }));
 }
 
-/** What the sessions of a record make of the image as it was before them. */
+/**
+ * What the sessions of a record make of the image as it was before them.
+ * @param symbols  names for a stripped file
+ */
 export function replaySessions(
   image: ElfImage,
   record: FileRecord,
   arch: Arch,
   hash: Sha256,
-  names: Pick<LoadOptions, 'symbols'> = {},
+  symbols?: SymbolTable,
 ): SessionPlan {
-  const options = { ...sessionOptions(record), ...names };
+  const options = { ...sessionOptions(record), ...(symbols ? { symbols } : {}) };
   return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), options);
 }
 
