@@ -209,7 +209,7 @@ const parser = yargs(own)
         })
         .option('entry', {
           type: 'string',
-          describe: 'relocatable files: the symbol that enabled sites call (arm64)',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',
         })
         .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
