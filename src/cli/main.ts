@@ -214,7 +214,11 @@ const parser = yargs(own)
           describe: "'p:EVENT SYM+OFF ARGS': as in kprobe_events",
         })
         .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
-        .option('kprobe-opt', { choices: ['2009', 'modern'] as const, describe: 'probes: version (modern)' })
+        .option('kprobe-opt', {
+          type: 'string',
+          choices: ['2009', 'modern'] as const,
+          describe: 'probes: version (modern)',
+        })
         .option('riscv-direct', {
           choices: ['t1', 't0', 't0slot'] as const,
           describe: 'RISC-V: direct calls by this word (t1)',

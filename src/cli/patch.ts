@@ -12,10 +12,9 @@ import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
-import { parseSession } from '../ftrace/session-file.js';
 import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
-import { planProbes, probeRoomFor } from '../kprobes/index.js';
+import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
 import { load } from '../program/program.js';
 import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
@@ -23,6 +22,7 @@ import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { probeJson, probeNotices, probeSummary } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
@@ -126,6 +126,7 @@ interface Planned {
   readonly on: Opened & { injected: boolean };
   /** Texts that the record keeps, for requests by session files. */
   readonly session: readonly string[];
+  readonly probes?: readonly ListedProbe[];
 }
 
 /** `FUNCTION=OTHER` of an option. */
@@ -186,25 +187,18 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
       ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
     },
   );
-  const notices = (probes?.probes() ?? []).flatMap(({ symbol, offset, refusal }) =>
-    refusal === null
-      ? []
-      : [
-          `${symbol}+${hex(offset)} is not optimised: ${refusal.reason} (${refusal.code}, ${refusal.errno}) [${refusal.rule}]`,
-        ],
-  );
+  const listed = probes?.probes() ?? [];
   return {
-    plan: { ...plan, notices: [...(plan.notices ?? []), ...notices] },
+    plan: { ...plan, notices: [...(plan.notices ?? []), ...probeNotices(listed)] },
     on,
+    probes: listed,
     session: [...earlier, ...texts.map(({ text }) => text)],
   };
 }
 
-/** Definitions of probes in sessions; undefined: there is none. */
-function probesIn(texts: readonly { readonly name: string; readonly text: string }[]): readonly string[] | undefined {
-  const found = texts.flatMap(({ name, text }) =>
-    parseSession(text, name).operations.flatMap((each) => (each.kind === 'probe' ? [each.define] : [])),
-  );
+/** As many words as sessions have probes; undefined: there is none. Only the room for them depends on it, so a text that looks like one does no harm. */
+function probesIn(texts: readonly { readonly text: string }[]): readonly string[] | undefined {
+  const found = texts.flatMap(({ text }) => text.match(/\bprobe["']?\s*:/g) ?? []);
   return found.length === 0 ? undefined : found;
 }
 
@@ -311,7 +305,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
-  const { plan, on: opened, session } = planOf(await open(input, args), args);
+  const { plan, on: opened, session, probes = [] } = planOf(await open(input, args), args);
   const { image } = opened;
   const acceptance: Acceptance = {
     partial: args.partial,
@@ -363,13 +357,15 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         edits: plan.steps.map(stepJson),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
+        ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
         notices,
       }),
     );
   } else {
     out(
       `${output!}: ${plan.changed} of ${plan.selected} sites changed, ${plan.unchanged} already as asked` +
-        (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : ''),
+        (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '') +
+        (probes.length > 0 ? `; ${probeSummary(probes)}` : ''),
     );
   }
   return exitCodes.ok;

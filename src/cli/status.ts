@@ -2,17 +2,15 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
-import { unpatched } from '../ftrace/apply.js';
 import { formatFunctions } from '../ftrace/core/index.js';
 import { disagreements } from '../ftrace/journal.js';
-import { planSession } from '../ftrace/session-plan.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { open, type Opened, type OpenOptions } from './open.js';
+import { probeJson, probeLine, recordedProbes } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
 
@@ -51,6 +49,9 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
+    // What sessions want is known to the core only: who is attached, and how often.
+    const sessions = record && record.session.length > 0 && wrong.length === 0 ? sessionsOf(opened) : null;
+    const probes = sessions?.probes?.probes() ?? [];
     if (wrong.length > 0) exit = exitCodes.failed;
     if (args.json) {
       out(
@@ -59,6 +60,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
           file: input.name,
           states: byState,
           enabled,
+          ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
           record: recordJson(record),
           disagreements: wrong.map((each) => ({
             fileOffset: each.offset,
@@ -81,19 +83,18 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
       );
     }
-    // What sessions want is known to the core only: who is attached, and how often.
-    if (record && record.session.length > 0 && wrong.length === 0) out(sessionListing(opened).trimEnd());
-    else for (const line of lines) out(line);
+    if (sessions === null) for (const line of lines) out(line);
+    else {
+      const listing = formatFunctions(sessions.session.core.enabledFunctions()).trimEnd();
+      if (listing !== '' || probes.length === 0) out(listing);
+      if (probes.length > 0) out('# probes');
+      for (const probe of probes) out(probeLine(probe));
+    }
   }
   return exit;
 }
 
-/** `enabled_functions` of the sessions that the record keeps. */
-function sessionListing({ image, arch, record }: Opened): string {
-  const { session } = planSession(
-    readElf(unpatched(image, null, hash)),
-    arch,
-    (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
-  );
-  return formatFunctions(session.core.enabledFunctions());
+/** The sessions that the record keeps, performed once more. */
+function sessionsOf({ image, arch, record }: Opened): ReturnType<typeof recordedProbes> | null {
+  return record === null ? null : recordedProbes(image, arch, record);
 }

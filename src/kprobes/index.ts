@@ -7,6 +7,7 @@ export {
   parseProbe,
   type ProbeDefinition,
 } from './events.js';
+export { explainProbe, type ProbeExplanation } from './explain.js';
 export type {
   DetourBuffer,
   JumpOptimization,
