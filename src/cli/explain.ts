@@ -392,7 +392,9 @@ function namedSites(sites: Sites, text: string, probe: ProbeExplanation | null):
     return findNamedSites(sites, text);
   } catch (error) {
     const isPlace = /0x[0-9a-fA-F]+$/.test(text);
-    if (isPlace && error instanceof ElftraceError && error.code === 'no-match' && probe !== null) return [];
+    const nowhere = probe?.place.kind === 'refused' && ['not-text', 'no-symbol'].includes(probe.place.code);
+    const isMissing = error instanceof ElftraceError && error.code === 'no-match';
+    if (isPlace && isMissing && probe !== null && !nowhere) return [];
     throw error;
   }
 }

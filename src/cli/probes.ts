@@ -5,12 +5,13 @@ import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
 import { unpatched } from '../ftrace/apply.js';
 import type { FileRecord } from '../ftrace/journal.js';
+import { replaySessions } from '../ftrace/session-parts.js';
 import { findSites } from '../ftrace/sites.js';
 import {
   explainProbe,
   formatFetched,
   type ListedProbe,
-  planProbes,
+  probeServer,
   type ProbeExplanation,
   type ProbeRefusal,
   type ProbeRun,
@@ -25,11 +26,9 @@ import { hash, type Opened } from './open.js';
 
 /** The sessions of a record, performed on the image as it was. */
 export function recordedProbes(image: ElfImage, arch: Arch, record: FileRecord): ProbeSessionPlan {
-  return planProbes(
-    readElf(unpatched(image, null, hash)),
-    arch,
-    record.session.map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
-  );
+  const server = probeServer(arch);
+  const plan = replaySessions(image, record, arch, hash, server.hosts);
+  return { ...plan, probes: server.session };
 }
 
 /** What a record of the ring says, in the words of the probe that wrote it. */
