@@ -586,10 +586,14 @@ export interface PrivateTrampolines {
    * error (C-TRAMP-4): a warning, and no trampoline.
    */
   update(ops: TrampolineOps, place: TrampolinePlace): TrampolineUpdate;
-  /** The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none. */
+  /**
+   * The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none.
+   * @param callees  what it may call: the function of the ops, and wrappers around it
+   */
   recognise(
     address: Address,
     ops: Address,
+    callees: readonly Address[],
     place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
   ): OwnTrampoline | null;
   /** Byte of memory that holds none: it must not be executed. */

@@ -209,7 +209,7 @@ const parser = yargs(own)
         })
         .option('entry', {
           type: 'string',
-          describe: 'relocatable files: the symbol that enabled sites call (arm64)',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',
         })
         .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
@@ -411,6 +411,11 @@ const parser = yargs(own)
           describe: 'stop after so many instructions',
         })
         .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('tier', {
+          type: 'string',
+          default: 'auto',
+          describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
+        })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',

@@ -360,7 +360,12 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
       );
     }
     const names = { call: args.entry, ops: args.ops ?? null };
-    const to: WritableState = { kind: 'call', target: 0n, names };
+    const to: WritableState = {
+      kind: 'call',
+      target: 0n,
+      names,
+      ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
+    };
     return { plan: planSites(sites, { to, name: enableEntry(args.entry), ...common }), on };
   }
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);

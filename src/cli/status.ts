@@ -2,9 +2,7 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
-import { hex, hexBytes } from '../errors.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import { replaySessions } from '../ftrace/session-parts.js';
@@ -14,7 +12,7 @@ import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { hash, open, type OpenOptions } from './open.js';
+import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
 
@@ -74,7 +72,10 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
       const direct = args.json ? null : directCallerOf(sites, i);
-      if (direct !== null) lines.push(`\tdirect-->${hex(direct)}`);
+      if (direct !== null) {
+        const home = program.codeAt(direct);
+        lines.push(`\tdirect-->${(home && program.describe(home, direct)) || hex(direct)}`);
+      }
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
     if (wrong.length > 0) exit = exitCodes.failed;
@@ -114,10 +115,10 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       );
     }
     // What sessions want is known to the core only: who is attached, and how often.
-    if (record && record.session.length > 0 && wrong.length === 0) {
-      const listing = sessionListing(image, record, opened.arch, args.touched).trimEnd();
-      if (listing !== '') out(listing);
-    } else for (const line of lines) out(line);
+    const listing =
+      record && record.session.length > 0 && wrong.length === 0 ? sessionListing(opened, record, args.touched) : null;
+    if (listing === null) for (const line of lines) out(line);
+    else if (listing !== '') out(listing);
   }
   return exit;
 }
@@ -132,8 +133,17 @@ function calledSymbol(sites: Sites, site: number): string {
   return '';
 }
 
-/** `enabled_functions` of the sessions that the record keeps, or `touched_functions`. */
-function sessionListing(image: ElfImage, record: FileRecord, arch: Arch, touched: boolean): string {
-  const { core } = replaySessions(image, record, arch, hash).session;
-  return formatFunctions(touched ? core.touchedFunctions() : core.enabledFunctions());
+/**
+ * `enabled_functions` of the sessions that the record keeps, or `touched_functions`; null where a stripped file's sessions were made with names
+ * that are not here.
+ */
+function sessionListing(opened: Opened, record: FileRecord, touched: boolean): string | null {
+  const { image, arch, symbols, program } = opened;
+  try {
+    const { core } = replaySessions(image, record, arch, hash, symbols).session;
+    return formatFunctions(touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
+  } catch (error) {
+    if (!(error instanceof ElftraceError) || program.namesFunctions) throw error;
+    return null;
+  }
 }

@@ -24,7 +24,7 @@ import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
 import { OPS } from './ir.js';
 import type { Block, FunctionName, Lifter, Op } from './ir.js';
-import { CODE_PAGE_BITS } from './memory.js';
+import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import { findRegion } from './regions.js';
 import type { BlockSource, Region } from './regions.js';
@@ -589,12 +589,20 @@ export class CompiledTier {
     }
   }
 
-  /** Code of the pages changed. */
-  dropPages(first: number, last: number): void {
+  /** Bytes of the range changed, or how it is mapped. Regions of the same page that do not hold any of them stay. */
+  dropRange(address: Address, size: number): void {
     this.refused.clear();
     if (this.byPage.size === 0) return;
-    for (const page of [...this.byPage.keys()]) {
-      if (page >= first && page <= last) for (const unit of [...(this.byPage.get(page) ?? [])]) this.drop(unit);
+    const end = address + BigInt(size);
+    const [first, last] = [Number(address >> CODE_PAGE_BITS), Number((end - 1n) >> CODE_PAGE_BITS)];
+    // What made a block end may lie behind it.
+    const reach = BigInt(MAX_INSTRUCTION_BYTES);
+    const touched = ({ region }: Unit): boolean =>
+      region.blocks.some(({ block }) => block.address < end && block.end + reach > address);
+    const pages = last - first < this.byPage.size ? range(first - 1, last) : [...this.byPage.keys()];
+    for (const page of pages) {
+      if (page < first - 1 || page > last) continue;
+      for (const unit of [...(this.byPage.get(page) ?? [])]) if (touched(unit)) this.drop(unit);
     }
   }
 
@@ -614,6 +622,11 @@ export class CompiledTier {
     this.refused.clear();
     this.heat.clear();
   }
+}
+
+/** The numbers from `first` to `last`. */
+function range(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
 /** True when an instruction of the region holds the address. */

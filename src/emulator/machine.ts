@@ -277,7 +277,7 @@ export class Machine {
       },
       memory: this.memory,
     };
-    this.tier = this.fetch ? 0 : (options.tier ?? 0);
+    this.tier = this.fetch ? 0 : (options.tier ?? 'auto');
     this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
@@ -753,9 +753,9 @@ export class Machine {
 
   private dropRange(address: Address, size: number): void {
     if (size === 0) return;
+    this.compiled?.dropRange(address, size);
     const first = Number(address >> CODE_PAGE_BITS);
     const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
-    this.compiled?.dropPages(first, last);
     if (this.byPage.size === 0) return;
     if (last - first < this.byPage.size) {
       for (let page = first; page <= last; page++) this.dropPage(page);

@@ -54,6 +54,8 @@ export interface ImageBackendOptions {
   readonly text?: Text;
   /** What stands between private trampolines and the image; nothing when absent. */
   readonly seam?: (own: TextSeam) => TextSeam;
+  /** The sites before anything was written over them, for reports of foreign bytes: what would stand there. */
+  readonly pristine?: () => Sites;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -405,16 +407,29 @@ export class ImageBackend implements Backend {
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
     const reading = this.readingOf(site);
-    const change = reading === null ? null : this.changeOf(site, reading, content);
-    if (change === null || 'kind' in change) {
-      const known = this.seen.get(site);
-      return known !== undefined && equalContents(known.content, content) ? known.bytes : null;
-    }
-    const bytes = this.bytesAt(site);
+    const own = reading === null ? null : this.bytesWith(this.sites, site, reading, content);
+    if (own !== null) return own;
+    const known = this.seen.get(site);
+    if (known !== undefined && equalContents(known.content, content)) return known.bytes;
+    // Somebody wrote over a site that nobody had looked at.
+    const sites = this.options.pristine?.();
+    const index = this.siteIndex.get(site.ip);
+    if (sites === undefined || index === undefined) return null;
+    const before = sites.reading(index);
+    return before === null ? null : this.bytesWith(sites, site, before, content);
+  }
+
+  /** Bytes of a site with another content; null where it cannot have that. */
+  private bytesWith(sites: Sites, site: CallSite, reading: SiteReading, content: Content): Uint8Array | null {
+    const index = this.siteIndex.get(site.ip)!;
+    const change = this.changeOf(site, reading, content, sites);
+    if ('kind' in change) return null;
+    const start = sites.fileOffset(index) + reading.ipDelta;
+    const size = reading.startDelta + reading.sizeBytes - reading.ipDelta;
+    const bytes = sites === this.sites ? this.bytesAt(site) : sites.program.image.bytes.slice(start, start + size);
     if (bytes === null) return null;
-    const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
     for (const { delta, after } of change.stores) {
-      const at = Number(anchor + BigInt(delta) - site.ip);
+      const at = Number(sites.anchor[index]! + BigInt(delta) - site.ip);
       if (at >= 0 && at + after.length <= bytes.length) bytes.set(after, at);
     }
     return bytes;
@@ -422,8 +437,13 @@ export class ImageBackend implements Backend {
 
   // ---------------------------------------------------------------------------------------------------------- deciding
 
-  private changeOf(site: CallSite, reading: SiteReading, content: Content): SiteChange | StepProblem {
-    const { program, sites, options } = this;
+  private changeOf(
+    site: CallSite,
+    reading: SiteReading,
+    content: Content,
+    sites = this.sites,
+  ): SiteChange | StepProblem {
+    const { program, options } = this;
     const index = this.siteIndex.get(site.ip)!;
     const view = sites.viewOf(index);
     const ways =

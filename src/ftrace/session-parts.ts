@@ -4,7 +4,7 @@
  * on the image with its new parts. The laying out is the loader's, what the steps mean is the core's.
  */
 import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { type LoadMap, readLoadMap } from '../program/load-map.js';
@@ -20,9 +20,19 @@ export function recordedSessions({ session }: Pick<FileRecord, 'session'>): Sess
   return session.map((text, index) => ({ name: `recorded session ${index + 1}`, text }));
 }
 
-/** What the sessions of a record make of the image as it was before them. */
-export function replaySessions(image: ElfImage, record: FileRecord, arch: Arch, hash: Sha256): SessionPlan {
-  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), sessionOptions(record));
+/**
+ * What the sessions of a record make of the image as it was before them.
+ * @param symbols  names for a stripped file
+ */
+export function replaySessions(
+  image: ElfImage,
+  record: FileRecord,
+  arch: Arch,
+  hash: Sha256,
+  symbols?: SymbolTable,
+): SessionPlan {
+  const options = { ...sessionOptions(record), ...(symbols ? { symbols } : {}) };
+  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), options);
 }
 
 /** An image with more parts. A program that `load` did not make becomes the core of one. */

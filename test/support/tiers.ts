@@ -61,7 +61,7 @@ export function inStep(
 type Random = (below: number) => number;
 
 const CODE = 0x1_0000n;
-const CODE_BYTES = 0x2000;
+const CODE_BYTES = 0x800;
 /** Three windows in a row, so that accesses cross from one to the next; the last one is read-only at first. */
 const DATA = 0x10_0000n;
 const DATA_BYTES = 0x8000;
@@ -100,7 +100,7 @@ function poolOf(lifter: Lifter, random: Random): Pool {
     const { ops, terminator, end, instructions } = lifter.lift(bytes, CODE, limits);
     if (instructions.length !== 1) continue;
     const own = bytes.slice(0, Number(end - CODE));
-    const near = (pc: bigint): boolean => pc > CODE - 600n && pc < CODE + 600n;
+    const near = (pc: bigint): boolean => pc > CODE - 400n && pc < CODE + 400n;
     switch (terminator.kind) {
       case 'br':
       case 'call':
