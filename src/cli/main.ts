@@ -199,7 +199,7 @@ const parser = yargs(own)
         .option('tracer', {
           type: 'string',
           default: 'function',
-          describe: 'function, function_graph, counter, or a function of the image',
+          describe: 'function, function_graph, counter or a symbol',
         })
         .option('direct', {
           type: 'string',
@@ -207,9 +207,17 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'FUNCTION=CALLER: it calls its direct caller; --enable: too',
         })
+        .option('probe', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: "'p:EVENT SYM+OFF ARGS': as in kprobe_events",
+        })
+        .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
+        .option('kprobe-opt', { choices: ['2009', 'modern'] as const, describe: 'probes: version (modern)' })
         .option('riscv-direct', {
           choices: ['t1', 't0', 't0slot'] as const,
-          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+          describe: 'RISC-V: direct calls by this word (t1)',
         })
         .option('riscv-site', {
           choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
@@ -224,7 +232,7 @@ const parser = yargs(own)
           type: 'string',
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
-          describe: 'PowerPC: disabled form of sites that call through stubs',
+          describe: 'PowerPC: nops of calls by stubs',
         })
         .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
         .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })

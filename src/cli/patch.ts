@@ -12,9 +12,10 @@ import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
-import { planSession } from '../ftrace/session-plan.js';
+import { parseSession } from '../ftrace/session-file.js';
 import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
+import { planProbes, probeRoomFor } from '../kprobes/index.js';
 import { load } from '../program/program.js';
 import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
 import type { WritableState } from '../arch.js';
@@ -38,6 +39,9 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly session?: readonly string[] | undefined;
   readonly direct?: readonly string[] | undefined;
   readonly livepatch?: readonly string[] | undefined;
+  readonly probe?: readonly string[] | undefined;
+  readonly optimize: boolean;
+  readonly kprobeOpt?: '2009' | 'modern' | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
   readonly preempt: 'none' | 'full';
@@ -94,7 +98,8 @@ function prepared(
   };
   // Words in front of functions are asked for by name: without them there is an error.
   const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
-  const image = withRuntime(opened.sites, selection, hash, preferred, machine);
+  const probeRoom = args.probe === undefined ? undefined : probeRoomFor(args.probe.length);
+  const image = withRuntime(opened.sites, selection, hash, preferred, machine, probeRoom);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -141,12 +146,19 @@ function sessionTexts(args: PatchArguments): { readonly name: string; readonly t
     const [name, replacement] = pairOf('livepatch', text);
     return { livepatch: { function: name, new: replacement } };
   });
-  const steps = [...direct, ...livepatch];
+  const probes = (args.probe ?? []).map((define) => ({
+    probe: {
+      define,
+      optimize: args.optimize,
+      ...(args.kprobeOpt === undefined ? {} : { version: args.kprobeOpt, preempt: args.preempt }),
+    },
+  }));
+  const steps = [...direct, ...livepatch, ...probes];
   return steps.length === 0 ? files : [...files, { name: 'options', text: JSON.stringify({ version: 1, steps }) }];
 }
 
-function isSession({ session, direct, livepatch }: PatchArguments): boolean {
-  return session !== undefined || direct !== undefined || livepatch !== undefined;
+function isSession({ session, direct, livepatch, probe }: PatchArguments): boolean {
+  return session !== undefined || direct !== undefined || livepatch !== undefined || probe !== undefined;
 }
 
 /** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
@@ -163,9 +175,9 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
   const base = record === null ? image : readElf(unpatched(image, null, hash));
   const on =
     record === null
-      ? prepared(opened, undefined, { ...args, enable: true })
+      ? prepared(opened, undefined, { ...args, enable: true, probe: probesIn(texts) })
       : { ...opened, image: base, record: null, injected: record.injected };
-  const { plan } = planSession(
+  const { plan, probes } = planProbes(
     on.image,
     on.arch,
     [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
@@ -174,7 +186,26 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
       ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
     },
   );
-  return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
+  const notices = (probes?.probes() ?? []).flatMap(({ symbol, offset, refusal }) =>
+    refusal === null
+      ? []
+      : [
+          `${symbol}+${hex(offset)} is not optimised: ${refusal.reason} (${refusal.code}, ${refusal.errno}) [${refusal.rule}]`,
+        ],
+  );
+  return {
+    plan: { ...plan, notices: [...(plan.notices ?? []), ...notices] },
+    on,
+    session: [...earlier, ...texts.map(({ text }) => text)],
+  };
+}
+
+/** Definitions of probes in sessions; undefined: there is none. */
+function probesIn(texts: readonly { readonly name: string; readonly text: string }[]): readonly string[] | undefined {
+  const found = texts.flatMap(({ name, text }) =>
+    parseSession(text, name).operations.flatMap((each) => (each.kind === 'probe' ? [each.define] : [])),
+  );
+  return found.length === 0 ? undefined : found;
 }
 
 /** Direct callers, with a tracer where one is enabled, too. */
@@ -273,7 +304,10 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     isSession(args) && !(args.direct !== undefined && args.enable) && '--session',
   ].filter((each) => each !== false);
   if (wanted.length === 0)
-    throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
+    throw new ElftraceError(
+      'usage',
+      'say what to do: --nop, --enable, --probe, --session, --livepatch, --direct or --init',
+    );
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);

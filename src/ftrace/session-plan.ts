@@ -6,7 +6,7 @@ import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './core/session.js';
-import { formatReport } from './core/index.js';
+import { formatReport, type Outcome } from './core/index.js';
 import type { Plan, Step } from './plan.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type SessionOperation } from './session-file.js';
@@ -23,6 +23,17 @@ export interface SessionPlan {
   readonly session: Session;
   /** Operations with their outcomes, those of earlier calls too. */
   readonly steps: readonly SessionStep[];
+}
+
+/** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
+export interface ProbeHost {
+  perform(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
+  /** After the last step: what waits for time to pass is done, objects are written. */
+  finish(): void;
+}
+
+export interface SessionPlanOptions extends SessionOptions {
+  readonly probes?: (session: Session) => ProbeHost;
 }
 
 /** Ranges in which two images of one size differ, near ones as one. */
@@ -50,10 +61,11 @@ export function planSession(
   image: ElfImage,
   arch: Arch,
   files: readonly SessionText[],
-  options: SessionOptions = {},
+  options: SessionPlanOptions = {},
 ): SessionPlan {
   const session = Session.open(image.bytes, arch, options);
   const { core } = session;
+  const probes = options.probes?.(session);
   const runner = new CoreSession(core, {
     address(symbol) {
       const address = session.functionAddress(symbol);
@@ -72,6 +84,7 @@ export function planSession(
       }
       return { func, data };
     },
+    ...(probes ? { probe: (operation) => probes.perform(operation) } : {}),
     module(name) {
       throw new ElftraceError('usage', `module ${name} is loaded into the file first: elftrace load`, { value: name });
     },
@@ -101,6 +114,7 @@ export function planSession(
       });
     }
   }
+  probes?.finish();
   const after = session.bytes();
   const { sections } = image;
   const planned: Step[] = differingRanges(image.bytes, after, image.wordBytes).map(([start, end]) => {

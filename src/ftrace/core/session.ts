@@ -25,6 +25,8 @@ export interface SessionResolver {
   replacer(replacement: string): { readonly func: Address; readonly data: bigint };
   /** Sites of a module; its code is there, its sites are nops. `file` is what the session names, null when it names none. */
   module(name: string, file: string | null): readonly SiteInput[];
+  /** Probes; absent: they are not served here. */
+  probe?(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
 }
 
 export interface SessionStep {
@@ -146,6 +148,15 @@ export class CoreSession {
         const user = this.#users.get(operation.name);
         return user === undefined ? missing(`there is no graph ${operation.name}`) : core.unregisterGraph(user);
       }
+      case 'probe':
+      case 'no-probe':
+        return (
+          resolver.probe?.(operation) ?? {
+            kind: 'refused',
+            errno: 'EINVAL',
+            reason: 'probes are not served by this session',
+          }
+        );
       case 'load':
         return core.loadModule(operation.module, resolver.module(operation.module, operation.file));
       case 'unload':
