@@ -53,6 +53,22 @@
 
 #else
 
+/*
+ * Frames of detour buffers are complete but for the address; their epc, ra and sp lie where those of the small frame do. At a site epc says where the entry
+ * goes on, and sp is the one that the entry restores: both come back as they were. Small frames have too few registers for handlers.
+ */
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op) (PROBE_WORD(regs, R_EPC) = (op)->ip)
+#define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, R_RA))
+#define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, R_SP)
+#ifndef ENTRY_MERGED
+#define PROBE_SITE_FRAME(regs, op)                          \
+  const unsigned long resume_ = PROBE_WORD(regs, R_EPC);    \
+  PROBE_WORD(regs, R_EPC) = (op)->ip;                       \
+  PROBE_WORD(regs, R_SP) += REGS_BYTES + SITE_BYTES
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, R_EPC) = resume_, PROBE_WORD(regs, R_SP) -= REGS_BYTES + SITE_BYTES)
+#endif
+
 /* 0 in a frame that is not complete. */
 #ifdef ENTRY_MERGED
 #define REGS_MARK R_EPC

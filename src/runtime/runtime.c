@@ -593,8 +593,8 @@ PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
   handle(op, regs);
 }
 
-#ifdef RUNTIME_REGS
-/* Callback of the ops of a probe on an ftrace site; the ops' own word has the op. */
+#if defined(RUNTIME_REGS) && defined(PROBE_SITE_FRAME)
+/* Callback of the ops of a probe on an ftrace site; the ops' own word has the op. Only where entries pass all registers. */
 PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct probe_op *const op = (struct probe_op *)ops->private_;
   (void)ip;
@@ -602,6 +602,9 @@ PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs
   if (!is_full(regs)) return;
   PROBE_SITE_FRAME(regs, op);
   handle(op, regs);
+#ifdef PROBE_SITE_LEAVE
+  PROBE_SITE_LEAVE(regs);
+#endif
 }
 #endif
 #endif
