@@ -16,7 +16,8 @@ import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
-import { type DirectVariant, planDirect } from '../src/ftrace/direct.js';
+import { planDirect } from '../src/ftrace/direct.js';
+import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
@@ -261,7 +262,11 @@ for (const [folder, flavour] of farSamples) {
   const { output, graph, events } = runGraph(on.bytes);
   const places = map.parts.map((part) => `${part.name} ${hex(part.ranges[0]!.start)}`).join(', ');
   console.log(`   ${folder}: ${places}`);
-  console.log(`     loaded: ${before}; off: ${off.changed} nops, ${judged(off.bytes)}, ${offRun.events} events`);
+  const silent = open(off.bytes).sites;
+  const nops = Array.from({ length: silent.count }, (_, i) => silent.reading(i)).filter(
+    (reading) => reading !== null && reading.target === null && reading.state !== 'call',
+  ).length;
+  console.log(`     loaded: ${before}; off: ${nops} nops, ${judged(off.bytes)}, ${offRun.events} events`);
   console.log(`     on:  ${on.changed} calls of the graph tracer, ${judged(on.bytes)}, ${events} events; output equal`);
   check(output === offRun.output && output.includes('checksum'), `${folder}: tracing changes no output`);
   check(offRun.events === 0 && events > 100, `${folder}: what is off records nothing, what is on everything`);
@@ -280,25 +285,18 @@ console.log(green('   the five traces are one: the same functions in the same or
 console.log(
   `\n${bold('5. RISC-V: a direct caller and a tracer on one function, through t1, through t0, and through the slot of t0')}`,
 );
-for (const line of [
-  'caller ──call──> traced: auipc t0; jalr t0          t0 = body of traced',
-  '                    │',
-  '                    v',
-  '             ftrace_regs_caller ──> list ──> tracer',
-  '                    │                 └────> helper: direct caller in the frame',
-  '                    v',
-  '          t1 ≠ 0 ? jr t1 : jr t0                    t0 comes from the word of the resume address',
-  '                    │',
-  '                    v',
-  '             direct caller: save t0, ra; …; restore; jr t0',
-  '                    │                                       through t1: t0 is still the body',
-  '                    v                                       through t0: t0 is the direct caller itself',
-  '             body of traced',
-])
-  console.log(dim(`     ${line}`));
+
+interface DirectRun {
+  readonly result: string;
+  readonly direct: number;
+  readonly body: number;
+  readonly repeats: number;
+  /** The way of the one call, as it was seen: a line for each place, what was there to see behind it. */
+  readonly way: readonly (readonly [place: string, seen: string])[];
+}
 
 /** Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a third time with equal registers. */
-function runDirect(variant: DirectVariant | null): { result: string; direct: number; body: number; repeats: number } {
+function runDirect(variant: DirectVariant | null): DirectRun {
   const original = open(new Uint8Array(readFileSync(join(built, 'riscv64', 'direct'))));
   const { image, sites } = open(withRuntime(original.sites, undefined, undefined, 'g2').bytes);
   const callers = variant === null ? [] : [{ function: 'traced', caller: 'my_direct_caller' }];
@@ -308,13 +306,57 @@ function runDirect(variant: DirectVariant | null): { result: string; direct: num
   const { arch, symbols } = load(patched, archOf(patched.header));
   if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
   const guest = startProcess({ image: patched, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined });
+  const { machine } = guest;
   const address = (name: string): bigint => symbols.value[symbols.find(name)]!;
-  const watch = watchRepeats(guest.machine, address('my_direct_caller'), ['pc', 't0', 'sp'], 3);
+  const body = address('traced') + 8n;
+  const name = (value: bigint): string =>
+    value === body ? 'body' : value === address('my_direct_caller') ? 'direct caller' : hex(value);
+  const way: [string, string][] = [];
+  const visit = (at: bigint, place: string, seen: () => string): void => {
+    machine.hook(at, () => {
+      if (way.length < 9) way.push([place, seen()]);
+      return 'continue';
+    });
+  };
+  let frame = 0n;
+  const slots = [
+    ['t1', 48n],
+    ['the resume address', 0n],
+    ['t0', 40n],
+  ] as const;
+  visit(address('traced'), 'traced', () => 'auipc t0; jalr t0');
+  visit(address('ftrace_regs_caller'), '└─ ftrace_regs_caller', () => `t0 = ${name(machine.register('t0'))}`);
+  visit(address('ftrace_caller'), '└─ ftrace_caller', () => `t0 = ${name(machine.register('t0'))}`);
+  visit(address('ftrace_caller_end'), '   └─ exit', () => `jr t0 = ${name(machine.register('t0'))}`);
+  visit(address('ftrace_direct_func'), '   ├─ helper', () => ((frame = machine.register('a3')), ''));
+  visit(address('callback'), '   ├─ tracer', () => '');
+  visit(address('ftrace_regs_caller_end'), '   └─ exit', () => {
+    // What the helper wrote; the frame is given up, its words are still there.
+    const written = slots.find(
+      ([, at]) => frame !== 0n && machine.readWord(frame + at, 8) === address('my_direct_caller'),
+    );
+    const helper = way.find(([place]) => place.includes('helper'));
+    if (helper && written) helper[1] = `word of ${written[0]} := direct caller`;
+    const [t0, t1] = [machine.register('t0'), machine.register('t1')];
+    if (variant === 't1' || variant === null)
+      return t1 === 0n ? `t1 = 0: jr t0 = ${name(t0)}` : `t1 ≠ 0: jr t1 = ${name(t1)}`;
+    return `jr t0 = ${name(t0)}`;
+  });
+  visit(
+    address('my_direct_caller'),
+    '      └─ direct caller',
+    () => `t0 = ${name(machine.register('t0'))}, and back by jr t0`,
+  );
+  visit(body, '', () => '');
+  const watch = watchRepeats(machine, address('my_direct_caller'), ['pc', 't0', 'sp'], 3);
   const stop = guest.run({ budget: 10_000_000 });
-  const count = (name: string): number => Number(guest.machine.readWord(address(name), 4));
+  const last = way.at(-1);
+  if (last?.[0] === '')
+    last[0] = way.at(-2)?.[0].includes('direct caller') === true ? '         └─ body' : '      └─ body';
+  const count = (symbol: string): number => Number(machine.readWord(address(symbol), 4));
   const result = stop.kind === 'exit' ? `exit ${stop.code}` : 'endless: the third time with the same pc, t0 and sp';
   check((stop.kind === 'hook') === (watch.repeated !== null), 'what does not end comes back to one state');
-  return { result, direct: count('directs'), body: count('bodies'), repeats: watch.repeated?.times ?? 0 };
+  return { result, direct: count('directs'), body: count('bodies'), repeats: watch.repeated?.times ?? 0, way };
 }
 
 for (const [name, variant, expected] of [
@@ -323,8 +365,9 @@ for (const [name, variant, expected] of [
   ['slot of t0', 't0slot', [0, 1]],
   ['no direct caller', null, [0, 1]],
 ] as const) {
-  const { result, direct, body, repeats } = runDirect(variant);
+  const { result, direct, body, repeats, way } = runDirect(variant);
   console.log(`   ${name.padEnd(17)} direct caller ${direct}, body ${body}: ${result}`);
+  for (const [place, seen] of way) console.log(dim(`     ${place.padEnd(26)} ${seen}`.trimEnd()));
   check(direct === expected[0] && body === expected[1], `${name} does what the rules say`);
   check(repeats === (variant === 't0' ? 3 : 0), `${name}: only the way through t0 is a loop`);
 }

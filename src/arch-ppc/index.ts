@@ -63,6 +63,10 @@ function arch(
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
     branches: ppcBranches(bits, endian),
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+    directCallers: {
+      kind: 'none',
+      reason: 'no word of the frame can carry the address of a direct caller to the end of the entry (ENODEV)',
+    },
     livePatching: { kind: 'word' },
     loader: createPpcLoader(abiName, endian),
     probes: createPpcProbes({ bits, endian, abi: abiName }),

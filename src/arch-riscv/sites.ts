@@ -235,6 +235,23 @@ function foreign(shape: SiteShape, ipDelta: number, { startDelta, expected, reas
   };
 }
 
+/**
+ * R-MOD-3, H2: a call of two words that a thread between them would run half of: the jalr with a register that is its own. One that only gets
+ * another jalr leads to the old target or the new one, and a nop behind an auipc is harmless. A fixed auipc stands before anybody runs.
+ */
+function pairHazard(before: Uint8Array, after: Uint8Array, form: string): 'H2' | null {
+  if (form === 'g3' || form === 'g3c' || after.length < 8) return null;
+  const [old, next] = [new ByteView(before, 'little'), new ByteView(after, 'little')];
+  const saved = after.length >= 16 && next.u32(0) === SAVE_RA;
+  const pair = saved ? 4 : 0;
+  const [first, second] = [next.u32(pair), next.u32(pair + 4)];
+  const isCall = (isAuipcT0(first) && isJalrT0(second)) || (isAuipcRa(first) && isJalrRa(second));
+  if (!isCall) return null;
+  let changed = 0;
+  for (let at = 0; at < (saved ? 16 : 8); at += 4) if (old.u32(at) !== next.u32(at)) changed++;
+  return changed > 1 ? 'H2' : null;
+}
+
 // ------------------------------------------------------------------------------------------------------- -pg calls (G0)
 
 /** Farthest back that a prologue's store of ra is looked for: 12 + 12 saved registers and room for arguments. */
@@ -273,6 +290,7 @@ const mcountPair: SiteShape = {
   sources: ['call', 'mcount-table'],
   title: 'auipc ra and jalr ra of -pg, behind the prologue',
   entries: ['g0'],
+  hazard: pairHazard,
   read(view, source) {
     const first = view.u32(0);
     const second = view.u32(4);
@@ -462,7 +480,8 @@ const patchable8: SiteShape = {
   name: 'riscv64.patchable-8',
   sources: ['patchable-table'],
   title: 'eight bytes of entry nops, auipc t0 and jalr t0 when enabled',
-  entries: ['g2', 'g2-merged', 'g1', 'g3', 'g3c'],
+  entries: ['g2', 'g2-plain', 'g2-merged', 'g1', 'g3', 'g3c'],
+  hazard: pairHazard,
   read(view) {
     const ip = functionDelta(view);
     const first = view.u32(ip);
@@ -691,6 +710,7 @@ const patchable16: SiteShape = {
   sources: ['patchable-table'],
   title: 'sixteen bytes that save ra around a pair through ra',
   entries: ['g1'],
+  hazard: pairHazard,
   read(view) {
     const ip = functionDelta(view);
     if (!isSavedPair(view, ip)) return null;

@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, OwnTrampoline, SiteChange, SiteReading, WritableState } from '../arch.js';
+import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -32,7 +32,7 @@ import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
-import { entriesOf, type EntryKind, initialState, recordIp } from './tracing.js';
+import { entriesOf, type EntryKind, graphOff, initialState, recordIp } from './tracing.js';
 
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
 export interface Text {
@@ -46,10 +46,14 @@ export interface Text {
 
 export interface ImageBackendOptions {
   readonly capabilities: Capabilities;
+  /** What the words in front of functions name that are off. */
+  readonly idleLiteral: Literal;
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** What stands between private trampolines and the image; nothing when absent. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -86,6 +90,9 @@ export class ImageBackend implements Backend {
   /** Private trampolines that are planned or there, by their blocks. */
   private readonly trampolines = new Map<TrampolineBlock, OwnTrampoline>();
   private free: { readonly address: Address; readonly size: number }[];
+  /** Modules whose code is not in the image any more; what their sites and words would hold. */
+  private readonly goneModules = new Set<string>();
+  private readonly goneContents = new Map<CallSite, { content: Content; literal: Literal }>();
 
   /** @param sites  of an image whose bytes are the caller's own: they are written in place */
   constructor(
@@ -111,8 +118,30 @@ export class ImageBackend implements Backend {
       directHelper: optional('ftrace_direct_func'),
       graphFunction: optional('ftrace_graph_func'),
       graphEntry: optional('ftrace_graph_caller'),
+      plainEntry: this.caller.identity,
       registerEntry: (this.regsCaller ?? this.caller).identity,
     };
+  }
+
+  nameOf(address: Address): string {
+    const range = this.program.codeAt(address);
+    return range === undefined ? '' : this.program.describe(range, address);
+  }
+
+  /** Says whether the code of a module is gone: then its sites have no bytes, and what is written to them is only remembered. */
+  setGone(module: string, gone: boolean): void {
+    if (gone) this.goneModules.add(module);
+    else this.goneModules.delete(module);
+  }
+
+  private goneAt(site: CallSite): { content: Content; literal: Literal } | null {
+    if (site.module === null || !this.goneModules.has(site.module)) return null;
+    let held = this.goneContents.get(site);
+    if (held === undefined) {
+      held = { content: { kind: 'nop' }, literal: this.options.idleLiteral };
+      this.goneContents.set(site, held);
+    }
+    return held;
   }
 
   private need(symbol: string): EntryPoint {
@@ -164,8 +193,9 @@ export class ImageBackend implements Backend {
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
     // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
-    if (leads === this.caller.identity)
-      return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
+    const isEntry = leads === this.caller.identity || leads === this.regsCaller?.identity;
+    if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
+    if (leads === this.caller.identity) return { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
     if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
@@ -206,6 +236,12 @@ export class ImageBackend implements Backend {
   }
 
   read(place: CodePlace): Reading {
+    const gone = 'site' in place ? this.goneAt(place.site) : null;
+    if (gone !== null) {
+      return place.kind === 'site'
+        ? { kind: 'site', content: gone.content }
+        : { kind: 'literal', literal: gone.literal };
+    }
     switch (place.kind) {
       case 'site': {
         const reading = this.readingOf(place.site);
@@ -218,10 +254,10 @@ export class ImageBackend implements Backend {
         return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
-        const { jump } = this.branches;
-        const bytes = this.bytes(address, jump.sizeBytes);
+        const { graph } = this.branches;
+        const bytes = this.bytes(address, graph.sizeBytes);
         if (bytes === null) return { kind: 'fault' };
-        const target = jump.target(bytes, address);
+        const target = graph.target(bytes, address);
         if (target === this.graphOff()) return { kind: 'graph-call', on: false };
         const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
@@ -242,12 +278,8 @@ export class ImageBackend implements Backend {
     }
   }
 
-  /** Where the jump of the graph tracer leads while it is off: behind itself, or to the stub. */
   private graphOff(): Address {
-    const { address } = this.need('ftrace_graph_call');
-    return this.capabilities.passes === 2
-      ? address + BigInt(this.branches.jump.sizeBytes)
-      : this.need('ftrace_stub').address;
+    return graphOff(this.program, this.kind, this.need('ftrace_graph_call').address);
   }
 
   // ------------------------------------------------------------------------------------------------ private trampolines
@@ -267,7 +299,11 @@ export class ImageBackend implements Backend {
     const text = new ImageText(program, model.fill, []);
     for (const [{ address, sizeBytes }] of this.trampolines) text.occupy(address, sizeBytes);
     if (block !== null) text.allocate = () => block.address;
-    const ips = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    const all = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    // Modules of programs lie where no branch reaches: their sites use the shared entry, and are no reason against a trampoline for others.
+    const room = text.area;
+    const near = room === null ? all : all.filter((ip) => this.inReachOf(ip, room));
+    const ips = near.length > 0 ? near : all;
     const update = model.update(
       {
         address: this.addressOf(ops),
@@ -278,7 +314,7 @@ export class ImageBackend implements Backend {
       {
         variant: model.variantOf(this.kind),
         find: (symbol) => globalAt(program, symbol),
-        seam: text,
+        seam: this.options.seam?.(text) ?? text,
         ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
       },
     );
@@ -400,9 +436,10 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site.
-    const byEntry = this.kind === 'g3' || this.kind === 'g3c' || this.kind === 'callops';
-    return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+    // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs where it must.
+    const { direct } = this.capabilities;
+    const entry = direct === 'regs' ? this.regsCaller : direct === 'any' ? this.caller : null;
+    return entry === null ? [own] : [own, ...waysTo(this.program, entry, site.ip, reading)];
   }
 
   /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
@@ -455,6 +492,18 @@ export class ImageBackend implements Backend {
     return address;
   }
 
+  /** Gives room back; neighbours become one, so that a session that goes on for long does not run out of it. */
+  private release(place: { readonly address: Address; readonly size: number }): void {
+    const free = [...this.free, place].sort((a, b) => (a.address < b.address ? -1 : 1));
+    this.free = [];
+    for (const { address, size } of free) {
+      const last = this.free[this.free.length - 1];
+      if (last !== undefined && last.address + BigInt(last.size) === address) {
+        this.free[this.free.length - 1] = { address: last.address, size: last.size + size };
+      } else this.free.push({ address, size });
+    }
+  }
+
   private slotOf(ops: Ops): number | null {
     const known = this.slots.get(ops);
     if (known !== undefined) return known;
@@ -469,6 +518,7 @@ export class ImageBackend implements Backend {
   }
 
   check(step: Step): StepProblem | null {
+    if ((step.kind === 'site' || step.kind === 'literal') && this.goneAt(step.site) !== null) return null;
     switch (step.kind) {
       case 'site': {
         const reading = this.readingOf(step.site);
@@ -621,11 +671,17 @@ export class ImageBackend implements Backend {
       if (problem) return problem;
       this.table = { address, size };
     }
-    if (old !== null) this.free.push(old);
+    if (old !== null) this.release(old);
     return null;
   }
 
   write(step: Step): StepProblem | null {
+    const gone = step.kind === 'site' || step.kind === 'literal' ? this.goneAt(step.site) : null;
+    if (gone !== null) {
+      if (step.kind === 'site') gone.content = step.after;
+      else if (step.kind === 'literal') gone.literal = step.after;
+      return null;
+    }
     switch (step.kind) {
       case 'site': {
         const reading = this.readingOf(step.site);
@@ -661,19 +717,19 @@ export class ImageBackend implements Backend {
         return this.directTable();
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
-        const { jump } = this.branches;
+        const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
         const problem =
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, jump.encode(address, to));
+        return problem ?? this.store(address, graph.encode(address, to));
       }
       case 'graph-users':
         return null;
       case 'sync':
       case 'quiesce':
       case 'free':
-        if (step.kind === 'free' && step.object === 'hash') this.sweep();
+        if (step.kind === 'free' && (step.object === 'hash' || step.object === 'ops')) this.sweep();
         this.options.text?.event(step);
         return null;
       case 'literal':
@@ -697,12 +753,24 @@ export class ImageBackend implements Backend {
     for (const [hash, place] of this.hashes) {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);
-      this.free.push(place);
+      this.release(place);
     }
   }
 
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  }
+
+  private inReachOf(from: Address, { address, sizeBytes }: TrampolineBlock): boolean {
+    const { min, max } = this.branches.call.reach;
+    // From any byte of a site to any of the block.
+    const margin = BigInt(sizeBytes) + 64n;
+    const distance = address - from;
+    return distance - margin >= min && distance + margin <= max;
+  }
+
+  reachesTrampoline(site: CallSite, block: TrampolineBlock): boolean {
+    return this.inReachOf(site.ip, block);
   }
 
   reachesCallback(address: Address): boolean {

@@ -89,11 +89,6 @@ interface Judgement {
   readonly errno?: 'EFAULT';
 }
 
-/** True when the file has function symbols at all, so that the absence of one at a site means something. */
-function hasFunctions(sites: Sites): boolean {
-  return sites.program.functions.functions.count > 0;
-}
-
 /**
  * Whether a function covers the site. A label (assembly without a size) covers only what can be its own entry: everything
  * up to the next symbol would include the bodies of overridden weak functions behind it.
@@ -154,7 +149,7 @@ export function judge(
   if (reading?.fault === 'misaligned') {
     return { ...ofForeign(sites, index, reading), verdict: 'misaligned', rule: 'A-SITE-1' };
   }
-  if (hasFunctions(sites) && !isCovered(sites, index)) {
+  if (program.namesFunctions && !isCovered(sites, index)) {
     // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
     if (reading && (reading.state !== 'foreign' || reading.form === 'unplaced')) {
       return {

@@ -7,6 +7,7 @@ export {
   parseProbe,
   type ProbeDefinition,
 } from './events.js';
+export { explainProbe, type ProbeExplanation } from './explain.js';
 export type {
   DetourBuffer,
   JumpOptimization,
@@ -35,7 +36,7 @@ export {
   type OptimizedPart,
   type ProbeState,
 } from './objects.js';
-export { planProbes, type ProbeSessionPlan } from './plan.js';
+export { planProbes, probeServer, type ProbeServer, type ProbeSessionPlan } from './plan.js';
 export { decodeWords } from './program.js';
 export { type ProbeMachine, ProbeRun, type ProbeStop } from './run.js';
 export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';

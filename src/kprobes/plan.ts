@@ -1,9 +1,46 @@
 /** Sessions with probes on images at rest: `planSession` of the ftrace room with somebody who serves the steps about probes. */
 import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
-import type { Session, SessionOptions } from '../ftrace/session.js';
-import { type ProbeHost, planSession, type SessionPlan, type SessionText } from '../ftrace/session-plan.js';
+import {
+  planSession,
+  type ProbeHosts,
+  type SessionPlan,
+  type SessionPlanOptions,
+  type SessionText,
+} from '../ftrace/session-plan.js';
 import { ProbeSession } from './session.js';
+
+/** Who serves the probes of one session: given to `planSession` and what is built on it. */
+export interface ProbeServer {
+  readonly hosts: ProbeHosts;
+  /** After the session: null where no step was about probes. */
+  readonly session: ProbeSession | null;
+}
+
+/** Serves sessions one after another; `session` is the last one's. */
+export function probeServer(arch: Arch): ProbeServer {
+  // An object, because the compiler believes that a variable which only closures assign stays null.
+  const held: { session: ProbeSession | null } = { session: null };
+  return {
+    hosts(session, image) {
+      held.session = null;
+      const own: typeof held = { session: null };
+      return {
+        perform(operation) {
+          own.session ??= new ProbeSession(session, image, arch);
+          held.session = own.session;
+          return own.session.perform(operation);
+        },
+        finish() {
+          own.session?.finish();
+        },
+      };
+    },
+    get session() {
+      return held.session;
+    },
+  };
+}
 
 export interface ProbeSessionPlan extends SessionPlan {
   /** Null: no step was about probes. */
@@ -20,19 +57,9 @@ export function planProbes(
   image: ElfImage,
   arch: Arch,
   files: readonly SessionText[],
-  options: SessionOptions = {},
+  options: Omit<SessionPlanOptions, 'probes'> = {},
 ): ProbeSessionPlan {
-  // An object, because the compiler believes that a variable which only closures assign stays null.
-  const held: { probes: ProbeSession | null } = { probes: null };
-  const host = (session: Session): ProbeHost => ({
-    perform(operation) {
-      held.probes ??= new ProbeSession(session, image, arch);
-      return held.probes.perform(operation);
-    },
-    finish() {
-      held.probes?.finish();
-    },
-  });
-  const planned = planSession(image, arch, files, { ...options, probes: host });
-  return { ...planned, probes: held.probes };
+  const server = probeServer(arch);
+  const planned = planSession(image, arch, files, { ...options, probes: server.hosts });
+  return { ...planned, probes: server.session };
 }

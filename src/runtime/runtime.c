@@ -328,7 +328,8 @@ PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
   (void)frame_pointer;
   if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
   if (!thread) count64(&elftrace_ring->dropped);
-  else if (!thread->active) *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip));
+  else if (!thread->active)
+    *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(frame_pointer));
 }
 #endif
 
