@@ -151,6 +151,11 @@ export class Sites {
     const source = this.source(index);
     const found = siteShapes[shape]!.read(this.viewOf(index), source);
     if (found !== null) return found;
+    if (source === 'call') {
+      // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
+      const known = siteShapes[shape]!;
+      return known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+    }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
       const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
