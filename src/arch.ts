@@ -554,6 +554,79 @@ export interface PrivateTrampolines {
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
+// --------------------------------------------------------------------------------------------------------- live text
+
+/** One instruction to be written, with everything behind it that the change owns. */
+export interface TextPatch {
+  readonly address: Address;
+  /** 1 byte or more. */
+  readonly after: Uint8Array;
+}
+
+/** What the trap handler does for a processor that trapped at an address of the batch. */
+export type TrapEffect =
+  /** X-POKE-3: the new instruction is itself an int3: the trap is somebody else's. */
+  | { readonly kind: 'not-ours' }
+  | { readonly kind: 'ret' }
+  | { readonly kind: 'jump'; readonly target: Address }
+  | { readonly kind: 'call'; readonly target: Address; readonly returnTo: Address }
+  /** Goes to `target` when condition 0 to 15 holds (low four opcode bits), else to `next`. */
+  | { readonly kind: 'branch'; readonly condition: number; readonly target: Address; readonly next: Address }
+  /** A nop: goes on behind it. */
+  | { readonly kind: 'next'; readonly next: Address };
+
+/** One patch of a published batch. */
+export interface BatchEntry extends TextPatch {
+  readonly effect: TrapEffect;
+}
+
+export type PokeStep =
+  /** The handler knows these from now on; ascending addresses. */
+  | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] }
+  /** One store of bytes. Only one byte is atomic with respect to fetch. */
+  | {
+      readonly kind: 'store';
+      readonly phase: 'int3' | 'tail' | 'head';
+      readonly address: Address;
+      readonly bytes: Uint8Array;
+    }
+  | { readonly kind: 'sync' }
+  /** The handler knows nothing any more. */
+  | { readonly kind: 'retract' }
+  /** Until no processor is in the handler with an entry of the batch. */
+  | { readonly kind: 'wait-handlers' };
+
+/** What of a processor an effect needs. */
+export interface TrappedCpu {
+  readonly flags: number;
+  setIp(address: Address): void;
+  /** Pushes 8 bytes. */
+  push(value: bigint): void;
+  pop(): bigint;
+}
+
+/** A processor that trapped, as its handler sees it. */
+export interface TrapRegisters {
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+  readWord(address: Address, size: number): bigint | null;
+  writeWord(address: Address, size: number, value: bigint): boolean;
+}
+
+/** Text of several bytes is changed behind breakpoints (10-x86 section 4). */
+export interface BreakpointText {
+  readonly kind: 'breakpoint';
+  /** The protocol for patches, batch by batch. */
+  steps(patches: readonly TextPatch[]): readonly PokeStep[];
+  /** One patch as the handler knows it. */
+  entry(address: Address, after: Uint8Array): BatchEntry;
+  /** The handler, for a processor that executed the breakpoint at `trappedAt`. False: the trap is not of these entries. */
+  serve(entries: readonly BatchEntry[], trappedAt: Address, registers: TrapRegisters): boolean;
+}
+
+/** How text is changed that CPUs may be executing: behind breakpoints, or in words that every CPU sees whole. */
+export type LiveText = BreakpointText | { readonly kind: 'words' };
+
 // --------------------------------------------------------------------------------------------------------------- arch
 
 export interface Arch {
@@ -570,6 +643,7 @@ export interface Arch {
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
+  readonly liveText: LiveText;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

@@ -36,5 +36,6 @@ export const arm64: Arch = {
       'the machine has no private trampolines: per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)',
   },
   loader: arm64Loader,
+  liveText: { kind: 'words' },
   emulation: arm64Emulation,
 };

@@ -63,6 +63,7 @@ function arch(
     branches: ppcBranches(bits, endian),
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
     loader: createPpcLoader(abiName, endian),
+    liveText: { kind: 'words' },
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };
 }

@@ -39,5 +39,6 @@ export const riscv64: Arch = {
   branches: riscvBranches,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   loader: riscvLoader,
+  liveText: { kind: 'words' },
   emulation: riscvEmulation,
 };

@@ -1,0 +1,31 @@
+/** The public surface of the races: sequences of steps against threads, every order of them. */
+export { multinomial, race, startRace } from './explore.js';
+export type {
+  Bound,
+  FailingSchedule,
+  RaceCounts,
+  RaceOptions,
+  RaceProgress,
+  RaceResult,
+  RaceSearch,
+  ScheduleEntry,
+} from './explore.js';
+export { wordBytes } from './model.js';
+export type {
+  CodeExtent,
+  Condition,
+  EndView,
+  Patcher,
+  Property,
+  RaceAction,
+  RaceStep,
+  RaceThread,
+  ReturnView,
+  RuleName,
+  Scene,
+  Sequence,
+  Unit,
+  UnitForm,
+  Violation,
+} from './model.js';
+export type { Actor } from './world.js';
