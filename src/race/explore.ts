@@ -109,7 +109,8 @@ const SUSPICIOUS = 2048;
 const PROGRESS_EVENTS = 2000;
 
 /** What a schedule came to. */
-type End = { readonly kind: 'done'; readonly outcome: string } | { readonly kind: 'violated'; readonly violation: Violation };
+type End =
+  { readonly kind: 'done'; readonly outcome: string } | { readonly kind: 'violated'; readonly violation: Violation };
 
 class Search {
   states = 0;
@@ -160,7 +161,9 @@ class Search {
   finish(): End {
     const violation = this.world.atEnd();
     if (violation) return { kind: 'violated', violation };
-    const marks = this.world.marks.map((rounds) => rounds.map((each) => (each.length > 0 ? each.join('+') : '-')).join('/'));
+    const marks = this.world.marks.map((rounds) =>
+      rounds.map((each) => (each.length > 0 ? each.join('+') : '-')).join('/'),
+    );
     return { kind: 'done', outcome: marks.join(' ') };
   }
 
@@ -457,7 +460,9 @@ function* enumerate(search: Search, slots: readonly number[]): Generator<RacePro
     ways: bigint;
   }
   const start = world.save();
-  let layer = new Map<string, Place>([['', { saved: start, used: slots.map(() => 0), last: -1, switched: 0, ways: 1n }]]);
+  let layer = new Map<string, Place>([
+    ['', { saved: start, used: slots.map(() => 0), last: -1, switched: 0, ways: 1n }],
+  ]);
   const { switches } = options;
   let since = 0;
   /** Ways to order what is left, where switches do not matter. */
@@ -485,7 +490,13 @@ function* enumerate(search: Search, slots: readonly number[]): Generator<RacePro
         let { switched } = place;
         let { last } = place;
         if (!world.finished(actor)) {
-          if (switches !== undefined && last >= 0 && last !== i && can[last] === true && !world.finished(actors[last]!)) {
+          if (
+            switches !== undefined &&
+            last >= 0 &&
+            last !== i &&
+            can[last] === true &&
+            !world.finished(actors[last]!)
+          ) {
             switched++;
             if (switched > switches) {
               search.bound('switches', switches);
@@ -655,7 +666,9 @@ function slotsOf(search: Search): number[] {
   return search.actors.map(({ kind, index }, i) => {
     if (kind === 'patcher') return search.world.sequence.patchers[index]!.steps.length;
     if (kind === 'prefetch') {
-      const syncs = search.world.sequence.patchers.flatMap(({ steps }) => steps.filter((each) => each.kind === 'synchronise'));
+      const syncs = search.world.sequence.patchers.flatMap(({ steps }) =>
+        steps.filter((each) => each.kind === 'synchronise'),
+      );
       return 1 + syncs.length;
     }
     const asked = typeof window === 'object' ? window[index] : window;

@@ -26,8 +26,14 @@ export type RaceAction =
    */
   | { readonly kind: 'wait'; readonly until: 'outside' | 'handlers' }
   /** Memory is given back, and overwritten with a pattern: whoever uses it from now on uses freed memory. */
-  | { readonly kind: 'free'; readonly what: string; readonly address: Address; readonly size: number; readonly fill: Uint8Array }
-  /** The trap handler serves these from now on, or no more. */
+  | {
+      readonly kind: 'free';
+      readonly what: string;
+      readonly address: Address;
+      readonly size: number;
+      readonly fill: Uint8Array;
+    }
+  /** The trap handler serves these from now on, in place of others at the same addresses; or no more. */
   | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] }
   | { readonly kind: 'retract'; readonly entries: readonly BatchEntry[] }
   /** Mutual exclusion among patchers. */
@@ -40,6 +46,11 @@ export type RaceStep = RaceAction & {
   /** For people: `call into the slot`. */
   readonly label?: string;
   readonly when?: Condition;
+  /**
+   * The machine is stopped for it, and threads are never preempted: it is done only while every thread is outside its calls. Where threads can be
+   * preempted, a store of several words at once is all that stopping gives.
+   */
+  readonly stopped?: boolean;
 };
 
 /** One who changes things: its steps in their order. */

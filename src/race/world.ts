@@ -148,7 +148,9 @@ export class World {
     this.actors = [
       ...threads,
       ...sequence.patchers.map(({ name }, index): Actor => ({ kind: 'patcher', index, name })),
-      ...(prefetch ? threads.map(({ index, name }): Actor => ({ kind: 'prefetch', index, name: `${name} fetches` })) : []),
+      ...(prefetch
+        ? threads.map(({ index, name }): Actor => ({ kind: 'prefetch', index, name: `${name} fetches` }))
+        : []),
     ];
     if (prefetch && machine.fetchMode !== 'buffered') {
       throw new ElftraceError('usage', 'CPUs of a machine that is coherent do not fetch ahead');
@@ -231,6 +233,13 @@ export class World {
     }
   }
 
+  private readonly entries: BatchEntry[] = [];
+
+  private entryId(entry: BatchEntry): number {
+    const at = this.entries.indexOf(entry);
+    return at < 0 ? this.entries.push(entry) - 1 : at;
+  }
+
   private stateId(text: string): number {
     let id = this.stateIds.get(text);
     if (id === undefined) {
@@ -265,7 +274,7 @@ export class World {
     for (const { at, pending } of patchers) text += `${at}.${pending};`;
     for (const [name, value] of variables) text += `${name}=${value},`;
     for (const [name, owner] of locks) text += `${name}!${owner},`;
-    text += `${published.map(({ address }) => address.toString(36)).join()};${freed.length};`;
+    text += `${published.map((each) => this.entryId(each)).join()};${freed.length};`;
     const lines: string[] = [];
     for (const [line, id] of this.lines) lines.push(`${line.toString(36)}:${id}`);
     return text + lines.sort().join();
@@ -329,6 +338,8 @@ export class World {
     if (actor.kind !== 'patcher') return true;
     const step = this.nextStep(actor.index)!;
     if (!this.holds(step)) return true;
+    if (step.stopped === true && this.books.threads.some(({ status }) => status === 'running' || status === 'trapped'))
+      return false;
     switch (step.kind) {
       case 'lock':
         return !this.books.locks.has(step.lock);
@@ -379,7 +390,7 @@ export class World {
     const found: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
     if (step.when) found.readNames.push(`=${step.when.variable}`);
     // A wait begins when the step before it is done, and asks then who is inside.
-    if (beforeWait) found.readNames.push('points');
+    if (beforeWait || step.stopped === true) found.readNames.push('points');
     switch (step.kind) {
       case 'store':
         found.writes.push([step.address, step.address + BigInt(step.bytes.length)]);
@@ -657,14 +668,15 @@ export class World {
         break;
       }
       case 'publish': {
-        const published = [...books.published, ...step.entries].sort((a, b) => (a.address < b.address ? -1 : 1));
+        const others = books.published.filter(({ address }) => !step.entries.some((each) => each.address === address));
+        const published = [...others, ...step.entries].sort((x, y) => (x.address < y.address ? -1 : 1));
         this.books = { ...books, published };
         break;
       }
       case 'retract':
         this.books = {
           ...books,
-          published: books.published.filter(({ address }) => !step.entries.some((each) => each.address === address)),
+          published: books.published.filter((each) => !step.entries.includes(each)),
         };
         break;
       case 'lock':
