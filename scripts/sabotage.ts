@@ -32,6 +32,22 @@ function withoutInstruction(...words: readonly number[]): string {
       return bytes;
     })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
 }
+/** The same for little-endian words of arm64, of which one becomes another. */
+function withWord(from: number, to: number): string {
+  return `((bytes) => {
+      const view = new DataView(bytes.buffer);
+      for (let at = 0; at + 4 <= bytes.length; at += 4) if (view.getUint32(at, true) === ${from}) view.setUint32(at, ${to}, true);
+      return bytes;
+    })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
+}
+/** The same for a word of RISC-V. */
+function withoutRiscvWord(word: number): string {
+  return `((bytes) => {
+      const view = new DataView(bytes.buffer);
+      for (let at = 0; at + 4 <= bytes.length; at += 4) if (view.getUint32(at, true) === ${word}) view.setUint32(at, 0x13, true);
+      return bytes;
+    })(Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0)))`;
+}
 const runtimeBytes = 'Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0))';
 
 const breakages: readonly Breakage[] = [
@@ -570,6 +586,214 @@ const breakages: readonly Breakage[] = [
     replace: 'if (true)',
     test: 'patch-enable',
     named: 'revert',
+  },
+  {
+    name: 'x86-64: the inner call of a trampoline is left as it was',
+    file: 'arch-x86/trampoline.js',
+    find: 'if (seam.patch(address, store.before, store.after))',
+    replace: 'if (true)',
+    test: 'x86-trampolines',
+    named: 'T-X86-18',
+  },
+  {
+    name: 'x86-64: a trampoline of the other template is kept when SAVE_REGS changed',
+    file: 'arch-x86/trampoline.js',
+    find: 'if (trampoline.layout.template === kindOf(ops))',
+    replace: 'if (true)',
+    test: 'x86-trampolines',
+    named: 'T-X86-44',
+  },
+  {
+    name: 'x86-64: a trampoline whose call could not be changed is used all the same',
+    file: 'ftrace/tracing.js',
+    find: "if (update.did === 'failed')",
+    replace: 'if (false)',
+    test: 'x86-trampolines',
+    named: 'T-X86-22',
+  },
+  {
+    name: 'x86-64: the trampoline of the user is rewritten',
+    file: 'ftrace/tracing.js',
+    find: 'given && now.trampoline !== 0n',
+    replace: 'false',
+    test: 'x86-trampolines',
+    named: 'T-X86-17',
+  },
+  {
+    name: 'x86-64: ALLOC_TRAMP is not set',
+    file: 'ftrace/tracing.js',
+    find: "allocated: trampoline.kind === 'own'",
+    replace: 'allocated: false',
+    test: 'x86-trampolines',
+    named: 'T-X86-16',
+  },
+  {
+    name: 'x86-64: the head of a changed instruction is stored before the tail',
+    file: 'arch-x86/live.js',
+    find: '...(tails.length > 0 ? [...tails, sync] : []),\n        ...(heads.length > 0 ? [...heads, sync] : []),',
+    replace: '...(heads.length > 0 ? [...heads, sync] : []),\n        ...(tails.length > 0 ? [...tails, sync] : []),',
+    test: 'x86-trampolines',
+    named: 'H1',
+  },
+  {
+    name: 'x86-64: stubs lead four bytes in front of their target',
+    file: 'arch-x86/loader.js',
+    find: 'branchBias: 4n',
+    replace: 'branchBias: 0n',
+    test: 'x86-loader',
+    named: 'RT-8',
+  },
+  {
+    name: 'x86-64: all sites are taken to be calls of __fentry__',
+    file: 'arch-x86/sites.js',
+    find: 'flavoursFor(convention);',
+    replace: "flavoursFor('fentry');",
+    test: 'x86-tracing',
+    named: 'RT-2',
+  },
+  {
+    name: 'x86-64: filters hold the address of the site where callbacks are told another',
+    file: 'ftrace/tracing.js',
+    find: 'reading.shape.entryIpDelta?.(reading) ?? 0',
+    replace: '0',
+    test: 'x86-session',
+    named: 'C-TGT-7',
+  },
+  {
+    name: 'x86-64: programs with a C library count as one thread',
+    file: 'program/loader.js',
+    find: /section\.contents\[offset \+ \(.*?\)\] = 1;/,
+    replace: '',
+    test: 'x86-loader',
+    named: 'threads',
+  },
+  {
+    name: 'arm64: the entry looks for its ops without rounding down (functions with a landing pad)',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withWord(0x927d_f3cb, 0xaa1e_03eb),
+    test: 'arm64-enable',
+    named: 'callops, function',
+  },
+  {
+    name: 'arm64: the entry forgets to zero the word of the direct caller',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withWord(0xf900_27ff, 0xd503_201f),
+    test: 'arm64-runtime',
+    named: 'callops, ftrace_caller',
+  },
+  {
+    name: 'arm64: the ops pointer is not stored when a site is enabled',
+    file: 'arch-arm64/sites.js',
+    find: 'if (equalBytes(before, after))',
+    replace: 'if (true)',
+    test: 'arm64-enable',
+    named: 'T-A64-1',
+  },
+  {
+    name: 'arm64: PLT entries stand where erratum 843419 forbids an adrp',
+    file: 'arch-arm64/stubs.js',
+    find: 'return (place & 0xfffn) >= 0xff8n;',
+    replace: 'return false;',
+    test: 'arm64-loader',
+    named: 'A-PLT-1',
+  },
+  {
+    name: 'arm64: movz stays movz for a negative value',
+    file: 'arch-arm64/loader.js',
+    find: "value < 0n ? 'movn' : 'movz'",
+    replace: "'movz'",
+    test: 'arm64-loader',
+    named: 'every group of movz',
+  },
+  {
+    name: 'arm64: what an ops pointer names is not looked at before it is changed',
+    file: 'ftrace/tracing.js',
+    find: 'if (reading.literal !== null && !ops.isKnown(reading.literal))',
+    replace: 'if (false)',
+    test: 'arm64-enable',
+    named: 'A-MOD-1',
+  },
+  {
+    name: 'RISC-V: the slot of t1 is not cleared before callbacks',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x0201_3823),
+    test: 'riscv-direct',
+    named: 'T-RV-6',
+  },
+  {
+    name: 'RISC-V: the entry does not look at t1',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x0003_1463),
+    test: 'riscv-direct',
+    named: 'T-RV-7',
+  },
+  {
+    name: 'RISC-V: the entry does not give t2 back, the static chain',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x0381_3383),
+    test: 'riscv-direct',
+    named: 'R-ENT-0',
+  },
+  {
+    name: 'RISC-V: the distance alone decides what a fixed auipc reaches',
+    file: 'arch-riscv/sites.js',
+    find: 'highPart(offset) === BigInt((auipc & 0xffff_f000) | 0)',
+    replace: 'true',
+    test: 'riscv-direct',
+    named: 'T-RV-24',
+  },
+  {
+    name: 'RISC-V: a G1 site is written over whatever its second half is',
+    file: 'arch-riscv/sites.js',
+    find: 'if (!hasSixteen(view, ip)) {',
+    replace: 'if (false) {',
+    test: 'riscv-enable',
+    named: 'G1 needs',
+  },
+  {
+    name: 'RISC-V: a far site reaches the entry through a stub that changes t0',
+    file: 'arch-riscv/loader.js',
+    find: "entryStub: () => 'entry'",
+    replace: "entryStub: () => 'plt'",
+    test: 'riscv-loader',
+    named: 'a far site',
+  },
+  {
+    name: 'RISC-V: code that a linker would shorten is loaded as it is',
+    file: 'program/link.js',
+    find: "if (rule.rule === 'align')",
+    replace: 'if (false)',
+    test: 'riscv-loader',
+    named: 'refused',
+  },
+  {
+    name: 'RISC-V: what differences hold is ignored',
+    file: 'program/link.js',
+    find: 'held: extractRelocation(rule, section.contents, offset, orders)',
+    replace: 'held: 0n',
+    test: 'riscv-loader',
+    named: 'medany',
+  },
+  {
+    name: 'RISC-V: callbacks at a fixed auipc are told the auipc',
+    file: 'ftrace/tracing.js',
+    find: '? ip : ip + 4n',
+    replace: '? ip - 4n : ip',
+    test: 'riscv-direct',
+    named: 'T-RV-23',
+  },
+  {
+    name: 'RISC-V: the proposal is not asked for, the slot stays that of t1',
+    file: 'ftrace/session.js',
+    find: 'if (options.directSlot !== undefined)',
+    replace: 'if (false)',
+    test: 'riscv-direct',
+    named: 'F-9',
   },
 ];
 

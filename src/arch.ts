@@ -6,6 +6,7 @@ import type { ElfImage } from './elf/image.js';
 import type { Reach } from './bits.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
+import type { ProbeModel } from './kprobes/model.js';
 import type { RelocationRow } from './relocs/kinds.js';
 import type { Address, Endian, RegisterName } from './units.js';
 
@@ -415,25 +416,25 @@ export interface ModuleLoader {
   readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
+  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
+  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
   runtimeFor?(convention: EntryConvention, options: MachineOptions): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; 'regs' where all are alike. */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
   /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
   entryStub(convention: EntryConvention, from: 'module' | 'core'): StubKind;
   bindCall(call: LoaderCall): CallBinding;
   /** What a call of an undefined weak function becomes. */
   readonly skippedCall: number;
+  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
+  finishWord?(type: number, word: number, value: bigint): number;
   /** The same where the place of the relocation is not the start of the instruction. */
   skipCall?(bytes: Uint8Array, offset: number): void;
   /** Bytes from the place of a call's relocation to where its displacement counts from, when the addend makes up for them. Default 0. */
   readonly branchBias?: bigint;
   /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
   trampolineRoom?(options: MachineOptions): number;
-  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
-  finishWord?(type: number, word: number, value: bigint): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
@@ -554,58 +555,24 @@ export interface PrivateTrampolines {
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
-// --------------------------------------------------------------------------------------------------------- live text
+// -------------------------------------------------------------------------------------------- code of running processors
 
-/** One instruction to be written, with everything behind it that the change owns. */
-export interface TextPatch {
+/** An instruction to be written while processors may execute the one that stands there. */
+export interface LivePatch {
   readonly address: Address;
-  /** 1 byte or more. */
   readonly after: Uint8Array;
 }
 
-/** What the trap handler does for a processor that trapped at an address of the batch. */
-export type TrapEffect =
-  /** X-POKE-3: the new instruction is itself an int3: the trap is somebody else's. */
-  | { readonly kind: 'not-ours' }
-  | { readonly kind: 'ret' }
-  | { readonly kind: 'jump'; readonly target: Address }
-  | { readonly kind: 'call'; readonly target: Address; readonly returnTo: Address }
-  /** Goes to `target` when condition 0 to 15 holds (low four opcode bits), else to `next`. */
-  | { readonly kind: 'branch'; readonly condition: number; readonly target: Address; readonly next: Address }
-  /** A nop: goes on behind it. */
-  | { readonly kind: 'next'; readonly next: Address };
-
-/** One patch of a published batch. */
-export interface BatchEntry extends TextPatch {
-  readonly effect: TrapEffect;
-}
-
-export type PokeStep =
-  /** The handler knows these from now on; ascending addresses. */
-  | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] }
-  /** One store of bytes. Only one byte is atomic with respect to fetch. */
-  | {
-      readonly kind: 'store';
-      readonly phase: 'int3' | 'tail' | 'head';
-      readonly address: Address;
-      readonly bytes: Uint8Array;
-    }
-  | { readonly kind: 'sync' }
-  /** The handler knows nothing any more. */
-  | { readonly kind: 'retract' }
-  /** Until no processor is in the handler with an entry of the batch. */
-  | { readonly kind: 'wait-handlers' };
-
-/** What of a processor an effect needs. */
+/** What of a processor a trap handler needs. */
 export interface TrappedCpu {
   readonly flags: number;
   setIp(address: Address): void;
-  /** Pushes 8 bytes. */
+  /** Pushes a word. */
   push(value: bigint): void;
   pop(): bigint;
 }
 
-/** A processor that trapped, as its handler sees it. */
+/** Registers and memory of a processor that trapped. */
 export interface TrapRegisters {
   register(name: RegisterName): bigint;
   setRegister(name: RegisterName, value: bigint): void;
@@ -613,19 +580,39 @@ export interface TrapRegisters {
   writeWord(address: Address, size: number, value: bigint): boolean;
 }
 
-/** Text of several bytes is changed behind breakpoints (10-x86 section 4). */
-export interface BreakpointText {
+/** What a handler knows of one patch of a published batch; the rest is the machine's. */
+export type LiveEntry = LivePatch;
+
+export type LiveStep =
+  /** The handler knows these from now on. */
+  | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
+  | {
+      readonly kind: 'store';
+      readonly phase: 'int3' | 'tail' | 'head';
+      readonly address: Address;
+      readonly bytes: Uint8Array;
+    }
+  /** Every processor sees what was stored. */
+  | { readonly kind: 'sync' }
+  | { readonly kind: 'retract' }
+  /** Until no processor is in the handler. */
+  | { readonly kind: 'wait-handlers' };
+
+/** Instructions of several bytes are changed behind a breakpoint. */
+export interface BreakpointPatching {
   readonly kind: 'breakpoint';
-  /** The protocol for patches, batch by batch. */
-  steps(patches: readonly TextPatch[]): readonly PokeStep[];
-  /** One patch as the handler knows it. */
-  entry(address: Address, after: Uint8Array): BatchEntry;
-  /** The handler, for a processor that executed the breakpoint at `trappedAt`. False: the trap is not of these entries. */
-  serve(entries: readonly BatchEntry[], trappedAt: Address, registers: TrapRegisters): boolean;
+  /** Whether the handler could do what the new instruction does; other bytes are stored where nobody executes. */
+  canWrite(patch: LivePatch): boolean;
+  /** The whole protocol, in order. Ascending addresses. */
+  steps(patches: readonly LivePatch[]): readonly LiveStep[];
+  /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
+  handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+  /** A processor as `handle` needs it. */
+  trapped(registers: TrapRegisters): TrappedCpu;
 }
 
-/** How text is changed that CPUs may be executing: behind breakpoints, or in words that every CPU sees whole. */
-export type LiveText = BreakpointText | { readonly kind: 'words' };
+/** `word`: one store of a word changes an instruction, and processors see it whole. */
+export type LivePatching = BreakpointPatching | { readonly kind: 'word' };
 
 // --------------------------------------------------------------------------------------------------------------- arch
 
@@ -643,7 +630,9 @@ export interface Arch {
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
-  readonly liveText: LiveText;
+  readonly livePatching: LivePatching;
+  /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
+  readonly probes: ProbeModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;
 }

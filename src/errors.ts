@@ -30,6 +30,8 @@
  * | state-mismatch | the record and the bytes disagree | 1 |
  * | no-runtime | the image has no tracing entries and none can be added | 2 |
  * | host-callback-in-file | bytes for a file refer to a function of the host | 1 |
+ * | bad-probe | a probe definition cannot be understood (EINVAL); `column` says where | 2 |
+ * | probe-refused | a probe cannot be set; `reason`, `errno` and `rule` say why | 1 |
  * | no-match | a selection matches nothing | 2 |
  * | bad-pattern | a filter word cannot be understood (EINVAL) | 2 |
  * | usage | the request itself makes no sense | 2 |
@@ -65,6 +67,8 @@ export type ErrorCode =
   | 'state-mismatch'
   | 'no-runtime'
   | 'host-callback-in-file'
+  | 'bad-probe'
+  | 'probe-refused'
   | 'no-match'
   | 'bad-pattern'
   | 'usage'
@@ -94,6 +98,14 @@ export interface ErrorContext {
   readonly max?: bigint | number;
   readonly expected?: string;
   readonly actual?: string;
+  /** Position in a text that was given, from 0. */
+  readonly column?: number;
+  /** A stable word for programs, finer than the code. */
+  readonly reason?: string;
+  /** The error number of Linux that it stands for. */
+  readonly errno?: string;
+  /** Rule of the specification that decides. */
+  readonly rule?: string;
 }
 
 /** The only error the library throws on purpose. `code` is for programs, `context` says where, `message` says both. */

@@ -97,6 +97,14 @@ export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
 export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
 export { Session, type SessionOptions } from './ftrace/session.js';
+export {
+  directSlot,
+  directVariants,
+  planDirect,
+  registerRequest,
+  type DirectRequest,
+  type DirectVariant,
+} from './ftrace/direct.js';
 export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';
 export { parseSession, type SessionFile, type SessionOperation } from './ftrace/session-file.js';
 export { liveText, outsideTracer, type LiveMachine, type LiveOptions } from './ftrace/live.js';
@@ -147,6 +155,7 @@ export {
   type TraceLosses,
   type TraceSink,
 } from './trace/index.js';
+export { watchRepeats, type Repeats } from './trace/repeats.js';
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { arm64Table } from '../src/arch-arm64/isa.js';
+import { arm64Table, encodeBl } from '../src/arch-arm64/isa.js';
 import { readElf } from '../src/elf/read.js';
 import { OPS_WORDS, runtimeFlavours, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
 import {
@@ -14,11 +14,12 @@ import {
   type Arm64Flavour,
   arm64Tools,
   linkArm64,
+  plainTarget,
   runArm64,
   traceArm64,
 } from './support/arm64-runtime.js';
 import { combined, programPaths, scratch } from './support/c-programs.js';
-import { PROGRAMS } from './support/runtime-harness.js';
+import { PROGRAMS, startTraced } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
 
 const imageOf = (flavour: Arm64Flavour) => readElf(runtimeObject('arm64', flavour)!);
@@ -170,6 +171,100 @@ describeWith(arm64Tools, 'registers', () => {
       }
     },
   );
+});
+
+/** What a callback finds in its frame, by the offsets of 40-arm64 section 9. */
+describeWith(arm64Tools, 'frames', () => {
+  const programs = ['preserve-arm64.c', 'preserve-arm64.S'].map((each) => join(PROGRAMS, 'runtime', each));
+  test.each([
+    [
+      'regs',
+      'ftrace_caller',
+      336,
+      [...Array(10).keys()],
+      { fp: 232, lr: 240, sp: 248, pc: 256, traced: 336, own: 304 },
+    ],
+    [
+      'regs',
+      'ftrace_regs_caller',
+      336,
+      [...Array(30).keys()],
+      { fp: 232, lr: 240, sp: 248, pc: 256, traced: 336, own: 304 },
+    ],
+    ['callops', 'ftrace_caller', 112, [...Array(9).keys()], { fp: 80, lr: 88, sp: 96, pc: 104, traced: 128, own: 112 }],
+  ] as const)('A-ENT-1, A-ENT-2, C-TGT-7: %s, %s', (flavour, entry, bytes, numbers, at) => {
+    const linked = traceArm64(
+      linkArm64({ flavour, sources: [], plain: programs, flags: flavour === 'callops' ? ['-DLITERAL'] : [] }),
+      'function',
+    );
+    const image = readElf(linked);
+    const valueOf = (name: string): bigint => image.symbols.value[image.symbols.find(name)]!;
+    const site = valueOf('probe_site');
+    new DataView(linked.buffer, linked.byteOffset).setUint32(
+      image.fileOffsetOf(site),
+      encodeBl(site, valueOf(entry)),
+      true,
+    );
+    const path = scratch('frame');
+    writeFileSync(path, linked);
+    const { machine } = startTraced(plainTarget, path).process;
+    let stack = 0n;
+    machine.hook(site, () => {
+      stack = machine.register('sp');
+      return 'continue';
+    });
+    machine.hook(valueOf('elftrace_function_tracer'), () => 'stop');
+    expect(machine.run({ budget: 1_000_000 }).kind).toBe('hook');
+    const [ip, parent, ops, regs] = ['x0', 'x1', 'x2', 'x3'].map((name) => machine.register(name));
+    const word = (address: bigint): bigint => machine.readWord(address, 8)!;
+    const slot = (offset: number): bigint => word(regs! + BigInt(offset));
+    expect([ip, parent, ops]).toEqual([site, valueOf('returned'), valueOf('elftrace_data')]);
+    // x9 is the parent; x29 has a slot of its own in the small frame.
+    expect(numbers.map((n) => slot(8 * n))).toEqual(numbers.map((n) => (n === 9 ? parent : pattern(n))));
+    expect([slot(at.fp), slot(at.lr), slot(at.sp), slot(at.pc)]).toEqual([pattern(29), parent, stack, site + 4n]);
+    if (flavour === 'callops') expect(slot(72)).toBe(0n);
+    else expect(slot(280) !== 0n).toBe(entry === 'ftrace_regs_caller');
+    // Unwinders: the entry, the traced function, its caller.
+    expect(machine.register('x29')).toBe(regs! + BigInt(at.own));
+    expect([slot(at.own), slot(at.own + 8)]).toEqual([regs! + BigInt(at.traced), site + 4n]);
+    expect([slot(at.traced), slot(at.traced + 8)]).toEqual([pattern(29), parent]);
+    expect(stack - regs!).toBe(BigInt(bytes + 16 * (flavour === 'callops' ? 2 : 1)));
+  });
+});
+
+describeWith(arm64Tools, 'frame pointers', () => {
+  test('C-FG-2, A-ENT-3: a function that loses the frame pointer returns, and the graph tracer stops for good', () => {
+    const text = (body: string): string => `
+	.text
+	.globl	traced_main
+	.type	traced_main, %function
+	.type	callee, %function
+traced_main: stp x29, x30, [sp, #-16]!
+	bl	callee
+	bl	callee
+	ldp	x29, x30, [sp], #16
+	mov	w0, #5
+	ret
+callee:	nop
+	nop
+	${body}
+	ret
+	.section __patchable_function_entries, "awo", %progbits, traced_main
+	.balign	8
+	.quad	callee
+`;
+    for (const [body, records, stopped] of [
+      ['nop', 4, 0],
+      ['add x29, x29, #16', 2, 1],
+    ] as const) {
+      const path = scratch('frame.S');
+      writeFileSync(path, text(body));
+      const linked = linkArm64({ flavour: 'regs', sources: [], plain: [path] });
+      for (const outcome of Object.values(runArm64(traceArm64(linked, 'function_graph')))) {
+        expect([outcome.end, outcome.report]).toMatchObject([5, { head: records, stopped, depth: 0 }]);
+      }
+    }
+  });
 });
 
 /** One build untraced and with each tracer: the same output, records that hold together, tracers that agree on the number of calls. */

@@ -525,6 +525,19 @@ describe('direct calls', () => {
     expect(image.bytes).toEqual(bytes);
   });
 
+  test('T-RV-25, H2: on a system that can be preempted a pair is a hazard, and said to be; a fixed auipc is none', () => {
+    const sample = join(builtSamples, 'riscv64/direct-rv64g');
+    const notices = (...args: string[]): string => {
+      const { status, stderr } = elftrace(['patch', sample, '--enable', ...args, '-o', join(folder, 'preempt')]);
+      expect(status).toBe(0);
+      return stderr;
+    };
+    expect(notices('--preempt', 'full')).toMatch(/notice: H2: sites of two words/);
+    expect(notices('--preempt', 'none')).toBe('');
+    expect(notices()).toBe('');
+    expect(notices('--preempt', 'full', '--riscv-site', 'g3')).toBe('');
+  });
+
   test('T-RV-26: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
     const way = (variant: DirectVariant): { before: bigint[]; after: bigint[] } => {
       const guest = start(both(variant).bytes());
@@ -670,6 +683,46 @@ describe('registers at the body, with a callback that changes all that it may', 
     if (flavour === 'g1' && regs)
       expect([machine.register('t0'), machine.register('t1')]).toEqual([values['t0'], values['t1']]);
   });
+});
+
+test('30-riscv section 6, C-TGT-1: the word in front of a function names nobody, its one ops, the list', () => {
+  const image = withRuntime(
+    openBytes(readSample('riscv64/program-patchable-8-4-aligned')).sites,
+    undefined,
+    undefined,
+    'g3c',
+  );
+  const session = Session.open(image.bytes, archOf(image.header));
+  const site = session.core.records.find(({ name }) => name === 'leaf')!;
+  const literal = (): string => {
+    const read = session.backend.read({ kind: 'literal', site });
+    if (read.kind !== 'literal') return read.kind;
+    return read.literal.kind === 'ops' ? read.literal.ops.name : read.literal.kind;
+  };
+  const counter = (name: string): Ops => {
+    const ops = session.core.createOps({ name, func: session.functionAddress('elftrace_counter')! });
+    done(session.core.setFilter(ops, 'filter', 'leaf'));
+    return ops;
+  };
+  const hits = (ops: readonly Ops[]): number[] => {
+    const guest = start(session.bytes());
+    expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 0 });
+    return ops.map((each) => Number(guest.process.machine.readWord(session.backend.addressOf(each) + 24n, 8)));
+  };
+  const [a, b] = [counter('a'), counter('b')];
+  const seen = [literal()];
+  done(session.core.register(a));
+  seen.push(literal());
+  // leaf is called four times in a run: directly, by bump, classify and forward.
+  expect(hits([a])).toEqual([4]);
+  done(session.core.register(b));
+  seen.push(literal());
+  expect(hits([a, b])).toEqual([4, 4]);
+  done(session.core.unregister(a));
+  seen.push(literal());
+  done(session.core.unregister(b));
+  seen.push(literal());
+  expect(seen).toEqual(['nop-ops', 'a', 'list-ops', 'b', 'nop-ops']);
 });
 
 describe('a file with direct callers', () => {

@@ -7,7 +7,7 @@ import type { WritableState } from '../src/arch.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { withRuntime } from '../src/ftrace/inject.js';
-import { planSites } from '../src/ftrace/plan.js';
+import { checkAcceptance, planSites } from '../src/ftrace/plan.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import type { EntryFlavour } from '../src/runtime/index.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
@@ -124,6 +124,36 @@ describe('what a site becomes', () => {
     expect(refusals.length).toBeGreaterThan(0);
     expect(new Set(refusals.map(({ reason }) => /not 4-aligned/.test(reason)))).toEqual(new Set([true]));
   });
+
+  test.each([
+    ['riscv64/program-patchable-4', undefined, 8],
+    ['riscv64/program-patchable-8', 'g1', 16],
+    ['riscv64/program-rv64g-patchable-2', undefined, 8],
+    ['riscv64/program-rv64g-patchable-2', 'g3', 8],
+  ] as const)(
+    'C-UPD-5, R-SITE-1: %s as %p: every parcel of the compiler is compared, of %i bytes none may differ',
+    (name, form, size) => {
+      const bytes = readSample(name);
+      const { sites } = openBytes(bytes);
+      const index = Array.from({ length: sites.count }, (_, i) => i).find((i) => sites.reading(i) !== null)!;
+      const at = sites.fileOffset(index) + sites.reading(index)!.ipDelta;
+      const to: WritableState = { kind: 'init', ...(form === undefined ? {} : { form, target: sites.ip(index) }) };
+      expect(planSites(sites, { to }).refusals).toEqual([]);
+      for (let offset = 0; offset < size; offset += 2) {
+        // c.nop becomes c.addi zero,1 (a hint), nop addi zero,zero,…: they do nothing either, and are nobody's nops.
+        const broken = bytes.slice();
+        broken[at + offset] = broken[at + offset]! ^ 4;
+        const again = openBytes(broken);
+        const { refusals, steps } = planSites(again.sites, { to });
+        expect([offset, refusals.map(({ site, errno }) => [site, errno])]).toEqual([offset, [[index, 'EINVAL']]]);
+        expect(steps.some(({ site }) => site === index)).toBe(false);
+        const image = openBytes(withRuntime(again.sites, undefined, undefined, form).bytes);
+        const plan = planTracing(image.sites, { tracer: { kind: 'function' }, others: 'untouched' });
+        expect(plan.refusals.map(({ site }) => site)).toEqual([index]);
+        expect(() => checkAcceptance(plan, {})).toThrow(/1 of \d+ sites refused/);
+      }
+    },
+  );
 
   test.each(['g1', 'g2', 'g3', 'g3c'])('F-2: a relocatable file: a call needs a relocation: %s', (form) => {
     const refused = written('riscv64/module-patchable-8-4.ko', { kind: 'call', target: 0x1000n, form }).refused;

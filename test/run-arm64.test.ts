@@ -12,7 +12,7 @@ import { describeWith } from './support/tools.js';
 
 const [target] = ARM64_TARGETS as [PpcTarget];
 const folder = join(builtSamples, 'arm64');
-const samples = readdirSync(folder).filter((name) => /^(program|pie|core)-/.test(name));
+const samples = readdirSync(folder).filter((name) => /^(program|pie|core)-[^.]*$/.test(name));
 const sample = (name: string): string => join(folder, name);
 
 describeWith([target.qemu], 'samples of arm64', () => {

@@ -2,6 +2,7 @@
  * The entries of RISC-V in programs that are traced everywhere: they print what they print untraced, under qemu-user and here, and every record
  * holds together. Every generation of sites, with and without compressed instructions. And the prebuilt objects themselves.
  */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
@@ -12,7 +13,18 @@ import { flavourMark, RING_SECTIONS, runtimeFlavours, runtimeObject, runtimeSymb
 import { OBJECTS } from '../src/runtime/objects.js';
 import { scratch } from './support/c-programs.js';
 import { root } from './support/pipeline.js';
-import { edit, PROGRAMS, RISCV_FLAVOURS, run, TRACED_TARGETS } from './support/riscv-runtime.js';
+import {
+  compile,
+  edit,
+  flavourFlags,
+  linkTraced,
+  PROGRAMS,
+  renamed,
+  RISCV_FLAVOURS,
+  run,
+  setCallee,
+  TRACED_TARGETS,
+} from './support/riscv-runtime.js';
 import { checkTraced } from './support/runtime-check.js';
 import { buildTraced, runTracedHere, runTracedQemu } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
@@ -144,6 +156,49 @@ for (const target of TRACED_TARGETS) {
       expect([...new Set(wrong.map((line) => line.split(' ')[0]))]).toEqual(expect.arrayContaining(['wider']));
       expect(old.end).toBe(expected.end);
     });
+
+    test.each(['recursion', 'sort', 'varargs'])(
+      'G0, clang, which passes nothing to the profiling entry: %s',
+      (name) => {
+        if (spawnSync('clang', ['--version']).status !== 0) {
+          process.stdout.write('not run: clang is not installed\n');
+          return;
+        }
+        const object = scratch('clang.o');
+        run('clang', [
+        '--target=riscv64-linux-gnu', ...target.flags, '-O2', '-w', '-pg', '-ffreestanding', '-fno-pie', '-I', PROGRAMS,
+        '-c', join(PROGRAMS, `${name}.c`), '-o', object,
+      ]); // prettier-ignore
+        const build = (entry: string): string => {
+          const objects = [
+            renamed(target, object, { main: 'traced_main', _mcount: entry }),
+            compile(target, join(PROGRAMS, 'runtime/report.c'), [
+              '-O2',
+              ...flavourFlags('g0'),
+              '-DUSE_FUNCTION',
+              '-DUSE_GRAPH',
+            ]),
+          ];
+          return linkTraced(target, 'g0', objects);
+        };
+        const expected = runTracedQemu(target, build('ftrace_stub'));
+        expect(expected.report).toMatchObject({ head: 0 });
+        const path = build('ftrace_regs_caller');
+        edit(path, (program) => {
+          setCallee(program, 'g0', 'ftrace_ops_list_func');
+        });
+        for (const outcome of [runTracedQemu(target, path), runTracedHere(target, path)]) {
+          expect([outcome.end, outcome.output]).toEqual([expected.end, expected.output]);
+          expect(outcome.report).toMatchObject({
+            'wrong-site': 0,
+            'wrong-parent': 0,
+            depth: 0,
+            stopped: 0,
+          });
+          expect(outcome.report['returns']).toBeGreaterThan(3);
+        }
+      },
+    );
 
     test('C-FG-1: what does not fit the shadow stack is counted and not hooked', () => {
       const { report } = runTracedHere(

@@ -7,7 +7,10 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/core/index.js';
+import type { LiveEntry } from '../src/arch.js';
+import { liveText, outsideTracer } from '../src/ftrace/live.js';
 import { Session } from '../src/ftrace/session.js';
+import { readLoadMap } from '../src/program/load-map.js';
 import { loadSamples } from './support/loaded.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { openBytes, readSample } from './support/pipeline.js';
@@ -117,8 +120,8 @@ describe.each(variants)('trampolines $tramp', (variant) => {
     done(core.unregister(b));
     expect([run(session, [LIST]).counted(a), run(session, [LIST]).entered.get(LIST)]).toEqual([total, 0]);
     done(core.unregister(a));
-    // The text is what it was, the room for trampolines included.
-    const text = readElf(nops).sections.filter(({ flags }) => (flags & 4n) !== 0n);
+    // The text is what it was; the trampoline of an ops that may be registered again is kept for it.
+    const text = readElf(nops).sections.filter(({ flags, name }) => (flags & 4n) !== 0n && name !== '.elftrace.text');
     const after = session.bytes();
     for (const { offset, fileSize } of text) {
       expect(Buffer.compare(after.subarray(offset, offset + fileSize), nops.subarray(offset, offset + fileSize))).toBe(
@@ -126,6 +129,11 @@ describe.each(variants)('trampolines $tramp', (variant) => {
       );
     }
     expect(text.length).toBeGreaterThan(3);
+    // T-X86-18, T-X86-37: registered again it is the same one.
+    const kept = a.trampoline;
+    done(core.register(a));
+    expect(a.trampoline).toBe(kept);
+    expect(run(session, [LIST]).counted(a)).toBe(total);
   });
 
   test('T-X86-3: disjoint functions: neither runs the list', () => {
@@ -207,4 +215,76 @@ test('C-TGT-7: filters name what callbacks are told, one byte on at 67 e8 and ei
     const counts = [a!, b!].map((ops) => Number(machine.readWord(session.backend.addressOf(ops) + 24n, 8)));
     expect([name, counts[0]! > 4, counts[0]]).toEqual([name, true, counts[1]]);
   }
+});
+
+describe('T-X86-21 section 4: a session on a machine that goes on running between the steps of the protocol', () => {
+  test.each(variants)(
+    'trampolines $tramp: ops come and go, the inner call is changed, and the program prints the same',
+    (variant) => {
+      const bytes = imageOf(variant);
+      const { image, arch } = openBytes(bytes);
+      const { livePatching } = arch;
+      if (arch.emulation.kind !== 'ir' || livePatching.kind !== 'breakpoint') throw new Error('not executed');
+      let output = '';
+      const { machine } = startProcess({
+        image,
+        abi: arch.abi,
+        emulation: arch.emulation,
+        onOutput: (_fd, chunk) => {
+          output += new TextDecoder().decode(chunk);
+        },
+      });
+      let [exit, traps, others] = [-1, 0, 0];
+      const go = (budget: number, published: readonly LiveEntry[]): void => {
+        const end = machine.instructions + budget;
+        while (exit < 0 && machine.instructions < end) {
+          const stop = machine.run({ budget: end - machine.instructions });
+          if (stop.kind === 'exit') exit = stop.code;
+          else if (stop.kind === 'trap' && stop.trap === 'breakpoint') {
+            traps++;
+            const handled = livePatching.handle(published, stop.instruction, livePatching.trapped(machine));
+            if (!handled) others++;
+          } else if (stop.kind !== 'step-limit')
+            throw new Error(`${stop.kind} at ${machine.register('pc').toString(16)}`);
+        }
+      };
+      const code = image.sections.filter(({ flags }) => (flags & 4n) !== 0n);
+      const isCode = (at: bigint): boolean =>
+        code.some((each) => at >= each.address && at < each.address + BigInt(each.size));
+      const isOutside = outsideTracer(readLoadMap(image)!);
+      const session = Session.open(bytes, arch, {
+        text: liveText(machine, {
+          breakpoints: {
+            model: livePatching,
+            isCode,
+            between: (published) => {
+              go(3, published);
+            },
+          },
+          quiesce: () => {
+            while (exit < 0 && !isOutside(machine.register('pc'))) go(1, []);
+          },
+        }),
+      });
+      const { core } = session;
+      const [counter, tracer] = ['elftrace_counter', 'elftrace_function_tracer'].map((name) =>
+        session.functionAddress(name)!,
+      );
+      const ops = core.createOps({ name: 'live', func: counter! });
+      let changes = 0;
+      for (let i = 0; i < 400 && exit < 0; i++) {
+        go(150, []);
+        if (exit >= 0) break;
+        if (i % 6 === 0) done(core.register(ops));
+        else if (i % 6 === 5) done(core.unregister(ops));
+        else done(core.setFunction(ops, i % 2 === 0 ? counter! : tracer!));
+        changes++;
+      }
+      go(5_000_000, []);
+      expect([exit, others]).toEqual([51, 0]);
+      expect(output).toMatch(/checksum 0x931c4573/);
+      expect(changes).toBeGreaterThan(5);
+      expect(traps).toBeGreaterThan(0);
+    },
+  );
 });

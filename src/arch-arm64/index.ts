@@ -35,7 +35,8 @@ export const arm64: Arch = {
     reason:
       'the machine has no private trampolines: per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)',
   },
+  livePatching: { kind: 'word' },
   loader: arm64Loader,
-  liveText: { kind: 'words' },
+  probes: { kind: 'none', reason: 'probes of arm64 are not served yet' },
   emulation: arm64Emulation,
 };

@@ -41,7 +41,7 @@ function conventionOfPatchable(
 export const arm64Loader: LoaderModel = {
   kind: 'modules',
   imageFlags: 0,
-  options: {},
+  options: { 'a64-era': ['callops', 'regs'] },
   segmentAlignBytes: 0x1_0000,
   addressLimit: 1n << 64n,
   reach: BRANCH_REACH,
@@ -67,6 +67,10 @@ export const arm64Loader: LoaderModel = {
   patchable: 'regs',
   conventionOf: () => 'pg',
   conventionOfPatchable,
+  // Entries that do not read the word in front of a function serve sites that have one, too.
+  joinConventions: (found) => (found.every((each) => each === 'regs' || each === 'callops') ? 'regs' : null),
+  runtimeFor: (convention, options) =>
+    convention === 'callops' && options['a64-era'] === 'regs' ? 'regs' : convention,
   entryStub: () => 'plt',
   bindCall({ place, target }) {
     return reaches(BRANCH_REACH, place, target.code)

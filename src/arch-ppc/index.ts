@@ -62,8 +62,9 @@ function arch(
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
     branches: ppcBranches(bits, endian),
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+    livePatching: { kind: 'word' },
     loader: createPpcLoader(abiName, endian),
-    liveText: { kind: 'words' },
+    probes: { kind: 'none', reason: 'probes of PowerPC are not served yet' },
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };
 }

@@ -32,7 +32,8 @@ static int passes_return_address(const parcel *at) { return at[0] == 0x8506 || w
 
 __attribute__((visibility("hidden"))) word elftrace_g0_parent(word ip, word passed, word frame_pointer) {
   const parcel *const site = (const parcel *)ip;
-  for (const parcel *at = site - 1; at > site - 16; at--) {
+  /* One of the two is in every prologue; a function with variable arguments stores eight registers behind it. */
+  for (const parcel *at = site - 1; at > site - PROLOGUE; at--) {
     if (passes_return_address(at)) return passed;
     /* -O0 copies ra through another register, and has a frame pointer, too. */
     if (sets_frame_pointer(at)) return *(const word *)(frame_pointer - 8);

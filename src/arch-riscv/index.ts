@@ -38,7 +38,8 @@ export const riscv64: Arch = {
   stubForms: riscvStubForms,
   branches: riscvBranches,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+  livePatching: { kind: 'word' },
   loader: riscvLoader,
-  liveText: { kind: 'words' },
+  probes: { kind: 'none', reason: 'probes of RISC-V are not served yet' },
   emulation: riscvEmulation,
 };

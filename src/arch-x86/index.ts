@@ -4,9 +4,10 @@ import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
+import { x86Probes } from './kprobes.js';
 import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
 import { x86Mcount, x86SiteShapes } from './sites.js';
-import { x86LiveText } from './live.js';
+import { x86LivePatching } from './live.js';
 import { x86Loader } from './loader.js';
 import { x86Branches, x86StubForms } from './stubs.js';
 import { x86Trampolines } from './trampoline.js';
@@ -40,6 +41,7 @@ export const x86_64: Arch = {
   branches: x86Branches,
   loader: x86Loader,
   trampolines: x86Trampolines,
-  liveText: x86LiveText,
+  livePatching: x86LivePatching,
+  probes: x86Probes,
   emulation: x86Emulation,
 };

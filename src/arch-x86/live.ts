@@ -18,18 +18,56 @@
  * One old instruction, of any length up to the new one's with its padding, must stand there: a processor that is between two
  * old ones cannot be seen.
  */
+import type { BreakpointPatching, TrappedCpu } from '../arch.js';
 import { signExtend32 } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import type { BatchEntry, BreakpointText, PokeStep, TextPatch, TrapEffect, TrappedCpu } from '../arch.js';
 import type { Address } from '../units.js';
 import { CONDITIONS } from './opcode-map.js';
 import { NOP5, NOP6 } from './sites.js';
 
-export type { BatchEntry, PokeStep, TextPatch, TrapEffect, TrappedCpu } from '../arch.js';
-
 /** X-MOD-2: a batch holds this many. */
 export const MAX_BATCH = 256;
+
+/** One instruction to be written, with everything behind it that the change owns. */
+export interface TextPatch {
+  readonly address: Address;
+  /** 1 byte or more. */
+  readonly after: Uint8Array;
+}
+
+/** What the trap handler does for a processor that trapped at an address of the batch. */
+export type TrapEffect =
+  /** X-POKE-3: the new instruction is itself an int3: the trap is somebody else's. */
+  | { readonly kind: 'not-ours' }
+  | { readonly kind: 'ret' }
+  | { readonly kind: 'jump'; readonly target: Address }
+  | { readonly kind: 'call'; readonly target: Address; readonly returnTo: Address }
+  /** Goes to `target` when condition 0 to 15 holds (low four opcode bits), else to `next`. */
+  | { readonly kind: 'branch'; readonly condition: number; readonly target: Address; readonly next: Address }
+  /** A nop: goes on behind it. */
+  | { readonly kind: 'next'; readonly next: Address };
+
+/** One patch of a published batch. */
+export interface BatchEntry extends TextPatch {
+  readonly effect: TrapEffect;
+}
+
+export type PokeStep =
+  /** The handler knows these from now on; ascending addresses. */
+  | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] }
+  /** One store of bytes. Only one byte is atomic with respect to fetch. */
+  | {
+      readonly kind: 'store';
+      readonly phase: 'int3' | 'tail' | 'head';
+      readonly address: Address;
+      readonly bytes: Uint8Array;
+    }
+  | { readonly kind: 'sync' }
+  /** The handler knows nothing any more. */
+  | { readonly kind: 'retract' }
+  /** Until no processor is in the handler with an entry of the batch. */
+  | { readonly kind: 'wait-handlers' };
 
 const INT3 = 0xcc;
 const NOP2_LOW = 0x9066;
@@ -236,32 +274,35 @@ export function conditionName(condition: number): string {
   return CONDITIONS[condition & 15] ?? '';
 }
 
-/** How this machine changes text that is executed, and what its trap handler does. */
-export const x86LiveText: BreakpointText = {
+/** The protocol for what knows no machine. */
+export const x86LivePatching: BreakpointPatching = {
   kind: 'breakpoint',
-  steps: pokeAll,
-  entry: (address, after) => ({ address, after, effect: trapEffect({ address, after }) }),
-  // The trap saves the address behind the int3.
-  serve: (entries, trappedAt, registers) => {
-    const entry = entryOfTrap(entries, trappedAt + 1n);
-    return (
-      entry !== null &&
-      applyEffect(entry.effect, {
-        flags: Number(registers.register('rflags') & 0xffffn),
-        setIp: (address) => {
-          registers.setRegister('pc', address);
-        },
-        push: (value) => {
-          const rsp = registers.register('rsp') - 8n;
-          registers.setRegister('rsp', rsp);
-          registers.writeWord(rsp, 8, value);
-        },
-        pop: () => {
-          const rsp = registers.register('rsp');
-          registers.setRegister('rsp', rsp + 8n);
-          return registers.readWord(rsp, 8) ?? 0n;
-        },
-      })
-    );
+  canWrite({ address, after }) {
+    const allowed = allowedAt(after, address);
+    if (allowed === null || allowed.effect.kind === 'not-ours') return false;
+    const rest = after.subarray(allowed.bytes);
+    return rest.length === 0 || (allowed.padded && rest.every((byte) => byte === INT3));
   },
+  steps: pokeAll,
+  handle(entries, at, cpu) {
+    const batch = entries.map((each) => ({ ...each, effect: trapEffect(each) }));
+    const entry = entryOfTrap(batch, at + 1n);
+    return entry !== null && applyEffect(entry.effect, cpu);
+  },
+  trapped: (registers) => ({
+    flags: Number(registers.register('rflags') & 0xffffn),
+    setIp: (address) => {
+      registers.setRegister('pc', address);
+    },
+    push: (value) => {
+      const rsp = registers.register('rsp') - 8n;
+      registers.setRegister('rsp', rsp);
+      registers.writeWord(rsp, 8, value);
+    },
+    pop: () => {
+      const rsp = registers.register('rsp');
+      registers.setRegister('rsp', rsp + 8n);
+      return registers.readWord(rsp, 8) ?? 0n;
+    },
+  }),
 };

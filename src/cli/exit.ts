@@ -10,6 +10,7 @@ const byCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   'unsupported-form': exitCodes.unsupported,
   'site-mismatch': exitCodes.failed,
   'plan-refused': exitCodes.failed,
+  'probe-refused': exitCodes.failed,
   'state-mismatch': exitCodes.failed,
   'host-callback-in-file': exitCodes.failed,
   'module-in-use': exitCodes.failed,

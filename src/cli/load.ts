@@ -35,8 +35,6 @@ export interface LoadArguments {
   readonly moduleBase?: string | undefined;
   readonly entry?: string | undefined;
   readonly runtime?: string | undefined;
-  /** arm64: entries that read the ops pointer of a site, or those of the years before. */
-  readonly a64Era?: 'regs' | 'callops' | undefined;
   /** Load options of the machine by name. */
   readonly machine: Readonly<Record<string, string | undefined>>;
   readonly json: boolean;
@@ -92,12 +90,7 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
   const map = readLoadMap(images[0]!);
   const recorded = entryConventions.filter((each) => each === map?.options['convention']);
-  const seen = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];
-  // arm64: entries that do not read the word in front of a function serve sites that have one, too.
-  const found = args.a64Era === 'regs' ? seen.map((each) => (each === 'callops' ? 'regs' : each)) : seen;
-  if (args.a64Era === 'callops' && !found.every((each) => each === 'callops')) {
-    throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
-  }
+  const found = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];
   const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
   const given = Object.entries(map?.options ?? machineOf(args)).filter(([name]) => name in own);
   // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
@@ -109,6 +102,9 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
       : (runtimeConvention(arch, found, Object.fromEntries(given)) ??
         runtimeFlavours(arch.target.id).find((each) => found.includes(each) || serves(each)));
   const bytes = flavour ? runtimeObject(arch.target.id, flavour) : null;
+  if (machineOf(args)['a64-era'] === 'callops' && flavour !== 'callops') {
+    throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
+  }
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 

@@ -141,10 +141,7 @@ const parser = yargs(own)
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
-        .option('a64-era', {
-          choices: ['regs', 'callops'] as const,
-          describe: 'arm64: entries before or with per-site ops',
-        })
+        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -152,7 +149,7 @@ const parser = yargs(own)
         (await import('./load.js')).runLoad({
           ...args,
           output: args.o,
-          machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp },
+          machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp, 'a64-era': args.a64Era },
         });
     },
   )
@@ -191,7 +188,7 @@ const parser = yargs(own)
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'file of operations (YAML or JSON): several tracers, filters, graph; goes on from earlier ones',
+          describe: 'operations from a file (YAML, JSON), after earlier ones',
         })
         .option('livepatch', {
           type: 'string',
@@ -208,7 +205,7 @@ const parser = yargs(own)
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'FUNCTION=CALLER: the function calls its direct caller, beside a tracer with --enable',
+          describe: 'FUNCTION=CALLER: it calls its direct caller; --enable: too',
         })
         .option('riscv-direct', {
           choices: ['t1', 't0', 't0slot'] as const,
@@ -218,29 +215,28 @@ const parser = yargs(own)
           choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
           describe: 'RISC-V: generation of the sites',
         })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          default: 'none' as const,
+          describe: 'say where preemption is a hazard',
+        })
         .option('ppc-nop', {
           type: 'string',
           choices: ['2008', 'b8'] as const,
           default: 'b8' as const,
           describe: 'PowerPC: disabled form of sites that call through stubs',
         })
+        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
         .option('x86-tramp', {
           type: 'string',
           choices: ['modern', '2014', 'none'] as const,
-          describe: 'x86-64: private trampolines as kernels make them today (default), as in 2014, or none',
+          describe: 'x86-64: private trampolines (modern)',
         })
         .option('save-regs', {
           type: 'boolean',
           default: false,
           describe: 'sites call the entry that saves every register',
-        })
-        .option('a64-era', {
-          choices: ['regs', 'callops'] as const,
-          describe: 'arm64: entries before or with per-site ops',
-        })
-        .option('a64-default', {
-          choices: ['list', 'nop'] as const,
-          describe: 'arm64: ops of sites that are off (nop)',
         })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
@@ -353,6 +349,32 @@ const parser = yargs(own)
         .example('$0 explain stub-wrong-target', 'what the verdict means'),
     (args) => {
       action = async () => (await import('./explain.js')).runExplain({ ...args });
+    },
+  )
+  .command(
+    'cost <path> [arguments..]',
+    'instructions per traced call, with tracers that do not want it',
+    (y) =>
+      common(
+        y
+          .positional('path', { type: 'string', demandOption: true, describe: 'program or loaded image' })
+          .positional('arguments', { type: 'string', array: true, default: [] as string[] }),
+      )
+        .option('tracers', {
+          type: 'number',
+          array: true,
+          nargs: 1,
+          default: [0, 1, 2, 4, 8],
+          describe: 'numbers of other tracers to measure with',
+        })
+        .option('max-instructions', {
+          type: 'string',
+          default: '1000000000',
+          describe: 'give up after so many instructions',
+        })
+        .example('$0 cost program', 'what the list function costs, and what private trampolines save'),
+    (args) => {
+      action = async () => (await import('./cost.js')).runCost({ ...args });
     },
   )
   .command(

@@ -40,10 +40,11 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly livepatch?: readonly string[] | undefined;
   readonly tracer: string;
   readonly ppcNop: '2008' | 'b8';
-  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
-  readonly saveRegs: boolean;
+  readonly preempt: 'none' | 'full';
   readonly a64Era?: 'regs' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
+  readonly saveRegs: boolean;
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
@@ -87,8 +88,13 @@ function prepared(
       'the file was patched before and has no tracing entries: revert it first',
     );
   }
-  const machine = args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {};
-  const image = withRuntime(opened.sites, selection, hash, args.a64Era ?? args.riscvSite, machine);
+  const machine = {
+    ...(args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {}),
+    ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
+  };
+  // Words in front of functions are asked for by name: without them there is an error.
+  const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
+  const image = withRuntime(opened.sites, selection, hash, preferred, machine);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
   });
@@ -163,7 +169,10 @@ function planSessions(opened: Opened, args: PatchArguments): Planned {
     on.image,
     on.arch,
     [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
-    args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop },
+    {
+      ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+      ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
+    },
   );
   return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
 }
@@ -307,6 +316,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(plan.notices ?? []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
+    ...pairNotice(plan, args),
   ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
@@ -366,6 +376,15 @@ function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArgument
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --empty-slots',
+  ];
+}
+
+/** 30-riscv R-MOD-3: two words change, and a thread may stand between them. */
+function pairNotice(plan: Plan, args: PatchArguments): string[] {
+  if (args.preempt !== 'full' || !plan.steps.some(({ rule }) => rule === 'R-ENC-1' || rule === 'R-SITE-3')) return [];
+  return [
+    'H2: sites of two words (auipc, jalr) were switched on: on a running system that can be preempted a thread between them would jump ' +
+      'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
   ];
 }
 

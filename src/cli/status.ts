@@ -8,6 +8,7 @@ import { unpatched } from '../ftrace/apply.js';
 import { formatFunctions } from '../ftrace/core/index.js';
 import { disagreements } from '../ftrace/journal.js';
 import { planSession } from '../ftrace/session-plan.js';
+import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
@@ -27,6 +28,14 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     const { sites, program, record, module, image } = opened;
     const selection = selectSites(sites, module, args);
     const { byState } = sites.totals();
+    const objects = opsObjects(program);
+    /** A trampoline is known by the ops that has it, and by what that calls. */
+    const owner = (address: bigint): string | null => {
+      const ops = objects.find((each) => isAllocated(each) && each.trampoline === address);
+      const code = ops && program.codeAt(ops.func);
+      if (!ops) return null;
+      return `trampoline of ops ${ops.index} (${(code && program.describe(code, ops.func)) || hex(ops.func)})`;
+    };
     const enabled: Json[] = [];
     const lines: string[] = [];
     for (let i = 0; i < sites.count; i++) {
@@ -34,7 +43,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       const target = sites.reading(i)?.target ?? null;
       const final = target === null ? null : program.finalTarget(target);
       const range = final === null ? undefined : program.codeAt(final);
-      const named = final === null ? '' : range ? program.describe(range, final) || hex(final) : hex(final);
+      const named = final === null ? '' : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
       const callee = final === target ? named : `${named} through ${hex(target ?? 0n)}`;
       if (args.json)
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });

@@ -2,6 +2,7 @@
  * Live sessions: the memory of a running machine as the text that a session writes. The copy of the image stays beside it, because shapes read
  * files; before anything is compared it is brought up to date with the machine. Knows a machine by what it needs of it only.
  */
+import type { BreakpointPatching, LiveEntry } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { type LoadMap, partAt } from '../program/load-map.js';
 import type { Address } from '../units.js';
@@ -28,6 +29,15 @@ export interface LiveOptions {
    * which is right for machines whose CPUs stand outside the tracer.
    */
   readonly quiesce?: (grace: 'read' | 'rude' | 'tasks') => void;
+  /**
+   * Machines whose instructions have several bytes: stores to code go by the breakpoint protocol. `between` is called after each of its steps with
+   * what is published; whoever lets processors run there serves their breakpoints (`BreakpointPatching.handle`).
+   */
+  readonly breakpoints?: {
+    readonly model: BreakpointPatching;
+    readonly isCode: (address: Address) => boolean;
+    readonly between: (published: readonly LiveEntry[]) => void;
+  };
   /** Called for every store before it is made, in order. */
   readonly onStore?: (address: Address, bytes: Uint8Array) => void;
 }
@@ -45,7 +55,20 @@ export function liveText(machine: LiveMachine, options: LiveOptions = {}): (imag
     },
     store(address, bytes) {
       options.onStore?.(address, bytes);
-      return machine.memory.write(address, bytes);
+      const patch = { address, after: bytes };
+      const { breakpoints } = options;
+      if (!breakpoints?.isCode(address) || !breakpoints.model.canWrite(patch)) {
+        return machine.memory.write(address, bytes);
+      }
+      let published: readonly LiveEntry[] = [];
+      for (const step of breakpoints.model.steps([patch])) {
+        if (step.kind === 'publish') published = step.entries;
+        else if (step.kind === 'retract') published = [];
+        else if (step.kind === 'store' && !machine.memory.write(step.address, step.bytes)) return false;
+        else if (step.kind === 'sync') for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);
+        breakpoints.between(published);
+      }
+      return true;
     },
     event(step) {
       if (step.kind === 'sync') for (let cpu = 0; cpu < machine.cpuCount; cpu++) machine.synchronise(cpu);

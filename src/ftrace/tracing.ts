@@ -58,14 +58,14 @@ export interface TracingRequest extends Pick<
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
+  /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
+  readonly idleOps?: 'nop' | 'list';
   /** The callback needs every register: sites call the entry that saves them (SAVE_REGS). */
   readonly saveRegs?: boolean;
   /** False: no private trampoline, whatever the machine can. */
   readonly trampolines?: boolean;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
-  /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
-  readonly idleOps?: 'nop' | 'list';
 }
 
 export interface TracingPlan extends Plan {
@@ -341,21 +341,6 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
   return found;
 }
 
-/** What sites call, and what an ops object says of it. */
-interface Way {
-  /** Best first: the private trampoline, the shared entry. */
-  readonly entries: readonly EntryPoint[];
-  readonly trampoline: Address;
-  readonly allocated: boolean;
-}
-
-/** A tracer as the words of an image have it. */
-interface Registered {
-  readonly callback: EntryPoint;
-  readonly onlyGraphBranch: boolean;
-  readonly way: Way;
-}
-
 /** Ops objects that words in front of functions may name (arm64). */
 interface SiteOps {
   /** Of sites that call. */
@@ -394,6 +379,21 @@ function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null,
   if (state.kind === 'call') return { ...state, literal: ops.on };
   if (reading.state !== 'compiled') return { ...state, literal: ops.idle };
   return tracer === null ? state : { kind: 'init', literal: ops.idle };
+}
+
+/** What sites call, and what an ops object says of it. */
+interface Way {
+  /** Best first: the private trampoline, the shared entry. */
+  readonly entries: readonly EntryPoint[];
+  readonly trampoline: Address;
+  readonly allocated: boolean;
+}
+
+/** A tracer as the words of an image have it. */
+interface Registered {
+  readonly callback: EntryPoint;
+  readonly onlyGraphBranch: boolean;
+  readonly way: Way;
 }
 
 /** Plans the objects and inner calls of one tracer, or of none. */

@@ -339,8 +339,6 @@ function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]):
   if (distinct.size <= 1) return found[0] ?? null;
   const joined = loader.joinConventions?.([...distinct]) ?? null;
   if (joined !== null) return joined;
-  // arm64: entries that do not read the word in front of a function serve those that have one, too.
-  if (found.every((each) => each === 'regs' || each === 'callops')) return 'regs';
   // Where stubs do not differ the entry that keeps all registers serves both.
   const both = found.every((each) => each === 'pg' || each === 'regs');
   if (both && !loader.joinConventions && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) {

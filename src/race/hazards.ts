@@ -131,7 +131,7 @@ function stageOf(program: HazardProgram, setup: Setup): { readonly stage: Stage;
     threads,
     stop: STOP,
     stackPointer: abi.stackPointer,
-    liveText: arch.liveText,
+    livePatching: arch.livePatching,
     code: [{ start: BASE, end: BASE + 0x1000n, name: 'program' }],
     marks: new Map(setup.marks.map((label) => [stage.at(label), label])),
     units: setup.units?.(stage) ?? [],
@@ -181,7 +181,7 @@ const NOP5 = bytesOf('0f1f440000');
 
 const callTo = ({ arch, at }: Stage, to: string, from = at('f')): Uint8Array => arch.branches.call.encode(from, at(to));
 const poke = ({ arch }: Stage, address: Address, after: Uint8Array): RaceStep[] =>
-  textSteps(arch.liveText, [{ address, after }]);
+  textSteps(arch.livePatching, [{ address, after }]);
 
 /** A site of five bytes and what may stand there as a whole. */
 const siteUnit = (stage: Stage, ...targets: readonly string[]): readonly Unit[] => [
@@ -385,11 +385,9 @@ function probed({ arch, at }: Stage) {
   const original = bytesOf('534889fb90');
   const armed = Uint8Array.of(0xcc, ...original.slice(1));
   const jump = arch.branches.jump.encode(at('p'), at('slot'));
-  const { liveText } = arch;
-  if (liveText.kind !== 'breakpoint') throw new ElftraceError('internal', 'no breakpoints');
   // A breakpoint hit runs the copied instruction and goes on behind the original one; with a jump planned it goes to the slot.
-  const byCopy = liveText.entry(at('p'), arch.branches.jump.encode(at('p'), at('copy')));
-  const bySlot = liveText.entry(at('p'), jump);
+  const byCopy = { address: at('p'), after: arch.branches.jump.encode(at('p'), at('copy')) };
+  const bySlot = { address: at('p'), after: jump };
   return { original, armed, jump, byCopy, bySlot };
 }
 

@@ -4,7 +4,7 @@
  * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a free. A thread is a CPU of the machine that calls a
  * function and returns to `stop`. An event of the one may fall between any two instructions of the other; every order is a schedule.
  */
-import type { BatchEntry, LiveText } from '../arch.js';
+import type { LiveEntry, LivePatching } from '../arch.js';
 import type { Machine, StopReason } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
 
@@ -34,8 +34,8 @@ export type RaceAction =
       readonly fill: Uint8Array;
     }
   /** The trap handler serves these from now on, in place of others at the same addresses; or no more. */
-  | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] }
-  | { readonly kind: 'retract'; readonly entries: readonly BatchEntry[] }
+  | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
+  | { readonly kind: 'retract'; readonly entries: readonly LiveEntry[] }
   /** Mutual exclusion among patchers. */
   | { readonly kind: 'lock'; readonly lock: string }
   | { readonly kind: 'unlock'; readonly lock: string }
@@ -65,7 +65,7 @@ export interface Sequence {
   readonly patchers: readonly Patcher[];
   readonly variables?: Readonly<Record<string, bigint>>;
   /** Entries that the trap handler serves from the start. */
-  readonly published?: readonly BatchEntry[];
+  readonly published?: readonly LiveEntry[];
 }
 
 /** A place whose instructions may only be executed as a whole form: one of these contents, from one of their boundaries. */
@@ -103,7 +103,7 @@ export interface Scene {
   /** What calls return to. Never executed. */
   readonly stop: Address;
   readonly stackPointer: RegisterName;
-  readonly liveText: LiveText;
+  readonly livePatching: LivePatching;
   /** Where threads may get to; null: anywhere. */
   readonly code: readonly CodeExtent[] | null;
   /** Places that are noted when a thread executes them: what an outcome consists of. */

@@ -2,14 +2,14 @@
  * Sequences of steps from what planners give: the breakpoint protocol of a machine, words, and the variants of a sequence that leave out what makes
  * it safe. Owns no order: orders come in, and are kept or, on request, broken.
  */
-import type { LiveText, PokeStep, TextPatch } from '../arch.js';
+import type { LivePatching, LiveStep, LivePatch } from '../arch.js';
 import type { Address } from '../units.js';
 import type { RaceStep, Sequence } from './model.js';
 
 /** The steps of a breakpoint protocol. */
-export function pokeSequence(steps: readonly PokeStep[]): RaceStep[] {
+export function pokeSequence(steps: readonly LiveStep[]): RaceStep[] {
   const out: RaceStep[] = [];
-  let published: Extract<PokeStep, { kind: 'publish' }>['entries'] = [];
+  let published: Extract<LiveStep, { kind: 'publish' }>['entries'] = [];
   for (const step of steps) {
     switch (step.kind) {
       case 'publish':
@@ -38,8 +38,8 @@ export function pokeSequence(steps: readonly PokeStep[]): RaceStep[] {
 const phases = { int3: 'breakpoint', tail: 'all bytes but the first', head: 'first byte' } as const;
 
 /** Text changed as the machine does it while CPUs run: behind breakpoints, or word by word in the order of addresses. */
-export function textSteps(liveText: LiveText, patches: readonly TextPatch[], wordSize = 4): RaceStep[] {
-  if (liveText.kind === 'breakpoint') return pokeSequence(liveText.steps(patches));
+export function textSteps(livePatching: LivePatching, patches: readonly LivePatch[], wordSize = 4): RaceStep[] {
+  if (livePatching.kind === 'breakpoint') return pokeSequence(livePatching.steps(patches));
   return patches.flatMap(({ address, after }) => splitStores(address, after, wordSize));
 }
 

@@ -7,7 +7,7 @@
  *
  * Virtual time stands still, so that a clock read by one thread does not depend on how far another one is.
  */
-import type { BatchEntry } from '../arch.js';
+import type { LiveEntry } from '../arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type CpuState, type Machine, type StopReason } from '../emulator/index.js';
 import type { Address } from '../units.js';
@@ -58,7 +58,7 @@ interface Books {
   readonly patchers: readonly PatcherState[];
   readonly variables: ReadonlyMap<string, bigint>;
   readonly locks: ReadonlyMap<string, number>;
-  readonly published: readonly BatchEntry[];
+  readonly published: readonly LiveEntry[];
   readonly freed: readonly { readonly start: Address; readonly end: Address; readonly what: string }[];
 }
 
@@ -80,7 +80,7 @@ interface Journal {
 
 const LINE = 64n;
 /** No instruction is longer. */
-const LONGEST = { breakpoint: 15n, words: 8n } as const;
+const LONGEST = { breakpoint: 15n, word: 8n } as const;
 
 const latin1 = new TextDecoder('latin1');
 
@@ -142,7 +142,7 @@ export class World {
         value: scene.threads.length,
       });
     }
-    this.longest = LONGEST[scene.liveText.kind];
+    this.longest = LONGEST[scene.livePatching.kind];
     this.code = scene.code && [...scene.code].sort((a, b) => (a.start < b.start ? -1 : 1));
     const threads = scene.threads.map(({ name }, index): Actor => ({ kind: 'thread', index, name }));
     this.actors = [
@@ -233,9 +233,9 @@ export class World {
     }
   }
 
-  private readonly entries: BatchEntry[] = [];
+  private readonly entries: LiveEntry[] = [];
 
-  private entryId(entry: BatchEntry): number {
+  private entryId(entry: LiveEntry): number {
     const at = this.entries.indexOf(entry);
     return at < 0 ? this.entries.push(entry) - 1 : at;
   }
@@ -482,8 +482,11 @@ export class World {
     if (status === 'trapped') {
       footprint.readNames.push('pokes');
       footprint.writtenNames.push('trapped');
-      const { liveText } = this.scene;
-      if (liveText.kind !== 'breakpoint' || !liveText.serve(this.books.published, pc, machine)) {
+      const { livePatching } = this.scene;
+      if (
+        livePatching.kind !== 'breakpoint' ||
+        !livePatching.handle(this.books.published, pc, livePatching.trapped(machine))
+      ) {
         return done({ rule: 'stopped', message: `a breakpoint at ${hex(pc)} that nobody serves`, address: pc });
       }
       this.update(thread, { status: 'running' });
@@ -525,7 +528,7 @@ export class World {
   }
 
   private usesBreakpoints(): boolean {
-    if (this.scene.liveText.kind !== 'breakpoint') return false;
+    if (this.scene.livePatching.kind !== 'breakpoint') return false;
     const { published, patchers } = this.sequence;
     return published !== undefined || patchers.some(({ steps }) => steps.some(({ kind }) => kind === 'publish'));
   }

@@ -27,6 +27,12 @@ probe:	hint	#34
 	add	x0, x0, :lo12:after
 	mov	x1, sp
 	str	x1, [x0, #31*8]
+	/* What is below the stack pointer is nobody's: no slot of a frame is 0 by chance. */
+	sub	x2, x1, #512
+	mov	x3, #-1
+1:	str	x3, [x2], #8
+	cmp	x2, x1
+	b.lo	1b
 	.irp	n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29
 	pattern	\n
 	.endr

@@ -1,0 +1,328 @@
+/**
+ * What the kprobe room asks of a machine, as types. Everything about probes that differs between machines is behind `ProbeModel`, and
+ * nothing else; the objects are built in `arch-*\/kprobes.ts` and reached as `Arch.probes`. No part may throw for what a user can ask: what
+ * cannot be probed is a `ProbeRefusal`, a value.
+ *
+ * The way of a probe through the members:
+ *
+ *   adjust       symbol+offset -> the address that is meant (behind a landing pad, the local entry)            K-ADDR-1
+ *   decode       is it the start of an instruction, and how is that one executed elsewhere?                    K-ADDR-4, 5
+ *   breakpoint   the bytes over its first bytes                                                                K-BP-1
+ *   slot         copy of the instruction, jump back or second breakpoint behind it                             section 4
+ *   simulate     its effect on a processor, where a copy would not do the same
+ *   optimization windows -> build -> optimize / undo: the jump form                                            sections 7 to 10
+ */
+import type { Reach } from '../bits.js';
+import type { Address, RegisterName } from '../units.js';
+
+// ------------------------------------------------------------------------------------------------------------ refusals
+
+/** Numbers of Linux that a refusal stands for. */
+export type ProbeErrno =
+  'EINVAL' | 'ENOENT' | 'EILSEQ' | 'EOPNOTSUPP' | 'ERANGE' | 'EBUSY' | 'EEXIST' | 'ENOMEM' | 'ENOSYS';
+
+/**
+ * Why a probe is not set or not optimised. Stable words: reports count by them.
+ *
+ * - where: `not-served` (no probes on this machine), `address-and-symbol`, `no-address`, `no-symbol`, `not-text`, `init-text`, `blacklisted`,
+ *   `other-patch` (a jump label, static call, alternative, bug entry), `not-a-boundary`, `misaligned`, `inside-site`, `registered-twice`,
+ *   `no-ftrace-support`, `gone`
+ * - instruction: `undecodable`, `trap` (a trap of its own), `forced-emulation` (prefix), `masks-interrupts`, `far-branch`, `privileged`,
+ *   `virtualisation`, `system`, `exclusive-sequence`, `exception-table`, `indirect-memory-branch`, `unsupported-instruction`
+ * - slot and buffer: `out-of-reach`, `no-memory`
+ * - jump: `post-handler`, `break-handler`, `no-optimization` (none on this machine or in this configuration), `optimization-off`, `disabled`,
+ *   `unknown-size`, `entry-text`, `too-short`, `foreign-breakpoint`, `indirect-jump`, `branch-into-window`, `not-boostable`,
+ *   `other-probe` (inside the window), `site-in-window`, `no-free-register`, `stack-use`, `conditional-branch`, `arch-refused`
+ */
+export type ProbeRefusalCode =
+  | 'not-served'
+  | 'address-and-symbol'
+  | 'no-address'
+  | 'no-symbol'
+  | 'not-text'
+  | 'init-text'
+  | 'blacklisted'
+  | 'other-patch'
+  | 'not-a-boundary'
+  | 'misaligned'
+  | 'inside-site'
+  | 'registered-twice'
+  | 'no-ftrace-support'
+  | 'gone'
+  | 'undecodable'
+  | 'trap'
+  | 'forced-emulation'
+  | 'masks-interrupts'
+  | 'far-branch'
+  | 'privileged'
+  | 'virtualisation'
+  | 'system'
+  | 'exclusive-sequence'
+  | 'exception-table'
+  | 'indirect-memory-branch'
+  | 'unsupported-instruction'
+  | 'out-of-reach'
+  | 'no-memory'
+  | 'post-handler'
+  | 'break-handler'
+  | 'no-optimization'
+  | 'optimization-off'
+  | 'disabled'
+  | 'unknown-size'
+  | 'entry-text'
+  | 'too-short'
+  | 'foreign-breakpoint'
+  | 'indirect-jump'
+  | 'branch-into-window'
+  | 'not-boostable'
+  | 'other-probe'
+  | 'site-in-window'
+  | 'no-free-register'
+  | 'stack-use'
+  | 'conditional-branch'
+  | 'arch-refused';
+
+export interface ProbeRefusal {
+  readonly kind: 'refused';
+  readonly errno: ProbeErrno;
+  readonly code: ProbeRefusalCode;
+  /** Rule of the specification: `K-ADDR-4`, `X-2`. */
+  readonly rule: string;
+  /** For people, without a full stop. */
+  readonly reason: string;
+}
+
+/** Builds a refusal. */
+export function refuse(errno: ProbeErrno, code: ProbeRefusalCode, rule: string, reason: string): ProbeRefusal {
+  return { kind: 'refused', errno, code, rule, reason };
+}
+
+// ----------------------------------------------------------------------------------------------------- code around it
+
+/**
+ * The function around a probe as the machine's part sees it. `bytes` are those of the text without any probe: breakpoints and jumps of ours are
+ * seen through; a breakpoint that is there nevertheless is foreign. Addresses are offsets in the section in relocatable files.
+ */
+export interface ProbeCode {
+  /** Name of the symbol that covers the probe. */
+  readonly name: string;
+  readonly start: Address;
+  /** Bytes from `start` to the end of the function; to the next symbol where the symbol has no size. */
+  readonly bytes: Uint8Array;
+  /** The symbol has a size. */
+  readonly sizeKnown: boolean;
+  /** Bytes from `start` to the entry that calls with the same TOC use (ELFv2); 0 elsewhere. */
+  readonly localEntry: number;
+  /** Entry code: exceptions and system calls arrive here, and nothing of it may be replaced by jumps. */
+  readonly isEntryText: boolean;
+  /** An exception table names a place in [start, end). */
+  hasException(start: Address, end: Address): boolean;
+  /** What else patches a place in [start, end): `a jump label`, `an ftrace site`; null: nothing. */
+  otherPatch(start: Address, end: Address): string | null;
+  /** The ftrace site whose bytes hold `address`: where its instruction is that toggles, and everything that it owns. */
+  siteAt(address: Address): { readonly ip: Address; readonly start: Address; readonly sizeBytes: number } | null;
+  /** A relocation that will still be applied writes into [start, end). */
+  hasRelocation(start: Address, end: Address): boolean;
+  /** The image is known to be built without jump tables (retpolines, -fno-jump-tables): X-2. */
+  readonly noJumpTables: boolean;
+}
+
+/** How an instruction is executed when its place is taken. */
+export type ProbeMethod = 'copy' | 'simulate';
+
+/** An instruction that can be probed. */
+export interface ProbeInstruction {
+  readonly kind: 'instruction';
+  readonly address: Address;
+  /** Original bytes, the instruction only. */
+  readonly bytes: Uint8Array;
+  readonly mnemonic: string;
+  readonly method: ProbeMethod;
+  /**
+   * `copy`: a jump back may follow the copy, because it needs no look at the processor behind it (K-BOOST-1). What can be part of a window
+   * on machines whose windows hold several instructions.
+   */
+  readonly boostable: boolean;
+}
+
+/** What of a processor simulation and handlers see. Register names are the emulator's. */
+export interface ProbeCpu {
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+  /** null: not mapped. */
+  read(address: Address, size: number): Uint8Array | null;
+  /** False: not mapped. */
+  write(address: Address, bytes: Uint8Array): boolean;
+}
+
+export type SimulationResult =
+  | { readonly kind: 'next'; readonly pc: Address }
+  /** Nothing was changed. */
+  | { readonly kind: 'fault'; readonly address: Address; readonly access: 'read' | 'write' };
+
+// --------------------------------------------------------------------------------------------------------------- slots
+
+/** The out-of-line copy of an instruction. */
+export interface SlotImage {
+  readonly kind: 'slot';
+  readonly bytes: Uint8Array;
+  /** `jump`: goes back by itself (boosted). `breakpoint`: stops at `offset`, and `finish` says where to go on. */
+  readonly end: { readonly kind: 'jump' } | { readonly kind: 'breakpoint'; readonly offset: number };
+}
+
+export interface ProbeSlots {
+  /** Room for any slot, a multiple of `alignBytes`. */
+  readonly sizeBytes: number;
+  readonly alignBytes: number;
+  /** Distances slot − instruction at which every copy works; the closest need of any instruction. */
+  readonly reach: Reach;
+  /**
+   * The copy of an instruction of method `copy`.
+   * @param boost  false: never a jump back (a post-handler must run)
+   */
+  write(instruction: ProbeInstruction, slot: Address, boost: boolean): SlotImage | ProbeRefusal;
+  /**
+   * After the breakpoint behind a copy: what the copy did wrongly because of its place is put right.
+   * @returns where to go on
+   */
+  finish(instruction: ProbeInstruction, slot: Address, cpu: ProbeCpu): Address;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- jump
+
+/** One way to put a jump over a probed address: what is replaced. */
+export interface JumpWindow {
+  readonly kind: 'window';
+  /** `jmp32`, `b`, `jal`, `auipc-jalr t1`: the machine's name of the form. */
+  readonly form: string;
+  readonly address: Address;
+  /** The replaced instructions, whole; L of section 7 is their sum. */
+  readonly instructions: readonly ProbeInstruction[];
+  /** Original bytes of all of them. */
+  readonly bytes: Uint8Array;
+  /** Bytes that the jump writes from `address` on; the rest of the window stays as it is. */
+  readonly jumpBytes: number;
+  /** Distances buffer − address that the jump reaches. */
+  readonly reach: Reach;
+  /** Room that its buffer needs at most. */
+  readonly bufferBytes: number;
+}
+
+/** A detour buffer: saves registers, calls the callback, restores, executes the copies, goes back. */
+export interface DetourBuffer {
+  readonly kind: 'buffer';
+  readonly address: Address;
+  readonly bytes: Uint8Array;
+  /** Where the copied instructions begin: a trap in the middle of a change goes on here (X-8). */
+  readonly copiedOffset: number;
+}
+
+/** What a buffer needs to know of its surroundings. */
+export interface BufferRequest {
+  readonly address: Address;
+  /** Address of the probe object, handed to the callback. */
+  readonly op: Address;
+  /** Addresses of `JumpOptimization.callees`, in their order. */
+  readonly callees: readonly Address[];
+  /** The TOC that callees need in r2; null elsewhere. */
+  readonly toc: Address | null;
+  /** The code may keep data below its stack pointer, as the convention of programs allows and that of kernels does not. */
+  readonly redZone: boolean;
+}
+
+/** A change of text as it is made: each store is seen by no processor in part only if it is one of the machine's atomic widths. */
+export type TextStep =
+  | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
+  /** Every processor fetches anew. */
+  | { readonly kind: 'sync' };
+
+/** The jump form of a machine. */
+export interface JumpOptimization {
+  readonly kind: 'jump';
+  /** MAX_OPTIMIZED_LENGTH: no window is longer. */
+  readonly maxBytes: number;
+  readonly alignBytes: number;
+  /** Symbols of the runtime that buffers call: `elftrace_probe_hit`. */
+  readonly callees: readonly string[];
+  /**
+   * Windows may hold several instructions, so nobody may stand between them when the jump is written (H4). False: only buffers need a
+   * grace period, before they are used again (H11).
+   */
+  readonly needsQuiescence: boolean;
+  /** The ways to optimise a probe at `address`, the preferred one first; the first that a free buffer reaches is taken. Not empty. */
+  windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal;
+  /** The buffer of a window at an address in reach. */
+  build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal;
+  /** Bytes of the jump, `window.jumpBytes` of them. */
+  jump(window: JumpWindow, buffer: Address): Uint8Array;
+  /** Breakpoint -> jump, in order, with the points where all processors synchronise. */
+  optimize(window: JumpWindow, buffer: Address): readonly TextStep[];
+  /** Jump -> breakpoint. The caller looks first whether the jump is there (T-KP-36). */
+  undo(window: JumpWindow, buffer: Address): readonly TextStep[];
+}
+
+// ------------------------------------------------------------------------------------------------------------- grammar
+
+/** A register by the name that kprobe events use. */
+export interface ProbeRegister {
+  /** The emulator's name; null: it has none, and reads as `fixed`. */
+  readonly machine: RegisterName | null;
+  readonly fixed?: bigint;
+  /** Place in the register frame that guest callbacks get. */
+  readonly frameOffset: number;
+  readonly bytes: 4 | 8;
+}
+
+export interface ProbeAbi {
+  /** Key: `ax`, `gpr3`, `a0`, `x0`: without the percent sign. */
+  readonly registers: ReadonlyMap<string, ProbeRegister>;
+  /** `$arg1` … in registers. */
+  readonly arguments: readonly string[];
+  /** Byte distance from the stack pointer at a function's entry to the first argument on the stack; null: `$argN` ends with the registers. */
+  readonly stackArgumentOffset: number | null;
+  /** `$retval`. */
+  readonly result: string;
+  /** `$stack`, and the base of `$stackN`. */
+  readonly stackPointer: string;
+  /** What handlers see as the instruction pointer. */
+  readonly instructionPointer: string;
+  /** Bytes of the frame. */
+  readonly frameBytes: number;
+}
+
+// ----------------------------------------------------------------------------------------------------------- the model
+
+/** A table of a kernel that names places in code: entries of a fixed size that begin with a 32-bit distance from themselves. */
+export interface KernelTable {
+  readonly section: string;
+  readonly entryBytes: number;
+  /** Offset in the entry of a byte that holds the length of the code; null: the place is one instruction. */
+  readonly lengthAt: number | null;
+  /** `an exception table entry`: as `otherPatch` calls it. */
+  readonly what: string;
+}
+
+export interface ProbeSupport {
+  readonly kind: 'kprobes';
+  readonly abi: ProbeAbi;
+  /** Tables of linked kernels (relocatable files have relocations that say the same). */
+  readonly kernelTables: readonly KernelTable[];
+  /** The instruction pointer that a trap of the breakpoint leaves, minus the breakpoint's address (section 2). */
+  readonly trapDelta: number;
+  /** The breakpoint over an instruction; as long as what is replaced. */
+  breakpoint(original: Uint8Array): Uint8Array;
+  /** K-ADDR-1, last step: the address that `address` stands for. */
+  adjust(code: ProbeCode, address: Address): Address;
+  /**
+   * The instruction at an address: found by decoding from the function's start where lengths differ (K-ADDR-4), and classified
+   * (K-ADDR-5).
+   */
+  decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal;
+  readonly slots: ProbeSlots;
+  /** The effect of an instruction of method `simulate`, at its own address. */
+  simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult;
+  readonly optimization: JumpOptimization | { readonly kind: 'none'; readonly reason: string };
+}
+
+/** Probes of a machine, or why there are none: then every probe is refused with `not-served`. */
+export type ProbeModel = ProbeSupport | { readonly kind: 'none'; readonly reason: string };

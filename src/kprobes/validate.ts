@@ -1,0 +1,372 @@
+/**
+ * Where a probe may go (50-kprobes section 3): from what a definition names to an instruction, or a refusal that a program can read. Owns symbols,
+ * text, the blacklist, tables of other mechanisms, ftrace sites; what an instruction is, and how it is executed elsewhere, is the machine's business.
+ *
+ * The image must be the one without probes: bytes of the file are taken for the original ones.
+ */
+import type { Arch } from '../arch.js';
+import { ByteView } from '../bytes.js';
+import { ElftraceError, type ErrorContext, hex } from '../errors.js';
+import { otherRanges } from '../ftrace/overlaps.js';
+import type { Sites } from '../ftrace/sites.js';
+import type { CodeRange, Program } from '../program/program.js';
+import type { Address } from '../units.js';
+import type { ProbeWhere } from './events.js';
+import { type ProbeCode, type ProbeInstruction, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
+
+/** A place that a probe may have. */
+export interface ValidProbe {
+  readonly kind: 'valid';
+  /** After K-ADDR-1; an offset in `range` in relocatable files. */
+  readonly address: Address;
+  readonly range: CodeRange;
+  readonly code: ProbeCode;
+  readonly instruction: ProbeInstruction;
+  /** Position in the sites of the ftrace site that is there: the probe is served by it (K-ADDR-7). */
+  readonly site: number | null;
+  /** `SYMBOL` and the distance, as the kernel lists it. */
+  readonly symbol: string;
+  readonly offset: number;
+  /** The first instruction of the function, a landing pad in front of it left out. */
+  readonly atEntry: boolean;
+}
+
+/** Sections whose code is not probed, and symbols around them in linked kernels. */
+const FORBIDDEN_TEXT: readonly (readonly [section: string, start: string, end: string, what: string])[] = [
+  ['.kprobes.text', '__kprobes_text_start', '__kprobes_text_end', 'code of kprobes'],
+  ['.noinstr.text', '__noinstr_text_start', '__noinstr_text_end', 'noinstr code'],
+  ['.entry.text', '__entry_text_start', '__entry_text_end', 'entry code'],
+  ['.irqentry.text', '__irqentry_text_start', '__irqentry_text_end', 'entry code'],
+];
+
+interface Marked {
+  /** Section index in relocatable files, -1 elsewhere. */
+  readonly section: number;
+  readonly start: Address;
+  readonly end: Address;
+  readonly what: string;
+}
+
+const EXCEPTION = 'an exception table entry';
+const BLACKLIST = '_kprobe_blacklist';
+
+/** Section of what elftrace itself put into an image. */
+const isOwn = (name: string): boolean => name.startsWith('.elftrace.');
+
+/** The machine's part. @throws ElftraceError 'probe-refused' with reason `not-served` where the machine has none */
+export function probeSupport(arch: Arch): ProbeSupport {
+  if (arch.probes.kind === 'none') {
+    throw refusalError(refuse('EOPNOTSUPP', 'not-served', 'section 3', arch.probes.reason));
+  }
+  return arch.probes;
+}
+
+/** A refusal as an error, for callers that cannot go on. */
+export function refusalError(refusal: ProbeRefusal, context: ErrorContext = {}): ElftraceError {
+  const { code, errno, rule, reason } = refusal;
+  return new ElftraceError('probe-refused', `${reason} (${code}, ${errno}) [${rule}]`, {
+    ...context,
+    reason: code,
+    errno,
+    rule,
+  });
+}
+
+/** The code of an image as probes see it. */
+export class ProbeText {
+  private readonly codes = new Map<string, ProbeCode>();
+  private marks: readonly Marked[] | undefined;
+  private forbidden: readonly Marked[] | undefined;
+
+  /**
+   * @param sites    of the image; null: it is taken to have none
+   * @param support  default: the machine's
+   */
+  constructor(
+    readonly program: Program,
+    readonly sites: Sites | null,
+    readonly support: ProbeSupport = probeSupport(program.arch),
+  ) {}
+
+  private sectionOf(range: CodeRange): number {
+    return this.program.relocatable ? range.section : -1;
+  }
+
+  // ------------------------------------------------------------------------------------------------------- symbols
+
+  /** Symbols of a name that are code, of a module if one is named. */
+  private find(name: string, module: string | null): number {
+    const { program } = this;
+    const { symbols } = program;
+    if (module === null) return Math.max(symbols.find(name), symbols.find(`.${name}`));
+    for (let i = 1; i < symbols.count; i++) {
+      if (symbols.sectionIndex[i] === 0 || symbols.name(i) !== name) continue;
+      const place = program.functions.placeOf(i);
+      if (place !== undefined && program.partOf(place.value)?.name === module) return i;
+    }
+    return -1;
+  }
+
+  /** Address of a symbol of any kind, for `@SYM`. */
+  symbolAddress(name: string): Address | null {
+    const { symbols } = this.program;
+    const index = symbols.find(name);
+    return index > 0 && symbols.sectionIndex[index] !== 0 ? symbols.value[index]! : null;
+  }
+
+  /** The function around a place; null: no symbol covers it. */
+  code(range: CodeRange, address: Address): ProbeCode | null {
+    const { program } = this;
+    const symbol = program.functionAt(range, address);
+    const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+    if (place === undefined) return null;
+    const key = `${range.index}:${place.value}`;
+    const known = this.codes.get(key);
+    if (known) return known;
+    const limit = range.address + BigInt(range.bytes.length);
+    const named = program.functions.endOf(symbol) ?? limit;
+    const end = named < limit ? named : limit;
+    const section = this.sectionOf(range);
+    const sites = this.sitesIn(range, place.value, end);
+    const made: ProbeCode = {
+      name: program.symbolName(symbol),
+      start: place.value,
+      bytes: range.bytes.subarray(Number(place.value - range.address), Number(end - range.address)),
+      sizeKnown: program.symbols.size[symbol]! > 0n,
+      localEntry: program.arch.abi.localEntryOffset(program.symbols.other[symbol]!),
+      isEntryText: this.forbiddenAt(section, place.value)?.what === 'entry code',
+      hasException: (from, to) => this.marked(section, from, to).some(({ what }) => what === EXCEPTION),
+      otherPatch: (from, to) =>
+        sites.some((site) => site.start < to && from < site.start + BigInt(site.sizeBytes))
+          ? 'an ftrace site'
+          : (this.marked(section, from, to).find(({ what }) => what !== EXCEPTION)?.what ?? null),
+      siteAt: (at) => sites.find(({ start, sizeBytes }) => at >= start && at < start + BigInt(sizeBytes)) ?? null,
+      hasRelocation: (from, to) => this.relocated(range, from, to),
+      noJumpTables: this.noJumpTables,
+    };
+    this.codes.set(key, made);
+    return made;
+  }
+
+  private sitesIn(range: CodeRange, start: Address, end: Address): readonly SiteRange[] {
+    const { sites } = this;
+    const found: SiteRange[] = [];
+    for (let i = 0; sites !== null && i < sites.count; i++) {
+      // A site owns bytes in front of its anchor on some machines: names of ops, pads.
+      if (sites.range[i] !== range.index || sites.anchor[i]! < start - 64n || sites.anchor[i]! >= end) continue;
+      const reading = sites.reading(i);
+      if (reading === null) continue;
+      const from = sites.anchor[i]! + BigInt(reading.startDelta);
+      found.push({ index: i, ip: sites.ip(i), start: from, sizeBytes: reading.sizeBytes });
+    }
+    return found;
+  }
+
+  private get noJumpTables(): boolean {
+    const { image } = this.program;
+    if (image.section('.retpoline_sites')) return true;
+    const info = image.section('.modinfo');
+    return info !== undefined && new TextDecoder('latin1').decode(image.contents(info)).includes('retpoline=Y\0');
+  }
+
+  /** A relocation that a loader or linker still applies: of relocatable files, and dynamic ones. */
+  private relocated(range: CodeRange, start: Address, end: Address): boolean {
+    const { program } = this;
+    if (program.relocatable) {
+      const { offset } = program.relocationsOf(range.section);
+      // A field begins at most 7 bytes in front of what it writes.
+      return offset.some((at) => at + 8 > Number(start) && at < Number(end));
+    }
+    const { count, offset } = program.dynamicRelocations;
+    for (let i = 0; i < count; i++) if (offset[i]! + 8n > start && offset[i]! < end) return true;
+    return false;
+  }
+
+  // --------------------------------------------------------------------------------------------------------- marks
+
+  /** Places that tables of other mechanisms name. */
+  private marked(section: number, start: Address, end: Address): readonly Marked[] {
+    this.marks ??= this.program.relocatable
+      ? otherRanges(this.program).map((each) => ({ ...each, start: each.offset, end: each.offset + 1n }))
+      : this.linkedTables();
+    return this.marks.filter((each) => each.section === section && each.start < end && start < each.end);
+  }
+
+  private linkedTables(): Marked[] {
+    const { image } = this.program;
+    const found: Marked[] = [];
+    for (const { section: name, entryBytes, lengthAt, what } of this.support.kernelTables) {
+      const section = image.section(name);
+      if (!section || section.size === 0) continue;
+      const bytes = image.contents(section);
+      const view = new ByteView(bytes, image.header.endian, name);
+      for (let at = 0; at + entryBytes <= bytes.length; at += entryBytes) {
+        const start = section.address + BigInt(at) + BigInt(view.i32(at));
+        const length = lengthAt === null ? 1 : Math.max(1, view.u8(at + lengthAt));
+        found.push({ section: -1, start, end: start + BigInt(length), what });
+      }
+    }
+    return found;
+  }
+
+  private forbiddenAt(section: number, address: Address): Marked | undefined {
+    this.forbidden ??= [...this.forbiddenSections(), ...this.blacklisted()];
+    return this.forbidden.find((each) => each.section === section && address >= each.start && address < each.end);
+  }
+
+  private forbiddenSections(): Marked[] {
+    const { program } = this;
+    const found: Marked[] = [];
+    const whole = (range: CodeRange, what: string): void => {
+      const section = this.sectionOf(range);
+      found.push({ section, start: range.address, end: range.address + BigInt(range.bytes.length), what });
+    };
+    for (const range of program.code) {
+      const rule = FORBIDDEN_TEXT.find(([name]) => range.name === name);
+      if (rule) whole(range, rule[3]);
+      if (isOwn(range.name)) whole(range, 'code of elftrace');
+    }
+    if (program.relocatable) return found;
+    for (const [, first, last, what] of FORBIDDEN_TEXT) {
+      const start = this.symbolAddress(first);
+      const end = this.symbolAddress(last);
+      if (start !== null && end !== null && end > start) found.push({ section: -1, start, end, what });
+    }
+    for (const part of program.loadMap?.parts ?? []) {
+      if (part.kind !== 'runtime') continue;
+      for (const { start, end } of part.ranges) found.push({ section: -1, start, end, what: 'code of elftrace' });
+    }
+    return found;
+  }
+
+  /** Functions that `_kprobe_blacklist` names. */
+  private blacklisted(): Marked[] {
+    const { program } = this;
+    const { image } = program;
+    const found: Marked[] = [];
+    const add = (section: number, value: Address): void => {
+      const range = program.relocatable ? program.codeOfSection(section) : program.codeAt(value);
+      const symbol = range ? program.functionAt(range, value) : -1;
+      const place = program.functions.placeOf(symbol);
+      if (!range || place === undefined) return;
+      const end = program.functions.endOf(symbol) ?? place.value + 1n;
+      found.push({ section: this.sectionOf(range), start: place.value, end, what: `listed in ${BLACKLIST}` });
+    };
+    for (const section of image.sections) {
+      if (section.name !== BLACKLIST) continue;
+      if (!program.relocatable) {
+        const bytes = image.contents(section);
+        const view = new ByteView(bytes, image.header.endian, BLACKLIST);
+        for (let at = 0; at + image.wordBytes <= bytes.length; at += image.wordBytes)
+          add(-1, view.word(at, image.wordBytes));
+        continue;
+      }
+      for (const table of image.relocationsOf(section)) {
+        for (let row = 0; row < table.count; row++) {
+          const symbol = table.symbol[row]!;
+          if (!table.symbols) continue;
+          add(table.symbols.sectionIndex[symbol]!, table.symbols.value[symbol]! + table.addend[row]!);
+        }
+      }
+    }
+    return found;
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- checks
+
+  /** K-ADDR-1 to 5 and 7. */
+  validate(where: ProbeWhere): ValidProbe | ProbeRefusal {
+    const { program } = this;
+    let range: CodeRange | undefined;
+    let address: Address;
+    if (where.kind === 'symbol') {
+      const { name, module, offset } = where;
+      const symbol = this.find(name, module);
+      const shown = module === null ? name : `${module}:${name}`;
+      if (symbol <= 0 || program.symbols.sectionIndex[symbol] === 0) {
+        return refuse('ENOENT', 'no-symbol', 'K-ADDR-1', `no symbol ${shown}`);
+      }
+      const place = program.functions.placeOf(symbol);
+      if (place === undefined) return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${shown} is no function`);
+      range = program.relocatable ? program.codeOfSection(place.section) : program.codeAt(place.value);
+      address = place.value + offset;
+    } else {
+      if (program.relocatable) {
+        return refuse('EINVAL', 'not-text', 'K-ADDR-2', 'a relocatable file has no addresses: name a symbol');
+      }
+      ({ address } = where);
+      range = program.codeAt(address);
+    }
+    if (range === undefined || address < range.address || address >= range.address + BigInt(range.bytes.length)) {
+      return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
+    }
+    return this.validateAt(range, address);
+  }
+
+  /** The same for an address of a range. */
+  validateAt(range: CodeRange, asked: Address): ValidProbe | ProbeRefusal {
+    const { support } = this;
+    const section = this.sectionOf(range);
+    const code = this.code(range, asked);
+    if (code === null) return refuse('ENOENT', 'no-symbol', 'K-ADDR-1', `no symbol covers ${hex(asked)}`);
+    const address = support.adjust(code, asked);
+    const shown = `${code.name}+${hex(address - code.start)}`;
+    const part = this.program.partOf(asked);
+    if (part?.kind === 'module' && range.name.startsWith('.init')) {
+      return refuse('ENOENT', 'init-text', 'K-ADDR-2', `${shown} is init code of a module that is loaded`);
+    }
+    const refusal = this.blacklist(code, section, address, shown);
+    if (refusal) return refusal;
+    const valid = {
+      kind: 'valid' as const,
+      address,
+      range,
+      code,
+      symbol: code.name,
+      offset: Number(address - code.start),
+    };
+    const site = code.siteAt(address);
+    if (site !== null && site.ip !== address) {
+      // On machines of one-instruction sites this is no boundary, and the machine says so.
+      const decoded = support.decode(code, address);
+      if (decoded.kind === 'refused') return decoded;
+      return refuse('EINVAL', 'inside-site', 'K-ADDR-7', `${shown} is inside an ftrace site`);
+    }
+    const instruction = support.decode(code, address);
+    if (instruction.kind === 'refused') return instruction;
+    const other = site !== null ? null : code.otherPatch(address, address + BigInt(instruction.bytes.length));
+    if (other !== null) return refuse('EINVAL', 'other-patch', 'K-ADDR-3', `${shown} is ${other}`);
+    const atEntry = address === code.start || address === support.adjust(code, code.start);
+    const index =
+      site === null
+        ? null
+        : (this.sitesIn(range, site.start, site.start + BigInt(site.sizeBytes)).find((each) => each.ip === address)
+            ?.index ?? null);
+    return { ...valid, instruction, site: index, atEntry };
+  }
+
+  /** K-ADDR-3. */
+  private blacklist(code: ProbeCode, section: number, address: Address, shown: string): ProbeRefusal | null {
+    const no = (why: string): ProbeRefusal => refuse('EINVAL', 'blacklisted', 'K-ADDR-3', `${shown}: ${why}`);
+    const { name } = code;
+    if (name.startsWith('__cfi_') || name.startsWith('__pfx_'))
+      return no('what is in front of a function is not code of it');
+    const here = this.forbiddenAt(section, address);
+    if (here) return no(here.what);
+    // `foo.isra.0` goes where foo goes.
+    const base = /^([^.]+)\../.exec(name)?.[1];
+    if (base === undefined) return null;
+    const symbol = this.find(base, null);
+    const place = symbol > 0 ? this.program.functions.placeOf(symbol) : undefined;
+    const of =
+      place === undefined ? undefined : this.forbiddenAt(this.program.relocatable ? place.section : -1, place.value);
+    return of ? no(`${base}: ${of.what}`) : null;
+  }
+}
+
+interface SiteRange {
+  readonly index: number;
+  readonly ip: Address;
+  readonly start: Address;
+  readonly sizeBytes: number;
+}
