@@ -67,6 +67,8 @@ export interface RaceCounts {
   readonly slots: readonly { readonly actor: string; readonly events: number }[];
   /** `total - explored`: equivalent to one that was explored, or impossible because of waits and locks. */
   readonly pruned: bigint;
+  /** Orders in which somebody who waits would have to go on; only `reduction: 'none'` counts them: with `explored` they are `total`. */
+  readonly impossible: bigint | null;
   /** By what became of them: rules that were violated, or the marks of all calls. */
   readonly outcomes: ReadonlyMap<string, bigint>;
 }
@@ -117,6 +119,7 @@ class Search {
   events = 0;
   explored = 0n;
   violated = 0n;
+  impossible = 0n;
   readonly outcomes = new Map<string, bigint>();
   readonly violations = new Map<string, Violation>();
   readonly bounds = new Map<Bound['kind'], Bound>();
@@ -168,7 +171,9 @@ class Search {
   }
 
   deadlock(): End {
-    const waiting = this.actors.filter((each) => !this.world.finished(each)).map(({ name }) => name);
+    const waiting = this.actors
+      .filter((each) => !this.world.finished(each) && !this.world.enabled(each))
+      .map(({ name }) => name);
     const message = `nobody can go on: ${waiting.join(', ')} wait`;
     return { kind: 'violated', violation: { rule: 'deadlock', thread: -1, message } };
   }
@@ -481,11 +486,16 @@ function* enumerate(search: Search, slots: readonly number[]): Generator<RacePro
       if (!can.includes(true)) {
         // Only waits are left, for what happens behind the windows.
         search.end(runOut(search), place.ways);
+        search.impossible += place.ways * (rest(place.used) - 1n);
         continue;
       }
       for (const [i, actor] of actors.entries()) {
-        if (!can[i]) continue;
+        if (!open[i]) continue;
         const used = place.used.map((each, at) => (at === i ? each + 1 : each));
+        if (!can[i]) {
+          search.impossible += place.ways * rest(used);
+          continue;
+        }
         world.load(place.saved);
         let { switched } = place;
         let { last } = place;
@@ -715,6 +725,7 @@ export function startRace(scene: Scene, sequence: Sequence, options: RaceOptions
       const { explored, violated, states, events, outcomes } = search;
       const counts: RaceCounts = {
         states, events, explored, violated, total, outcomes, pruned: total - explored,
+        impossible: full && switches === undefined && search.bounds.size === 0 ? search.impossible : null,
         slots: slots.map((each, i) => ({ actor: search.actors[i]!.name, events: each })),
       }; // prettier-ignore
       let failing: FailingSchedule | null = null;

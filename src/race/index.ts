@@ -11,6 +11,7 @@ export type {
   ScheduleEntry,
 } from './explore.js';
 export { wordBytes } from './model.js';
+export { type Breakage, breakages, broken, pokeSequence, splitStores, textSteps } from './sequence.js';
 export type {
   CodeExtent,
   Condition,
