@@ -34,6 +34,8 @@ export interface Abi {
   readonly linkRegister: RegisterName | null;
   readonly argumentRegisters: readonly RegisterName[];
   readonly resultRegister: RegisterName;
+  /** Integer registers that belong to the caller besides the stack pointer: as they were when a function returns. */
+  readonly preservedRegisters: readonly RegisterName[];
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];

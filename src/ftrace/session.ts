@@ -10,7 +10,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions, trampolineSection } from '../program/program.js';
 import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
 import { ImageBackend, type Text } from './image-backend.js';
-import { checkAcceptance, planSites } from './plan.js';
+import { checkAcceptance, type Plan, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp } from './tracing.js';
 import { entryPoint } from './routes.js';
@@ -92,17 +92,23 @@ export class Session {
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
     const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
-    const nop = planSites(sites, { to, selection: usable });
-    checkAcceptance(nop, {});
     const text = options.text?.(image);
-    for (const step of nop.steps) {
-      if (text?.store(step.address, step.after) === false) {
-        throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
-          address: step.address,
-        });
+    const write = (plan: Plan): void => {
+      checkAcceptance(plan, {});
+      for (const step of plan.steps) {
+        if (text?.store(step.address, step.after) === false) {
+          throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
+            address: step.address,
+          });
+        }
+        image.bytes.set(step.after, step.fileOffset);
       }
-      image.bytes.set(step.after, step.fileOffset);
-    }
+    };
+    write(planSites(sites, { to, selection: usable }));
+    sites.keep();
+    // The compiler's nops are off, and yet not what the machine's own disabled form is (P-NEW-1).
+    const left = usable.map((each, i) => (each === 1 && sites.reading(i)?.state === 'compiled' ? 1 : 0));
+    if (left.includes(1)) write(planSites(sites, { to: { kind: 'init' }, selection: left }));
     if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
     const backend = new ImageBackend(sites, {
       capabilities: { ...capabilitiesOf(sites), ...options.capabilities },

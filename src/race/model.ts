@@ -108,12 +108,22 @@ export interface Scene {
   readonly code: readonly CodeExtent[] | null;
   /** Places that are noted when a thread executes them: what an outcome consists of. */
   readonly marks: ReadonlyMap<Address, string>;
+  /** What must hold when a thread begins to execute somewhere, else what is wrong: rule `wrong-ops`. */
+  readonly checks?: ReadonlyMap<Address, (view: CheckView) => string | null>;
   readonly units: readonly Unit[];
+}
+
+/** The thread at the place of a check. What is read counts as read by the thread. */
+export interface CheckView {
+  register(name: RegisterName): bigint;
+  /** null: not mapped. */
+  read(address: Address, size: 4 | 8): bigint | null;
 }
 
 /** The kinds of things that go wrong. */
 export type RuleName =
   | 'wrong-function'
+  | 'wrong-ops'
   | 'corrupted-register'
   | 'torn-instruction'
   | 'freed-memory'

@@ -160,6 +160,8 @@ export class World {
       for (const { steps } of sequence.patchers)
         for (const step of steps) {
           if (step.kind !== 'store' && step.kind !== 'free') continue;
+          // Data is not fetched.
+          if (machine.memory.windowAt(step.address)?.permission.includes('x') === false) continue;
           const size = BigInt(step.kind === 'store' ? step.bytes.length : step.size);
           this.patched.push([step.address & -lineBytes, ((step.address + size - 1n) & -lineBytes) + lineBytes]);
         }
@@ -500,6 +502,17 @@ export class World {
     }
     const wrong = this.checkPlace(pc);
     if (wrong) return done(wrong);
+    const check = this.scene.checks?.get(pc);
+    if (check !== undefined) {
+      const message = check({
+        register: (name) => machine.register(name),
+        read: (address, size) => {
+          footprint.reads.push([address, address + BigInt(size)]);
+          return machine.readWord(address, size);
+        },
+      });
+      if (message !== null) return done({ rule: 'wrong-ops', message, address: pc });
+    }
     machine.forgetInstructions();
     const before = machine.fetchLineBytes > 0 ? machine.saveCpu(thread).fetched : null;
     const stop = machine.step();
