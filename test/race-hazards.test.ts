@@ -72,8 +72,8 @@ const expected: Readonly<Record<string, Expected>> = {
   'H8 handler-stays': { slots: [12, 9], symptom: null },
   'H9 nop-between': { slots: [6, 18], symptom: ['missed-call', /^0 direct callers/], shortest: 6 },
   'H9 by-entry': { slots: [7, 19], symptom: null },
-  'H10 no-sync': { slots: [11, 6, 1], symptom: ['stopped', /a breakpoint at 0x10000 that nobody serves/], shortest: 7 },
-  'H10 sync': { slots: [11, 9, 4], symptom: null },
+  'H10 no-sync': { slots: [11, 6, 4], symptom: ['stopped', /a breakpoint at 0x10000 that nobody serves/], shortest: 7 },
+  'H10 sync': { slots: [11, 9, 7], symptom: null },
   'H11 no-wait': { slots: [13, 7], symptom: ['freed-memory', /of the detour slot, which is freed/], shortest: 9 },
   'H11 wait': { slots: [13, 8], symptom: null },
   // One place: between the load of the pointer and the load through it, all three steps at once.

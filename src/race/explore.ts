@@ -16,7 +16,7 @@
  * The shortest schedule that goes wrong is searched for in the full set, breadth first, with as few threads as will do: others stay outside.
  */
 import { ElftraceError } from '../errors.js';
-import type { Property, Scene, Sequence, Violation } from './model.js';
+import type { Property, RaceStep, Scene, Sequence, Violation } from './model.js';
 import { type Actor, type Footprint, independent, type SavedWorld, World } from './world.js';
 
 export interface RaceOptions {
@@ -241,7 +241,7 @@ function settle(search: Search, taken: number[]): End | null {
     let power = SUSPICIOUS;
     while (world.enabled(actor)) {
       const range = world.fetchRange(actor.index);
-      if (range === null) break;
+      if (range === null || world.mayFetchAnew(actor.index, range)) break;
       if (!search.isLocal({ reads: [range], writes: [], readNames: [], writtenNames: [] })) break;
       const tried = world.tryThread(actor.index);
       search.events++;
@@ -673,13 +673,16 @@ function* shortest(search: Search): Generator<RaceProgress, FailingSchedule | nu
 
 function slotsOf(search: Search): number[] {
   const { window } = search.options;
+  const { memory } = search.world.scene.machine;
+  const isFetched = (step: RaceStep): boolean =>
+    step.kind === 'synchronise' ||
+    ((step.kind === 'store' || step.kind === 'free') &&
+      memory.windowAt(step.address)?.permission.includes('x') === true);
   return search.actors.map(({ kind, index }, i) => {
     if (kind === 'patcher') return search.world.sequence.patchers[index]!.steps.length;
     if (kind === 'prefetch') {
-      const syncs = search.world.sequence.patchers.flatMap(({ steps }) =>
-        steps.filter((each) => each.kind === 'synchronise'),
-      );
-      return 1 + syncs.length;
+      // Once at first, and again when what was fetched is forgotten or old.
+      return 1 + search.world.sequence.patchers.reduce((sum, { steps }) => sum + steps.filter(isFetched).length, 0);
     }
     const asked = typeof window === 'object' ? window[index] : window;
     return asked ?? search.longest[i]!;

@@ -260,7 +260,7 @@ class Recorder {
         step.kind === 'store' && step.bytes.some((byte, i) => byte !== before[Number(step.address - address) + i]),
     );
     if (wordsOf.length < 2 || !(this.request.variants ?? []).includes('stopped')) return wordsOf;
-    const stopped = this.request.preempt === 'none' ? { stopped: true } : {};
+    const stopped = { synchronises: true, ...(this.request.preempt === 'none' ? { stopped: true } : {}) };
     return [{ kind: 'store', address, bytes, label: `${label ?? 'words'}, with the machine stopped`, ...stopped }];
   }
 

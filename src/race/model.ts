@@ -51,6 +51,8 @@ export type RaceStep = RaceAction & {
    * preempted, a store of several words at once is all that stopping gives.
    */
   readonly stopped?: boolean;
+  /** Every CPU fetches anew before it goes on, as when it was stopped for this. */
+  readonly synchronises?: boolean;
 };
 
 /** One who changes things: its steps in their order. */

@@ -122,7 +122,9 @@ export class World {
   private footprint: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
   private readonly longest: bigint;
   /** Lines of code that a patcher ever stores to, in machines that model fetching. */
-  private readonly patched: Range[] = [];
+  private patched: readonly Range[] = [];
+  /** Addresses of its lines. */
+  private readonly patchedLines: readonly Address[];
   /** Code, sorted by start, to tell where a thread got to. */
   private readonly code: Scene['code'];
   private readonly unwatch: (() => void)[] = [];
@@ -156,6 +158,7 @@ export class World {
       throw new ElftraceError('usage', 'CPUs of a machine that is coherent do not fetch ahead');
     }
     const lineBytes = BigInt(machine.fetchLineBytes);
+    const patched: Range[] = [];
     if (lineBytes > 0n) {
       for (const { steps } of sequence.patchers)
         for (const step of steps) {
@@ -163,9 +166,13 @@ export class World {
           // Data is not fetched.
           if (machine.memory.windowAt(step.address)?.permission.includes('x') === false) continue;
           const size = BigInt(step.kind === 'store' ? step.bytes.length : step.size);
-          this.patched.push([step.address & -lineBytes, ((step.address + size - 1n) & -lineBytes) + lineBytes]);
+          patched.push([step.address & -lineBytes, ((step.address + size - 1n) & -lineBytes) + lineBytes]);
         }
     }
+    const lines = new Set<Address>();
+    for (const [start, end] of patched) for (let line = start; line < end; line += lineBytes) lines.add(line);
+    this.patchedLines = [...lines].sort((a, b) => (a < b ? -1 : 1));
+    this.patched = this.patchedLines.map((line): Range => [line, line + lineBytes]);
     this.steps = sequence.patchers.map(({ steps }) =>
       steps.map((step, at) => this.footprintOf(step, steps[at + 1]?.kind === 'wait')),
     );
@@ -266,9 +273,12 @@ export class World {
     cpus.forEach(({ state, pc, fetched }, index) => {
       let own = `${pc.toString(36)} ${latin1.decode(state)}`;
       if (fetched) {
-        own += `|${[...fetched.lines].map(String).sort().join()}|`;
-        for (const [line, kept] of [...fetched.kept].sort(([a], [b]) => (a < b ? -1 : 1)))
-          own += `${line.toString(36)}:${this.intern(kept.bytes)},`;
+        // Lines that nobody stores to are the same whether they were fetched or not.
+        own += '|';
+        for (const line of this.patchedLines) {
+          const kept = fetched.kept.get(line);
+          own += !fetched.lines.has(line) ? '-,' : kept ? `${this.intern(kept.bytes)},` : '=,';
+        }
       }
       const { status, round, marks } = threads[index]!;
       text += `${this.stateId(own)}${status[0]!}${round}[${marks.map((each) => each.join('+')).join('/')}];`;
@@ -326,7 +336,13 @@ export class World {
   private canPrefetch(thread: number): boolean {
     if (this.books.threads[thread]!.status === 'done') return false;
     const { fetched } = this.machine.saveCpu(thread);
-    return fetched !== null && this.patched.some(([start]) => !fetched.lines.has(start));
+    return fetched !== null && this.patchedLines.some((line) => !fetched.lines.has(line) || fetched.kept.has(line));
+  }
+
+  /** What the thread executes next depends on whether its CPU fetches anew before. */
+  mayFetchAnew(thread: number, [start, end]: Range): boolean {
+    const fetches = this.actors.some(({ kind, index }) => kind === 'prefetch' && index === thread);
+    return fetches && overlaps(this.patched, start, end) && this.canPrefetch(thread);
   }
 
   /** The step that a patcher does next. */
@@ -393,6 +409,7 @@ export class World {
     if (step.when) found.readNames.push(`=${step.when.variable}`);
     // A wait begins when the step before it is done, and asks then who is inside.
     if (beforeWait || step.stopped === true) found.readNames.push('points');
+    if (step.synchronises === true) found.writes.push(...this.patched);
     switch (step.kind) {
       case 'store':
         found.writes.push([step.address, step.address + BigInt(step.bytes.length)]);
@@ -435,8 +452,13 @@ export class World {
       case 'patcher':
         return this.performPatcher(actor.index);
       case 'prefetch':
+        // An interrupt is a serialising event.
+        this.machine.synchronise(actor.index);
         for (const [start, end] of this.patched) this.machine.prefetch(actor.index, start, Number(end - start));
-        return { footprint: { reads: this.patched, writes: [], readNames: [], writtenNames: [] }, violation: null };
+        return {
+          footprint: { reads: [...this.patched], writes: [], readNames: [], writtenNames: [] },
+          violation: null,
+        };
       default:
         return actor.kind satisfies never;
     }
@@ -645,7 +667,11 @@ export class World {
     const state = this.books.patchers[index]!;
     const { steps } = this.sequence.patchers[index]!;
     const step = steps[state.at]!;
-    if (this.holds(step)) this.act(step, index);
+    if (this.holds(step)) {
+      this.act(step, index);
+      if (step.synchronises === true)
+        for (let cpu = 0; cpu < this.machine.cpuCount; cpu++) this.machine.synchronise(cpu);
+    }
     const next = steps[state.at + 1];
     let pending = 0;
     if (next?.kind === 'wait') {
