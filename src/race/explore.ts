@@ -41,7 +41,8 @@ export interface RaceOptions {
 
 /** What cut a search short. */
 export interface Bound {
-  readonly kind: 'max-schedules' | 'max-steps' | 'switches' | 'first' | 'interrupted';
+  readonly kind: 'max-schedules' | 'max-steps' | 'switches' | 'first' | 'seconds' | 'interrupted';
+  /** 0 for `interrupted`. */
   readonly limit: number;
 }
 
@@ -125,7 +126,10 @@ class Search {
   readonly bounds = new Map<Bound['kind'], Bound>();
   /** Most events of an actor in one schedule. */
   longest: number[];
-  interrupted = false;
+  /** Set by whoever ends the search early. */
+  interrupted: Bound | null = null;
+  /** The first schedule that was found to go wrong. */
+  found: { readonly way: Way | null; readonly violation: Violation } | null = null;
   private readonly touched: { reads: Set<number>; writes: Set<number> }[];
   readonly shared = new Set<number>();
   restart = false;
@@ -217,11 +221,24 @@ class Search {
   }
 }
 
+/** The way to a violation: a list from its end. */
+interface Way {
+  readonly actor: Actor;
+  readonly before: Way | null;
+}
+
+function entriesOf(way: Way | null): ScheduleEntry[] {
+  const entries: ScheduleEntry[] = [];
+  for (let at = way; at !== null; at = at.before) entries.push(at.actor);
+  return entries.reverse();
+}
+
 /** A state of the reduced graph: every thread stands in front of an event that somebody may notice. */
 interface Node {
   readonly saved: SavedWorld;
   /** Events of each actor so far, on the way on which it was found. */
   readonly taken: readonly number[];
+  readonly way: Way | null;
   readonly edges: (Node | End)[];
   /** undefined: being explored. */
   paths: bigint | undefined;
@@ -231,7 +248,7 @@ interface Node {
 const isNode = (each: Node | End): each is Node => 'saved' in each;
 
 /** Does what nobody can notice; the end of the schedule, where there is one. */
-function settle(search: Search, taken: number[]): End | null {
+function settle(search: Search, taken: number[], log: (actor: Actor) => void): End | null {
   const { world } = search;
   const { maxSteps = DEFAULT_STEPS } = search.options;
   for (const actor of search.actors) {
@@ -251,6 +268,7 @@ function settle(search: Search, taken: number[]): End | null {
         break;
       }
       taken[actor.index]!++;
+      log(actor);
       if (tried.violation) return { kind: 'violated', violation: tried.violation };
       alone++;
       if (taken[actor.index]! > maxSteps) {
@@ -279,30 +297,39 @@ function* reducedPass(search: Search): Generator<RaceProgress, Node | End> {
   const limit = options.maxSchedules === undefined ? null : BigInt(options.maxSchedules);
   let running = 0n;
 
-  const arrive = (counts: number[]): { readonly at: Node | End; readonly known: boolean } => {
-    const end = settle(search, counts);
+  const arrive = (counts: number[], from: Way | null): { readonly at: Node | End; readonly known: boolean } => {
+    let way = from;
+    const end = settle(search, counts, (actor) => {
+      way = { actor, before: way };
+    });
+    if (end?.kind === 'violated') search.found ??= { way, violation: end.violation };
     counts.forEach((count, i) => (search.longest[i] = Math.max(search.longest[i]!, count)));
     if (end) return { at: end, known: true };
     const saved = world.save();
     const known = nodes.get(saved.key);
     if (known) return { at: known, known: true };
-    const node: Node = { saved, taken: counts, edges: [], paths: undefined, order: -1 };
+    const node: Node = { saved, taken: counts, way, edges: [], paths: undefined, order: -1 };
     if (search.actors.some((actor) => actor.kind !== 'prefetch' && !world.finished(actor))) {
       nodes.set(saved.key, node);
       search.states++;
       return { at: node, known: false };
     }
-    return { at: search.finish(), known: true };
+    const last = search.finish();
+    if (last.kind === 'violated') search.found ??= { way, violation: last.violation };
+    return { at: last, known: true };
   };
 
-  const first = arrive(taken);
+  const first = arrive(taken, null);
   if (!isNode(first.at)) return first.at;
   const root = first.at;
   const stack: { readonly node: Node; readonly next: Actor[] }[] = [];
   const open = (node: Node): void => {
     const next = search.actors.filter((actor) => world.enabled(actor));
-    if (!next.some(({ kind }) => kind !== 'prefetch')) node.edges.push(search.deadlock());
-    else {
+    if (!next.some(({ kind }) => kind !== 'prefetch')) {
+      const end = search.deadlock();
+      if (end.kind === 'violated') search.found ??= { way: node.way, violation: end.violation };
+      node.edges.push(end);
+    } else {
       stack.push({ node, next });
       return;
     }
@@ -317,7 +344,7 @@ function* reducedPass(search: Search): Generator<RaceProgress, Node | End> {
       last = search.events;
       yield search.progress('explore');
       if (search.interrupted) {
-        search.bound('interrupted', Number(running));
+        search.bound(search.interrupted.kind, search.interrupted.limit);
         break;
       }
     }
@@ -336,16 +363,22 @@ function* reducedPass(search: Search): Generator<RaceProgress, Node | End> {
     counts[search.actors.indexOf(actor)]!++;
     let child: Node | End;
     let known = true;
-    if (violation) child = { kind: 'violated', violation };
-    else if (counts[search.actors.indexOf(actor)]! > (options.maxSteps ?? DEFAULT_STEPS)) {
+    const way: Way = { actor, before: node.way };
+    if (violation) {
+      child = { kind: 'violated', violation };
+      search.found ??= { way, violation };
+    } else if (counts[search.actors.indexOf(actor)]! > (options.maxSteps ?? DEFAULT_STEPS)) {
       search.bound('max-steps', options.maxSteps ?? DEFAULT_STEPS);
       child = { kind: 'done', outcome: 'cut' };
-    } else ({ at: child, known } = arrive(counts));
+    } else ({ at: child, known } = arrive(counts, way));
     counts.forEach((count, i) => (search.longest[i] = Math.max(search.longest[i]!, count)));
     if (isNode(child) && known && child.paths === undefined && stack.some((each) => each.node === child)) {
       const end = cycle(search, stack.slice(stack.findIndex((each) => each.node === child)), actor);
       // A cycle that somebody else could leave is no schedule: the others get their turn in the end.
-      if (end) node.edges.push(end);
+      if (end) {
+        node.edges.push(end);
+        if (end.kind === 'violated') search.found ??= { way, violation: end.violation };
+      }
       continue;
     }
     node.edges.push(child);
@@ -425,7 +458,7 @@ function* explore(search: Search): Generator<RaceProgress> {
     search.longest = search.actors.map(() => 0);
     search.world.load(start);
     const root = yield* reducedPass(search);
-    if (search.restart && !search.bounds.has('interrupted')) continue;
+    if (search.restart && search.interrupted === null) continue;
     if (isNode(root)) countEnds(search, root);
     else search.end(root, 1n);
     search.world.load(start);
@@ -539,7 +572,7 @@ function* enumerate(search: Search, slots: readonly number[]): Generator<RacePro
         since = search.events;
         yield search.progress('count');
         if (search.interrupted) {
-          search.bound('interrupted', search.states);
+          search.bound(search.interrupted.kind, search.interrupted.limit);
           return;
         }
       }
@@ -550,18 +583,6 @@ function* enumerate(search: Search, slots: readonly number[]): Generator<RacePro
     }
     layer = next;
   }
-}
-
-/** The way to a violation: a list from its end. */
-interface Way {
-  readonly actor: Actor;
-  readonly before: Way | null;
-}
-
-function entriesOf(way: Way | null): ScheduleEntry[] {
-  const entries: ScheduleEntry[] = [];
-  for (let at = way; at !== null; at = at.before) entries.push(at.actor);
-  return entries.reverse();
 }
 
 /** States that the search for the shortest schedule looks at before it settles for a longer one. */
@@ -691,7 +712,8 @@ function slotsOf(search: Search): number[] {
 
 /** A search that can be interrupted: iterate it, and call `interrupt` to have it end with what it found. */
 export interface RaceSearch extends Iterator<RaceProgress, RaceResult> {
-  interrupt(): void;
+  /** @param bound  why; default: `interrupted` */
+  interrupt(bound?: Bound): void;
 }
 
 /**
@@ -716,6 +738,7 @@ export function startRace(scene: Scene, sequence: Sequence, options: RaceOptions
         current = search;
         search.longest = scout.longest;
         search.interrupted = scout.interrupted;
+        search.found = scout.found;
         world.load(start);
       }
       if (full) {
@@ -732,8 +755,12 @@ export function startRace(scene: Scene, sequence: Sequence, options: RaceOptions
         slots: slots.map((each, i) => ({ actor: search.actors[i]!.name, events: each })),
       }; // prettier-ignore
       let failing: FailingSchedule | null = null;
-      if (violated > 0n && options.shortest !== false && !search.interrupted) failing = yield* shortest(search);
+      if (violated > 0n && options.shortest !== false && search.interrupted === null) failing = yield* shortest(search);
       world.load(start);
+      // Where the shortest one was not found, or not looked for, any will do.
+      if (failing === null && violated > 0n && search.found !== null)
+        failing = { entries: entriesOf(search.found.way), violation: search.found.violation, shortest: false };
+      // An end in the search for the shortest schedule cuts nothing else.
       const cut = [...search.bounds.values()];
       const decided = cut.length === 0;
       return {
@@ -752,8 +779,8 @@ export function startRace(scene: Scene, sequence: Sequence, options: RaceOptions
   return {
     next: () => iterator.next(),
     return: (value: RaceResult) => iterator.return(value),
-    interrupt: () => {
-      current.interrupted = true;
+    interrupt: (bound = { kind: 'interrupted', limit: 0 }) => {
+      current.interrupted = bound;
     },
   };
 }

@@ -23,6 +23,7 @@ import { Session, type SessionOptions } from '../ftrace/session.js';
 import { findSites } from '../ftrace/sites.js';
 import type { EntryKind } from '../ftrace/tracing.js';
 import { readLoadMap } from '../program/load-map.js';
+import { OPS_WORDS } from '../runtime/abi.js';
 import { load, type Program } from '../program/program.js';
 import type { Address, RegisterName } from '../units.js';
 import type { RaceCase } from './hazards.js';
@@ -100,6 +101,7 @@ export interface ImageRace extends RaceCase {
   readonly site: { readonly function: string; readonly address: Address };
   /** Where an address is, for people: `core_leaf+0x8`. */
   placeOf(address: Address): string;
+  isCode(address: Address): boolean;
 }
 
 const STACK_BYTES = 0x8000n;
@@ -122,6 +124,13 @@ class SiteStates {
   private readonly ops = new Map<RaceState, readonly Ops[]>();
   private graph: GraphUser | null = null;
   private made = 0;
+  private readonly objects: { readonly ops: Ops; readonly place: Address }[] = [];
+
+  private register(ops: Ops): Outcome {
+    const outcome = this.session.core.register(ops);
+    this.objects.push({ ops, place: this.session.backend.addressOf(ops) });
+    return outcome;
+  }
 
   constructor(
     private readonly session: Session,
@@ -132,6 +141,16 @@ class SiteStates {
     const address = this.session.functionAddress(name);
     if (address === null) throw new ElftraceError('no-match', `the image defines no ${name}`, { symbol: name });
     return address;
+  }
+
+  /** A word of an ops object: `elftrace_counter 0.func`. */
+  describe(address: Address, wordBytes: number): string | null {
+    for (const { ops, place } of this.objects) {
+      const word = Number(address - place) / wordBytes;
+      const field = Object.entries(OPS_WORDS).find(([, index]) => index === word);
+      if (field) return `${ops.name}.${field[0]}`;
+    }
+    return null;
   }
 
   private make(symbol: string | null): Ops {
@@ -151,7 +170,7 @@ class SiteStates {
       case 'list': {
         const symbols = state.kind === 'list' ? [tracers.counter, tracers.function] : [state.symbol];
         const all = symbols.map((symbol) => this.make(symbol));
-        for (const each of all) done(core.register(each), each.name);
+        for (const each of all) done(this.register(each), each.name);
         this.ops.set(state, all);
         break;
       }
@@ -239,29 +258,28 @@ class Recorder {
   private storeSteps(image: ElfImage, address: Address, bytes: Uint8Array, words: boolean): readonly RaceStep[] {
     const offset = image.fileOffsetOf(address);
     const before = image.bytes.slice(offset, offset + bytes.length);
-    const label = labelOf(image, address);
     const section = image.sectionAt(address);
     const isCode = section !== undefined && (section.flags & elf.SHF_EXECINSTR) !== 0n;
     const { livePatching } = this.arch;
-    if (words || !isCode) return splitStores(address, bytes, this.arch.target.wordBytes, label);
+    if (words || !isCode) return splitStores(address, bytes, this.arch.target.wordBytes);
     if (livePatching.kind === 'breakpoint') {
       const patch = { address, after: bytes };
       // Trampolines are built and given back where nobody executes.
       if (!livePatching.canWrite(patch) || !this.isWhole(before, address)) {
-        return [{ kind: 'store', address, bytes, label }];
+        return [{ kind: 'store', address, bytes }];
       }
       this.noteLive(address, before, bytes);
       return pokeSequence(livePatching.steps([patch]));
     }
     this.noteLive(address, before, bytes);
     // Words that stay as they are need no store.
-    const wordsOf = splitStores(address, bytes, 4, label).filter(
+    const wordsOf = splitStores(address, bytes, 4).filter(
       (step) =>
         step.kind === 'store' && step.bytes.some((byte, i) => byte !== before[Number(step.address - address) + i]),
     );
     if (wordsOf.length < 2 || !(this.request.variants ?? []).includes('stopped')) return wordsOf;
     const stopped = { synchronises: true, ...(this.request.preempt === 'none' ? { stopped: true } : {}) };
-    return [{ kind: 'store', address, bytes, label: `${label ?? 'words'}, with the machine stopped`, ...stopped }];
+    return [{ kind: 'store', address, bytes, label: 'with the machine stopped', ...stopped }];
   }
 
   private noteLive(address: Address, before: Uint8Array, after: Uint8Array): void {
@@ -323,7 +341,8 @@ function reach(image: ElfImage, race: { readonly arch: Arch; readonly emulation:
       if (found > 0) registers.set(register, program.symbols.value[found]!);
     }
     const { entry } = emulation.process;
-    if (entry.kind === 'descriptor' && program.toc !== null) registers.set(entry.toc, program.toc);
+    const toc = program.partOf(starts[0]!)?.toc ?? program.toc;
+    if (entry.kind === 'descriptor' && toc !== null) registers.set(entry.toc, toc);
     let cpu: CpuState | null = null;
     callFunction(process, { abi: arch.abi, emulation, target: { kind: 'code', address: starts[0]! }, args: call, registers }, () => {
       cpu = machine.saveCpu(0);
@@ -533,11 +552,12 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
   const raceOptions: RaceOptions = staleFetch ? { prefetch: true } : {};
   const placeOf = (address: Address): string => {
     const home = program.codeAt(address);
-    return home === undefined ? labelOf(before, address) : program.describe(home, address);
+    const named = home === undefined ? states.describe(address, arch.target.wordBytes) : program.describe(home, address);
+    return named === null || named === '' ? labelOf(before, address) : named;
   };
   return {
     scene, sequence, options: raceOptions, labels: new Map(), arch, image: before, program,
-    site: { function: name, address: site.ip }, placeOf,
+    site: { function: name, address: site.ip }, placeOf, isCode: (address) => program.codeAt(address) !== undefined,
   };
 } // prettier-ignore
 

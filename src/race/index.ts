@@ -30,3 +30,14 @@ export type {
   Violation,
 } from './model.js';
 export type { Actor } from './world.js';
+export { tell, watchedPlace } from './story.js';
+export type { RegisterChange, Story, StoryEvent, StoryStep } from './story.js';
+export { type Hazard, type HazardForm, hazards, type RaceCase } from './hazards.js';
+export {
+  type ImageRace,
+  imageRace,
+  type ImageRaceRequest,
+  parseRaceState,
+  type RaceState,
+  type RaceVariant,
+} from './image.js';

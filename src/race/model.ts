@@ -45,6 +45,8 @@ export type RaceAction =
 export type RaceStep = RaceAction & {
   /** For people: `call into the slot`. */
   readonly label?: string;
+  /** Of a store: bytes of an instruction, not the whole of it. */
+  readonly phase?: 'part';
   readonly when?: Condition;
   /**
    * The machine is stopped for it, and threads are never preempted: it is done only while every thread is outside its calls. Where threads can be

@@ -17,7 +17,7 @@ export function pokeSequence(steps: readonly LiveStep[]): RaceStep[] {
         out.push({ kind: 'publish', entries: published, label: 'the handler knows what is about to be there' });
         break;
       case 'store':
-        out.push({ kind: 'store', address: step.address, bytes: step.bytes, label: phases[step.phase] });
+        out.push({ kind: 'store', address: step.address, bytes: step.bytes, label: phases[step.phase], phase: 'part' });
         break;
       case 'sync':
         out.push({ kind: 'synchronise', thread: 'all' });

@@ -339,6 +339,16 @@ export class World {
     return fetched !== null && this.patchedLines.some((line) => !fetched.lines.has(line) || fetched.kept.has(line));
   }
 
+  /** How many of its steps a patcher has done. */
+  positionOf(patcher: number): number {
+    return this.books.patchers[patcher]!.at;
+  }
+
+  /** Where the thread is in its call. */
+  statusOf(thread: number): 'ready' | 'running' | 'trapped' | 'done' {
+    return this.books.threads[thread]!.status;
+  }
+
   /** What the thread executes next depends on whether its CPU fetches anew before. */
   mayFetchAnew(thread: number, [start, end]: Range): boolean {
     const fetches = this.actors.some(({ kind, index }) => kind === 'prefetch' && index === thread);
