@@ -341,7 +341,7 @@ function reach(image: ElfImage, race: { readonly arch: Arch; readonly emulation:
       if (found > 0) registers.set(register, program.symbols.value[found]!);
     }
     const { entry } = emulation.process;
-    const toc = program.partOf(starts[0]!)?.toc ?? program.toc;
+    const toc = program.tocAt(starts[0]!);
     if (entry.kind === 'descriptor' && toc !== null) registers.set(entry.toc, toc);
     let cpu: CpuState | null = null;
     callFunction(process, { abi: arch.abi, emulation, target: { kind: 'code', address: starts[0]! }, args: call, registers }, () => {
