@@ -502,9 +502,6 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
   for (const step of recorder.steps) if (step.kind === 'store') machine.memory.write(step.address, step.bytes);
   const later = alone(machine, stop, names);
   machine.restore(whole);
-  if (later.registers === null) {
-    throw new ElftraceError('internal', `a call of ${name} in its new state ${later.end}`, { symbol: name });
-  }
 
   const threads = Array.from({ length: cpus }, (_, cpu) => {
     machine.switchTo(cpu);
@@ -514,7 +511,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
       if (each === abi.stackPointer) expect.set(each, value + BigInt(cpu) * STACK_BYTES);
       else if (each === abi.resultRegister) {
         // What a function returns may depend on other threads.
-        if (cpus === 1 && later.registers!.get(each) === value) expect.set(each, value);
+        if (cpus === 1 && later.registers?.get(each) === value) expect.set(each, value);
       } else if (machine.register(each) === value) expect.set(each, value);
     }
     return { name: `CPU ${cpu}`, expect };
@@ -540,7 +537,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     code,
     marks: callbacks,
     checks: passesOps ? checksOf([from, to], session, arch) : new Map(),
-    units: unitsOf(recorder, arch),
+    units: unitsOf(recorder, arch, site.ip),
   };
   const stateText = (state: RaceState): string =>
     state.kind === 'tracer' ? state.symbol : state.kind === 'direct' ? `direct ${state.caller}` : state.kind;
@@ -599,8 +596,11 @@ function checksOf(states: readonly RaceState[], session: Session, arch: Arch): N
 }
 
 /** Contents between which instructions of several bytes change. */
-function unitsOf(recorder: Recorder, arch: Arch): readonly Unit[] {
-  return [...recorder.live].map(([address, contents]) => {
+function unitsOf(recorder: Recorder, arch: Arch, site: Address): readonly Unit[] {
+  const distance = (address: Address): bigint => (address > site ? address - site : site - address);
+  // The site comes first: it is what reports show.
+  const places = [...recorder.live].sort(([a], [b]) => (distance(a) < distance(b) ? -1 : 1));
+  return places.map(([address, contents]) => {
     const forms = contents.map((bytes, i): UnitForm => {
       const starts: number[] = [];
       for (let at = 0; at < bytes.length;) {
