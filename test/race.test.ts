@@ -197,6 +197,35 @@ describe('the reduced set', () => {
     expect(violated).toBeLessThan(55);
   }, 30_000);
 
+  test('H10: the same with CPUs that keep what they have fetched, and fetch at any time', () => {
+    let violated = 0;
+    fc.assert(
+      fc.property(fc.array(fc.nat(40), { minLength: 1, maxLength: 4 }), (chosen) => {
+        const result = (reduction: NonNullable<RaceOptions['reduction']>): RaceResult => {
+          const { scene, options, ...from } = build('H10', 'sync');
+          const pool = stepsOf({ scene, options, ...from }).filter(
+            ({ kind }) => kind === 'store' || kind === 'synchronise',
+          );
+          const steps = chosen.map((each) => pool[each % pool.length]!);
+          // Without a handler a breakpoint is an end.
+          return race(
+            scene,
+            { name: 'random', patchers: [{ name: 'one', steps }] },
+            { ...options, reduction, shortest: false },
+          );
+        };
+        const full = result('none');
+        const reduced = result('partial-order');
+        if (full.verdict === 'violated') violated++;
+        expect(reduced.verdict).toBe(full.verdict);
+        expect([...reduced.counts.outcomes.keys()].sort()).toEqual([...full.counts.outcomes.keys()].sort());
+        expect(full.counts.explored + full.counts.impossible!).toBe(full.counts.total);
+      }),
+      { seed: 10, numRuns: 15 },
+    );
+    expect(violated).toBeGreaterThan(3);
+  });
+
   test('counts: fewer schedules, all of them possible', () => {
     const { scene, sequence, options } = build('H1', 'int3');
     const { counts } = race(scene, sequence, options);

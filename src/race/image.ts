@@ -548,6 +548,8 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
   for (const variant of variants) if (variant !== 'stopped') sequence = broken(sequence, variant);
   const raceOptions: RaceOptions = staleFetch ? { prefetch: true } : {};
   const placeOf = (address: Address): string => {
+    // The word in front of a function is its own (A-CO-1).
+    if (address < first && first - address <= 16n) return `${name}-${hex(first - address)}`;
     const home = program.codeAt(address);
     const named = home === undefined ? states.describe(address, arch.target.wordBytes) : program.describe(home, address);
     return named === null || named === '' ? labelOf(before, address) : named;
