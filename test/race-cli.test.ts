@@ -32,7 +32,7 @@ describe('images', () => {
     expect(stdout).toMatch(/^leaf: nop to elftrace_counter: holds in every order\n/);
     expect(stdout).toMatch(/orders: [\d,.e]+ of all events \(CPU 0 \d+, patcher \d+, CPU 0 fetches \d+\)/);
     expect(stdout).toMatch(/outcome: elftrace_counter: \d/);
-    expect(stdout).toMatch(/store leaf-0xc: [0-9a-f ]+\n[^]*store leaf\+0x4: [0-9a-f ]+ {2}bl #0x/);
+    expect(stdout).toMatch(/store leaf-0x8: [0-9a-f ]+\n[^]*store leaf\+0x4: [0-9a-f ]+ {2}bl #0x/);
   });
 
   test('exit 1: the shortest schedule, step by step, with disassembly and registers; the page draws it', () => {
