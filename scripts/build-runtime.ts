@@ -115,21 +115,28 @@ function arm64(flavour: string, entries: string, flags: readonly string[]): Reci
   };
 }
 
+/** The runtime of a recipe, and one with what probes call besides; images without probes need not have that. */
+function withProbes(recipe: Recipe): readonly Recipe[] {
+  return [recipe, { ...recipe, name: `${recipe.name}+probes`, flags: [...recipe.flags, '-DPROBES'] }];
+}
+
 const RECIPES: readonly Recipe[] = [
   riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
+  riscv('g2-plain', ['entry-g2.S'], ['-DENTRY_PLAIN', '-DGRAPH_CALL', '-ffixed-t2']),
   riscv('g2-merged', ['entry-merged.S'], MERGED),
   riscv('g3', ['entry-merged.S'], [...MERGED, '-DENTRY_G3']),
   riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),
   riscv('g1', ['entry-g1.S'], ['-DENTRY_G1']),
   riscv('g0', ['entry-g0.S', 'entry-g0.c'], ['-DENTRY_G0']),
-  x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN']),
-  x86('y2014', 'entry-2014.S', []),
-  x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT']),
+  ...withProbes(x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN'])),
+  ...withProbes(x86('y2014', 'entry-2014.S', [])),
+  ...withProbes(x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT'])),
   ...ppc('ppc32', 'powerpc-linux-gnu', PPC),
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),
   ...ppc('ppc64-elfv2-le', 'powerpc64le-linux-gnu', PPC64),
-  arm64('callops', 'entry-callops.S', ['-DRUNTIME_REGS', '-DCALL_OPS']),
+  arm64('callops', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME', '-DCALL_OPS']),
+  arm64('args', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME']),
   arm64('regs', 'entry-regs.S', ['-DRUNTIME_REGS']),
   arm64('pg', 'entry-pg.S', []),
 ];

@@ -790,10 +790,42 @@ const breakages: readonly Breakage[] = [
   {
     name: 'RISC-V: the proposal is not asked for, the slot stays that of t1',
     file: 'ftrace/session.js',
-    find: 'if (options.directSlot !== undefined)',
+    find: 'if (options.directVariant !== undefined)',
     replace: 'if (false)',
     test: 'riscv-direct',
     named: 'F-9',
+  },
+  {
+    name: 'RISC-V: the return handler forgets a1 (entries of 2022)',
+    file: 'runtime/index.js',
+    find: runtimeBytes,
+    replace: withoutRiscvWord(0x00b1_3023),
+    test: 'runtime-riscv',
+    named: 'R-ENT-4',
+  },
+  {
+    name: 'RISC-V: the ops of a direct caller need not save registers',
+    file: 'ftrace/core/direct.js',
+    find: "backend.capabilities.regs === 'separate' && !ops.has('SAVE_REGS')",
+    replace: 'false',
+    test: 'riscv-direct',
+    named: 'T-RV-28',
+  },
+  {
+    name: 'RISC-V: a pair is no hazard',
+    file: 'arch-riscv/sites.js',
+    find: "return changed > 1 ? 'H2' : null;",
+    replace: 'return null;',
+    test: 'riscv-direct',
+    named: 'T-RV-25',
+  },
+  {
+    name: 'RISC-V: a word in front of a function keeps its ops when its site is left to the list',
+    file: 'ftrace/core/targets.js',
+    find: "return { kind: 'list-ops' };",
+    replace: "return { kind: 'nop-ops' };",
+    test: 'riscv-coexistence',
+    named: 'A6.3',
   },
 ];
 

@@ -92,19 +92,14 @@ export {
   type Refusal,
   type Step,
 } from './ftrace/plan.js';
+export type { Hazard, HazardousSite, Preemption } from './ftrace/hazards.js';
 export { runtimeImage, withRuntime } from './ftrace/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
 export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
 export { Session, type SessionOptions } from './ftrace/session.js';
-export {
-  directSlot,
-  directVariants,
-  planDirect,
-  registerRequest,
-  type DirectRequest,
-  type DirectVariant,
-} from './ftrace/direct.js';
+export { planDirect, registerRequest, type DirectRequest } from './ftrace/direct.js';
+export { directVariants, type DirectVariant } from './ftrace/direct-variant.js';
 export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';
 export { parseSession, type SessionFile, type SessionOperation } from './ftrace/session-file.js';
 export { liveText, outsideTracer, type LiveMachine, type LiveOptions } from './ftrace/live.js';
@@ -168,7 +163,7 @@ export {
   textSteps,
   wordBytes,
   type Breakage,
-  type Hazard,
+  type Hazard as RaceHazard,
   type HazardForm,
   type ImageRace,
   type ImageRaceRequest,

@@ -388,6 +388,40 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     expect([both.output, traceDifferences(both)]).toEqual([output, []]);
   });
 
+  test.each([
+    ['=5', true],
+    ['=16,11', true],
+    ['=5 -fcf-protection=branch', true],
+    ['=16,11 -fcf-protection=branch', true],
+    ['=16,16', false],
+  ])(
+    'objects with nothing but pads (-fpatchable-function-entry%s): entries are laid in where a pad holds a call: %s',
+    (flag, holds) => {
+      const flags = `-fpatchable-function-entry${flag}`.split(' ');
+      const main = file('core.o', link([start, object(CORE, flags)], ['-r']));
+      const module = file(
+        'mod.ko',
+        object('extern int core_add(int, int); int mod_main(int x) { return core_add(x, 4) * 2; }', flags),
+      );
+      const image = file('image');
+      const done = elftrace(['load', main, module, '-o', image]);
+      expect([done.status, done.stderr]).toEqual([0, '']);
+      const bytes = new Uint8Array(readFileSync(image));
+      const [want] = elsewhere(bytes);
+      expect(want).toMatchObject({ exit: 7, output: expect.stringMatching(/module.*18/) });
+      const on = file('on');
+      const enable = elftrace(['patch', image, '--enable', '--tracer', 'function_graph', '-o', on]);
+      if (!holds) {
+        expect(enable.status).not.toBe(0);
+        return;
+      }
+      expect([enable.status, enable.stderr]).toEqual([0, '']);
+      for (const each of everywhere(new Uint8Array(readFileSync(on)))) expect(each).toEqual(want);
+      const both = runWithBoth(new Uint8Array(readFileSync(on)));
+      expect([traceDifferences(both), both.guest.filter(({ name }) => name === 'mod_main').length]).toEqual([[], 2]);
+    },
+  );
+
   test('X-ENT-2: -O0 -pg, where rsp is 8 mod 16 at sites: graph and counter, everywhere', () => {
     const flags = ['-O0', '-pg'];
     const main = object(CORE + 'int mod_main(int x) { char big[40]; big[x] = 3; return core_add(big[x], x); }', flags);

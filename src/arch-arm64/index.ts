@@ -1,5 +1,6 @@
 /** The arm64 target: little-endian AArch64 Linux, kernel and user space. */
 import type { Arch } from '../arch.js';
+import { concatBytes, wordBytes } from '../bytes.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Emulation } from './emulation.js';
@@ -34,6 +35,11 @@ export const arm64: Arch = {
     kind: 'none',
     reason:
       'the machine has no private trampolines: per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)',
+  },
+  // A-ENT-6: bti c; mov x10, x30; mov x30, x9; ret x10
+  directCallers: {
+    kind: 'code',
+    goesOn: concatBytes([0xd503_245f, 0xaa1e_03ea, 0xaa09_03fe, 0xd65f_0140].map((each) => wordBytes(each, 'little'))),
   },
   livePatching: { kind: 'word' },
   loader: arm64Loader,

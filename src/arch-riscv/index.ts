@@ -1,5 +1,6 @@
 /** The RISC-V target. 32-bit and big-endian files are recognised and refused by the registry. */
 import type { Arch } from '../arch.js';
+import { wordBytes } from '../bytes.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
 import { riscvEmulation } from './emulation.js';
@@ -38,6 +39,8 @@ export const riscv64: Arch = {
   stubForms: riscvStubForms,
   branches: riscvBranches,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+  // jr t0
+  directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },
   livePatching: { kind: 'word' },
   loader: riscvLoader,
   probes: { kind: 'none', reason: 'probes of RISC-V are not served yet' },

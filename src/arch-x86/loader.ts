@@ -37,6 +37,25 @@ const FRAME = 0xe589_4855;
 /** Furthest a call of mcount was seen behind `push %rbp; mov %rsp,%rbp`. */
 const MAX_PROLOGUE = 32;
 
+const ENDBR64 = 0xfa1e_0ff3;
+/** Longest pad in front of a function that is looked through. */
+const MAX_PAD = 64;
+
+/** A pad that goes on behind its function's symbol holds a call; one that ends there is for other patching (sites.ts says more). */
+function conventionOfPatchable(
+  functionAt: (delta: number) => boolean,
+  word: (delta: number) => number,
+): EntryConvention | null {
+  let at = 0;
+  if (word(-4) !== ENDBR64) {
+    while (at < MAX_PAD && !functionAt(at)) at++;
+    if (word(at) === ENDBR64) at += 4;
+  }
+  const first = word(at);
+  const isNop = first === 0x9090_9090 || (first & 0xffff) === 0x1f0f || (first & 0xff_ffff) === 0x1f_0f66;
+  return isNop ? 'modern' : null;
+}
+
 export const x86Loader: ModuleLoader = {
   kind: 'modules',
   imageFlags: 0,
@@ -69,6 +88,7 @@ export const x86Loader: ModuleLoader = {
     for (let back = 4; back <= MAX_PROLOGUE; back++) if (word(-back) === FRAME) return 'mcount';
     return 'modern';
   },
+  conventionOfPatchable,
   // Both kinds of entry serve sites of __fentry__; the option says which.
   joinConventions: (found) => (found.every((each) => each !== 'mcount') ? 'modern' : null),
   runtimeFor(convention: EntryConvention, options) {

@@ -141,7 +141,7 @@ const parser = yargs(own)
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -196,42 +196,27 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'FUNCTION=NEW: another function of the image runs in its place',
         })
+        .option('with', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'object that comes into the image, for --livepatch and --direct',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',
-          describe: 'function, function_graph, counter, or a function of the image',
+          describe: 'function, function_graph, counter, or a function',
         })
+        .option('entry', {
+          type: 'string',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64)',
+        })
+        .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
           type: 'string',
           array: true,
           nargs: 1,
           describe: 'FUNCTION=CALLER: it calls its direct caller; --enable: too',
-        })
-        .option('riscv-direct', {
-          choices: ['t1', 't0', 't0slot'] as const,
-          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
-        })
-        .option('riscv-site', {
-          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
-          describe: 'RISC-V: generation of the sites',
-        })
-        .option('preempt', {
-          choices: ['none', 'full'] as const,
-          default: 'none' as const,
-          describe: 'say where preemption is a hazard',
-        })
-        .option('ppc-nop', {
-          type: 'string',
-          choices: ['2008', 'b8'] as const,
-          default: 'b8' as const,
-          describe: 'PowerPC: disabled form of sites that call through stubs',
-        })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
-        .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
-        .option('x86-tramp', {
-          type: 'string',
-          choices: ['modern', '2014', 'none'] as const,
-          describe: 'x86-64: private trampolines (modern)',
         })
         .option('save-regs', {
           type: 'boolean',
@@ -253,6 +238,42 @@ const parser = yargs(own)
           describe: 'take changed sites out of the table, as a kernel that loads the file needs it',
         })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
+        // Forms of one machine, most of them of another year: `--help --forms` lists them too.
+        .option('riscv-direct', {
+          choices: ['t1', 't0', 't0slot'] as const,
+          hidden: true,
+          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
+          hidden: true,
+          describe: 'RISC-V: generation of the sites',
+        })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          hidden: true,
+          describe: 'whether tracers can be preempted: hazards, trampolines of 2014',
+        })
+        .option('ppc-nop', {
+          type: 'string',
+          choices: ['2008', 'b8'] as const,
+          default: 'b8' as const,
+          hidden: true,
+          describe: 'PowerPC: disabled form of sites that call through stubs',
+        })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
+        .option('a64-default', {
+          choices: ['list', 'nop'] as const,
+          hidden: true,
+          describe: 'arm64: ops of idle sites',
+        })
+        .option('x86-tramp', {
+          type: 'string',
+          choices: ['modern', '2014', 'none'] as const,
+          hidden: true,
+          describe: 'x86-64: private trampolines (modern)',
+        })
+        .showHidden('forms', 'with --help: options of single machines too')
         .example('$0 patch ext4.ko --nop --empty-slots -o quiet.ko', 'a module without calls of the tracer'),
     (args) => {
       action = async () =>
@@ -291,10 +312,10 @@ const parser = yargs(own)
     'status <path>',
     'what is enabled now, and what the record says',
     (y) =>
-      selection(common(y.positional('path', { type: 'string', demandOption: true }))).example(
-        '$0 status quiet.ko',
-        'states of the sites and the record',
-      ),
+      selection(common(y.positional('path', { type: 'string', demandOption: true })))
+        .option('touched', { type: 'boolean', default: false, describe: 'sessions: what was ever enabled' })
+        .option('ops', { type: 'boolean', default: false, describe: "the tracers' objects with their raw flags, too" })
+        .example('$0 status quiet.ko', 'states of the sites and the record'),
     (args) => {
       action = async () => (await import('./status.js')).runStatus({ ...args });
     },
@@ -414,7 +435,7 @@ const parser = yargs(own)
           choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
           describe: 'RISC-V: generation',
         })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
         .option('x86-tramp', {
           type: 'string',
@@ -451,6 +472,11 @@ const parser = yargs(own)
           describe: 'stop after so many instructions',
         })
         .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('tier', {
+          type: 'string',
+          default: 'auto',
+          describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
+        })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',

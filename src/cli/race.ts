@@ -43,7 +43,7 @@ export interface RaceArguments {
   readonly staleFetch: boolean;
   readonly ppcNop: '2008' | 'b8';
   readonly riscvSite?: EntryFlavour | undefined;
-  readonly a64Era?: 'regs' | 'callops' | undefined;
+  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | undefined;
   readonly maxSchedules?: number | undefined;

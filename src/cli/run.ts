@@ -52,6 +52,7 @@ export interface RunArguments {
   readonly arguments: readonly string[];
   readonly maxInstructions: string;
   readonly timeout?: string | undefined;
+  readonly tier: string;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
   readonly jsonStatus?: string | undefined;
@@ -73,6 +74,13 @@ const SIGBUS = 7;
 const SIGFPE = 8;
 const SIGSEGV = 11;
 
+/** Values of `--tier`. */
+const TIERS = [
+  ['auto', 'auto'],
+  ['0', 0],
+  ['1', 1],
+] as const;
+
 /** Instructions between two looks at the clock. */
 const SLICE = 2_000_000;
 /** Functions of a profile on standard error. */
@@ -85,6 +93,7 @@ interface Request {
   readonly budget: number;
   /** Milliseconds. */
   readonly timeout: number;
+  readonly tier: 'auto' | 0 | 1;
   readonly env: readonly string[];
   readonly files: FileSystem | undefined;
   readonly call: CallExpression | null;
@@ -130,6 +139,8 @@ export function checkRequest(args: RunArguments): Request {
   }
   const seconds = args.timeout === undefined ? Infinity : Number(args.timeout);
   if (!(seconds > 0)) throw new ElftraceError('usage', '--timeout takes a positive number of seconds');
+  const tier = TIERS.find(([name]) => name === args.tier)?.[1];
+  if (tier === undefined) throw new ElftraceError('usage', `--tier ${args.tier}: auto, 0 or 1`);
   const env = args.env ?? [];
   for (const each of env) {
     if (!/^[^=]+=/.test(each)) throw new ElftraceError('usage', `--env ${each}: write NAME=VALUE`);
@@ -151,6 +162,7 @@ export function checkRequest(args: RunArguments): Request {
   return {
     budget,
     timeout: seconds * 1000,
+    tier,
     env,
     files: args.root === undefined ? undefined : filesBelow(args.root),
     call: args.call === undefined ? null : parseCall(args.call),
@@ -494,6 +506,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     env: request.env,
     onOutput: options.onOutput,
     onInput: options.onInput,
+    tier: request.tier,
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
   });

@@ -6,7 +6,7 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, OwnTrampoline, SiteChange, SiteReading, WritableState } from '../arch.js';
+import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, WritableState } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -27,12 +27,12 @@ import type {
   TrampolineImage,
   TrampolineRequest,
 } from './core/index.js';
-import type { CallSite, Ops, SiteHash } from './core/index.js';
+import { type CallSite, equalContents, type Ops, type SiteHash } from './core/index.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
-import { entriesOf, type EntryKind, initialState, recordIp } from './tracing.js';
+import { entriesOf, type EntryKind, graphOff, initialState, recordIp } from './tracing.js';
 
 /** Memory of the tool's. */
 export interface Room {
@@ -52,10 +52,16 @@ export interface Text {
 
 export interface ImageBackendOptions {
   readonly capabilities: Capabilities;
+  /** What the words in front of functions name that are off. */
+  readonly idleLiteral: Literal;
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
   /** Text for a machine that runs; the file's copy alone when absent. */
   readonly text?: Text;
+  /** What stands between private trampolines and the image; nothing when absent. */
+  readonly seam?: (own: TextSeam) => TextSeam;
+  /** The sites before anything was written over them, for reports of foreign bytes: what would stand there. */
+  readonly pristine?: () => Sites;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -87,6 +93,8 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** What sites held when they were read or written last: what is expected of them later, in reports. */
+  private readonly seen = new Map<CallSite, { readonly content: Content; readonly bytes: Uint8Array }>();
   /** Sites with a direct caller that they do not reach themselves. */
   private readonly viaEntry = new Map<CallSite, Content>();
   /** Private trampolines that are planned or there, by their blocks. */
@@ -94,6 +102,9 @@ export class ImageBackend implements Backend {
   private free: Room[];
   /** Taken out of use, and not said to be free yet. */
   private given: (Room & { readonly kind: Extract<Step, { kind: 'free' }>['object'] })[] = [];
+  /** Modules whose code is not in the image any more; what their sites and words would hold. */
+  private readonly goneModules = new Set<string>();
+  private readonly goneContents = new Map<CallSite, { content: Content; literal: Literal }>();
 
   /** @param sites  of an image whose bytes are the caller's own: they are written in place */
   constructor(
@@ -119,8 +130,30 @@ export class ImageBackend implements Backend {
       directHelper: optional('ftrace_direct_func'),
       graphFunction: optional('ftrace_graph_func'),
       graphEntry: optional('ftrace_graph_caller'),
+      plainEntry: this.caller.identity,
       registerEntry: (this.regsCaller ?? this.caller).identity,
     };
+  }
+
+  nameOf(address: Address): string {
+    const range = this.program.codeAt(address);
+    return range === undefined ? '' : this.program.describe(range, address);
+  }
+
+  /** Says whether the code of a module is gone: then its sites have no bytes, and what is written to them is only remembered. */
+  setGone(module: string, gone: boolean): void {
+    if (gone) this.goneModules.add(module);
+    else this.goneModules.delete(module);
+  }
+
+  private goneAt(site: CallSite): { content: Content; literal: Literal } | null {
+    if (site.module === null || !this.goneModules.has(site.module)) return null;
+    let held = this.goneContents.get(site);
+    if (held === undefined) {
+      held = { content: { kind: 'nop' }, literal: this.options.idleLiteral };
+      this.goneContents.set(site, held);
+    }
+    return held;
   }
 
   private need(symbol: string): EntryPoint {
@@ -172,8 +205,9 @@ export class ImageBackend implements Backend {
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
     // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
-    if (leads === this.caller.identity)
-      return site !== null && this.viaEntry.has(site) ? this.viaEntry.get(site)! : { kind: 'caller' };
+    const isEntry = leads === this.caller.identity || leads === this.regsCaller?.identity;
+    if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
+    if (leads === this.caller.identity) return { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
     const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
     if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
@@ -214,22 +248,30 @@ export class ImageBackend implements Backend {
   }
 
   read(place: CodePlace): Reading {
+    const gone = 'site' in place ? this.goneAt(place.site) : null;
+    if (gone !== null) {
+      return place.kind === 'site'
+        ? { kind: 'site', content: gone.content }
+        : { kind: 'literal', literal: gone.literal };
+    }
     switch (place.kind) {
       case 'site': {
         const reading = this.readingOf(place.site);
         const bytes = this.bytesAt(place.site);
         if (bytes === null) return { kind: 'fault' };
         const content = reading === null ? null : this.contentOf(reading, place.site);
-        return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
+        if (content === null) return { kind: 'foreign', bytes };
+        this.seen.set(place.site, { content, bytes });
+        return { kind: 'site', content };
       }
       case 'callee':
         return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
-        const { jump } = this.branches;
-        const bytes = this.bytes(address, jump.sizeBytes);
+        const { graph } = this.branches;
+        const bytes = this.bytes(address, graph.sizeBytes);
         if (bytes === null) return { kind: 'fault' };
-        const target = jump.target(bytes, address);
+        const target = graph.target(bytes, address);
         if (target === this.graphOff()) return { kind: 'graph-call', on: false };
         const on = target !== null && this.identityOf(target) === this.symbols.graphEntry;
         return on ? { kind: 'graph-call', on } : { kind: 'foreign', bytes };
@@ -250,12 +292,8 @@ export class ImageBackend implements Backend {
     }
   }
 
-  /** Where the jump of the graph tracer leads while it is off: behind itself, or to the stub. */
   private graphOff(): Address {
-    const { address } = this.need('ftrace_graph_call');
-    return this.capabilities.passes === 2
-      ? address + BigInt(this.branches.jump.sizeBytes)
-      : this.need('ftrace_stub').address;
+    return graphOff(this.program, this.kind, this.need('ftrace_graph_call').address);
   }
 
   // ------------------------------------------------------------------------------------------------ private trampolines
@@ -275,7 +313,11 @@ export class ImageBackend implements Backend {
     const text = new ImageText(program, model.fill, []);
     for (const [{ address, sizeBytes }] of this.trampolines) text.occupy(address, sizeBytes);
     if (block !== null) text.allocate = () => block.address;
-    const ips = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    const all = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
+    // Modules of programs lie where no branch reaches: their sites use the shared entry, and are no reason against a trampoline for others.
+    const room = text.area;
+    const near = room === null ? all : all.filter((ip) => this.inReachOf(ip, room));
+    const ips = near.length > 0 ? near : all;
     const update = model.update(
       {
         address: this.addressOf(ops),
@@ -286,7 +328,7 @@ export class ImageBackend implements Backend {
       {
         variant: model.variantOf(this.kind),
         find: (symbol) => globalAt(program, symbol),
-        seam: text,
+        seam: this.options.seam?.(text) ?? text,
         ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
       },
     );
@@ -364,18 +406,39 @@ export class ImageBackend implements Backend {
   bytesAt(site: CallSite): Uint8Array | null {
     const index = this.siteIndex.get(site.ip);
     const reading = index === undefined ? null : this.sites.reading(index);
-    return this.bytes(site.ip, reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta);
+    // Bytes of no shape do not say how many they are.
+    const known = this.seen.get(site)?.bytes.length;
+    return this.bytes(
+      site.ip,
+      known ?? (reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta),
+    );
   }
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
     const reading = this.readingOf(site);
-    const change = reading === null ? null : this.changeOf(site, reading, content);
-    if (change === null || 'kind' in change) return null;
-    const bytes = this.bytesAt(site);
+    const own = reading === null ? null : this.bytesWith(this.sites, site, reading, content);
+    if (own !== null) return own;
+    const known = this.seen.get(site);
+    if (known !== undefined && equalContents(known.content, content)) return known.bytes;
+    // Somebody wrote over a site that nobody had looked at.
+    const sites = this.options.pristine?.();
+    const index = this.siteIndex.get(site.ip);
+    if (sites === undefined || index === undefined) return null;
+    const before = sites.reading(index);
+    return before === null ? null : this.bytesWith(sites, site, before, content);
+  }
+
+  /** Bytes of a site with another content; null where it cannot have that. */
+  private bytesWith(sites: Sites, site: CallSite, reading: SiteReading, content: Content): Uint8Array | null {
+    const index = this.siteIndex.get(site.ip)!;
+    const change = this.changeOf(site, reading, content, sites);
+    if ('kind' in change) return null;
+    const start = sites.fileOffset(index) + reading.ipDelta;
+    const size = reading.startDelta + reading.sizeBytes - reading.ipDelta;
+    const bytes = sites === this.sites ? this.bytesAt(site) : sites.program.image.bytes.slice(start, start + size);
     if (bytes === null) return null;
-    const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
     for (const { delta, after } of change.stores) {
-      const at = Number(anchor + BigInt(delta) - site.ip);
+      const at = Number(sites.anchor[index]! + BigInt(delta) - site.ip);
       if (at >= 0 && at + after.length <= bytes.length) bytes.set(after, at);
     }
     return bytes;
@@ -383,8 +446,13 @@ export class ImageBackend implements Backend {
 
   // ---------------------------------------------------------------------------------------------------------- deciding
 
-  private changeOf(site: CallSite, reading: SiteReading, content: Content): SiteChange | StepProblem {
-    const { program, sites, options } = this;
+  private changeOf(
+    site: CallSite,
+    reading: SiteReading,
+    content: Content,
+    sites = this.sites,
+  ): SiteChange | StepProblem {
+    const { program, options } = this;
     const index = this.siteIndex.get(site.ip)!;
     const view = sites.viewOf(index);
     const ways =
@@ -409,9 +477,10 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    // A-PLT-2: a branch of arm64 may not reach; the entry does, by the ops of the site.
-    const byEntry = this.kind === 'g3' || this.kind === 'g3c' || this.kind === 'callops';
-    return byEntry ? [own, ...waysTo(this.program, this.caller, site.ip, reading)] : [own];
+    // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs where it must.
+    const { direct } = this.capabilities;
+    const entry = direct === 'regs' ? this.regsCaller : direct === 'any' ? this.caller : null;
+    return entry === null ? [own] : [own, ...waysTo(this.program, entry, site.ip, reading)];
   }
 
   /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
@@ -464,6 +533,18 @@ export class ImageBackend implements Backend {
     return address;
   }
 
+  /** Gives room back; neighbours become one, so that a session that goes on for long does not run out of it. */
+  private release(place: { readonly address: Address; readonly size: number }): void {
+    const free = [...this.free, place].sort((a, b) => (a.address < b.address ? -1 : 1));
+    this.free = [];
+    for (const { address, size } of free) {
+      const last = this.free[this.free.length - 1];
+      if (last !== undefined && last.address + BigInt(last.size) === address) {
+        this.free[this.free.length - 1] = { address: last.address, size: last.size + size };
+      } else this.free.push({ address, size });
+    }
+  }
+
   private slotOf(ops: Ops): number | null {
     const known = this.slots.get(ops);
     if (known !== undefined) return known;
@@ -478,6 +559,7 @@ export class ImageBackend implements Backend {
   }
 
   check(step: Step): StepProblem | null {
+    if ((step.kind === 'site' || step.kind === 'literal') && this.goneAt(step.site) !== null) return null;
     switch (step.kind) {
       case 'site': {
         const reading = this.readingOf(step.site);
@@ -632,13 +714,19 @@ export class ImageBackend implements Backend {
       this.table = { address, size };
     }
     if (old !== null) {
-      this.free.push(old);
+      this.release(old);
       this.given.push({ kind: 'direct-table', ...old });
     }
     return null;
   }
 
   write(step: Step): StepProblem | null {
+    const gone = step.kind === 'site' || step.kind === 'literal' ? this.goneAt(step.site) : null;
+    if (gone !== null) {
+      if (step.kind === 'site') gone.content = step.after;
+      else if (step.kind === 'literal') gone.literal = step.after;
+      return null;
+    }
     switch (step.kind) {
       case 'site': {
         const reading = this.readingOf(step.site);
@@ -652,6 +740,8 @@ export class ImageBackend implements Backend {
           const problem = this.store(anchor + BigInt(delta), after);
           if (problem) return problem;
         }
+        const bytes = this.bytesAt(step.site);
+        if (bytes !== null) this.seen.set(step.site, { content: step.after, bytes });
         return null;
       }
       case 'callee': {
@@ -674,12 +764,14 @@ export class ImageBackend implements Backend {
         return this.directTable();
       case 'graph-call': {
         const { address } = this.need('ftrace_graph_call');
-        const { jump } = this.branches;
+        const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
-        const problem =
+        const filtered = (): StepProblem | null =>
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, jump.encode(address, to));
+        const jumped = (): StepProblem | null => this.store(address, graph.encode(address, to));
+        // The hook must have its filter for as long as the jump leads there: without one it takes every function (C-FG-8).
+        return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
         return null;
@@ -688,9 +780,10 @@ export class ImageBackend implements Backend {
       case 'free':
         if (step.kind !== 'free') this.options.text?.event(step);
         else {
-          if (step.object === 'hash') this.sweep();
-          const freed = this.given.filter(({ kind }) => kind === step.object);
-          this.given = this.given.filter(({ kind }) => kind !== step.object);
+          if (step.object === 'hash' || step.object === 'ops') this.sweep();
+          const isFreed = ({ kind }: { readonly kind: string }): boolean => kind === step.object || kind === 'hash';
+          const freed = this.given.filter(isFreed);
+          this.given = this.given.filter((each) => !isFreed(each));
           this.options.text?.event(step, freed);
         }
         return null;
@@ -715,13 +808,25 @@ export class ImageBackend implements Backend {
     for (const [hash, place] of this.hashes) {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);
-      this.free.push(place);
+      this.release(place);
       this.given.push({ kind: 'hash', ...place });
     }
   }
 
   reserveDirect(entries: number): boolean {
     return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  }
+
+  private inReachOf(from: Address, { address, sizeBytes }: TrampolineBlock): boolean {
+    const { min, max } = this.branches.call.reach;
+    // From any byte of a site to any of the block.
+    const margin = BigInt(sizeBytes) + 64n;
+    const distance = address - from;
+    return distance - margin >= min && distance + margin <= max;
+  }
+
+  reachesTrampoline(site: CallSite, block: TrampolineBlock): boolean {
+    return this.inReachOf(site.ip, block);
   }
 
   reachesCallback(address: Address): boolean {

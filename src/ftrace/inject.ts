@@ -42,7 +42,12 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: Ent
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
   if (best === null) {
-    throw new ElftraceError('no-runtime', 'no site of the file has a shape that a tracing entry serves', {});
+    const nameless = sites.count > 0 && !sites.program.namesFunctions;
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that a tracing entry serves${nameless ? ': where functions begin decides it here, so name them with --symbols FILE' : ''}`,
+      {},
+    );
   }
   return best;
 }
@@ -105,7 +110,11 @@ export function withRuntime(
   const { image, arch } = program;
   const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
   if (program.relocatable) {
-    throw new ElftraceError('no-runtime', `${missing}, and a relocatable file is loaded first: elftrace load`, {});
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and a relocatable file is loaded first (elftrace load), or names what its sites call (--entry SYMBOL)`,
+      {},
+    );
   }
   if (image.header.type !== elf.ET_EXEC) {
     throw new ElftraceError(

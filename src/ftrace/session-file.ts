@@ -63,8 +63,8 @@ export type SessionOperation = { readonly at: FilePlace } & (
   | {
       readonly kind: 'graph';
       readonly name: string;
-      readonly entry: string;
-      readonly return: string;
+      /** Symbols of its callbacks; null: the runtime records both in its ring. */
+      readonly callbacks: { readonly entry: string; readonly return: string } | null;
       readonly filter: string | null;
       readonly notrace: string | null;
     }
@@ -115,7 +115,7 @@ export const sessionForms = {
   livepatch: { fields: { function: 'text', new: 'text' }, required: ['function', 'new'] },
   graph: {
     fields: { name: 'text', entry: 'text', return: 'text', filter: 'text', notrace: 'text' },
-    required: ['name', 'entry', 'return'],
+    required: ['name'],
   },
   load: { fields: { module: 'text', file: 'text' }, required: ['module'] },
 } as const satisfies Readonly<Record<string, StepForm>>;
@@ -263,7 +263,9 @@ class Reader {
     const [name, offset] = this.#key(pair);
     const value = this.#value(pair, offset);
     const at = this.#place(offset);
-    if (isForm(name)) this.#operations.push(this.#form(name, this.#fields(name, value), at, value));
+    if (name === 'load' && isScalar(value)) {
+      this.#operations.push({ kind: 'load', module: this.#name(value, name), file: null, at });
+    } else if (isForm(name)) this.#operations.push(this.#form(name, this.#fields(name, value), at, value));
     else if (isNameStep(name)) this.#operations.push(this.#named(name, this.#name(value, name), at, value));
     else if (name === 'tracing') {
       const text = this.#scalar(value, 'tracing').value;
@@ -365,12 +367,14 @@ class Reader {
         return { kind: name, function: text('function'), replacement: text('new'), at };
       case 'graph':
         if (this.#users.has(text('name'))) this.#fail(this.#start(node), `there is a graph '${text('name')}' already`);
+        if (texts.has('entry') !== texts.has('return')) {
+          this.#fail(this.#start(node), "a graph has both 'entry' and 'return', or neither");
+        }
         this.#users.add(text('name'));
         return {
           kind: name,
           name: text('name'),
-          entry: text('entry'),
-          return: text('return'),
+          callbacks: texts.has('entry') ? { entry: text('entry'), return: text('return') } : null,
           filter: maybe('filter'),
           notrace: maybe('notrace'),
           at,

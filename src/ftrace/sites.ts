@@ -45,6 +45,8 @@ export interface Site {
 export interface FindOptions extends TableOptions {
   /** Record of changes that was kept beside the file; the one in the file is read without being asked for. */
   readonly record?: FileRecord | null;
+  /** The program as it was before what the record says, where its calls name another entry now. */
+  readonly original?: Program;
   readonly signal?: AbortSignal;
 }
 
@@ -423,6 +425,31 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   };
 }
 
+/**
+ * Calls of the profiling entry that the file made before it was enabled (--entry): where the linker's relocation alone says what is
+ * called, no byte of the code tells them from other calls.
+ */
+function callsBefore(original: Program, known: SlotTable): SlotTable[] {
+  const before = findCalls(original);
+  const still = new Set(Array.from(known.value, (value, i) => `${known.section[i]!}:${value}`));
+  const gone = Array.from(before.value, (value, i) => !still.has(`${before.section[i]!}:${value}`));
+  const count = gone.filter(Boolean).length;
+  if (count === 0) return [];
+  return [
+    {
+      ...before,
+      name: 'record',
+      // A table names nops as well as calls; the scan for calls does not.
+      source: 'mcount-table',
+      origin: 'record',
+      count,
+      section: before.section.filter((_, i) => gone[i]),
+      value: before.value.filter((_, i) => gone[i]),
+      position: new Float64Array(count).fill(-1),
+    },
+  ];
+}
+
 /** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
 function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
   const { length } = ranges;
@@ -453,8 +480,9 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
   let tables = readTables(program, options);
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);
-    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), [calls]);
-    for (const table of [calls, recorded]) if (table.count > 0) tables = [...tables, table];
+    const before = options.original ? callsBefore(options.original, calls) : [];
+    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), [calls, ...before]);
+    for (const table of [calls, ...before, recorded]) if (table.count > 0) tables = [...tables, table];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
   // Calls that were nopped and taken out of their table are sites all the same.

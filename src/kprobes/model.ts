@@ -318,6 +318,11 @@ export interface ProbeSupport {
    * (K-ADDR-5).
    */
   decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal;
+  /**
+   * What an ftrace site owns in front of its toggling instruction and has at `address` is the compiler's, and no patching changes it: it may be probed
+   * as any other (PowerPC). Absent: everything that a site owns is refused but its instruction (K-ADDR-7).
+   */
+  isSiteHeadCode?(code: ProbeCode, address: Address): boolean;
   readonly slots: ProbeSlots;
   /** The effect of an instruction of method `simulate`, at its own address. */
   simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult;

@@ -307,7 +307,7 @@ function takeApart(
 
 /** All of them, for what a load map names. */
 export const entryConventions: readonly EntryConvention[] = [
-  'pg', 'regs', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c',
+  'pg', 'regs', 'args', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c',
 ]; // prettier-ignore
 
 function mapNoteSection(image: ElfImage): number {

@@ -44,6 +44,7 @@ export const rules: Readonly<Record<string, string>> = {
   'R-ENC-1':
     'a pair carries a distance in two parts, the lower one signed; what does not fit is refused before anything is written.',
   'R-MOD-2': 'where the first word of a pair stays, the target must have the same high part as it.',
+  H2: 'a thread between the two words of a site, where both change, runs half of the call: a wild jump; a word behind a fixed auipc has no such place.',
   'R-MOD-3': 'two words may change only while no other processor executes; one aligned word may change at any time.',
   'R-MOD-4': 'entries call their tracer by a pair of instructions, or through a pointer that is stored at once.',
   'R-SITE-1': 'compressed nops of the compiler become nops of 4 bytes at start-up.',

@@ -5,7 +5,8 @@
  * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
  * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
  * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
- * GRAPH_POINTER: frames have the frame pointer that a function must bring back.
+ * GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES: with what probes call; "entry.h" then says with
+ * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -326,7 +327,8 @@ PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
   (void)frame_pointer;
   if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
   if (!thread) count64(&elftrace_ring->dropped);
-  else if (!thread->active) *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip));
+  else if (!thread->active)
+    *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(frame_pointer));
 }
 #endif
 
@@ -383,6 +385,189 @@ INTERNAL word elftrace_graph_return(word frame POINTER_PARAMETER) {
   if (!parent_ip) elftrace_graph_stopped = 1;
   return parent_ip;
 }
+
+#ifdef PROBES
+/* ------------------------------------------------------------------------------------------------------------------ probes */
+
+/*
+ * Reads 1, 2, 4 or 8 bytes; not 0: they are not mapped. No code here sees to that: who runs the program makes this function return 1
+ * when it faults. It must stay a leaf without a frame.
+ */
+PUBLIC __attribute__((noinline)) word elftrace_probe_peek(u64 *out, word at, word bytes) {
+  struct __attribute__((packed)) any {
+    union {
+      unsigned char b;
+      unsigned short h;
+      u32 w;
+      u64 d;
+    };
+  };
+  const volatile struct any *const from = (const volatile struct any *)at;
+  if (bytes == 1) *out = from->b;
+  else if (bytes == 2) *out = from->h;
+  else if (bytes == 4) *out = from->w;
+  else *out = from->d;
+  return 0;
+}
+
+/* Records in a row: the first number, or no. */
+static int take_records(struct ring *ring, word count, word *number) {
+#if WORD == 8
+  word *const low = (word *)&ring->head;
+#else
+  word *const low = (word *)&ring->head + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+#endif
+  if (ring->flags & RING_KEEP_OLDEST) {
+    word now = __atomic_load_n(low, __ATOMIC_RELAXED);
+    do {
+      if (now + count > ring->capacity) return 0;
+    } while (!__atomic_compare_exchange_n(low, &now, now + count, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    *number = now;
+    return 1;
+  }
+  *number = __atomic_fetch_add(low, count, __ATOMIC_RELAXED);
+#if WORD == 4
+  if (*number + count < *number)
+    __atomic_fetch_add((word *)&ring->head + (__BYTE_ORDER__ != __ORDER_BIG_ENDIAN__), 1, __ATOMIC_RELAXED);
+#endif
+  return 1;
+}
+
+/* Text at an address: the rest of its room is 0. Not 0: it is not mapped. */
+static word fetch_text(u64 *out, word at) {
+  unsigned char *const text = (unsigned char *)out;
+  for (word i = 0; i < PROBE_STRING_BYTES / 8; i++) out[i] = 0;
+  for (word i = 0; i < PROBE_STRING_BYTES - 1; i++) {
+    u64 byte;
+    if (elftrace_probe_peek(&byte, at + i, 1)) return 1;
+    if (byte == 0) break;
+    text[i] = (unsigned char)byte;
+  }
+  return 0;
+}
+
+/* What a program fetches; yields the number of words. */
+static word fetch(const word *program, const regs *regs, u64 *out) {
+  word at = 0;
+  word fault = 0;
+  u64 value = 0;
+  for (;;) {
+    switch (*program++) {
+    case PROBE_REGISTER: {
+      const char *const place = (const char *)regs + program[0];
+      value = program[1] == 8 ? *(const u64 *)place : *(const u32 *)place;
+      program += 2;
+      fault = 0;
+      break;
+    }
+    case PROBE_CONSTANT:
+      value = *program++;
+      fault = 0;
+      break;
+    case PROBE_LOAD:
+      if (!fault) fault = elftrace_probe_peek(&value, (word)value + program[0], WORD);
+      program++;
+      break;
+    case PROBE_PUT:
+      out[at++] = fault;
+      out[at++] = value;
+      break;
+    case PROBE_MEMORY: {
+      const word base = (word)value + program[0], bytes = program[1], count = program[2];
+      u64 *const faults = &out[at++];
+      *faults = 0;
+      for (word i = 0; i < count; i++) {
+        u64 element = 0;
+        if (fault || elftrace_probe_peek(&element, base + i * bytes, bytes)) *faults |= (u64)1 << i;
+        out[at++] = element;
+      }
+      program += 3;
+      break;
+    }
+    case PROBE_STRING: {
+      const word base = (word)value + program[0], pointers = program[1], count = pointers ? pointers : 1;
+      u64 *const faults = &out[at++];
+      *faults = 0;
+      for (word i = 0; i < count; i++) {
+        u64 text = base;
+        word bad = fault;
+        if (!bad && pointers) bad = elftrace_probe_peek(&text, base + i * WORD, WORD);
+        if (bad || fetch_text(&out[at], (word)text)) *faults |= (u64)1 << i;
+        at += PROBE_STRING_BYTES / 8;
+      }
+      program += 2;
+      break;
+    }
+    default:
+      return at;
+    }
+  }
+}
+
+static void record_event(const struct thread *thread, const struct probe_op *op, struct probe_event *event, const regs *regs) {
+  struct ring *const ring = elftrace_ring;
+  u64 data[PROBE_DATA + 2];
+  const word words = fetch(event->program, regs, data);
+  const word count = 1 + (words + 2) / 3;
+  word number;
+  data[words] = data[words + 1] = 0;
+  __atomic_fetch_add(&event->hits, 1, __ATOMIC_RELAXED);
+  if (!take_records(ring, count, &number)) {
+    count64(&ring->dropped);
+    return;
+  }
+  const u64 now = elftrace_clock();
+  for (word i = 0; i < count; i++) {
+    struct ring_record *const record = &ring->records[(number + i) & (ring->capacity - 1)];
+    const u64 *const three = &data[3 * (i - 1)];
+    __atomic_store_n(&record->kind, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    record->time = i ? three[0] : now;
+    record->ip = i ? three[1] : op->address;
+    record->parent_ip = i ? three[2] : event->id;
+    record->thread = number_of(thread);
+    __atomic_store_n(&record->kind, i ? RECORD_DATA : RECORD_PROBE, __ATOMIC_RELEASE);
+  }
+}
+
+/* All events of a probed address. A hit while another one is handled is missed. */
+static void handle(struct probe_op *op, regs *regs) {
+  struct thread *const thread = current();
+  if (op->flags & PROBE_OFF) return;
+  if (!thread) {
+    count64(&elftrace_ring->dropped);
+    return;
+  }
+  if (thread->active) {
+    __atomic_fetch_add(&op->missed, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  thread->active = 1;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&op->hits, 1, __ATOMIC_RELAXED);
+  for (struct probe_event *each = op->events; each; each = each->next) record_event(thread, op, each, regs);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->active = 0;
+}
+
+/* Called by detour buffers. */
+PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
+  PROBE_FRAME(regs, op);
+  handle(op, regs);
+}
+
+#ifdef RUNTIME_REGS
+/* Callback of the ops of a probe on an ftrace site; the ops' own word has the op. */
+PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  struct probe_op *const op = (struct probe_op *)ops->private_;
+  (void)ip;
+  (void)parent_ip;
+  if (!is_full(regs)) return;
+  PROBE_SITE_FRAME(regs, op);
+  handle(op, regs);
+}
+#endif
+#endif
 
 #if defined(RUNTIME_REGS) && defined(TOC_WORD)
 /* ------------------------------------------------------------------------------------- functions that replace another one */
