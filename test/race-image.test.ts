@@ -105,7 +105,7 @@ describe('the core’s own sequences', () => {
 describe('H1 H10: x86-64', () => {
   const name = 'x86-64/program-fentry';
 
-  test('byte by byte: torn', () => {
+  test('byte by byte: torn, and told step by step', () => {
     const { result, scene, sequence, options } = raced(name, { variants: ['no-breakpoint'], staleFetch: false });
     expect(result.failing?.violation).toMatchObject({ rule: 'torn-instruction', thread: 0 });
     expect(result.failing?.violation.message).toMatch(/^e8 1f 44 00 00 at 0x4001d0/);
@@ -117,6 +117,11 @@ describe('H1 H10: x86-64', () => {
     expect(Buffer.from(last!.watched).toString('hex')).toBe('e81f440000');
     expect(before!.event).toMatchObject({ kind: 'step' });
     expect(story.steps).toHaveLength(result.failing!.entries.length);
+    // Another schedule, in which the thread gets further: each instruction says what it changes.
+    const alone = tell(scene, sequence, Array.from({ length: 3 }, () => result.failing!.entries.at(-1)!), options);
+    const changed = alone.steps.flatMap(({ event }) => (event.kind === 'instruction' ? [event.registers] : []));
+    expect(changed).toHaveLength(3);
+    expect(changed.some((registers) => registers.some(({ before: was, after }) => was !== after))).toBe(true);
   }); // prettier-ignore
 
   test('breakpoints without making other CPUs fetch anew: old and new halves', () => {

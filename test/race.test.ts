@@ -5,7 +5,8 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
-import { runSchedule } from '../src/emulator/index.js';
+import { arches } from '../src/arches.js';
+import { Machine, runSchedule } from '../src/emulator/index.js';
 import { hazards, type RaceCase } from '../src/race/hazards.js';
 import {
   broken,
@@ -365,6 +366,55 @@ describe('rules that always hold', () => {
     expect(wrong(() => race(more, sequence([])))).toBe('usage');
     expect(wrong(() => race(scene, sequence([]), { maxSteps: 0 }))).toBe('usage');
     expect(wrong(() => race(scene, sequence([]), { prefetch: true }))).toBe('usage');
+  });
+});
+
+describe('memory that threads share', () => {
+  /** Threads that each add 1 to a word: load, add, store, return. */
+  function counting(threads: number): Scene {
+    const arch = arches.find(({ target }) => target.id === 'riscv64')!;
+    if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+    const machine = new Machine({ lifter: arch.emulation.lifter, blockInstructions: 1 });
+    machine.map({ address: 0x1000n, size: 0x1000, permission: 'rx' });
+    machine.map({ address: 0x2000n, size: 0x1000, permission: 'rw' });
+    // lw a0,0(a1); addi a0,a0,1; sw a0,0(a1); ret
+    [0x0005_a503n, 0x0015_0513n, 0x00a5_a023n, 0x0000_8067n].forEach((word, i) =>
+      machine.writeWord(0x1000n + BigInt(4 * i), 4, word),
+    );
+    for (let cpu = 0; cpu < threads; cpu++) {
+      if (cpu > 0) machine.addCpu();
+      machine.switchTo(cpu);
+      machine.setRegister('pc', 0x1000n);
+      machine.setRegister('a1', 0x2000n);
+      machine.setRegister('ra', 0x8000n);
+    }
+    return {
+      machine,
+      threads: Array.from({ length: threads }, (_, i) => ({ name: `thread ${i}`, expect: new Map() })),
+      stop: 0x8000n,
+      stackPointer: 'sp',
+      livePatching: arch.livePatching,
+      code: null,
+      marks: new Map(),
+      units: [],
+    };
+  }
+
+  test('a lost update: found, in as many orders as a count by hand says', () => {
+    const sum: Property = {
+      name: 'sum',
+      atEnd: ({ machine }) => (machine.readWord(0x2000n, 4) === 2n ? null : 'an update is lost'),
+    };
+    const none: Sequence = { name: 'nothing', patchers: [] };
+    const full = race(counting(2), none, { properties: [sum], reduction: 'none' });
+    // Fine where one has stored before the other loads. Of C(8,4) orders: one's third event stands before the other's first one, so that the other's 4
+    // come behind 3 of the one's, in 1 + 4 ways (where its return goes); twice.
+    expect([full.counts.total, full.counts.violated]).toEqual([70n, 70n - 2n * 5n]);
+    const reduced = race(counting(2), none, { properties: [sum] });
+    expect([reduced.verdict, reduced.failing?.violation.rule]).toEqual(['violated', 'sum']);
+    expect([...reduced.counts.outcomes.keys()].sort()).toEqual([...full.counts.outcomes.keys()].sort());
+    // The load of the one between the load and the store of the other: 4 events, and all of them to the end.
+    expect(reduced.failing!.entries).toHaveLength(8);
   });
 });
 
