@@ -830,7 +830,7 @@ const breakages: readonly Breakage[] = [
   {
     name: 'race: a store of a patcher and a fetch of a thread are taken to be independent',
     file: 'race/world.js',
-    find: 'meets(a.writes, b.reads) ||',
+    find: 'meets(b.writes, a.reads) ||',
     replace: '',
     test: 'race',
     named: 'reduced set',
@@ -849,7 +849,7 @@ const breakages: readonly Breakage[] = [
     find: ' || world.mayFetchAnew(actor.index, range)',
     replace: '',
     test: 'race',
-    named: 'H10: the same',
+    named: 'fetches anew',
   },
   {
     name: 'race: a wait for threads does not wait',
@@ -888,8 +888,8 @@ const breakages: readonly Breakage[] = [
     file: 'race/explore.js',
     find: 'result = (result * BigInt(sum)) / BigInt(i);',
     replace: 'result = (result * BigInt(sum)) / BigInt(Math.min(i, 2));',
-    test: 'race',
-    named: 'as enumerated',
+    test: 'race-hazards',
+    named: 'H1: bytes',
   },
   {
     name: 'race: a loop that nobody leaves is none',

@@ -369,36 +369,60 @@ describe('rules that always hold', () => {
   });
 });
 
-describe('memory that threads share', () => {
-  /** Threads that each add 1 to a word: load, add, store, return. */
-  function counting(threads: number): Scene {
-    const arch = arches.find(({ target }) => target.id === 'riscv64')!;
-    if (arch.emulation.kind !== 'ir') throw new Error('not executed');
-    const machine = new Machine({ lifter: arch.emulation.lifter, blockInstructions: 1 });
-    machine.map({ address: 0x1000n, size: 0x1000, permission: 'rx' });
-    machine.map({ address: 0x2000n, size: 0x1000, permission: 'rw' });
-    // lw a0,0(a1); addi a0,a0,1; sw a0,0(a1); ret
-    [0x0005_a503n, 0x0015_0513n, 0x00a5_a023n, 0x0000_8067n].forEach((word, i) =>
-      machine.writeWord(0x1000n + BigInt(4 * i), 4, word),
-    );
-    for (let cpu = 0; cpu < threads; cpu++) {
-      if (cpu > 0) machine.addCpu();
-      machine.switchTo(cpu);
-      machine.setRegister('pc', 0x1000n);
-      machine.setRegister('a1', 0x2000n);
-      machine.setRegister('ra', 0x8000n);
-    }
-    return {
-      machine,
-      threads: Array.from({ length: threads }, (_, i) => ({ name: `thread ${i}`, expect: new Map() })),
-      stop: 0x8000n,
-      stackPointer: 'sp',
-      livePatching: arch.livePatching,
-      code: null,
-      marks: new Map(),
-      units: [],
-    };
+/** Threads at the beginning of some RISC-V words at 0x1000, with a1 = 0x2000, where there is data. */
+function small(words: readonly bigint[], threads = 1, fetchLineBytes?: number): Scene {
+  const arch = arches.find(({ target }) => target.id === 'riscv64')!;
+  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+  const machine = new Machine({
+    lifter: arch.emulation.lifter,
+    blockInstructions: 1,
+    ...(fetchLineBytes === undefined ? {} : { fetch: 'buffered' as const, fetchLineBytes }),
+  });
+  machine.map({ address: 0x1000n, size: 0x1000, permission: 'rx' });
+  machine.map({ address: 0x2000n, size: 0x1000, permission: 'rw' });
+  words.forEach((word, i) => machine.writeWord(0x1000n + BigInt(4 * i), 4, word));
+  for (let cpu = 0; cpu < threads; cpu++) {
+    if (cpu > 0) machine.addCpu();
+    machine.switchTo(cpu);
+    machine.setRegister('pc', 0x1000n);
+    machine.setRegister('a1', 0x2000n);
+    machine.setRegister('ra', 0x8000n);
   }
+  return {
+    machine,
+    threads: Array.from({ length: threads }, (_, i) => ({ name: `thread ${i}`, expect: new Map() })),
+    stop: 0x8000n,
+    stackPointer: 'sp',
+    livePatching: arch.livePatching,
+    code: null,
+    marks: new Map(),
+    units: [],
+  };
+}
+
+test('H2 H10: a CPU in the middle of a pair fetches anew, though nobody makes it', () => {
+  const [nop, ret] = [0x13n, 0x0000_8067n];
+  // auipc t0,0; jalr t0,256(t0), stored at once and without a synchronisation.
+  const bytes = Uint8Array.of(0x97, 0x02, 0, 0, 0xe7, 0x82, 0x02, 0x10);
+  const sequence: Sequence = {
+    name: 'pair',
+    patchers: [{ name: 'p', steps: [{ kind: 'store', address: 0x1000n, bytes }] }],
+  };
+  const found = [true, false].flatMap((prefetch) => {
+    const scene = small([nop, nop, ret], 1, 64);
+    scene.machine.writeWord(0x1100n, 4, 0x0002_8067n);
+    return (['partial-order', 'none'] as const).map((reduction) => {
+      const { failing } = race(scene, sequence, { prefetch, reduction });
+      return failing?.violation.rule ?? null;
+    });
+  });
+  // t0 is 0: jalr leads to 256, where nothing is. Without fetching anew the CPU has its two nops.
+  expect(found).toEqual(['wrong-function', 'wrong-function', null, null]);
+});
+
+describe('memory that threads share', () => {
+  /** Each adds 1 to a word: lw a0,0(a1); addi a0,a0,1; sw a0,0(a1); ret. */
+  const counting = (threads: number): Scene => small([0x0005_a503n, 0x0015_0513n, 0x00a5_a023n, 0x0000_8067n], threads);
 
   test('a lost update: found, in as many orders as a count by hand says', () => {
     const sum: Property = {
