@@ -1219,11 +1219,7 @@ describe('what entries and trampolines do', () => {
         expect([...outcome.report.expected!]).toEqual([...call(ip, own)]);
         expect([...outcome.report.actual!]).toEqual([...call(ip, caller)]);
         expect(outcome.report.record?.trampolines).toContainEqual(
-          expect.objectContaining({
-            address: own,
-            ops: 'a',
-            callback: counterOf(spoilt.session),
-          }),
+          expect.objectContaining({ address: own, ops: 'a', callback: counterOf(spoilt.session) }),
         );
       }
       expect(Buffer.compare(spoilt.session.bytes(), before)).toBe(0);

@@ -10,6 +10,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
+import { startProcess } from '../src/emulator/index.js';
 import { findSites } from '../src/ftrace/sites.js';
 import {
   loadImages,
@@ -428,6 +429,19 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     const linked = link([start, main, object('void mcount(void) {}')]);
     const [want] = elsewhere(linked);
     const path = file('o0', linked);
+    // Both alignments occur.
+    const { image, arch, sites } = openBytes(linked);
+    if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+    const { machine } = startProcess({ image, abi: arch.abi, emulation: arch.emulation });
+    const alignments = new Set<bigint>();
+    for (let i = 0; i < sites.count; i++) {
+      machine.hook(sites.ip(i), () => {
+        alignments.add(machine.register('rsp') & 15n);
+        return 'continue';
+      });
+    }
+    expect(machine.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 7 });
+    expect([...alignments].sort()).toEqual([0n, 8n]);
     for (const tracer of ['function', 'function_graph', 'counter']) {
       for (const tramp of ['modern', 'none']) {
         const out = file('on');

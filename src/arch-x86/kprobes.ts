@@ -575,7 +575,14 @@ function build(window: JumpWindow, request: BufferRequest): DetourBuffer | Probe
     );
   }
   parts.push(jumpTo(at, back));
-  return { kind: 'buffer', address: request.address, bytes: concatBytes(parts), copiedOffset: head.length };
+  return {
+    kind: 'buffer',
+    address: request.address,
+    bytes: concatBytes(parts),
+    copiedOffset: head.length,
+    // `push %rsp` saved it behind ss and the red zone.
+    stackAdjust: 8 + (request.redZone ? 128 : 0),
+  };
 }
 
 const store = (address: Address, bytes: Uint8Array): TextStep => ({ kind: 'store', address, bytes });

@@ -397,7 +397,9 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   }
   const sections: number[] = [];
   const values: bigint[] = [];
-  for (const { offset } of record?.edits ?? []) {
+  // Sessions with probes change places that are no sites, and nothing in the record tells which.
+  const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
+  for (const { offset } of probed ? [] : (record?.edits ?? [])) {
     const range = program.code.find(
       (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
     );
