@@ -74,6 +74,8 @@ export class Sites {
     this.count = anchor.length;
   }
 
+  private kept = false;
+
   state(index: number): SiteState {
     return stateNames[this.stateOf[index]!]!;
   }
@@ -97,7 +99,13 @@ export class Sites {
   }
 
   source(index: number): SiteSource {
-    return this.sources[this.tableOf[index]!]!;
+    const source = this.sources[this.tableOf[index]!]!;
+    return source === 'call' && this.kept ? 'mcount-table' : source;
+  }
+
+  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  keep(): void {
+    this.kept = true;
   }
 
   codeRange(index: number): CodeRange | undefined {
