@@ -151,6 +151,11 @@ export class Sites {
     const source = this.source(index);
     const found = siteShapes[shape]!.read(this.viewOf(index), source);
     if (found !== null) return found;
+    if (source === 'call') {
+      // A place that was found by its call stays a site when the call is gone.
+      const place = siteShapes[shape]!.read(this.viewOf(index), 'mcount-table');
+      if (place !== null) return place;
+    }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
       const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
