@@ -3,6 +3,8 @@
  * memory too. Nothing here imports jest, so that scripts can use it.
  */
 import { compareStates, Machine } from '../../src/emulator/index.js';
+import { startHere } from './c-programs.js';
+import type { PpcTarget } from './c-programs.js';
 import type { Lifter, Process, Snapshot, StopReason } from '../../src/emulator/index.js';
 
 /** Numbers of a linear congruential generator, 0 to `below` - 1. */
@@ -54,6 +56,13 @@ export function inStep(
     if (differing.length > 0) differing.push(`in slice ${slices} of ${budget} from 0x${pc.toString(16)}`);
     if (ended || differing.length > 0) return { stop: x, slices, differing };
   }
+}
+
+/** A compiled program in both tiers, compared after slices of random sizes: what differs. */
+export function tiersInStep(target: PpcTarget, path: string): readonly string[] {
+  const start = (tier: 0 | 1): Process => startHere(target, path, [], { tier }).process;
+  const random = randomNumbers(1);
+  return inStep(start(0), start(1), () => 1 + random(random(4) === 0 ? 100 : 100_000)).differing;
 }
 
 // ------------------------------------------------------------------------------------------------------ random programs
