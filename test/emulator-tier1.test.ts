@@ -33,7 +33,7 @@ describe('random programs in step on both tiers', () => {
       expect(runs.flatMap((each) => each.differing)).toEqual([]);
       const sum = (of: 'instructions' | 'patches' | 'compiled'): number =>
         runs.reduce((all, each) => all + each[of], 0);
-      expect(sum('instructions')).toBeGreaterThan(10_000);
+      expect(sum('instructions')).toBeGreaterThan(5000);
       expect(sum('compiled')).toBeGreaterThan(50);
       process.stderr.write(`${target.id}: ${sum('instructions')} instructions, ${sum('patches')} patches in step\n`);
     });

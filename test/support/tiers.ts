@@ -190,8 +190,11 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
     act(machines[1], 1);
   };
   const code = new Uint8Array(CODE_BYTES);
+  /** Where instructions begin. */
+  const begins: bigint[] = [];
   for (let at = 0; at < CODE_BYTES;) {
     const own = instruction();
+    begins.push(CODE + BigInt(at));
     code.set(own.subarray(0, CODE_BYTES - at), at);
     at += own.length;
   }
@@ -214,7 +217,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
       });
     }
   };
-  const starts = Array.from({ length: 12 }, () => CODE + BigInt(random(CODE_BYTES / 4) * 4));
+  const starts = Array.from({ length: 12 }, () => pick(begins));
   const setPc = (): void => {
     const pc = pick(starts);
     both((machine) => {
@@ -240,7 +243,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
       case 0:
       case 1:
       case 2: {
-        const [address, bytes] = [CODE + BigInt(random(CODE_BYTES / 4 - 4) * 4), instruction()];
+        const [address, bytes] = [pick(begins.slice(0, -8)), instruction()];
         patches++;
         both((machine) => {
           machine.memory.write(address, bytes);
@@ -248,7 +251,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
         return;
       }
       case 3: {
-        const address = CODE + BigInt(random(CODE_BYTES / 4) * 4);
+        const address = pick(begins);
         const stop = random(5) === 0;
         const hook = (which: 0 | 1): (() => void) =>
           machines[which].hook(address, (machine) => {
