@@ -34,6 +34,8 @@ export interface Abi {
   readonly linkRegister: RegisterName | null;
   readonly argumentRegisters: readonly RegisterName[];
   readonly resultRegister: RegisterName;
+  /** Text of instructions that use registers of floating point or vectors, which tracing entries do not save (C-FG-7). */
+  readonly unsavedRegisters: RegExp;
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];

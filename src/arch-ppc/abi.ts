@@ -117,6 +117,7 @@ const common = {
   linkRegister: 'lr',
   argumentRegisters: ['r3', 'r4', 'r5', 'r6', 'r7', 'r8', 'r9', 'r10'],
   resultRegister: 'r3',
+  unsavedRegisters: /^(f|lf|stf|v|lv|stv|xs|xv|xx|lx|stx[vs]|mffs|mtfs|m[tf]vsr)/,
   syscall: {
     number: 'r0',
     arguments: ['r3', 'r4', 'r5', 'r6', 'r7', 'r8'],

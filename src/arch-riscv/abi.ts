@@ -12,6 +12,7 @@ export const riscvAbi: Abi = {
   linkRegister: 'ra',
   argumentRegisters: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'],
   resultRegister: 'a0',
+  unsavedRegisters: /^(c\.)?f(?!ence)|^v/,
   syscall: {
     number: 'a7',
     arguments: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5'],
