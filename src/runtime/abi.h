@@ -87,6 +87,18 @@ struct probe_op {
   word spare;
 };
 #define PROBE_OFF 1ul /* nobody wants it: the buffer only goes on */
+/* Of an event: it is recorded when the function returns; above bit 8 how many calls of it may be under way at once, 0: any number. */
+#define PROBE_RETURN 1ul
+#define PROBE_ACTIVE_SHIFT 8
+
+/* A call that a return probe waits for: it goes to a trap instead (elftrace_probe_trampoline), whose handler finds the way back here. */
+struct probe_instance {
+  struct probe_event *event;
+  struct probe_op *op;
+  word parent_ip;
+  word frame; /* stack pointer after the return */
+};
+#define PROBE_INSTANCES 64
 
 /*
  * Programs: words. The value is 0 at first; a fetch of what is not mapped makes everything up to the next PUT a fault. For each argument a word says

@@ -98,6 +98,14 @@ export const PROBE_OP_FLAGS = { off: 1 } as const;
 export const PROBE_EVENT_WORDS = { next: 0, id: 1, flags: 2, hits: 3 } as const;
 export const PROBE_EVENT_WORD_COUNT = 4;
 
+/** Flags of an event, as in abi.h. */
+export const PROBE_EVENT_FLAGS = { return: 1, activeShift: 8 } as const;
+
+/** Words of a call that a return probe waits for: `struct probe_instance`, a stack of them for each thread. */
+export const PROBE_INSTANCE_WORDS = { event: 0, op: 1, parentIp: 2, frame: 3 } as const;
+export const PROBE_INSTANCE_WORD_COUNT = 4;
+export const PROBE_INSTANCE_COUNT = 64;
+
 /** Programs of events: a word for the operation, then its operands. */
 export const PROBE_OPERATIONS = { end: 0, register: 1, constant: 2, load: 3, put: 4, memory: 5, string: 6 } as const;
 export const PROBE_STRING_BYTES = 64;

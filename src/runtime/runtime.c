@@ -6,7 +6,8 @@
  * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
  * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
  * GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES: with what probes call; "entry.h" then says with
- * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect.
+ * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_IP where a frame has the instruction pointer, with PROBE_RETURN_SLOT where the frame of a function's entry
+ * has its return address, with PROBE_RETURN_FRAME what the stack pointer is after the return.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -581,6 +582,35 @@ static void record_event(const struct thread *thread, const struct probe_op *op,
   }
 }
 
+#ifdef PROBE_RETURN_SLOT
+/* The trap that functions with return probes go to, written by the tool. */
+__attribute__((section(".data"))) PUBLIC word elftrace_probe_trampoline = 0;
+PUBLIC word elftrace_probe_depth[THREADS];
+PUBLIC struct probe_instance elftrace_probe_instances[THREADS][PROBE_INSTANCES];
+
+static void begin_call(const struct thread *thread, struct probe_op *op, struct probe_event *event, regs *regs) {
+  const word number = number_of(thread);
+  struct probe_instance *const stack = elftrace_probe_instances[number];
+  const word limit = event->flags >> PROBE_ACTIVE_SHIFT;
+  const word frame = PROBE_RETURN_FRAME(regs);
+  word active = 0;
+  /* Left by longjmp. */
+  while (elftrace_probe_depth[number] > 0 && is_gone(stack[elftrace_probe_depth[number] - 1].frame, frame))
+    elftrace_probe_depth[number]--;
+  for (word i = 0; i < elftrace_probe_depth[number]; i++) active += stack[i].event == event;
+  if (elftrace_probe_depth[number] == PROBE_INSTANCES || (limit && active >= limit)) {
+    __atomic_fetch_add(&op->missed, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  struct probe_instance *const each = &stack[elftrace_probe_depth[number]++];
+  each->event = event;
+  each->op = op;
+  each->parent_ip = *PROBE_RETURN_SLOT(regs);
+  each->frame = frame;
+  *PROBE_RETURN_SLOT(regs) = elftrace_probe_trampoline;
+}
+#endif
+
 /* All events of a probed address. A hit while another one is handled is missed. */
 static void handle(struct probe_op *op, regs *regs) {
   struct thread *const thread = current();
@@ -596,7 +626,15 @@ static void handle(struct probe_op *op, regs *regs) {
   thread->active = 1;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   __atomic_fetch_add(&op->hits, 1, __ATOMIC_RELAXED);
-  for (struct probe_event *each = op->events; each; each = each->next) record_event(thread, op, each, regs);
+  for (struct probe_event *each = op->events; each; each = each->next) {
+#ifdef PROBE_RETURN_SLOT
+    if (each->flags & PROBE_RETURN) {
+      begin_call(thread, op, each, regs);
+      continue;
+    }
+#endif
+    record_event(thread, op, each, regs);
+  }
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->active = 0;
 }
@@ -608,14 +646,30 @@ PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
 }
 
 #ifdef RUNTIME_REGS
-/* Callback of the ops of a probe on an ftrace site; the ops' own word has the op. */
+/*
+ * Callback of the one ops that all probes on ftrace sites share. The ops' own word points to a pointer to their table: count, then pairs {site, op},
+ * ascending.
+ */
 PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
-  struct probe_op *const op = (struct probe_op *)ops->private_;
-  (void)ip;
+  const word *const table = *(const word *const *)ops->private_;
+  word low = 0, high = table ? table[0] : 0;
   (void)parent_ip;
   if (!is_full(regs)) return;
-  PROBE_SITE_FRAME(regs, op);
-  handle(op, regs);
+  while (low < high) {
+    const word middle = low + (high - low) / 2;
+    const word site = table[1 + 2 * middle];
+    if (site == ip) {
+      struct probe_op *const op = (struct probe_op *)table[2 + 2 * middle];
+      /* The entry goes on where the frame says. */
+      const word resume = PROBE_IP(regs);
+      PROBE_IP(regs) = op->ip;
+      handle(op, regs);
+      PROBE_IP(regs) = resume;
+      return;
+    }
+    if (site < ip) low = middle + 1;
+    else high = middle;
+  }
 }
 #endif
 #endif
