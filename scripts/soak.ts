@@ -1,6 +1,6 @@
 /**
- * `npm run soak [MUTANTS]`: the fuzzers with more mutants than CI has time for, counts printed. Seeds are 1 to MUTANTS, so what fails
- * here fails again with the same number.
+ * `npm run soak [MUTANTS]`: the fuzzers with more mutants than CI has time for, counts printed, and 100,000 sequences of the models of the ftrace core. Seeds
+ * are 1 to MUTANTS, so what fails here fails again with the same number.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -13,4 +13,8 @@ const result = spawnSync(
   [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'elf-fuzz.test.js', 'pipeline-fuzz.test.js'],
   { cwd: root, stdio: 'inherit', env: { ...process.env, ELFTRACE_MUTANTS: mutants } },
 );
-process.exitCode = result.status ?? 1;
+const core = spawnSync(process.execPath, [join(root, 'build', 'scripts', 'soak-core.js')], {
+  cwd: root,
+  stdio: 'inherit',
+});
+process.exitCode = (result.status ?? 1) || (core.status ?? 1);

@@ -10,7 +10,9 @@ import { load, type LoadOptions, trampolineSection } from '../program/program.js
 import {
   type CallSite,
   type Capabilities,
+  formatReport,
   FtraceCore,
+  initReport,
   type Ops,
   type Outcome,
   type Policy,
@@ -20,7 +22,7 @@ import {
 import type { GoneModule, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { type DirectVariant, setDirectVariant } from './direct-variant.js';
-import { checkAcceptance, type PlanRequest, planSites } from './plan.js';
+import { checkAcceptance, type Plan, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
@@ -361,11 +363,41 @@ export class Session {
   }
 }
 
+/**
+ * C-INIT-2, A8: the first site that is not as it must be, as a report of type INIT.
+ * @throws ElftraceError 'plan-refused'
+ */
+function reportInit(sites: Sites, plan: Plan): void {
+  const [first] = plan.refusals;
+  if (first === undefined) return;
+  const { program } = sites;
+  const symbol = first.site < 0 ? -1 : sites.functionSymbol(first.site);
+  const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  const ip = first.site < 0 ? first.address : recordIp(sites, first.site);
+  const bytes = (text: string): Uint8Array | null =>
+    text === '' ? null : Uint8Array.from(text.split(/[ :]/), (each) => Number.parseInt(each, 16));
+  const report = initReport({
+    kind: first.errno === 'EFAULT' ? 'read-fault' : first.errno === 'EPERM' ? 'write-fault' : 'mismatch',
+    ip,
+    symbol: symbol < 0 ? '' : `${program.symbolName(symbol)}+${hex(ip - (place?.value ?? ip))}`,
+    module: first.site < 0 ? null : sites.module(first.site),
+    actual: bytes(first.actual),
+    expected: bytes(first.expected),
+    detail: `${first.code}: ${first.reason}`,
+  });
+  try {
+    checkAcceptance(plan, {});
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    throw new ElftraceError(error.code, `${error.message}\n${formatReport(report)}`, error.context);
+  }
+}
+
 /** C-INIT-2: every site is verified, then made a nop. */
 function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
   const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
   const plan = planSites(sites, { to, selection });
-  checkAcceptance(plan, {});
+  reportInit(sites, plan);
   const { bytes } = sites.program.image;
   for (const { address, after, fileOffset } of plan.steps) {
     if (text?.store(address, after) === false) {
