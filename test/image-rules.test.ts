@@ -242,6 +242,76 @@ describeWith(generatedTools, 'executed on images', () => {
     });
   });
 
+  describe.each(generatedCases.filter(({ graph }) => graph === 'multi'))('$name: users of the graph tracer', (each) => {
+    test('C-FG-1 C-FG-2 C-FG-5: sixteen users of one tracer, each with hashes of its own; who wants a function hears of its return; the next is ENOSPC', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      const users = Array.from(
+        { length: 17 },
+        (_, index) => new GraphUser(`g${index}`, index === 0 ? { entry: 0n, return: 0n } : made.graphCallbacks),
+      );
+      users.slice(0, 16).forEach((user, index) => {
+        // f3 calls one of f0 to f2: an odd user takes the outer function, the third ones leave it out.
+        if (index % 2 === 1) done(core.setGraphFilter(user, 'filter', 'f3 f4'));
+        if (index % 3 === 0) done(core.setGraphFilter(user, 'notrace', 'f3'));
+        done(core.registerGraph(user));
+      });
+      expect(core.registerGraph(users[16]!)).toMatchObject({ kind: 'refused', errno: 'ENOSPC' });
+      const { calls } = made.functions.find(({ name }) => name === 'f3')!;
+      const plain = machineOf(each).call('f3', 4n).result;
+      const takes = (index: number, name: string): boolean => (name === 'f3' ? index % 3 !== 0 : index % 2 === 0);
+      const expected = (
+        refused: readonly string[],
+        gone: readonly number[] = [],
+      ): { events: string[]; returns: string[] } => {
+        const of = (name: string): string[] =>
+          users
+            .slice(0, 16)
+            .flatMap((user, index) =>
+              takes(index, name) && !gone.includes(index) && !refused.includes(`${user.name} ${name}`)
+                ? [`${user.name} ${name}`]
+                : [],
+            );
+        return { events: [...of('f3'), ...of(calls!)], returns: [...of(calls!), ...of('f3')] };
+      };
+      const seen = (): { events: string[]; returns: readonly string[] } => {
+        const log = made.call('f3', 4n);
+        expect(log.result).toBe(plain);
+        return {
+          events: log.events.map((event) => `${event.kind === 'graph' ? event.user : event.kind} ${event.at}`),
+          returns: log.returns,
+        };
+      };
+      expect(seen()).toEqual(expected([]));
+      // Who does not want an entry does not hear of the return; where nobody does the function is not hooked.
+      const refused = ['g1 f3', 'g4 f3', `g2 ${calls!}`];
+      made.wants = (user, name) => !refused.includes(`${user} ${name}`);
+      expect(seen()).toEqual(expected(refused));
+      made.wants = () => false;
+      expect(seen()).toEqual({ events: [`g0 ${calls!}`], returns: [`g0 ${calls!}`] });
+      made.wants = null;
+      // A place in the middle is given to the next one.
+      done(core.unregisterGraph(users[5]!));
+      expect(seen()).toEqual(expected([], [5]));
+      done(core.registerGraph(users[16]!));
+      expect(seen().events.filter((event) => event === 'g16 f3')).toHaveLength(1);
+      // One goes while functions that it entered are running: they return, and nobody calls it any more (H8).
+      let gone = false;
+      const off = made.machine.hook(core.records.find(({ name }) => name === calls)!.ip, () => {
+        if (!gone) done(core.unregisterGraph(users[16]!));
+        gone = true;
+        return 'continue';
+      });
+      const late = made.call('f3', 4n);
+      off();
+      expect([gone, late.result, late.returns.filter((event) => event.startsWith('g16 '))]).toEqual([true, plain, []]);
+      for (const user of users) if (core.state.graph.users.includes(user)) done(core.unregisterGraph(user));
+      done(core.reclaim());
+      expect(made.call('f3', 4n)).toEqual({ events: [], returns: [], result: plain });
+      expect(made.leftovers()).toEqual([]);
+    });
+  });
+
   test('A6.3 the table of rows and conventions, executed', () => {
     const byName = new Map(generatedCases.map((each) => [each.name, each]));
     const why = (row: Row, name: string): string | null => inapplicable(row, byName.get(name)!.profile);

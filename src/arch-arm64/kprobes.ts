@@ -3,39 +3,28 @@
  *
  * What a patcher must know:
  *
- * - Every instruction is one aligned word, so nothing is cut in two and no neighbour moves. The breakpoint is `brk #4` = d4200080; a second one,
- *   `brk #6` = d42000c0, stands behind copies that cannot go back by themselves. The trap leaves the address of the brk.
- * - brk <-> b is in the class of words that may be exchanged while others execute them (B, BL, NOP, BRK, ISB, SVC, …); anything else -> brk is not. So a
- *   probe is a breakpoint first, and a branch only later: that change needs no wait.
- * - What knows its own place: branches, adr, adrp, loads and prefetches from literals. Everything else does the same in a slot:
+ * - Every instruction is one aligned word. The breakpoint is `brk #4` = d4200080, a trap behind a copy `brk #6` = d42000c0; both leave their own
+ *   address. brk and b may be exchanged under running processors (Arm ARM, B2.2.5), an arbitrary word and b may not: so the breakpoint comes first,
+ *   and the jump after it.
+ * - What knows its place: branches, adr and adrp, loads of literals. They are simulated on the trapped registers; in a buffer their numbers are
+ *   literals. Everything else does the same in a slot:
  *
- *       slot:  f94009e0      ldr x0, [x15, #16]      a copy
- *              14......      b address+4             back, without a second trap; else brk #6
+ *       slot:  f9400421      ldr x1,[x1,#8]     a copy
+ *              14......      b address+4        back, if within 128 MiB; else brk #6, and whoever handles it goes on
  *
- *   The others are simulated on the trapped registers. In a buffer they are written for their new place, with no register but their own:
+ * - Between a load-exclusive and its store-exclusive no handler may run: the exception clears the monitor, and the loop never ends. Kernels look at
+ *   most 16 instructions back for a load-exclusive that is not closed.
+ * - A `bti` or `paciasp` that indirect branches come to may be a brk, but not a b: landing pads stay breakpoints. The b to the buffer needs none.
+ * - x18 belongs to the platform (shadow call stack): the buffer saves it for handlers and does not load it back.
  *
- *       b.eq T      b.eq +8; b next; b T             bl T       x30 := next (four words); b T
- *       adr x1, T   x1 := T (four words)             ldr x1, T  x1 := T; ldr x1, [x1]
+ *       buffer:  sub sp,sp,#352                 struct pt_regs and a frame record
+ *                x0..x30, sp, pc, nzcv; x0 = object, x1 = registers; blr callback; everything back
+ *                ldr x1,[x1,#8]                 the copy. Of bl: x30 = address+4; of adrp, literals: the number
+ *                b address+4                    of b, bl: b target
  *
- * - A `b` reaches 128 MiB, and takes the place of one instruction: nobody has to be away from anything. Only a buffer must not be used again
- *   while someone is in it.
- *
- *       f:  91000400  add x0, x0, #1                 f:  14......  b buffer
- *
- *       buffer: sub sp, #336; x0..x30, sp, pc, nzcv into struct pt_regs
- *               x0 = object, x1 = registers; blr callback; everything back but x18
- *               add x0, x0, #1                       the copy
- *               b f+4
- *               addresses of object, callback and probe
- *
- * - Under branch target identification an indirect branch may land on brk, which raises its own exception, and not on b: a landing pad
- *   (bti, paciasp, pacibsp) stays a breakpoint. The buffer itself is entered by b, which asks for none.
- * - Between a load-exclusive and its store-exclusive no handler may run: the exception clears the reservation, and the loop would never end.
- * - There is no red zone: what lies below sp belongs to nobody.
- *
- * Sources: Arm Architecture Reference Manual for A-profile, B2.2.5, C4.1, C6, D1 (exceptions), D8 (BTI); AAPCS64; struct pt_regs of Linux for arm64.
+ * Sources: Arm ARM for A-profile B2.2.5, C6, D8.4.2; AAPCS64; struct pt_regs of the Linux user API for arm64 (40-arm64 6.1).
  */
-import { type Reach, reaches, signExtend32 } from '../bits.js';
+import { type Reach, reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded, Operands } from '../isa/table.js';
@@ -46,7 +35,6 @@ import {
   type ProbeAbi,
   type ProbeCode,
   type ProbeCpu,
-  type ProbeErrno,
   type ProbeInstruction,
   type ProbeRefusal,
   type ProbeRefusalCode,
@@ -58,138 +46,95 @@ import {
   type TextStep,
 } from '../kprobes/model.js';
 import type { Address } from '../units.js';
-import { type Arm64Mnemonic, arm64Table, BRANCH_REACH, encodeB, NOP } from './isa.js';
+import { arm64Table, BRANCH_REACH, encodeB, isBti } from './isa.js';
+import { conditionHolds } from './lift.js';
 
-const BRK_PROBE = arm64Table.encode('brk', { imm16: 4 });
+const BRK_KPROBE = arm64Table.encode('brk', { imm16: 4 });
 const BRK_STEP = arm64Table.encode('brk', { imm16: 6 });
-
 const SLOT_BYTES = 8;
-const BUFFER_ALIGN = 16;
-/** Copies know no place: a slot may be anywhere in 48 bits of addresses. */
-const ANYWHERE: Reach = { min: -0x1_0000_0000_0000n, max: 0x1_0000_0000_0000n, alignBytes: 4 };
-/** K-ADDR-5: how far back a load-exclusive is looked for. */
+const ANYWHERE: Reach = { min: -0x1_0000_0000n, max: 0x1_0000_0000n, alignBytes: 4 };
+/** K-ADDR-5. */
 const EXCLUSIVE_WORDS = 16;
-
-const LR = 30;
-const SP = 31;
-const ZR = 31;
+const SECTION = '50-kprobes 10';
+const ZERO = 31;
 
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
-const words = (values: readonly number[]): Uint8Array => concatBytes(values.map((value) => wordBytes(value, 'little')));
-const encode = (mnemonic: Arm64Mnemonic, operands: Operands): number => arm64Table.encode(mnemonic, operands);
+const word = (value: number): Uint8Array => wordBytes(value, 'little');
 
-// -------------------------------------------------------------------------------------------------------- register frame
+// --------------------------------------------------------------------------------------------------------- register frame
 
-/** struct pt_regs of the kernels with REGS entries (40-arm64 section 6.1). */
-const FRAME_BYTES = 336;
-const AT_SP = 248;
-const AT_PC = 256;
-const AT_PSTATE = 264;
+const PT_REGS_BYTES = 336;
+const FRAME_BYTES = PT_REGS_BYTES + 16;
+const LR = 240;
+const PC = 256;
+const PSTATE = 264;
+const SYSCALL = 280;
 
-function probeAbi(): ProbeAbi {
-  const registers = new Map<string, ProbeRegister>();
-  for (let i = 0; i <= LR; i++) registers.set(`x${i}`, { machine: `x${i}`, frameOffset: 8 * i, bytes: 8 });
-  registers.set('lr', { machine: 'x30', frameOffset: 8 * LR, bytes: 8 });
-  registers.set('sp', { machine: 'sp', frameOffset: AT_SP, bytes: 8 });
-  registers.set('pc', { machine: 'pc', frameOffset: AT_PC, bytes: 8 });
-  // The flags; the other bits are zero in user mode.
-  registers.set('pstate', { machine: 'nzcv', frameOffset: AT_PSTATE, bytes: 8 });
-  return {
-    registers,
-    arguments: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'],
-    stackArgumentOffset: 0,
-    result: 'x0',
-    stackPointer: 'sp',
-    instructionPointer: 'pc',
-    frameBytes: FRAME_BYTES,
+function registers(): ReadonlyMap<string, ProbeRegister> {
+  const found = new Map<string, ProbeRegister>();
+  const add = (name: string, machine: string, frameOffset: number): void => {
+    found.set(name, { machine, frameOffset, bytes: 8 });
   };
+  for (let n = 0; n < 31; n++) add(`x${n}`, `x${n}`, 8 * n);
+  add('lr', 'x30', LR);
+  add('sp', 'sp', 248);
+  add('pc', 'pc', PC);
+  // What a program sees of it.
+  add('pstate', 'nzcv', PSTATE);
+  return found;
 }
 
-// --------------------------------------------------------------------------------------------------------- instructions
+export const arm64ProbeAbi: ProbeAbi = {
+  registers: registers(),
+  arguments: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'],
+  stackArgumentOffset: 0,
+  result: 'x0',
+  stackPointer: 'sp',
+  instructionPointer: 'pc',
+  frameBytes: PT_REGS_BYTES,
+};
 
+// ----------------------------------------------------------------------------------------------------------- instructions
+
+const SIMULATED: ReadonlySet<string> = new Set([
+  'b', 'bl', 'b-cond', 'cbz', 'cbnz', 'tbz', 'tbnz', 'br', 'blr', 'ret', 'adr', 'adrp', 'ldr-w-lit', 'ldr-x-lit', 'ldrsw-lit', 'prfm-lit',
+]); // prettier-ignore
+/** Rows of a conditional branch. */
+const CONDITIONAL: ReadonlySet<string> = new Set(['b-cond', 'cbz', 'cbnz', 'tbz', 'tbnz']);
+
+/** K-ADDR-5, by row; the reasons are put together below. */
+const EXCEPTION: ReadonlySet<string> = new Set(['svc', 'hvc', 'smc']);
+const WAITING: ReadonlySet<string> = new Set(['wfe', 'wfi']);
+const PRIVILEGED: ReadonlySet<string> = new Set(['eret', 'eretaa', 'eretab', 'drps']);
+/** Branches with pointer authentication: what they check depends on registers only, but where they go is not known to a simulation. */
+const AUTHENTICATED = /^(braaz|brabz|blraaz|blrabz|braa|brab|blraa|blrab|retaa|retab)$/;
+/** Literals of the vector registers, which handlers do not see. */
+const VECTOR_LITERAL = /^ldr-f[sdq]-lit$/;
 const LOAD_EXCLUSIVE = /^lda?x[rp]/;
 const STORE_EXCLUSIVE = /^stl?x[rp]/;
 
-/** Rows that know their own address, or write it, and what they do is easily done without them. */
-const SIMULATED: ReadonlySet<string> = new Set([
-  'b', 'bl', 'b-cond', 'cbz', 'cbnz', 'tbz', 'tbnz', 'br', 'blr', 'ret', 'adr', 'adrp',
-  'ldr-w-lit', 'ldr-x-lit', 'ldrsw-lit', 'prfm-lit', 'ldr-fs-lit', 'ldr-fd-lit', 'ldr-fq-lit',
-]); // prettier-ignore
-
-const CONDITIONAL: ReadonlySet<string> = new Set(['b-cond', 'cbz', 'cbnz', 'tbz', 'tbnz']);
-/** Register of a loaded literal, bytes of it. */
-const LITERALS: Readonly<Record<string, { readonly field: string; readonly bytes: number }>> = {
-  'ldr-w-lit': { field: 'wt', bytes: 4 },
-  'ldr-x-lit': { field: 'xt', bytes: 8 },
-  'ldrsw-lit': { field: 'xt', bytes: 4 },
-  'ldr-fs-lit': { field: 'st', bytes: 4 },
-  'ldr-fd-lit': { field: 'dt', bytes: 8 },
-  'ldr-fq-lit': { field: 'qt', bytes: 16 },
-};
-
-/** Hints that wait, or are for debuggers and profilers of other machines' time: what they do is not what a copy does at another time. */
-const WAITING: ReadonlySet<string> = new Set(['yield', 'wfe', 'wfi', 'sev', 'sevl', 'esb', 'psb', 'hint']);
-const MRS_DAIF = 0x5a11;
-
-/** Where indirect branches of guarded code may land. */
-const isLandingPad = (mnemonic: string): boolean => mnemonic === 'bti' || /^paci[ab]sp$/.test(mnemonic);
-
-/** Why a row cannot be probed wherever it stands; null: it can. */
-function unprobableRow({ row, operands }: Decoded): readonly [code: ProbeRefusalCode, why: string] | null {
-  const { mnemonic, flow } = row;
-  if (flow === 'trap') return ['trap', 'is a trap of its own'];
-  if (flow === 'syscall') return ['system', 'enters the kernel'];
-  if (mnemonic === 'hvc' || mnemonic === 'smc') return ['virtualisation', 'enters the hypervisor or the monitor'];
-  if (/^(eret|eretaa|eretab|drps)$/.test(mnemonic)) return ['privileged', 'returns from an exception'];
-  if (mnemonic.startsWith('msr-')) return ['privileged', 'changes the state of the processor'];
-  if (mnemonic === 'mrs' && operands['sysreg'] === MRS_DAIF) {
-    return ['masks-interrupts', 'reads which exceptions are masked, and a handler masks them'];
-  }
-  if (WAITING.has(mnemonic)) return ['system', 'waits, or is no hint that a copy could give'];
-  if (LOAD_EXCLUSIVE.test(mnemonic) || STORE_EXCLUSIVE.test(mnemonic)) {
-    return ['exclusive-sequence', 'needs a reservation, which a trap clears'];
-  }
-  if (flow !== undefined && flow !== 'next' && !SIMULATED.has(mnemonic)) {
-    return ['unsupported-instruction', 'branches to an authenticated address'];
-  }
-  return null;
-}
-
-const find = (bytes: Uint8Array, offset: number): Decoded | null =>
-  offset < 0 || offset + 4 > bytes.length ? null : arm64Table.decode(new ByteView(bytes, 'little').u32(offset));
-
-/** The instruction whose bytes a `ProbeInstruction` holds. */
-function own(instruction: ProbeInstruction): { readonly decoded: Decoded; readonly word: number } {
-  const decoded = find(instruction.bytes, 0);
-  // Only decoded instructions become one.
-  if (decoded === null) throw new RangeError('an instruction that was decoded does not decode');
-  return { decoded, word: new ByteView(instruction.bytes, 'little').u32(0) };
+function decodeAt(code: ProbeCode, offset: number): Decoded | null {
+  if (offset < 0 || offset + 4 > code.bytes.length) return null;
+  return arm64Table.decode(new ByteView(code.bytes, 'little', 'code').u32(offset));
 }
 
 function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal {
   const offset = Number(address - code.start);
   const where = `${code.name}+${hex(offset)}`;
-  const no = (errno: ProbeErrno, reason: ProbeRefusalCode, rule: string, why: string): ProbeRefusal =>
-    refuse(errno, reason, rule, `${where} ${why}`);
   if (address % 4n !== 0n) {
-    return no('EINVAL', 'misaligned', 'K-ADDR-4', 'is not a multiple of 4: no instruction begins there');
+    return refuse('EINVAL', 'misaligned', 'K-ADDR-4', `${where} is not a multiple of 4: no instruction begins there`);
   }
   if (offset < 0 || offset + 4 > code.bytes.length) {
-    return no('EINVAL', 'not-a-boundary', 'K-ADDR-4', 'is outside the function');
+    return refuse('EINVAL', 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
   }
-  const decoded = find(code.bytes, offset);
-  if (decoded === null) return no('EINVAL', 'undecodable', 'K-ADDR-5', 'holds no instruction that is known');
+  const decoded = decodeAt(code, offset);
+  if (decoded === null) return refuse('EINVAL', 'undecodable', 'K-ADDR-5', `no instruction that is known at ${where}`);
   const { mnemonic } = decoded.row;
-  const refused = unprobableRow(decoded);
-  if (refused) return no('EINVAL', refused[0], 'K-ADDR-5', `holds ${mnemonic}, which ${refused[1]}`);
   if (code.hasException(address, address + 4n)) {
-    return no('EINVAL', 'exception-table', 'K-ADDR-5', 'is named by an exception table');
+    return refuse('EINVAL', 'exception-table', 'K-ADDR-5', `an exception table names ${where}`);
   }
-  const load = openExclusive(code.bytes, offset);
-  if (load !== null) {
-    const why = `lies behind the load-exclusive at +${hex(load)}, whose store has not come yet`;
-    return no('EINVAL', 'exclusive-sequence', 'K-ADDR-5', why);
-  }
+  const found = unprobable(decoded) ?? exclusive(code, offset);
+  if (found !== null) return refuse('EINVAL', found.code, 'K-ADDR-5', `${mnemonic} at ${where} ${found.why}`);
   const method = SIMULATED.has(mnemonic) ? 'simulate' : 'copy';
   return {
     kind: 'instruction',
@@ -201,264 +146,321 @@ function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefu
   };
 }
 
-/** Offset of a load-exclusive before `offset` that no store-exclusive has closed; null: there is none near. */
-function openExclusive(bytes: Uint8Array, offset: number): number | null {
-  for (let at = offset - 4; at >= 0 && at >= offset - 4 * EXCLUSIVE_WORDS; at -= 4) {
-    const mnemonic = find(bytes, at)?.row.mnemonic;
-    if (mnemonic === undefined) continue;
-    if (STORE_EXCLUSIVE.test(mnemonic)) return null;
-    if (LOAD_EXCLUSIVE.test(mnemonic)) return at;
+interface Reason {
+  readonly code: ProbeRefusalCode;
+  readonly why: string;
+}
+
+function unprobable({ row }: Decoded): Reason | null {
+  const { mnemonic, flow } = row;
+  if (flow === 'trap') return { code: 'trap', why: 'is a trap of its own' };
+  if (EXCEPTION.has(mnemonic)) return { code: 'system', why: 'generates an exception' };
+  if (PRIVILEGED.has(mnemonic)) return { code: 'privileged', why: 'returns from an exception' };
+  if (mnemonic.startsWith('msr-')) return { code: 'privileged', why: 'changes the state that a trap is taken in' };
+  if (WAITING.has(mnemonic)) return { code: 'system', why: 'waits for what a trap may be' };
+  if (AUTHENTICATED.test(mnemonic)) {
+    return { code: 'unsupported-instruction', why: 'leads where its keys say' };
+  }
+  if (VECTOR_LITERAL.test(mnemonic)) {
+    return { code: 'unsupported-instruction', why: 'loads a register that handlers do not have' };
   }
   return null;
 }
 
-/**
- * The symbol of a function with a site that begins there means the site: the words in front of the toggling one are ftrace's, and a probe of the function
- * is served by it (K-ADDR-7). `bti c` in front of two nops stays what it is: it can be probed.
- */
-function adjust(code: ProbeCode, address: Address): Address {
-  if (address !== code.start) return address;
-  const site = code.siteAt(address);
-  return site !== null && site.ip > address && site.ip - address <= 8n ? site.ip : address;
+function exclusive(code: ProbeCode, offset: number): Reason | null {
+  const nameAt = (at: number): string => decodeAt(code, at)?.row.mnemonic ?? '';
+  const own = nameAt(offset);
+  if (LOAD_EXCLUSIVE.test(own) || STORE_EXCLUSIVE.test(own)) {
+    return { code: 'exclusive-sequence', why: 'is exclusive' };
+  }
+  for (let at = offset - 4; at >= 0 && at >= offset - 4 * EXCLUSIVE_WORDS; at -= 4) {
+    const name = nameAt(at);
+    if (STORE_EXCLUSIVE.test(name)) return null;
+    if (LOAD_EXCLUSIVE.test(name)) {
+      return { code: 'exclusive-sequence', why: `lies behind ${name} at +${hex(at)}, whose store has not come yet` };
+    }
+  }
+  return null;
 }
 
-// --------------------------------------------------------------------------------------------------------------- slots
+/** Row and operands of a `ProbeInstruction`. */
+function own(instruction: ProbeInstruction): Decoded {
+  const decoded = arm64Table.decode(new ByteView(instruction.bytes, 'little', 'instruction').u32(0));
+  if (decoded === null) throw new RangeError('an instruction that was decoded does not decode');
+  return decoded;
+}
+
+const nextOf = ({ address }: ProbeInstruction): Address => wrap(address + 4n);
+
+// ------------------------------------------------------------------------------------------------------------------ slots
 
 function writeSlot(instruction: ProbeInstruction, slot: Address, boost: boolean): SlotImage {
   const end = slot + 4n;
-  const next = finish(instruction);
+  const next = nextOf(instruction);
   if (boost && instruction.boostable && reaches(BRANCH_REACH, end, next)) {
-    const bytes = concatBytes([instruction.bytes, words([encodeB(end, next)])]);
-    return { kind: 'slot', bytes, end: { kind: 'jump' } };
+    return { kind: 'slot', bytes: concatBytes([instruction.bytes, word(encodeB(end, next))]), end: { kind: 'jump' } };
   }
-  const bytes = concatBytes([instruction.bytes, words([BRK_STEP])]);
-  return { kind: 'slot', bytes, end: { kind: 'breakpoint', offset: 4 } };
+  return {
+    kind: 'slot',
+    bytes: concatBytes([instruction.bytes, word(BRK_STEP)]),
+    end: { kind: 'breakpoint', offset: 4 },
+  };
 }
 
-const finish = (instruction: ProbeInstruction): Address => wrap(instruction.address + 4n);
+// ------------------------------------------------------------------------------------------------------------- simulation
 
-// ---------------------------------------------------------------------------------------------------------- simulation
-
-/** What the instruction names by distance: a target, an address, a literal. */
-function named(instruction: ProbeInstruction, { pages, off }: Operands): Address {
-  if (pages !== undefined) return wrap((instruction.address & ~0xfffn) + BigInt(pages) * 0x1000n);
-  return wrap(instruction.address + BigInt(off ?? 0));
+/** What adr and adrp compute, and where literals and branches lead. */
+function numberOf({ row, operands }: Decoded, address: Address): Address {
+  const { off = 0, pages = 0 } = operands;
+  if (row.mnemonic === 'adrp') return wrap((address & ~0xfffn) + BigInt(pages) * 4096n);
+  return wrap(address + BigInt(off));
 }
 
-/** Reads x0 to x30; number 31 is zero where branches and compares are concerned. */
-const read = (cpu: ProbeCpu, number: number): bigint => (number === ZR ? 0n : cpu.register(`x${number}`));
-
-function write(cpu: ProbeCpu, number: number, value: bigint): void {
-  if (number !== ZR) cpu.setRegister(`x${number}`, wrap(value));
+/** Bytes that a load of a literal reads; 0: it is none. */
+function literalBytes(mnemonic: string): 0 | 4 | 8 {
+  return mnemonic === 'ldr-x-lit' ? 8 : mnemonic === 'ldr-w-lit' || mnemonic === 'ldrsw-lit' ? 4 : 0;
 }
 
-/** ConditionHolds of the manual. */
-function holds(cond: number, nzcv: bigint): boolean {
-  const flag = (bit: bigint): boolean => ((nzcv >> bit) & 1n) === 1n;
-  const [n, z, c, v] = [flag(31n), flag(30n), flag(29n), flag(28n)];
-  const plain = [z, c, n, v, c && !z, n === v, n === v && !z, true][cond >> 1]!;
-  return cond !== 15 && (cond & 1) === 1 ? !plain : plain;
-}
-
-function isTaken(mnemonic: string, operands: Operands, cpu: ProbeCpu): boolean {
-  const { cond = 0, bit = 0, rt = ZR, sf = 0 } = operands;
-  if (mnemonic === 'b-cond') return holds(cond, cpu.register('nzcv'));
-  const value = read(cpu, rt);
-  if (mnemonic === 'tbz' || mnemonic === 'tbnz') {
-    return ((value >> BigInt(bit)) & 1n) === (mnemonic === 'tbnz' ? 1n : 0n);
+function holds({ row, operands }: Decoded, read: (register: number) => bigint, cpu: ProbeCpu): boolean {
+  const { cond = 0, rt = 0, sf = 1, bit = 0 } = operands;
+  const value = sf === 1 ? read(rt) : BigInt.asUintN(32, read(rt));
+  switch (row.mnemonic) {
+    case 'cbz':
+      return value === 0n;
+    case 'cbnz':
+      return value !== 0n;
+    case 'tbz':
+    case 'tbnz':
+      return ((read(rt) >> BigInt(bit)) & 1n) === (row.mnemonic === 'tbnz' ? 1n : 0n);
+    default:
+      return conditionHolds(cond, Number((cpu.register('nzcv') >> 28n) & 15n));
   }
-  return ((sf === 1 ? value : value & 0xffff_ffffn) === 0n) === (mnemonic === 'cbz');
 }
 
 function simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult {
-  const { row, operands } = own(instruction).decoded;
-  const { mnemonic } = row;
-  const next = finish(instruction);
-  const literal = LITERALS[mnemonic];
-  if (literal !== undefined) {
-    const address = named(instruction, operands);
-    const bytes = cpu.read(address, literal.bytes);
-    if (bytes === null) return { kind: 'fault', address, access: 'read' };
-    const view = new ByteView(bytes, 'little');
-    const number = operands[literal.field] ?? ZR;
-    const low = literal.bytes === 4 ? BigInt(view.u32(0)) : view.u64(0);
-    // The rest of a vector register is cleared, as that of a general one is.
-    if (mnemonic.startsWith('ldr-f')) {
-      cpu.setRegister(`v${number}`, literal.bytes === 16 ? low | (view.u64(8) << 64n) : low);
-    } else write(cpu, number, mnemonic === 'ldrsw-lit' ? BigInt(signExtend32(Number(low), 32)) : low);
-    return { kind: 'next', pc: next };
+  const decoded = own(instruction);
+  const { mnemonic } = decoded.row;
+  const { xd = ZERO, xn = ZERO, xt, wt } = decoded.operands;
+  const next = nextOf(instruction);
+  const target = numberOf(decoded, instruction.address);
+  const go = (pc: Address): SimulationResult => ({ kind: 'next', pc });
+  const read = (register: number): bigint => (register === ZERO ? 0n : cpu.register(`x${register}`));
+  const write = (register: number, value: bigint): void => {
+    if (register !== ZERO) cpu.setRegister(`x${register}`, wrap(value));
+  };
+  if (CONDITIONAL.has(mnemonic)) return go(holds(decoded, read, cpu) ? target : next);
+  const bytes = literalBytes(mnemonic);
+  if (bytes !== 0) {
+    const found = cpu.read(target, bytes);
+    if (found === null) return { kind: 'fault', address: target, access: 'read' };
+    const view = new ByteView(found, 'little', 'literal');
+    const value = bytes === 8 ? view.u64(0) : BigInt(mnemonic === 'ldrsw-lit' ? view.i32(0) : view.u32(0));
+    write(xt ?? wt ?? ZERO, value);
+    return go(next);
   }
   switch (mnemonic) {
-    case 'adr':
-    case 'adrp':
-      write(cpu, operands['xd'] ?? ZR, named(instruction, operands));
-      return { kind: 'next', pc: next };
     case 'b':
-      return { kind: 'next', pc: named(instruction, operands) };
+      return go(target);
     case 'bl':
-      write(cpu, LR, next);
-      return { kind: 'next', pc: named(instruction, operands) };
+      cpu.setRegister('x30', next);
+      return go(target);
     case 'br':
     case 'ret':
-      return { kind: 'next', pc: read(cpu, operands['xn'] ?? ZR) };
+      return go(read(xn));
     case 'blr': {
-      // Read before x30 changes: blr x30 leads to the old one.
-      const target = read(cpu, operands['xn'] ?? ZR);
-      write(cpu, LR, next);
-      return { kind: 'next', pc: target };
+      // Before x30 is written, which may be xn.
+      const to = read(xn);
+      cpu.setRegister('x30', next);
+      return go(to);
     }
+    case 'adr':
+    case 'adrp':
+      write(xd, target);
+      return go(next);
     default:
-      // prfm has no effect that could be seen; conditional branches are what is left.
-      return {
-        kind: 'next',
-        pc: CONDITIONAL.has(mnemonic) && isTaken(mnemonic, operands, cpu) ? named(instruction, operands) : next,
-      };
+      return go(next);
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- jump
+// ------------------------------------------------------------------------------------------------------------------ buffer
 
-/** `register` := value: movz and three movk, whatever the value. */
-function load(register: number, value: bigint): number[] {
-  const half = (hw: number): Operands => ({
-    sf: 1,
-    hw,
-    imm16: Number((value >> BigInt(16 * hw)) & 0xffffn),
-    rd: register,
-  });
-  return [encode('movz', half(0)), encode('movk', half(1)), encode('movk', half(2)), encode('movk', half(3))];
-}
-
-const pair = (mnemonic: 'stp-x-off' | 'ldp-x-off', first: number): number =>
-  encode(mnemonic, { xt: first, xt2: first + 1, base: SP, pairimm: 8 * first });
-const store = (register: number, at: number): number => encode('str-x-imm', { xt: register, base: SP, pimm: at });
-const reload = (register: number, at: number): number => encode('ldr-x-imm', { xt: register, base: SP, pimm: at });
-const addSp = (rd: number, bytes: number): number =>
-  encode('add-imm', { sf: 1, sh: 0, imm12: bytes, rnsp: SP, rdsp: rd });
-
+/** 54 words, then at most 4 for the instruction and the way on, then four numbers. */
+const BUFFER_BYTES = 272;
+const SP = 31;
+const LINK = 30;
+/** The callback's address: linkers may change it at any call, so may we. */
+const CALLEE = 16;
 const NZCV = 0x5a10;
 
-/** Saves, calls, restores. `literals`: distance from the buffer's start to {object, callback, address of the probe}. */
-function template(literals: number): number[] {
-  const made: number[] = [];
-  const put = (...more: readonly number[]): void => {
-    made.push(...more);
-  };
-  const literal = (register: number, index: number): number =>
-    encode('ldr-x-lit', { xt: register, off: literals + 8 * index - 4 * made.length });
-  put(encode('sub-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP }));
-  for (let i = 0; i < LR; i += 2) put(pair('stp-x-off', i));
-  put(store(LR, 8 * LR));
-  put(addSp(0, FRAME_BYTES), store(0, AT_SP));
-  put(literal(0, 2));
-  put(store(0, AT_PC));
-  put(encode('mrs', { sysreg: NZCV, xt: 0 }), store(0, AT_PSTATE));
-  put(literal(0, 0));
-  put(addSp(1, 0));
-  put(literal(9, 1));
-  put(encode('blr', { xn: 9 }));
-  put(reload(0, AT_PSTATE), encode('msr-reg', { sysreg: NZCV, xt: 0 }));
-  for (let i = 0; i < 18; i += 2) put(pair('ldp-x-off', i));
-  // x18 stays: a shadow stack has moved with the call and back, and a value of somebody else's is not ours to put back.
-  put(reload(19, 8 * 19));
-  for (let i = 20; i < 30; i += 2) put(pair('ldp-x-off', i));
-  put(reload(LR, 8 * LR));
-  put(addSp(SP, FRAME_BYTES));
-  return made;
+/** Code whose numbers of 64 bits lie behind it. */
+class Assembly {
+  private readonly words: number[] = [];
+  private readonly literals: { readonly at: number; readonly register: number; readonly value: bigint }[] = [];
+
+  constructor(readonly start: Address) {}
+
+  get size(): number {
+    return 4 * this.words.length;
+  }
+
+  get here(): Address {
+    return this.start + BigInt(this.size);
+  }
+
+  put(...values: readonly number[]): void {
+    this.words.push(...values);
+  }
+
+  add(mnemonic: string, operands: Operands): void {
+    this.words.push(arm64Table.encode(mnemonic, operands));
+  }
+
+  /** ldr register,=value */
+  literal(register: number, value: bigint): void {
+    this.literals.push({ at: this.words.length, register, value });
+    this.words.push(0);
+  }
+
+  /** A branch out of the buffer; false: out of reach. */
+  leave(to: Address): boolean {
+    if (!reaches(BRANCH_REACH, this.here, to)) return false;
+    this.put(encodeB(this.here, to));
+    return true;
+  }
+
+  finish(): Uint8Array {
+    const numbers = (this.size + 7) & ~7;
+    this.literals.forEach(({ at, register, value: _ }, i) => {
+      this.words[at] = arm64Table.encode('ldr-x-lit', { xt: register, off: numbers + 8 * i - 4 * at });
+    });
+    const out = new Uint8Array(numbers + 8 * this.literals.length);
+    this.words.forEach((value, i) => {
+      out.set(word(value), 4 * i);
+    });
+    this.literals.forEach(({ value }, i) => {
+      new ByteView(out, 'little', 'buffer').insertU64(numbers + 8 * i, value);
+    });
+    return out;
+  }
 }
 
-const HEAD_WORDS = template(0).length;
-/** The longest instruction with its way on: a literal's address, its load, the branch. */
-const TAIL_WORDS = 6;
-const LITERAL_BYTES = 24;
-const BUFFER_BYTES = Math.ceil((4 * (HEAD_WORDS + TAIL_WORDS) + 4 + LITERAL_BYTES) / BUFFER_ALIGN) * BUFFER_ALIGN;
+const stp = (xt: number, xt2: number, pairimm: number): [string, Operands] => [
+  'stp-x-off',
+  { xt, xt2, base: SP, pairimm },
+];
+const ldp = (xt: number, xt2: number, pairimm: number): [string, Operands] => [
+  'ldp-x-off',
+  { xt, xt2, base: SP, pairimm },
+];
 
-/** The instruction for another place and the way on, as words; null: something is out of reach. */
-function tail(instruction: ProbeInstruction, start: Address): readonly number[] | ProbeRefusal | null {
-  const { decoded, word } = own(instruction);
-  const { mnemonic } = decoded.row;
-  const { operands } = decoded;
-  const next = finish(instruction);
-  const target = named(instruction, operands);
-  /** Words, then `b`s to places. */
-  const then = (before: readonly number[], ...places: readonly Address[]): readonly number[] | null => {
-    const out = [...before];
-    for (const place of places) {
-      const from = start + BigInt(4 * out.length);
-      if (!reaches(BRANCH_REACH, from, place)) return null;
-      out.push(encodeB(from, place));
-    }
-    return out;
-  };
-  if (instruction.method === 'copy') return then([word], next);
-  if (CONDITIONAL.has(mnemonic)) {
-    return then([arm64Table.encode(mnemonic, { ...operands, off: 8 })], next, target);
+function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequest): void {
+  out.add('sub-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP });
+  for (let n = 0; n < 30; n += 2) out.add(...stp(n, n + 1, 8 * n));
+  out.add('add-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: 0 });
+  out.add(...stp(LINK, 0, LR));
+  out.literal(0, window.address);
+  out.add('mrs', { sysreg: NZCV, xt: 1 });
+  out.add(...stp(0, 1, PC));
+  // The record of the probed code, for who walks the stack.
+  out.add(...stp(29, 0, PT_REGS_BYTES));
+  out.add('add-imm', { sf: 1, sh: 0, imm12: PT_REGS_BYTES, rnsp: SP, rdsp: 29 });
+  // Not in a system call.
+  out.add('movn', { sf: 1, hw: 0, imm16: 0, rd: 0 });
+  out.add('str-x-imm', { xt: 0, base: SP, pimm: SYSCALL });
+  out.literal(0, op);
+  out.add('add-imm', { sf: 1, sh: 0, imm12: 0, rnsp: SP, rdsp: 1 });
+  out.literal(CALLEE, callees[0] ?? 0n);
+  out.add('blr', { xn: CALLEE });
+  out.add('ldr-x-imm', { xt: 0, base: SP, pimm: PSTATE });
+  out.add('msr-reg', { sysreg: NZCV, xt: 0 });
+  for (let n = 2; n < 30; n += 2) {
+    if (n === 18) out.add('ldr-x-imm', { xt: 19, base: SP, pimm: 8 * 19 });
+    else out.add(...ldp(n, n + 1, 8 * n));
   }
-  switch (mnemonic) {
+  out.add('ldr-x-imm', { xt: LINK, base: SP, pimm: LR });
+  out.add(...ldp(0, 1, 0));
+  out.add('add-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP });
+}
+
+/** The instruction for this place, and the way on; false: out of reach. */
+function goOn(out: Assembly, instruction: ProbeInstruction): boolean {
+  const decoded = own(instruction);
+  const { row, operands } = decoded;
+  const { xd = ZERO, xt, wt } = operands;
+  const next = nextOf(instruction);
+  const target = numberOf(decoded, instruction.address);
+  if (CONDITIONAL.has(row.mnemonic)) {
+    // Over the way on.
+    out.add(row.mnemonic, { ...operands, off: 8 });
+    return out.leave(next) && out.leave(target);
+  }
+  switch (row.mnemonic) {
     case 'b':
-      return then([], target);
+      return out.leave(target);
     case 'bl':
-      return then(load(LR, next), target);
+      out.literal(LINK, next);
+      return out.leave(target);
     case 'br':
     case 'ret':
-      return [word];
-    case 'blr': {
-      const xn = operands['xn'] ?? ZR;
-      if (xn !== LR) return [...load(LR, next), encode('br', { xn })];
-      const why = 'blr x30 needs the old and the new x30 at once, and no other register is free';
-      return refuse('EILSEQ', 'no-free-register', '50-kprobes 10', why);
-    }
+      out.add(row.mnemonic, operands);
+      return true;
+    case 'blr':
+      out.literal(LINK, next);
+      out.add('br', operands);
+      return true;
     case 'adr':
     case 'adrp':
-      return then((operands['xd'] ?? ZR) === ZR ? [NOP] : load(operands['xd']!, target), next);
+      if (xd !== ZERO) out.literal(xd, target);
+      return out.leave(next);
+    case 'ldr-x-lit':
+    case 'ldr-w-lit':
+    case 'ldrsw-lit': {
+      const register = xt ?? wt ?? ZERO;
+      if (register === ZERO) return out.leave(next);
+      out.literal(register, target);
+      if (row.mnemonic === 'ldr-x-lit') out.add('ldr-x-imm', { xt: register, base: register, pimm: 0 });
+      else if (row.mnemonic === 'ldr-w-lit') out.add('ldr-w-imm', { wt: register, base: register, pimm: 0 });
+      else out.add('ldrsw-imm', { xt: register, base: register, pimm: 0 });
+      return out.leave(next);
+    }
     case 'prfm-lit':
-      return then([NOP], next);
+      return out.leave(next);
     default:
-      return literalTail(mnemonic, operands, target, (before) => then(before, next));
+      out.put(new ByteView(instruction.bytes, 'little', 'instruction').u32(0));
+      return out.leave(next);
   }
-}
-
-/** A load from a literal: its register takes the address first. */
-function literalTail(
-  mnemonic: string,
-  operands: Operands,
-  target: Address,
-  then: (before: readonly number[]) => readonly number[] | null,
-): readonly number[] | ProbeRefusal | null {
-  const register = operands[LITERALS[mnemonic]?.field ?? ''] ?? ZR;
-  const loads = { 'ldr-w-lit': 'ldr-w-imm', 'ldr-x-lit': 'ldr-x-imm', 'ldrsw-lit': 'ldrsw-imm' } as const;
-  const general = Object.entries(loads).find(([name]) => name === mnemonic)?.[1];
-  if (general === undefined || register === ZR) {
-    const why = `${mnemonic} has no general register that could take the address of its literal`;
-    return refuse('EILSEQ', 'no-free-register', '50-kprobes 10', why);
-  }
-  const field = general === 'ldr-w-imm' ? 'wt' : 'xt';
-  return then([...load(register, target), encode(general, { [field]: register, base: register, pimm: 0 })]);
 }
 
 function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal {
   const instruction = decode(code, address);
   if (instruction.kind === 'refused') return instruction;
   const where = `${code.name}+${hex(address - code.start)}`;
-  const no = (reason: ProbeRefusalCode, why: string): ProbeRefusal =>
-    refuse('EILSEQ', reason, '50-kprobes 10', `${where} ${why}`);
-  if (code.isEntryText) return no('entry-text', 'is entry code: sp and x18 may be anybody’s there');
-  if (isLandingPad(instruction.mnemonic)) {
-    return no(
-      'arch-refused',
-      `is a landing pad (${instruction.mnemonic}): an indirect branch may land on brk and not on b`,
+  const { mnemonic, bytes } = instruction;
+  const value = new ByteView(bytes, 'little', 'instruction').u32(0);
+  if ((isBti(value) && value !== 0xd503_241f) || mnemonic === 'paciasp' || mnemonic === 'pacibsp') {
+    return refuse(
+      'EINVAL',
+      'not-boostable',
+      SECTION,
+      `${mnemonic} at ${where} is where indirect branches land: brk may stand there, b may not`,
     );
   }
-  // Whether there is a way on at all does not depend on the place.
-  const way = tail(instruction, address);
-  if (way !== null && 'kind' in way) return way;
+  const { xn } = own(instruction).operands;
+  if (mnemonic === 'blr' && xn === LINK) {
+    return refuse(
+      'EINVAL',
+      'not-boostable',
+      SECTION,
+      `${mnemonic} at ${where} goes through the register that it links in`,
+    );
+  }
   return [
     {
       kind: 'window',
       form: 'b',
       address,
       instructions: [instruction],
-      bytes: instruction.bytes,
+      bytes,
       jumpBytes: 4,
       reach: BRANCH_REACH,
       bufferBytes: BUFFER_BYTES,
@@ -468,39 +470,27 @@ function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | Pro
 
 function build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal {
   const { address } = request;
-  const far = (what: string): ProbeRefusal =>
-    refuse('ERANGE', 'out-of-reach', '50-kprobes 10', `${what} is not within 128 MiB of the buffer at ${hex(address)}`);
-  if (!reaches(BRANCH_REACH, window.address, address)) return far('the probe');
-  const copied = 4 * HEAD_WORDS;
-  const way = tail(window.instructions[0]!, address + BigInt(copied));
-  if (way === null) return far('where the code goes on');
-  if ('kind' in way) return way;
-  const end = copied + 4 * way.length;
-  // Literals are aligned, so that one access reads each.
-  const literals = end + ((Number(address % 8n) + end) % 8);
-  const head = template(literals);
-  const values = new ByteView(new Uint8Array(literals - end + LITERAL_BYTES), 'little');
-  [request.op, request.callees[0] ?? 0n, window.address].forEach((value, i) => {
-    values.insertU64(literals - end + 8 * i, wrap(value));
-  });
-  return {
-    kind: 'buffer',
-    address,
-    bytes: concatBytes([words(head), words(way), values.bytes]),
-    copiedOffset: copied,
-  };
+  const out = new Assembly(address);
+  template(out, window, request);
+  const copiedOffset = out.size;
+  if (!reaches(BRANCH_REACH, window.address, address) || !goOn(out, window.instructions[0]!)) {
+    return refuse(
+      'ERANGE',
+      'out-of-reach',
+      SECTION,
+      `the buffer at ${hex(address)} is not within 128 MiB of where it belongs`,
+    );
+  }
+  return { kind: 'buffer', address, bytes: out.finish(), copiedOffset };
 }
 
-const jump = (window: JumpWindow, buffer: Address): Uint8Array => words([encodeB(window.address, buffer)]);
-
-const stored = (address: Address, bytes: Uint8Array): readonly TextStep[] => [
-  { kind: 'store', address, bytes },
-  { kind: 'sync' },
-];
+const jump = (window: JumpWindow, buffer: Address): Uint8Array => word(encodeB(window.address, buffer));
+const store = (address: Address, bytes: Uint8Array): TextStep => ({ kind: 'store', address, bytes });
+const SYNC: TextStep = { kind: 'sync' };
 
 export const arm64Probes: ProbeSupport = {
   kind: 'kprobes',
-  abi: probeAbi(),
+  abi: arm64ProbeAbi,
   kernelTables: [
     { section: '__ex_table', entryBytes: 12, lengthAt: null, what: 'an exception table entry' },
     { section: '__jump_table', entryBytes: 16, lengthAt: null, what: 'a jump label' },
@@ -509,21 +499,27 @@ export const arm64Probes: ProbeSupport = {
     { section: '.altinstructions', entryBytes: 12, lengthAt: 10, what: 'an alternative' },
   ],
   trapDelta: 0,
-  breakpoint: () => words([BRK_PROBE]),
-  adjust,
+  breakpoint: () => word(BRK_KPROBE),
+  adjust: (_code, address) => address,
   decode,
-  slots: { sizeBytes: SLOT_BYTES, alignBytes: SLOT_BYTES, reach: ANYWHERE, write: writeSlot, finish },
+  slots: {
+    sizeBytes: SLOT_BYTES,
+    alignBytes: SLOT_BYTES,
+    reach: ANYWHERE,
+    write: writeSlot,
+    finish: nextOf,
+  },
   simulate,
   optimization: {
     kind: 'jump',
     maxBytes: 4,
-    alignBytes: BUFFER_ALIGN,
-    callees: ['elftrace_probe_entry'],
+    alignBytes: 16,
+    callees: ['elftrace_probe_hit'],
     needsQuiescence: false,
     windows,
     build,
     jump,
-    optimize: (window, buffer) => stored(window.address, jump(window, buffer)),
-    undo: (window) => stored(window.address, words([BRK_PROBE])),
+    optimize: (window, buffer) => [store(window.address, jump(window, buffer)), SYNC],
+    undo: ({ address }) => [store(address, word(BRK_KPROBE)), SYNC],
   },
 };

@@ -6,7 +6,7 @@
  * `Site` objects are views made on demand.
  */
 import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from './journal.js';
@@ -74,6 +74,8 @@ export class Sites {
     this.count = anchor.length;
   }
 
+  private kept = false;
+
   state(index: number): SiteState {
     return stateNames[this.stateOf[index]!]!;
   }
@@ -97,7 +99,13 @@ export class Sites {
   }
 
   source(index: number): SiteSource {
-    return this.sources[this.tableOf[index]!]!;
+    const source = this.sources[this.tableOf[index]!]!;
+    return source === 'call' && this.kept ? 'mcount-table' : source;
+  }
+
+  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  keep(): void {
+    this.kept = true;
   }
 
   codeRange(index: number): CodeRange | undefined {
@@ -151,6 +159,11 @@ export class Sites {
     const source = this.source(index);
     const found = siteShapes[shape]!.read(this.viewOf(index), source);
     if (found !== null) return found;
+    if (source === 'call') {
+      // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
+      const known = siteShapes[shape]!;
+      return known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+    }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
       const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
@@ -331,6 +344,8 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   const { arch } = program;
   for (const range of program.code) {
     signal?.throwIfAborted();
+    // Copies of probed instructions are no sites.
+    if (range.name === probeSections.text) continue;
     if (program.relocatable) {
       for (const offset of relocatedCalls(program, range)) {
         sections.push(range.section);
@@ -389,7 +404,9 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   }
   const sections: number[] = [];
   const values: bigint[] = [];
-  for (const { offset } of record?.edits ?? []) {
+  // Sessions with probes change places that are no sites, and nothing in the record tells which.
+  const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
+  for (const { offset } of probed ? [] : (record?.edits ?? [])) {
     const range = program.code.find(
       (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
     );

@@ -206,6 +206,8 @@ export interface JumpWindow {
   readonly reach: Reach;
   /** Room that its buffer needs at most. */
   readonly bufferBytes: number;
+  /** Registers that are free for the jump and, second, for the way back, on machines whose far jumps need one (RISC-V). */
+  readonly scratch?: readonly RegisterName[];
 }
 
 /** A detour buffer: saves registers, calls the callback, restores, executes the copies, goes back. */
@@ -215,6 +217,8 @@ export interface DetourBuffer {
   readonly bytes: Uint8Array;
   /** Where the copied instructions begin: a trap in the middle of a change goes on here. */
   readonly copiedOffset: number;
+  /** What the callback adds to the stack pointer that the buffer saved, so that handlers see that of the probed code. Default 0. */
+  readonly stackAdjust?: number;
 }
 
 /** What a buffer needs to know of its surroundings. */

@@ -43,6 +43,9 @@ export interface PlacedRelocations {
 /** Section of the private trampolines that `patch` makes (RT-4). */
 export const trampolineSection = '.elftrace.text';
 
+/** Sections of a runtime that serves probes. */
+export const probeSections = { text: '.elftrace.slots', data: '.elftrace.probes' } as const;
+
 /** Entries that tracers provide: a site that calls one of these is enabled, whoever did it. */
 const tracerNames: ReadonlySet<string> = new Set([
   'ftrace_caller',
