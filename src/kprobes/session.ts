@@ -84,9 +84,14 @@ export class ProbeSession implements ProbeHost {
   readonly trampoline: Address;
   private readonly program: Program;
   private readonly list: ProbeEvent[] = [];
+  private readonly byProbe = new Map<Kprobe, ProbeEvent>();
   private readonly refusals = new Map<Address, ProbeRefusal>();
   private readonly ops = new Map<Address, Address>();
-  private readonly ftraceOps = new Map<Address, Ops>();
+  /** Probed sites, with their ips. */
+  private readonly ftraceSites = new Map<Address, Address>();
+  private ftraceOps: Ops | null = null;
+  /** Word that points to the table of the callback. */
+  private ftraceTable: Address | null = null;
   /** What the core says to the ops that a registration made. */
   private ftraceOutcome: Outcome | null = null;
   private readonly wanted = new Set<Address>();
@@ -161,9 +166,7 @@ export class ProbeSession implements ProbeHost {
         this.armFtrace(address);
       },
       disarmFtrace: (address) => {
-        const ops = this.ftraceOps.get(address);
-        if (ops !== undefined) session.core.unregister(ops);
-        this.ftraceOps.delete(address);
+        this.disarmFtrace(address);
       },
     });
   }
@@ -184,23 +187,55 @@ export class ProbeSession implements ProbeHost {
 
   // ------------------------------------------------------------------------------------------------------------- ftrace
 
-  /** K-ADDR-7. */
+  /** The site's ip as callbacks are told it. */
+  private siteIp(address: Address): Address {
+    const { sites } = this.session;
+    for (let i = 0; i < sites.count; i++) if (sites.ip(i) === address) return recordIp(sites, i);
+    return address;
+  }
+
+  /** K-ADDR-7: all probes on ftrace sites share one ops, whose filter holds their sites. */
   private armFtrace(address: Address): void {
-    const { sites, core } = this.session;
+    const { core } = this.session;
     const func = this.session.functionAddress('elftrace_probe_ftrace');
-    const data = this.opOf(address);
-    if (func === null || data === null) {
+    this.ftraceTable ??= this.allocate(1);
+    const data = this.ftraceTable;
+    if (func === null || data === null || this.opOf(address) === null) {
       const reason =
         func === null ? 'the entries of the image pass no registers' : 'no room for the object of the probe';
       this.ftraceOutcome = { kind: 'refused', errno: func === null ? 'EINVAL' : 'ENOMEM', reason };
       return;
     }
-    let ip = address;
-    for (let i = 0; i < sites.count; i++) if (sites.ip(i) === address) ip = recordIp(sites, i);
-    const ops = core.createOps({ name: `probe ${hex(address)}`, func, data, flags: ['SAVE_REGS'] });
+    const isFirst = this.ftraceSites.size === 0;
+    const ops = isFirst
+      ? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] })
+      : (this.ftraceOps ?? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] }));
+    const ip = this.siteIp(address);
     const filtered = core.setFilterAddresses(ops, 'filter', [ip]);
-    this.ftraceOutcome = filtered.kind === 'done' ? core.register(ops) : filtered;
-    if (this.ftraceOutcome.kind === 'done') this.ftraceOps.set(address, ops);
+    this.ftraceOutcome = filtered.kind === 'done' && isFirst ? core.register(ops) : filtered;
+    if (this.ftraceOutcome.kind !== 'done') return;
+    this.ftraceOps = ops;
+    this.ftraceSites.set(address, ip);
+  }
+
+  private disarmFtrace(address: Address): void {
+    const { core } = this.session;
+    const ip = this.ftraceSites.get(address);
+    if (ip === undefined || this.ftraceOps === null) return;
+    this.ftraceSites.delete(address);
+    // A filter without sites would be everything.
+    if (this.ftraceSites.size === 0) core.unregister(this.ftraceOps);
+    else core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
+  }
+
+  private writeFtraceTable(): void {
+    if (this.ftraceTable === null) return;
+    const rows = [...this.ftraceSites].sort(([, a], [, b]) => (a < b ? -1 : 1));
+    const words = [BigInt(rows.length), ...rows.flatMap(([address, ip]) => [ip, this.opOf(address) ?? 0n])];
+    const table = this.allocate(words.length);
+    if (table === null) throw this.full(rows[0]?.[0] ?? 0n);
+    this.writeWords(table, words);
+    this.writeWords(this.ftraceTable, [table]);
   }
 
   // ------------------------------------------------------------------------------------------------------------ objects
@@ -327,6 +362,7 @@ export class ProbeSession implements ProbeHost {
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
     this.list.push(made);
+    this.byProbe.set(probe, made);
     if (optimize && place.site !== null) {
       this.refusals.set(
         place.address,
@@ -378,12 +414,14 @@ export class ProbeSession implements ProbeHost {
       core.quiescence();
     }
     this.writeTrampoline();
-    for (const { address, part } of core.states()) {
+    this.writeFtraceTable();
+    for (const state of core.states()) {
+      const { address, part } = state;
       const op = this.opOf(address);
       if (op === null) throw this.full(address);
       let next = 0n;
       // Handlers run in the order of the list.
-      for (const event of this.eventsAt(address).reverse()) next = this.writeEvent(event, next);
+      for (const event of this.eventsOf(state).reverse()) next = this.writeEvent(event, next);
       const words: (bigint | number)[] = Array.from({ length: PROBE_OP_WORD_COUNT }, () => 0n);
       words[PROBE_OP_WORDS.address] = address;
       words[PROBE_OP_WORDS.ip] = address + BigInt(this.text.support.trapDelta);
@@ -426,9 +464,8 @@ export class ProbeSession implements ProbeHost {
 
   // ------------------------------------------------------------------------------------------------------------ listings
 
-  private eventsAt(address: Address): ProbeEvent[] {
-    const state = this.started?.states().find((each) => each.address === address);
-    return (state?.probes ?? []).flatMap((probe) => this.list.find((each) => each.probe === probe) ?? []);
+  private eventsOf({ probes }: ProbeState): ProbeEvent[] {
+    return probes.flatMap((probe) => this.byProbe.get(probe) ?? []);
   }
 
   get events(): readonly ProbeEvent[] {
@@ -460,7 +497,7 @@ export class ProbeSession implements ProbeHost {
   /** Probed addresses, ascending. */
   probes(): readonly ListedProbe[] {
     return (this.started?.states() ?? []).map((state) => {
-      const events = this.eventsAt(state.address);
+      const events = this.eventsOf(state);
       const asked = events.some(({ optimize }) => optimize);
       const { symbol, offset } = events[0]!.place;
       const isJump = state.text === 'jump';
