@@ -88,7 +88,10 @@ static inline int elftrace_is_signed(unsigned long ip) {
 #define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, P_SP)
 #if defined(RUNTIME_REGS) && !defined(ARGS_FRAME) && !defined(CALL_OPS)
 /* At a site pc says where the entry goes on: it comes back as it was. */
-#define PROBE_IP(regs) PROBE_WORD(regs, P_PC)
+#define PROBE_SITE_FRAME(regs, op)                        \
+  const unsigned long resume_ = PROBE_WORD(regs, P_PC);   \
+  PROBE_WORD(regs, P_PC) = (op)->ip
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, P_PC) = resume_)
 #endif
 
 #ifndef RUNTIME_REGS

@@ -125,7 +125,10 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
 #define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, REGS_LINK))
 #define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, REGS_SP)
 #ifdef RUNTIME_REGS
-#define PROBE_IP(regs) PROBE_WORD(regs, REGS_NIP)
+#define PROBE_SITE_FRAME(regs, op)                                      \
+  const unsigned long resume_ = PROBE_WORD(regs, REGS_NIP);             \
+  PROBE_WORD(regs, REGS_NIP) = (op)->ip
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, REGS_NIP) = resume_)
 #endif
 
 #ifdef RUNTIME_REGS

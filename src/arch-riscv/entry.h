@@ -73,8 +73,11 @@
 #define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, P_RA))
 #define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, P_SP)
 #if !defined(ENTRY_MERGED) && !defined(ENTRY_PLAIN)
-#define PROBE_IP(regs) PROBE_WORD(regs, P_EPC)
-#define PROBE_SITE_STACK (REGS_BYTES + SITE_BYTES)
+#define PROBE_SITE_FRAME(regs, op)                          \
+  const unsigned long resume_ = PROBE_WORD(regs, P_EPC);    \
+  PROBE_WORD(regs, P_EPC) = (op)->ip;                       \
+  PROBE_WORD(regs, P_SP) += REGS_BYTES + SITE_BYTES
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, P_EPC) = resume_, PROBE_WORD(regs, P_SP) -= REGS_BYTES + SITE_BYTES)
 #endif
 
 /* 0 in a frame that is not complete. */

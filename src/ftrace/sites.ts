@@ -6,7 +6,7 @@
  * `Site` objects are views made on demand.
  */
 import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from './journal.js';
@@ -74,6 +74,8 @@ export class Sites {
     this.count = anchor.length;
   }
 
+  private kept = false;
+
   state(index: number): SiteState {
     return stateNames[this.stateOf[index]!]!;
   }
@@ -97,7 +99,13 @@ export class Sites {
   }
 
   source(index: number): SiteSource {
-    return this.sources[this.tableOf[index]!]!;
+    const source = this.sources[this.tableOf[index]!]!;
+    return source === 'call' && this.kept ? 'mcount-table' : source;
+  }
+
+  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  keep(): void {
+    this.kept = true;
   }
 
   codeRange(index: number): CodeRange | undefined {
@@ -336,6 +344,8 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   const { arch } = program;
   for (const range of program.code) {
     signal?.throwIfAborted();
+    // Copies of probed instructions are no sites.
+    if (range.name === probeSections.text) continue;
     if (program.relocatable) {
       for (const offset of relocatedCalls(program, range)) {
         sections.push(range.section);

@@ -58,7 +58,7 @@ export interface Subject {
 }
 
 /** Room for a probe at every instruction. */
-export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = [], probes = 4000): Subject {
+export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = [], probes = 1500): Subject {
   const before = readElf(bytes);
   const arch = archOf(before.header);
   const { emulation } = arch;
