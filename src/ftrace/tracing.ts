@@ -94,6 +94,8 @@ export function initialState(program: Program, nopForm?: string, idle: 'nop' | '
   }
   // Two empty words of PowerPC get the `mflr r0` that stands before a call.
   if (program.arch.target.id.startsWith('ppc') && nopForm === undefined) return { kind: 'init' };
+  // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do (C-INIT-2).
+  if (program.arch.target.id === 'x86-64') return { kind: 'init' };
   if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
   const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
   return {

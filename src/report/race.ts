@@ -275,7 +275,7 @@ const fitted = (text: string, most: number): string =>
   escaped(text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 const ROW = 36;
-const LANE = 380;
+const LANE = 460;
 const GUTTER = 46;
 const HEAD = 34;
 
@@ -288,7 +288,7 @@ function drawing(report: RaceReport, story: Story): string {
   const laneOf = ({ actor }: StoryStep): number =>
     used.findIndex(({ kind, index }) => kind === actor.kind && index === actor.index);
   const bytesAt = GUTTER + used.length * LANE + 8;
-  const width = bytesAt + Math.max(120, story.watch.size * 19 + 20);
+  const width = bytesAt + Math.max(190, story.watch.size * 19 + 20);
   const height = HEAD + story.steps.length * ROW + 8;
   const parts: string[] = [
     `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escaped(report.title)}">`,
@@ -317,8 +317,8 @@ function drawing(report: RaceReport, story: Story): string {
       `<g class="event ${step.event.kind}${wrong}"><title>${escaped(title)}</title>`,
       `<rect x="${x}" y="${y}" width="${LANE - 14}" height="${ROW - 6}" rx="3"/>`,
       `<circle cx="${x + 6}" cy="${y + (ROW - 6) / 2}" r="3"/>`,
-      `<text x="${x + 16}" y="${y + 12}">${fitted(where === '' ? what : `${where}  ${what}`, 56)}</text>`,
-      `<text class="more" x="${x + 16}" y="${y + 25}">${fitted(more.join('; '), 60)}</text></g>`,
+      `<text x="${x + 16}" y="${y + 12}">${fitted(where === '' ? what : `${where}  ${what}`, 58)}</text>`,
+      `<text class="more" x="${x + 16}" y="${y + 25}">${fitted(more.join('; '), 64)}</text></g>`,
     );
     step.watched.forEach((byte, at) => {
       const changed = byte === before[at] ? '' : ' changed';
