@@ -107,6 +107,8 @@ describe('the core’s own sequences', () => {
     // Never nothing: the old one, both ways at once, the new ones.
     expect([...list.result.counts.outcomes.keys()]).not.toContain('-');
     expect(raced(arm, { to: 'graph', staleFetch: false }).rule).toBe('holds');
+    // Of 2014: the filter of the function tracer.
+    expect(raced('x86-64/program-mcount', { to: 'graph', staleFetch: false }).rule).toBe('holds');
   });
 });
 

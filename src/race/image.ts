@@ -185,7 +185,9 @@ class SiteStates {
       }
       case 'graph': {
         this.graph = new GraphUser('graph', { entry: 0n, return: 0n });
-        done(core.setGraphFilter(this.graph, 'filter', this.site.name), 'the filter of the graph tracer');
+        // The graph tracer of entries of 2014 has the filter that all function tracers share.
+        if (core.setGraphFilter(this.graph, 'filter', this.site.name).kind !== 'done')
+          done(core.setFilter(core.globalPair, 'filter', this.site.name), 'the filter of the graph tracer');
         done(core.registerGraph(this.graph), 'the graph tracer');
         break;
       }
