@@ -36,6 +36,8 @@ export interface Abi {
   readonly resultRegister: RegisterName;
   /** Integer registers that belong to the caller besides the stack pointer: as they were when a function returns. */
   readonly preservedRegisters: readonly RegisterName[];
+  /** Text of instructions that use registers of floating point or vectors, which tracing entries do not save (C-FG-7). */
+  readonly unsavedRegisters: RegExp;
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];
@@ -486,6 +488,8 @@ export interface ModuleLoader {
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
    */
   writeStub(kind: StubKind, request: StubRequest): Uint8Array;
+  /** 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a symbol. */
+  readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
   /** A block that code of kernel images finds through a register: contents by the core's TOC. */
   readonly kernelBlock: {
     readonly section: string;

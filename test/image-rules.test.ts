@@ -242,6 +242,76 @@ describeWith(generatedTools, 'executed on images', () => {
     });
   });
 
+  describe.each(generatedCases.filter(({ graph }) => graph === 'multi'))('$name: users of the graph tracer', (each) => {
+    test('C-FG-1 C-FG-2 C-FG-5: sixteen users of one tracer, each with hashes of its own; who wants a function hears of its return; the next is ENOSPC', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      const users = Array.from(
+        { length: 17 },
+        (_, index) => new GraphUser(`g${index}`, index === 0 ? { entry: 0n, return: 0n } : made.graphCallbacks),
+      );
+      users.slice(0, 16).forEach((user, index) => {
+        // f3 calls one of f0 to f2: an odd user takes the outer function, the third ones leave it out.
+        if (index % 2 === 1) done(core.setGraphFilter(user, 'filter', 'f3 f4'));
+        if (index % 3 === 0) done(core.setGraphFilter(user, 'notrace', 'f3'));
+        done(core.registerGraph(user));
+      });
+      expect(core.registerGraph(users[16]!)).toMatchObject({ kind: 'refused', errno: 'ENOSPC' });
+      const { calls } = made.functions.find(({ name }) => name === 'f3')!;
+      const plain = machineOf(each).call('f3', 4n).result;
+      const takes = (index: number, name: string): boolean => (name === 'f3' ? index % 3 !== 0 : index % 2 === 0);
+      const expected = (
+        refused: readonly string[],
+        gone: readonly number[] = [],
+      ): { events: string[]; returns: string[] } => {
+        const of = (name: string): string[] =>
+          users
+            .slice(0, 16)
+            .flatMap((user, index) =>
+              takes(index, name) && !gone.includes(index) && !refused.includes(`${user.name} ${name}`)
+                ? [`${user.name} ${name}`]
+                : [],
+            );
+        return { events: [...of('f3'), ...of(calls!)], returns: [...of(calls!), ...of('f3')] };
+      };
+      const seen = (): { events: string[]; returns: readonly string[] } => {
+        const log = made.call('f3', 4n);
+        expect(log.result).toBe(plain);
+        return {
+          events: log.events.map((event) => `${event.kind === 'graph' ? event.user : event.kind} ${event.at}`),
+          returns: log.returns,
+        };
+      };
+      expect(seen()).toEqual(expected([]));
+      // Who does not want an entry does not hear of the return; where nobody does the function is not hooked.
+      const refused = ['g1 f3', 'g4 f3', `g2 ${calls!}`];
+      made.wants = (user, name) => !refused.includes(`${user} ${name}`);
+      expect(seen()).toEqual(expected(refused));
+      made.wants = () => false;
+      expect(seen()).toEqual({ events: [`g0 ${calls!}`], returns: [`g0 ${calls!}`] });
+      made.wants = null;
+      // A place in the middle is given to the next one.
+      done(core.unregisterGraph(users[5]!));
+      expect(seen()).toEqual(expected([], [5]));
+      done(core.registerGraph(users[16]!));
+      expect(seen().events.filter((event) => event === 'g16 f3')).toHaveLength(1);
+      // One goes while functions that it entered are running: they return, and nobody calls it any more (H8).
+      let gone = false;
+      const off = made.machine.hook(core.records.find(({ name }) => name === calls)!.ip, () => {
+        if (!gone) done(core.unregisterGraph(users[16]!));
+        gone = true;
+        return 'continue';
+      });
+      const late = made.call('f3', 4n);
+      off();
+      expect([gone, late.result, late.returns.filter((event) => event.startsWith('g16 '))]).toEqual([true, plain, []]);
+      for (const user of users) if (core.state.graph.users.includes(user)) done(core.unregisterGraph(user));
+      done(core.reclaim());
+      expect(made.call('f3', 4n)).toEqual({ events: [], returns: [], result: plain });
+      expect(made.leftovers()).toEqual([]);
+    });
+  });
+
   test('A6.3 the table of rows and conventions, executed', () => {
     const byName = new Map(generatedCases.map((each) => [each.name, each]));
     const why = (row: Row, name: string): string | null => inapplicable(row, byName.get(name)!.profile);
@@ -255,6 +325,68 @@ describeWith(generatedTools, 'executed on images', () => {
     // No row is out of reach: x86-64 has them all, and PowerPC those without trampolines and direct callers.
     expect(executed.get('x86-64')!.size).toBe(rows.length);
     expect(executed.get('ppc64-elfv2-le')!.size).toBeGreaterThan(6);
+  });
+
+  describe.each(generatedCases)('$name: places and ends', (each) => {
+    test('C-REC-1 C-FILT-9 C-FILT-3: a filter by addresses: of the site, of the function, of a byte of the site; by index; and what is refused', () => {
+      const made = machineOf(each);
+      const { core, sites } = made.session;
+      const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
+      done(core.register(ops));
+      const site = core.records.find(({ name }) => name === 'f1')!;
+      const { program } = sites;
+      const start = program.functions.placeOf(program.symbols.find('f1'))!.value;
+      const hit = (): string[] => ['f0', 'f1', 'f2'].filter((name) => ran(made.call(name, 2n)).length > 0);
+      expect(hit()).toEqual(['f0', 'f1', 'f2']);
+      for (const address of [site.ip, start, site.ip + 1n]) {
+        done(core.setFilterAddresses(ops, 'filter', [address], { reset: true }));
+        expect([address - start, hit()]).toEqual([address - start, ['f1']]);
+      }
+      done(core.setFilter(ops, 'filter', String(core.records.findIndex(({ name }) => name === 'f2') + 1)));
+      expect(hit()).toEqual(['f2']);
+      const other = core.records.find(({ name }) => name === 'f0')!.ip;
+      const addresses = (list: readonly bigint[], remove: boolean): unknown =>
+        core.setFilterAddresses(ops, 'filter', list, { remove });
+      expect(addresses([other, 4n], false)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+      expect(addresses([site.ip], true)).toMatchObject({ kind: 'refused', errno: 'ENOENT' });
+      expect(hit()).toEqual(['f2']);
+      done(core.unregister(ops));
+    });
+
+    test('C-Q-6 C-FG-2 H8: the graph tracer goes while functions are on the stack: they return to their callers, and nothing is hooked any more', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      if (each.graph === '2014') core.createTracer({ name: 'tracer', func: made.callbacks[7]! });
+      const { calls } = made.functions.find(({ name }) => name === 'f3')!;
+      const { result } = made.call('f3', 4n);
+      const user = new GraphUser('g0', { entry: 0n, return: 0n });
+      done(core.registerGraph(user));
+      expect(made.call('f3', 4n)).toMatchObject({ returns: [`g0 ${calls!}`, 'g0 f3'], result });
+      let gone = false;
+      // Both functions have their return addresses exchanged when the inner one runs; the site is off before it is executed again.
+      const off = made.machine.hook(made.session.functionAddress('return_to_handler')!, () => {
+        if (!gone) done(core.unregisterGraph(user));
+        gone = true;
+        return 'continue';
+      });
+      expect(made.call('f3', 4n).result).toBe(result);
+      off();
+      expect(gone).toBe(true);
+      expect(made.call('f3', 4n)).toEqual({ events: [], returns: [], result });
+    });
+
+    test('C-INIT-2 A8: a site that is not as it must be when a session begins: a report of type INIT', () => {
+      const bytes = generatedImage(each).slice();
+      const made = machineOf(each);
+      const site = made.session.core.records.find(({ name }) => name === 'f2')!;
+      const { image } = made.session.sites.program;
+      bytes.fill(0x11, image.fileOffsetOf(site.ip), image.fileOffsetOf(site.ip) + 4);
+      const attempt = (): unknown => new GeneratedMachine(each, functions, bytes);
+      expect(attempt).toThrow(/sites? refused/);
+      expect(attempt).toThrow(
+        /\nftrace bug: content mismatch\n ip: 0x[0-9a-f]+ f2\+0x[0-9a-f]+\n actual: [0-9a-f:]+\n(?: expected: [0-9a-f:]+\n)? action: INIT\n cause: /,
+      );
+    });
   });
 
   describe.each(generatedCases)('$name: failures', (each) => {

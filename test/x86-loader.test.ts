@@ -387,6 +387,33 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     expect({ output, exit }).toEqual(elsewhere(user.bytes)[0]);
     const both = runWithBoth(trace(bytes, { tracer: { kind: 'function_graph' } }));
     expect([both.output, traceDifferences(both)]).toEqual([output, []]);
+    // X-ENT-1: register frames name the segments of a kernel there, those of a program elsewhere; trampolines copy them.
+    const y2014 = source('runtime', runtimeObject('x86-64', 'y2014')!);
+    for (const [where, expectedCs, expectedSs] of [
+      [{ base: 'kernel' }, 0x10n, 0x18n],
+      [{ moduleBase: NEAR }, 0x33n, 0x2bn],
+    ] as const) {
+      for (const [entries, tramp] of [
+        [runtime, 'modern'],
+        [runtime, 'none'],
+        [y2014, '2014'],
+      ] as const) {
+        const options = { machine: { 'x86-tramp': tramp } };
+        const image = loaded(kernel, [own], { ...where, runtime: entries, options }).bytes;
+        const opened = openBytes(trace(image, { tracer: { kind: 'counter' }, saveRegs: true }));
+        const { arch, program } = opened;
+        if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+        const { machine } = startProcess({ image: opened.image, abi: arch.abi, emulation: arch.emulation });
+        const seen = new Set<string>();
+        machine.hook(program.definedAt(program.symbols.find('elftrace_counter'))!, () => {
+          const slot = (at: bigint): bigint => machine.readWord(machine.register('rcx') + at, 8)!;
+          seen.add(`${String(slot(136n))} ${String(slot(160n))}`);
+          return 'continue';
+        });
+        expect(machine.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 7 });
+        expect([...seen]).toEqual([`${String(expectedCs)} ${String(expectedSs)}`]);
+      }
+    }
   });
 
   test.each([

@@ -10,7 +10,7 @@ import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, Writab
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
-import { OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type {
   Backend,
@@ -27,7 +27,15 @@ import type {
   TrampolineImage,
   TrampolineRequest,
 } from './core/index.js';
-import { type CallSite, equalContents, type Ops, type SiteHash } from './core/index.js';
+import {
+  type CallSite,
+  equalContents,
+  type GraphUser,
+  type GraphUserImage,
+  isEmpty,
+  type Ops,
+  type SiteHash,
+} from './core/index.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
@@ -93,6 +101,9 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** Objects of the users of the graph tracer, by index, and those that were replaced and may still be read. */
+  private readonly graphObjects: ({ readonly image: GraphUserImage; readonly address: Address } | null)[] = [];
+  private readonly retired: { readonly address: Address; readonly size: number }[] = [];
   /** What sites held when they were read or written last: what is expected of them later, in reports. */
   private readonly seen = new Map<CallSite, { readonly content: Content; readonly bytes: Uint8Array }>();
   /** Sites with a direct caller that they do not reach themselves. */
@@ -200,7 +211,8 @@ export class ImageBackend implements Backend {
   }
 
   private contentOf(reading: SiteReading, site: CallSite | null): Content | null {
-    if (reading.state === 'nop') return { kind: 'nop' };
+    // Nops as a compiler left them are off too.
+    if (reading.state === 'nop' || (reading.state === 'compiled' && reading.target === null)) return { kind: 'nop' };
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
@@ -582,9 +594,7 @@ export class ImageBackend implements Backend {
           ? null
           : refused('ENOMEM', 'the image has no room for the filter');
       case 'graph-users':
-        return step.after.filter((user) => user !== null).length > 1
-          ? refused('EBUSY', 'the runtime records returns for one graph tracer')
-          : null;
+        return this.checkGraphUsers(step.after);
       case 'literal':
         return this.capabilities.callOps
           ? null
@@ -677,6 +687,64 @@ export class ImageBackend implements Backend {
     for (const [name, value] of values) {
       const problem = this.words(at + BigInt(OPS_WORDS[name] * this.word), [value]);
       if (problem) return problem;
+    }
+    return null;
+  }
+
+  // -------------------------------------------------------------------------------------------------- users of the graph tracer
+
+  private checkGraphUsers(users: readonly (GraphUserImage | null)[]): StepProblem | null {
+    const there = users.filter((image): image is GraphUserImage => image !== null);
+    if (entryPoint(this.program, 'elftrace_graph_users') === null) {
+      const special =
+        there.length > 1 || there.some(({ user }) => user.callbacks.entry !== 0n || user.callbacks.return !== 0n);
+      return special ? refused('EINVAL', 'the runtime of the image knows one graph tracer, which records') : null;
+    }
+    const sizes = there.flatMap(({ hashes }) => {
+      const fresh = [hashes.filter, hashes.notrace].filter(
+        (hash): hash is SiteHash => !isEmpty(hash) && !this.hashes.has(hash!),
+      );
+      return [OPS_WORD_COUNT * this.word, ...fresh.map((hash) => this.sizeOf(hash))];
+    });
+    return this.hasRoom(sizes) ? null : refused('ENOMEM', 'the image has no room for the users of the graph tracer');
+  }
+
+  /** Address of the object of a user of the graph tracer; null where it has none. */
+  graphUserAddress(user: GraphUser): Address | null {
+    return this.graphObjects.find((each) => each?.image.user === user)?.address ?? null;
+  }
+
+  /** Each user has an object; another one when its hashes change, so that what a thread sees of it is the old or the new one. */
+  private graphUsers(users: readonly (GraphUserImage | null)[]): StepProblem | null {
+    const table = entryPoint(this.program, 'elftrace_graph_users');
+    if (table === null) return null;
+    for (let index = 0; index < Math.max(users.length, this.graphObjects.length); index++) {
+      const image = users[index] ?? null;
+      const old = this.graphObjects[index] ?? null;
+      const same =
+        image !== null &&
+        image.user === old?.image.user &&
+        image.hashes.filter === old.image.hashes.filter &&
+        image.hashes.notrace === old.image.hashes.notrace;
+      if (same || (image === null && old === null)) continue;
+      let address = 0n;
+      if (image !== null) {
+        const place = this.take(OPS_WORD_COUNT * this.word);
+        if (typeof place !== 'bigint') return place;
+        address = place;
+        const [filter, notrace] = [image.hashes.filter, image.hashes.notrace].map((hash) =>
+          this.hashAddress(isEmpty(hash) ? null : hash),
+        );
+        if (typeof filter !== 'bigint') return filter!;
+        if (typeof notrace !== 'bigint') return notrace!;
+        const { entry, return: back } = image.user.callbacks;
+        const problem = this.words(address, [entry, BigInt(OPS_FLAGS.SUBOP), back, 0n, 0n, filter, notrace, 0n]);
+        if (problem) return problem;
+      }
+      const problem = this.words(table.identity + BigInt(index * this.word), [address]);
+      if (problem) return problem;
+      this.graphObjects[index] = image === null ? null : { image, address };
+      if (old !== null) this.retired.push({ address: old.address, size: OPS_WORD_COUNT * this.word });
     }
     return null;
   }
@@ -774,7 +842,7 @@ export class ImageBackend implements Backend {
         return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
-        return null;
+        return this.graphUsers(step.after);
       case 'sync':
       case 'quiesce':
       case 'free':
@@ -805,6 +873,9 @@ export class ImageBackend implements Backend {
   private sweep(): void {
     const used = new Set<SiteHash | null>();
     for (const { filter, notrace } of this.images.values()) used.add(filter).add(notrace);
+    for (const each of this.graphObjects)
+      used.add(each?.image.hashes.filter ?? null).add(each?.image.hashes.notrace ?? null);
+    for (const place of this.retired.splice(0)) this.release(place);
     for (const [hash, place] of this.hashes) {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);

@@ -6,7 +6,7 @@
  * `Site` objects are views made on demand.
  */
 import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from './journal.js';
@@ -159,6 +159,12 @@ export class Sites {
     const source = this.source(index);
     const found = siteShapes[shape]!.read(this.viewOf(index), source);
     if (found !== null) return found;
+    if (source === 'call') {
+      // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
+      const known = siteShapes[shape]!;
+      const place = known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+      if (place !== null) return place;
+    }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
       const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
@@ -339,6 +345,8 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   const { arch } = program;
   for (const range of program.code) {
     signal?.throwIfAborted();
+    // Copies of probed instructions are no sites.
+    if (range.name === probeSections.text) continue;
     if (program.relocatable) {
       for (const offset of relocatedCalls(program, range)) {
         sections.push(range.section);

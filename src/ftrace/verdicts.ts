@@ -156,7 +156,10 @@ export function judge(
     };
   }
   if (reading?.fault === 'misaligned') {
-    return { ...ofForeign(sites, index, reading), verdict: 'misaligned', rule: 'A-SITE-1' };
+    // Its bytes are what they must be: it is their place that is wrong.
+    const why =
+      'a pointer there is no single store (compile with -falign-functions=8; GCC leaves out cold functions and -Os)';
+    return { verdict: 'misaligned', rule: 'A-SITE-1', message: `${reading.shape.name}: ${reading.reason}: ${why}` };
   }
   if (program.namesFunctions && !isCovered(sites, index)) {
     // `unplaced`: nops of a pad whose call area only the missing symbol could tell.

@@ -66,10 +66,10 @@ const TRAMPOLINE_BYTES = 16;
 /** Runs of the optimizer after which everything has come to rest. */
 const RUNS = 4;
 
-/** Room that a runtime gets for a number of probes: every one may have a copy, a buffer and an event of the largest size. */
+/** Room that a runtime gets for a number of probes: every one may have a copy and a buffer, and an event of ordinary size; with some to spare. */
 export function probeRoomFor(probes: number): { readonly text: number; readonly data: number } {
   const pages = (bytes: number): number => Math.ceil(bytes / 0x1000) * 0x1000;
-  return { text: pages(0x4000 + 0x800 * probes), data: pages(0x4000 + 0x400 * probes) };
+  return { text: pages(0x4000 + 0x200 * probes), data: pages(0x4000 + 0x180 * probes) };
 }
 
 /** What a state machine of either version is asked for here. */
