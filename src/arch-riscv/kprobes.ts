@@ -707,10 +707,11 @@ function emitLast(
     emitter.emit('jalr', { rd, rs1, imm });
     return null;
   }
-  // The register may be ra itself; t1 is not read by callees.
-  emitter.emit('addi', { rd: T1, rs1, imm });
+  // ra is what changes: where the target is in it, t1 is lent, which callees do not read.
+  const through = rs1 === RA ? T1 : rs1;
+  if (through !== rs1) emitter.emit('addi', { rd: through, rs1, imm });
   emitter.load(RA, next);
-  emitter.emit('jalr', { rd: ZERO, rs1: T1, imm: 0 });
+  emitter.emit('jalr', { rd: ZERO, rs1: through, imm: through === rs1 ? imm : 0 });
   return null;
 }
 

@@ -8,7 +8,14 @@ import type { Machine, StopReason } from '../../src/emulator/index.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import type { Arch } from '../../src/arch.js';
 import { ProbeText, type ValidProbe } from '../../src/kprobes/validate.js';
-import type { JumpOptimization, ProbeCpu, ProbeRefusal, ProbeSupport, TextStep } from '../../src/kprobes/model.js';
+import type {
+  JumpOptimization,
+  JumpWindow,
+  ProbeCpu,
+  ProbeRefusal,
+  ProbeSupport,
+  TextStep,
+} from '../../src/kprobes/model.js';
 import { findSites } from '../../src/ftrace/sites.js';
 import { load } from '../../src/program/program.js';
 
@@ -26,6 +33,13 @@ export interface EverywhereOptions {
   readonly callee: Uint8Array;
   /** Registers of the callback's two arguments. */
   readonly calleeArguments: readonly [string, string];
+  /**
+   * Windows may have several instructions; those that one covers are not probed, in any mode. Which of the forms that a place offers is taken.
+   * Absent: windows of one instruction only, the first form.
+   */
+  readonly windows?: 'first' | 'last';
+  /** Registers, by the names of events, that buffers may spoil and that are not summed up. */
+  readonly unseen?: readonly string[];
 }
 
 export interface EverywhereResult {
@@ -124,7 +138,10 @@ export function runEverywhere(options: EverywhereOptions): EverywhereResult {
     machine.memory.write(area.address, callee);
     const places = placesOf(arch, image);
     for (const each of places.refused) count(refused, each.code);
+    let covered = 0n;
     for (const each of places.valid) {
+      if (each.address < covered) continue;
+      covered = world.coveredBy(each);
       const reason = world.place(each);
       probes++;
       if (reason !== null) count(notOptimised, reason);
@@ -140,6 +157,7 @@ class World {
   private readonly atProbe = new Map<bigint, { readonly valid: ValidProbe; readonly slot: bigint | null }>();
   private readonly ends = new Map<bigint, { readonly valid: ValidProbe; readonly slot: bigint }>();
   private readonly byOp: ValidProbe[] = [];
+  private readonly form: JumpOptimization | null;
   private readonly jump: JumpOptimization | null;
   private free: bigint;
   private readonly sum = new Sum();
@@ -155,7 +173,8 @@ class World {
   ) {
     this.machine = process.machine;
     this.cpu = cpuOf(this.machine);
-    this.jump = support.optimization.kind === 'jump' ? support.optimization : null;
+    this.form = support.optimization.kind === 'jump' ? support.optimization : null;
+    this.jump = options.mode === 'jump' ? this.form : null;
     this.free = options.area.address + BigInt(options.callee.length);
     if (options.mode !== 'jump') return;
     const [op, regs] = options.calleeArguments;
@@ -190,6 +209,20 @@ class World {
     for (const step of steps) if (step.kind === 'store') this.write(step.address, step.bytes);
   }
 
+  /** The window that a place gets; null: none. */
+  private windowOf(valid: ValidProbe): JumpWindow | ProbeRefusal | null {
+    if (this.form === null) return null;
+    const windows = this.form.windows(valid.code, valid.address);
+    if ('kind' in windows) return windows;
+    return windows[this.options.windows === 'last' ? windows.length - 1 : 0]!;
+  }
+
+  /** Where the next place may be. */
+  coveredBy(valid: ValidProbe): bigint {
+    const window = this.options.windows === undefined ? null : this.windowOf(valid);
+    return window?.kind === 'window' ? window.address + BigInt(window.bytes.length) : 0n;
+  }
+
   /** Why it is no jump; null: it is one. */
   place(valid: ValidProbe): string | null {
     const { instruction, address, code } = valid;
@@ -213,11 +246,11 @@ class World {
   }
 
   private placeJump(valid: ValidProbe, jump: JumpOptimization): string | null {
-    const windows = jump.windows(valid.code, valid.address);
-    if ('kind' in windows) return windows.code;
-    const window = windows[0]!;
+    const window = this.windowOf(valid);
+    if (window === null) return 'no-optimization';
+    if (window.kind === 'refused') return window.code;
     // Windows of several instructions would hold other probes.
-    if (window.instructions.length > 1) return 'other-probe';
+    if (window.instructions.length > 1 && this.options.windows === undefined) return 'other-probe';
     const address = this.take(window.bufferBytes, jump.alignBytes);
     if (!reaches({ ...window.reach, alignBytes: 1 }, valid.address, address)) return 'out-of-reach';
     const op = BigInt(this.byOp.length);
@@ -247,7 +280,8 @@ class World {
   ): void {
     this.sum.add(valid.address);
     if (this.hits++ >= EVERY_HIT && this.hits % ONE_IN !== 0) return;
-    for (const place of this.support.abi.registers.values()) {
+    for (const [name, place] of this.support.abi.registers) {
+      if (this.options.unseen?.includes(name) === true) continue;
       const value = place.machine === null ? (place.fixed ?? 0n) : read(place);
       // What has no name in the machine is only compared where it is stored.
       if (place.machine !== null) this.sum.add(value ?? -1n);
