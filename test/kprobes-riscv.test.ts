@@ -13,6 +13,11 @@ import { riscv64 } from '../src/arch-riscv/index.js';
 import { wordBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
 import type { JumpWindow, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/kprobes/model.js';
+import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
+import { SlotPool } from '../src/kprobes/slots.js';
+import { Kprobes2009 } from '../src/kprobes/state-2009.js';
+import { KprobesModern } from '../src/kprobes/state-modern.js';
+import { TextMachine } from '../src/kprobes/text-machine.js';
 import { ProbeText } from '../src/kprobes/validate.js';
 import { cpuOf } from './support/probe-everywhere.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
@@ -315,7 +320,11 @@ describeWith(TOOLS, 'jump forms', () => {
     // One of two ways reads it.
     expect(free('beqz a0,1f\nret\n1: mv a0,t1\nret')).toBe('t3');
     expect(free('beqz a0,1f\nli t1,1\n1: mv a0,t1\nret')).toBe('t3');
-    // A loop that reads what it wrote in the round before.
+    // On one way a call reads arguments, on the other temporaries are read.
+    const many = 't1 t3 t4 t5 t6 t2'.split(' ').map((name) => `add a0,a0,${name}`).join('\n'); // prettier-ignore
+    expect(free(`beqz a0,1f\njal ra,.+0x100\nret\n1: ${many}\nret`)).toBe(null);
+    // Read in the next round only; and what the round before wrote.
+    expect(free('1: mv a1,t1\nnop\nbnez a0,1b\nret', 4)).toBe('t3');
     expect(free('1: mv a1,t1\naddi t1,a0,1\nbnez a0,1b\nret')).toBe('t3');
     const reads = 't1 t3 t4 t5 t6 t2'.split(' ').map((name) => `add a0,a0,${name}`).join('\n'); // prettier-ignore
     expect(free(`${reads}\nret`)).toBe('a7');
@@ -422,7 +431,10 @@ describeWith(TOOLS, 'jump forms', () => {
             for (let part = atomic ? step.bytes.length : 2; part <= step.bytes.length; part += 2) {
               text.set(step.bytes.subarray(0, part), Number(step.address - AT));
               const [line] = disassemble(text.slice(offset), AT + BigInt(offset));
-              seen.push(line!.split(' ')[1]!);
+              const name = line!.split(' ')[1]!;
+              // Whoever takes the jump must find all of it.
+              if (name === 'jal' || name === 'auipc') expect(hexOf(text)).toBe(hexOf(done));
+              seen.push(name);
               prefixes++;
             }
           }
@@ -607,5 +619,140 @@ describe('one instruction, three places', () => {
     expect(cases).toBeGreaterThan(350);
     expect(jumps.near).toBeGreaterThan(400);
     expect(jumps.far).toBeGreaterThan(300);
+  });
+});
+
+// ------------------------------------------------------------------------------------------------------------ quiescence
+
+describeWith(TOOLS, 'H4: who stands in a window', () => {
+  /** Runs a thread that stands at an instruction of the function when the text changes; a0 at the end, or why there is none. */
+  function resume(source: string, offset: number, boundary: number, form: 'jal' | 'auipc', undo: boolean): string {
+    const code = codeOf(assemble(source, CODE).bytes, CODE);
+    const window = given(windowsOf(code, offset)).find((each) => each.form.startsWith(form))!;
+    const address = form === 'jal' ? BUFFER : CODE + 0x4000_0000n;
+    const machine = machineOf();
+    for (const at of [CODE, BUFFER, CALLEE, CODE + 0x4000_0000n])
+      machine.map({ address: at, size: 0x1000, permission: 'rwx' });
+    machine.map({ address: STACK, size: 0x1000, permission: 'rw' });
+    machine.memory.write(CALLEE, wordBytes(0x0000_8067, 'little'));
+    const buffer = given(jump.build(window, { address, op: 0n, callees: [CALLEE], toc: null, redZone: true }));
+    machine.memory.write(address, buffer.bytes);
+    machine.memory.write(CODE, code.bytes);
+    const carryOut = (steps: ReturnType<typeof jump.optimize>): void => {
+      for (const step of steps) if (step.kind === 'store') machine.memory.write(step.address, step.bytes);
+    };
+    machine.setRegister('sp', STACK + 0x800n);
+    machine.setRegister('ra', DATA);
+    machine.setRegister('a0', 1n);
+    machine.setRegister('pc', CODE);
+    machine.run({ budget: boundary });
+    carryOut(jump.optimize(window, address));
+    if (undo) carryOut(jump.undo(window, address));
+    const stop = machine.run({ budget: 400 });
+    if (stop.kind !== 'fault' || machine.register('pc') !== DATA) return stop.kind;
+    return machine.register('a0').toString();
+  }
+  // 1 + 1 = 2; 2 + 100 = 102; 102 + 1000 = 1102.
+  const SOURCE = 'c.addi a0,1\naddi a0,a0,100\naddi a0,a0,1000\nret';
+
+  test('T-KP-31, H4: without quiescence who stands behind the first instruction executes what is left of the others; at the ends all is well', () => {
+    const ends = (form: 'jal' | 'auipc'): string[] =>
+      [0, 1, 2, 3].map((boundary) => resume(SOURCE, 0, boundary, form, false));
+    const good = '1102';
+    // The short window holds two instructions, the long one three.
+    const short = ends('jal');
+    expect([short[0], short[2], short[3]]).toEqual([good, good, good]);
+    expect(short[1]).not.toBe(good);
+    const long = ends('auipc');
+    expect([long[0], long[3]]).toEqual([good, good]);
+    expect(long[1]).not.toBe(good);
+    expect(long[2]).not.toBe(good);
+  });
+
+  test('with quiescence nobody is there; undone again, those behind the breakpoint find what was there', () => {
+    for (const form of ['jal', 'auipc'] as const) {
+      for (const boundary of [1, 2, 3])
+        expect([form, boundary, resume(SOURCE, 0, boundary, form, true)]).toEqual([form, boundary, '1102']);
+      expect(resume(SOURCE, 0, 0, form, true)).toBe('trap');
+    }
+  });
+});
+
+describeWith(TOOLS, 'state machines', () => {
+  const SOURCE = 'c.addi a0,1\naddi a1,a1,100\nld a2,0(a3)\naddi a4,a4,1\nbeq a0,a1,.+8\nfence\njal ra,.+64\nret';
+  function text(): { core: TextMachine; bytes: Uint8Array; original: Uint8Array; slots: SlotPool } {
+    const original = assemble(SOURCE, AT).bytes;
+    const bytes = original.slice();
+    const code = codeOf(original, AT);
+    const slots = new SlotPool([{ start: AT + 0x1_0000n, end: AT + 0x1_8000n }]);
+    const core = new TextMachine({
+      support,
+      slots,
+      redZone: true,
+      callees: [AT + 0x2_0000n],
+      toc: null,
+      store: {
+        isFile: false,
+        read: (address, size) => bytes.slice(Number(address - AT), Number(address - AT) + size),
+        store(address, data) {
+          if (address < AT + BigInt(bytes.length)) bytes.set(data, Number(address - AT));
+        },
+        sync: () => undefined,
+      },
+      check(address) {
+        const instruction = support.decode(code, address);
+        if (instruction.kind === 'refused') return instruction;
+        return { kind: 'valid', address, code, instruction, ftrace: false };
+      },
+    });
+    return { core, bytes, original, slots };
+  }
+  const shown = (bytes: Uint8Array): string[] => disassemble(bytes, AT).map((line) => line.split(' ')[1]!);
+
+  test('T-KP-21, T-KP-27, T-KP-28: a probe in a window undoes its jump first; all removed, every byte and slot is back', () => {
+    const { core, bytes, original, slots } = text();
+    const probes = new KprobesModern(core, { optimization: true });
+    const settle = (): void => {
+      for (let i = 0; i < 4; i++) {
+        probes.tick(10);
+        probes.quiescence();
+      }
+    };
+    const first = new Kprobe(AT);
+    expect(probes.register(first)).toBe('done');
+    expect(shown(bytes)[0]).toBe('c.ebreak');
+    settle();
+    // A window of six bytes: the jump, and what nobody reaches.
+    expect(shown(bytes).slice(0, 3)).toEqual(['jal', 'c.ebreak', 'ld']);
+    // One with a handler behind the instruction stays a breakpoint (K-OPT-2).
+    const second = new Kprobe(AT + 2n, { post: () => undefined });
+    expect(probes.register(second)).toBe('done');
+    expect(shown(bytes).slice(0, 2)).toEqual(['c.ebreak', 'ebreak']);
+    settle();
+    // The first cannot have a window that holds the second.
+    expect(shown(bytes).slice(0, 2)).toEqual(['c.ebreak', 'ebreak']);
+    expect(probes.unregister(second)).toBe('done');
+    settle();
+    expect(shown(bytes).slice(0, 2)).toEqual(['jal', 'c.ebreak']);
+    expect(probes.unregister(first)).toBe('done');
+    settle();
+    expect(hexOf(bytes)).toBe(hexOf(original));
+    expect(slots.count).toBe(0);
+  });
+
+  test('T-KP-24: what cannot be optimised stays a breakpoint; what cannot be probed is refused', () => {
+    const { core, bytes } = text();
+    const probes = new Kprobes2009(core, { optimization: true });
+    const at = shown(bytes).reduce<number[]>((all, _name, i) => [...all, i === 0 ? 0 : all[i - 1]! + (shown(bytes)[i - 1]!.startsWith('c.') ? 2 : 4)], []); // prettier-ignore
+    const place = (name: string): bigint => AT + BigInt(at[shown(bytes).indexOf(name)]!);
+    const [fence, ret] = [place('fence'), place('jalr')];
+    expect(probes.register(new Kprobe(fence, {}, FLAGS_2009.OPTIMIZE))).not.toBe('done');
+    const probe = new Kprobe(ret, {}, FLAGS_2009.OPTIMIZE);
+    expect(probes.register(probe)).toBe('done');
+    probes.tick(20);
+    probes.quiescence();
+    expect(hexOf(bytes.slice(-4))).not.toBe('67800000');
+    expect(probes.unregister(probe)).toBe('done');
+    expect(hexOf(bytes.slice(-4))).toBe('67800000');
   });
 });
