@@ -1,9 +1,10 @@
 /**
- * Random C programs of csmith on the PowerPC and RISC-V targets at three levels, here and under qemu-user, until a number of programs
+ * Random C programs of csmith on the PowerPC, RISC-V and arm64 targets at three levels, here and under qemu-user, until a number of programs
  * were compared: `node build/scripts/soak-emulator.js [COUNT] [FIRST SEED]`. Prints each program that differs with its seed and, for
  * choosing the fixed seeds of the tests, the instructions of each. Programs that run too long are left out.
  */
 import {
+  ARM64_CSMITH_TARGETS,
   buildCsmith,
   LEVELS,
   RISCV_TARGETS,
@@ -16,7 +17,7 @@ import {
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 25_000_000_000;
 
-const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS];
+const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_CSMITH_TARGETS];
 const count = Number(process.argv[2] ?? 100);
 const first = Number(process.argv[3] ?? 1000);
 let compared = 0;

@@ -484,6 +484,8 @@ export interface ModuleLoader {
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
    */
   writeStub(kind: StubKind, request: StubRequest): Uint8Array;
+  /** 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a symbol. */
+  readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
   /** A block that code of kernel images finds through a register: contents by the core's TOC. */
   readonly kernelBlock: {
     readonly section: string;
@@ -586,10 +588,14 @@ export interface PrivateTrampolines {
    * error (C-TRAMP-4): a warning, and no trampoline.
    */
   update(ops: TrampolineOps, place: TrampolinePlace): TrampolineUpdate;
-  /** The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none. */
+  /**
+   * The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none.
+   * @param callees  what it may call: the function of the ops, and wrappers around it
+   */
   recognise(
     address: Address,
     ops: Address,
+    callees: readonly Address[],
     place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
   ): OwnTrampoline | null;
   /** Byte of memory that holds none: it must not be executed. */

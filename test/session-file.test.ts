@@ -62,6 +62,11 @@ function refused(text: string): string | null {
 
 const step = (text: string): string => `version: 1\nsteps:\n  - ${text}\n`;
 
+/** Probes, which the core alone does not serve. */
+const probes = step(
+  "probe: { define: 'p:e f+4 %ax', optimize: true, version: 2009, preempt: none }\n  - probe: { define: r f }\n  - no-probe: e",
+);
+
 /** Texts and the place where each goes wrong; '-' in front: only the parser can know, the schema accepts it. */
 const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[] = [
   ['', '1:1', /mapping/],
@@ -86,6 +91,8 @@ const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[]
   [step('direct: { function: f, caller: 1.5 }'), '3:36', /quote it/],
   [step('direct: { function: f }'), '3:13', /needs 'caller'/],
   [step('load: { module: }'), '3:21', /one value/],
+  [step('probe: { optimize: true }'), '3:12', /needs 'define'/],
+  [step('probe: { define: p f, version: 2008 }'), '3:12', /version is 2009 or modern/],
 ];
 
 const onlyParser: typeof wrong = [
@@ -103,7 +110,10 @@ const onlyParser: typeof wrong = [
 describe('session files', () => {
   test('every kind of step is read, with its place', () => {
     const { operations } = parseSession(whole);
-    const kinds = operations.map(({ kind }) => kind);
+    const more = parseSession(probes).operations;
+    expect(more[0]).toMatchObject({ define: 'p:e f+4 %ax', optimize: true, version: '2009', preempt: 'none' });
+    expect(more[1]).toMatchObject({ define: 'r f', optimize: false, version: null, preempt: null });
+    const kinds = [...operations, ...more].map(({ kind }) => kind);
     expect(new Set(kinds)).toEqual(new Set([...Object.keys(sessionForms), ...sessionNames, 'tracing']));
     expect(operations[0]).toEqual({
       kind: 'filter',

@@ -42,8 +42,9 @@
 #define PROBE_FRAME(regs, op)                                                                                                    \
   (PROBE_WORD(regs, R_SP) += (op)->adjust, PROBE_WORD(regs, R_CS) = USER_CS, PROBE_WORD(regs, R_IP) = (op)->ip,                    \
    PROBE_WORD(regs, R_ORIG_AX) = -1ul)
-/* At a site the function has begun no more than at a breakpoint there; direct callers use the word of orig_ax. */
-#define PROBE_SITE_FRAME(regs, op) (PROBE_WORD(regs, R_IP) = (op)->ip)
+#define PROBE_IP(regs) PROBE_WORD(regs, R_IP)
+#define PROBE_RETURN_SLOT(regs) ((unsigned long *)PROBE_WORD(regs, R_SP))
+#define PROBE_RETURN_FRAME(regs) (PROBE_WORD(regs, R_SP) + 8)
 
 /* 0 in a frame that is not complete. */
 #define REGS_MARK R_CS

@@ -10,6 +10,7 @@ import { readRecord } from '../ftrace/journal.js';
 import { loadIntoSession } from '../ftrace/session-parts.js';
 import { findSites } from '../ftrace/sites.js';
 import { withRoomFor } from '../ftrace/inject.js';
+import { probeServer } from '../kprobes/index.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import {
@@ -144,7 +145,13 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   }
   const result =
     record !== null && record.session.length > 0
-      ? loadIntoSession({ image: core.image, record, hash }, modules, arch, options, runtime)
+      ? loadIntoSession(
+          { image: core.image, record, hash, probes: probeServer(arch).hosts },
+          modules,
+          arch,
+          options,
+          runtime,
+        )
       : loaded
         ? loadMore({ image: core.image, modules, runtime, options }, arch)
         : loadImages(

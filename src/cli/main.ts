@@ -218,6 +218,13 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'FUNCTION=CALLER: it calls its direct caller; --enable: too',
         })
+        .option('probe', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: "'p:EVENT SYM+OFF ARGS': as in kprobe_events",
+        })
+        .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
         .option('save-regs', {
           type: 'boolean',
           default: false,
@@ -248,6 +255,12 @@ const parser = yargs(own)
           choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
           hidden: true,
           describe: 'RISC-V: generation of the sites',
+        })
+        .option('kprobe-opt', {
+          type: 'string',
+          choices: ['2009', 'modern'] as const,
+          hidden: true,
+          describe: 'probes: the jump optimisation of 2009, for --preempt=none only, or of today',
         })
         .option('preempt', {
           choices: ['none', 'full'] as const,
@@ -411,6 +424,11 @@ const parser = yargs(own)
           describe: 'stop after so many instructions',
         })
         .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('tier', {
+          type: 'string',
+          default: 'auto',
+          describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
+        })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',

@@ -17,9 +17,10 @@ import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { FileRecord } from '../ftrace/journal.js';
 import { recordedSessions, withParts } from '../ftrace/session-parts.js';
-import { planSession, readSessions, sessionOptions, type SessionText } from '../ftrace/session-plan.js';
+import { readSessions, sessionOptions, type SessionText } from '../ftrace/session-plan.js';
 import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
+import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';
 import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
@@ -38,6 +39,7 @@ import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
 import { sourceOf } from './load.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { probeJson, probeNotices, probeSummary } from './probes.js';
 import { filterTexts, selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
@@ -55,6 +57,9 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly direct?: readonly string[] | undefined;
   readonly livepatch?: readonly string[] | undefined;
   readonly with?: readonly string[] | undefined;
+  readonly probe?: readonly string[] | undefined;
+  readonly optimize: boolean;
+  readonly kprobeOpt?: '2009' | 'modern' | undefined;
   readonly tracer: string;
   readonly entry?: string | undefined;
   readonly ops?: string | undefined;
@@ -118,7 +123,8 @@ function prepared(
   };
   // Words in front of functions are asked for by name: without them there is an error.
   const preferred = args.a64Era ?? args.riscvSite;
-  const image = withRuntime(opened.sites, selection, hash, preferred, machine);
+  const probeRoom = args.probe === undefined ? undefined : probeRoomFor(args.probe.length);
+  const image = withRuntime(opened.sites, selection, hash, preferred, machine, probeRoom);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
     ...(opened.symbols ? { symbols: opened.symbols } : {}),
@@ -146,6 +152,7 @@ interface Planned {
   readonly on: Opened & { injected: boolean };
   /** What the record keeps of a session. */
   readonly kept: Pick<FileRecord, 'session' | 'forms' | 'brought' | 'gone'> | null;
+  readonly probes?: readonly ListedProbe[];
 }
 
 /** `FUNCTION=OTHER` of an option. */
@@ -195,6 +202,14 @@ async function sessionTexts(
       return { livepatch: { function: name, new: replacement } };
     }),
     ...(args.enable ? tracerSteps(args, taken) : []),
+    ...(args.probe ?? []).map((define) => ({
+      probe: {
+        define,
+        optimize: args.optimize,
+        ...(args.kprobeOpt === undefined ? {} : { version: args.kprobeOpt }),
+        ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
+      },
+    })),
   ];
   const options = steps.length === 0 ? [] : [{ name: 'options', text: JSON.stringify({ version: 1, steps }) }];
   return { texts: [...files, ...options], objects };
@@ -221,8 +236,14 @@ async function namedObjects(
   return found;
 }
 
-function isSession({ session, direct, livepatch, with: objects }: PatchArguments): boolean {
-  return session !== undefined || direct !== undefined || livepatch !== undefined || objects !== undefined;
+/** As many words as sessions have probes; undefined: there is none. Only the room for them depends on it, so a text that looks like one does no harm. */
+function probesIn(texts: readonly { readonly text: string }[]): readonly string[] | undefined {
+  const found = texts.flatMap(({ text }) => text.match(/\bprobe["']?\s*:/g) ?? []);
+  return found.length === 0 ? undefined : found;
+}
+
+function isSession({ session, direct, livepatch, with: objects, probe }: PatchArguments): boolean {
+  return [session, direct, livepatch, objects, probe].some((each) => each !== undefined);
 }
 
 /** The options that decide bytes: those of the record, which the request may repeat and not change. */
@@ -267,7 +288,7 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
   const { texts, objects } = await sessionTexts(args, earlier, arch);
   const base: Opened & { injected: boolean } =
     record === null
-      ? prepared(opened, undefined, { ...args, enable: true })
+      ? prepared(opened, undefined, { ...args, enable: true, probe: probesIn(texts) })
       : { ...opened, image: readElf(unpatched(image, null, hash)), record: null, injected: record.injected };
   const brought = [...(await namedObjects(texts, earlier, base.image, arch)), ...objects];
   const parts = brought.length === 0 ? null : withParts(base.image, brought, arch, { sha256: hash });
@@ -284,12 +305,14 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
     brought: [...(record?.brought ?? []), ...brought.map(({ name }) => name)],
     gone: record?.gone ?? [],
   };
-  const { plan } = planSession(on.image, arch, [...earlier, ...texts], {
+  const { plan, probes } = planProbes(on.image, arch, [...earlier, ...texts], {
     ...sessionOptions(kept),
     ...readonlyOf(args),
     ...(on.symbols ? { symbols: on.symbols } : {}),
   });
-  return { plan, on, kept };
+  const listed = probes?.probes() ?? [];
+  const notices = [...(plan.notices ?? []), ...probeNotices(listed)];
+  return { plan: { ...plan, notices }, on, kept, probes: listed };
 }
 
 /** Direct callers in one of the proposals that were not taken. */
@@ -411,13 +434,16 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     isSession(args) ? '--session' : args.enable && '--enable',
   ].filter((each) => each !== false);
   if (wanted.length === 0)
-    throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
+    throw new ElftraceError(
+      'usage',
+      'say what to do: --nop, --enable, --probe, --session, --livepatch, --direct or --init',
+    );
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const before = await open(input, args);
   const planned = await planOf(before, args);
-  const { plan, on: opened, kept } = planned;
+  const { plan, on: opened, kept, probes = [] } = planned;
   const { image } = opened;
   const acceptance: Acceptance = {
     partial: args.partial,
@@ -476,6 +502,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         ...newRelocationsJson(plan),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
+        ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
         hazards: hazardsJson(plan),
         notices,
       }),
@@ -483,7 +510,8 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   } else {
     out(
       `${output!}: ${plan.changed} of ${plan.selected} sites changed, ${plan.unchanged} already as asked` +
-        (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : ''),
+        (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '') +
+        (probes.length > 0 ? `; ${probeSummary(probes)}` : ''),
     );
   }
   return exitCodes.ok;

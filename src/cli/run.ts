@@ -20,8 +20,10 @@ import {
   type StopReason,
 } from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { readRecord } from '../ftrace/journal.js';
 import { findSites } from '../ftrace/sites.js';
-import { load, type Program } from '../program/program.js';
+import { ProbeRun } from '../kprobes/index.js';
+import { load, probeSections, type Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import {
@@ -30,6 +32,7 @@ import {
   profile,
   type ProfileRow,
   type TracedFunction,
+  taskName,
   tracedFunctions,
   type TraceFormat,
   traceFormats,
@@ -45,6 +48,7 @@ import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
+import { probeEvent, recordedProbes } from './probes.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
@@ -52,6 +56,7 @@ export interface RunArguments {
   readonly arguments: readonly string[];
   readonly maxInstructions: string;
   readonly timeout?: string | undefined;
+  readonly tier: string;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
   readonly jsonStatus?: string | undefined;
@@ -73,6 +78,13 @@ const SIGBUS = 7;
 const SIGFPE = 8;
 const SIGSEGV = 11;
 
+/** Values of `--tier`. */
+const TIERS = [
+  ['auto', 'auto'],
+  ['0', 0],
+  ['1', 1],
+] as const;
+
 /** Instructions between two looks at the clock. */
 const SLICE = 2_000_000;
 /** Functions of a profile on standard error. */
@@ -85,6 +97,7 @@ interface Request {
   readonly budget: number;
   /** Milliseconds. */
   readonly timeout: number;
+  readonly tier: 'auto' | 0 | 1;
   readonly env: readonly string[];
   readonly files: FileSystem | undefined;
   readonly call: CallExpression | null;
@@ -130,6 +143,8 @@ export function checkRequest(args: RunArguments): Request {
   }
   const seconds = args.timeout === undefined ? Infinity : Number(args.timeout);
   if (!(seconds > 0)) throw new ElftraceError('usage', '--timeout takes a positive number of seconds');
+  const tier = TIERS.find(([name]) => name === args.tier)?.[1];
+  if (tier === undefined) throw new ElftraceError('usage', `--tier ${args.tier}: auto, 0 or 1`);
   const env = args.env ?? [];
   for (const each of env) {
     if (!/^[^=]+=/.test(each)) throw new ElftraceError('usage', `--env ${each}: write NAME=VALUE`);
@@ -151,6 +166,7 @@ export function checkRequest(args: RunArguments): Request {
   return {
     budget,
     timeout: seconds * 1000,
+    tier,
     env,
     files: args.root === undefined ? undefined : filesBelow(args.root),
     call: args.call === undefined ? null : parseCall(args.call),
@@ -431,6 +447,8 @@ interface Execution {
   readonly functions: readonly TracedFunction[];
   readonly outcome: Outcome;
   readonly seconds: number;
+  /** Null: the image has no probes. */
+  readonly probes: ProbeRun | null;
 }
 
 interface ExecuteOptions {
@@ -483,6 +501,19 @@ function call(loaded: Loaded, guest: Process, expression: CallExpression, run: (
   );
 }
 
+/**
+ * Whoever serves the breakpoints of a patched image: its recorded sessions, performed once more.
+ * @throws ElftraceError 'state-mismatch' when they do not give the bytes of the file
+ */
+function probesOf({ image, arch, program, input }: Loaded, guest: Process): ProbeRun | null {
+  if (image.section(probeSections.text) === undefined) return null;
+  const record = readRecord(image);
+  if (record === null || record.session.length === 0) return null;
+  const { probes: session } = recordedProbes({ image, arch, symbols: undefined }, record);
+  if (session === null) return null;
+  return new ProbeRun({ session, program, machine: guest.machine, comm: taskName(input.name) });
+}
+
 function execute(loaded: Loaded, options: ExecuteOptions): Execution {
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
@@ -494,6 +525,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     env: request.env,
     onOutput: options.onOutput,
     onInput: options.onInput,
+    tier: request.tier,
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
   });
@@ -528,11 +560,18 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
       sinks,
     });
   }
+  const probes = probesOf(loaded, guest);
   const begin = performance.now();
   let timedOut = false;
   const run = (): StopReason => {
-    for (let left = request.budget; ; left -= SLICE) {
+    const last = guest.machine.instructions + request.budget;
+    for (;;) {
+      const left = last - guest.machine.instructions;
       const stop = guest.run({ budget: Math.min(left, SLICE) });
+      if ((stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && left > 1) {
+        if (probes.serve(stop)) continue;
+        return { ...stop, instruction: probes.originOf(stop.instruction) };
+      }
       if (stop.kind !== 'step-limit' || left <= SLICE) return stop;
       if (performance.now() - begin > request.timeout) {
         timedOut = true;
@@ -549,7 +588,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     outcome = outcomeOf(timedOut ? { kind: 'timeout' } : stop, loaded, guest);
   }
   oracle?.finish();
-  return { guest, functions, outcome, seconds: (performance.now() - begin) / 1000 };
+  return { guest, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
 
 /** A file that is written to piece by piece; `-` is standard output. */
@@ -700,6 +739,10 @@ export async function runRun(args: RunArguments): Promise<number> {
       nameOf: (address) => nameAt(loaded, execution.guest, address).replace(/\+0x[0-9a-f]+$/, ''),
       enabled: () => enabledSites(program),
       overruns: graphOverruns(program, arch, execution.guest),
+      probes: (record) =>
+        probeEvent(execution.probes, record, taskName(file.name), (address) =>
+          nameAt(loaded, execution.guest, address),
+        ),
     });
     for (const notice of notices) err(`${file.name}: notice: ${notice}`);
   }

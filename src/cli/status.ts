@@ -2,19 +2,18 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
-import { hex, hexBytes } from '../errors.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
-import { replaySessions } from '../ftrace/session-parts.js';
 import type { Sites } from '../ftrace/sites.js';
 import { directCallerOf } from '../ftrace/verdicts.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
+import type { ProbeSessionPlan } from '../kprobes/index.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { hash, open, type OpenOptions } from './open.js';
+import { open, type Opened, type OpenOptions } from './open.js';
+import { probeJson, probeLine, recordedProbes } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
 
@@ -80,6 +79,9 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       }
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
+    // What sessions want is known to the core only: who is attached, and how often.
+    const sessions = record && record.session.length > 0 && wrong.length === 0 ? sessionsOf(opened, record) : null;
+    const probes = sessions?.probes?.probes() ?? [];
     if (wrong.length > 0) exit = exitCodes.failed;
     if (args.json) {
       out(
@@ -89,6 +91,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
           states: byState,
           enabled,
           ...(ops.length > 0 ? { ops } : {}),
+          ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
           record: recordJson(record),
           disagreements: wrong.map((each) => ({
             fileOffset: each.offset,
@@ -116,11 +119,14 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
       );
     }
-    // What sessions want is known to the core only: who is attached, and how often.
-    if (record && record.session.length > 0 && wrong.length === 0) {
-      const listing = sessionListing(image, record, opened.arch, args.touched).trimEnd();
+    if (sessions === null) for (const line of lines) out(line);
+    else {
+      const { core } = sessions.session;
+      const listing = formatFunctions(args.touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
       if (listing !== '') out(listing);
-    } else for (const line of lines) out(line);
+      if (probes.length > 0) out('# probes');
+      for (const probe of probes) out(probeLine(probe));
+    }
   }
   return exit;
 }
@@ -135,8 +141,12 @@ function calledSymbol(sites: Sites, site: number): string {
   return '';
 }
 
-/** `enabled_functions` of the sessions that the record keeps, or `touched_functions`. */
-function sessionListing(image: ElfImage, record: FileRecord, arch: Arch, touched: boolean): string {
-  const { core } = replaySessions(image, record, arch, hash).session;
-  return formatFunctions(touched ? core.touchedFunctions() : core.enabledFunctions());
+/** What the sessions of the record make; null where the sessions of a stripped file were made with names that are not here. */
+function sessionsOf(opened: Opened, record: FileRecord): ProbeSessionPlan | null {
+  try {
+    return recordedProbes(opened, record);
+  } catch (error) {
+    if (!(error instanceof ElftraceError) || opened.program.namesFunctions) throw error;
+    return null;
+  }
 }

@@ -9,6 +9,8 @@
  * Translated code is shared by all CPUs, unless the machine models what CPUs have fetched (`fetch.ts`): then each has its own, made
  * from the bytes that it sees, and a store to code drops nothing until the CPU synchronises.
  */
+import { CompiledTier } from './compiled.js';
+import type { CompiledCounts } from './compiled.js';
 import { FetchBuffers } from './fetch.js';
 import { CONTROL, HostMemory, RECORDS_END, RECORDS_START, STATE } from './host.js';
 import {
@@ -17,6 +19,7 @@ import {
   EXIT_REASONS,
   HEADER_BYTES,
   Interpreter,
+  predictions,
   RECORD_BYTES,
   writeDropped,
   writeForward,
@@ -110,6 +113,13 @@ export interface MachineOptions {
   readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
   /** Most bytes of translated code; when they are full everything is translated anew. Default 16 MiB. */
   readonly recordBytes?: number;
+  /**
+   * Whether hot code is compiled to WebAssembly. `auto`: what is hot, once a million instructions were executed. 0: never. 1: everything
+   * as soon as it is reached, for tests. No result depends on it. Default `auto`; a machine with `fetch: 'buffered'` compiles nothing.
+   */
+  readonly tier?: 'auto' | 0 | 1;
+  /** Instructions that all CPUs together execute before something is compiled, for `auto`. Default 1,000,000. */
+  readonly tierUpAfter?: number;
 }
 
 /** The state of a CPU that is not running. */
@@ -128,7 +138,8 @@ interface Cpu {
 interface Translated {
   readonly block: Block;
   readonly encoded: EncodedBlock;
-  readonly hooked: boolean;
+  /** What it asks for before its first instruction. */
+  readonly prefix: 'hook' | 'region' | null;
   readonly pages: readonly number[];
   /** Where it is found by its address. */
   readonly home: Map<Address, Translated>;
@@ -147,6 +158,8 @@ interface Watch extends WatchedRange {
   readonly hook: WatchHook;
 }
 
+/** Instructions between two looks at where tier 0 is, about: hot code is found so. */
+const SAMPLE = 10_000;
 /** Instructions after which generated code returns even when nothing happened: V8 replaces baseline code on calls only. */
 const SLICE = 2_000_000;
 const MAX_BLOCK_INSTRUCTIONS = 64;
@@ -188,6 +201,17 @@ export class Machine {
   private recordBytesLeft: number;
   private readonly onFault: MachineOptions['onFault'];
   private skippedTicks = 0n;
+  /** The compiled tier; null where it is not used (yet). */
+  private compiled: CompiledTier | null = null;
+  private readonly tier: 'auto' | 0 | 1;
+  private readonly tierUpAfter: number;
+  /** Targets of indirect calls, and of indirect jumps by their instructions, as tier 0 saw them. */
+  private readonly indirectCalls = new Set<Address>();
+  private readonly indirectJumps: (readonly [Address, Address])[] = [];
+  /** State of the sequence that spreads samples, so that they fall on no loop's period. */
+  private sampleSeed = 1;
+  /** Instructions that tier 0 executes before somebody looks where it is. */
+  private untilSample = 0;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -253,6 +277,8 @@ export class Machine {
       },
       memory: this.memory,
     };
+    this.tier = this.fetch ? 0 : (options.tier ?? 'auto');
+    this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
   }
@@ -602,11 +628,58 @@ export class Machine {
     return block;
   }
 
-  private encode(block: Block, start: number, hooked: boolean, pages: readonly number[]): Translated {
+  private encode(block: Block, start: number, prefix: 'hook' | 'region' | null, pages: readonly number[]): Translated {
     const ops = eliminateDeadOps(block, this.lifter.slots);
     const encoder = new Encoder(this.host, this.lifter.slots, start);
-    const encoded = encoder.write(ops, block.terminator, block.instructions.length, hooked);
-    return { block, encoded, hooked, pages, home: this.blocks, dropped: false };
+    const encoded = encoder.write(ops, block.terminator, block.instructions.length, prefix);
+    return { block, encoded, prefix, pages, home: this.blocks, dropped: false };
+  }
+
+  /** The compiled tier, if this machine has one and it is time for it. */
+  private compiledTier(): CompiledTier | null {
+    if (this.tier === 0) return null;
+    if (this.compiled) return this.compiled;
+    if (this.totalInstructions < this.tierUpAfter) return null;
+    const { lifter, host } = this;
+    this.compiled = new CompiledTier(host, lifter, this.memory, {
+      lift: (address, leaders) => {
+        const known = this.blocks.get(address);
+        if (known && !leaders) return known.block;
+        const code = this.memory.code(address, MAX_CODE_BYTES);
+        if (!code) return null;
+        const startsAt = (place: Address): boolean => leaders?.has(place) === true || this.isHooked(place);
+        return lifter.lift(code, address, {
+          maxInstructions: MAX_BLOCK_INSTRUCTIONS,
+          startsAt,
+          ...this.guardedLimits(),
+        });
+      },
+      excluded: (address) => this.isHooked(address),
+      targets: () => [],
+      simplify: (block) => eliminateDeadOps(block, lifter.slots),
+      predictions: (address) => {
+        const known = this.blocks.get(address);
+        if (!known) return [];
+        return predictions(host, known.encoded).map(({ op, descriptor }) => ({
+          instruction: known.block.instructions[op.at]!,
+          descriptor,
+        }));
+      },
+      known: (address) => this.blocks.has(address),
+      entered: (address) => {
+        const known = this.blocks.get(address);
+        if (known && known.prefix !== 'region') this.drop(known);
+      },
+    });
+    for (const each of this.blocks.values()) this.compiled.translated(each.block);
+    for (const each of this.indirectCalls) this.compiled.noteCalled(each);
+    for (const [site, target] of this.indirectJumps) this.compiled.jumped(site, target);
+    return this.compiled;
+  }
+
+  /** What the compiled tier holds; null while there is none. */
+  get compiledCounts(): CompiledCounts | null {
+    return this.compiled?.counts ?? null;
   }
 
   /** The block at `address`; null when it may not be executed. */
@@ -619,7 +692,13 @@ export class Machine {
     const pages: number[] = [];
     const last = block.end > address ? block.end - 1n : address;
     for (let page = address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.push(Number(page));
-    const translated = this.encode(block, this.recordsEnd, this.isHooked(address), pages);
+    const prefix = this.isHooked(address)
+      ? 'hook'
+      : this.compiled && this.compiled.find(address) !== 0
+        ? 'region'
+        : null;
+    const translated = this.encode(block, this.recordsEnd, prefix, pages);
+    this.compiled?.translated(block);
     this.recordsEnd = translated.encoded.end;
     this.blocks.set(address, translated);
     this.byHeader.push(translated);
@@ -652,7 +731,7 @@ export class Machine {
   private translateOnce(address: Address, count: number, hooked: boolean, slow = false): Translated | null {
     const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS), slow);
     if (!block) return null;
-    this.scratch = this.encode(block, RECORDS_START, hooked, []);
+    this.scratch = this.encode(block, RECORDS_START, hooked ? 'hook' : null, []);
     if (this.scratch.encoded.end > BLOCKS_START) throw new ElftraceError('internal', 'a block is too long');
     return this.scratch;
   }
@@ -673,9 +752,11 @@ export class Machine {
   }
 
   private dropRange(address: Address, size: number): void {
-    if (this.byPage.size === 0 || size === 0) return;
+    if (size === 0) return;
+    this.compiled?.dropRange(address, size);
     const first = Number(address >> CODE_PAGE_BITS);
     const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
+    if (this.byPage.size === 0) return;
     if (last - first < this.byPage.size) {
       for (let page = first; page <= last; page++) this.dropPage(page);
     } else {
@@ -689,6 +770,7 @@ export class Machine {
   }
 
   private dropCovering(address: Address): void {
+    this.compiled?.dropCovering(address);
     const set = this.byPage.get(Number(address >> CODE_PAGE_BITS));
     if (!set) return;
     for (const each of [...set]) if (address >= each.block.address && address < each.block.end) this.drop(each);
@@ -748,12 +830,51 @@ export class Machine {
     let slow = false;
     /** Watched accesses that the instruction has made since it was begun. */
     let watched = 0;
+    /** Tier 0 executes the next block, whatever is compiled. */
+    let interpret = false;
+    /** There is stack for compiled code; null: not known yet. */
+    let stack: boolean | null = null;
     for (;;) {
       if (entry === 0) {
         if (remaining <= 0) return { kind: 'step-limit' };
         const passing = cpu.passHook === this.pc;
         if (!passing) cpu.passHook = null;
         watched = 0;
+        const compiled = this.compiledTier();
+        if (compiled && !interpret && !passing && !alone) {
+          if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
+          const place = compiled.find(this.pc);
+          if (place !== 0 && (stack ??= compiled.hasStack())) {
+            const fuel = Math.min(remaining, SLICE);
+            const stop = compiled.enter(place, this.pc, fuel);
+            const used = fuel - host.u32[CONTROL.fuel >> 2]!;
+            remaining -= used;
+            cpu.instructions += used;
+            this.pc = host.u64[CONTROL.place >> 3]!;
+            interpret = used === 0;
+            switch (stop) {
+              case 'fuel':
+                break;
+              case 'jump':
+                compiled.jumped(host.u64[CONTROL.site >> 3]!, this.pc);
+                compiled.wanted(this.pc);
+                break;
+              case 'lookup':
+                compiled.wanted(this.pc);
+                break;
+              case 'miss':
+                compiled.missed(this.pc);
+                interpret = true;
+                break;
+              case 'exit':
+                interpret = true;
+                break;
+              default:
+                stop satisfies never;
+            }
+            continue;
+          }
+        }
         const gate = passing ? this.gates.get(this.pc) : undefined;
         if (gate) {
           const address = this.pc;
@@ -771,17 +892,26 @@ export class Machine {
         }
         alone = false;
         slow = false;
+        interpret = false;
         if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
         entry = block.encoded.header;
-        if (passing && block.hooked) {
+        if ((passing && block.prefix === 'hook') || block.prefix === 'region') {
           entry = writeTrampoline(host, entry + HEADER_BYTES + RECORD_BYTES, block.block.instructions.length);
         }
       }
-      const fuel = Math.min(remaining, SLICE);
+      let fuel = Math.min(remaining, SLICE);
+      const sampling = this.tier === 'auto' && this.compiled !== null;
+      if (this.tier === 'auto') {
+        const most = sampling
+          ? Math.max(MAX_BLOCK_INSTRUCTIONS, this.untilSample)
+          : Math.max(MAX_BLOCK_INSTRUCTIONS, this.tierUpAfter - this.totalInstructions);
+        fuel = Math.min(fuel, most);
+      }
       const reason = EXIT_REASONS[this.interpreter.run(entry, fuel)]!;
       const used = fuel - host.u32[CONTROL.fuel >> 2]!;
       remaining -= used;
       cpu.instructions += used;
+      this.untilSample -= used;
       entry = 0;
       const pointer = host.u32[CONTROL.pointer >> 2]!;
       /** Gives back the instructions of a block from `index` on and stands before that one. */
@@ -797,11 +927,24 @@ export class Machine {
         case 'fuel':
           this.pc = this.ownerOf(pointer).block.address;
           cpu.passHook = null;
+          if (sampling && this.untilSample < MAX_BLOCK_INSTRUCTIONS) {
+            this.untilSample = this.nextSample();
+            this.compiled?.sample(this.pc);
+          }
           break;
+        case 'region': {
+          const owner = this.ownerOf(pointer);
+          rewind(owner, 0);
+          // A region that is gone left this behind.
+          if (this.compiled?.find(this.pc) === 0) this.drop(owner);
+          break;
+        }
         case 'lookup': {
           this.pc = host.u64[CONTROL.value >> 3]!;
           cpu.passHook = null;
           // What is not executed yet is not fetched.
+          this.noteJump(pointer);
+          if (this.isCompiled(this.pc)) break;
           const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
           if (found) this.interpreter.enterLookup(this.pc, found.encoded.header);
           break;
@@ -812,6 +955,7 @@ export class Machine {
           const header = pointer - HEADER_BYTES;
           const link = host.u32[header >> 2]!;
           const { generation } = this;
+          if (this.isCompiled(this.pc)) break;
           const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
           if (found && generation === this.generation && pointer >= BLOCKS_START) {
             if (link === 0) writeForward(host, header, found.encoded.header);
@@ -971,6 +1115,31 @@ export class Machine {
     }
   }
 
+  /** Instructions until tier 0 is looked at again. */
+  private nextSample(): number {
+    this.sampleSeed = (Math.imul(this.sampleSeed, 1_664_525) + 1_013_904_223) >>> 0;
+    return SAMPLE - (SAMPLE >> 2) + Math.floor((this.sampleSeed / 0x1_0000_0000) * (SAMPLE >> 1));
+  }
+
+  private isCompiled(address: Address): boolean {
+    return this.compiled !== null && this.compiled.find(address) !== 0;
+  }
+
+  /** An indirect branch went to `pc` for the first time, as tier 0 knows. */
+  private noteJump(pointer: number): void {
+    if (this.tier === 0) return;
+    const { block } = this.ownerOf(pointer);
+    const { kind } = block.terminator;
+    if (kind === 'calli') {
+      this.indirectCalls.add(this.pc);
+      this.compiled?.noteCalled(this.pc);
+    } else if (kind === 'ind') {
+      const site = block.instructions.at(-1)!;
+      if (this.compiled) this.compiled.jumped(site, this.pc);
+      else if (this.indirectJumps.length < 4096) this.indirectJumps.push([site, this.pc]);
+    }
+  }
+
   private isWatched(address: Address, size: number, access: 'read' | 'write'): boolean {
     for (const each of this.watches) {
       if (each.access !== access || address + BigInt(size) <= each.address) continue;
@@ -1014,7 +1183,10 @@ export class Machine {
 
   private holdsCode(address: Address, size: number): boolean {
     const last = BigInt.asUintN(this.lifter.addressBits, address + BigInt(size - 1));
-    return this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS));
+    return [address, last].some((place) => {
+      const page = Number(place >> CODE_PAGE_BITS);
+      return this.byPage.has(page) || this.compiled?.holdsCode(page) === true;
+    });
   }
 
   /** The running CPU has translated code that a store of its own must change at once. */

@@ -69,6 +69,17 @@ export type SessionOperation = { readonly at: FilePlace } & (
       readonly notrace: string | null;
     }
   | { readonly kind: 'no-graph'; readonly name: string }
+  | {
+      readonly kind: 'probe';
+      /** A definition in the words of kprobe_events. */
+      readonly define: string;
+      readonly optimize: boolean;
+      /** Which version of the mechanism, and of a kernel that it needs; null: what another step says, or the default. */
+      readonly version: '2009' | 'modern' | null;
+      readonly preempt: 'none' | 'full' | null;
+    }
+  /** `event`: GROUP/EVENT, or EVENT of the default group. */
+  | { readonly kind: 'no-probe'; readonly event: string }
   | { readonly kind: 'load'; readonly module: string; readonly file: string | null }
   | { readonly kind: 'unload'; readonly module: string }
   | { readonly kind: 'tracing'; readonly on: boolean }
@@ -117,11 +128,23 @@ export const sessionForms = {
     fields: { name: 'text', entry: 'text', return: 'text', filter: 'text', notrace: 'text' },
     required: ['name'],
   },
+  probe: {
+    fields: { define: 'text', optimize: 'flag', version: 'text', preempt: 'text' },
+    required: ['define'],
+  },
   load: { fields: { module: 'text', file: 'text' }, required: ['module'] },
 } as const satisfies Readonly<Record<string, StepForm>>;
 
 /** The steps whose value is one name. */
-export const sessionNames = ['register', 'unregister', 'no-direct', 'no-livepatch', 'no-graph', 'unload'] as const;
+export const sessionNames = [
+  'register',
+  'unregister',
+  'no-direct',
+  'no-livepatch',
+  'no-graph',
+  'no-probe',
+  'unload',
+] as const;
 
 type FormName = keyof typeof sessionForms;
 type NameStep = (typeof sessionNames)[number];
@@ -322,6 +345,8 @@ class Reader {
         if (!this.#users.has(value))
           this.#fail(this.#start(node), `no step before this one makes the graph '${value}'`);
         return { kind: name, name: value, at };
+      case 'no-probe':
+        return { kind: name, event: value, at };
       case 'unload':
         return { kind: name, module: value, at };
       default:
@@ -379,6 +404,24 @@ class Reader {
           notrace: maybe('notrace'),
           at,
         };
+      case 'probe': {
+        const one = <T extends string>(key: string, words: readonly T[]): T | null => {
+          const word = maybe(key);
+          const known = words.find((each) => each === word);
+          if (word !== null && known === undefined) {
+            this.#fail(this.#start(node), `${key} is ${words.join(' or ')}`);
+          }
+          return known ?? null;
+        };
+        return {
+          kind: name,
+          define: text('define'),
+          optimize: flags.has('optimize'),
+          version: one('version', ['2009', 'modern']),
+          preempt: one('preempt', ['none', 'full']),
+          at,
+        };
+      }
       case 'load':
         return { kind: name, module: text('module'), file: maybe('file'), at };
       default:

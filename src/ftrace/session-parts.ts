@@ -4,7 +4,7 @@
  * on the image with its new parts. The laying out is the loader's, what the steps mean is the core's.
  */
 import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { type LoadMap, readLoadMap } from '../program/load-map.js';
@@ -13,16 +13,27 @@ import type { Sha256 } from '../sha256.js';
 import { applyPlan, unpatched } from './apply.js';
 import type { GoneModule } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
-import { planSession, sessionOptions, type SessionPlan, type SessionText } from './session-plan.js';
+import { planSession, type ProbeHosts, sessionOptions, type SessionPlan, type SessionText } from './session-plan.js';
 
 /** The sessions that a record keeps, as files. */
 export function recordedSessions({ session }: Pick<FileRecord, 'session'>): SessionText[] {
   return session.map((text, index) => ({ name: `recorded session ${index + 1}`, text }));
 }
 
-/** What the sessions of a record make of the image as it was before them. */
-export function replaySessions(image: ElfImage, record: FileRecord, arch: Arch, hash: Sha256): SessionPlan {
-  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), sessionOptions(record));
+/**
+ * What the sessions of a record make of the image as it was before them.
+ * @param options  names for a stripped file; who performs operations of probes
+ */
+export function replaySessions(
+  image: ElfImage,
+  record: FileRecord,
+  arch: Arch,
+  hash: Sha256,
+  options: { readonly symbols?: SymbolTable | undefined; readonly probes?: ProbeHosts | undefined } = {},
+): SessionPlan {
+  const { symbols, probes } = options;
+  const all = { ...sessionOptions(record), ...(symbols ? { symbols } : {}), probes };
+  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), all);
 }
 
 /** An image with more parts. A program that `load` did not make becomes the core of one. */
@@ -42,6 +53,8 @@ export interface PartsRequest {
   readonly image: ElfImage;
   readonly record: FileRecord;
   readonly hash: Sha256;
+  /** Who serves the steps about probes; without it a session that has some is refused. */
+  readonly probes?: ProbeHosts;
 }
 
 export interface PartsResult {
@@ -58,11 +71,11 @@ function perform(
   arch: Arch,
   record: FileRecord,
   session: readonly string[],
-  hash: Sha256,
+  { hash, probes }: PartsRequest,
 ): PartsResult {
   const image = readElf(loaded.bytes);
   const next = { ...record, session };
-  const { plan, steps } = planSession(image, arch, recordedSessions(next), sessionOptions(next));
+  const { plan, steps } = planSession(image, arch, recordedSessions(next), { ...sessionOptions(next), probes });
   const { forms, brought, gone } = record;
   // Nothing to write, no record: a session that left nothing still is one.
   const applied = applyPlan(image, plan, { hash, session, forms, brought, gone, keep: true });
@@ -80,28 +93,30 @@ function perform(
  * @throws ElftraceError as `loadMore` and `planSession`
  */
 export function loadIntoSession(
-  { image, record, hash }: PartsRequest,
+  request: PartsRequest,
   modules: readonly Source[],
   arch: Arch,
   options: LoaderOptions,
   runtime: Source | null,
 ): PartsResult {
+  const { image, record, hash } = request;
   const base = readElf(unpatched(image, null, hash));
   const loaded = withParts(base, modules, arch, options, runtime);
   const step = stepText(modules.map(({ name }) => ({ load: { module: name } })));
   // The parts are the user's own now: reverting gives the loaded image.
   const next = { ...record, injected: false, brought: [] };
-  return perform(loaded, arch, next, [...record.session, step], hash);
+  return perform(loaded, arch, next, [...record.session, step], request);
 }
 
 /**
  * A module of an image with a session goes (C-MOD-2): its records go without being patched, hashes forget it and keep their counts (C-HASH-4).
  * @throws ElftraceError 'module-in-use' also while somebody who is registered is called in it
  */
-export function unloadFromSession({ image, record, hash }: PartsRequest, name: string, arch: Arch): PartsResult {
+export function unloadFromSession(request: PartsRequest, name: string, arch: Arch): PartsResult {
+  const { image, record, hash, probes } = request;
   const base = readElf(unpatched(image, null, hash));
   const loaded = unload(base, name, arch, { sha256: hash });
-  const { session, symbols } = planSession(base, arch, recordedSessions(record), sessionOptions(record));
+  const { session, symbols } = planSession(base, arch, recordedSessions(record), { ...sessionOptions(record), probes });
   const reason = session.moduleUse(name);
   if (reason !== null) throw new ElftraceError('module-in-use', `${reason} (EBUSY)`, { symbol: name });
   const there = session.core.state.records.modules.includes(name);
@@ -121,5 +136,5 @@ export function unloadFromSession({ image, record, hash }: PartsRequest, name: s
     gone: [...record.gone, gone],
   };
   const text = there ? [stepText([{ unload: name }])] : [];
-  return perform(loaded, arch, next, [...record.session, ...text], hash);
+  return perform(loaded, arch, next, [...record.session, ...text], request);
 }

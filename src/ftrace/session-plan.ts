@@ -6,7 +6,7 @@ import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './core/session.js';
-import { formatReport } from './core/index.js';
+import { formatReport, type Outcome } from './core/index.js';
 import type { GoneSymbol } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
 import { load } from '../program/program.js';
@@ -77,6 +77,20 @@ export function sessionOptions({ forms, gone }: SessionForms): SessionOptions {
   };
 }
 
+/** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
+export interface ProbeHost {
+  perform(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
+  /** After the last step: what waits for time to pass is done, objects are written. */
+  finish(): void;
+}
+
+/** Makes a host for a session; `image` is the one that the session was opened on. */
+export type ProbeHosts = (session: Session, image: ElfImage) => ProbeHost;
+
+export interface SessionPlanOptions extends SessionOptions {
+  readonly probes?: ProbeHosts | undefined;
+}
+
 /** Ranges in which two images of one size differ, near ones as one. */
 function differingRanges(before: Uint8Array, after: Uint8Array, word: number): [start: number, end: number][] {
   const ranges: [number, number][] = [];
@@ -102,12 +116,13 @@ export function planSession(
   image: ElfImage,
   arch: Arch,
   files: readonly SessionText[],
-  options: SessionOptions = {},
+  options: SessionPlanOptions = {},
 ): SessionPlan {
   const sessions = readSessions(files);
   const operations = sessions.flat();
   const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
   const { core } = session;
+  const probes = options.probes?.(session, image);
   const symbols = new Map<string, GoneSymbol>();
   /** A symbol of the image that an operation names. */
   const named = (name: string): GoneSymbol => {
@@ -132,6 +147,7 @@ export function planSession(
       }
       return { func, data: pointer };
     },
+    ...(probes ? { probe: (operation) => probes.perform(operation) } : {}),
     loadModule: (name) => session.loadModule(name),
     unloadModule(name) {
       const reason = session.moduleUse(name);
@@ -157,6 +173,7 @@ export function planSession(
       });
     }
   }
+  probes?.finish();
   const after = session.bytes();
   const { sections } = image;
   const planned: Step[] = differingRanges(image.bytes, after, image.wordBytes).map(([start, end]) => {

@@ -129,6 +129,7 @@ export class Session {
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
       capabilities,
+      pristine: () => findSites(load(readElf(bytes), arch, options)),
       idleLiteral: { kind: policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),

@@ -6,7 +6,7 @@
  * `Site` objects are views made on demand.
  */
 import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from './journal.js';
@@ -331,6 +331,8 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   const { arch } = program;
   for (const range of program.code) {
     signal?.throwIfAborted();
+    // Copies of probed instructions are no sites.
+    if (range.name === probeSections.text) continue;
     if (program.relocatable) {
       for (const offset of relocatedCalls(program, range)) {
         sections.push(range.section);
@@ -389,7 +391,9 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   }
   const sections: number[] = [];
   const values: bigint[] = [];
-  for (const { offset } of record?.edits ?? []) {
+  // Sessions with probes change places that are no sites, and nothing in the record tells which.
+  const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
+  for (const { offset } of probed ? [] : (record?.edits ?? [])) {
     const range = program.code.find(
       (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
     );

@@ -215,6 +215,8 @@ export interface DetourBuffer {
   readonly bytes: Uint8Array;
   /** Where the copied instructions begin: a trap in the middle of a change goes on here. */
   readonly copiedOffset: number;
+  /** What the callback adds to the stack pointer that the buffer saved, so that handlers see that of the probed code. Default 0. */
+  readonly stackAdjust?: number;
 }
 
 /** What a buffer needs to know of its surroundings. */

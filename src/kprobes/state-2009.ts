@@ -37,6 +37,8 @@ export interface Options2009 {
   readonly literal?: boolean;
   readonly faults?: KprobeFaults;
   readonly onEvent?: (event: KprobeEvent) => void;
+  /** Why a probe that was to be optimised is not. */
+  readonly onRefusal?: (address: Address, refusal: ProbeRefusal) => void;
 }
 
 /** Ticks from queueing to the optimizer. */
@@ -166,7 +168,11 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     probe.address = address;
     if (!this.allDisarmed && (probe.flags & DISABLED) === 0) this.arm(entry);
     // T-KP-23: after arming, under the same lock; T-KP-25: armed or not.
-    if ((probe.flags & OPTIMIZE) !== 0 && this.optimize(entry, probe) !== null) probe.flags &= ~OPTIMIZE;
+    const refusal = (probe.flags & OPTIMIZE) === 0 ? null : this.optimize(entry, probe);
+    if (refusal !== null) {
+      probe.flags &= ~OPTIMIZE;
+      this.options.onRefusal?.(address, refusal);
+    }
     return 'done';
   }
 
@@ -429,6 +435,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       const refusal = this.faults.optimize?.(entry.address) ?? this.machine.optimize(entry.address, part);
       if (refusal) {
         // T-KP-13: it stays queued, and nobody schedules the optimizer for it.
+        this.options.onRefusal?.(entry.address, refusal);
         this.emit('optimize-refused', entry.address);
         return true;
       }

@@ -31,6 +31,8 @@ export interface OptionsModern {
   readonly optimization: boolean;
   readonly faults?: KprobeFaults;
   readonly onEvent?: (event: KprobeEvent) => void;
+  /** Why a probe that was to be optimised is not. */
+  readonly onRefusal?: (address: Address, refusal: ProbeRefusal) => void;
 }
 
 /** Ticks from queueing to the optimizer. */
@@ -138,7 +140,10 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   private prepare(entry: Entry<Part>): boolean {
     if (this.faults.allocate?.(entry.address) === false) return false;
     const prepared = this.machine.prepare(entry.address);
-    if (prepared.kind === 'refused') return false;
+    if (prepared.kind === 'refused') {
+      this.options.onRefusal?.(entry.address, prepared);
+      return false;
+    }
     entry.part = prepared.part;
     return true;
   }

@@ -365,6 +365,11 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return handlers();
   }
 
+  /** The part of a probe that is queued, a jump, or fell back from one; the newest. */
+  partOf(address: Address): DetourPart | null {
+    return [...this.parts].findLast(({ window }) => window.address === address) ?? null;
+  }
+
   /** The part whose buffer holds an address. */
   partAt(address: Address): DetourPart | null {
     for (const part of this.parts) {

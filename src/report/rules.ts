@@ -27,6 +27,20 @@ export const rules: Readonly<Record<string, string>> = {
   'F-2':
     'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
   H3: 'the TOC restore stays behind a branch that jumps over it: whoever is inside the tracer still comes back to it.',
+  'K-ADDR-1':
+    'a probe names a symbol and an offset, or an address that a symbol covers; landing pads are stepped over.',
+  'K-ADDR-2': 'a probe is in text, and not in init text of a module that is loaded.',
+  'K-ADDR-3':
+    'code of tracers, entry code, what _kprobe_blacklist names and places that other mechanisms patch are not probed.',
+  'K-ADDR-4':
+    'a probe stands at the start of an instruction, counted from the start of its function in the original bytes.',
+  'K-ADDR-5':
+    'instructions that trap, mask interrupts, leave the segment or belong to exclusive sequences are not probed.',
+  'K-ADDR-6': 'a probe is registered once.',
+  'K-ADDR-7': 'a probe on an ftrace site is served by ftrace and never a jump; inside a site there is none.',
+  'K-OPT-2':
+    'a probe becomes a jump when its buffer is prepared, it is armed, no post-handler needs to run and no other probe is inside.',
+  'K-OPT-8': 'when the text is gone its probes are, too: they are not enabled again.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
   'M-WEAK-1':
@@ -55,6 +69,11 @@ export const rules: Readonly<Record<string, string>> = {
   'T-PPC-12':
     'the call becomes two nops, the TOC restore with it. A thread that is inside the tracer then returns with the wrong TOC pointer.',
   'T-PPC-17': 'switching a site on that has two nops writes the call and the TOC restore behind it.',
+  'T-1': 'a probe within reach of an optimised one below makes that fall back to its breakpoint, in 2009 for ever.',
+  'T-10': 'in 2009 jumps are for kernels without preemption only.',
+  'X-2':
+    'the function is decoded as a whole: no branch may lead into the replaced bytes, no indirect jump may be able to, no exception table may name it.',
+  'X-3': 'every replaced instruction is copied, so it must work elsewhere with a jump behind it.',
   'X-ENC-1': 'the nop of a site is the one 5-byte instruction; other nops of that size are a mismatch.',
   'X-MOD-2': 'all sites of a change are compared before the first is written.',
   'X-SITE-1': 'programs have 6-byte calls through a pointer or with a prefix besides the 5-byte ones of kernels.',

@@ -87,6 +87,18 @@ struct probe_op {
   word spare;
 };
 #define PROBE_OFF 1ul /* nobody wants it: the buffer only goes on */
+/* Of an event: it is recorded when the function returns; above bit 8 how many calls of it may be under way at once, 0: any number. */
+#define PROBE_RETURN 1ul
+#define PROBE_ACTIVE_SHIFT 8
+
+/* A call that a return probe waits for: it goes to a trap instead (elftrace_probe_trampoline), whose handler finds the way back here. */
+struct probe_instance {
+  struct probe_event *event;
+  struct probe_op *op;
+  word parent_ip;
+  word frame; /* stack pointer after the return */
+};
+#define PROBE_INSTANCES 64
 
 /*
  * Programs: words. The value is 0 at first; a fetch of what is not mapped makes everything up to the next PUT a fault. For each argument a word says
@@ -115,8 +127,16 @@ struct graph_entry {
   word ip;        /* its site */
   word frame;     /* stack pointer after its return */
   word spare;
+  word users;     /* bit per user of the graph tracer that hears of the return; 0: it is recorded */
+  word reserved;
   u64 time;
 };
+
+/*
+ * Users of the graph tracer (C-FG-5): ops objects whose func is called at entries and says with a result other than 0 that it wants the return as well; then
+ * direct_call is called there. Both get ip, parent_ip, the user and the graph entry. A user with neither is one whose events are recorded.
+ */
+#define GRAPH_USERS 16
 
 /* r2 (what else the machine needs) and the return address of a function that another one replaced. */
 struct side_entry {

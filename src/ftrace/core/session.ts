@@ -26,6 +26,8 @@ export interface SessionResolver {
   loadModule(name: string): Outcome;
   /** A module goes, unless somebody needs it. */
   unloadModule(name: string): Outcome;
+  /** Probes; absent: they are not served here. */
+  probe?(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
 }
 
 export interface SessionStep {
@@ -150,6 +152,15 @@ export class CoreSession {
         const user = this.#users.get(operation.name);
         return user === undefined ? missing(`there is no graph ${operation.name}`) : core.unregisterGraph(user);
       }
+      case 'probe':
+      case 'no-probe':
+        return (
+          resolver.probe?.(operation) ?? {
+            kind: 'refused',
+            errno: 'EINVAL',
+            reason: 'probes are not served by this session',
+          }
+        );
       case 'load':
         return resolver.loadModule(operation.module);
       case 'unload':
