@@ -115,8 +115,14 @@ function arm64(flavour: string, entries: string, flags: readonly string[]): Reci
   };
 }
 
+/** The runtime of a recipe, and one with what probes call besides; images without probes need not have that. */
+function withProbes(recipe: Recipe): readonly Recipe[] {
+  return [recipe, { ...recipe, name: `${recipe.name}+probes`, flags: [...recipe.flags, '-DPROBES'] }];
+}
+
 const RECIPES: readonly Recipe[] = [
   riscv('g2', ['entry-g2.S'], ['-DENTRY_DIRECT', '-DGRAPH_CALL']),
+  riscv('g2-plain', ['entry-g2.S'], ['-DENTRY_PLAIN', '-DGRAPH_CALL', '-ffixed-t2']),
   riscv('g2-merged', ['entry-merged.S'], MERGED),
   riscv('g3', ['entry-merged.S'], [...MERGED, '-DENTRY_G3']),
   riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),
@@ -129,10 +135,11 @@ const RECIPES: readonly Recipe[] = [
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),
   ...ppc('ppc64-elfv2-le', 'powerpc64le-linux-gnu', PPC64),
-  arm64('callops', 'entry-callops.S', ['-DRUNTIME_REGS', '-DCALL_OPS']),
+  arm64('callops', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME', '-DCALL_OPS']),
+  arm64('args', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME']),
   arm64('regs', 'entry-regs.S', ['-DRUNTIME_REGS']),
   arm64('pg', 'entry-pg.S', []),
-];
+].flatMap(withProbes);
 
 /** Runs a tool in src, so that no path of this place gets into an object. */
 function run(tool: string, args: readonly string[]): string {

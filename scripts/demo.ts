@@ -15,8 +15,10 @@ import { hex, hexBytes } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
+import { Session } from '../src/ftrace/session.js';
 import { verify } from '../src/ftrace/verdicts.js';
-import { type DirectVariant, planDirect } from '../src/ftrace/direct.js';
+import { planDirect } from '../src/ftrace/direct.js';
+import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
@@ -147,6 +149,7 @@ for (const [folder, file] of [
   ['ppc64-elfv1', 'program-mcount'],
   ['ppc32', 'program-mcount'],
   ['riscv64', 'program-mcount'],
+  ['arm64', 'program-mcount'],
 ] as const) {
   const original = open(new Uint8Array(readFileSync(join(built, folder, file))));
   const plan = planSites(original.sites, { to: { kind: 'nop' } });
@@ -179,6 +182,7 @@ const farSamples = [
   ['ppc64-elfv2-be', 'regs'],
   ['ppc64-elfv2-le', 'regs'],
   ['riscv64', 'g2'],
+  ['arm64', 'callops'],
 ] as const;
 
 /** Entries and returns in their order, by name: what must be the same on every target. */
@@ -261,7 +265,11 @@ for (const [folder, flavour] of farSamples) {
   const { output, graph, events } = runGraph(on.bytes);
   const places = map.parts.map((part) => `${part.name} ${hex(part.ranges[0]!.start)}`).join(', ');
   console.log(`   ${folder}: ${places}`);
-  console.log(`     loaded: ${before}; off: ${off.changed} nops, ${judged(off.bytes)}, ${offRun.events} events`);
+  const silent = open(off.bytes).sites;
+  const nops = Array.from({ length: silent.count }, (_, i) => silent.reading(i)).filter(
+    (reading) => reading !== null && reading.target === null && reading.state !== 'call',
+  ).length;
+  console.log(`     loaded: ${before}; off: ${nops} nops, ${judged(off.bytes)}, ${offRun.events} events`);
   console.log(`     on:  ${on.changed} calls of the graph tracer, ${judged(on.bytes)}, ${events} events; output equal`);
   check(output === offRun.output && output.includes('checksum'), `${folder}: tracing changes no output`);
   check(offRun.events === 0 && events > 100, `${folder}: what is off records nothing, what is on everything`);
@@ -275,30 +283,23 @@ for (const [folder, flavour] of farSamples) {
   }
   order = mine;
 }
-console.log(green('   the five traces are one: the same functions in the same order, each with its return'));
+console.log(green('   the six traces are one: the same functions in the same order, each with its return'));
 
 console.log(
   `\n${bold('5. RISC-V: a direct caller and a tracer on one function, through t1, through t0, and through the slot of t0')}`,
 );
-for (const line of [
-  'caller ──call──> traced: auipc t0; jalr t0          t0 = body of traced',
-  '                    │',
-  '                    v',
-  '             ftrace_regs_caller ──> list ──> tracer',
-  '                    │                 └────> helper: direct caller in the frame',
-  '                    v',
-  '          t1 ≠ 0 ? jr t1 : jr t0                    t0 comes from the word of the resume address',
-  '                    │',
-  '                    v',
-  '             direct caller: save t0, ra; …; restore; jr t0',
-  '                    │                                       through t1: t0 is still the body',
-  '                    v                                       through t0: t0 is the direct caller itself',
-  '             body of traced',
-])
-  console.log(dim(`     ${line}`));
+
+interface DirectRun {
+  readonly result: string;
+  readonly direct: number;
+  readonly body: number;
+  readonly repeats: number;
+  /** The way of the one call, as it was seen: a line for each place, what was there to see behind it. */
+  readonly way: readonly (readonly [place: string, seen: string])[];
+}
 
 /** Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a third time with equal registers. */
-function runDirect(variant: DirectVariant | null): { result: string; direct: number; body: number; repeats: number } {
+function runDirect(variant: DirectVariant | null): DirectRun {
   const original = open(new Uint8Array(readFileSync(join(built, 'riscv64', 'direct'))));
   const { image, sites } = open(withRuntime(original.sites, undefined, undefined, 'g2').bytes);
   const callers = variant === null ? [] : [{ function: 'traced', caller: 'my_direct_caller' }];
@@ -308,13 +309,57 @@ function runDirect(variant: DirectVariant | null): { result: string; direct: num
   const { arch, symbols } = load(patched, archOf(patched.header));
   if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
   const guest = startProcess({ image: patched, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined });
+  const { machine } = guest;
   const address = (name: string): bigint => symbols.value[symbols.find(name)]!;
-  const watch = watchRepeats(guest.machine, address('my_direct_caller'), ['pc', 't0', 'sp'], 3);
+  const body = address('traced') + 8n;
+  const name = (value: bigint): string =>
+    value === body ? 'body' : value === address('my_direct_caller') ? 'direct caller' : hex(value);
+  const way: [string, string][] = [];
+  const visit = (at: bigint, place: string, seen: () => string): void => {
+    machine.hook(at, () => {
+      if (way.length < 9) way.push([place, seen()]);
+      return 'continue';
+    });
+  };
+  let frame = 0n;
+  const slots = [
+    ['t1', 48n],
+    ['the resume address', 0n],
+    ['t0', 40n],
+  ] as const;
+  visit(address('traced'), 'traced', () => 'auipc t0; jalr t0');
+  visit(address('ftrace_regs_caller'), '└─ ftrace_regs_caller', () => `t0 = ${name(machine.register('t0'))}`);
+  visit(address('ftrace_caller'), '└─ ftrace_caller', () => `t0 = ${name(machine.register('t0'))}`);
+  visit(address('ftrace_caller_end'), '   └─ exit', () => `jr t0 = ${name(machine.register('t0'))}`);
+  visit(address('ftrace_direct_func'), '   ├─ helper', () => ((frame = machine.register('a3')), ''));
+  visit(address('callback'), '   ├─ tracer', () => '');
+  visit(address('ftrace_regs_caller_end'), '   └─ exit', () => {
+    // What the helper wrote; the frame is given up, its words are still there.
+    const written = slots.find(
+      ([, at]) => frame !== 0n && machine.readWord(frame + at, 8) === address('my_direct_caller'),
+    );
+    const helper = way.find(([place]) => place.includes('helper'));
+    if (helper && written) helper[1] = `word of ${written[0]} := direct caller`;
+    const [t0, t1] = [machine.register('t0'), machine.register('t1')];
+    if (variant === 't1' || variant === null)
+      return t1 === 0n ? `t1 = 0: jr t0 = ${name(t0)}` : `t1 ≠ 0: jr t1 = ${name(t1)}`;
+    return `jr t0 = ${name(t0)}`;
+  });
+  visit(
+    address('my_direct_caller'),
+    '      └─ direct caller',
+    () => `t0 = ${name(machine.register('t0'))}, and back by jr t0`,
+  );
+  visit(body, '', () => '');
+  const watch = watchRepeats(machine, address('my_direct_caller'), ['pc', 't0', 'sp'], 3);
   const stop = guest.run({ budget: 10_000_000 });
-  const count = (name: string): number => Number(guest.machine.readWord(address(name), 4));
+  const last = way.at(-1);
+  if (last?.[0] === '')
+    last[0] = way.at(-2)?.[0].includes('direct caller') === true ? '         └─ body' : '      └─ body';
+  const count = (symbol: string): number => Number(machine.readWord(address(symbol), 4));
   const result = stop.kind === 'exit' ? `exit ${stop.code}` : 'endless: the third time with the same pc, t0 and sp';
   check((stop.kind === 'hook') === (watch.repeated !== null), 'what does not end comes back to one state');
-  return { result, direct: count('directs'), body: count('bodies'), repeats: watch.repeated?.times ?? 0 };
+  return { result, direct: count('directs'), body: count('bodies'), repeats: watch.repeated?.times ?? 0, way };
 }
 
 for (const [name, variant, expected] of [
@@ -323,9 +368,130 @@ for (const [name, variant, expected] of [
   ['slot of t0', 't0slot', [0, 1]],
   ['no direct caller', null, [0, 1]],
 ] as const) {
-  const { result, direct, body, repeats } = runDirect(variant);
+  const { result, direct, body, repeats, way } = runDirect(variant);
   console.log(`   ${name.padEnd(17)} direct caller ${direct}, body ${body}: ${result}`);
+  for (const [place, seen] of way) console.log(dim(`     ${place.padEnd(26)} ${seen}`.trimEnd()));
   check(direct === expected[0] && body === expected[1], `${name} does what the rules say`);
   check(repeats === (variant === 't0' ? 3 : 0), `${name}: only the way through t0 is a loop`);
 }
 console.log(green('   10 for the body and 1 for the direct caller: 11 through t1, endless through t0, 10 and 10'));
+
+console.log(
+  `\n${bold('6. arm64: the ops in front of each function: one entry, no list; and what must not be freed too early')}`,
+);
+for (const line of [
+  'word in front of f: address of an ops {func, flags, direct_call, …}      one aligned store changes the tracer of f',
+  'f:   mov x9, x30',
+  '     bl ftrace_caller ──> x11 := word at (x30 & ~7) - 16; save x0-x8; call x11->func(ip, parent, x11, regs)',
+])
+  console.log(dim(`     ${line}`));
+
+/** The sample core with a far module, its entries of an era, and a counter on each of two functions. */
+function twoTracers(flavour: 'callops' | 'args') {
+  const source = (name: string, file: string) => ({
+    name,
+    image: readElf(new Uint8Array(readFileSync(join(built, 'arm64', file)))),
+  });
+  const core = source('core', 'core.o');
+  const arch = archOf(core.image.header);
+  const modules = [source('far_one', 'far-one.ko'), source('far_two', 'far-two.ko')];
+  const runtime = { name: 'runtime', image: readElf(runtimeObject('arm64', flavour)!) };
+  const { bytes } = loadImages({ core, modules, base: 'user', runtime, options: {} }, arch);
+  const session = Session.open(bytes, arch);
+  const tracers = (['core_leaf', 'far_one_sum'] as const).map((name) => {
+    const ops = session.core.createOps({ name, func: session.functionAddress('elftrace_counter')! });
+    const outcomes = [session.core.setFilter(ops, 'filter', name), session.core.register(ops)];
+    check(
+      outcomes.every(({ kind }) => kind === 'done'),
+      `a tracer on ${name}`,
+    );
+    return ops;
+  });
+  const image = readElf(session.bytes());
+  const start = () => {
+    if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
+    return startProcess({ image, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined }).machine;
+  };
+  const program = load(image, arch);
+  const address = (name: string): bigint => program.symbols.value[program.symbols.find(name)]!;
+  return { arch, session, tracers, image, start, address, sites: findSites(program), before: open(bytes) };
+}
+
+const perSite = twoTracers('callops');
+const armText = await loadDisassembler(perSite.arch.isa.text);
+for (const name of ['core_leaf', 'far_one_sum']) {
+  for (const [label, sites] of [
+    ['loaded', perSite.before.sites],
+    ['traced', perSite.sites],
+  ] as const) {
+    const site = Array.from({ length: sites.count }, (_, i) => i).find(
+      (i) => sites.program.symbolName(sites.functionSymbol(i)) === name,
+    )!;
+    const view = sites.viewOf(site);
+    const { ipDelta } = sites.reading(site)!;
+    const code = view.bytes(ipDelta - 4, 8);
+    const lines = armText.disassemble(code, sites.ip(site) - 4n, perSite.arch.isa).map(({ text }) => text);
+    const word = sites.reading(site)?.literal;
+    const ops = perSite.tracers.find((each) => perSite.session.backend.addressOf(each) === word);
+    const names =
+      word === null || word === undefined ? 'nop; nop' : `${hex(word)}, ops of the tracer of ${ops?.name ?? '?'}`;
+    console.log(`   ${name.padEnd(12)} ${label}  ${lines.join('; ').padEnd(38)} word in front: ${names}`);
+    check((label === 'traced') === (ops?.name === name), 'the word names the tracer of the function');
+  }
+}
+
+/** Instructions of a run, calls that each tracer counted, walks of the list. */
+function countWalks({ start, address, session, tracers }: ReturnType<typeof twoTracers>) {
+  const machine = start();
+  let walks = 0;
+  machine.hook(address('ftrace_ops_list_func'), () => {
+    walks++;
+    return 'continue';
+  });
+  check(machine.run({ budget: 10_000_000 }).kind === 'exit', 'the traced program ends by itself');
+  const counts = tracers.map((each) => Number(machine.readWord(session.backend.addressOf(each) + 24n, 8)));
+  return { counts, walks, instructions: machine.instructions };
+}
+const own = countWalks(perSite);
+const listed = countWalks(twoTracers('args'));
+for (const [name, { counts, walks, instructions }] of [
+  ['6.2: shared entry', listed],
+  ['6.3: per-callsite ops', own],
+] as const)
+  console.log(
+    `   ${name.padEnd(22)} ${counts.join(' + ')} calls counted, ${walks} walks of the list, ${instructions} instructions`,
+  );
+check(
+  own.walks === 0 && listed.walks === listed.counts[0]! + listed.counts[1]!,
+  'only the shared entry walks the list',
+);
+check(own.counts.join() === listed.counts.join() && own.counts.every((each) => each > 0), 'both count the same');
+
+/** The tracer of core_leaf goes away while a thread stands `steps` instructions behind the call; how the thread ends. */
+function removeWhileInside(steps: number, wait: boolean): 'fine' | 'wild' {
+  const { start, address, sites, session, tracers } = perSite;
+  const machine = start();
+  const site = Array.from({ length: sites.count }, (_, i) => i).find(
+    (i) => sites.program.symbolName(sites.functionSymbol(i)) === 'core_leaf',
+  )!;
+  const ip = sites.ip(site);
+  const unhook = machine.hook(ip, () => 'stop');
+  check(machine.run({ budget: 10_000_000 }).kind === 'hook', 'the thread comes to the site');
+  unhook();
+  machine.run({ budget: steps });
+  const ops = session.backend.addressOf(tracers[0]!);
+  machine.writeWord(ip - 12n, 8, address('ftrace_nop_ops'));
+  machine.writeWord(ip, 4, 0xd503_201fn);
+  // Until the thread has passed a point where it is in no tracer.
+  if (wait) machine.run({ budget: 400 });
+  machine.writeWord(ops, 8, 0xdead_beef_dead_beefn);
+  return machine.run({ budget: 10_000_000 }).kind === 'exit' ? 'fine' : 'wild';
+}
+const places = Array.from({ length: 60 }, (_, i) => i);
+const early = places.filter((steps) => removeWhileInside(steps, false) === 'wild');
+const late = places.filter((steps) => removeWhileInside(steps, true) === 'wild');
+console.log(
+  `   freed at once: wild from ${early.length} of ${places.length} places behind the call (${early[0]!} to ${early.at(-1)!}); after all threads were elsewhere: ${late.length}`,
+);
+check(early.length > 5 && late.length === 0, 'ops may be freed only when nobody holds their address');
+console.log(green('   switched off is not unused: the word was read before it changed (H12)'));

@@ -4,7 +4,7 @@
  * choosing the fixed seeds of the tests, the instructions of each. Programs that run too long are left out.
  */
 import {
-  ARM64_TARGETS,
+  ARM64_CSMITH_TARGETS,
   buildCsmith,
   LEVELS,
   RISCV_TARGETS,
@@ -18,7 +18,7 @@ import {
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 25_000_000_000;
 
-const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_TARGETS, ...X86_TARGETS];
+const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_CSMITH_TARGETS, ...X86_TARGETS];
 const count = Number(process.argv[2] ?? 100);
 const first = Number(process.argv[3] ?? 1000);
 let compared = 0;

@@ -34,6 +34,8 @@ export interface Abi {
   readonly linkRegister: RegisterName | null;
   readonly argumentRegisters: readonly RegisterName[];
   readonly resultRegister: RegisterName;
+  /** Integer registers that belong to the caller besides the stack pointer: as they were when a function returns. */
+  readonly preservedRegisters: readonly RegisterName[];
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];
@@ -116,6 +118,8 @@ export interface SiteView {
   /** Address of the anchor, or its offset in the section for relocatable files. */
   readonly address: Address;
   readonly relocatable: boolean;
+  /** A linked file without addresses of its own (ET_DYN): words that name addresses would need relocations of the text. */
+  readonly positionIndependent: boolean;
   /** Byte at anchor + delta, or -1 outside the section. */
   u8(delta: number): number;
   /** 2 and 4 bytes at anchor + delta in code byte order, unsigned, or -1 outside. */
@@ -190,6 +194,8 @@ export interface SiteStore {
 
 export interface SiteChange {
   readonly stores: readonly SiteStore[];
+  /** Relocations that the site gets (F-2), with addend 0; one of its own that stands at the place changes its symbol. */
+  readonly relocate?: readonly { readonly delta: number; readonly type: number; readonly symbol: string }[];
   /** Relocations (by delta) that must be turned into NONE, companions included by the caller. */
   readonly neutralise: readonly number[];
   /** Rule of the specification that this change follows. */
@@ -206,7 +212,14 @@ export type WritableState =
   | { readonly kind: 'nop'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
   | { readonly kind: 'init'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
   /** `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where the site has several forms for it. */
-  | { readonly kind: 'call'; readonly target: Address; readonly form?: string; readonly literal?: Address };
+  | {
+      readonly kind: 'call';
+      readonly target: Address;
+      readonly form?: string;
+      readonly literal?: Address;
+      /** Relocatable files: the symbol that the call names, in place of `target`, and the one that the word in front of the function does. */
+      readonly names?: { readonly call: string; readonly ops: string | null };
+    };
 
 export type SiteRefusal = {
   /**
@@ -240,6 +253,8 @@ export interface SiteShape {
    * the shape does not have this.
    */
   entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
+  /** Why the graph tracer cannot replace the return address of this site's function; null: it can. */
+  whyNoGraph?(reading: SiteReading, view: SiteView): string | null;
   /** What entries report as ip, from the site's own: they count back from the return address of a call of one size. Default 0. */
   entryIpDelta?(reading: SiteReading): number;
   /**
@@ -247,7 +262,18 @@ export interface SiteShape {
    * need the entry that saves all.
    */
   readonly plainLoses?: readonly RegisterName[];
+  /** True where the word that an entry takes for the return address is another one: only a register frame leads to it (nested functions of x86-64). */
+  callerInFrame?(reading: SiteReading, view: SiteView): boolean;
+  /**
+   * What may happen to a thread that stands inside the site when it changes, even if all of the change is stored at once; null: nothing.
+   * @param before  bytes from the site's ip on, as many as the largest site has, where the file has them
+   * @param form    kind of the image's entries
+   */
+  hazard?(before: Uint8Array, after: Uint8Array, form: string): HazardId | null;
 }
+
+/** Hazards of F-7 that a plan can tell. */
+export type HazardId = 'H2';
 
 // ------------------------------------------------------------------------------------------------------------- stubs
 
@@ -310,13 +336,28 @@ export interface Branches {
   readonly call: BranchCodec;
   /** Jump without: `jmp`, `b`, `jal zero`. */
   readonly jump: BranchCodec;
+  /** What an entry has for the graph tracer: it leads behind itself, or to the stub, while that is off. */
+  readonly graph: BranchCodec;
 }
 
 // ------------------------------------------------------------------------------------------------------------ loading
 
 /** Entry convention of patch sites: what the entry they call may expect (05-runtime-abi, 20-ppc section 7). */
 export type EntryConvention =
-  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
+  | 'pg'
+  | 'regs'
+  | 'args'
+  | 'callops'
+  | 'modern'
+  | 'y2014'
+  | 'mcount'
+  | 'g0'
+  | 'g1'
+  | 'g2'
+  | 'g2-plain'
+  | 'g2-merged'
+  | 'g3'
+  | 'g3c';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;
@@ -416,8 +457,13 @@ export interface ModuleLoader {
   readonly patchable: EntryConvention;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
   conventionOf(word: (delta: number) => number, callee?: string): EntryConvention;
-  /** That of a patchable area, from the function symbols and words around its table entry; `patchable` where all are alike. */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryConvention;
+  /**
+   * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
+   */
+  conventionOfPatchable?(
+    functionAt: (delta: number) => boolean,
+    word: (delta: number) => number,
+  ): EntryConvention | null;
   /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
   joinConventions?(found: readonly EntryConvention[]): EntryConvention | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
@@ -440,6 +486,8 @@ export interface ModuleLoader {
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
    */
   writeStub(kind: StubKind, request: StubRequest): Uint8Array;
+  /** 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a symbol. */
+  readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
   /** A block that code of kernel images finds through a register: contents by the core's TOC. */
   readonly kernelBlock: {
     readonly section: string;
@@ -542,10 +590,14 @@ export interface PrivateTrampolines {
    * error (C-TRAMP-4): a warning, and no trampoline.
    */
   update(ops: TrampolineOps, place: TrampolinePlace): TrampolineUpdate;
-  /** The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none. */
+  /**
+   * The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none.
+   * @param callees  what it may call: the function of the ops, and wrappers around it
+   */
   recognise(
     address: Address,
     ops: Address,
+    callees: readonly Address[],
     place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
   ): OwnTrampoline | null;
   /** Byte of memory that holds none: it must not be executed. */
@@ -554,6 +606,10 @@ export interface PrivateTrampolines {
 
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
+
+/** Whether sites can call a routine of a user straight (A5), or why not. `goesOn`: code of one that does nothing but go on into the function. */
+export type DirectCallers =
+  { readonly kind: 'code'; readonly goesOn: Uint8Array } | { readonly kind: 'none'; readonly reason: string };
 
 // -------------------------------------------------------------------------------------------- code of running processors
 
@@ -572,13 +628,26 @@ export interface TrappedCpu {
   pop(): bigint;
 }
 
+/** Registers and memory of a processor that trapped. */
+export interface TrapRegisters {
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+  readWord(address: Address, size: number): bigint | null;
+  writeWord(address: Address, size: number, value: bigint): boolean;
+}
+
 /** What a handler knows of one patch of a published batch; the rest is the machine's. */
 export type LiveEntry = LivePatch;
 
 export type LiveStep =
   /** The handler knows these from now on. */
   | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
-  | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'store';
+      readonly phase: 'int3' | 'tail' | 'head';
+      readonly address: Address;
+      readonly bytes: Uint8Array;
+    }
   /** Every processor sees what was stored. */
   | { readonly kind: 'sync' }
   | { readonly kind: 'retract' }
@@ -594,6 +663,8 @@ export interface BreakpointPatching {
   steps(patches: readonly LivePatch[]): readonly LiveStep[];
   /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
   handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+  /** A processor as `handle` needs it. */
+  trapped(registers: TrapRegisters): TrappedCpu;
 }
 
 /** `word`: one store of a word changes an instruction, and processors see it whole. */
@@ -615,6 +686,7 @@ export interface Arch {
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;
+  readonly directCallers: DirectCallers;
   readonly livePatching: LivePatching;
   /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
   readonly probes: ProbeModel;

@@ -92,19 +92,14 @@ export {
   type Refusal,
   type Step,
 } from './ftrace/plan.js';
+export type { Hazard, HazardousSite, Preemption } from './ftrace/hazards.js';
 export { runtimeImage, withRuntime } from './ftrace/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
 export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
 export { Session, type SessionOptions } from './ftrace/session.js';
-export {
-  directSlot,
-  directVariants,
-  planDirect,
-  registerRequest,
-  type DirectRequest,
-  type DirectVariant,
-} from './ftrace/direct.js';
+export { planDirect, registerRequest, type DirectRequest } from './ftrace/direct.js';
+export { directVariants, type DirectVariant } from './ftrace/direct-variant.js';
 export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';
 export { parseSession, type SessionFile, type SessionOperation } from './ftrace/session-file.js';
 export { liveText, outsideTracer, type LiveMachine, type LiveOptions } from './ftrace/live.js';
@@ -156,6 +151,39 @@ export {
   type TraceSink,
 } from './trace/index.js';
 export { watchRepeats, type Repeats } from './trace/repeats.js';
+export {
+  broken,
+  hazards,
+  imageRace,
+  multinomial,
+  parseRaceState,
+  race,
+  startRace,
+  tell,
+  textSteps,
+  wordBytes,
+  type Breakage,
+  type Hazard as RaceHazard,
+  type HazardForm,
+  type ImageRace,
+  type ImageRaceRequest,
+  type Patcher,
+  type Property,
+  type RaceCase,
+  type RaceOptions,
+  type RaceProgress,
+  type RaceResult,
+  type RaceSearch,
+  type RaceState,
+  type RaceStep,
+  type RaceThread,
+  type RaceVariant,
+  type Scene,
+  type Sequence,
+  type Story,
+  type Violation,
+} from './race/index.js';
+export { raceJson, raceLines, racePage, type RaceReport } from './report/race.js';
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
@@ -164,7 +192,6 @@ export {
   compareStates,
   firstDivergence,
   Gates,
-  interleavings,
   Machine,
   registersOf,
   runSchedule,
@@ -184,7 +211,6 @@ export {
   type GateFunction,
   type GateOptions,
   type Hook,
-  type InterleavingRequest,
   type IrEmulation,
   type MachineOptions,
   type MapRequest,

@@ -85,6 +85,9 @@ describeWith([...RISCV_BINUTILS, 'riscv64-linux-gnu-readelf'], 'RISC-V relocatio
         `addi a0,a0,%pcrel_lo(${label})`,
         `sw a1,%pcrel_lo(${label})(a0)`,
         `call ${far}`,
+        `.reloc .,R_RISCV_CALL,${far}`,
+        `auipc ra,0`,
+        `jalr ra,0(ra)`,
         `call t0,${far}`,
         `tail ${far}`,
         `jal ra,${near(text, 0x4_0000)}`,
@@ -150,7 +153,7 @@ describeWith([...RISCV_BINUTILS, 'riscv64-linux-gnu-readelf'], 'RISC-V relocatio
       expect(Buffer.from(bytes).equals(Buffer.from(theirs))).toBe(true);
     }
     const all =
-      'HI20 LO12_I LO12_S PCREL_HI20 PCREL_LO12_I PCREL_LO12_S CALL_PLT JAL BRANCH RVC_BRANCH RVC_JUMP RVC_LUI 64 32 32_PCREL ' +
+      'HI20 LO12_I LO12_S PCREL_HI20 PCREL_LO12_I PCREL_LO12_S CALL CALL_PLT JAL BRANCH RVC_BRANCH RVC_JUMP RVC_LUI 64 32 32_PCREL ' +
       'ADD8 ADD16 ADD32 ADD64 SUB8 SUB16 SUB32 SUB64 SET8 SET16 SET32 SET6 SUB6';
     expect([...seen.keys()].sort()).toEqual(
       all

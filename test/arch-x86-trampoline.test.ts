@@ -16,12 +16,10 @@ import {
   findTemplate,
   freeTrampoline,
   jumpBytes,
-  mayHaveTrampoline,
   type OpsTrampoline,
   type OwnTrampoline,
   readTrampoline,
   retargetCall,
-  TRAMPOLINE_FLAG_BITS,
   type TemplateKind,
   type TextSeam,
   type TrampolineMaker,
@@ -34,7 +32,7 @@ import {
 import { pokeSteps } from '../src/arch-x86/live.js';
 import { STB_GLOBAL } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';
-import { type EntryFlavour, OPS_FLAGS, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
+import { type EntryFlavour, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
 import { describeWith, run } from './support/tools.js';
 
 const BASE = 0x40_0000n;
@@ -666,26 +664,6 @@ describe('X-TR: the life of a trampoline', () => {
         code: 'inner-call',
       });
     }
-  });
-
-  test('T-X86-5 T-X86-6 who may have one: not allocated ops in 2014, unless nobody is preempted', () => {
-    const of = (variant: TrampolineVariant, dynamic: boolean, preemptible: boolean): boolean =>
-      mayHaveTrampoline(variant, { dynamic }, { preemptible });
-    expect([of('2014', false, true), of('2014', true, true), of('2014', true, false)]).toEqual([true, false, true]);
-    expect([of('modern', false, true), of('modern', true, true), of('modern', true, false)]).toEqual([
-      true,
-      true,
-      true,
-    ]);
-  });
-
-  test('T-X86-42 flag bits of 2014 and of today', () => {
-    const today = TRAMPOLINE_FLAG_BITS.modern;
-    for (const name of ['ENABLED', 'STUB', 'INITIALIZED', 'DELETED', 'ALLOC_TRAMP'] as const) {
-      expect([name, 1 << today[name]]).toEqual([name, OPS_FLAGS[name]]);
-    }
-    expect(Object.values(TRAMPOLINE_FLAG_BITS['2014'])).toEqual([0, 6, 7, 8, 9]);
-    expect(Object.values(today)).toEqual([0, 5, 6, 7, 11]);
   });
 
   test('T-X86-21 H1 the inner call under the int3 protocol: at every store it is the old one, a trap or the new one', () => {

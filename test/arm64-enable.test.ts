@@ -6,10 +6,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { flavourFor, withRuntime } from '../src/ftrace/inject.js';
+import { GraphUser } from '../src/ftrace/core/index.js';
 import { entryPoint } from '../src/ftrace/routes.js';
+import { Session } from '../src/ftrace/session.js';
 import { planTracing, type Tracer } from '../src/ftrace/tracing.js';
 import type { EntryFlavour } from '../src/runtime/index.js';
 import { elftrace } from './support/cli.js';
@@ -38,7 +41,7 @@ const lines = (output: string): string[] => output.split('\n').filter((line) => 
 
 /** Entries that serve the sites of a program. */
 const eras = (name: string): readonly EntryFlavour[] =>
-  name.includes('mcount') ? ['pg'] : /4-2|mixed/.test(name) ? ['callops', 'regs'] : ['regs'];
+  name.includes('mcount') ? ['pg'] : /4-2|mixed/.test(name) ? ['callops', 'regs', 'args'] : ['regs', 'args'];
 
 function enable(opened: Opened, flavour: EntryFlavour, kind: Exclude<Tracer['kind'], 'symbol'>) {
   const image = withRuntime(opened.sites, undefined, undefined, flavour);
@@ -80,13 +83,15 @@ describe.each(programs)('%s', (name) => {
   test.each(cases)('RT-2, 05 section 7: %s, %s', (flavour, kind) => {
     const { plan, bytes: on } = enable(opened, flavour, kind);
     // A-SITE-1: the pointer must be one aligned store; such sites are dropped, and say why.
-    expect(plan.refusals.filter(({ code }) => code !== 'misaligned')).toEqual([]);
+    const signed = name.endsWith('mcount-bti') && kind === 'function_graph';
+    expect(plan.refusals.filter(({ code }) => code !== (signed ? 'signed-return' : 'misaligned'))).toEqual([]);
+    expect(signed && plan.enabled > 0).toBe(false);
     expect(plan.enabled + plan.refusals.length).toBe(plan.selected);
     const both = runWithBoth(on);
     expect(both.stop.kind).toBe('exit');
     expect(lines(both.output)).toEqual(lines(before.output));
-    // Behind a -pg prologue the return address is signed already: such functions are not hooked.
-    if (name.endsWith('mcount-bti') && kind === 'function_graph') expect(both.guest).toEqual([]);
+    // Behind a -pg prologue the return address is signed already: such functions are refused.
+    if (signed) expect(both.guest).toEqual([]);
     else {
       expect(traceDifferences(both)).toEqual([]);
       expect(both.guest.length).toBeGreaterThan(10);
@@ -182,6 +187,30 @@ describe('ops of sites that are off', () => {
   });
 });
 
+describe('-pg behind a signed return address', () => {
+  const sample = join(builtSamples, 'arm64/program-mcount-bti');
+
+  test('the graph tracer is refused site by site, with code and reason; function tracers are not', () => {
+    const refused = elftrace(['patch', sample, '--enable', '--tracer', 'function_graph', '-o', join(folder, 'pac')]);
+    expect([refused.status, refused.stderr]).toEqual([1, expect.stringMatching(/error: signed-return: .*paciasp/)]);
+    const dry = elftrace(['patch', sample, '--enable', '--tracer', 'function_graph', '--dry-run', '--json']);
+    const { refusals } = JSON.parse(dry.stdout) as { refusals: { code: string }[] };
+    expect([dry.status, new Set(refusals.map(({ code }) => code))]).toEqual([1, new Set(['signed-return'])]);
+    expect(elftrace(['patch', sample, '--enable', '-o', join(folder, 'pac')]).status).toBe(0);
+  });
+
+  test('a session says which functions have no returns', () => {
+    const image = withRuntime(openBytes(readFileSync(sample)).sites, undefined);
+    const session = Session.open(image.bytes, archOf(image.header));
+    const user = new GraphUser('graph', { entry: 0n, return: 0n });
+    expect(session.core.setGraphFilter(user, 'filter', 'leaf')).toMatchObject({ kind: 'done' });
+    expect(session.core.registerGraph(user)).toMatchObject({
+      kind: 'done',
+      warnings: [expect.stringMatching(/^graph: signed-return: leaf is not hooked: the function has signed/)],
+    });
+  });
+});
+
 describe('the command line', () => {
   const sample = join(builtSamples, 'arm64/core-patchable-4-2');
 
@@ -195,6 +224,11 @@ describe('the command line', () => {
     expect(words('callops')).toEqual(new Set(['elftrace_data']));
     // The entries of the years before do not read it.
     expect(words('regs')).toEqual(new Set(['']));
+    expect(run('patch', sample, '--enable', '--a64-era', 'args', '-o', output('args')).status).toBe(0);
+    expect(words('args')).toEqual(new Set(['']));
+    expect(
+      entryPoint(openBytes(new Uint8Array(readFileSync(output('args')))).program, 'elftrace_entry_args'),
+    ).not.toBeNull();
     expect(run('status', output('callops')).stdout).toMatch(/->ftrace_caller/);
     expect(run('patch', output('callops'), '--nop', '--a64-default', 'list', '-o', output('off')).status).toBe(0);
     expect(words('off')).toEqual(new Set(['ftrace_list_ops']));
@@ -229,6 +263,9 @@ describe('the command line', () => {
     const regs = join(folder, 'loaded-regs');
     expect(elftrace(['load', ...paths, '--a64-era', 'regs', '-o', regs]).status).toBe(0);
     expect(entryPoint(openBytes(new Uint8Array(readFileSync(regs))).program, 'ftrace_regs_caller')).not.toBeNull();
+    const args = join(folder, 'loaded-args');
+    expect(elftrace(['load', ...paths, '--a64-era', 'args', '-o', args]).status).toBe(0);
+    expect(entryPoint(openBytes(new Uint8Array(readFileSync(args))).program, 'elftrace_entry_args')).not.toBeNull();
     const callops = join(folder, 'loaded');
     expect(elftrace(['load', ...paths, '-o', callops]).status).toBe(0);
     expect(entryPoint(openBytes(new Uint8Array(readFileSync(callops))).program, 'ftrace_list_ops')).not.toBeNull();

@@ -996,7 +996,7 @@ describe('update runs and failures', () => {
       // ENABLED, REGS_EN, TRAMP_EN and TOUCHED of the text, nothing wanted any more.
       ' record flags: 0xa8100000 (0)',
       ' trampoline: 0x100000 (a) -> 0x4440',
-      ' expected target: trampoline 0x100000 (a)',
+      ' expected target: 0x100000 (trampoline of a)',
       ' cause: the site of f at 0x1004 does not hold what is expected',
     ]);
     const init = initReport({ kind: 'read-fault', ip: 0x9000n, symbol: 'x+0x0', module: 'm' });
@@ -1027,7 +1027,7 @@ describe('update runs and failures', () => {
     done(core.setFilter(s, 'filter', 'x'));
     expect(formatFunctions(core.enabledFunctions())).toBe(
       [
-        'f (1) R   D   M\ttramp: 0x4e (direct callers by address) ->0xd1',
+        'f (1) R   D   M\ttramp: 0x4e (direct callers by address) ->directHelper',
         '\tdirect-->0x99',
         `g (1) R I     M\ttramp: 0x100100 (i) ->0x120`,
         'h (1)          \ttramp: 0x100200 (t) ->0x4440',

@@ -28,6 +28,7 @@ interface Cost {
       readonly trampoline: boolean;
     }[];
   }[];
+  readonly absent: readonly { readonly way: string; readonly reason: string }[];
 }
 
 const validate = new Ajv2020({ strict: true, strictTypes: false }).compile<Cost>(
@@ -70,40 +71,155 @@ describe('T-X86-1 T-X86-2 T-X86-3: what tracers cost that do not want a call', (
     expect(rest.map(([first]) => first)).toEqual([false, true, true, true]);
     expect(rest.every(([, ...own]) => own.every((each) => !each))).toBe(true);
     expect(
-      found.rows.every(({ ways }) => ways.every(({ way, trampoline }) => trampoline === (way !== 'shared entry'))),
+      found.rows.every(({ ways }) => ways.every(({ way, trampoline }) => trampoline === way.startsWith('private'))),
     ).toBe(true);
   });
 
+  /** Every target: the ways that are there, and a word of the reason for each that is not. */
   test.each([
-    'ppc32/core-mcount',
-    'ppc64-elfv1/core-mcount',
-    'ppc64-elfv2-le/core-mprofile',
-    'riscv64/program-patchable-8',
-  ])('%s: the list only', (name) => {
-    const found = cost(join(builtSamples, name), COUNTS);
-    expect(new Set(found.rows.flatMap(({ ways }) => ways.map(({ way }) => way)))).toEqual(new Set(['shared entry']));
-    const shared = column(found, 'shared entry');
-    expect(shared[2]! > shared[1]! && shared[3]! > shared[2]!).toBe(true);
-    expect(elftrace(['cost', join(builtSamples, name), '--tracers', '1']).stdout).toMatch(/shared entry only: /);
+    [
+      'x86-64/program-fentry',
+      ['shared entry', 'private trampoline, 2014', 'private trampoline', 'direct call'],
+      ['per-callsite ops: no entry that reads'],
+    ],
+    [
+      'x86-64/program-mcount',
+      ['shared entry', 'private trampoline, 2014'],
+      [
+        'private trampoline: entries of 2014 only',
+        'per-callsite ops: no entry that reads',
+        'direct call: no direct calls',
+      ],
+    ],
+    [
+      'ppc32/core-mcount',
+      ['shared entry'],
+      ['private trampoline: one entry serves all', 'per-callsite ops: no entry that reads', 'direct call: ENODEV'],
+    ],
+    [
+      'ppc64-elfv1/core-mcount',
+      ['shared entry'],
+      ['private trampoline: one entry serves all', 'per-callsite ops: no entry that reads', 'direct call: ENODEV'],
+    ],
+    [
+      'ppc64-elfv2-be/core-mprofile',
+      ['shared entry'],
+      ['private trampoline: one entry serves all', 'per-callsite ops: no entry that reads', 'direct call: ENODEV'],
+    ],
+    [
+      'ppc64-elfv2-le/core-mprofile',
+      ['shared entry'],
+      ['private trampoline: one entry serves all', 'per-callsite ops: no entry that reads', 'direct call: ENODEV'],
+    ],
+    [
+      'riscv64/program-patchable-8',
+      ['shared entry', 'direct call'],
+      ['private trampoline: one entry serves all', 'per-callsite ops: no eight bytes of nops'],
+    ],
+    [
+      'riscv64/program-patchable-8-4-aligned',
+      ['shared entry', 'per-callsite ops', 'direct call'],
+      ['private trampoline: one entry serves all'],
+    ],
+    [
+      'arm64/program-patchable-4-2',
+      ['shared entry', 'per-callsite ops', 'direct call'],
+      ['private trampoline: per-callsite ops serve it'],
+    ],
+    [
+      'arm64/program-patchable-2',
+      ['shared entry', 'direct call'],
+      ['private trampoline: per-callsite ops serve it', 'per-callsite ops: no site has room'],
+    ],
+    [
+      'arm64/program-mcount',
+      ['shared entry'],
+      [
+        'private trampoline: per-callsite ops serve it',
+        'per-callsite ops: no site has room',
+        'direct call: no direct calls',
+      ],
+    ],
+  ] as const)(
+    'A5.4, A-CO-2, T-X86-31: %s: the ways that there are, the reason for the others',
+    (name, ways, absent) => {
+      const found = cost(join(builtSamples, name), ['--tracers', '0', '--tracers', '1', '--tracers', '6']);
+      for (const row of found.rows) expect(row.ways.map(({ way }) => way)).toEqual(ways);
+      expect(found.absent.map(({ way }) => way)).toEqual(absent.map((each) => each.split(': ')[0]));
+      absent.forEach((each, i) => {
+        expect(found.absent[i]!.reason).toContain(each.split(': ')[1]!);
+      });
+      const shared = column(found, 'shared entry');
+      expect(shared[1]! > shared[0]! && shared[2]! > shared[1]! + 80).toBe(true);
+      // The list asks everybody; a pointer in front of the function and a direct call ask nobody. The call of the other function, once, is in the sums.
+      for (const way of ['per-callsite ops', 'direct call']) {
+        const own = column(found, way);
+        if (own.length === 0) continue;
+        expect(Math.max(...own) - Math.min(...own)).toBeLessThan(8);
+        expect(own[0]! < shared[0]! + 6).toBe(true);
+        expect(
+          found.rows.flatMap((row) => row.ways).filter((each) => each.way === way && each.listRuns >= each.calls),
+        ).toEqual([]);
+      }
+      expect(found.rows.every((row) => row.ways.every(({ calls }) => calls > 10))).toBe(true);
+    },
+  );
+
+  test('the table for people: what the list did, and what is not there', () => {
+    const { stdout } = elftrace([
+      'cost',
+      join(builtSamples, 'arm64/program-patchable-4-2'),
+      '--tracers',
+      '0',
+      '--tracers',
+      '1',
+    ]);
+    const [, columns, none, one, reason] = stdout.split('\n');
+    expect(columns).toMatch(/^other tracers +shared entry +per-callsite ops +direct call$/);
+    expect(none).toMatch(/^0 +\d+\.\d +\d+\.\d +\d+\.\d$/);
+    expect(one).toMatch(/^1 +\d+\.\d list +\d+\.\d +\d+\.\d$/);
+    expect(reason).toMatch(/^no private trampoline: .*per-callsite ops/);
   });
 
-  test('a loaded image: its own entries; with modules beyond 2 GiB no trampoline can serve all sites', () => {
+  test('A-PLT-2: modules out of reach: direct callers through the entry and the ops', () => {
+    const sample = (name: string): string => join(builtSamples, 'arm64', name);
+    for (const era of ['callops', 'args'] as const) {
+      const image = join(folder, `arm64-${era}`);
+      const files = [sample('core.o'), sample('far-one.ko'), sample('far-two.ko')];
+      expect(elftrace(['load', ...files, `--a64-era=${era}`, '-o', image]).status).toBe(0);
+      const found = cost(image, ['--tracers', '0']);
+      const names = era === 'callops' ? ['per-callsite ops', 'direct call'] : ['shared entry', 'direct call'];
+      expect(found.rows[0]!.ways.map(({ way }) => way)).toEqual(names);
+      expect(found.absent.map(({ way }) => way)).toEqual(
+        era === 'callops' ? ['shared entry', 'private trampoline'] : ['private trampoline', 'per-callsite ops'],
+      );
+      const [near] = column(cost(join(builtSamples, 'arm64/program-patchable-4-2'), ['--tracers', '0']), 'direct call');
+      // Four instructions where the branch reaches; through the entry more, with a frame many more.
+      expect([near, column(found, 'direct call')[0]! > (era === 'callops' ? 6 : 20)]).toEqual([4, true]);
+    }
+  });
+
+  test('a loaded image: its own entries; sites of modules beyond 2 GiB do not reach the trampoline', () => {
     const sample = (name: string): string => join(builtSamples, 'x86-64', name);
-    for (const [base, made] of [
-      ['0x20000000', true],
-      [null, false],
-    ] as const) {
-      const image = join(folder, `image-${String(made)}`);
+    for (const base of ['0x20000000', null]) {
+      const image = join(folder, `image-${base ?? 'far'}`);
       const files = [sample('core.o'), sample('far-one.ko'), sample('far-two.ko')];
       const at = base === null ? [] : ['--module-base', base];
       expect(elftrace(['load', ...files, ...at, '-o', image]).status).toBe(0);
       const { rows } = cost(image, ['--tracers', '1']);
-      expect(rows[0]!.ways.map(({ way, trampoline }) => [way, trampoline])).toEqual([
-        ['shared entry', false],
-        ['private trampoline', made],
+      const [shared, own] = rows[0]!.ways;
+      expect([shared!.way, shared!.trampoline, own!.way, own!.trampoline]).toEqual([
+        'shared entry',
+        false,
+        'private trampoline',
+        true,
       ]);
+      expect([own!.listRuns > 0, own!.listRuns < own!.calls]).toEqual([base === null, true]);
+      expect(own!.instructionsPerCall < shared!.instructionsPerCall).toBe(true);
     }
-    expect(elftrace(['cost', join(folder, 'image-false'), '--tracers', '1']).stdout).toMatch(/out of its reach/);
+    expect(elftrace(['cost', join(folder, 'image-far'), '--tracers', '1']).stdout).toMatch(
+      /calls went through the list all the same: .*out of reach/,
+    );
   });
 
   test('what cannot be measured', () => {

@@ -7,13 +7,17 @@ import { buildCsmith, CSMITH_HEADERS, LEVELS, RISCV_TARGETS, runHere, runQemu } 
 import { describeWith } from './support/tools.js';
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
-  'rv64gc': [1000, 1004, 1008, 1001, 1009],
-  'rv64g': [1025, 1006, 1010, 1014, 1003],
-  'rv64gc_zba_zbb_zbs': [1007, 1015, 1016, 1020, 1024],
+  'rv64gc': [1000, 1004, 1008, 1001, 1009, 1028, 1052, 1072, 1053, 1069, 1089, 1030, 1042, 1054, 1019, 1047, 1063],
+  'rv64g': [1025, 1006, 1010, 1014, 1003, 1036, 1064, 1033, 1061, 1077, 1093, 1034, 1046, 1058, 1023, 1051, 1067],
+  'rv64gc_zba_zbb_zbs': [1007, 1015, 1016, 1020, 1024, 1048, 1068, 1041, 1065, 1081, 1022, 1038, 1050, 1062, 1043, 1055, 1075],
 }; // prettier-ignore
 
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 100_000_000;
+
+test('fifty programs at least', () => {
+  expect(new Set(Object.values(SEEDS).flat()).size).toBeGreaterThanOrEqual(50);
+});
 
 let compared = 0;
 for (const target of RISCV_TARGETS) {

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
+import type { GoneModule } from '../src/ftrace/gone-modules.js';
 import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
@@ -43,6 +44,28 @@ function editsIn(size: number): fc.Arbitrary<JournalEdit[]> {
     });
 }
 
+const goneModules: fc.Arbitrary<GoneModule> = fc.record({
+  name: fc.string(),
+  unload: fc.nat(5),
+  sites: fc.array(
+    fc.record(
+      {
+        ip: fc.bigInt(0n, 2n ** 64n - 1n),
+        name: fc.string(),
+        siteOffset: fc.bigInt(-64n, 64n),
+        symbolSize: fc.bigInt(0n, 2n ** 32n),
+        weak: fc.boolean(),
+      },
+      { requiredKeys: ['ip', 'name', 'siteOffset', 'weak'] },
+    ),
+    { maxLength: 3 },
+  ),
+  symbols: fc.array(
+    fc.record({ name: fc.string(), address: fc.bigInt(0n, 2n ** 64n - 1n), pointer: fc.bigInt(0n, 2n ** 64n - 1n) }),
+    { maxLength: 2 },
+  ),
+});
+
 const records: fc.Arbitrary<FileRecord> = fc
   .record({ edits: editsIn(200), cut: fc.uint8Array({ maxLength: 40 }), kept: fc.integer({ min: 200, max: 5000 }) })
   .chain(({ edits, cut, kept }) =>
@@ -58,6 +81,9 @@ const records: fc.Arbitrary<FileRecord> = fc
       requests: fc.array(fc.constantFrom('nop', 'init'), { maxLength: 3 }),
       injected: fc.boolean(),
       session: fc.array(fc.string(), { maxLength: 2 }),
+      forms: fc.dictionary(fc.constantFrom('ppc-nop', 'a64-default'), fc.string(), { noNullPrototype: true }),
+      brought: fc.array(fc.string(), { maxLength: 2 }),
+      gone: fc.array(goneModules, { maxLength: 2 }),
       edits: fc.constant(edits),
       cut: fc.constant(cut),
     }),
@@ -109,6 +135,9 @@ describe('encoding', () => {
       requests: ['nop'],
       injected: false,
       session: [],
+      forms: {},
+      brought: [],
+      gone: [],
       edits,
       cut: new Uint8Array(0),
     };
@@ -127,6 +156,9 @@ describe('encoding', () => {
     requests: ['nop'],
     injected: false,
     session: [],
+    forms: {},
+    brought: [],
+    gone: [],
     edits: [{ offset: 90, before: new Uint8Array(4), after: new Uint8Array([1, 2, 3, 4]) }],
     cut: new Uint8Array(0),
   };
@@ -195,6 +227,9 @@ describe('merging', () => {
           requests: [],
           injected: false,
           session: [],
+          forms: {},
+          brought: [],
+          gone: [],
           edits: merged,
           cut: new Uint8Array(0),
         };

@@ -62,7 +62,14 @@ describe('the format', () => {
   const file = {
     sha256: 'a'.repeat(64),
     plan: planNop(sites),
-    session: ['version: 1\nsteps: []\n'],
+    session: {
+      session: ['version: 1\nsteps: []\n'],
+      forms: { 'ppc-nop': '2008' },
+      brought: ['new'],
+      gone: [{ name: 'm', unload: 0, sites: [{ ip: 16n, name: 'f', siteOffset: -4n, weak: false }], symbols: [] }],
+      injected: false,
+    },
+    unpatched: true,
     injection: injectionOf(Uint8Array.of(1, 2, 3, 4), Uint8Array.of(1, 9, 8, 4, 5, 6)),
   };
 

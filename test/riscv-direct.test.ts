@@ -3,137 +3,48 @@
  * runs of the traced function's body, 100 times those of its replacement, and the runs of the direct caller. And what the entries leave
  * of the registers. What must not happen has a twin in which it does.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { REGISTER_NAMES } from '../src/arch-riscv/isa.js';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { type Process, startProcess } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
-import { type DirectVariant, directSlot, planDirect } from '../src/ftrace/direct.js';
+import { GraphUser, type Ops, REC } from '../src/ftrace/core/index.js';
+import { planDirect } from '../src/ftrace/direct.js';
+import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planSites } from '../src/ftrace/plan.js';
-import { Session, type SessionOptions } from '../src/ftrace/session.js';
+import { Session } from '../src/ftrace/session.js';
+import type { Sites } from '../src/ftrace/sites.js';
 import { planTracing } from '../src/ftrace/tracing.js';
-import type { EntryFlavour, OPS_FLAGS } from '../src/runtime/index.js';
 import { watchRepeats } from '../src/trace/repeats.js';
 import { elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
+import {
+  both,
+  callback,
+  direct,
+  done,
+  exitOf,
+  type Guest,
+  imageOf,
+  openDirect,
+  passed,
+  runsOf,
+  start,
+} from './support/riscv-direct.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-direct-'));
 afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-type Flavour = Extract<EntryFlavour, `g${string}`>;
-const images = new Map<string, Uint8Array>();
-
-/** The sample with a runtime in it; functions of rv64g are 4-aligned, which G3 needs. */
-function imageOf(flavour: Flavour): Uint8Array {
-  const name = flavour === 'g3' ? 'riscv64/direct-rv64g' : 'riscv64/direct';
-  const known = images.get(flavour);
-  if (known !== undefined) return known;
-  const { bytes } = withRuntime(openBytes(readSample(name)).sites, undefined, undefined, flavour);
-  images.set(flavour, bytes);
-  return bytes;
-}
-
-function open(flavour: Flavour, options: SessionOptions & { readonly variant?: DirectVariant } = {}): Session {
-  const bytes = imageOf(flavour);
-  const { variant, ...rest } = options;
-  const slot = variant === undefined ? {} : { directSlot: directSlot(openBytes(bytes).sites, variant) };
-  return Session.open(bytes, archOf(readElf(bytes).header), { ...rest, ...slot });
-}
-
-function done(outcome: Outcome): Extract<Outcome, { kind: 'done' }> {
-  expect(outcome).toMatchObject({ kind: 'done' });
-  if (outcome.kind !== 'done') throw new Error('unreachable');
-  return outcome;
-}
-
-/** Registers a callback of the image for one function. */
-function callback(
-  session: Session,
-  name: string,
-  functions = 'traced',
-  flags: readonly (keyof typeof OPS_FLAGS)[] = [],
-): Ops {
-  const ops = session.core.createOps({ name, func: session.functionAddress(name)!, flags });
-  done(session.core.setFilter(ops, 'filter', functions));
-  done(session.core.register(ops));
-  return ops;
-}
-
-function direct(session: Session, functions = 'traced', caller = 'my_direct_caller', negotiate?: () => 0): Ops {
-  const ops = session.core.createOps({ name: caller, func: 0n, ...(negotiate ? { negotiate } : {}) });
-  done(session.core.setFilter(ops, 'filter', functions));
-  done(session.core.registerDirect(ops, session.functionAddress(caller)!));
-  return ops;
-}
-
-interface Guest {
-  readonly process: Process;
-  address(symbol: string): bigint;
-  word(symbol: string, index?: number, size?: 4 | 8): bigint;
-}
-
-function start(bytes: Uint8Array): Guest {
-  const { image, arch, program } = openBytes(bytes);
-  if (arch.emulation.kind !== 'ir') throw new Error('not executed');
-  const process = startProcess({ image, abi: arch.abi, emulation: arch.emulation });
-  const address = (symbol: string): bigint => {
-    const found = program.definedAt(program.symbols.find(symbol));
-    if (found === null) throw new Error(`no symbol ${symbol}`);
-    return found;
-  };
-  return {
-    process,
-    address,
-    word: (symbol, index = 0, size = 4) => process.machine.readWord(address(symbol) + BigInt(index * size), size)!,
-  };
-}
-
-/** Exit status of an image, or why it stops. */
-function exitOf(bytes: Uint8Array): number | string {
-  const { process } = start(bytes);
-  const stop = process.run({ budget: 1_000_000 });
-  return stop.kind === 'exit' ? stop.code : stop.kind;
-}
-
-/** Names of the places that a run comes by, in order. */
-function passed(bytes: Uint8Array, symbols: readonly string[]): string[] {
-  const guest = start(bytes);
-  const order: string[] = [];
-  for (const symbol of symbols) {
-    guest.process.machine.hook(guest.address(symbol), () => {
-      order.push(symbol);
-      return order.length > 50 ? 'stop' : 'continue';
-    });
-  }
-  guest.process.run({ budget: 1_000_000 });
-  return order;
-}
-
-/** A direct caller and a second user of its function, so that the register entry is in between. */
-function both(variant: DirectVariant, flavour: Flavour = 'g2'): Session {
-  const session = open(flavour, { variant });
-  direct(session);
-  callback(session, 'callback');
-  return session;
-}
-
-const runsOf = (guest: Guest): Record<string, bigint> =>
-  Object.fromEntries(
-    ['bodies', 'directs', 'callbacks', 'replacements', 'others'].map((name) => [name, guest.word(name)]),
-  );
-
 describe('direct calls', () => {
   test('T-RV-1: offered where the register entry is, refused where it is not; RV32 is recognised and refused', () => {
-    expect(open('g2').core.state.backend.capabilities).toMatchObject({ regs: 'separate', direct: 'regs' });
+    expect(openDirect('g2').core.state.backend.capabilities).toMatchObject({ regs: 'separate', direct: 'regs' });
     // The twin: the same image, whose register entry has lost its name.
     const bytes = imageOf('g2').slice();
     const image = readElf(bytes);
@@ -147,6 +58,15 @@ describe('direct calls', () => {
       kind: 'refused',
       errno: 'ENODEV',
     });
+    // The build without register support (30-riscv section 9): the same, and nobody gets registers.
+    const plain = openDirect('g2-plain');
+    const d = plain.core.createOps({ name: 'd', func: 0n });
+    done(plain.core.setFilter(d, 'filter', 'traced'));
+    expect(plain.core.registerDirect(d, plain.functionAddress('my_direct_caller')!)).toMatchObject({ errno: 'ENODEV' });
+    const regs = plain.core.createOps({ name: 'r', func: plain.functionAddress('callback')!, flags: ['SAVE_REGS'] });
+    done(plain.core.setFilter(regs, 'filter', 'traced'));
+    expect(plain.core.register(regs)).toMatchObject({ errno: 'EINVAL' });
+    expect(plain.bytes()).toEqual(openDirect('g2-plain').bytes());
     for (const flavour of ['g0', 'g1'] as const) {
       const sample = flavour === 'g0' ? 'riscv64/program-mcount' : 'riscv64/program-patchable-8';
       const other = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
@@ -158,20 +78,20 @@ describe('direct calls', () => {
   });
 
   test('T-RV-2: a direct caller for one function, and one for three', () => {
-    const one = open('g2');
+    const one = openDirect('g2');
     direct(one);
     expect(exitOf(one.bytes())).toBe(11);
-    const three = open('g2');
+    const three = openDirect('g2');
     direct(three, 'traced other third');
     expect(exitOf(three.bytes())).toBe(13);
     // The older form, by address.
-    const older = open('g2');
+    const older = openDirect('g2');
     done(older.core.registerDirectAt(older.functionAddress('traced')!, older.functionAddress('my_direct_caller')!));
     expect(exitOf(older.bytes())).toBe(11);
   });
 
   test('T-RV-3: modify, alone: call old, call the register entry, call new; never a nop. Beside others: the table only', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     const ops = direct(session);
     const outcome = done(session.core.modifyDirect(ops, session.functionAddress('my_direct_caller2')!));
     const sites = outcome.steps.flatMap((step) => (step.kind === 'site' ? [step] : []));
@@ -189,7 +109,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-4, T-RV-10: beside a tracer and a callback that wants registers: each of them once', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     callback(session, 'callback');
     callback(session, 'elftrace_function_tracer');
@@ -208,10 +128,48 @@ describe('direct calls', () => {
     expect(guest.process.machine.readWord(guest.address('elftrace_ring_memory') + 24n, 8)).toBe(1n);
   });
 
-  test.each(['g2', 'g2-merged', 'g3'] as const)(
+  test('T-RV-4, K-ADDR-7: beside a probe on the site: it sees the site as pc, the function goes on behind it, each runs once', () => {
+    for (const tracers of [0, 1]) {
+      const session = openDirect('g2');
+      direct(session);
+      if (tracers > 0) callback(session, 'callback');
+      // What arms a probe on a site: an ops with SAVE_REGS; with a post-handler it also changes the resume address.
+      const probe = session.core.createOps({
+        name: 'p',
+        func: session.functionAddress('ftrace_stub')!,
+        flags: ['SAVE_REGS'],
+      });
+      done(session.core.setFilter(probe, 'filter', 'traced'));
+      done(session.core.register(probe));
+      const post = session.core.createOps({
+        name: 'post',
+        func: session.functionAddress('ftrace_stub')!,
+        flags: ['SAVE_REGS', 'IPMODIFY'],
+      });
+      done(session.core.setFilter(post, 'filter', 'traced'));
+      expect(session.core.register(post)).toMatchObject({ kind: 'refused', errno: 'EBUSY' });
+      const guest = start(session.bytes());
+      const { machine } = guest.process;
+      const site = guest.address('traced');
+      const seen: bigint[] = [];
+      machine.hook(guest.address('ftrace_stub'), () => {
+        const regs = machine.register('a3');
+        // The pre-handler is shown the site, and returns 0: on behind it, by its size.
+        machine.writeWord(regs, 8, machine.register('a0'));
+        seen.push(machine.readWord(regs, 8)!, machine.readWord(regs + 8n, 8)! - machine.register('a1'));
+        machine.writeWord(regs, 8, machine.register('a0') + 8n);
+        return 'continue';
+      });
+      expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 11 });
+      expect(seen).toEqual([site, 0n]);
+      expect(runsOf(guest)).toMatchObject({ bodies: 1n, directs: 1n, callbacks: BigInt(tracers) });
+    }
+  });
+
+  test.each(['g2', 'g2-merged', 'g3', 'g3c'] as const)(
     'C-FG-1: function graph and a direct caller on one function: %s',
     (flavour) => {
-      const session = open(flavour);
+      const session = openDirect(flavour);
       direct(session);
       callback(session, 'ftrace_graph_func', 'traced other');
       const guest = start(session.bytes());
@@ -221,9 +179,9 @@ describe('direct calls', () => {
     },
   );
 
-  test('T-RV-5, T-RV-13: the slot of t1 carries the address, whatever the order in the list', () => {
+  test('T-RV-5, T-RV-13, R-DIR-1, R-DIR-7: the slot of t1 carries the address, whatever the order in the list', () => {
     for (const helperFirst of [true, false]) {
-      const session = open('g2');
+      const session = openDirect('g2');
       // What is registered later runs first.
       if (helperFirst) callback(session, 'callback');
       direct(session);
@@ -247,7 +205,7 @@ describe('direct calls', () => {
   }
 
   test('T-RV-6: what a caller left in t1 is no direct caller, because the slot is cleared', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     callback(session, 'callback', 'traced', ['SAVE_REGS']);
     const bytes = session.bytes();
     const end = (image: Uint8Array): unknown => {
@@ -276,7 +234,7 @@ describe('direct calls', () => {
     const end = image.fileOffsetOf(program.definedAt(program.symbols.find('ftrace_regs_caller_end'))!);
     const view = new DataView(bytes.buffer, bytes.byteOffset);
     expect([0, 4, 8].map((at) => view.getUint32(end + at, true).toString(16))).toEqual(['31463', '28067', '30067']);
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     callback(session, 'callback', 'traced other', ['SAVE_REGS']);
     const guest = start(session.bytes());
@@ -288,7 +246,36 @@ describe('direct calls', () => {
     expect(taken).toEqual(['jr t1', 'jr t0']);
   });
 
-  test('T-RV-8, T-RV-9, T-RV-10, F-9: through t0 the direct caller goes to itself for ever; through t1 it goes to the body', () => {
+  test.each(['t0', 't0slot'] as const)(
+    'T-RV-8: %s: the entry is left alone: no store to the slot of t1, no test of t1',
+    (variant) => {
+      const bytes = both(variant).bytes();
+      const { image, program } = openBytes(bytes);
+      const [entry, end] = ['ftrace_regs_caller', 'ftrace_regs_caller_end'].map((name) =>
+        program.definedAt(program.symbols.find(name))!,
+      ) as [bigint, bigint];
+      const view = new DataView(bytes.buffer, bytes.byteOffset);
+      const words: number[] = [];
+      for (let at = entry; at < end + 8n; at += 4n) words.push(view.getUint32(image.fileOffsetOf(at), true));
+      // sd zero,48(sp) and bnez t1,+8 of the patch in the thread; jr t0 ends both entries.
+      expect([words.includes(0x0201_3823), words.includes(0x0003_1463), words.at(-1)]).toEqual([
+        false,
+        false,
+        0x0002_8067,
+      ]);
+      // So a caller's t1 comes through, which the patched entry loses (R-ENT-5).
+      const session = openDirect('g2', { directVariant: variant });
+      callback(session, 'ftrace_stub', 'traced', ['SAVE_REGS']);
+      const guest = start(session.bytes());
+      runTo(guest, guest.address('traced'));
+      guest.process.machine.setRegister('t1', 0xbadn);
+      runTo(guest, guest.address('traced') + 8n);
+      expect(guest.process.machine.register('t1')).toBe(0xbadn);
+      expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 10 });
+    },
+  );
+
+  test('T-RV-8, T-RV-9, T-RV-10, R-DIR-3, F-9: through t0 the direct caller goes to itself for ever; through t1 it goes to the body', () => {
     const looped = start(both('t0').bytes());
     const repeats = watchRepeats(
       looped.process.machine,
@@ -309,9 +296,9 @@ describe('direct calls', () => {
     expect(none.repeated).toBeNull();
   });
 
-  test('T-RV-22, F-9: what stands in the slot of t0 is loaded by nobody; 11, endless, 10 and 10', () => {
+  test('T-RV-22, R-DIR-4, F-9: what stands in the slot of t0 is loaded by nobody; 11, endless, 10 and 10', () => {
     expect(exitOf(both('t0slot').bytes())).toBe(10);
-    const nobody = open('g2');
+    const nobody = openDirect('g2');
     callback(nobody, 'callback', 'traced', ['SAVE_REGS']);
     const ends = [
       exitOf(both('t1').bytes()),
@@ -320,13 +307,16 @@ describe('direct calls', () => {
       exitOf(nobody.bytes()),
     ];
     expect(ends).toEqual([11, 'step-limit', 10, 10]);
-    expect(() => directSlot(openBytes(imageOf('g2-merged')).sites, 't0slot')).toThrow(/no direct calls through t0slot/);
+    for (const flavour of ['g2-merged', 'g3', 'g3c'] as const) {
+      expect(() => openDirect(flavour, { directVariant: 't0slot' })).toThrow(/no direct calls through t0slot/);
+    }
+    expect(() => openDirect('g3c', { directVariant: 't0' })).toThrow(/no direct calls through t0/);
     expect(exitOf(both('t1', 'g2-merged').bytes())).toBe(11);
     expect(exitOf(both('t0', 'g2-merged').bytes())).toBe('step-limit');
   });
 
-  test('T-RV-11: only a function in the table is taken to a direct caller', () => {
-    const session = open('g2');
+  test('T-RV-11, R-DIR-1: only a function in the table is taken to a direct caller', () => {
+    const session = openDirect('g2');
     direct(session);
     // The helper runs for another function, too, which the table does not name.
     callback(session, 'ftrace_direct_func', 'other', ['SAVE_REGS']);
@@ -349,7 +339,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-14: through t0, helper first: a tracer behind it leaves the resume address alone', () => {
-    const session = open('g2', { variant: 't0' });
+    const session = openDirect('g2', { directVariant: 't0' });
     callback(session, 'callback');
     direct(session);
     const guest = start(session.bytes());
@@ -359,7 +349,7 @@ describe('direct calls', () => {
 
   describe('T-RV-15, T-RV-16: with a callback that changes the resume address', () => {
     const sharing = (variant: DirectVariant, helperFirst: boolean): Session => {
-      const session = open('g2', { variant });
+      const session = openDirect('g2', { directVariant: variant });
       const patch = (): Ops => callback(session, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
       if (helperFirst) patch();
       direct(session, 'traced', 'my_direct_caller', () => 0);
@@ -391,7 +381,7 @@ describe('direct calls', () => {
     });
 
     test('without a callback that negotiates: EBUSY, both ways round, and no byte changes', () => {
-      const first = open('g2');
+      const first = openDirect('g2');
       direct(first);
       const before = first.bytes();
       const ops = first.core.createOps({
@@ -402,7 +392,7 @@ describe('direct calls', () => {
       done(first.core.setFilter(ops, 'filter', 'traced'));
       expect(first.core.register(ops)).toMatchObject({ kind: 'refused', errno: 'EBUSY' });
       expect(first.bytes()).toEqual(before);
-      const second = open('g2');
+      const second = openDirect('g2');
       callback(second, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
       const late = second.core.createOps({ name: 'd', func: 0n });
       done(second.core.setFilter(late, 'filter', 'traced'));
@@ -419,7 +409,7 @@ describe('direct calls', () => {
   ] as const)(
     'T-RV-17, R-SITE-4: %s: t0 at the entry is the body, and what callbacks are told is the site',
     (flavour, body, site) => {
-      const session = open(flavour);
+      const session = openDirect(flavour);
       callback(session, 'callback', 'traced', ['SAVE_REGS']);
       const guest = start(session.bytes());
       runTo(guest, guest.address('ftrace_regs_caller'));
@@ -430,7 +420,7 @@ describe('direct calls', () => {
   );
 
   test('T-RV-18, T-RV-19, C-DIR-1: the direct caller keeps t0, ra, sp and every argument', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     const guest = start(session.bytes());
     const { machine } = guest.process;
@@ -442,9 +432,9 @@ describe('direct calls', () => {
     expect(kept.map((name) => machine.register(name))).toEqual(before);
   });
 
-  test('T-RV-20: the register entry gives every register back; t1 is 0, or at a direct caller its address', () => {
+  test('T-RV-20, R-DIR-6: the register entry gives every register back; t1 is 0, or at a direct caller its address', () => {
     for (const withDirect of [false, true]) {
-      const session = open('g2');
+      const session = openDirect('g2');
       if (withDirect) direct(session);
       // No callback of the program: its code finds data by gp.
       callback(session, 'ftrace_stub', 'traced', ['SAVE_REGS']);
@@ -472,7 +462,7 @@ describe('direct calls', () => {
   }
 
   test('T-RV-23, R-DIR-5: alone, the pair of the site names the direct caller itself', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     direct(session);
     const { sites, program } = openBytes(session.bytes());
     const target = program.definedAt(program.symbols.find('my_direct_caller'));
@@ -482,8 +472,15 @@ describe('direct calls', () => {
     expect(passed(session.bytes(), ['ftrace_regs_caller', 'ftrace_caller', 'my_direct_caller'])).toEqual([
       'my_direct_caller',
     ]);
+    // With a word for its ops in front of the function the entry goes there at once, with nothing saved and no helper.
+    const called = openDirect('g3c');
+    direct(called);
+    expect(passed(called.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
+      'ftrace_caller', 'my_direct_caller',
+    ]); // prettier-ignore
+    expect(exitOf(called.bytes())).toBe(11);
     // A fixed auipc does not reach it: the entry does, by the helper.
-    const fixed = open('g3');
+    const fixed = openDirect('g3');
     direct(fixed);
     expect(passed(fixed.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
       'ftrace_caller', 'ftrace_direct_func', 'my_direct_caller',
@@ -492,7 +489,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-24, R-MOD-2: a word behind a fixed auipc is never exchanged for a target that needs another auipc', () => {
-    const session = open('g3');
+    const session = openDirect('g3');
     const before = session.bytes();
     const { sites, program } = openBytes(before);
     const reading = sites.reading(0)!;
@@ -510,7 +507,7 @@ describe('direct calls', () => {
     expect(write(entry - low - 0x802n)).toMatchObject({ refused: 'out-of-range' });
   });
 
-  test('T-RV-25: a site that may not be written: EPERM, nothing written', () => {
+  test('T-RV-25: a site that may not be written: EPERM, nothing written; by direct callers and sessions, too', () => {
     const bytes = imageOf('g2');
     const { sites, image } = openBytes(bytes);
     const at = sites.fileOffset(0);
@@ -523,6 +520,81 @@ describe('direct calls', () => {
     expect(plan.steps.some(({ site }) => site === 0)).toBe(false);
     expect(planSites(sites, { to: { kind: 'init' } }).refusals).toEqual([]);
     expect(image.bytes).toEqual(bytes);
+    const traced = Array.from({ length: sites.count }, (_, i) => i).find((i) => nameAt(sites, i) === 'traced')!;
+    const place = sites.fileOffset(traced);
+    const readonlyRanges = [{ start: place + 4, end: place + 6 }];
+    const callers = [{ function: 'traced', caller: 'my_direct_caller' }];
+    expect(() => planDirect(sites, { callers, tracer: null, variant: null, readonlyRanges })).toThrow(/EPERM/);
+    const { session, output } = files('readonly');
+    writeFileSync(session, 'version: 1\nsteps:\n  - direct: { function: traced, caller: my_direct_caller }\n');
+    const original = join(builtSamples, 'riscv64/direct');
+    const range = `0x${place.toString(16)}+8`;
+    for (const request of [['--session', session], ['--direct', 'traced=my_direct_caller'], ['--enable'], ['--nop']]) {
+      const { status, stderr } = elftrace(['patch', original, ...request, '--readonly', range, '-o', output]);
+      const disabled = request[0] === '--nop';
+      expect([request, status, disabled || stderr.includes('EPERM')]).toEqual([request, disabled ? status : 1, true]);
+      expect(disabled || !existsSync(output)).toBe(true);
+    }
+  });
+
+  const nameAt = (sites: Sites, index: number): string => sites.program.symbolName(sites.functionSymbol(index));
+  const files = (name: string): { session: string; output: string } => ({
+    session: join(folder, `${name}.yaml`),
+    output: join(folder, `${name}.out`),
+  });
+
+  test('T-RV-25, H2: the plan carries the hazard, for a program to read: --enable, --direct, sessions; apply says it again', () => {
+    const sample = join(builtSamples, 'riscv64/direct-rv64g');
+    const { session, output } = files('hazard');
+    writeFileSync(session, 'version: 1\nsteps:\n  - direct: { function: traced, caller: my_direct_caller }\n');
+    interface Found {
+      rule: string;
+      sites: { function: string; section: string; address: string }[];
+    }
+    const hazards = (...args: string[]): [string, string[]][] => {
+      const { status, stdout } = elftrace(['patch', sample, ...args, '--dry-run', '--json']);
+      expect(status).toBe(0);
+      const { hazards: found } = JSON.parse(stdout) as { hazards: Found[] };
+      return found.map(({ rule, sites }) => [rule, sites.map((each) => each.function).sort()]);
+    };
+    const all: [string, string[]][] = [['H2', ['other', 'third', 'traced']]];
+    const one: [string, string[]][] = [['H2', ['traced']]];
+    const direct = ['--direct', 'traced=my_direct_caller'];
+    const preempt = ['--preempt', 'full'];
+    expect(hazards('--enable', ...preempt)).toEqual(all);
+    expect(hazards('--enable', '-l', 'traced', ...preempt)).toEqual(one);
+    expect(hazards(...direct, ...preempt)).toEqual(one);
+    expect(hazards(...direct, '--riscv-direct', 't1', ...preempt)).toEqual(one);
+    expect(hazards(...direct, '--enable', ...preempt)).toEqual(all);
+    expect(hazards('--session', session, ...preempt)).toEqual(one);
+    expect(hazards('--enable')).toEqual([]);
+    expect(hazards(...direct, '--preempt', 'none')).toEqual([]);
+    expect(hazards('--session', session, ...preempt, '--riscv-site', 'g3')).toEqual([]);
+    expect(hazards('--nop', ...preempt)).toEqual([]);
+    // Sites of -pg and of G1 are pairs, too.
+    const plain = (name: string, ...args: string[]): number => {
+      const { stdout } = elftrace([
+        'patch',
+        join(builtSamples, name),
+        '--enable',
+        '--dry-run',
+        '--json',
+        ...preempt,
+        ...args,
+      ]);
+      return (JSON.parse(stdout) as { hazards: Found[] }).hazards[0]?.sites.length ?? 0;
+    };
+    expect(plain('riscv64/program-mcount')).toBeGreaterThan(5);
+    expect(plain('riscv64/program-mcount-relaxed')).toBe(0);
+    expect(plain('riscv64/program-patchable-8', '--riscv-site', 'g1')).toBeGreaterThan(5);
+    const planned = elftrace(['plan', sample, ...direct, ...preempt]);
+    const planFile = join(folder, 'hazard.plan');
+    writeFileSync(planFile, planned.stdout);
+    const applied = elftrace(['apply', sample, planFile, '-o', output]);
+    expect([applied.status, applied.stderr]).toEqual([
+      0,
+      expect.stringMatching(/notice: H2, 1 site: sites of two words/),
+    ]);
   });
 
   test('T-RV-25, H2: on a system that can be preempted a pair is a hazard, and said to be; a fixed auipc is none', () => {
@@ -532,13 +604,13 @@ describe('direct calls', () => {
       expect(status).toBe(0);
       return stderr;
     };
-    expect(notices('--preempt', 'full')).toMatch(/notice: H2: sites of two words/);
+    expect(notices('--preempt', 'full')).toMatch(/notice: H2, 3 sites: sites of two words/);
     expect(notices('--preempt', 'none')).toBe('');
     expect(notices()).toBe('');
     expect(notices('--preempt', 'full', '--riscv-site', 'g3')).toBe('');
   });
 
-  test('T-RV-26: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
+  test('T-RV-26, R-DIR-8: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
     const way = (variant: DirectVariant): { before: bigint[]; after: bigint[] } => {
       const guest = start(both(variant).bytes());
       const { machine } = guest.process;
@@ -589,6 +661,28 @@ describe('direct calls', () => {
     const session = both('t1');
     const ops = session.core.state.known.find(({ name }) => name === 'my_direct_caller')!;
     expect([ops.has('SAVE_REGS'), ops.has('DIRECT')]).toEqual([true, true]);
+    // Without: EINVAL, and no byte changes.
+    const other = openDirect('g2');
+    const before = other.bytes();
+    const bare = other.core.createOps({
+      name: 'bare',
+      func: other.functionAddress('ftrace_direct_func')!,
+      flags: ['DIRECT'],
+    });
+    done(other.core.setFilter(bare, 'filter', 'traced'));
+    expect(other.core.register(bare)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    expect(other.bytes()).toEqual(before);
+    // One that lost the wish afterwards is no direct caller to modify and unregister.
+    const lost = direct(other);
+    const registered = other.bytes();
+    lost.clear('SAVE_REGS');
+    const [caller, next] = ['my_direct_caller', 'my_direct_caller2'].map((name) => other.functionAddress(name)!);
+    expect(other.core.modifyDirect(lost, next!)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    expect(other.core.unregisterDirect(lost, caller!)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+    expect(other.bytes()).toEqual(registered);
+    lost.set('SAVE_REGS');
+    done(other.core.unregisterDirect(lost, caller!));
+    expect(exitOf(other.bytes())).toBe(10);
     const record = session.core.records.find(({ name }) => name === 'traced')!;
     expect(record.has(REC.REGS)).toBe(true);
     // Forced: the site calls the plain entry.
@@ -608,7 +702,7 @@ describe('direct calls', () => {
   });
 
   test('C-DIR-2, A6.3 rows 5, 11, 12, 18, 19, 20: the site follows who is there', () => {
-    const session = open('g2');
+    const session = openDirect('g2');
     const site = (): string => {
       const read = session.backend.read({
         kind: 'site',
@@ -633,12 +727,49 @@ describe('direct calls', () => {
   });
 });
 
+test('30-riscv section 9: without register support: a frame of 80 bytes, null for registers, the graph as a patched call', () => {
+  const session = openDirect('g2-plain');
+  const graph = new GraphUser('graph', { entry: 0n, return: 0n });
+  callback(session, 'elftrace_function_tracer');
+  done(session.core.setGraphFilter(graph, 'filter', 'traced other'));
+  done(session.core.registerGraph(graph));
+  const bytes = session.bytes();
+  const guest = start(bytes);
+  const { machine } = guest.process;
+  let sp = 0n;
+  const seen: bigint[] = [];
+  machine.hook(guest.address('ftrace_caller'), () => {
+    sp = machine.register('sp');
+    return 'continue';
+  });
+  machine.hook(guest.address('ftrace_call'), () => {
+    seen.push(sp - machine.register('sp'), machine.register('a3'));
+    const frame = machine.register('sp');
+    seen.push(
+      machine.readWord(frame + 64n, 8)! - machine.register('a0'),
+      machine.readWord(frame + 72n, 8)! - machine.register('a1'),
+    );
+    return 'continue';
+  });
+  expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 10 });
+  // Two functions: the frame, no registers, pc slot = site + 8, ra slot = parent.
+  expect(seen).toEqual([80n, 0n, 8n, 0n, 80n, 0n, 8n, 0n]);
+  // One event of the function tracer, an entry and a return of each of two functions.
+  expect(machine.readWord(guest.address('elftrace_ring_memory') + 24n, 8)).toBe(5n);
+  done(session.core.unregisterGraph(graph));
+  const { image, program } = openBytes(session.bytes());
+  const at = image.fileOffsetOf(program.definedAt(program.symbols.find('ftrace_graph_call'))!);
+  // R-MOD-5.
+  expect(Buffer.from(session.bytes().subarray(at, at + 8)).toString('hex')).toBe('1300000013000000');
+});
+
 describe('registers at the body, with a callback that changes all that it may', () => {
   const clobbered = ['t0', 't1', 't2', 't3', 't4', 't5', 't6', 'a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
   test.each([
     ['riscv64/direct', 'g2', 'traced', false],
     ['riscv64/direct', 'g2', 'traced', true],
     ['riscv64/direct', 'g2-merged', 'traced', false],
+    ['riscv64/direct', 'g2-plain', 'traced', false],
     ['riscv64/direct-rv64g', 'g3', 'traced', false],
     ['riscv64/program-patchable-8', 'g1', 'leaf', false],
     ['riscv64/program-patchable-8', 'g1', 'leaf', true],
@@ -676,6 +807,8 @@ describe('registers at the body, with a callback that changes all that it may', 
     expect(calls).toBe(1);
     // Dead at a function's entry, and not kept by an entry that makes a small frame.
     const dead = regs ? ['t0', 't1'] : ['t0', 't1', 't3', 't4', 't5', 't6'];
+    // As in kernels; the runtime's own callbacks do not touch it.
+    if (flavour === 'g2-plain') dead.push('t2');
     const alive = Object.keys(values).filter((register) => !dead.includes(register));
     expect(Object.fromEntries(alive.map((register) => [register, machine.register(register)]))).toEqual(
       Object.fromEntries(alive.map((register) => [register, values[register]])),
@@ -683,6 +816,86 @@ describe('registers at the body, with a callback that changes all that it may', 
     if (flavour === 'g1' && regs)
       expect([machine.register('t0'), machine.register('t1')]).toEqual([values['t0'], values['t1']]);
   });
+});
+
+describe('30-riscv sections 4 and 9: frames as callbacks find them', () => {
+  const A = ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
+  const S = ['s2', 's3', 's4', 's5', 's6', 's7', 's8', 's9', 's10', 's11'] as const;
+  const at = (names: readonly string[], first: number): [string, number][] =>
+    names.map((name, i) => [name, first + 8 * i]);
+  const full: [string, number][] = [
+    ...at(['ra', 'sp', 'gp', 'tp', 't0', 't1', 't2', 's0', 's1'], 8), ...at(A, 80), ...at(S, 144), ...at(['t3', 't4', 't5', 't6'], 224),
+  ]; // prettier-ignore
+  const merged: [string, number][] = [['ra', 8], ['sp', 16], ['s0', 24], ['t1', 32], ...at(A, 40)]; // prettier-ignore
+  const partial: [string, number][] = [['ra', 8], ['s0', 64], ...at(A, 80)]; // prettier-ignore
+
+  test.each([
+    ['riscv64/direct', 'g2', true, 288, 0, 8n, full],
+    ['riscv64/direct', 'g2', false, 288, 0, 8n, partial],
+    ['riscv64/direct', 'g2-plain', false, 80, 64, 8n, [...at(A, 0), ['ra', 72]]],
+    ['riscv64/direct', 'g2-merged', false, 112, 0, 8n, merged],
+    ['riscv64/direct-rv64g', 'g3', false, 112, 0, 8n, merged],
+    ['riscv64/direct-8-4-aligned', 'g3c', false, 112, 0, 8n, merged],
+    // 72 of the rules, t2, and a word that aligns; behind it the word of the site.
+    ['riscv64/program-patchable-8', 'g1', false, 96, 64, 12n, [...at(A, 0), ['ra', 88]]],
+    ['riscv64/program-patchable-8', 'g1', true, 296, 0, 12n, full],
+  ] as const)(
+    'R-ENT-0, R-ENT-1: %s as %s, register entry %p: %i bytes',
+    (sample, flavour, regs, size, epc, back, slots) => {
+      const image = withRuntime(openBytes(readSample(sample)).sites, undefined, undefined, flavour);
+      const session = Session.open(image.bytes, archOf(image.header));
+      const name = flavour === 'g1' ? 'leaf' : 'traced';
+      const ops = session.core.createOps({
+        name: 'stub',
+        func: session.functionAddress('ftrace_stub')!,
+        flags: regs ? ['SAVE_REGS'] : [],
+      });
+      done(session.core.setFilter(ops, 'filter', name));
+      done(session.core.register(ops));
+      const guest = start(session.bytes());
+      const { machine } = guest.process;
+      const go = (to: bigint): void => {
+        const remove = machine.hook(to, () => 'stop');
+        expect(guest.process.run({ budget: 1_000_000 }).kind).toBe('hook');
+        remove();
+      };
+      go(guest.address(name));
+      const values: Record<string, bigint> = { sp: machine.register('sp') };
+      REGISTER_NAMES.forEach((register, i) => {
+        if (register === 'zero' || register === 'sp') return;
+        values[register] = 0x1234_5600_7abc_0100n + BigInt(i) * 0x1_0000_0001n;
+        machine.setRegister(register, values[register]);
+      });
+      go(guest.address('ftrace_stub'));
+      const fixed = flavour === 'g3' || flavour === 'g3c';
+      const site = guest.address(name) + (fixed ? 4n : 0n);
+      // Registers of one entry for all are not asked for; they come with it.
+      const frame = machine.register('sp');
+      const body = guest.address(name) + back;
+      expect(values['sp']! - frame).toBe(BigInt(size));
+      expect(machine.readWord(frame + BigInt(epc), 8)).toBe(body);
+      const passes = flavour !== 'g2-plain' && (flavour !== 'g1' || regs);
+      // With a word for its ops in front of the function the register is the ops object itself.
+      expect([machine.register('a0'), machine.register('a1'), machine.register('a3')]).toEqual([
+        site,
+        values['ra'],
+        passes ? frame : 0n,
+      ]);
+      const dynamic = machine.register('a2');
+      expect([machine.readWord(dynamic, 8), dynamic === 0n]).toEqual([guest.address('ftrace_stub'), false]);
+      for (const [register, slot] of slots) {
+        const expected =
+        register === 't0' && regs && flavour === 'g2' ? body
+        : register === 't1' && flavour !== 'g1' ? 0n
+        : register === 'sp' && size >= 288 ? frame
+        : values[register]!; // prettier-ignore
+        expect([register, machine.readWord(frame + BigInt(slot), 8)]).toEqual([register, expected]);
+      }
+      // The word of the site below the stack pointer (R-ENT-0).
+      if (flavour === 'g1') expect(machine.readWord(values['sp']! - 8n, 8)).toBe(values['ra']);
+      expect(frame % 16n).toBe(flavour === 'g1' && regs ? 8n : 0n);
+    },
+  );
 });
 
 test('30-riscv section 6, C-TGT-1: the word in front of a function names nobody, its one ops, the list', () => {
@@ -750,6 +963,48 @@ describe('a file with direct callers', () => {
     ]); // prettier-ignore
     const twice = [...callers, { function: 'traced', caller: 'my_direct_caller2' }];
     expect(() => planDirect(sites, { callers: twice, tracer: null, variant: null })).toThrow(/EBUSY/);
+  });
+
+  test('a file with direct callers is fine as it is: verify, explain, status; a site that calls another than its own is not', () => {
+    const sample = join(builtSamples, 'riscv64/direct');
+    const out = join(folder, 'judged');
+    const verified = (path: string): number | null => elftrace(['verify', path]).status;
+    const direct = ['--direct', 'traced=my_direct_caller'];
+    expect(elftrace(['patch', sample, ...direct, '-o', out]).status).toBe(0);
+    expect(verified(out)).toBe(0);
+    expect(elftrace(['explain', out, 'traced']).stdout).toMatch(
+      /target +0x[0-9a-f]+ +my_direct_caller +the direct caller of the function\n[^]*verdict +ok/,
+    );
+    expect(elftrace(['status', out]).stdout).toMatch(/^traced \(1\) R {3}D .*\n\tdirect-->my_direct_caller$/m);
+    // The pair leads to the other direct caller, which the table does not name.
+    const bytes = new Uint8Array(readFileSync(out));
+    const { sites, program } = openBytes(bytes);
+    const index = Array.from({ length: sites.count }, (_, i) => i).find((i) => sites.state(i) === 'call')!;
+    const target = program.definedAt(program.symbols.find('my_direct_caller2'))!;
+    const change = sites
+      .reading(index)!
+      .shape.write(sites.reading(index)!, { kind: 'call', target }, sites.viewOf(index));
+    if ('refused' in change) throw new Error(change.reason);
+    for (const { delta, after } of change.stores) bytes.set(after, sites.fileOffset(index) + delta);
+    const wrong = join(folder, 'wrong');
+    writeFileSync(wrong, bytes);
+    const { status, stdout, stderr } = elftrace(['verify', wrong]);
+    expect([status, `${stdout}${stderr}`]).toEqual([1, expect.stringMatching(/wrong-target/)]);
+    // Beside a tracer: both are attached.
+    expect(
+      elftrace(['patch', sample, ...direct, '--enable', '--tracer', 'callback', '-l', 'traced', '-o', out]).status,
+    ).toBe(0);
+    expect(verified(out)).toBe(0);
+    expect(exitOf(new Uint8Array(readFileSync(out)))).toBe(11);
+    expect(elftrace(['status', out]).stdout).toMatch(
+      /^traced \(2\) R {3}D .*ftrace_ops_list_func\n\tdirect-->my_direct_caller$/m,
+    );
+    // As one of the proposals: what the bytes say.
+    expect(elftrace(['patch', sample, ...direct, '--riscv-direct', 't0', '-o', out]).status).toBe(0);
+    expect(verified(out)).toBe(0);
+    expect(elftrace(['status', out]).stdout).toMatch(/^traced .*ftrace_regs_caller\n\tdirect-->my_direct_caller$/m);
+    const lonely = elftrace(['patch', sample, '--enable', '--riscv-direct', 't0', '-o', out]);
+    expect([lonely.status, lonely.stderr]).toEqual([2, expect.stringMatching(/about --direct/)]);
   });
 
   test('patch --direct on the command line, with each variant', () => {

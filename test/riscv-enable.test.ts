@@ -2,6 +2,8 @@
  * `patch --enable` on linked programs of RISC-V: the runtime of each generation of sites is laid in, the program does what it did, its own trace
  * is what the machine sees, and revert gives the program back byte for byte.
  */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import type { WritableState } from '../src/arch.js';
 import { readElf } from '../src/elf/read.js';
@@ -12,7 +14,10 @@ import { planTracing } from '../src/ftrace/tracing.js';
 import type { EntryFlavour } from '../src/runtime/index.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
+import { scratch } from './support/c-programs.js';
 import { differences, openBytes, readSample, sampleNames } from './support/pipeline.js';
+import { run } from './support/riscv-runtime.js';
+import { describeWith } from './support/tools.js';
 
 const programs = sampleNames().filter((name) => /^riscv64\/(program-|core-patchable)/.test(name));
 
@@ -22,15 +27,18 @@ const lines = (output: string): string[] => output.split('\n').filter((line) => 
 /** Generations that the areas of a sample have room for, and alignment. */
 function flavoursOf(name: string): readonly EntryFlavour[] {
   if (/mcount/.test(name)) return ['g0'];
-  if (/aligned$/.test(name)) return ['g2', 'g2-merged', 'g3', 'g3c'];
+  if (/aligned$/.test(name)) return ['g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'];
   const sixteen = /patchable-8$/.test(name);
-  return sixteen ? ['g2', 'g2-merged', 'g1'] : /rv64g/.test(name) ? ['g2', 'g2-merged', 'g3'] : ['g2', 'g2-merged'];
+  const both = ['g2', 'g2-plain', 'g2-merged'] as const;
+  return sixteen ? [...both, 'g1'] : /rv64g/.test(name) ? [...both, 'g3'] : both;
 }
 
 const cases = programs.flatMap((name) => flavoursOf(name).map((flavour) => [name, flavour] as const));
 
 test('programs with every generation of sites are here', () => {
-  expect(new Set(cases.map(([, flavour]) => flavour))).toEqual(new Set(['g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c']));
+  expect(new Set(cases.map(([, flavour]) => flavour))).toEqual(
+    new Set(['g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c']),
+  );
   expect(programs.length).toBeGreaterThanOrEqual(10);
 });
 
@@ -155,8 +163,134 @@ describe('what a site becomes', () => {
     },
   );
 
+  test('R-MOD-1: what cannot be read is EFAULT, what is not as expected EINVAL, what may not be written EPERM; nothing is planned', () => {
+    const bytes = readSample('riscv64/program-patchable-4');
+    const opened = openBytes(bytes);
+    const index = Array.from({ length: opened.sites.count }, (_, i) => i).find(
+      (i) => opened.sites.reading(i) !== null,
+    )!;
+    const at = opened.sites.fileOffset(index);
+    const ip = opened.sites.ip(index);
+    const slot = opened.image
+      .sectionsNamed('__patchable_function_entries')
+      .flatMap(({ offset, size }) => Array.from({ length: size / 8 }, (_, i) => offset + 8 * i))
+      .find((place) => new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(place, true) === ip)!;
+    const unmapped = bytes.slice();
+    new DataView(unmapped.buffer).setBigUint64(slot, 0x7000_0000n, true);
+    const wrong = bytes.slice();
+    wrong[at] = wrong[at]! ^ 0x40;
+    for (const [each, ranges, errno] of [
+      [unmapped, [], 'EFAULT'],
+      [wrong, [], 'EINVAL'],
+      [bytes, [{ start: at + 6, end: at + 7 }], 'EPERM'],
+    ] as const) {
+      const { sites } = openBytes(each);
+      const plan = planSites(sites, { to: { kind: 'init' }, readonlyRanges: ranges });
+      expect(plan.refusals.map((refusal) => refusal.errno)).toEqual([errno]);
+      expect(plan.steps.some(({ site }) => site === plan.refusals[0]!.site)).toBe(false);
+      expect(() => checkAcceptance(plan, {})).toThrow(/1 of \d+ sites refused/);
+    }
+  });
+
   test.each(['g1', 'g2', 'g3', 'g3c'])('F-2: a relocatable file: a call needs a relocation: %s', (form) => {
     const refused = written('riscv64/module-patchable-8-4.ko', { kind: 'call', target: 0x1000n, form }).refused;
     expect(refused).toMatch(/relocation|sixteen|2-aligned/);
+  });
+});
+
+describeWith(['riscv64-linux-gnu-gcc', 'qemu-riscv64'], 'where sites may lie', () => {
+  /**
+   * Functions whose site begins `before` bytes in front of a page's end, so that a word of it, or the pair, lies on both sides. Behind each site stands a nop
+   * of the body's own, as a disabled static branch leaves it: it is no part of the site.
+   */
+  function program(march: string, befores: readonly number[], nops: number): Uint8Array {
+    const compressed = march.includes('c');
+    const functions = befores.map(
+      (before, i) => `
+	.balign 4096
+	.space 4096 - ${before}
+	.globl f${before}
+	.type f${before}, @function
+f${before}:
+1:	.rept ${nops}
+	${compressed ? 'c.nop' : 'nop'}
+	.endr
+	.option push
+	.option norvc
+	nop
+	.option pop
+	addi a0, a0, ${2 ** i}
+	ret
+	.size f${before}, .-f${before}
+	.section __patchable_function_entries, "ao", @progbits, .text
+	.balign 8
+	.quad 1b
+	.text`,
+    );
+    const path = scratch('placed.S');
+    const output = scratch('placed');
+    const text = `	.option norelax
+	.text
+	.globl _start
+	.type _start, @function
+_start:	li a0, 0
+${befores.map((before) => `	call f${before}\n`).join('')}	li a7, 93
+	ecall
+	.size _start, .-_start
+${functions.join('')}
+`;
+    writeFileSync(path, text);
+    run('riscv64-linux-gnu-gcc', [
+      `-march=${march}`, '-mabi=lp64d', '-nostdlib', '-static', '-Wl,--build-id=none', path, '-o', output,
+    ]); // prettier-ignore
+    return new Uint8Array(readFileSync(output));
+  }
+  const qemu = (bytes: Uint8Array): number | null => {
+    const path = scratch('run');
+    writeFileSync(path, bytes);
+    chmodSync(path, 0o755);
+    return spawnSync('qemu-riscv64', [path]).status;
+  };
+
+  test.each([
+    ['rv64gc', 'g2', [2, 4, 6], 4],
+    ['rv64gc', 'g2-plain', [2, 4, 6], 4],
+    ['rv64gc', 'g2-merged', [2, 4, 6], 4],
+    ['rv64gc', 'g1', [2, 4, 6, 8, 10, 12, 14], 8],
+    ['rv64g', 'g2', [4], 2],
+    ['rv64g', 'g3', [4], 2],
+    ['rv64g', 'g1', [4, 8, 12], 4],
+  ] as const)('R-ENC-3: %s, %s: across pages at %p, a nop of the body behind', (march, flavour, befores, nops) => {
+    const bytes = program(march, befores, nops);
+    const status = 2 ** befores.length - 1;
+    expect(qemu(bytes)).toBe(status);
+    const opened = openBytes(bytes);
+    const image = withRuntime(opened.sites, undefined, undefined, flavour);
+    const { sites } = openBytes(image.bytes);
+    expect(sites.count).toBe(befores.length);
+    const plan = planTracing(sites, { tracer: { kind: 'function' }, others: 'untouched' });
+    expect([plan.refusals, plan.changed]).toEqual([[], befores.length]);
+    const { bytes: on } = applyPlan(image, plan, { injected: true });
+    expect(qemu(on)).toBe(status);
+    const both = runWithBoth(on);
+    expect(both.stop).toMatchObject({ kind: 'exit', code: status });
+    expect([traceDifferences(both), both.guest.length]).toEqual([[], befores.length]);
+    // The nop behind the site is the body's: nothing there changed.
+    const size = march === 'rv64gc' ? 2 * nops : 4 * nops;
+    for (let i = 0; i < sites.count; i++) {
+      const end = sites.fileOffset(i) + size;
+      expect(Buffer.from(on.subarray(end, end + 4)).toString('hex')).toBe('13000000');
+      expect(on.subarray(end, end + 10)).toEqual(bytes.subarray(end, end + 10));
+    }
+    expect(revert(readElf(on))).toEqual(bytes);
+  });
+
+  test('G3 across a page in 2-aligned code: refused, its word could not be exchanged at once', () => {
+    const { sites } = openBytes(program('rv64gc', [2, 6], 4));
+    const plan = planSites(sites, { to: { kind: 'init', form: 'g3', target: sites.ip(0) } });
+    expect(plan.refusals.map(({ errno, reason }) => [errno, /not 4-aligned/.test(reason)])).toEqual([
+      ['EINVAL', true],
+      ['EINVAL', true],
+    ]);
   });
 });

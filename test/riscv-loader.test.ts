@@ -267,15 +267,202 @@ sys:	mv a7, a0
       expect(runImage(two).exit).toBe(3);
     });
 
+    test.each([
+      ['near, HI20 and absolute LO12', 'near'],
+      ['far, by PLT and GOT', 'far'],
+    ] as const)('every relocation of code that the loader must bind: %s', (_name, place) => {
+      const near = place === 'near';
+      const core = `
+	.data
+	.balign 8
+	.globl datum, word
+datum:	.quad 0x1122334455667788
+word:	.word 0x2468
+	.text
+	.globl first
+first:	addi a0, a0, 3
+	ret
+`;
+      // Each part adds to a0; labels keep what the assembler could decide itself from being decided.
+      const module = `
+	.text
+	.globl probe
+probe:	addi sp, sp, -16
+	sd ra, 0(sp)
+	sd s0, 8(sp)
+	li s0, 0
+${
+  near
+    ? `	lui a1, %hi(datum)
+	ld a0, %lo(datum)(a1)
+	add s0, s0, a0
+	lui a1, %hi(own)
+	sd s0, %lo(own)(a1)
+	lui a1, %hi(own)
+	addi a1, a1, %lo(own)
+	ld a0, 0(a1)
+	add s0, s0, a0
+1:	auipc a1, %pcrel_hi(word)
+	lw a0, %pcrel_lo(1b)(a1)
+	add s0, s0, a0
+`
+    : ''
+}
+	# Two partners of one upper part, one of them in front of it.
+	j 3f
+2:	ld a0, %pcrel_lo(3f)(a1)
+	j 4f
+3:	auipc a1, %pcrel_hi(own)
+	sd s0, %pcrel_lo(3b)(a1)
+	j 2b
+4:	add s0, s0, a0
+5:	auipc a1, %got_pcrel_hi(datum)
+	ld a1, %pcrel_lo(5b)(a1)
+	ld a0, 0(a1)
+	xor s0, s0, a0
+	mv a0, s0
+	call first
+	.reloc ., R_RISCV_CALL, first
+	auipc ra, 0
+	jalr ra, 0(ra)
+	jal ra, second
+	# beq zero, zero
+	.reloc ., R_RISCV_BRANCH, far_branch
+	.word 0x00000063
+	.option rvc
+	c.li a1, 1
+	.reloc ., R_RISCV_RVC_BRANCH, skip
+	.half 0xc191
+	.half 0x9002
+skip:	.reloc ., R_RISCV_RVC_JUMP, over
+	.half 0xa001
+	.half 0x9002
+over:	ebreak
+	.size probe, .-probe
+	.section .text.other, "ax"
+	.option push
+	.option norelax
+	.balign 4
+	.option pop
+	.option rvc
+	c.nop
+	# At 2 modulo 4: the two bytes that it asks for are needed, and nothing is deleted.
+	.balign 4
+second:	addi a0, a0, 5
+	ret
+far_branch:
+	# c.lui a1, 5; a name whose value is 0x5000.
+	.reloc ., R_RISCV_RVC_LUI, five
+	.half 0x6585
+	add a0, a0, a1
+	la a1, differences
+	lw a2, 0(a1)
+	add a0, a0, a2
+	lhu a2, 4(a1)
+	add a0, a0, a2
+	lbu a2, 6(a1)
+	add a0, a0, a2
+	lbu a2, 7(a1)
+	slli a2, a2, 8
+	add a0, a0, a2
+	ld a2, 8(a1)
+	add a0, a0, a2
+	lw a2, 16(a1)
+	add a2, a2, a1
+	addi a2, a2, 16
+	la a3, probe
+	sub a2, a2, a3
+	add a0, a0, a2
+	lbu a2, 20(a1)
+	lhu a3, 22(a1)
+	lw a4, 24(a1)
+	add a0, a0, a2
+	add a0, a0, a3
+	add a0, a0, a4
+	ld ra, 0(sp)
+	ld s0, 8(sp)
+	addi sp, sp, 16
+	ret
+	.section .data
+	.balign 8
+own:	.quad 0
+	.section .rodata
+	.balign 8
+differences:
+	.reloc ., R_RISCV_ADD32, far_branch
+	.reloc ., R_RISCV_SUB32, second
+	.word 0x100
+	.reloc ., R_RISCV_ADD16, far_branch
+	.reloc ., R_RISCV_SUB16, second
+	.half 0x200
+	.reloc ., R_RISCV_ADD8, far_branch
+	.reloc ., R_RISCV_SUB8, second
+	.byte 3
+	.reloc ., R_RISCV_SET6, three
+	.reloc ., R_RISCV_SUB6, one
+	.byte 0xc0
+	.reloc ., R_RISCV_ADD64, far_branch
+	.reloc ., R_RISCV_SUB64, second
+	.quad 0x4000
+	.reloc ., R_RISCV_32_PCREL, probe
+	.word 0
+	.reloc ., R_RISCV_SET8, three
+	.byte 0
+	.byte 0
+	.reloc ., R_RISCV_SET16, five
+	.half 0
+	.reloc ., R_RISCV_SET32, five
+	.word 0
+	.globl one, three, five
+one = 1
+three = 3
+five = 0x5000
+`;
+      const main = `
+#include "lib.h"
+extern u64 probe(void);
+int main(void) { u64 r = probe(); line("high", (u32)(r >> 32)); line("low", (u32)r); flush(); return 9; }
+`;
+      const objects = {
+        start: compile(START, ['-mno-relax'], 'S'),
+        main: compile(main, ['-mcmodel=medany', '-mno-relax']),
+        library: compile(library, ['-mcmodel=medany', '-mno-relax']),
+        core: compile(core, ['-mno-relax'], 'S'),
+        module: compile(module, ['-fPIC'], 'S'),
+      };
+      const types = new Set<string>();
+      const { relocations } = riscv64;
+      const object = readElf(objects.module);
+      for (const section of object.sections) {
+        for (const table of object.relocationsOf(section))
+          for (let i = 0; i < table.count; i++)
+            types.add(relocations.get(table.type[i]!)!.name.slice('R_RISCV_'.length));
+      }
+      const expectedTypes =
+        'ADD16 ADD32 ADD64 ADD8 ALIGN BRANCH CALL CALL_PLT GOT_HI20 JAL PCREL_HI20 PCREL_LO12_I PCREL_LO12_S RELAX RVC_BRANCH RVC_JUMP ' +
+        `RVC_LUI SET16 SET32 SET6 SET8 SUB16 SUB32 SUB6 SUB64 SUB8 32_PCREL${near ? ' HI20 LO12_I LO12_S' : ''}`;
+      expect([...types].sort()).toEqual(expectedTypes.split(' ').sort());
+      const want = runQemu(link(Object.values(objects)));
+      expect(want.code).toBe(9);
+      const { module: only, ...rest } = objects;
+      const { bytes } = load(
+        source('core', merge(Object.values(rest))),
+        [source('mod', only)],
+        near ? { moduleBase: 0x2000_0000n } : {},
+      );
+      expect(runImage(bytes)).toMatchObject({ output: want.output, exit: want.code });
+      expect(runQemu(bytes)).toEqual(want);
+    });
+
     /** A core that is one function at the start of its text, and a module that calls it; their distance is exact. */
-    const calling = (moduleBase: bigint, pad: number): Uint8Array => {
+    const calling = (moduleBase: bigint, pad: number, base?: bigint): Uint8Array => {
       const core = source(
         'core',
         compile('	.globl f, _start\n_start:\nf:	li a0, 11\n	li a7, 94\n	ecall\n', ['-mno-relax'], 'S'),
       );
       const text = `	.option norvc\n	.globl m\nm:	.space ${pad}\n	.globl site\nsite:	call f\n`;
-      const { bytes } = load(core, [source('m', compile(text, ['-mno-relax'], 'S'))], { moduleBase });
-      return bytes;
+      const module = source('m', compile(text, ['-mno-relax'], 'S'));
+      return load(core, [module], { moduleBase, ...(base === undefined ? {} : { base }) }).bytes;
     };
     const linked = (bytes: Uint8Array): { direct: boolean; distance: bigint; word: number } => {
       const image = readElf(bytes);
@@ -304,6 +491,19 @@ sys:	mv a7, a0
       expect([last.distance, last.direct, last.word]).toEqual([pairReach.min, true, 0x8000_0097]);
       const beyond = linked(calling(moved.base, exact + 4));
       expect([beyond.distance, beyond.direct]).toEqual([pairReach.min - 4n, false]);
+    });
+
+    test('R-ENC-1, F-4: the other end: a module below its core, 2^31 - 2^11 - 1 away', () => {
+      const base = 0x2_0000_0000n;
+      const moduleBase = base - 0x8000_0000n - 0x1_0000n;
+      const trial = linked(calling(moduleBase, 0, base));
+      // Sites are even, so the last that reaches is one byte short of the bound.
+      const pad = Number(trial.distance - pairReach.max);
+      expect([pairReach.max, pad > 0]).toEqual([2n ** 31n - 2n ** 11n - 2n, true]);
+      const last = linked(calling(moduleBase, pad, base));
+      expect([last.distance, last.direct, last.word]).toEqual([pairReach.max, true, 0x7fff_f097]);
+      const beyond = linked(calling(moduleBase, pad - 2, base));
+      expect([beyond.distance, beyond.direct]).toEqual([pairReach.max + 2n, false]);
     });
 
     test('refused: data beyond the reach without a GOT, a branch to another part, code that a linker must shorten', () => {

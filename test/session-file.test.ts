@@ -28,9 +28,13 @@ steps:
   - modify-direct: { function: f2, caller: caller_b }
   - livepatch: { function: f1, new: f1_new }
   - graph: { name: g, entry: on_entry, return: on_return, filter: f1 }
+  - graph: { name: recorded, filter: f1 }
+  - no-graph: recorded
   - load: { module: m, file: m.ko }
   - tracing: off
   - tracing: on
+  - unload: m
+  - load: m
   - unload: m
   - no-graph: g
   - no-livepatch: f1
@@ -58,6 +62,11 @@ function refused(text: string): string | null {
 
 const step = (text: string): string => `version: 1\nsteps:\n  - ${text}\n`;
 
+/** Probes, which the core alone does not serve. */
+const probes = step(
+  "probe: { define: 'p:e f+4 %ax', optimize: true, version: 2009, preempt: none }\n  - probe: { define: r f }\n  - no-probe: e",
+);
+
 /** Texts and the place where each goes wrong; '-' in front: only the parser can know, the schema accepts it. */
 const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[] = [
   ['', '1:1', /mapping/],
@@ -82,6 +91,8 @@ const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[]
   [step('direct: { function: f, caller: 1.5 }'), '3:36', /quote it/],
   [step('direct: { function: f }'), '3:13', /needs 'caller'/],
   [step('load: { module: }'), '3:21', /one value/],
+  [step('probe: { optimize: true }'), '3:12', /needs 'define'/],
+  [step('probe: { define: p f, version: 2008 }'), '3:12', /version is 2009 or modern/],
 ];
 
 const onlyParser: typeof wrong = [
@@ -99,7 +110,10 @@ const onlyParser: typeof wrong = [
 describe('session files', () => {
   test('every kind of step is read, with its place', () => {
     const { operations } = parseSession(whole);
-    const kinds = operations.map(({ kind }) => kind);
+    const more = parseSession(probes).operations;
+    expect(more[0]).toMatchObject({ define: 'p:e f+4 %ax', optimize: true, version: '2009', preempt: 'none' });
+    expect(more[1]).toMatchObject({ define: 'r f', optimize: false, version: null, preempt: null });
+    const kinds = [...operations, ...more].map(({ kind }) => kind);
     expect(new Set(kinds)).toEqual(new Set([...Object.keys(sessionForms), ...sessionNames, 'tracing']));
     expect(operations[0]).toEqual({
       kind: 'filter',
@@ -122,7 +136,7 @@ describe('session files', () => {
     });
     // A number is a filter as well, and stays what was written.
     expect(operations[5]).toMatchObject({ kind: 'filter', words: '0x2', append: true });
-    expect(operations.at(-1)).toEqual({ kind: 'unregister', ops: 'mine', at: { line: 25, column: 5 } });
+    expect(operations.at(-1)).toEqual({ kind: 'unregister', ops: 'mine', at: { line: 29, column: 5 } });
   });
 
   test('JSON gives the same operations', () => {
@@ -188,7 +202,8 @@ describe('session files', () => {
     const session = new CoreSession(core, {
       address,
       replacer: (replacement) => ({ func: address(`replace by ${replacement}`), data: 5n }),
-      module: () => [{ name: 'x', ip: 0x9000n }],
+      loadModule: (name) => core.loadModule(name, [{ name: 'x', ip: 0x9000n }]),
+      unloadModule: (name) => core.unloadModule(name),
     });
     const { operations } = parseSession(whole);
     const half = operations.findIndex(({ kind }) => kind === 'tracing');
@@ -216,7 +231,8 @@ describe('session files', () => {
     const session = new CoreSession(core, {
       address: () => 1n,
       replacer: () => ({ func: 2n, data: 3n }),
-      module: () => [],
+      loadModule: (name) => core.loadModule(name, []),
+      unloadModule: (name) => core.unloadModule(name),
     });
     const { operations } = parseSession(
       'version: 1\nsteps: [{ direct: { function: f, caller: c } }, { tracing: off }, { no-direct: f }]',
@@ -235,7 +251,15 @@ describe('session files', () => {
       sites: ['f1', 'f2'].map((name, index) => ({ name, ip: 0x1000n * BigInt(index + 1) })),
       records: { siteBytes: 5 },
     };
-    const resolver = { address: () => 0x77n, replacer: () => ({ func: 0x88n, data: 0n }), module: () => [] };
+    const never = (): never => {
+      throw new Error('no step of these');
+    };
+    const resolver = {
+      address: () => 0x77n,
+      replacer: () => ({ func: 0x88n, data: 0n }),
+      loadModule: never,
+      unloadModule: never,
+    };
     const first = new CoreSession(new FtraceCore(options), resolver);
     const made = [
       '- ops: { name: mine, call: c, filter: f1 }',

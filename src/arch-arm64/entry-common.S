@@ -24,6 +24,16 @@ _mcount:
 	ret
 END(_mcount)
 
+#ifdef ARGS_FRAME
+/* A direct caller that does nothing. */
+FUNCTION(elftrace_direct_stub)
+	hint	#34			// bti c: entries come by br x17
+	mov	x10, x30
+	mov	x30, x9
+	ret	x10
+END(elftrace_direct_stub)
+#endif
+
 /* void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with the first four. */
 FUNCTION(elftrace_invoke)
 	hint	#34
@@ -35,7 +45,7 @@ END(elftrace_invoke)
  * x0..x7 may be results, as v0..v7, which nobody here touches. Everything else that a call may change is free. The key of the shadow
  * stack is sp, or x29 where the entry knows no other (-pg).
  */
-#ifdef CALL_OPS
+#ifdef ARGS_FRAME
 #define RETURN_FRAME 112
 #else
 #define RETURN_FRAME 64
@@ -48,7 +58,7 @@ LABEL(elftrace_return_text)
 	stp	x2, x3, [sp, #16]
 	stp	x4, x5, [sp, #32]
 	stp	x6, x7, [sp, #48]
-#ifdef CALL_OPS
+#ifdef ARGS_FRAME
 	str	x29, [sp, #F_FP]
 #endif
 #ifdef RUNTIME_REGS

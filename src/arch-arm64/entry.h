@@ -2,15 +2,15 @@
  * What the entries of arm64 and the common runtime share: frames, offsets in them, the clock, what tells threads apart. For
  * assembly and C. The offsets are a table of their own (the rules' sections 6 and 9): a callback sees them as `regs`.
  *
- * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg). CALL_OPS: the entry finds its ops in
- * front of the function, and its frame has the arguments only. SPDX-License-Identifier: MIT
+ * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg). ARGS_FRAME: the frame has the arguments
+ * only. CALL_OPS: the same, and the entry finds its ops in front of the function. SPDX-License-Identifier: MIT
  */
 #define WORD 8
 
 /* The machine's own counter. */
 #define ELFTRACE_CLOCK_KIND 1
 
-#ifdef CALL_OPS
+#ifdef ARGS_FRAME
 /* x0..x8 at 8n, then: */
 #define F_DIRECT 72
 #define F_FP 80
@@ -78,12 +78,28 @@ static inline int elftrace_is_signed(unsigned long ip) {
   return 0;
 }
 
+/* Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the address. */
+#define P_LR 240
+#define P_SP 248
+#define P_PC 256
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op) (PROBE_WORD(regs, P_PC) = (op)->ip)
+#define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, P_LR))
+#define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, P_SP)
+#if defined(RUNTIME_REGS) && !defined(ARGS_FRAME) && !defined(CALL_OPS)
+/* At a site pc says where the entry goes on: it comes back as it was. */
+#define PROBE_SITE_FRAME(regs, op)                        \
+  const unsigned long resume_ = PROBE_WORD(regs, P_PC);   \
+  PROBE_WORD(regs, P_PC) = (op)->ip
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, P_PC) = resume_)
+#endif
+
 #ifndef RUNTIME_REGS
 #define GRAPH_REFUSES(ip) elftrace_is_signed(ip)
 #endif
 
 #ifdef RUNTIME_REGS
-#ifdef CALL_OPS
+#ifdef ARGS_FRAME
 /* There are no frames with more; those of every call are complete. */
 #define REGS_MARK F_PC
 #define REGS_DIRECT F_DIRECT
@@ -96,6 +112,8 @@ static inline int elftrace_is_signed(unsigned long ip) {
  */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + F_LR))
 #define GRAPH_FRAME(regs, ip) (*(const unsigned long *)((const char *)(regs) + F_SP))
+/* Goes on at a function; lr and the stack are as at its own entry. */
+#define REGS_RESUME(regs, function) (*(unsigned long *)((char *)(regs) + F_PC) = (function))
 #define GRAPH_POINTER(regs) (*(const unsigned long *)((const char *)(regs) + F_FP))
 #endif
 

@@ -1,9 +1,11 @@
 /** The arm64 target: little-endian AArch64 Linux, kernel and user space. */
 import type { Arch } from '../arch.js';
+import { concatBytes, wordBytes } from '../bytes.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
+import { arm64Probes } from './kprobes.js';
 import { arm64Loader } from './loader.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
@@ -35,8 +37,13 @@ export const arm64: Arch = {
     reason:
       'the machine has no private trampolines: per-callsite ops serve it, the word in front of each function names the ops (T-A64-13)',
   },
+  // A-ENT-6: bti c; mov x10, x30; mov x30, x9; ret x10
+  directCallers: {
+    kind: 'code',
+    goesOn: concatBytes([0xd503_245f, 0xaa1e_03ea, 0xaa09_03fe, 0xd65f_0140].map((each) => wordBytes(each, 'little'))),
+  },
   livePatching: { kind: 'word' },
   loader: arm64Loader,
-  probes: { kind: 'none', reason: 'probes of arm64 are not served yet' },
+  probes: arm64Probes,
   emulation: arm64Emulation,
 };

@@ -41,7 +41,7 @@ function conventionOfPatchable(
 export const arm64Loader: LoaderModel = {
   kind: 'modules',
   imageFlags: 0,
-  options: { 'a64-era': ['callops', 'regs'] },
+  options: { 'a64-era': ['callops', 'regs', 'args'] },
   segmentAlignBytes: 0x1_0000,
   addressLimit: 1n << 64n,
   reach: BRANCH_REACH,
@@ -68,9 +68,15 @@ export const arm64Loader: LoaderModel = {
   conventionOf: () => 'pg',
   conventionOfPatchable,
   // Entries that do not read the word in front of a function serve sites that have one, too.
-  joinConventions: (found) => (found.every((each) => each === 'regs' || each === 'callops') ? 'regs' : null),
-  runtimeFor: (convention, options) =>
-    convention === 'callops' && options['a64-era'] === 'regs' ? 'regs' : convention,
+  joinConventions(found) {
+    if (!found.every((each) => each === 'regs' || each === 'callops' || each === 'args')) return null;
+    return found.includes('args') ? 'args' : 'regs';
+  },
+  runtimeFor(convention, options) {
+    if (convention === 'pg') return convention;
+    const era = options['a64-era'];
+    return era === 'args' || (era === 'regs' && convention === 'callops') ? era : convention;
+  },
   entryStub: () => 'plt',
   bindCall({ place, target }) {
     return reaches(BRANCH_REACH, place, target.code)

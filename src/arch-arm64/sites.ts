@@ -61,7 +61,12 @@ const OUT_OF_REACH: SiteRefusal = {
 };
 const NEEDS_LINKED: SiteRefusal = {
   refused: 'unsupported',
-  reason: 'a call in a relocatable file needs a new relocation',
+  reason: 'a call in a relocatable file names its entry by a relocation: --entry SYMBOL',
+};
+/** 40-arm64 section 8: the pointer would be right at one place only, or make the file one of DT_TEXTREL. */
+const NO_TEXT_RELOCATIONS: SiteRefusal = {
+  refused: 'unsupported',
+  reason: 'an ops pointer in the text of a position-independent file would need a text relocation (DT_TEXTREL)',
 };
 
 /**
@@ -183,6 +188,27 @@ function isBehindPrologue(view: SiteView): boolean {
   return false;
 }
 
+/** paciasp and pacibsp, which differ in one bit, and the bits that tell them from other instructions. */
+const SIGNS_LR: WordPattern = { mask: 0xffff_ffbf, match: 0xd503_233f };
+/** b and bl; br, blr, ret and their like. */
+const BRANCHES: readonly WordPattern[] = [
+  { mask: 0x7c00_0000, match: 0x1400_0000 },
+  { mask: 0xfe00_0000, match: 0xd600_0000 },
+];
+
+/**
+ * Whether the function has signed its return address in front of the call: paciasp or pacibsp stands before the site in straight code. The runtime looks
+ * in the same way (entry.h), for callers that do not ask a plan.
+ */
+function isSigned(view: SiteView): boolean {
+  for (let delta = -4; delta >= -MAX_PROLOGUE_BYTES; delta -= 4) {
+    const value = view.u32(delta);
+    if (value < 0 || matches(value, BRANCHES)) return false;
+    if (matches(value, [SIGNS_LR])) return true;
+  }
+  return false;
+}
+
 /*
  * `-pg`: a call somewhere behind the prologue. Anchor = ip = the bl.
  *
@@ -197,6 +223,10 @@ const mcount: SiteShape = {
   sources: CALLS,
   title: 'bl _mcount behind the prologue (-pg)',
   entries: ['pg'],
+  whyNoGraph(_reading, view) {
+    if (!isSigned(view)) return null;
+    return 'the function has signed its return address (paciasp) in front of the call: another one would not authenticate';
+  },
   read(view, source) {
     const toggle = readToggle(view, 0);
     switch (toggle) {
@@ -216,7 +246,7 @@ const mcount: SiteShape = {
   },
   write(reading, to, view) {
     if (reading.state === 'foreign') return notApplicable(reading);
-    if (to.kind === 'call') return writeCall(reading, to.target, view, 0, NONE);
+    if (to.kind === 'call') return writeCall(reading, to, view, 0, NONE);
     // nop and init are one form here; the old word is compared by the store itself (A-SITE-2).
     if (reading.state === 'nop') return change([], 'A-SITE-2');
     return change(
@@ -243,16 +273,38 @@ function mcountReading(view: SiteView, state: SiteStateKind, form: string): Site
 
 // ------------------------------------------------------------------------------------------------- two words, one toggle
 
+/** The change to a call in a relocatable file: F-2, 40-arm64 section 8: an opcode with a zero field, and CALL26 of the entry's symbol. */
+function nameCallee(
+  reading: SiteReading,
+  symbol: string,
+  view: SiteView,
+  ipDelta: number,
+  pairDelta: readonly number[],
+): SiteChange {
+  const branches = reading.state === 'call' || (reading.state === 'compiled' && pairDelta.length === 0);
+  if (branches && view.relocation(ipDelta)?.symbolName === symbol) return change([], 'A-MOD-2');
+  const bl = word(BL_ZERO);
+  const pair = pairDelta[0];
+  const stores: SiteStore[] =
+    pair !== undefined
+      ? [{ delta: pair, before: TWO_NOPS, after: concatBytes([MOV_BYTES, bl]) }]
+      : branches
+        ? []
+        : [{ delta: ipDelta, before: NOP_BYTES, after: bl }];
+  return { ...change(stores, 'F-2'), relocate: [{ delta: ipDelta, type: R_AARCH64_CALL26, symbol }] };
+}
+
 /** The change to a call: a linked file, in reach. `prefix`: what stands before the bl when it is not there yet. */
 function writeCall(
   reading: SiteReading,
-  target: Address,
+  { target, names }: Extract<WritableState, { kind: 'call' }>,
   view: SiteView,
   ipDelta: number,
   /** For compiled nops: the pair is stored whole. */
   pairDelta: readonly number[],
 ): SiteChange | SiteRefusal {
-  if (view.relocatable) return NEEDS_LINKED;
+  if (view.relocatable)
+    return names === undefined ? NEEDS_LINKED : nameCallee(reading, names.call, view, ipDelta, pairDelta);
   const place = view.address + BigInt(ipDelta);
   if (!reaches(BRANCH_REACH, place, target)) return OUT_OF_REACH;
   if (reading.state === 'call' && reading.target === target) return change([], 'A-MOD-2');
@@ -325,13 +377,13 @@ function writePair(
         // One store of both words: the nop at ip stays, and is verified by being part of `before` (A-SITE-2).
         return change([{ delta: ipDelta - 4, before: TWO_NOPS, after: MOV_NOP }], initRule);
       }
-      return writeCall(reading, to.target, view, ipDelta, [ipDelta - 4]);
+      return writeCall(reading, to, view, ipDelta, [ipDelta - 4]);
     case 'nop':
-      if (to.kind === 'call') return writeCall(reading, to.target, view, ipDelta, NONE);
+      if (to.kind === 'call') return writeCall(reading, to, view, ipDelta, NONE);
       // A-SITE-3: the mov stays; x9 is dead at an entry.
       return change([], 'A-SITE-3');
     case 'call':
-      if (to.kind === 'call') return writeCall(reading, to.target, view, ipDelta, NONE);
+      if (to.kind === 'call') return writeCall(reading, to, view, ipDelta, NONE);
       return change(
         [{ delta: ipDelta, before: view.bytes(ipDelta, 4), after: NOP_BYTES }],
         'A-MOD-4',
@@ -393,7 +445,7 @@ const callOps: SiteShape = {
   sources: TABLES,
   title: 'two nops before the function for an ops pointer, two behind its landing pad (=4,2)',
   // The entries of the years before do not read the pointer.
-  entries: ['callops', 'regs'],
+  entries: ['callops', 'regs', 'args'],
   read(view, source) {
     const form = formOf(view);
     if (form === 'pair') return null;
@@ -440,10 +492,13 @@ const callOps: SiteShape = {
       view,
       literal === undefined ? 'A-SITE-2, the ops literal stays two nops' : 'A-SITE-2',
     );
-    if (literal === undefined || 'refused' in words) return words;
+    if ('refused' in words) return words;
     if (view.relocatable) {
-      return { refused: 'unsupported', reason: 'an ops pointer in a relocatable file needs a new relocation' };
+      const ops = to.kind === 'call' ? (to.names?.ops ?? null) : null;
+      return ops === null || view.relocation(0)?.symbolName === ops ? words : withOpsSymbol(words, ops, view);
     }
+    if (literal === undefined) return words;
+    if (view.positionIndependent) return NO_TEXT_RELOCATIONS;
     if (reading.state === 'compiled' && to.kind === 'nop') {
       // The nops of the compiler would stay, and a pointer in front of them says that the function is initialised.
       return { refused: 'not-applicable', reason: 'an ops pointer belongs to an initialised site' };
@@ -459,6 +514,17 @@ const callOps: SiteShape = {
     );
   },
 };
+
+/** 40-arm64 section 8: the literal of a relocatable file is an ABS64 of the ops' symbol; what stood in its bytes means nothing then. */
+function withOpsSymbol(words: SiteChange, symbol: string, view: SiteView): SiteChange {
+  const literal = { delta: 0, before: view.bytes(0, 8), after: new Uint8Array(8) };
+  return {
+    ...words,
+    stores: equalBytes(literal.before, literal.after) ? words.stores : [literal, ...words.stores],
+    relocate: [{ delta: 0, type: R_AARCH64_ABS64, symbol }, ...(words.relocate ?? [])],
+    rule: 'F-2',
+  };
+}
 
 /** The literal of a slot; null while it is the compiler's two nops. */
 function readLiteral(view: SiteView): Address | null {
@@ -504,7 +570,7 @@ const patchable: SiteShape = {
   name: 'arm64.patchable',
   sources: TABLES,
   title: 'two nops at the function or behind its landing pad (=2)',
-  entries: ['regs'],
+  entries: ['regs', 'args'],
   read(view, source) {
     // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
     if (formOf(view) !== 'pair') return null;

@@ -199,4 +199,6 @@ function codec(opcode: number, encode: (place: Address, target: Address) => numb
   };
 }
 
-export const arm64Branches: Branches = { call: codec(0b100101, encodeBl), jump: codec(0b000101, encodeB) };
+const jump = codec(0b000101, encodeB);
+
+export const arm64Branches: Branches = { call: codec(0b100101, encodeBl), jump, graph: jump };

@@ -5,6 +5,7 @@ import type { RelocationRow } from '../relocs/kinds.js';
 import type { Endian } from '../units.js';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from './abi.js';
 import { createPpcEmulation } from './emulation.js';
+import { createPpcProbes } from './kprobes.js';
 import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
@@ -62,9 +63,13 @@ function arch(
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
     branches: ppcBranches(bits, endian),
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+    directCallers: {
+      kind: 'none',
+      reason: 'no word of the frame can carry the address of a direct caller to the end of the entry (ENODEV)',
+    },
     livePatching: { kind: 'word' },
     loader: createPpcLoader(abiName, endian),
-    probes: { kind: 'none', reason: 'probes of PowerPC are not served yet' },
+    probes: createPpcProbes({ bits, endian, abi: abiName }),
     emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
   };
 }

@@ -159,6 +159,7 @@ function registerViews(is64: boolean): RegisterView[] {
     slotRegister('lr', LR, width),
     slotRegister('ctr', CTR, width),
     slotRegister('vrsave', VRSAVE, 32),
+    ...(is64 ? [slotRegister('tar', TAR, width)] : []),
     ...numbered('f', 32).map((name) => slotRegister(name, SLOTS.slot(name), 64)),
     { name: 'cr', widthBits: 32, read: readCr, write: writeCr },
     {

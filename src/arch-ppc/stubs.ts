@@ -113,7 +113,8 @@ function codec(name: 'bl' | 'b', bits: 32 | 64, endian: Endian): BranchCodec {
 }
 
 export function ppcBranches(bits: 32 | 64, endian: Endian): Branches {
-  return { call: codec('bl', bits, endian), jump: codec('b', bits, endian) };
+  const jump = codec('b', bits, endian);
+  return { call: codec('bl', bits, endian), jump, graph: jump };
 }
 
 // ------------------------------------------------------------------------------------------------------------ patterns

@@ -4,79 +4,11 @@
 import { riscvTable } from './isa.js';
 import { createRiscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
-import type { IrEmulation, StatLayout, SyscallName } from '../emulator/model.js';
+import { GENERIC_STAT, GENERIC_SYSCALLS } from '../emulator/generic-linux.js';
+import type { IrEmulation, SyscallName } from '../emulator/model.js';
 
-/** Source: Linux asm-generic system call table, and what RISC-V adds from 244 on. */
-const SYSCALLS: readonly (readonly [number, SyscallName])[] = [
-  [17, 'getcwd'],
-  [25, 'fcntl'],
-  [29, 'ioctl'],
-  [34, 'change_files'], // mkdirat
-  [35, 'change_files'], // unlinkat
-  [36, 'change_files'], // symlinkat
-  [37, 'change_files'], // linkat
-  [45, 'change_files'], // truncate
-  [48, 'faccessat'],
-  [53, 'change_files'], // fchmodat
-  [56, 'openat'],
-  [57, 'close'],
-  [61, 'getdents64'],
-  [62, 'lseek'],
-  [63, 'read'],
-  [64, 'write'],
-  [65, 'readv'],
-  [66, 'writev'],
-  [67, 'pread64'],
-  [78, 'readlinkat'],
-  [79, 'newfstatat'],
-  [80, 'fstat'],
-  [93, 'exit'],
-  [94, 'exit_group'],
-  [96, 'set_tid_address'],
-  [98, 'futex'],
-  [101, 'nanosleep'],
-  [113, 'clock_gettime'],
-  [114, 'clock_getres'],
-  [115, 'clock_nanosleep'],
-  [123, 'sched_getaffinity'],
-  [124, 'sched_yield'],
-  [129, 'kill'],
-  [130, 'tkill'],
-  [131, 'tgkill'],
-  [132, 'sigaltstack'],
-  [134, 'rt_sigaction'],
-  [135, 'rt_sigprocmask'],
-  [160, 'uname'],
-  [163, 'getrlimit'],
-  [169, 'gettimeofday'],
-  [172, 'getpid'],
-  [173, 'getppid'],
-  [174, 'getuid'],
-  [175, 'getuid'], // geteuid
-  [176, 'getuid'], // getgid
-  [177, 'getuid'], // getegid
-  [178, 'gettid'],
-  [214, 'brk'],
-  [215, 'munmap'],
-  [222, 'mmap'],
-  [226, 'mprotect'],
-  [233, 'madvise'],
-  [259, 'flush_icache'],
-  [261, 'prlimit64'],
-  [276, 'change_files'], // renameat2
-  [278, 'getrandom'],
-  [291, 'statx'],
-  [439, 'faccessat'], // faccessat2
-];
-
-/** Source: Linux asm-generic/stat.h, measured with offsetof. */
-const STAT: StatLayout = {
-  sizeBytes: 128,
-  fields: {
-    dev: [0, 8], ino: [8, 8], mode: [16, 4], nlink: [20, 4], uid: [24, 4], gid: [28, 4], rdev: [32, 8], size: [48, 8],
-    blksize: [56, 4], blocks: [64, 8], atime: [72, 8], mtime: [88, 8], ctime: [104, 8],
-  }, // prettier-ignore
-};
+/** Beyond the generic ones. */
+const SYSCALLS = new Map<number, SyscallName>([...GENERIC_SYSCALLS, [259, 'flush_icache']]);
 
 /** Bit n of AT_HWCAP: the extension with the n-th letter. I, M, A and C; programs do not look for F and D. */
 const HWCAP = [...'IMAC'].reduce((bits, letter) => bits | (1n << BigInt(letter.charCodeAt(0) - 0x41)), 0n);
@@ -93,9 +25,9 @@ export const riscvEmulation: IrEmulation = {
     cacheLineBytes: 0,
     // End of the user half of 39-bit addresses.
     stackTop: 0x3f_ffff_f000n,
-    syscalls: new Map(SYSCALLS),
+    syscalls: SYSCALLS,
     machineName: 'riscv64',
-    stat: { plain: STAT, large: STAT },
+    stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     sigactionRestorer: false,
     frames: { kind: 'code', framePointer: 's0', rule: frameRule },

@@ -35,31 +35,56 @@ FUNCTION(elftrace_invoke)
 	ret
 END(elftrace_invoke)
 
+/*
+ * The result goes through a register that is no result: a2; the handler of 2022 takes a1. Merged entries have the frame of their own for it, with ra,
+ * s0, a0 and a1 in their words; the others 32 bytes, with s0 as a frame pointer for who walks the stack.
+ */
+#ifdef HANDLER_2022
+#define RESULT a1
+#else
+#define RESULT a2
+#endif
+#ifdef ENTRY_MERGED
+#define RETURN_BYTES REGS_BYTES
+#define RETURN_RA R_RA
+#define RETURN_S0 R_S0
+#define RETURN_A0 R_A0
+#define RETURN_A1 R_A0+8
+#else
+#define RETURN_BYTES 32
+#define RETURN_RA 24
+#define RETURN_S0 16
+#define RETURN_A0 8
+#define RETURN_A1 0
+#endif
 FUNCTION(return_to_handler)
 	.hidden	elftrace_return_text
 LABEL(elftrace_return_text)
-	addi	sp, sp, -32
-	sd	s0, 16(sp)
-	sd	ra, 24(sp)
-	sd	a0, 8(sp)
+	addi	sp, sp, -RETURN_BYTES
+	sd	s0, RETURN_S0(sp)
+	sd	ra, RETURN_RA(sp)
+	sd	a0, RETURN_A0(sp)
 #ifndef HANDLER_2022
-	sd	a1, 0(sp)
+	sd	a1, RETURN_A1(sp)
 #endif
-	addi	a0, sp, 32
+	mv	a1, s0			/* compared with that of the call */
+	addi	a0, sp, RETURN_BYTES
+#ifndef ENTRY_MERGED
+	mv	s0, a0
+#endif
 	call	elftrace_graph_return
-	mv	t0, a0
-	ld	ra, 24(sp)
-	ld	s0, 16(sp)
-	ld	a0, 8(sp)
+	mv	RESULT, a0
+	ld	ra, RETURN_RA(sp)
+	ld	s0, RETURN_S0(sp)
+	ld	a0, RETURN_A0(sp)
 #ifndef HANDLER_2022
-	ld	a1, 0(sp)
-#else
-	mv	a1, t0
+	ld	a1, RETURN_A1(sp)
 #endif
-	addi	sp, sp, 32
-	bnez	t0, 0f
+	addi	sp, sp, RETURN_BYTES
+	bnez	RESULT, 0f
 	ebreak				/* the shadow stack does not know where to return to */
-0:	jalr	t0			/* ra is dead, and a call keeps a return-address predictor right */
+LABEL(elftrace_return_end)
+0:	jalr	RESULT			/* ra is dead, and a call keeps a return-address predictor right */
 END(return_to_handler)
 
 #ifdef ENTRY_DIRECT

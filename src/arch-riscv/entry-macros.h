@@ -1,8 +1,11 @@
 /*
- * Runs of registers to and from a frame, and the arguments of callbacks. For assembly; all words have 4 bytes and none is relaxed.
+ * Runs of registers to and from a frame, and the arguments of callbacks. For assembly; all words have 4 bytes (unless ENTRY_COMPRESSED) and none is
+ * relaxed.
  * SPDX-License-Identifier: MIT
  */
+#ifndef ENTRY_COMPRESSED
 	.option	norvc
+#endif
 	.option	norelax
 
 	.macro	store_arguments base=R_A0

@@ -25,6 +25,7 @@ FUNCTION(ftrace_regs_caller)
 	ld	t1, 16(t1)
 	bnez	t1, 1f
 #else
+LABEL(elftrace_direct_clear)
 	li	t1, 0
 #endif
 	addi	sp, sp, -REGS_BYTES

@@ -1,11 +1,18 @@
 /*
  * What the entries of RISC-V (64 bits) and the common runtime share: offsets in the register frame, the clock, what tells threads apart. For
  * assembly and C. The offsets are a table of their own (the rules' section 4): a callback sees them as `regs`. ENTRY_MERGED: the small
- * frame of one entry for all; ENTRY_G1, ENTRY_G0: how the sites of those generations leave the stack.
+ * frame of one entry for all; ENTRY_PLAIN: the frame of entries that pass no registers; ENTRY_G1, ENTRY_G0: how the sites of those generations leave
+ * the stack.
  * SPDX-License-Identifier: MIT
  */
 #define WORD 8
 
+#ifdef ENTRY_PLAIN
+#define R_A0 0
+#define R_EPC 64
+#define R_RA 72
+#define REGS_BYTES 80
+#else
 #define R_EPC 0
 #define R_RA 8
 #define R_SP 16
@@ -28,6 +35,7 @@
 #define R_T3 224
 #define R_STATUS 256
 #define REGS_BYTES 288
+#endif
 #endif
 /* Bytes between the frame and the stack pointer at the site. A G1 site keeps the return address in the word below the stack pointer. */
 #ifdef ENTRY_G1
@@ -53,8 +61,27 @@
 
 #else
 
+/*
+ * Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the address. At a site epc says where the entry
+ * goes on, and sp is the one that the entry restores: both come back as they were. Small frames have too few registers for handlers.
+ */
+#define P_EPC 0
+#define P_RA 8
+#define P_SP 16
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op) (PROBE_WORD(regs, P_EPC) = (op)->ip)
+#define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, P_RA))
+#define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, P_SP)
+#if !defined(ENTRY_MERGED) && !defined(ENTRY_PLAIN)
+#define PROBE_SITE_FRAME(regs, op)                          \
+  const unsigned long resume_ = PROBE_WORD(regs, P_EPC);    \
+  PROBE_WORD(regs, P_EPC) = (op)->ip;                       \
+  PROBE_WORD(regs, P_SP) += REGS_BYTES + SITE_BYTES
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, P_EPC) = resume_, PROBE_WORD(regs, P_SP) -= REGS_BYTES + SITE_BYTES)
+#endif
+
 /* 0 in a frame that is not complete. */
-#ifdef ENTRY_MERGED
+#if defined(ENTRY_MERGED) || defined(ENTRY_PLAIN)
 #define REGS_MARK R_EPC
 #else
 #define REGS_MARK R_STATUS
@@ -71,6 +98,17 @@ extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame
 /* Where the return address that the entry loads is, and the stack pointer after the return. */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + R_RA))
 #define GRAPH_FRAME(regs, ip) ((unsigned long)(regs) + REGS_BYTES + SITE_BYTES)
+/* A function gives s0 back, frame pointer or not. Behind the prologue of a -pg function it is another one already. */
+#ifdef ENTRY_PLAIN
+#define GRAPH_POINTER(regs) 0
+#else
+#define GRAPH_POINTER(regs) (*(const unsigned long *)((const char *)(regs) + R_S0))
+#endif
+#endif
+
+#if !defined(ENTRY_G0) && !defined(ENTRY_G1)
+/* Goes on at a function: ra and the stack are as at the site, which they are not where a site saves ra first. */
+#define REGS_RESUME(regs, function) (*(unsigned long *)((char *)(regs) + R_EPC) = (function))
 #endif
 
 #ifdef ENTRY_DIRECT

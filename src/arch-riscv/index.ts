@@ -1,9 +1,11 @@
 /** The RISC-V target. 32-bit and big-endian files are recognised and refused by the registry. */
 import type { Arch } from '../arch.js';
+import { wordBytes } from '../bytes.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
 import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
+import { riscvProbes } from './kprobes.js';
 import { riscvLoader } from './loader.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
@@ -38,8 +40,10 @@ export const riscv64: Arch = {
   stubForms: riscvStubForms,
   branches: riscvBranches,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
+  // jr t0
+  directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },
   livePatching: { kind: 'word' },
   loader: riscvLoader,
-  probes: { kind: 'none', reason: 'probes of RISC-V are not served yet' },
+  probes: riscvProbes,
   emulation: riscvEmulation,
 };

@@ -5,7 +5,7 @@
  * A slot says where a call leads only when something filled it: at rest the slot of a lazily bound function leads back to
  * the head of the PLT, and a slot that the dynamic linker fills is 0. Both read as null.
  */
-import type { AddressReader, Branches, StubForm } from '../arch.js';
+import type { AddressReader, BranchCodec, Branches, StubForm } from '../arch.js';
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';
@@ -152,22 +152,39 @@ const AUIPC_RA = auipc(RA);
 const JALR_RA = jalr(RA, RA);
 
 /** R-MOD-4: the patched calls inside entries are pairs through ra. */
-export const riscvBranches: Branches = {
-  call: {
-    sizeBytes: 8,
-    reach: pairReach,
-    encode(from, to) {
-      const [first, second] = encodePair(RA, to - from);
-      return concatBytes([wordBytes(first, 'little'), wordBytes(second, 'little')]);
-    },
-    target(bytes, from) {
-      if (bytes.length < 8) return null;
-      const view = new ByteView(bytes, 'little');
-      const [first, second] = [view.u32(0), view.u32(4)];
-      if ((first & UPPER_MASK) >>> 0 !== AUIPC_RA || (second & LOWER_MASK) >>> 0 !== JALR_RA) return null;
-      return BigInt.asUintN(64, from + decodePair(first, second));
-    },
+const call: BranchCodec = {
+  sizeBytes: 8,
+  reach: pairReach,
+  encode(from, to) {
+    const [first, second] = encodePair(RA, to - from);
+    return concatBytes([wordBytes(first, 'little'), wordBytes(second, 'little')]);
   },
+  target(bytes, from) {
+    if (bytes.length < 8) return null;
+    const view = new ByteView(bytes, 'little');
+    const [first, second] = [view.u32(0), view.u32(4)];
+    if ((first & UPPER_MASK) >>> 0 !== AUIPC_RA || (second & LOWER_MASK) >>> 0 !== JALR_RA) return null;
+    return BigInt.asUintN(64, from + decodePair(first, second));
+  },
+};
+
+/** R-MOD-5: the same for the graph tracer, with two nops in its place while it is off. */
+const graph: BranchCodec = {
+  ...call,
+  encode(from, to) {
+    const nop = wordBytes(NOP, 'little');
+    return to === from + 8n ? concatBytes([nop, nop]) : call.encode(from, to);
+  },
+  target(bytes, from) {
+    if (bytes.length < 8) return null;
+    const view = new ByteView(bytes, 'little');
+    return view.u32(0) === NOP && view.u32(4) === NOP ? from + 8n : call.target(bytes, from);
+  },
+};
+
+export const riscvBranches: Branches = {
+  call,
+  graph,
   jump: {
     sizeBytes: 4,
     reach: jalReach,

@@ -7,11 +7,13 @@
  *
  *   convention      before the call                             return address        who serves it
  *   fentry          nothing, or endbr64                         8(%rsp)               modern, y2014
- *   fentry-nested   push %r10 (nested functions of gcc)         16(%rsp)              modern, y2014: see below
+ *   fentry-nested   push %r10 (nested functions of gcc;         16(%rsp)              modern, y2014: see below
+ *                   calls of 5, 6 or 13 bytes)
  *   mcount          push %rbp; mov %rsp,%rbp, and more          8(%rbp)               mcount
  *
- * An entry passes what is at 8(%rsp) as parent_ip; at a nested function that is the static chain. The graph tracer and, where it gets a frame (modern),
- * the function tracer look at the code around the site and find the return address one word on; other callbacks must do so themselves.
+ * An entry passes what is at 8(%rsp) as parent_ip; at a nested function that is the static chain. The graph tracer and, where it gets a frame (modern,
+ * and the register entry of 2014), the function tracer look at the code around the site and find the return address one word on; other callbacks must do
+ * so themselves. So images with the entries of 2014 use the register entry where a nested function is among the traced ones.
  */
 import type { SiteView } from '../arch.js';
 

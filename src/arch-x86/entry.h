@@ -37,6 +37,20 @@
 
 #ifndef __ASSEMBLER__
 
+/* what a detour buffer leaves to the callback. */
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op)                                                                                                    \
+  (PROBE_WORD(regs, R_SP) += (op)->adjust, PROBE_WORD(regs, R_CS) = USER_CS, PROBE_WORD(regs, R_IP) = (op)->ip,                    \
+   PROBE_WORD(regs, R_ORIG_AX) = -1ul)
+/* At a site the function has begun no more than at a breakpoint there; direct callers use the word of orig_ax. */
+#define PROBE_SITE_FRAME(regs, op)                        \
+  const unsigned long resume_ = PROBE_WORD(regs, R_IP);   \
+  PROBE_WORD(regs, R_IP) = (op)->ip
+/* The entry goes on there. */
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, R_IP) = resume_)
+#define PROBE_RETURN_SLOT(regs) ((unsigned long *)PROBE_WORD(regs, R_SP))
+#define PROBE_RETURN_FRAME(regs) (PROBE_WORD(regs, R_SP) + 8)
+
 /* 0 in a frame that is not complete. */
 #define REGS_MARK R_CS
 #ifdef RUNTIME_MODERN
@@ -45,8 +59,9 @@
 /* X-ENT-3: the stack pointer of the frame points to the word with the return address; one word on is where it is after the return. */
 #define GRAPH_SLOT(regs, ip) elftrace_return_slot(ip, *(unsigned long **)((char *)(regs) + R_SP))
 #define GRAPH_FRAME(regs, ip) ((unsigned long)(GRAPH_SLOT(regs, ip) + 1))
-#define CALLER_OF(ip, parent_ip, regs) (regs && elftrace_is_nested(ip) ? *GRAPH_SLOT(regs, ip) : (parent_ip))
 #endif
+#define CALLER_OF(ip, parent_ip, regs) \
+  (regs && elftrace_is_nested(ip) ? *elftrace_return_slot(ip, *(unsigned long **)((char *)(regs) + R_SP)) : (parent_ip))
 
 /*
  * gcc keeps the static chain of a nested function on the stack around its call of __fentry__: push r10; call; pop r10. The word above the
@@ -57,12 +72,21 @@ static inline int elftrace_is_nested(unsigned long ip) {
   (void)ip;
   return 0; /* its return address is found from rbp */
 #else
-  const unsigned char *const code = (const unsigned char *)ip;
-  if (code[5] != 0x41 || code[6] != 0x5a) return 0;
-  const unsigned char *const before = code[-1] == 0x67 ? code - 1 : code;
-  return before[-2] == 0x41 && before[-1] == 0x52;
+  const unsigned char *const behind = (const unsigned char *)ip + 5;
+  if (behind[0] != 0x41 || behind[1] != 0x5a) return 0;
+  /* Calls have 5 bytes, 6, or 13 (-mcmodel=large). They may be nops again by now, so they are not looked at. */
+  return (behind[-7] == 0x41 && behind[-6] == 0x52) || (behind[-8] == 0x41 && behind[-7] == 0x52) ||
+         (behind[-15] == 0x41 && behind[-14] == 0x52);
 #endif
 }
+#ifndef ENTRY_MCOUNT
+/* Goes on at a function: its stack is as at the site. Around the call of a nested function it is not, and a function that has begun cannot be replaced. */
+static inline void elftrace_resume(void *regs, unsigned long function) {
+  unsigned long *const ip = (unsigned long *)((char *)regs + R_IP);
+  if (!elftrace_is_nested(*ip - 5)) *ip = function;
+}
+#define REGS_RESUME(regs, function) elftrace_resume(regs, function)
+#endif
 static inline unsigned long *elftrace_return_slot(unsigned long ip, unsigned long *above) {
   return elftrace_is_nested(ip) ? above + 1 : above;
 }

@@ -41,6 +41,8 @@ export const x86_64: Arch = {
   branches: x86Branches,
   loader: x86Loader,
   trampolines: x86Trampolines,
+  // ret
+  directCallers: { kind: 'code', goesOn: Uint8Array.of(0xc3) },
   livePatching: x86LivePatching,
   probes: x86Probes,
   emulation: x86Emulation,

@@ -219,16 +219,49 @@ function unprobable(x: X86Instruction, bytes: Uint8Array, at: number): ProbeRefu
 
 const scratch = new X86Instruction();
 
-/** Offset of the instruction that holds byte `offset`, decoding from the start; -1 where decoding fails on the way. */
-function startOf(bytes: Uint8Array, offset: number): number {
-  let at = 0;
-  while (at < offset) {
+/** A function decoded as a whole, once. */
+interface Layout {
+  /** Offset + 1 of the instruction that holds each byte; 0 from where decoding fails on. */
+  readonly owner: Uint32Array;
+  /** What makes jumps impossible anywhere in it (X-2); null: nothing. */
+  readonly refusal: ProbeRefusal | null;
+  /** Branches, with their targets relative to the function. */
+  readonly branches: readonly { readonly from: number; readonly to: number }[];
+}
+
+const layouts = new WeakMap<ProbeCode, Layout>();
+
+function layoutOf(code: ProbeCode): Layout {
+  const known = layouts.get(code);
+  if (known) return known;
+  const { bytes, name } = code;
+  const owner = new Uint32Array(bytes.length);
+  const branches: { from: number; to: number }[] = [];
+  let refusal: ProbeRefusal | null = null;
+  for (let at = 0; at < bytes.length;) {
     const size = decodeInto(scratch, bytes, at);
-    if (size === 0) return -1;
-    if (at + size > offset) return at;
+    const where = `${name}+${hex(at)}`;
+    if (size === 0) {
+      refusal ??= no(EILSEQ, 'undecodable', 'X-2', `no instruction at ${where}`);
+      break;
+    }
+    owner.fill(at + 1, at, at + size);
+    const { map, opcode, encoding, flow } = scratch;
+    if (encoding === 'legacy' && map === 0) {
+      if (opcode === INT3) {
+        refusal ??= no(EILSEQ, 'foreign-breakpoint', 'X-2', `${where} is a breakpoint of somebody else`);
+      }
+      // ff /4 and ff /5; ea does not exist in 64-bit mode and is undecodable.
+      if (opcode === 0xff && ((scratch.modRm >> 3) & 6) === 4 && !code.noJumpTables) {
+        refusal ??= no(EILSEQ, 'indirect-jump', 'X-2', `the indirect jump at ${where} may lead into the window`);
+      }
+    }
+    if (flow === 'jump' || flow === 'branch') branches.push({ from: at, to: at + size + scratch.imm });
     at += size;
   }
-  return at;
+  const made = { owner, refusal, branches };
+  layouts.set(code, made);
+  return made;
 }
 
 function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal {
@@ -237,7 +270,10 @@ function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefu
   if (offset < 0 || offset >= code.bytes.length) {
     return refuse(EILSEQ, 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
   }
-  const at = startOf(code.bytes, offset);
+  const at = layoutOf(code).owner[offset]! - 1;
+  // What is behind the last instruction that can be decoded is looked at by itself.
+  const isNext = at < 0 && (offset === 0 || layoutOf(code).owner[offset - 1]! > 0);
+  if (isNext) return classify(code, offset);
   if (at < 0) return refuse(EILSEQ, 'undecodable', 'K-ADDR-4', `${code.name} cannot be decoded up to ${where}`);
   if (at !== offset) {
     const site = code.siteAt(address);
@@ -424,26 +460,12 @@ function canOptimize(code: ProbeCode, offset: number): ProbeRefusal | null {
   if (code.hasException(start, start + BigInt(bytes.length))) {
     return no(EILSEQ, 'exception-table', 'X-2', `an exception table names a place in ${name}`);
   }
-  for (let at = 0; at < bytes.length;) {
-    const size = decodeInto(scratch, bytes, at);
-    const where = `${name}+${hex(at)}`;
-    if (size === 0) return no(EILSEQ, 'undecodable', 'X-2', `no instruction at ${where}`);
-    const { map, opcode, encoding } = scratch;
-    if (encoding === 'legacy' && map === 0) {
-      if (opcode === INT3) return no(EILSEQ, 'foreign-breakpoint', 'X-2', `${where} is a breakpoint of somebody else`);
-      // ff /4 and ff /5; ea does not exist in 64-bit mode and is undecodable.
-      if (opcode === 0xff && ((scratch.modRm >> 3) & 6) === 4 && !code.noJumpTables) {
-        return no(EILSEQ, 'indirect-jump', 'X-2', `the indirect jump at ${where} may lead into the window`);
-      }
+  const { refusal, branches } = layoutOf(code);
+  if (refusal !== null) return refusal;
+  for (const { from, to } of branches) {
+    if (to >= offset + 1 && to <= offset + JUMP_BYTES) {
+      return no(EILSEQ, 'branch-into-window', 'X-2', `${name}+${hex(from)} leads to ${name}+${hex(to)}`);
     }
-    const { flow } = scratch;
-    if (flow === 'jump' || flow === 'branch') {
-      const target = at + size + scratch.imm;
-      if (target >= offset + 1 && target <= offset + JUMP_BYTES) {
-        return no(EILSEQ, 'branch-into-window', 'X-2', `${where} leads to ${name}+${hex(target)}`);
-      }
-    }
-    at += size;
   }
   return null;
 }
@@ -575,7 +597,14 @@ function build(window: JumpWindow, request: BufferRequest): DetourBuffer | Probe
     );
   }
   parts.push(jumpTo(at, back));
-  return { kind: 'buffer', address: request.address, bytes: concatBytes(parts), copiedOffset: head.length };
+  return {
+    kind: 'buffer',
+    address: request.address,
+    bytes: concatBytes(parts),
+    copiedOffset: head.length,
+    // `push %rsp` saved it behind ss and the red zone.
+    stackAdjust: 8 + (request.redZone ? 128 : 0),
+  };
 }
 
 const store = (address: Address, bytes: Uint8Array): TextStep => ({ kind: 'store', address, bytes });

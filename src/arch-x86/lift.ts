@@ -1900,6 +1900,21 @@ const blendVariable =
     return blend(x, x.vector(x.operand(0)), source);
   };
 
+/** `pmuludq` and `pmuldq`: the even words of both operands, widened and multiplied. */
+const multiplyEven =
+  (widen: 'zx32' | 'sx32'): Lift =>
+  (x) => {
+    if (x.slow) return PROTECTION;
+    const { b } = x;
+    const d = x.vector(x.operand(0));
+    const source = x.wide(x.operand(1), true);
+    const product = (half: 'low64' | 'high64'): Slot =>
+      b.make('mul', b.make(widen, b.make(half, d)), b.make(widen, b.make(half, source)));
+    const low = product('low64');
+    b.to(d, 'join64', low, product('high64'));
+    return undefined;
+  };
+
 /** The control byte has a bit for each lane of so many bytes. */
 const blendConstant =
   (bytes: 2 | 4 | 8): Lift =>
@@ -2388,20 +2403,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
   ['pmovmskb', moveMask('vmask8')],
   ['movmskps', moveMask('vmask32')],
   ['movmskpd', moveMask('vmask64')],
-  [
-    'pmuludq',
-    (x): Terminator | undefined => {
-      if (x.slow) return PROTECTION;
-      const { b } = x;
-      const d = x.vector(x.operand(0));
-      const source = x.wide(x.operand(1), true);
-      const product = (half: 'low64' | 'high64'): Slot =>
-        b.make('mul', b.make('zx32', b.make(half, d)), b.make('zx32', b.make(half, source)));
-      const low = product('low64');
-      b.to(d, 'join64', low, product('high64'));
-      return undefined;
-    },
-  ],
+  ['pmuludq', multiplyEven('zx32')],
   [
     'ptest',
     (x): Terminator | undefined => {
@@ -2418,20 +2420,7 @@ const SEMANTICS: ReadonlyMap<string, Lift> = new Map<string, Lift>([
       return undefined;
     },
   ],
-  [
-    'pmuldq',
-    (x): Terminator | undefined => {
-      if (x.slow) return PROTECTION;
-      const { b } = x;
-      const d = x.vector(x.operand(0));
-      const source = x.wide(x.operand(1), true);
-      const product = (half: 'low64' | 'high64'): Slot =>
-        b.make('mul', b.make('sx32', b.make(half, d)), b.make('sx32', b.make(half, source)));
-      const low = product('low64');
-      b.to(d, 'join64', low, product('high64'));
-      return undefined;
-    },
-  ],
+  ['pmuldq', multiplyEven('sx32')],
   ['pblendvb', blendVariable('vgt8')],
   ['blendvps', blendVariable('vgt32')],
   ['blendvpd', blendVariable('vgt64')],

@@ -34,8 +34,30 @@ const REACH: Reach = { min: -0x7fff_fffbn, max: 0x7fff_fffbn, alignBytes: 1 };
 const TRAMPOLINE_ROOM = 0x4000;
 
 const FRAME = 0xe589_4855;
+/** Selectors of a 64-bit kernel's code and stack. */
+const KERNEL_CS = 0x10;
+const KERNEL_SS = 0x18;
 /** Furthest a call of mcount was seen behind `push %rbp; mov %rsp,%rbp`. */
 const MAX_PROLOGUE = 32;
+
+const ENDBR64 = 0xfa1e_0ff3;
+/** Longest pad in front of a function that is looked through. */
+const MAX_PAD = 64;
+
+/** A pad that goes on behind its function's symbol holds a call; one that ends there is for other patching (sites.ts says more). */
+function conventionOfPatchable(
+  functionAt: (delta: number) => boolean,
+  word: (delta: number) => number,
+): EntryConvention | null {
+  let at = 0;
+  if (word(-4) !== ENDBR64) {
+    while (at < MAX_PAD && !functionAt(at)) at++;
+    if (word(at) === ENDBR64) at += 4;
+  }
+  const first = word(at);
+  const isNop = first === 0x9090_9090 || (first & 0xffff) === 0x1f0f || (first & 0xff_ffff) === 0x1f_0f66;
+  return isNop ? 'modern' : null;
+}
 
 export const x86Loader: ModuleLoader = {
   kind: 'modules',
@@ -69,6 +91,7 @@ export const x86Loader: ModuleLoader = {
     for (let back = 4; back <= MAX_PROLOGUE; back++) if (word(-back) === FRAME) return 'mcount';
     return 'modern';
   },
+  conventionOfPatchable,
   // Both kinds of entry serve sites of __fentry__; the option says which.
   joinConventions: (found) => (found.every((each) => each !== 'mcount') ? 'modern' : null),
   runtimeFor(convention: EntryConvention, options) {
@@ -94,5 +117,10 @@ export const x86Loader: ModuleLoader = {
     new ByteView(bytes, 'little', 'stub').insertU64(6, BigInt.asUintN(64, target));
     return bytes;
   },
+  // X-ENT-1: a register frame of a kernel names the kernel's segments. The immediates of two instructions of 7 bytes with a store of 8 between.
+  kernelWords: [
+    { symbol: 'elftrace_selectors', offset: 3, value: KERNEL_SS },
+    { symbol: 'elftrace_selectors', offset: 18, value: KERNEL_CS },
+  ],
   kernelBlock: null,
 };

@@ -39,10 +39,10 @@ const X86_ENTRIES: readonly string[] = ['modern', 'y2014', 'mcount'];
 
 /** By what stands before the site in its function (entries.ts); the bytes of the call itself do not tell. */
 function entriesAround(from: SiteReading, view: SiteView): readonly string[] {
-  const convention = siteConvention(view, from.ipDelta);
-  // Behind push %r10 an entry looks for the push in front of a call of five or six bytes only.
-  return convention === 'fentry-nested' && from.sizeBytes > 6 ? [] : flavoursFor(convention);
+  return flavoursFor(siteConvention(view, from.ipDelta));
 }
+
+const isNested = (from: SiteReading, view: SiteView): boolean => siteConvention(view, from.ipDelta) === 'fentry-nested';
 
 // ------------------------------------------------------------------------------------------------------------ encodings
 
@@ -235,6 +235,7 @@ const call5: SiteShape = {
   title: 'call rel32 of the profiling entry (5 bytes)',
   entries: X86_ENTRIES,
   entriesAt: entriesAround,
+  callerInFrame: isNested,
 
   read(view, source) {
     const opcode = view.u8(0);
@@ -300,6 +301,7 @@ const call6: SiteShape = {
   title: 'call of the profiling entry through the GOT, or relaxed by the linker (6 bytes)',
   entries: X86_ENTRIES,
   entriesAt: entriesAround,
+  callerInFrame: isNested,
   entryIpDelta: ({ sizeBytes }) => sizeBytes - 5,
 
   read(view) {
@@ -363,6 +365,7 @@ const callAbs64: SiteShape = {
   title: 'call of the profiling entry by its 64-bit address (13 bytes with r10, 12 with rax)',
   entries: X86_ENTRIES,
   entriesAt: entriesAround,
+  callerInFrame: isNested,
   entryIpDelta: ({ sizeBytes }) => sizeBytes - 5,
 
   read(view) {

@@ -113,4 +113,6 @@ function branch5(name: string, opcode: 0xe8 | 0xe9): BranchCodec {
   };
 }
 
-export const x86Branches: Branches = { call: branch5('call', 0xe8), jump: branch5('jmp', 0xe9) };
+const jump = branch5('jmp', 0xe9);
+
+export const x86Branches: Branches = { call: branch5('call', 0xe8), jump, graph: jump };

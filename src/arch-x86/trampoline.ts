@@ -440,6 +440,10 @@ export function readTrampoline(bytes: Uint8Array, address: Address, layout: Tram
   };
 }
 
+function isJumpTo({ end }: TrampolineReading, target: Address): boolean {
+  return end.kind === 'jump' && end.target === target;
+}
+
 /**
  * Whether a block does what it was made for; a moved one does not (T-X86-39): it must be made anew at its place.
  * @returns one line per difference
@@ -491,29 +495,6 @@ function callAt(address: Address, read: TextSeam['read']): Address | null {
 
 export interface TrampolineMaker extends TrampolinePlace {
   readonly returns?: TrampolineReturn;
-}
-
-/**
- * Bits of an ops' flags that trampolines have to do with, as kernels of 2014 and of today number them (T-X86-42). Ops objects of the runtime have
- * today's.
- */
-export const TRAMPOLINE_FLAG_BITS: Readonly<
-  Record<TrampolineVariant, Readonly<Record<'ENABLED' | 'STUB' | 'INITIALIZED' | 'DELETED' | 'ALLOC_TRAMP', number>>>
-> = {
-  '2014': { ENABLED: 0, STUB: 6, INITIALIZED: 7, DELETED: 8, ALLOC_TRAMP: 9 },
-  modern: { ENABLED: 0, STUB: 5, INITIALIZED: 6, DELETED: 7, ALLOC_TRAMP: 11 },
-};
-
-/**
- * Whether an ops may have a trampoline of ours (C-TRAMP-3). A dynamically allocated one could in 2014 not be freed while tasks might be
- * in it, unless tasks are never preempted there, which was announced only; today unregistering waits.
- */
-export function mayHaveTrampoline(
-  variant: TrampolineVariant,
-  ops: { readonly dynamic: boolean },
-  kernel: { readonly preemptible: boolean },
-): boolean {
-  return variant === 'modern' || !ops.dynamic || !kernel.preemptible;
 }
 
 const NONE: OpsTrampoline = { kind: 'none' };
@@ -637,7 +618,7 @@ export const x86Trampolines: PrivateTrampolines = {
   // Only the entries of today have the labels and the return of today's form.
   variantOf: (convention) => (convention === 'modern' ? 'modern' : '2014'),
   update: updateTrampoline,
-  recognise(address, ops, { variant, find, seam }) {
+  recognise(address, ops, callees, { variant, find, seam }) {
     for (const kind of ['plain', 'regs'] as const) {
       const template = findTemplate(kind, variant, find);
       if (template.kind === 'refused') continue;
@@ -645,7 +626,11 @@ export const x86Trampolines: PrivateTrampolines = {
       const bytes = seam.read(address, layout.sizeBytes);
       const entry = seam.read(template.start, template.opsLoad);
       if (bytes === null || entry === null || !holds(bytes, 0, entry)) continue;
-      if (readTrampoline(bytes, address, layout).ops === ops) return { kind: 'own', address, layout };
+      const found = readTrampoline(bytes, address, layout);
+      // A block that somebody moved calls and ends elsewhere (T-X86-39): it is made anew, not mended.
+      const ends = template.returnTo === null ? found.end.kind === 'ret' : isJumpTo(found, template.returnTo);
+      const calls = found.callee !== null && callees.includes(found.callee);
+      if (found.ops === ops && ends && calls) return { kind: 'own', address, layout };
     }
     return null;
   },

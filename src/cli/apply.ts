@@ -1,10 +1,10 @@
 /** `elftrace apply FILE PLAN -o OUT`: carries out a plan that another process made, on exactly the file that it was made for. */
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { applyPlan } from '../ftrace/apply.js';
+import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { type Acceptance, checkAcceptance } from '../ftrace/plan.js';
 import { decodePlanFile, inject } from '../ftrace/plan-file.js';
-import { jsonSchema } from '../report/json.js';
+import { hazardNotices, jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
 import { hash } from './open.js';
@@ -37,14 +37,15 @@ export async function runApply(args: ApplyArguments): Promise<number> {
   }
   const acceptance: Acceptance = { partial: args.partial };
   checkAcceptance(file.plan, acceptance);
-  const image = readElf(file.injection === null ? input.bytes : inject(input.bytes, file.injection));
+  const base = file.unpatched ? unpatched(readElf(input.bytes), null, hash) : input.bytes;
+  const image = readElf(file.injection === null ? base : inject(base, file.injection));
   const applied = applyPlan(image, file.plan, {
     hash,
     injected: file.injection !== null,
-    session: file.session,
+    ...(file.session ?? {}),
   });
   writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  for (const notice of applied.notices) err(`${input.name}: notice: ${notice}`);
+  for (const notice of [...applied.notices, ...hazardNotices(file.plan)]) err(`${input.name}: notice: ${notice}`);
   if (args.json) out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(applied.bytes) }));
   else out(`${output}: ${file.plan.request}: ${file.plan.changed} of ${file.plan.selected} sites changed`);
   return exitCodes.ok;

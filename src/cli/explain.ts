@@ -6,7 +6,8 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, siteChain, type SiteChain } from '../ftrace/chain.js';
 import { entryPoint, type EntryPoint } from '../ftrace/routes.js';
 import type { Sites } from '../ftrace/sites.js';
-import { judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
+import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
+import type { ProbeExplanation } from '../kprobes/index.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import { ruleText } from '../report/rules.js';
 import { verdictPages } from '../report/verdict-pages.js';
@@ -14,6 +15,7 @@ import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
 import { open, type Opened, type OpenOptions } from './open.js';
+import { explainLines, explainPlace, explanationJson } from './probes.js';
 import { out, paint } from './terminal.js';
 
 export interface ExplainArguments extends OpenOptions {
@@ -259,7 +261,12 @@ const HOP_WIDTH = 8;
 async function explain(opened: Opened, index: number, options: VerifyOptions): Promise<Explanation> {
   const { sites, program, arch } = opened;
   const chain = siteChain(sites, index);
-  const hops = await explainHops(opened, chain);
+  const direct = directCallerOf(sites, index);
+  const hops = (await explainHops(opened, chain)).map((each) =>
+    each.hop.kind === 'target' && each.hop.address === direct
+      ? { ...each, note: 'the direct caller of the function' }
+      : each,
+  );
   const judgement = judge(sites, index, options);
   const severity = verdictSeverity[judgement.verdict];
   const range = sites.codeRange(index);
@@ -309,7 +316,7 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     if (bytes && bytes.length > 0) text.push(`  ${label.padEnd(HOP_WIDTH)} ${hexBytes(bytes)}  ${plainText(bytes)}`);
   }
   const entries = entriesOf(opened);
-  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other');
+  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other' && hop.address !== direct);
   if (ends && entries.length > 0) {
     const names = entries.map(({ symbol, identity }) => `${symbol} ${hex(identity)}`).join(', ');
     text.push(`  ${'expected'.padEnd(HOP_WIDTH)} a call that ends at ${names}`);
@@ -384,6 +391,19 @@ function hopJson(hop: ChainHop): Record<string, Json> {
   }
 }
 
+/** A place without a site may be one for a probe. */
+function namedSites(sites: Sites, text: string, probe: ProbeExplanation | null): readonly number[] {
+  try {
+    return findNamedSites(sites, text);
+  } catch (error) {
+    const isPlace = /0x[0-9a-fA-F]+$/.test(text);
+    const nowhere = probe?.place.kind === 'refused' && ['not-text', 'no-symbol'].includes(probe.place.code);
+    const isMissing = error instanceof ElftraceError && error.code === 'no-match';
+    if (isPlace && isMissing && probe !== null && !nowhere) return [];
+    throw error;
+  }
+}
+
 export async function runExplain(args: ExplainArguments): Promise<number> {
   if (args.site === undefined) {
     if (!isVerdict(args.path)) {
@@ -397,7 +417,8 @@ export async function runExplain(args: ExplainArguments): Promise<number> {
     return exitCodes.ok;
   }
   const opened = await open(await readInput(args.path), args);
-  const found = findNamedSites(opened.sites, args.site);
+  const probe = explainPlace(opened, args.site);
+  const found = namedSites(opened.sites, args.site, probe);
   const options: VerifyOptions = opened.recorded ? { recorded: opened.recorded } : {};
   const all: Json[] = [];
   for (const [position, index] of found.entries()) {
@@ -407,7 +428,9 @@ export async function runExplain(args: ExplainArguments): Promise<number> {
     if (position > 0) out('');
     for (const line of text) out(line);
   }
-  if (args.json)
-    out(JSON.stringify({ schema: jsonSchema, file: args.path, target: opened.arch.target.id, sites: all }));
+  if (args.json) {
+    const more = probe === null ? {} : { probe: explanationJson(probe) };
+    out(JSON.stringify({ schema: jsonSchema, file: args.path, target: opened.arch.target.id, sites: all, ...more }));
+  } else if (probe !== null) for (const line of await explainLines(opened, probe, HOP_WIDTH)) out(line);
   return exitCodes.ok;
 }

@@ -6,6 +6,7 @@ import { GRAPH_ENTRY_COUNT, THREAD_COUNT, THREAD_WORDS, threadBytes } from '../r
 import { findSites } from '../ftrace/sites.js';
 import type { Program } from '../program/program.js';
 import {
+  type ProbeReader,
   readRing,
   replayRing,
   type Ring,
@@ -72,6 +73,7 @@ export interface GuestTraceRequest {
   /** Asked only when there are no events. */
   readonly enabled: () => number;
   readonly overruns: number;
+  readonly probes: ProbeReader;
 }
 
 /** Writes the events; returns what the user must know of them. */
@@ -93,7 +95,7 @@ export function writeGuestTrace(write: (bytes: Uint8Array) => void, request: Gue
       'no events: the image has no ring to record into (elftrace_ring); --trace-source=oracle records its calls and returns by the machine',
     ];
   }
-  const replay = replayRing(ring, functions, [sink]);
+  const replay = replayRing(ring, functions, [sink], request.probes);
   const notices = ringNotices(ring, replay);
   if (request.overruns > 0) {
     notices.push(`${request.overruns} calls deeper than ${GRAPH_ENTRY_COUNT} were not recorded by the graph tracer`);

@@ -15,7 +15,7 @@ export async function runList(args: ListArguments): Promise<number> {
   for await (const input of readInputs(args.path)) {
     const { sites, program, module } = await open(input, args);
     const selection = selectSites(sites, module, args);
-    const known = program.functions.functions.count > 0;
+    const known = program.namesFunctions;
     const functions: Json[] = [];
     for (let i = 0; i < sites.count; i++) {
       const state = sites.state(i);

@@ -6,8 +6,11 @@ import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
+import { readRecord } from '../ftrace/journal.js';
+import { loadIntoSession } from '../ftrace/session-parts.js';
 import { findSites } from '../ftrace/sites.js';
 import { withRoomFor } from '../ftrace/inject.js';
+import { probeServer } from '../kprobes/index.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import {
@@ -53,7 +56,8 @@ function partName(image: ElfImage, path: string): string {
   return moduleName(image, path) ?? basename(path).replace(/\.(o|ko|elf)$/, '');
 }
 
-async function sourceOf(path: string, arch: Arch | null): Promise<Source> {
+/** A file that becomes a part. */
+export async function sourceOf(path: string, arch: Arch | null): Promise<Source> {
   const input = await readInput(path);
   const image = readElf(input.bytes);
   const own = archOf(image.header);
@@ -129,6 +133,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
     ...(args.entry === undefined ? {} : { entry: args.entry }),
   };
   const loaded = readLoadMap(core.image) !== null;
+  const record = loaded ? readRecord(core.image) : null;
   if (loaded) {
     const given = Object.keys(machine).concat(
       args.base === undefined ? [] : ['base'],
@@ -138,19 +143,28 @@ export async function runLoad(args: LoadArguments): Promise<number> {
       throw new ElftraceError('usage', `${args.path} is loaded already: --${given[0]!} was decided then`);
     }
   }
-  const result = loaded
-    ? loadMore({ image: core.image, modules, runtime, options }, arch)
-    : loadImages(
-        {
-          core,
+  const result =
+    record !== null && record.session.length > 0
+      ? loadIntoSession(
+          { image: core.image, record, hash, probes: probeServer(arch).hosts },
           modules,
+          arch,
+          options,
           runtime,
-          base: baseOf(args.base, core.image, arch),
-          ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
-          options: { ...options, ...sitesOf(core.image, arch) },
-        },
-        arch,
-      );
+        )
+      : loaded
+        ? loadMore({ image: core.image, modules, runtime, options }, arch)
+        : loadImages(
+            {
+              core,
+              modules,
+              runtime,
+              base: baseOf(args.base, core.image, arch),
+              ...(args.moduleBase === undefined ? {} : { moduleBase: parseAddress(args.moduleBase, '--module-base') }),
+              options: { ...options, ...sitesOf(core.image, arch) },
+            },
+            arch,
+          );
   writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
   for (const notice of result.notices) err(`${args.path}: notice: ${notice}`);
   if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));

@@ -141,7 +141,7 @@ const parser = yargs(own)
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -196,43 +196,35 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'FUNCTION=NEW: another function of the image runs in its place',
         })
+        .option('with', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'object that comes into the image, for --livepatch and --direct',
+        })
         .option('tracer', {
           type: 'string',
           default: 'function',
-          describe: 'function, function_graph, counter, or a function of the image',
+          describe: 'function, function_graph, counter, or a function',
         })
+        .option('entry', {
+          type: 'string',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',
+        })
+        .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
           type: 'string',
           array: true,
           nargs: 1,
           describe: 'FUNCTION=CALLER: it calls its direct caller; --enable: too',
         })
-        .option('riscv-direct', {
-          choices: ['t1', 't0', 't0slot'] as const,
-          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
-        })
-        .option('riscv-site', {
-          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
-          describe: 'RISC-V: generation of the sites',
-        })
-        .option('preempt', {
-          choices: ['none', 'full'] as const,
-          default: 'none' as const,
-          describe: 'say where preemption is a hazard',
-        })
-        .option('ppc-nop', {
+        .option('probe', {
           type: 'string',
-          choices: ['2008', 'b8'] as const,
-          default: 'b8' as const,
-          describe: 'PowerPC: disabled form of sites that call through stubs',
+          array: true,
+          nargs: 1,
+          describe: "'p:EVENT SYM+OFF ARGS': as in kprobe_events",
         })
-        .option('a64-era', { choices: ['regs', 'callops'] as const, describe: 'arm64: entries' })
-        .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
-        .option('x86-tramp', {
-          type: 'string',
-          choices: ['modern', '2014', 'none'] as const,
-          describe: 'x86-64: private trampolines (modern)',
-        })
+        .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
         .option('save-regs', {
           type: 'boolean',
           default: false,
@@ -253,6 +245,48 @@ const parser = yargs(own)
           describe: 'take changed sites out of the table, as a kernel that loads the file needs it',
         })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
+        // Forms of one machine, most of them of another year: `--help --forms` lists them too.
+        .option('riscv-direct', {
+          choices: ['t1', 't0', 't0slot'] as const,
+          hidden: true,
+          describe: 'RISC-V: through the register entry, by this register of its frame (t1 works)',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const,
+          hidden: true,
+          describe: 'RISC-V: generation of the sites',
+        })
+        .option('kprobe-opt', {
+          type: 'string',
+          choices: ['2009', 'modern'] as const,
+          hidden: true,
+          describe: 'probes: the jump optimisation of 2009, for --preempt=none only, or of today',
+        })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          hidden: true,
+          describe: 'whether tracers can be preempted: hazards, trampolines of 2014',
+        })
+        .option('ppc-nop', {
+          type: 'string',
+          choices: ['2008', 'b8'] as const,
+          default: 'b8' as const,
+          hidden: true,
+          describe: 'PowerPC: disabled form of sites that call through stubs',
+        })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, hidden: true, describe: 'arm64: entries' })
+        .option('a64-default', {
+          choices: ['list', 'nop'] as const,
+          hidden: true,
+          describe: 'arm64: ops of idle sites',
+        })
+        .option('x86-tramp', {
+          type: 'string',
+          choices: ['modern', '2014', 'none'] as const,
+          hidden: true,
+          describe: 'x86-64: private trampolines (modern)',
+        })
+        .showHidden('forms', 'with --help: options of single machines too')
         .example('$0 patch ext4.ko --nop --empty-slots -o quiet.ko', 'a module without calls of the tracer'),
     (args) => {
       action = async () =>
@@ -291,10 +325,10 @@ const parser = yargs(own)
     'status <path>',
     'what is enabled now, and what the record says',
     (y) =>
-      selection(common(y.positional('path', { type: 'string', demandOption: true }))).example(
-        '$0 status quiet.ko',
-        'states of the sites and the record',
-      ),
+      selection(common(y.positional('path', { type: 'string', demandOption: true })))
+        .option('touched', { type: 'boolean', default: false, describe: 'sessions: what was ever enabled' })
+        .option('ops', { type: 'boolean', default: false, describe: "the tracers' objects with their raw flags, too" })
+        .example('$0 status quiet.ko', 'states of the sites and the record'),
     (args) => {
       action = async () => (await import('./status.js')).runStatus({ ...args });
     },
@@ -375,6 +409,67 @@ const parser = yargs(own)
         .example('$0 cost program', 'what the list function costs, and what private trampolines save'),
     (args) => {
       action = async () => (await import('./cost.js')).runCost({ ...args });
+    },
+  )
+  .command(
+    'race [path]',
+    'every order of a patch sequence with threads in the function',
+    (y) =>
+      y
+        .positional('path', { type: 'string', describe: 'program or loaded image' })
+        .option('site', { type: 'string', describe: 'function whose site changes' })
+        .option('from', { type: 'string', default: 'nop', describe: 'state of the site before' })
+        .option('to', {
+          type: 'string',
+          default: 'call',
+          describe: 'nop, call, function, list, graph, direct:CALLER, or a callback of the image',
+        })
+        .option('variant', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'stopped, no-sync, no-wait, no-breakpoint, bytes, reversed',
+        })
+        .option('cpus', { type: 'number', default: 1, describe: 'threads in the function' })
+        .option('call', { type: 'string', describe: "threads call 'f(1,2)' instead of what the program does first" })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          default: 'full' as const,
+          describe: 'none: the machine stops only with threads outside',
+        })
+        .option('stale-fetch', { type: 'boolean', default: true, describe: 'CPUs keep code that they have fetched' })
+        .option('ppc-nop', {
+          type: 'string',
+          choices: ['2008', 'b8'] as const,
+          default: 'b8' as const,
+          describe: 'PowerPC: far sites off',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+          describe: 'RISC-V: generation',
+        })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
+        .option('x86-tramp', {
+          type: 'string',
+          choices: ['modern', '2014'] as const,
+          describe: 'x86-64: private trampolines',
+        })
+        .option('max-schedules', { type: 'number', describe: 'end after so many schedules' })
+        .option('max-seconds', { type: 'number', describe: 'end after so many seconds' })
+        .option('max-steps', { type: 'number', describe: 'instructions of a thread (20,000)' })
+        .option('first', { type: 'boolean', default: false, describe: 'end at the first violation' })
+        .option('full', {
+          type: 'boolean',
+          default: false,
+          describe: 'every order, also those that nobody can tell apart',
+        })
+        .option('demo', { type: 'string', describe: 'the hazards H1 to H13 with their safe forms; or one of them' })
+        .option('html', { type: 'string', describe: 'file for a page that draws it' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 race program --site leaf --variant no-breakpoint', 'what a byte-wise store does'),
+    (args) => {
+      action = async () => (await import('./race.js')).runRace({ ...args });
     },
   )
   .command(

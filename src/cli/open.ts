@@ -9,7 +9,15 @@ import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { type FileRecord, decodeRecord, readRecord, recordedState } from '../ftrace/journal.js';
+import {
+  type FileRecord,
+  decodeRecord,
+  disagreements,
+  enabledEntries,
+  readRecord,
+  recordedState,
+} from '../ftrace/journal.js';
+import { unpatched } from '../ftrace/apply.js';
 import { findSites, type Sites } from '../ftrace/sites.js';
 import type { VerifyOptions } from '../ftrace/verdicts.js';
 import { load, type Program } from '../program/program.js';
@@ -29,6 +37,8 @@ export interface Opened {
   readonly input: InputFile;
   readonly image: ElfImage;
   readonly arch: Arch;
+  /** Names that another file gives. */
+  readonly symbols: SymbolTable | undefined;
   readonly program: Program;
   readonly sites: Sites;
   readonly record: FileRecord | null;
@@ -99,20 +109,31 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
   const arch = archOf(image.header);
   const symbols =
     options.symbols === undefined ? await findSymbols(image, input.path) : await readSymbols(options.symbols);
-  const program = load(image, arch, {
+  const inside = readRecord(image);
+  const loadOptions = {
     ...(options.mcount ? { mcountNames: options.mcount } : {}),
     ...(symbols ? { symbols } : {}),
-  });
-  const inside = readRecord(image);
+  };
+  const entries = inside ? enabledEntries(inside) : [];
+  const program = load(image, arch, { ...loadOptions, tracerNames: entries });
+  const original =
+    inside && entries.length > 0 && disagreements(inside, image.bytes).length === 0
+      ? load(readElf(unpatched(image, null, hash)), arch, loadOptions)
+      : null;
   const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
   const kept = beside ? decodeRecord(readBytes(options.journal!)) : null;
   // The journal of an earlier run is about its output; the original that it came from is not changed by it.
   const record = inside ?? (kept && kept.sha256 === hash(image.bytes) ? null : kept);
-  const sites = findSites(program, { record, ...(options.table ? { tableSections: options.table } : {}) });
+  const sites = findSites(program, {
+    record,
+    ...(original ? { original } : {}),
+    ...(options.table ? { tableSections: options.table } : {}),
+  });
   return {
     input,
     image,
     arch,
+    symbols,
     program,
     sites,
     record,

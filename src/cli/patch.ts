@@ -3,30 +3,48 @@
  * written.
  */
 import { writeFileSync } from 'node:fs';
-import { equalBytes } from '../bytes.js';
+import { dirname, join } from 'node:path';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
-import { type DirectVariant, planDirect } from '../ftrace/direct.js';
+import { planDirect } from '../ftrace/direct.js';
+import type { DirectVariant } from '../ftrace/direct-variant.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
+import { enableEntry } from '../ftrace/journal.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
-import { planSession } from '../ftrace/session-plan.js';
+import type { FileRecord } from '../ftrace/journal.js';
+import { recordedSessions, withParts } from '../ftrace/session-parts.js';
+import { readSessions, sessionOptions, type SessionText } from '../ftrace/session-plan.js';
 import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
+import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
+import { readLoadMap } from '../program/load-map.js';
+import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
-import { jsonSchema, planJson, refusalsJson, stepJson } from '../report/json.js';
+import {
+  hazardNotices,
+  hazardsJson,
+  jsonSchema,
+  newRelocationsJson,
+  planJson,
+  refusalsJson,
+  stepJson,
+} from '../report/json.js';
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
+import { sourceOf } from './load.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
-import { selectSites, type SelectionOptions } from './selection.js';
+import { probeJson, probeNotices, probeSummary } from './probes.js';
+import { filterTexts, selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
 
 /** Generations of sites that RISC-V's areas of nops can become. */
-export const riscvSites = ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const;
+export const riscvSites = ['g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'] as const;
 
 export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
@@ -38,10 +56,16 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly session?: readonly string[] | undefined;
   readonly direct?: readonly string[] | undefined;
   readonly livepatch?: readonly string[] | undefined;
+  readonly with?: readonly string[] | undefined;
+  readonly probe?: readonly string[] | undefined;
+  readonly optimize: boolean;
+  readonly kprobeOpt?: '2009' | 'modern' | undefined;
   readonly tracer: string;
+  readonly entry?: string | undefined;
+  readonly ops?: string | undefined;
   readonly ppcNop: '2008' | 'b8';
-  readonly preempt: 'none' | 'full';
-  readonly a64Era?: 'regs' | 'callops' | undefined;
+  readonly preempt?: 'none' | 'full' | undefined;
+  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
@@ -68,6 +92,9 @@ function parseRange(text: string): { start: number; end: number } {
   return { start, end: match[2] === '+' ? start + second : second };
 }
 
+const readonlyOf = ({ readonly }: PatchArguments): { readonlyRanges?: { start: number; end: number }[] } =>
+  readonly ? { readonlyRanges: readonly.map(parseRange) } : {};
+
 /** What `--tracer` names. */
 function tracerOf(name: string): Tracer {
   if (name === 'function' || name === 'function_graph' || name === 'counter') return { kind: name };
@@ -80,6 +107,8 @@ function prepared(
   selection: Uint8Array | undefined,
   args: PatchArguments,
 ): Opened & { injected: boolean } {
+  // RT-2: the linker or loader finds the entry that is named.
+  if (args.entry !== undefined) return { ...opened, injected: false };
   if ((!args.enable && args.direct === undefined) || entryPoint(opened.program, 'ftrace_caller') !== null)
     return { ...opened, injected: false };
   if (opened.record !== null) {
@@ -93,10 +122,12 @@ function prepared(
     ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
   };
   // Words in front of functions are asked for by name: without them there is an error.
-  const preferred = args.a64Era === 'callops' ? args.a64Era : args.riscvSite;
-  const image = withRuntime(opened.sites, selection, hash, preferred, machine);
+  const preferred = args.a64Era ?? args.riscvSite;
+  const probeRoom = args.probe === undefined ? undefined : probeRoomFor(args.probe.length);
+  const image = withRuntime(opened.sites, selection, hash, preferred, machine, probeRoom);
   const program = load(image, opened.arch, {
     ...(args.mcount ? { mcountNames: args.mcount } : {}),
+    ...(opened.symbols ? { symbols: opened.symbols } : {}),
   });
   const sites = findSites(program, { record: null, ...(args.table ? { tableSections: args.table } : {}) });
   return { ...opened, image, program, sites, injected: true };
@@ -119,8 +150,9 @@ function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): vo
 interface Planned {
   readonly plan: Plan;
   readonly on: Opened & { injected: boolean };
-  /** Texts that the record keeps, for requests by session files. */
-  readonly session: readonly string[];
+  /** What the record keeps of a session. */
+  readonly kept: Pick<FileRecord, 'session' | 'forms' | 'brought' | 'gone'> | null;
+  readonly probes?: readonly ListedProbe[];
 }
 
 /** `FUNCTION=OTHER` of an option. */
@@ -130,94 +162,199 @@ function pairOf(option: string, text: string): [name: string, other: string] {
   return [match[1]!, match[2]!];
 }
 
-/** Session files, and one more of the options that are operations themselves. */
-function sessionTexts(args: PatchArguments): { readonly name: string; readonly text: string }[] {
-  const files = (args.session ?? []).map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
-  const direct = (args.direct ?? []).map((text) => {
-    const [name, caller] = pairOf('direct', text);
-    return { direct: { function: name, caller } };
-  });
-  const livepatch = (args.livepatch ?? []).map((text) => {
-    const [name, replacement] = pairOf('livepatch', text);
-    return { livepatch: { function: name, new: replacement } };
-  });
-  const steps = [...direct, ...livepatch];
-  return steps.length === 0 ? files : [...files, { name: 'options', text: JSON.stringify({ version: 1, steps }) }];
+/** What `--tracer` names, as a symbol of the runtime. */
+const tracerSymbols = { function: 'elftrace_function_tracer', counter: 'elftrace_counter' } as const;
+
+/** `--enable` as operations: an ops or a graph of its own, whose name nobody else has. */
+function tracerSteps(args: PatchArguments, taken: readonly string[]): readonly object[] {
+  const tracer = tracerOf(args.tracer);
+  let name = 'tracer';
+  for (let i = 2; taken.includes(name); i++) name = `tracer-${i}`;
+  const { filter, notrace } = filterTexts(args);
+  const hashes = {
+    ...(filter.length === 0 ? {} : { filter: filter.join(' ') }),
+    ...(notrace.length === 0 ? {} : { notrace: notrace.join(' ') }),
+  };
+  if (tracer.kind === 'function_graph') return [{ graph: { name, ...hashes } }];
+  const call = tracer.kind === 'symbol' ? tracer.name : tracerSymbols[tracer.kind];
+  return [{ ops: { name, call, ...(args.saveRegs ? { regs: true } : {}), ...hashes } }, { register: name }];
 }
 
-function isSession({ session, direct, livepatch }: PatchArguments): boolean {
-  return session !== undefined || direct !== undefined || livepatch !== undefined;
+/** What a request adds to a session: files, then the options that are operations themselves, as one more file. */
+async function sessionTexts(
+  args: PatchArguments,
+  earlier: readonly SessionText[],
+  arch: Opened['arch'],
+): Promise<{ readonly texts: readonly SessionText[]; readonly objects: readonly Source[] }> {
+  const files = (args.session ?? []).map((name) => ({ name, text: new TextDecoder().decode(readBytes(name)) }));
+  const objects: Source[] = [];
+  for (const path of args.with ?? []) objects.push(await sourceOf(path, arch));
+  const operations = readSessions([...earlier, ...files]).flat();
+  const taken = operations.flatMap((each) => (each.kind === 'ops' || each.kind === 'graph' ? [each.name] : []));
+  const steps = [
+    ...objects.map(({ name }) => ({ load: name })),
+    ...(args.direct ?? []).map((text) => {
+      const [name, caller] = pairOf('direct', text);
+      return { direct: { function: name, caller } };
+    }),
+    ...(args.livepatch ?? []).map((text) => {
+      const [name, replacement] = pairOf('livepatch', text);
+      return { livepatch: { function: name, new: replacement } };
+    }),
+    ...(args.enable ? tracerSteps(args, taken) : []),
+    ...(args.probe ?? []).map((define) => ({
+      probe: {
+        define,
+        optimize: args.optimize,
+        ...(args.kprobeOpt === undefined ? {} : { version: args.kprobeOpt }),
+        ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
+      },
+    })),
+  ];
+  const options = steps.length === 0 ? [] : [{ name: 'options', text: JSON.stringify({ version: 1, steps }) }];
+  return { texts: [...files, ...options], objects };
+}
+
+/** Objects that the `load` steps of session files name, and that are not in the image. Paths are relative to the file that names them. */
+async function namedObjects(
+  files: readonly SessionText[],
+  earlier: readonly SessionText[],
+  image: ElfImage,
+  arch: Opened['arch'],
+): Promise<Source[]> {
+  const parts = new Set(readLoadMap(image)?.parts.map(({ name }) => name));
+  const found: Source[] = [];
+  for (const [index, operations] of readSessions([...earlier, ...files])
+    .slice(earlier.length)
+    .entries()) {
+    for (const each of operations) {
+      if (each.kind !== 'load' || each.file === null || parts.has(each.module)) continue;
+      parts.add(each.module);
+      found.push({ ...(await sourceOf(join(dirname(files[index]!.name), each.file), arch)), name: each.module });
+    }
+  }
+  return found;
+}
+
+/** As many words as sessions have probes; undefined: there is none. Only the room for them depends on it, so a text that looks like one does no harm. */
+function probesIn(texts: readonly { readonly text: string }[]): readonly string[] | undefined {
+  const found = texts.flatMap(({ text }) => text.match(/\bprobe["']?\s*:/g) ?? []);
+  return found.length === 0 ? undefined : found;
+}
+
+function isSession({ session, direct, livepatch, with: objects, probe }: PatchArguments): boolean {
+  return [session, direct, livepatch, objects, probe].some((each) => each !== undefined);
+}
+
+/** The options that decide bytes: those of the record, which the request may repeat and not change. */
+function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Record<string, string>> {
+  const asked = {
+    ...(args.ppcNop === 'b8' ? {} : { 'ppc-nop': args.ppcNop }),
+    ...(args.a64Default === undefined ? {} : { 'a64-default': args.a64Default }),
+    ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
+  };
+  if (record === null) return asked;
+  for (const [name, value] of Object.entries(asked)) {
+    const kept = record.forms[name];
+    if (kept !== value) {
+      throw new ElftraceError(
+        'usage',
+        `--${name}=${value}: the session of the file has --${name}=${kept ?? 'its default'}`,
+      );
+    }
+  }
+  return record.forms;
 }
 
 /** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
-function planSessions(opened: Opened, args: PatchArguments): Planned {
-  const { record, image } = opened;
+async function planSessions(opened: Opened, args: PatchArguments): Promise<Planned> {
+  const { record, image, arch } = opened;
   if (record !== null && record.session.length === 0) {
-    throw new ElftraceError('unsupported-form', 'the file was patched without a session: revert it first');
+    throw new ElftraceError(
+      'unsupported-form',
+      'the file was patched without a session: revert it, then ask for everything in one session (--enable is an operation of it too)',
+    );
   }
   if (opened.recordBeside) {
     throw new ElftraceError('unsupported-form', 'sessions keep their record in the file');
   }
-  const earlier = record?.session ?? [];
-  const texts = sessionTexts(args);
-  const base = record === null ? image : readElf(unpatched(image, null, hash));
-  const on =
+  if (!args.enable && (args.l !== undefined || args.n !== undefined || args.file !== undefined)) {
+    throw new ElftraceError(
+      'usage',
+      '-l, -n and --file are about --enable: operations of a session have filters of their own',
+    );
+  }
+  const earlier = record === null ? [] : recordedSessions(record);
+  const { texts, objects } = await sessionTexts(args, earlier, arch);
+  const base: Opened & { injected: boolean } =
     record === null
-      ? prepared(opened, undefined, { ...args, enable: true })
-      : { ...opened, image: base, record: null, injected: record.injected };
-  const { plan } = planSession(
-    on.image,
-    on.arch,
-    [...earlier.map((text, i) => ({ name: `recorded session ${i + 1}`, text })), ...texts],
-    {
-      ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
-      ...(args.a64Default === undefined ? {} : { policy: { literalOff: args.a64Default } }),
-    },
-  );
-  return { plan, on, session: [...earlier, ...texts.map(({ text }) => text)] };
+      ? prepared(opened, undefined, { ...args, enable: true, probe: probesIn(texts) })
+      : { ...opened, image: readElf(unpatched(image, null, hash)), record: null, injected: record.injected };
+  const brought = [...(await namedObjects(texts, earlier, base.image, arch)), ...objects];
+  const parts = brought.length === 0 ? null : withParts(base.image, brought, arch, { sha256: hash });
+  for (const notice of parts?.notices ?? []) err(`${opened.input.name}: notice: ${notice}`);
+  const on = {
+    ...base,
+    image: parts === null ? base.image : readElf(parts.bytes),
+    // A program that was no image of `load` comes back whole.
+    injected: base.injected || (parts !== null && readLoadMap(base.image) === null),
+  };
+  const kept = {
+    session: [...earlier, ...texts].map(({ text }) => text),
+    forms: formsOf(record, args),
+    brought: [...(record?.brought ?? []), ...brought.map(({ name }) => name)],
+    gone: record?.gone ?? [],
+  };
+  const { plan, probes } = planProbes(on.image, arch, [...earlier, ...texts], {
+    ...sessionOptions(kept),
+    ...readonlyOf(args),
+    ...(on.symbols ? { symbols: on.symbols } : {}),
+  });
+  const listed = probes?.probes() ?? [];
+  const notices = [...(plan.notices ?? []), ...probeNotices(listed)];
+  return { plan: { ...plan, notices }, on, kept, probes: listed };
 }
 
-/** Direct callers, with a tracer where one is enabled, too. */
+/** Direct callers in one of the proposals that were not taken. */
 function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): Planned {
   const callers = direct.map((text) => {
-    const [, name, caller] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
-    if (name === undefined || caller === undefined)
-      throw new ElftraceError('usage', `--direct ${text}: write FUNCTION=CALLER`);
+    const [name, caller] = pairOf('direct', text);
     return { function: name, caller };
   });
   const on = prepared(opened, undefined, args);
   const tracer = tracerOf(args.tracer);
-  const symbols = {
-    function: 'elftrace_function_tracer',
-    counter: 'elftrace_counter',
-    function_graph: 'ftrace_graph_func',
-  };
+  const symbols = { ...tracerSymbols, function_graph: 'ftrace_graph_func' };
   const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
   const plan = planDirect(on.sites, {
     callers,
     tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
     variant: args.riscvDirect ?? null,
+    preempt: args.preempt,
+    ...readonlyOf(args),
   });
-  return { plan, on, session: [] };
+  return { plan, on, kept: null };
 }
 
 /** The plan of a request, and the file that it is about. */
-function planOf(opened: Opened, args: PatchArguments): Planned {
-  // With a tracer in the same request, or as one of the proposals that were not taken.
-  if (args.direct !== undefined && (args.enable || args.riscvDirect !== undefined)) {
+async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
+  if (args.riscvDirect !== undefined) {
+    if (args.direct === undefined)
+      throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function and its caller');
     return planOfDirect(opened, args.direct, args);
   }
-  if (isSession(args)) return planSessions(opened, args);
-  if (opened.record !== null && opened.record.session.length > 0) {
+  const goesOn = opened.record !== null && opened.record.session.length > 0;
+  // --enable alone does without a session, which kernels and files with refused sites could not have.
+  if (isSession(args) || (goesOn && args.enable)) return planSessions(opened, args);
+  if (goesOn) {
     throw new ElftraceError(
       'unsupported-form',
-      'the file was patched by a session: go on with --session, or revert it',
+      'the file was patched by a session: go on with --session (step `tracing: off`), or revert it',
     );
   }
-  return { ...planWords(opened, args), session: [] };
+  return { ...planWords(opened, args), kept: null };
 }
 
-function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session'> {
+function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> {
   const before = selectSites(opened.sites, opened.module, args);
   const on = prepared(opened, before, args);
   const { sites, program, module } = on;
@@ -225,7 +362,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
   const common = {
     ...(selection ? { selection } : {}),
     ...(opened.recorded ? { recorded: opened.recorded } : {}),
-    ...(args.readonly ? { readonlyRanges: args.readonly.map(parseRange) } : {}),
+    ...readonlyOf(args),
     strictPermissions: args.strictPerm,
   };
   if (opened.arch.target.id !== 'arm64' && (args.a64Era !== undefined || args.a64Default !== undefined)) {
@@ -238,13 +375,38 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'session
     ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
   };
+  if (args.entry !== undefined || args.ops !== undefined) {
+    if (!program.relocatable || !args.enable || args.entry === undefined) {
+      throw new ElftraceError(
+        'usage',
+        '--entry SYMBOL [--ops SYMBOL] goes with --enable on a relocatable file: its sites name what they call',
+      );
+    }
+    const names = { call: args.entry, ops: args.ops ?? null };
+    const to: WritableState = {
+      kind: 'call',
+      target: 0n,
+      names,
+      ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
+    };
+    return { plan: planSites(sites, { to, name: enableEntry(args.entry), ...common }), on };
+  }
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
     checkTrampolines(on, args);
     const saveRegs = args.saveRegs;
     const trampolines = args.x86Tramp !== 'none';
-    const request = { tracer: tracerOf(args.tracer), others, saveRegs, trampolines, ...common, ...forms } as const;
+    const { preempt } = args;
+    const request = {
+      tracer: tracerOf(args.tracer),
+      others,
+      saveRegs,
+      trampolines,
+      preempt,
+      ...common,
+      ...forms,
+    } as const;
     return { plan: planTracing(sites, request), on };
   }
   // With the last site the tracer goes too, and the image is as it was before.
@@ -269,15 +431,19 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   const wanted = [
     args.nop && '--nop',
     args.init && '--init',
-    args.enable && '--enable',
-    isSession(args) && !(args.direct !== undefined && args.enable) && '--session',
+    isSession(args) ? '--session' : args.enable && '--enable',
   ].filter((each) => each !== false);
   if (wanted.length === 0)
-    throw new ElftraceError('usage', 'say what to do: --nop, --enable, --session, --livepatch, --direct or --init');
+    throw new ElftraceError(
+      'usage',
+      'say what to do: --nop, --enable, --probe, --session, --livepatch, --direct or --init',
+    );
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
-  const { plan, on: opened, session } = planOf(await open(input, args), args);
+  const before = await open(input, args);
+  const planned = await planOf(before, args);
+  const { plan, on: opened, kept, probes = [] } = planned;
   const { image } = opened;
   const acceptance: Acceptance = {
     partial: args.partial,
@@ -287,7 +453,13 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     if (opened.recordBeside || args.journal !== undefined) {
       throw new ElftraceError('usage', 'plan works on files that carry their record');
     }
-    writePlan(input.bytes, { plan, session }, opened, args);
+    if (plan.additions) {
+      throw new ElftraceError(
+        'unsupported-form',
+        'a plan file has no room for new relocations: patch carries them out',
+      );
+    }
+    writePlan(before, planned, args);
     checkAcceptance(plan, acceptance);
     return exitCodes.ok;
   }
@@ -306,7 +478,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     record: beside ? 'beside' : 'note',
     earlier: opened.recordBeside ? opened.record : null,
     injected: opened.injected,
-    session,
+    ...(kept ?? {}),
   });
   // The record first: a file that was changed must never be without the way back.
   if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
@@ -316,7 +488,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(plan.notices ?? []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
-    ...pairNotice(plan, args),
+    ...hazardNotices(plan),
   ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
@@ -327,39 +499,39 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         file: input.name,
         output: output!,
         edits: plan.steps.map(stepJson),
+        ...newRelocationsJson(plan),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
+        ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
+        hazards: hazardsJson(plan),
         notices,
       }),
     );
   } else {
     out(
       `${output!}: ${plan.changed} of ${plan.selected} sites changed, ${plan.unchanged} already as asked` +
-        (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : ''),
+        (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '') +
+        (probes.length > 0 ? `; ${probeSummary(probes)}` : ''),
     );
   }
   return exitCodes.ok;
 }
 
-/** Writes the plan file; where sessions start from the image as it was before, the plan is about that one. */
+/** Writes the plan file. */
 function writePlan(
-  bytes: Uint8Array,
-  { plan, session }: { plan: Plan; session: readonly string[] },
-  { image, injected }: Opened & { injected: boolean },
+  { input, image: original, record }: Opened,
+  { plan, kept, on }: Planned,
   args: PatchArguments,
 ): void {
-  const base = injected && image.bytes.length > bytes.length;
-  if (!base && !equalBytes(image.bytes, bytes)) {
-    throw new ElftraceError(
-      'unsupported-form',
-      'the file carries a session already: plan on the file as it was before',
-    );
-  }
+  // Sessions start from the image as it was before them.
+  const unpatchedFirst = kept !== null && record !== null;
+  const base = unpatchedFirst ? unpatched(original, null, hash) : input.bytes;
   const text = encodePlanFile({
-    sha256: hash(bytes),
+    sha256: hash(input.bytes),
     plan,
-    session,
-    injection: base ? injectionOf(bytes, image.bytes) : null,
+    session: kept === null ? null : { ...kept, injected: on.injected },
+    unpatched: unpatchedFirst,
+    injection: injectionOf(base, on.image.bytes),
   });
   if (args.output === undefined) out(text);
   else writeFileSync(args.output, `${text}\n`);
@@ -376,15 +548,6 @@ function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArgument
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --empty-slots',
-  ];
-}
-
-/** 30-riscv R-MOD-3: two words change, and a thread may stand between them. */
-function pairNotice(plan: Plan, args: PatchArguments): string[] {
-  if (args.preempt !== 'full' || !plan.steps.some(({ rule }) => rule === 'R-ENC-1' || rule === 'R-SITE-3')) return [];
-  return [
-    'H2: sites of two words (auipc, jalr) were switched on: on a running system that can be preempted a thread between them would jump ' +
-      'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
   ];
 }
 
@@ -408,7 +571,7 @@ function printRefusals(plan: Plan, name: string): void {
   }
 }
 
-async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[0] }): Promise<void> {
+async function printPlan(plan: Plan, opened: Opened): Promise<void> {
   out(
     `plan: ${plan.request} on ${plan.target}: ${plan.changed} of ${plan.selected} sites change, ${plan.unchanged} are as asked`,
   );
@@ -417,11 +580,17 @@ async function printPlan(plan: Plan, opened: { arch: Parameters<typeof oneLine>[
       `  ${step.section}+${hex(step.address)}: ${hexBytes(step.before)} -> ${hexBytes(step.after)}  ${await stepText(step, opened.arch)} [${step.rule}]`,
     );
   }
+  for (const { site, section, offset, type, symbol } of plan.additions?.relocations ?? []) {
+    const name = opened.arch.relocations.get(type)?.name ?? String(type);
+    const where = opened.sites.codeRange(site)?.name ?? String(section);
+    out(`  ${where}+${hex(offset)}: new relocation ${name} ${symbol} [F-2]`);
+  }
   for (const refusal of plan.refusals) {
     out(
       `  refused ${refusal.section}+${hex(refusal.address)} ${refusal.function}: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`,
     );
   }
+  for (const notice of hazardNotices(plan)) out(`  hazard ${notice}`);
 }
 
 async function stepText(step: Step, arch: Parameters<typeof oneLine>[0]): Promise<string> {

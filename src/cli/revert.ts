@@ -1,4 +1,5 @@
 /** `elftrace revert FILE -o OUT`: the original of a patched file, byte for byte. */
+import { archOf } from '../arches.js';
 import { revert } from '../ftrace/apply.js';
 import { readElf } from '../elf/read.js';
 import { jsonSchema } from '../report/json.js';
@@ -20,7 +21,7 @@ export async function runRevert(args: RevertArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const image = readElf(input.bytes);
-  const bytes = revert(image, args.journal === undefined ? null : readBytes(args.journal), hash);
+  const bytes = revert(image, args.journal === undefined ? null : readBytes(args.journal), hash, archOf(image.header));
   writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
   if (args.json)
     out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(bytes), size: bytes.length }));

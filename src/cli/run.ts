@@ -20,8 +20,10 @@ import {
   type StopReason,
 } from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { readRecord } from '../ftrace/journal.js';
 import { findSites } from '../ftrace/sites.js';
-import { load, type Program } from '../program/program.js';
+import { ProbeRun } from '../kprobes/index.js';
+import { load, probeSections, type Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import {
@@ -30,6 +32,7 @@ import {
   profile,
   type ProfileRow,
   type TracedFunction,
+  taskName,
   tracedFunctions,
   type TraceFormat,
   traceFormats,
@@ -45,6 +48,7 @@ import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
+import { probeEvent, recordedProbes } from './probes.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
@@ -443,6 +447,8 @@ interface Execution {
   readonly functions: readonly TracedFunction[];
   readonly outcome: Outcome;
   readonly seconds: number;
+  /** Null: the image has no probes. */
+  readonly probes: ProbeRun | null;
 }
 
 interface ExecuteOptions {
@@ -495,6 +501,19 @@ function call(loaded: Loaded, guest: Process, expression: CallExpression, run: (
   );
 }
 
+/**
+ * Whoever serves the breakpoints of a patched image: its recorded sessions, performed once more.
+ * @throws ElftraceError 'state-mismatch' when they do not give the bytes of the file
+ */
+function probesOf({ image, arch, program, input }: Loaded, guest: Process): ProbeRun | null {
+  if (image.section(probeSections.text) === undefined) return null;
+  const record = readRecord(image);
+  if (record === null || record.session.length === 0) return null;
+  const { probes: session } = recordedProbes({ image, arch, symbols: undefined }, record);
+  if (session === null) return null;
+  return new ProbeRun({ session, program, machine: guest.machine, comm: taskName(input.name) });
+}
+
 function execute(loaded: Loaded, options: ExecuteOptions): Execution {
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
@@ -541,11 +560,18 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
       sinks,
     });
   }
+  const probes = probesOf(loaded, guest);
   const begin = performance.now();
   let timedOut = false;
   const run = (): StopReason => {
-    for (let left = request.budget; ; left -= SLICE) {
+    const last = guest.machine.instructions + request.budget;
+    for (;;) {
+      const left = last - guest.machine.instructions;
       const stop = guest.run({ budget: Math.min(left, SLICE) });
+      if ((stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && left > 1) {
+        if (probes.serve(stop)) continue;
+        return { ...stop, instruction: probes.originOf(stop.instruction) };
+      }
       if (stop.kind !== 'step-limit' || left <= SLICE) return stop;
       if (performance.now() - begin > request.timeout) {
         timedOut = true;
@@ -562,7 +588,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     outcome = outcomeOf(timedOut ? { kind: 'timeout' } : stop, loaded, guest);
   }
   oracle?.finish();
-  return { guest, functions, outcome, seconds: (performance.now() - begin) / 1000 };
+  return { guest, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
 
 /** A file that is written to piece by piece; `-` is standard output. */
@@ -713,6 +739,10 @@ export async function runRun(args: RunArguments): Promise<number> {
       nameOf: (address) => nameAt(loaded, execution.guest, address).replace(/\+0x[0-9a-f]+$/, ''),
       enabled: () => enabledSites(program),
       overruns: graphOverruns(program, arch, execution.guest),
+      probes: (record) =>
+        probeEvent(execution.probes, record, taskName(file.name), (address) =>
+          nameAt(loaded, execution.guest, address),
+        ),
     });
     for (const notice of notices) err(`${file.name}: notice: ${notice}`);
   }

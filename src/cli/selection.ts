@@ -17,7 +17,7 @@ export function filterNames(sites: Sites, module: string | null): FilterNames {
   const loaded = program.loadMap?.parts.filter((part) => part.kind === 'module').map((part) => part.name);
   const modules = loaded ?? (module === null ? [] : [module]);
   const { functions, arch } = program;
-  const known = functions.functions.count > 0;
+  const known = program.namesFunctions;
   return {
     count: sites.count,
     name: (index) => program.symbolName(sites.functionSymbol(index)),
@@ -37,8 +37,11 @@ export function filterNames(sites: Sites, module: string | null): FilterNames {
   };
 }
 
-/** One byte per site, or undefined when nothing restricts the verb. */
-export function selectSites(sites: Sites, module: string | null, options: SelectionOptions): Uint8Array | undefined {
+/** The words of the filters that were given. */
+export function filterTexts(options: SelectionOptions): {
+  readonly filter: readonly string[];
+  readonly notrace: readonly string[];
+} {
   const filter = [...(options.l ?? [])];
   if (options.file !== undefined) {
     try {
@@ -51,11 +54,15 @@ export function selectSites(sites: Sites, module: string | null, options: Select
       throw new ElftraceError('io', `cannot read ${options.file}`, { file: options.file }, { cause });
     }
   }
-  const notrace = [...(options.n ?? [])];
-  if (filter.every((text) => text.trim() === '') && notrace.length === 0) {
-    if (options.file !== undefined)
-      throw new ElftraceError('no-match', `${options.file} names no function`, { file: options.file });
-    return undefined;
+  if (options.file !== undefined && filter.every((text) => text.trim() === '')) {
+    throw new ElftraceError('no-match', `${options.file} names no function`, { file: options.file });
   }
+  return { filter: filter.filter((text) => text.trim() !== ''), notrace: [...(options.n ?? [])] };
+}
+
+/** One byte per site, or undefined when nothing restricts the verb. */
+export function selectSites(sites: Sites, module: string | null, options: SelectionOptions): Uint8Array | undefined {
+  const { filter, notrace } = filterTexts(options);
+  if (filter.length === 0 && notrace.length === 0) return undefined;
   return select(filterNames(sites, module), { filter, notrace }).selection;
 }

@@ -2,22 +2,27 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import { readElf } from '../elf/read.js';
-import { hex, hexBytes } from '../errors.js';
-import { unpatched } from '../ftrace/apply.js';
-import { formatFunctions } from '../ftrace/core/index.js';
-import { disagreements } from '../ftrace/journal.js';
-import { planSession } from '../ftrace/session-plan.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
+import { disagreements, type FileRecord } from '../ftrace/journal.js';
+import type { Sites } from '../ftrace/sites.js';
+import { directCallerOf } from '../ftrace/verdicts.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
+import type { ProbeSessionPlan } from '../kprobes/index.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { open, type Opened, type OpenOptions } from './open.js';
+import { probeJson, probeLine, recordedProbes } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
 
 export interface StatusArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
+  /** Every function that was ever enabled, as `touched_functions`. */
+  readonly touched: boolean;
+  /** The objects of tracers too. */
+  readonly ops: boolean;
   readonly json: boolean;
 }
 
@@ -29,13 +34,28 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     const selection = selectSites(sites, module, args);
     const { byState } = sites.totals();
     const objects = opsObjects(program);
+    const nameOf = (address: bigint): string => {
+      const code = program.codeAt(address);
+      return (code && program.describe(code, address)) || hex(address);
+    };
     /** A trampoline is known by the ops that has it, and by what that calls. */
     const owner = (address: bigint): string | null => {
       const ops = objects.find((each) => isAllocated(each) && each.trampoline === address);
-      const code = ops && program.codeAt(ops.func);
-      if (!ops) return null;
-      return `trampoline of ops ${ops.index} (${(code && program.describe(code, ops.func)) || hex(ops.func)})`;
+      return ops === undefined ? null : `trampoline of ops ${ops.index} (${nameOf(ops.func)})`;
     };
+    // T-X86-42: images with the entries of 2014 show the numbers of that time.
+    const era = program.loadMap?.options['x86-tramp'] === '2014' ? '2014' : 'modern';
+    const ops = objects.map((each) => {
+      const flags = { flags: Number(each.flags) };
+      return {
+        index: each.index,
+        address: hex(each.address),
+        function: each.func === 0n ? null : nameOf(each.func),
+        flags: hex(rawFlags(flags, era)),
+        names: flagNames(flags),
+        trampoline: each.trampoline === 0n ? null : hex(each.trampoline),
+      };
+    });
     const enabled: Json[] = [];
     const lines: string[] = [];
     for (let i = 0; i < sites.count; i++) {
@@ -43,14 +63,25 @@ export async function runStatus(args: StatusArguments): Promise<number> {
       const target = sites.reading(i)?.target ?? null;
       const final = target === null ? null : program.finalTarget(target);
       const range = final === null ? undefined : program.codeAt(final);
-      const named = final === null ? '' : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
-      const callee = final === target ? named : `${named} through ${hex(target ?? 0n)}`;
+      const named =
+        final === null
+          ? calledSymbol(sites, i)
+          : (owner(final) ?? ((range && program.describe(range, final)) || hex(final)));
+      const callee = final === null || final === target ? named : `${named} through ${hex(target ?? 0n)}`;
       if (args.json)
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+      const direct = args.json ? null : directCallerOf(sites, i);
+      if (direct !== null) {
+        const home = program.codeAt(direct);
+        lines.push(`\tdirect-->${(home && program.describe(home, direct)) || hex(direct)}`);
+      }
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
+    // What sessions want is known to the core only: who is attached, and how often.
+    const sessions = record && record.session.length > 0 && wrong.length === 0 ? sessionsOf(opened, record) : null;
+    const probes = sessions?.probes?.probes() ?? [];
     if (wrong.length > 0) exit = exitCodes.failed;
     if (args.json) {
       out(
@@ -59,6 +90,8 @@ export async function runStatus(args: StatusArguments): Promise<number> {
           file: input.name,
           states: byState,
           enabled,
+          ...(ops.length > 0 ? { ops } : {}),
+          ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
           record: recordJson(record),
           disagreements: wrong.map((each) => ({
             fileOffset: each.offset,
@@ -76,24 +109,44 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places, original sha256 ${record.sha256}`
         : '# no record: nothing in this file was changed by elftrace',
     );
+    for (const each of args.ops ? ops : []) {
+      const { index, flags, names, trampoline } = each;
+      const at = trampoline === null ? 'no trampoline' : `trampoline ${trampoline}`;
+      out(`# ops ${index}: ${each.function ?? 'no function'}, flags ${flags} (${names.join(' ')}), ${at}`);
+    }
     for (const each of wrong) {
       out(
         `# state-mismatch at file offset ${hex(each.offset)}: recorded ${hexBytes(each.recorded)}, actual ${hexBytes(each.actual)}`,
       );
     }
-    // What sessions want is known to the core only: who is attached, and how often.
-    if (record && record.session.length > 0 && wrong.length === 0) out(sessionListing(opened).trimEnd());
-    else for (const line of lines) out(line);
+    if (sessions === null) for (const line of lines) out(line);
+    else {
+      const { core } = sessions.session;
+      const listing = formatFunctions(args.touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
+      if (listing !== '') out(listing);
+      if (probes.length > 0) out('# probes');
+      for (const probe of probes) out(probeLine(probe));
+    }
   }
   return exit;
 }
 
-/** `enabled_functions` of the sessions that the record keeps. */
-function sessionListing({ image, arch, record }: Opened): string {
-  const { session } = planSession(
-    readElf(unpatched(image, null, hash)),
-    arch,
-    (record?.session ?? []).map((text, i) => ({ name: `recorded session ${i + 1}`, text })),
-  );
-  return formatFunctions(session.core.enabledFunctions());
+/** What the call of a relocatable file names. */
+function calledSymbol(sites: Sites, site: number): string {
+  const view = sites.viewOf(site);
+  for (const delta of sites.reading(site)?.relocationDeltas ?? []) {
+    const relocation = view.relocation(delta);
+    if (relocation !== null) return relocation.symbolName;
+  }
+  return '';
+}
+
+/** What the sessions of the record make; null where the sessions of a stripped file were made with names that are not here. */
+function sessionsOf(opened: Opened, record: FileRecord): ProbeSessionPlan | null {
+  try {
+    return recordedProbes(opened, record);
+  } catch (error) {
+    if (!(error instanceof ElftraceError) || opened.program.namesFunctions) throw error;
+    return null;
+  }
 }

@@ -2,6 +2,9 @@
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
+import { readRecord } from '../ftrace/journal.js';
+import { unloadFromSession } from '../ftrace/session-parts.js';
+import { probeServer } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';
 import { originalCore, unload } from '../program/loader.js';
 import { jsonSchema, loadJson } from '../report/json.js';
@@ -39,7 +42,11 @@ export async function runUnload(args: UnloadArguments): Promise<number> {
     else out(`${output}: ${args.part} as it was before it was loaded`);
     return exitCodes.ok;
   }
-  const result = unload(image, args.part, arch, { sha256: hash });
+  const record = readRecord(image);
+  const result =
+    record !== null && record.session.length > 0
+      ? unloadFromSession({ image, record, hash, probes: probeServer(arch).hosts }, args.part, arch)
+      : unload(image, args.part, arch, { sha256: hash });
   writeOutput(target, result.bytes, true);
   if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));
   else out(`${output}: without ${args.part}`);

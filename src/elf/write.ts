@@ -2,7 +2,7 @@
  * ElfImage + edits -> bytes. An untouched image gives the same bytes back. Nothing that was there ever moves: patches are
  * made in place, new sections go behind the old end, in the layout that recordmcount uses:
  *
- *   old bytes (patched) | .shstrtab, old and new names | new bodies … | section header table
+ *   old bytes (patched) | .shstrtab, old and new names | new bodies … | sections that grew | section header table
  *
  * The old name table and the old header table stay where they were as dead bytes, so that truncating the file and putting
  * the few changed bytes of the file header back restores the original; `changes` lists them for the journal (RT-7).
@@ -10,7 +10,8 @@
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import * as C from './constants.js';
-import type { ElfImage } from './image.js';
+import type { ElfImage, ElfSection } from './image.js';
+import { symbolBytes } from './symbols.js';
 
 export interface Patch {
   /** File position, bytes. */
@@ -35,10 +36,20 @@ export interface Edits {
   /** Sorted by offset, not overlapping, inside the ELF part of the file. */
   readonly patches: readonly Patch[];
   readonly appendSections?: readonly NewSection[];
+  /** Sections that get more bytes: their contents, patches included, move to the end. Where the old ones lay there are dead bytes. */
+  readonly growSections?: readonly Growth[];
+  /** Names of new undefined symbols behind those of `.symtab`, in this order. */
+  readonly undefinedSymbols?: readonly string[];
   /** Cuts what follows the ELF part (a module signature that no longer holds). */
   readonly dropTrailing?: boolean;
   /** Appends bytes and names them in a program header of type PT_NULL, which becomes PT_NOTE. */
   readonly noteSegment?: { readonly contents: Uint8Array; readonly alignBytes: 4 | 8 };
+}
+
+/** More bytes for a section that has its place in the file and is not loaded. */
+export interface Growth {
+  readonly index: number;
+  readonly appended: Uint8Array;
 }
 
 /** Bytes of the old part that differ now. */
@@ -95,7 +106,10 @@ export function writeElf(image: ElfImage, edits: Edits): Written {
   const keptSize = edits.dropTrailing === true ? image.elfSize : input.length;
   checkPatches(image, edits.patches);
   const added = edits.appendSections ?? [];
-  const layout = added.length === 0 ? null : planSections(image, added, keptSize);
+  const grown = edits.growSections ?? [];
+  const symbols = edits.undefinedSymbols ?? [];
+  const layout =
+    added.length + grown.length + symbols.length === 0 ? null : planSections(image, added, grown, symbols, keptSize);
   let end = layout === null ? keptSize : layout.end;
   let noteOffset = -1;
   if (edits.noteSegment !== undefined) {
@@ -203,12 +217,48 @@ interface Layout {
   readonly names: Uint8Array;
   readonly shstrndx: number;
   readonly placed: readonly Placed[];
+  readonly moved: readonly (Growth & { readonly offset: number; readonly section: ElfSection })[];
   readonly tableOffset: number;
   readonly shnum: number;
   readonly end: number;
 }
 
-function planSections(image: ElfImage, added: readonly NewSection[], start: number): Layout {
+/** New symbols as growth of the symbol table and of its names; the names may be those of the sections, too (clang). */
+function growSymbols(image: ElfImage, names: readonly string[], sectionNames: NameTable): Growth[] {
+  const table = image.sections[image.symbols.section];
+  const strings = table === undefined ? undefined : image.sections[table.link];
+  if (table?.type !== C.SHT_SYMTAB || strings === undefined) {
+    throw new ElftraceError('unsupported-form', 'cannot add symbols: the file has no symbol table', {
+      what: '.symtab',
+    });
+  }
+  if (image.sections.some(({ type, link }) => type === C.SHT_SYMTAB_SHNDX && link === table.index)) {
+    throw new ElftraceError('unsupported-form', 'cannot add symbols: their section numbers have a table of their own', {
+      what: table.name,
+    });
+  }
+  const shared = strings.index === image.header.shstrndx;
+  const own = shared ? sectionNames : new NameTable(image.contents(strings));
+  const size = symbolBytes(image.header.is64);
+  const rows = new Uint8Array(size * names.length);
+  const view = new ByteView(rows, image.header.endian);
+  names.forEach((name, i) => {
+    view.insertU32(i * size, own.add(name));
+    // STB_GLOBAL, STT_NOTYPE; no section, no value.
+    rows[i * size + (image.header.is64 ? 4 : 12)] = 0x10;
+  });
+  const growth: Growth[] = [{ index: table.index, appended: rows }];
+  if (!shared) growth.push({ index: strings.index, appended: own.join().subarray(strings.fileSize) });
+  return growth;
+}
+
+function planSections(
+  image: ElfImage,
+  added: readonly NewSection[],
+  grown: readonly Growth[],
+  symbols: readonly string[],
+  start: number,
+): Layout {
   const refusal = whyNoSections(image);
   if (refusal !== null) {
     throw new ElftraceError('unsupported-form', `cannot append sections: ${refusal}`, { what: 'section headers' });
@@ -224,6 +274,7 @@ function planSections(image: ElfImage, added: readonly NewSection[], start: numb
     shstrndx = image.header.shnum + sections.length;
     namesSection = { nameOffset: names.add('.shstrtab'), index: shstrndx };
   }
+  const growth = symbols.length === 0 ? grown : [...grown, ...growSymbols(image, symbols, names)];
   const contents = names.join();
   const namesOffset = start;
   let at = namesOffset + contents.length;
@@ -233,6 +284,14 @@ function planSections(image: ElfImage, added: readonly NewSection[], start: numb
     const offset = alignUp(at, align);
     at = offset + section.contents.length;
     return { index: image.header.shnum + i, offset, nameOffset: nameOffsets[i]!, section };
+  });
+  const moved = growth.map((each) => {
+    const section = image.sections[each.index];
+    if (section === undefined || (section.flags & C.SHF_ALLOC) !== 0n)
+      throw fault(`section ${each.index} cannot grow`, at);
+    const offset = alignUp(at, image.wordBytes);
+    at = offset + section.fileSize + each.appended.length;
+    return { ...each, offset, section };
   });
   if (namesSection !== null) {
     placed.push({
@@ -258,6 +317,7 @@ function planSections(image: ElfImage, added: readonly NewSection[], start: numb
     names: contents,
     shstrndx,
     placed,
+    moved,
     tableOffset,
     shnum,
     end: tableOffset + shnum * (image.header.is64 ? 64 : 40),
@@ -340,6 +400,13 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
     view.insertU32(at + linkField + 4, section.info);
     view.insertWord(at + linkField + 8, BigInt(section.alignBytes), wordBytes);
     view.insertWord(at + linkField + 8 + wordBytes, BigInt(section.entrySize), wordBytes);
+  }
+
+  for (const { index, appended, offset, section } of layout.moved) {
+    bytes.copyWithin(offset, section.offset, section.offset + section.fileSize);
+    bytes.set(appended, offset + section.fileSize);
+    view.insertWord(headerAt(index) + offsetField, BigInt(offset), wordBytes);
+    view.insertWord(headerAt(index) + sizeField, BigInt(section.fileSize + appended.length), wordBytes);
   }
 
   // gABI: counts of SHN_LORESERVE and more stand in section header 0, and 0 or SHN_XINDEX in the file header.

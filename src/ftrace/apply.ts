@@ -2,15 +2,16 @@
  * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything is written into a fresh
  * array; the input is never changed. Bytes outside the plan, the record and the headers that carry it are the input's bytes.
  */
+import type { Arch } from '../arch.js';
 import { holdsAt } from '../bytes.js';
-import { SHT_NOTE } from '../elf/constants.js';
+import { SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
+import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { originalCore } from '../program/image-parts.js';
 import { readLoadMap } from '../program/load-map.js';
+import { originalCore, unload } from '../program/loader.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
 import {
@@ -26,7 +27,8 @@ import {
   recordSchema,
   recordSection,
 } from './journal.js';
-import type { Plan } from './plan.js';
+import type { GoneModule } from './gone-modules.js';
+import { type Additions, additionRows, type Plan } from './plan.js';
 
 export interface ApplyOptions {
   /**
@@ -41,6 +43,13 @@ export interface ApplyOptions {
   readonly injected?: boolean;
   /** Texts of the session files that the plan carries out. */
   readonly session?: readonly string[];
+  /** Options that decided the bytes of the session. */
+  readonly forms?: Readonly<Record<string, string>>;
+  /** Parts that were brought into the image for the plan, and modules that sessions knew and that are gone. */
+  readonly brought?: readonly string[];
+  readonly gone?: readonly GoneModule[];
+  /** The record is kept even where nothing changes. */
+  readonly keep?: boolean;
   /** Called before every store; returning false refuses it (EPERM). What tests and read-only ranges hang on. */
   readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
 }
@@ -128,7 +137,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     after,
     bytes: after,
   }));
-  if (edits.length === 0) {
+  if (edits.length === 0 && plan.additions === undefined && options.keep !== true) {
     return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
   }
   const notices: string[] = [];
@@ -138,6 +147,15 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
       section: recordSection,
     });
+  }
+
+  if ((inside !== null && hasAdditions(image, inside)) || (plan.additions && options.record === 'beside')) {
+    throw new ElftraceError(
+      'unsupported-form',
+      inside === null
+        ? 'the plan adds relocations: the record goes into the file'
+        : 'the file was given relocations by an earlier patch: revert it first',
+    );
   }
 
   // From here on `base` is the original with earlier edits in it, and nothing appended.
@@ -180,6 +198,9 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     requests: [...(earlier?.requests ?? []), plan.request],
     injected: earlier?.injected ?? options.injected ?? false,
     session: options.session ?? [],
+    forms: options.forms ?? {},
+    brought: options.brought ?? [],
+    gone: options.gone ?? [],
     edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
     cut,
   };
@@ -191,6 +212,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
   }
   const contents = noteBytes(descriptor, image.header.endian === 'little');
+  const added = plan.additions ? additionsOf(base, plan.additions) : null;
   const written = writeElf(
     base,
     useSegment
@@ -198,12 +220,46 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
       : {
           patches,
           dropTrailing,
+          ...(added ? { growSections: added.grown, undefinedSymbols: plan.additions!.symbols } : {}),
           appendSections: [
+            ...(added?.sections ?? []),
             { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
           ],
         },
   );
   return { bytes: written.bytes, edits, record, recordBytes: null, notices };
+}
+
+/** Sections that a plan's relocations grow, or make. */
+function additionsOf(image: ElfImage, additions: Additions): { grown: Growth[]; sections: NewSection[] } {
+  const grown: Growth[] = [];
+  const sections: NewSection[] = [];
+  for (const [target, rows] of additionRows(image, additions)) {
+    const section = image.sections[target]!;
+    const table = image.relocationsOf(section).find((each) => each.form === 'rela' && each.section >= 0);
+    if (table !== undefined) grown.push({ index: table.section, appended: rows });
+    else {
+      sections.push({
+        name: `.rela${section.name}`,
+        type: SHT_RELA,
+        flags: SHF_INFO_LINK,
+        link: image.symbols.section,
+        info: target,
+        alignBytes: image.wordBytes,
+        entrySize: 3 * image.wordBytes,
+        contents: rows,
+      });
+    }
+  }
+  return { grown, sections };
+}
+
+/** Whether a patch of before gave the file relocations or symbols: they lie behind what the record keeps, where no later step reaches them. */
+function hasAdditions(image: ElfImage, { keptSize }: FileRecord): boolean {
+  return image.sections.some(
+    ({ index, type, offset }) =>
+      (type === SHT_RELA || type === SHT_SYMTAB) && offset >= keptSize && index !== image.header.shstrndx,
+  );
 }
 
 function hasBuildId(image: ElfImage): boolean {
@@ -220,22 +276,38 @@ export function unpatched(image: ElfImage, beside: Uint8Array | null = null, has
 /**
  * The original of a patched file, byte for byte, trailing data and headers included.
  * @param beside  a record that was kept in a file of its own
+ * @param arch    the machine: needed where the patch brought parts into the image, which are taken out again
  * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the bytes are not those that the
  *         record describes; 'bad-record' when the restored bytes do not have the recorded hash
  */
-export function revert(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
-  const { bytes, injected } = undo(image, beside, hash);
-  if (!injected) return bytes;
-  const loaded = readElf(bytes);
-  const map = readLoadMap(loaded);
-  return (map && originalCore(loaded, map, hash)) ?? bytes;
+export function revert(
+  image: ElfImage,
+  beside: Uint8Array | null = null,
+  hash: Sha256 = sha256,
+  arch: Arch | null = null,
+): Uint8Array {
+  const { bytes, record } = undo(image, beside, hash);
+  if (record.injected) {
+    const loaded = readElf(bytes);
+    const map = readLoadMap(loaded);
+    return (map && originalCore(loaded, map, hash)) ?? bytes;
+  }
+  if (record.brought.length === 0) return bytes;
+  if (arch === null) {
+    throw new ElftraceError('usage', `taking ${record.brought.join(', ')} out of the image needs its machine: archOf`);
+  }
+  // The latest first: each is the last part of its image, so that its file comes back byte for byte.
+  return record.brought.reduceRight(
+    (loaded, part) => unload(readElf(loaded), part, arch, { sha256: hash }).bytes,
+    bytes,
+  );
 }
 
 function undo(
   image: ElfImage,
   beside: Uint8Array | null,
   hash: Sha256,
-): { readonly bytes: Uint8Array; readonly injected: boolean } {
+): { readonly bytes: Uint8Array; readonly record: FileRecord } {
   const inside = readRecord(image);
   const record = inside ?? (beside ? decodeRecord(beside) : null);
   if (!record) {
@@ -272,5 +344,5 @@ function undo(
       { expected: record.sha256, actual },
     );
   }
-  return { bytes: out, injected: record.injected };
+  return { bytes: out, record };
 }

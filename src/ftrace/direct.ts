@@ -8,16 +8,13 @@
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
-import { RISCV_DIRECT_SLOTS, RISCV_MERGED_DIRECT_SLOTS } from '../runtime/abi.js';
 import type { Ops, Outcome } from './core/index.js';
-import type { Plan, Step } from './plan.js';
+import type { DirectVariant } from './direct-variant.js';
+import { type Preemption, withHazards } from './hazards.js';
+import type { Plan, PlanRequest, Step } from './plan.js';
 import { Session } from './session.js';
 import type { Sites } from './sites.js';
 import { entriesOf } from './tracing.js';
-
-/** Which word of the frame carries the address of a direct caller: the interface, and the two proposals that the thread of 2022 refutes. */
-export type DirectVariant = 't1' | 't0' | 't0slot';
-export const directVariants: readonly DirectVariant[] = ['t1', 't0', 't0slot'];
 
 export interface DirectRequest {
   /** Functions and their direct callers, by name. */
@@ -26,19 +23,11 @@ export interface DirectRequest {
   readonly tracer: { readonly symbol: string; readonly filter: string | null } | null;
   /** Through the register entry, in one of the proposals; null: straight, where nobody else is at the function. */
   readonly variant: DirectVariant | null;
+  /** Ranges of the file that may not be written: [start, end). */
+  readonly readonlyRanges?: PlanRequest['readonlyRanges'];
+  /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
+  readonly preempt?: Preemption | undefined;
   readonly signal?: AbortSignal;
-}
-
-/**
- * Byte offset in the frame that the helper writes for a variant.
- * @throws ElftraceError 'usage' where the entries of the image have no such word
- */
-export function directSlot({ program }: Sites, variant: DirectVariant): number {
-  const { kind } = entriesOf(program);
-  if (kind === 'g2') return RISCV_DIRECT_SLOTS[variant];
-  const isMerged = kind === 'g2-merged' || kind === 'g3' || kind === 'g3c';
-  if (isMerged && variant !== 't0slot') return RISCV_MERGED_DIRECT_SLOTS[variant];
-  throw new ElftraceError('usage', `the entries of the image (${kind}) have no direct calls through ${variant}`);
 }
 
 /**
@@ -93,13 +82,16 @@ export function registerRequest(session: Session, request: DirectRequest): reado
 export function planDirect(sites: Sites, request: DirectRequest): Plan {
   const { program } = sites;
   const { image, arch } = program;
-  const slot = request.variant === null ? {} : { directSlot: directSlot(sites, request.variant) };
-  const session = Session.open(image.bytes, arch, slot);
+  const { variant: directVariant, readonlyRanges } = request;
+  const session = Session.open(image.bytes, arch, {
+    ...(directVariant === null ? {} : { directVariant }),
+    ...(readonlyRanges === undefined ? {} : { readonlyRanges }),
+  });
   registerRequest(session, request);
   const steps = netSteps(sites, image.bytes, session.bytes());
   const changed = new Set(steps.flatMap(({ site }) => (site < 0 ? [] : [site]))).size;
   const names = request.callers.map((each) => `${each.function}=${each.caller}`).join(' ');
-  return {
+  const plan: Plan = {
     target: arch.target.id,
     request: `direct ${names}`,
     steps,
@@ -108,6 +100,7 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
     changed,
     unchanged: sites.count - changed,
   };
+  return withHazards(plan, sites, entriesOf(program).kind, request.preempt);
 }
 
 /** What differs between two images of one size, one step for each place: a site, or a run of words of the runtime's data. */

@@ -8,7 +8,7 @@ import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
-import { loadImages } from '../program/loader.js';
+import { loadImages, type LoaderOptions } from '../program/loader.js';
 import type { Program } from '../program/program.js';
 import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
@@ -18,9 +18,15 @@ import type { Sites } from './sites.js';
 /**
  * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
  * @param preferred  is taken when it serves any
+ * @param without    is taken where there is no site to serve
  * @throws ElftraceError 'no-runtime' when none serves any; on arm64 also when the preferred one does not
  */
-export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: EntryFlavour): EntryFlavour {
+export function flavourFor(
+  sites: Sites,
+  selection?: Uint8Array,
+  preferred?: EntryFlavour,
+  without: EntryFlavour | null = null,
+): EntryFlavour {
   const counts = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
@@ -41,8 +47,14 @@ export function flavourFor(sites: Sites, selection?: Uint8Array, preferred?: Ent
     const count = counts.get(flavour) ?? 0;
     if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
   }
+  if (best === null && without !== null) return without;
   if (best === null) {
-    throw new ElftraceError('no-runtime', 'no site of the file has a shape that a tracing entry serves', {});
+    const nameless = sites.count > 0 && !sites.program.namesFunctions;
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that a tracing entry serves${nameless ? ': where functions begin decides it here, so name them with --symbols FILE' : ''}`,
+      {},
+    );
   }
   return best;
 }
@@ -77,9 +89,15 @@ export function withRoomFor(bytes: Uint8Array, sites: number): ElfImage {
  * The object to lay in.
  * @throws ElftraceError 'no-runtime' where there is none for the target
  */
-export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0): ElfImage {
+export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0, probes = false): ElfImage {
   const { target } = program.arch;
-  const bytes = runtimeObject(target.id, flavour);
+  const bytes = runtimeObject(target.id, flavour, probes);
+  if (bytes === null && probes) {
+    throw new ElftraceError('no-runtime', `the runtime (${flavour}) of ${target.id} serves no probes`, {
+      what: target.id,
+      reason: 'not-served',
+    });
+  }
   if (bytes === null) {
     throw new ElftraceError('no-runtime', `there is no tracing runtime (${flavour}) for ${target.id} yet`, {
       what: target.id,
@@ -92,7 +110,8 @@ export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0)
  * An image of the program with the runtime in it; the program's own bytes keep their places.
  * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
  *   ones (the runtime lies at fixed addresses, RT-3)
- * @param machine  options of the machine's loader (`x86-tramp`)
+ * @param machine    options of the machine's loader (`x86-tramp`)
+ * @param probeRoom  the runtime serves probes and has this room for them; the image may then be one without sites
  */
 export function withRuntime(
   sites: Sites,
@@ -100,12 +119,17 @@ export function withRuntime(
   hash?: Sha256,
   preferred?: EntryFlavour,
   machine: MachineOptions = {},
+  probeRoom?: LoaderOptions['probeRoom'],
 ): ElfImage {
   const { program } = sites;
   const { image, arch } = program;
   const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
   if (program.relocatable) {
-    throw new ElftraceError('no-runtime', `${missing}, and a relocatable file is loaded first: elftrace load`, {});
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and a relocatable file is loaded first (elftrace load), or names what its sites call (--entry SYMBOL)`,
+      {},
+    );
   }
   if (image.header.type !== elf.ET_EXEC) {
     throw new ElftraceError(
@@ -114,7 +138,8 @@ export function withRuntime(
       {},
     );
   }
-  const best = flavourFor(sites, selection, preferred);
+  const without = probeRoom === undefined ? null : (runtimeFlavours(arch.target.id)[0] ?? null);
+  const best = flavourFor(sites, selection, preferred, without);
   const flavour =
     arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
   const coreSites: Address[] = [];
@@ -126,8 +151,17 @@ export function withRuntime(
       core: { name: 'core', image },
       modules: [],
       base: 'user',
-      runtime: { name: `runtime-${flavour}`, image: runtimeImage(program, flavour, sites.count) },
-      options: { coreSites, convention: flavour, machine, ...(hash ? { sha256: hash } : {}) },
+      runtime: {
+        name: `runtime-${flavour}`,
+        image: runtimeImage(program, flavour, sites.count, probeRoom !== undefined),
+      },
+      options: {
+        ...(probeRoom ? { probeRoom } : {}),
+        coreSites,
+        convention: flavour,
+        machine,
+        ...(hash ? { sha256: hash } : {}),
+      },
     },
     arch,
   );

@@ -19,6 +19,7 @@
 import { ByteView, concatBytes, equalBytes, holdsAt } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { decodeGone, encodeGone, type GoneModule, isSavedGone, type SavedGone } from './gone-modules.js';
 
 export const recordOwner = 'elftrace';
 export const recordSection = '.note.elftrace';
@@ -31,6 +32,18 @@ export interface JournalEdit {
   readonly offset: number;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
+}
+
+const enableEntryPrefix = 'enable entry ';
+
+/** How a record names the request that gave sites of a relocatable file a call of a symbol. */
+export function enableEntry(symbol: string): string {
+  return `${enableEntryPrefix}${symbol}`;
+}
+
+/** Symbols that recorded requests made sites call. */
+export function enabledEntries({ requests }: FileRecord): string[] {
+  return requests.flatMap((each) => (each.startsWith(enableEntryPrefix) ? [each.slice(enableEntryPrefix.length)] : []));
 }
 
 export interface FileRecord {
@@ -54,6 +67,12 @@ export interface FileRecord {
   readonly injected: boolean;
   /** Texts of the session files whose operations made the edits, oldest first; empty for other requests. */
   readonly session: readonly string[];
+  /** Options that decide the bytes of a session, by their names: `ppc-nop`, `a64-default`. */
+  readonly forms: Readonly<Record<string, string>>;
+  /** Parts of the image that the request itself brought in, oldest first: reverting takes them out again. */
+  readonly brought: readonly string[];
+  /** Modules that the sessions knew and that were taken out of the image since, oldest first. */
+  readonly gone: readonly GoneModule[];
   /** Sorted by offset, not overlapping. */
   readonly edits: readonly JournalEdit[];
   /** Trailing bytes that were cut. */
@@ -137,6 +156,9 @@ interface RecordHeader {
   injected?: boolean;
   /** Absent means none. */
   session?: string[];
+  forms?: Record<string, string>;
+  brought?: string[];
+  gone?: SavedGone[];
 }
 
 function fromHex(text: string): Uint8Array {
@@ -157,6 +179,9 @@ export function encodeRecord(record: FileRecord): Uint8Array {
     requests: [...record.requests],
     ...(record.injected ? { injected: true } : {}),
     ...(record.session.length > 0 ? { session: [...record.session] } : {}),
+    ...(Object.keys(record.forms).length > 0 ? { forms: { ...record.forms } } : {}),
+    ...(record.brought.length > 0 ? { brought: [...record.brought] } : {}),
+    ...(record.gone.length > 0 ? { gone: record.gone.map(encodeGone) } : {}),
   };
   const json = new TextEncoder().encode(JSON.stringify(header));
   const pairs = new Map<string, number>();
@@ -249,12 +274,22 @@ export function decodeRecord(descriptor: Uint8Array): FileRecord {
   if (headers.some(({ offset, bytes }) => offset < 0 || offset + bytes.length > header.keptSize)) {
     throw damaged('it keeps headers of places that the original did not have');
   }
-  return { ...header, injected: header.injected === true, session: header.session ?? [], headers, edits, cut };
+  return {
+    ...header,
+    injected: header.injected === true,
+    session: header.session ?? [],
+    forms: header.forms ?? {},
+    brought: header.brought ?? [],
+    gone: (header.gone ?? []).map(decodeGone),
+    headers,
+    edits,
+    cut,
+  };
 }
 
 function isHeader(value: unknown): value is RecordHeader {
   if (typeof value !== 'object' || value === null) return false;
-  const { schema, tool, sha256, originalSize, keptSize, headers, requests, injected, session } =
+  const { schema, tool, sha256, originalSize, keptSize, headers, requests, injected, session, forms, brought, gone } =
     value as Partial<RecordHeader>;
   return (
     typeof schema === 'number' &&
@@ -273,10 +308,16 @@ function isHeader(value: unknown): value is RecordHeader {
         /^([0-9a-f]{2})+$/.test(each.bytes),
     ) &&
     (injected === undefined || typeof injected === 'boolean') &&
-    (session === undefined || (Array.isArray(session) && session.every((each) => typeof each === 'string'))) &&
-    Array.isArray(requests) &&
-    requests.every((each) => typeof each === 'string')
+    (session === undefined || isTexts(session)) &&
+    (forms === undefined || (typeof forms === 'object' && isTexts(Object.values(forms)))) &&
+    (brought === undefined || isTexts(brought)) &&
+    (gone === undefined || (Array.isArray(gone) && gone.every(isSavedGone))) &&
+    isTexts(requests)
   );
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }
 
 /** The record of a file, or null when it carries none. A file with several is damaged. */

@@ -7,20 +7,28 @@
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
+import { decodeGone, encodeGone, type GoneModule, isSavedGone } from './gone-modules.js';
+import type { FileRecord } from './journal.js';
+import type { Hazard } from './hazards.js';
 import type { Plan, Refusal, Step } from './plan.js';
 
-export const planFileSchema = 1;
+export const planFileSchema = 2;
 
 /** A plan with the file that it is about. */
 export interface PlanFile {
   /** SHA-256 of the file, hexadecimal. */
   readonly sha256: string;
   readonly plan: Plan;
-  /** Texts of session files that the record will keep. */
-  readonly session: readonly string[];
-  /** What a runtime that was laid in adds; null without one. */
+  /** What the record will keep of a session; null without one. */
+  readonly session: KeptSession | null;
+  /** The plan is about the file as it was before its session: that is performed again, with what comes now. */
+  readonly unpatched: boolean;
+  /** What a runtime, and parts that were laid in, add; null without them. */
   readonly injection: Injection | null;
 }
+
+/** What a record keeps of a session. */
+export type KeptSession = Pick<FileRecord, 'session' | 'forms' | 'brought' | 'gone' | 'injected'>;
 
 export interface Injection {
   /** Ranges of the file that change with it (its headers). */
@@ -69,7 +77,7 @@ const hexOf = (bytes: Uint8Array): string => {
 };
 
 /** The JSON of a plan file, one line. */
-export function encodePlanFile({ sha256, plan, session, injection }: PlanFile): string {
+export function encodePlanFile({ sha256, plan, session, unpatched, injection }: PlanFile): string {
   return JSON.stringify({
     planFile: planFileSchema,
     sha256,
@@ -85,7 +93,13 @@ export function encodePlanFile({ sha256, plan, session, injection }: PlanFile): 
       after: hexOf(step.after),
     })),
     refusals: plan.refusals.map((refusal) => ({ ...refusal, address: `0x${refusal.address.toString(16)}` })),
-    session,
+    hazards: (plan.hazards ?? []).map(({ rule, reason, sites }) => ({
+      rule,
+      reason,
+      sites: sites.map((each) => ({ ...each, address: `0x${each.address.toString(16)}` })),
+    })),
+    session: session === null ? null : { ...session, gone: session.gone.map(encodeGone) },
+    unpatched,
     injection:
       injection === null
         ? null
@@ -126,6 +140,23 @@ class Reader {
   text(): string {
     if (typeof this.value !== 'string') this.fail('a string');
     return this.value;
+  }
+  flag(): boolean {
+    if (typeof this.value !== 'boolean') this.fail('true or false');
+    return this.value;
+  }
+  texts(): string[] {
+    return this.list().map((each) => each.text());
+  }
+  /** Texts by name. */
+  names(): Record<string, string> {
+    const { value } = this;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) this.fail('an object');
+    return Object.fromEntries(Object.keys(value).map((key) => [key, this.field(key).text()]));
+  }
+  gone(): GoneModule {
+    if (!isSavedGone(this.value)) this.fail('a module that is gone');
+    return decodeGone(this.value);
   }
   number(min = 0): number {
     if (typeof this.value !== 'number' || !Number.isSafeInteger(this.value) || this.value < min) this.fail('a number');
@@ -185,6 +216,35 @@ function readRefusal(refusal: Reader): Refusal {
   };
 }
 
+function readKept(session: Reader): KeptSession {
+  return {
+    session: session.field('session').texts(),
+    forms: session.field('forms').names(),
+    brought: session.field('brought').texts(),
+    gone: session
+      .field('gone')
+      .list()
+      .map((each) => each.gone()),
+    injected: session.field('injected').flag(),
+  };
+}
+
+function readHazard(hazard: Reader): Hazard {
+  return {
+    rule: hazard.field('rule').oneOf(['H2']),
+    reason: hazard.field('reason').text(),
+    sites: hazard
+      .field('sites')
+      .list()
+      .map((each) => ({
+        site: each.field('site').number(),
+        section: each.field('section').text(),
+        address: each.field('address').address(),
+        function: each.field('function').text(),
+      })),
+  };
+}
+
 /**
  * The inverse of `encodePlanFile`.
  * @throws ElftraceError 'usage' for anything else, with the key that is wrong
@@ -210,6 +270,8 @@ export function decodePlanFile(text: string): PlanFile {
     end = fileOffset + after.length;
   }
   const injection = root.field('injection');
+  const session = root.field('session');
+  const hazards = root.field('hazards').list().map(readHazard);
   return {
     sha256,
     plan: {
@@ -220,11 +282,10 @@ export function decodePlanFile(text: string): PlanFile {
       selected: root.field('selected').number(),
       changed: root.field('changed').number(),
       unchanged: root.field('unchanged').number(),
+      ...(hazards.length > 0 ? { hazards } : {}),
     },
-    session: root
-      .field('session')
-      .list()
-      .map((each) => each.text()),
+    session: session.isNull ? null : readKept(session),
+    unpatched: root.field('unpatched').flag(),
     injection: injection.isNull
       ? null
       : {

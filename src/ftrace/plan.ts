@@ -13,6 +13,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { relocationsSorted } from '../relocs/read.js';
 import type { Address } from '../units.js';
 import { otherRanges, overlapping } from './overlaps.js';
+import type { Hazard } from './hazards.js';
 import type { Sites } from './sites.js';
 import { judge, verdictSeverity, type VerifyOptions } from './verdicts.js';
 
@@ -61,6 +62,39 @@ export interface Refusal {
   readonly actual: string;
 }
 
+/** A relocation that a site of a relocatable file gets. */
+export interface NewRelocation {
+  readonly site: number;
+  /** Section that it is about, and the offset in it. */
+  readonly section: number;
+  readonly offset: bigint;
+  readonly type: number;
+  readonly symbol: string;
+  /** Its number: of those that are there, or behind them in the order of `symbols`. */
+  readonly symbolIndex: number;
+}
+
+/** What a plan adds to a relocatable file; the steps are about what is there. */
+export interface Additions {
+  readonly relocations: readonly NewRelocation[];
+  /** Undefined symbols behind those of the file. */
+  readonly symbols: readonly string[];
+}
+
+/** Numbers of symbols by name: those of the file, and new ones behind them. */
+class SymbolNumbers {
+  readonly added: string[] = [];
+
+  constructor(private readonly symbols: ElfImage['symbols']) {}
+
+  of(name: string): number {
+    const known = this.symbols.find(name);
+    if (known > 0) return known;
+    const again = this.added.indexOf(name);
+    return this.symbols.count + (again >= 0 ? again : this.added.push(name) - 1);
+  }
+}
+
 export interface Plan {
   readonly target: string;
   readonly request: string;
@@ -72,8 +106,12 @@ export interface Plan {
   readonly changed: number;
   /** Sites that are already as asked. */
   readonly unchanged: number;
+  /** Relocations and symbols that a relocatable file gets (F-2). */
+  readonly additions?: Additions;
   /** What the user should know: a trampoline that could not be made. */
   readonly notices?: readonly string[];
+  /** What may go wrong on a running system, where the request says that it can be preempted; absent: nothing. */
+  readonly hazards?: readonly Hazard[];
 }
 
 /** A state for one site, or why it has none: what a request with many targets decides per site. */
@@ -298,6 +336,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   // Stores and relocation entries lie in different sections: each list comes out in order, or nearly so.
   const stores: Step[] = [];
   const relocations: Step[] = [];
+  const newRelocations: NewRelocation[] = [];
+  const numbers = new SymbolNumbers(image.symbols);
   const refusals: Refusal[] = [];
   let selected = 0;
   let changed = 0;
@@ -447,6 +487,56 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         });
       }
     }
+    const added: NewRelocation[] = [];
+    for (const { delta, type, symbol } of change.relocate ?? []) {
+      const symbolIndex = numbers.of(symbol);
+      const offset = sites.anchor[i]! + BigInt(delta);
+      const rows = view.relocationsAt(delta).filter(({ table }) => table.form === 'rela');
+      const own = rows.find(({ table, row }) => !program.isCompanion(table.type[row]!));
+      // What rode on the old one (RELAX) would let a linker shorten a call that must keep its size.
+      for (const { table, row } of rows) {
+        const type = table.type[row]!;
+        if (!program.isCompanion(type) || type === neutral.type) continue;
+        const fileOffset = table.fileOffset(row) + image.wordBytes;
+        const after = neutralEntry(image, neutral.type, null);
+        mine.push({
+          kind: 'reloc',
+          site: i,
+          section: image.sections[table.section]?.name ?? '',
+          row,
+          type,
+          becomes: neutral.type,
+          symbol: '',
+          address: offset,
+          fileOffset,
+          before: shared.at(image.bytes, fileOffset, after.length),
+          after,
+          rule: 'F-2',
+        });
+      }
+      if (own === undefined) {
+        added.push({ site: i, section: range.section, offset, type, symbol, symbolIndex });
+        continue;
+      }
+      const { table, row } = own;
+      const fileOffset = table.fileOffset(row) + image.wordBytes;
+      const after = new ByteView(new Uint8Array(2 * image.wordBytes), image.header.endian);
+      after.insertWord(0, relocationInfo(image, symbolIndex, type), image.wordBytes);
+      mine.push({
+        kind: 'reloc',
+        site: i,
+        section: image.sections[table.section]?.name ?? '',
+        row,
+        type: table.type[row]!,
+        becomes: type,
+        symbol: program.labelOf(table.symbols, table.symbol[row]!),
+        address: offset,
+        fileOffset,
+        before: shared.at(image.bytes, fileOffset, after.bytes.length),
+        after: after.bytes,
+        rule: 'F-2',
+      });
+    }
     if (request.emptySlots && mine.length > 0 && blocked === '') mine.push(...slotSteps(sites, i, shared));
     for (const step of mine) {
       const end = step.fileOffset + step.before.length;
@@ -459,9 +549,10 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       refuse(i, 'not-writable', 'EPERM', blocked);
       continue;
     }
-    if (mine.length === 0) unchanged++;
+    if (mine.length + added.length === 0) unchanged++;
     else {
       changed++;
+      newRelocations.push(...added);
       for (const step of mine) (step.kind === 'store' ? stores : relocations).push(step);
     }
   }
@@ -486,7 +577,32 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     selected,
     changed,
     unchanged,
+    ...(newRelocations.length + numbers.added.length > 0
+      ? { additions: { relocations: newRelocations.filter(({ site }) => !doubled.has(site)), symbols: numbers.added } }
+      : {}),
   };
+}
+
+/** r_info of a relocation. */
+function relocationInfo({ wordBytes }: ElfImage, symbol: number, type: number): bigint {
+  return wordBytes === 8 ? (BigInt(symbol) << 32n) | BigInt(type) : BigInt((symbol << 8) | type);
+}
+
+/** The relocations that a plan adds, as rows of their tables by the section that they are about; addends are 0. */
+export function additionRows(image: ElfImage, { relocations }: Additions): Map<number, Uint8Array> {
+  const bySection = new Map<number, NewRelocation[]>();
+  for (const each of relocations) bySection.set(each.section, [...(bySection.get(each.section) ?? []), each]);
+  const size = 3 * image.wordBytes;
+  return new Map(
+    [...bySection].map(([section, own]) => {
+      const view = new ByteView(new Uint8Array(size * own.length), image.header.endian);
+      own.forEach(({ offset, symbolIndex, type }, i) => {
+        view.insertWord(i * size, offset, image.wordBytes);
+        view.insertWord(i * size + image.wordBytes, relocationInfo(image, symbolIndex, type), image.wordBytes);
+      });
+      return [section, view.bytes];
+    }),
+  );
 }
 
 /**

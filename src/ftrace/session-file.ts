@@ -63,12 +63,23 @@ export type SessionOperation = { readonly at: FilePlace } & (
   | {
       readonly kind: 'graph';
       readonly name: string;
-      readonly entry: string;
-      readonly return: string;
+      /** Symbols of its callbacks; null: the runtime records both in its ring. */
+      readonly callbacks: { readonly entry: string; readonly return: string } | null;
       readonly filter: string | null;
       readonly notrace: string | null;
     }
   | { readonly kind: 'no-graph'; readonly name: string }
+  | {
+      readonly kind: 'probe';
+      /** A definition in the words of kprobe_events. */
+      readonly define: string;
+      readonly optimize: boolean;
+      /** Which version of the mechanism, and of a kernel that it needs; null: what another step says, or the default. */
+      readonly version: '2009' | 'modern' | null;
+      readonly preempt: 'none' | 'full' | null;
+    }
+  /** `event`: GROUP/EVENT, or EVENT of the default group. */
+  | { readonly kind: 'no-probe'; readonly event: string }
   | { readonly kind: 'load'; readonly module: string; readonly file: string | null }
   | { readonly kind: 'unload'; readonly module: string }
   | { readonly kind: 'tracing'; readonly on: boolean }
@@ -115,13 +126,25 @@ export const sessionForms = {
   livepatch: { fields: { function: 'text', new: 'text' }, required: ['function', 'new'] },
   graph: {
     fields: { name: 'text', entry: 'text', return: 'text', filter: 'text', notrace: 'text' },
-    required: ['name', 'entry', 'return'],
+    required: ['name'],
+  },
+  probe: {
+    fields: { define: 'text', optimize: 'flag', version: 'text', preempt: 'text' },
+    required: ['define'],
   },
   load: { fields: { module: 'text', file: 'text' }, required: ['module'] },
 } as const satisfies Readonly<Record<string, StepForm>>;
 
 /** The steps whose value is one name. */
-export const sessionNames = ['register', 'unregister', 'no-direct', 'no-livepatch', 'no-graph', 'unload'] as const;
+export const sessionNames = [
+  'register',
+  'unregister',
+  'no-direct',
+  'no-livepatch',
+  'no-graph',
+  'no-probe',
+  'unload',
+] as const;
 
 type FormName = keyof typeof sessionForms;
 type NameStep = (typeof sessionNames)[number];
@@ -263,7 +286,9 @@ class Reader {
     const [name, offset] = this.#key(pair);
     const value = this.#value(pair, offset);
     const at = this.#place(offset);
-    if (isForm(name)) this.#operations.push(this.#form(name, this.#fields(name, value), at, value));
+    if (name === 'load' && isScalar(value)) {
+      this.#operations.push({ kind: 'load', module: this.#name(value, name), file: null, at });
+    } else if (isForm(name)) this.#operations.push(this.#form(name, this.#fields(name, value), at, value));
     else if (isNameStep(name)) this.#operations.push(this.#named(name, this.#name(value, name), at, value));
     else if (name === 'tracing') {
       const text = this.#scalar(value, 'tracing').value;
@@ -320,6 +345,8 @@ class Reader {
         if (!this.#users.has(value))
           this.#fail(this.#start(node), `no step before this one makes the graph '${value}'`);
         return { kind: name, name: value, at };
+      case 'no-probe':
+        return { kind: name, event: value, at };
       case 'unload':
         return { kind: name, module: value, at };
       default:
@@ -365,16 +392,36 @@ class Reader {
         return { kind: name, function: text('function'), replacement: text('new'), at };
       case 'graph':
         if (this.#users.has(text('name'))) this.#fail(this.#start(node), `there is a graph '${text('name')}' already`);
+        if (texts.has('entry') !== texts.has('return')) {
+          this.#fail(this.#start(node), "a graph has both 'entry' and 'return', or neither");
+        }
         this.#users.add(text('name'));
         return {
           kind: name,
           name: text('name'),
-          entry: text('entry'),
-          return: text('return'),
+          callbacks: texts.has('entry') ? { entry: text('entry'), return: text('return') } : null,
           filter: maybe('filter'),
           notrace: maybe('notrace'),
           at,
         };
+      case 'probe': {
+        const one = <T extends string>(key: string, words: readonly T[]): T | null => {
+          const word = maybe(key);
+          const known = words.find((each) => each === word);
+          if (word !== null && known === undefined) {
+            this.#fail(this.#start(node), `${key} is ${words.join(' or ')}`);
+          }
+          return known ?? null;
+        };
+        return {
+          kind: name,
+          define: text('define'),
+          optimize: flags.has('optimize'),
+          version: one('version', ['2009', 'modern']),
+          preempt: one('preempt', ['none', 'full']),
+          at,
+        };
+      }
       case 'load':
         return { kind: name, module: text('module'), file: maybe('file'), at };
       default:

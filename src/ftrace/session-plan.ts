@@ -6,8 +6,14 @@ import type { Arch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './core/session.js';
-import { formatReport } from './core/index.js';
+import { formatReport, type Outcome } from './core/index.js';
+import type { GoneSymbol } from './gone-modules.js';
+import type { FileRecord } from './journal.js';
+import { load } from '../program/program.js';
+import { withHazards } from './hazards.js';
 import type { Plan, Step } from './plan.js';
+import { findSites } from './sites.js';
+import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type SessionOperation } from './session-file.js';
 
@@ -23,6 +29,66 @@ export interface SessionPlan {
   readonly session: Session;
   /** Operations with their outcomes, those of earlier calls too. */
   readonly steps: readonly SessionStep[];
+  /** Symbols that operations named, with their places. */
+  readonly symbols: readonly GoneSymbol[];
+}
+
+/** Options that decide bytes, as a record keeps them beside the session (RT-7). */
+export type SessionForms = Pick<FileRecord, 'forms' | 'gone'>;
+
+/**
+ * Reads session files one after another: later ones may use the names that earlier ones made.
+ * @throws ElftraceError 'usage' with file, line and column
+ */
+export function readSessions(files: readonly SessionText[]): readonly (readonly SessionOperation[])[] {
+  const known: { ops: string[]; graphs: string[] } = { ops: [], graphs: [] };
+  return files.map(({ name, text }) => {
+    const { operations } = parseSession(text, name, known);
+    for (const each of operations) {
+      if (each.kind === 'ops') known.ops.push(each.name);
+      else if (each.kind === 'graph') known.graphs.push(each.name);
+    }
+    return operations;
+  });
+}
+
+/** Modules that come with a step: the first that is said of them is that they come. */
+function absentModules(operations: readonly SessionOperation[]): Set<string> {
+  const seen = new Set<string>();
+  const absent = new Set<string>();
+  for (const each of operations) {
+    if (each.kind !== 'load' && each.kind !== 'unload') continue;
+    if (!seen.has(each.module) && each.kind === 'load') absent.add(each.module);
+    seen.add(each.module);
+  }
+  return absent;
+}
+
+/** Session options of what a record keeps. */
+export function sessionOptions({ forms, gone }: SessionForms): SessionOptions {
+  const { 'ppc-nop': nopForm, 'a64-default': literalOff, preempt } = forms;
+  return {
+    gone,
+    ...(nopForm === undefined ? {} : { nopForm }),
+    policy: {
+      ...(literalOff === 'list' || literalOff === 'nop' ? { literalOff } : {}),
+      ...(preempt === 'none' || preempt === 'full' ? { preempt } : {}),
+    },
+  };
+}
+
+/** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
+export interface ProbeHost {
+  perform(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
+  /** After the last step: what waits for time to pass is done, objects are written. */
+  finish(): void;
+}
+
+/** Makes a host for a session; `image` is the one that the session was opened on. */
+export type ProbeHosts = (session: Session, image: ElfImage) => ProbeHost;
+
+export interface SessionPlanOptions extends SessionOptions {
+  readonly probes?: ProbeHosts | undefined;
 }
 
 /** Ranges in which two images of one size differ, near ones as one. */
@@ -50,45 +116,51 @@ export function planSession(
   image: ElfImage,
   arch: Arch,
   files: readonly SessionText[],
-  options: SessionOptions = {},
+  options: SessionPlanOptions = {},
 ): SessionPlan {
-  const session = Session.open(image.bytes, arch, options);
+  const sessions = readSessions(files);
+  const operations = sessions.flat();
+  const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
   const { core } = session;
+  const probes = options.probes?.(session, image);
+  const symbols = new Map<string, GoneSymbol>();
+  /** A symbol of the image that an operation names. */
+  const named = (name: string): GoneSymbol => {
+    const address = session.functionAddress(name);
+    const pointer = session.pointerTo(name);
+    if (address === null || pointer === null) {
+      throw new ElftraceError('no-match', `the image defines no ${name}`, { symbol: name });
+    }
+    const found = { name, address, pointer };
+    symbols.set(name, found);
+    return found;
+  };
   const runner = new CoreSession(core, {
-    address(symbol) {
-      const address = session.functionAddress(symbol);
-      if (address === null) throw new ElftraceError('no-match', `the image defines no ${symbol}`, { symbol });
-      return address;
-    },
+    address: (symbol) => named(symbol).address,
     replacer(replacement) {
       const func = session.functionAddress('elftrace_livepatch');
-      const data = session.pointerTo(replacement);
-      if (data === null)
-        throw new ElftraceError('no-match', `the image defines no ${replacement}`, { symbol: replacement });
+      const { pointer } = named(replacement);
       if (func === null) {
         throw new ElftraceError('unsupported-form', 'the entries of the image cannot change where a function goes on', {
           symbol: replacement,
         });
       }
-      return { func, data };
+      return { func, data: pointer };
     },
-    module(name) {
-      throw new ElftraceError('usage', `module ${name} is loaded into the file first: elftrace load`, { value: name });
+    ...(probes ? { probe: (operation) => probes.perform(operation) } : {}),
+    loadModule: (name) => session.loadModule(name),
+    unloadModule(name) {
+      const reason = session.moduleUse(name);
+      return reason === null ? session.unloadModule(name) : { kind: 'refused', errno: 'EBUSY', reason };
     },
   });
   const steps: SessionStep[] = [];
-  const operations: SessionOperation[] = [];
-  for (const { name, text } of files) {
-    const { operations: own } = parseSession(text, name, {
-      ops: operations.flatMap((each) => (each.kind === 'ops' ? [each.name] : [])),
-      graphs: operations.flatMap((each) => (each.kind === 'graph' ? [each.name] : [])),
-    });
-    operations.push(...own);
+  for (const [index, own] of sessions.entries()) {
     for (const step of runner.run(own)) {
       steps.push(step);
       const { outcome, operation } = step;
       if (outcome.kind === 'done') continue;
-      const at = `${name}:${operation.at.line}:${operation.at.column}: ${operation.kind}`;
+      const at = `${files[index]!.name}:${operation.at.line}:${operation.at.column}: ${operation.kind}`;
       if (outcome.kind === 'refused') {
         throw new ElftraceError('plan-refused', `${at}: ${outcome.reason} (${outcome.errno})`, {
           what: operation.kind,
@@ -101,6 +173,7 @@ export function planSession(
       });
     }
   }
+  probes?.finish();
   const after = session.bytes();
   const { sections } = image;
   const planned: Step[] = differingRanges(image.bytes, after, image.wordBytes).map(([start, end]) => {
@@ -119,6 +192,7 @@ export function planSession(
     };
   });
   const enabled = core.records.filter((site) => site.count > 0).length;
+  const warnings = steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []));
   const plan: Plan = {
     target: arch.target.id,
     request: `session of ${operations.length} operations`,
@@ -127,6 +201,15 @@ export function planSession(
     selected: core.records.length,
     changed: enabled,
     unchanged: core.records.length - enabled,
+    ...(warnings.length > 0 ? { notices: warnings } : {}),
   };
-  return { plan, session, steps };
+  // The session's own copy has changed: hazards are those of the way there from the image.
+  const preempt = options.policy?.preempt;
+  const before = preempt === 'full' ? findSites(load(image, arch, options)) : session.sites;
+  return {
+    plan: withHazards(plan, before, entriesOf(session.sites.program).kind, preempt),
+    session,
+    steps,
+    symbols: [...symbols.values()],
+  };
 }

@@ -2,19 +2,21 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import { ByteView } from '../bytes.js';
-import type { Arch } from '../arch.js';
+import type { Arch, TextSeam } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions, trampolineSection } from '../program/program.js';
-import { type Capabilities, FtraceCore, type Policy, profiles, type SiteInput } from './core/index.js';
+import { type Capabilities, FtraceCore, type Outcome, type Policy, profiles, type SiteInput } from './core/index.js';
+import type { GoneModule, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
-import { checkAcceptance, planSites } from './plan.js';
+import { type DirectVariant, setDirectVariant } from './direct-variant.js';
+import { checkAcceptance, type Plan, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf, initialState, recordIp } from './tracing.js';
+import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
+import type { Address } from '../units.js';
 
 export interface SessionOptions extends LoadOptions {
   readonly policy?: Partial<Policy>;
@@ -23,8 +25,16 @@ export interface SessionOptions extends LoadOptions {
   readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
-  /** RISC-V: which word of the frame the helper of direct callers writes, in bytes (RISCV_DIRECT_SLOTS). */
-  readonly directSlot?: number;
+  /** Modules of the image that are not there yet: a step of the session brings each (C-MOD-1). */
+  readonly absent?: ReadonlySet<string>;
+  /** Modules that are not in the image any more and that the session knew. */
+  readonly gone?: readonly GoneModule[];
+  /** RISC-V: the way to direct callers; what the entries have when absent. */
+  readonly directVariant?: DirectVariant;
+  /** Ranges of the file that may not be written: [start, end). */
+  readonly readonlyRanges?: PlanRequest['readonlyRanges'];
+  /** What may stand between private trampolines and the image: tests let single actions fail here. */
+  readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 const hasTrampolines = ({ program }: Sites): boolean =>
@@ -35,10 +45,11 @@ function policyOf(sites: Sites): Partial<Policy> {
   const { trampolines } = sites.program.arch;
   if (trampolines.kind === 'none') return {};
   const { kind, graph } = entriesOf(sites.program);
+  // Entries of that time have one graph tracer, with an entry or a jump of its own; who asks for 2014 gets its borrowing too (C-FG-4).
+  const borrows = sites.program.loadMap?.options['x86-tramp'] === '2014';
   return {
     trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
-    // Entries of that time have one graph tracer, with an entry or a jump of its own.
-    ...(graph === 'branch' ? { graph: 'single' as const } : {}),
+    ...(graph === 'branch' ? { graph: borrows ? ('2014' as const) : ('single' as const) } : {}),
   };
 }
 
@@ -46,7 +57,8 @@ function policyOf(sites: Sites): Partial<Policy> {
 export function capabilitiesOf(sites: Sites): Capabilities {
   const { kind } = entriesOf(sites.program);
   if (sites.program.arch.target.id === 'arm64') {
-    return profiles[kind === 'callops' ? 'arm64' : kind === 'regs' ? 'arm64 regs' : 'arm64 mcount'];
+    const names = { callops: 'arm64', args: 'arm64 args', regs: 'arm64 regs' } as const;
+    return profiles[kind === 'callops' || kind === 'args' || kind === 'regs' ? names[kind] : 'arm64 mcount'];
   }
   switch (kind) {
     case 'pg':
@@ -56,6 +68,8 @@ export function capabilitiesOf(sites: Sites): Capabilities {
       return entryPoint(sites.program, 'ftrace_regs_caller') === null
         ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
         : profiles.riscv64;
+    case 'g2-plain':
+      return profiles['riscv64 plain'];
     case 'g2-merged':
     case 'g3':
       return profiles['riscv64 merged'];
@@ -74,11 +88,25 @@ export function capabilitiesOf(sites: Sites): Capabilities {
   }
 }
 
+/** What the core is told of the modules of an image, as they come and go. */
+interface Modules {
+  /** Sites of those whose code is in the image. */
+  readonly present: ReadonlyMap<string, readonly SiteInput[]>;
+  /** The others, each at the `unload` step with which it went. */
+  readonly gone: readonly GoneModule[];
+  /** Turns the sites of a module into nops (C-INIT-2). */
+  readonly initialise: (name: string) => void;
+}
+
 export class Session {
+  /** How often each module went. */
+  readonly #unloads = new Map<string, number>();
+
   private constructor(
     readonly sites: Sites,
     readonly backend: ImageBackend,
     readonly core: FtraceCore,
+    private readonly modules: Modules,
   ) {}
 
   /**
@@ -88,47 +116,128 @@ export class Session {
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
     const sites = findSites(load(image, arch, options));
+    const text = guarded(options.text?.(image), image, options.readonlyRanges ?? []);
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
-    const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
-    const nop = planSites(sites, { to, selection: usable });
-    checkAcceptance(nop, {});
-    const text = options.text?.(image);
-    for (const step of nop.steps) {
-      if (text?.store(step.address, step.after) === false) {
-        throw new ElftraceError('site-mismatch', `the site at ${hex(step.address)} may not be written (EPERM)`, {
-          address: step.address,
-        });
-      }
-      image.bytes.set(step.after, step.fileOffset);
-    }
-    if (options.directSlot !== undefined) setDirectSlot(sites, options.directSlot);
+    requireFixedAddresses(sites.program, entriesOf(sites.program));
+    const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
+    // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
+    if (capabilities.patchable) initialise(sites, usable, options, text);
+    if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
+    const { absent = new Set<string>(), gone = [] } = options;
+    const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
-      capabilities: { ...capabilitiesOf(sites), ...options.capabilities },
+      capabilities,
+      pristine: () => findSites(load(readElf(bytes), arch, options)),
+      idleLiteral: { kind: policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
+      ...(options.seam === undefined ? {} : { seam: options.seam }),
     });
     const { serves: served } = entriesOf(sites.program);
-    const inputs = new Map<string | null, SiteInput[]>([[null, []]]);
+    const present = new Map<string, SiteInput[]>();
+    for (const part of sites.program.loadMap?.parts ?? []) if (part.kind === 'module') present.set(part.name, []);
+    const own: SiteInput[] = [];
     for (let i = 0; i < sites.count; i++) {
       if (!sites.codeRange(i) || !isServed(sites, i, served) || usable[i] === 0) continue;
       const module = sites.module(i);
-      const list = inputs.get(module) ?? [];
-      inputs.set(module, list);
+      const list = module === null ? own : (present.get(module) ?? []);
+      if (module !== null) present.set(module, list);
       list.push(siteInput(sites, i));
     }
     const core = new FtraceCore({
       backend,
-      sites: inputs.get(null)!,
+      sites: own,
       records: {
         siteBytes: arch.target.codeAlignBytes === 1 ? arch.branches.call.sizeBytes : 4,
         dotSymbols: arch.target.abiName === 'elfv1',
       },
-      policy: { ...policyOf(sites), ...options.policy },
+      policy,
     });
-    for (const [module, list] of inputs) if (module !== null) core.loadModule(module, list);
-    return new Session(sites, backend, core);
+    const session = new Session(sites, backend, core, {
+      present,
+      gone,
+      initialise: (name) => {
+        const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
+        if (capabilities.patchable) initialise(sites, selection, options, text);
+      },
+    });
+    const names = new Set([...present.keys(), ...gone.map(({ name }) => name)]);
+    for (const name of names) if (!absent.has(name)) session.loadModule(name);
+    return session;
+  }
+
+  /** The code of a module that the core is told of next: null when it is in the image. */
+  #goneNow(name: string): GoneModule | null {
+    const unloads = this.#unloads.get(name) ?? 0;
+    return this.modules.gone.find((each) => each.name === name && each.unload >= unloads) ?? null;
+  }
+
+  /**
+   * C-MOD-1: a module comes. Its code is in the image, or was and is gone.
+   * @throws ElftraceError 'no-match' for one that never was
+   */
+  loadModule(name: string): Outcome {
+    const gone = this.#goneNow(name);
+    const sites = gone?.sites ?? this.modules.present.get(name);
+    if (sites === undefined) {
+      throw new ElftraceError('no-match', `there is no module '${name}' in the image`, { symbol: name });
+    }
+    const loaded = this.core.state.records.modules.includes(name);
+    if (!loaded) {
+      this.backend.setGone(name, gone !== null);
+      if (gone === null && this.#unloads.has(name)) this.modules.initialise(name);
+    }
+    return this.core.loadModule(name, sites);
+  }
+
+  /** C-MOD-2: a module goes. Its code stays where it is, unless the caller takes it away. */
+  unloadModule(name: string): Outcome {
+    const outcome = this.core.unloadModule(name);
+    if (outcome.kind === 'done') this.#unloads.set(name, this.unloadsOf(name) + 1);
+    return outcome;
+  }
+
+  /** How often a module went so far. */
+  unloadsOf(name: string): number {
+    return this.#unloads.get(name) ?? 0;
+  }
+
+  /** Sites of a module of the image, as the core sees them. */
+  sitesOfModule(name: string): readonly SiteInput[] | null {
+    return this.modules.present.get(name) ?? null;
+  }
+
+  /**
+   * Why a module cannot go: another part uses its symbols, or somebody who is registered is called in it. null when it can.
+   */
+  moduleUse(name: string): string | null {
+    const parts = this.sites.program.loadMap?.parts ?? [];
+    const part = parts.find((each) => each.kind === 'module' && each.name === name);
+    if (part === undefined) return null;
+    const { modules } = this.core.state.records;
+    const users = parts.filter(
+      (each) => each.uses.includes(name) && (each.kind !== 'module' || modules.includes(each.name)),
+    );
+    if (users.length > 0) return `${name} is used by ${users.map((each) => each.name).join(', ')}`;
+    const inside = (address: Address): boolean =>
+      part.ranges.some(({ start, end }) => address >= start && address < end);
+    const { list, graph, direct } = this.core.state;
+    const called = list.find(
+      (ops) =>
+        inside(ops.func) ||
+        inside(ops.directCall) ||
+        (ops.has('IPMODIFY') && inside(ops.data)) ||
+        (ops.trampoline?.kind === 'user' && inside(ops.trampoline.address)),
+    );
+    if (called !== undefined) return `${name} has code that ${called.name} calls`;
+    const listener = graph.users.find(
+      (user) => user !== null && (inside(user.callbacks.entry) || inside(user.callbacks.return)),
+    );
+    if (listener) return `${name} has code that the graph ${listener.name} calls`;
+    const site = [...direct].find(([, address]) => inside(address))?.[0];
+    return site === undefined ? null : `${name} has the direct caller of ${site.name}`;
   }
 
   /** The image as it is now. */
@@ -140,14 +249,40 @@ export class Session {
   pointerTo(name: string): bigint | null {
     const { program } = this.sites;
     const symbol = program.symbols.find(name);
-    return program.definedAt(symbol) === null ? null : program.symbols.value[symbol]!;
+    if (program.definedAt(symbol) !== null) return program.symbols.value[symbol]!;
+    return this.#goneSymbol(name)?.pointer ?? null;
+  }
+
+  /** A symbol that the session named before its module went. */
+  #goneSymbol(name: string): GoneSymbol | undefined {
+    return this.modules.gone.flatMap(({ symbols }) => symbols).find((each) => each.name === name);
   }
 
   /** Text address of a function of the image, for ops. */
   functionAddress(name: string): bigint | null {
     const { program } = this.sites;
-    return program.definedAt(program.symbols.find(name));
+    return program.definedAt(program.symbols.find(name)) ?? this.#goneSymbol(name)?.address ?? null;
   }
+}
+
+/** C-INIT-2: every site is verified, then made a nop. */
+function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
+  const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
+  const { bytes } = sites.program.image;
+  const write = (plan: Plan): void => {
+    checkAcceptance(plan, {});
+    for (const { address, after, fileOffset } of plan.steps) {
+      if (text?.store(address, after) === false) {
+        throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
+      }
+      bytes.set(after, fileOffset);
+    }
+  };
+  write(planSites(sites, { to, selection }));
+  sites.keep();
+  // The compiler's nops are off, and yet not what the machine's own disabled form is (P-NEW-1).
+  const left = selection.map((each, i) => (each === 1 && sites.reading(i)?.state === 'compiled' ? 1 : 0));
+  if (left.includes(1)) write(planSites(sites, { to: { kind: 'init' }, selection: left }));
 }
 
 /** Whether the entries can serve a site, where what stands around it decides that; others stay nops. */
@@ -157,12 +292,22 @@ function isServed(sites: Sites, index: number, served: readonly string[]): boole
   return sites.entriesOf(index, reading).some((each) => served.includes(each));
 }
 
-function setDirectSlot({ program }: Sites, slot: number): void {
-  const place = entryPoint(program, 'elftrace_direct_slot');
-  if (place === null) throw new ElftraceError('no-runtime', 'the entries of the image know no direct callers', {});
-  const { image } = program;
-  const view = new ByteView(image.bytes, image.header.endian, 'elftrace_direct_slot');
-  view.insertWord(image.fileOffsetOf(place.identity), BigInt(slot), image.wordBytes);
+/** A text that some ranges of the file are kept from. */
+function guarded(
+  text: Text | undefined,
+  image: ElfImage,
+  ranges: NonNullable<PlanRequest['readonlyRanges']>,
+): Text | undefined {
+  if (ranges.length === 0) return text;
+  return {
+    refresh: (address, size) => text?.refresh(address, size),
+    store(address, bytes, what) {
+      const at = image.fileOffsetOf(address);
+      if (ranges.some(({ start, end }) => at < end && start < at + bytes.length)) return false;
+      return text?.store(address, bytes, what) ?? true;
+    },
+    event: (step, freed) => text?.event(step, freed),
+  };
 }
 
 function siteInput(sites: Sites, index: number): SiteInput {
@@ -170,10 +315,12 @@ function siteInput(sites: Sites, index: number): SiteInput {
   const symbol = sites.functionSymbol(index);
   const ip = recordIp(sites, index);
   const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  const noGraph = whyNoGraph(sites, index, sites.reading(index));
   return {
     ip,
     name: program.symbolName(symbol),
     ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
-    weak: !isCovered(sites, index),
+    weak: program.namesFunctions && !isCovered(sites, index),
+    ...(noGraph === null ? {} : { noGraph }),
   };
 }

@@ -6,7 +6,7 @@
  * `Site` objects are views made on demand.
  */
 import type { SiteReading, SiteSource, SiteStateKind } from '../arch.js';
-import type { CodeRange, Program } from '../program/program.js';
+import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from './journal.js';
@@ -45,6 +45,8 @@ export interface Site {
 export interface FindOptions extends TableOptions {
   /** Record of changes that was kept beside the file; the one in the file is read without being asked for. */
   readonly record?: FileRecord | null;
+  /** The program as it was before what the record says, where its calls name another entry now. */
+  readonly original?: Program;
   readonly signal?: AbortSignal;
 }
 
@@ -72,6 +74,8 @@ export class Sites {
     this.count = anchor.length;
   }
 
+  private kept = false;
+
   state(index: number): SiteState {
     return stateNames[this.stateOf[index]!]!;
   }
@@ -95,7 +99,13 @@ export class Sites {
   }
 
   source(index: number): SiteSource {
-    return this.sources[this.tableOf[index]!]!;
+    const source = this.sources[this.tableOf[index]!]!;
+    return source === 'call' && this.kept ? 'mcount-table' : source;
+  }
+
+  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  keep(): void {
+    this.kept = true;
   }
 
   codeRange(index: number): CodeRange | undefined {
@@ -149,6 +159,11 @@ export class Sites {
     const source = this.source(index);
     const found = siteShapes[shape]!.read(this.viewOf(index), source);
     if (found !== null) return found;
+    if (source === 'call') {
+      // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
+      const known = siteShapes[shape]!;
+      return known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+    }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
       const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
@@ -329,6 +344,8 @@ export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
   const { arch } = program;
   for (const range of program.code) {
     signal?.throwIfAborted();
+    // Copies of probed instructions are no sites.
+    if (range.name === probeSections.text) continue;
     if (program.relocatable) {
       for (const offset of relocatedCalls(program, range)) {
         sections.push(range.section);
@@ -387,7 +404,9 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   }
   const sections: number[] = [];
   const values: bigint[] = [];
-  for (const { offset } of record?.edits ?? []) {
+  // Sessions with probes change places that are no sites, and nothing in the record tells which.
+  const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
+  for (const { offset } of probed ? [] : (record?.edits ?? [])) {
     const range = program.code.find(
       (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
     );
@@ -413,6 +432,31 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
     origin: 'record',
     remarks: [],
   };
+}
+
+/**
+ * Calls of the profiling entry that the file made before it was enabled (--entry): where the linker's relocation alone says what is
+ * called, no byte of the code tells them from other calls.
+ */
+function callsBefore(original: Program, known: SlotTable): SlotTable[] {
+  const before = findCalls(original);
+  const still = new Set(Array.from(known.value, (value, i) => `${known.section[i]!}:${value}`));
+  const gone = Array.from(before.value, (value, i) => !still.has(`${before.section[i]!}:${value}`));
+  const count = gone.filter(Boolean).length;
+  if (count === 0) return [];
+  return [
+    {
+      ...before,
+      name: 'record',
+      // A table names nops as well as calls; the scan for calls does not.
+      source: 'mcount-table',
+      origin: 'record',
+      count,
+      section: before.section.filter((_, i) => gone[i]),
+      value: before.value.filter((_, i) => gone[i]),
+      position: new Float64Array(count).fill(-1),
+    },
+  ];
 }
 
 /** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
@@ -445,8 +489,9 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
   let tables = readTables(program, options);
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);
-    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), [calls]);
-    for (const table of [calls, recorded]) if (table.count > 0) tables = [...tables, table];
+    const before = options.original ? callsBefore(options.original, calls) : [];
+    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), [calls, ...before]);
+    for (const table of [calls, ...before, recorded]) if (table.count > 0) tables = [...tables, table];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
   // Calls that were nopped and taken out of their table are sites all the same.

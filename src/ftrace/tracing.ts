@@ -32,6 +32,7 @@ import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { type Preemption, withHazards } from './hazards.js';
 import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
@@ -64,6 +65,8 @@ export interface TracingRequest extends Pick<
   readonly saveRegs?: boolean;
   /** False: no private trampoline, whatever the machine can. */
   readonly trampolines?: boolean;
+  /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
+  readonly preempt?: Preemption | undefined;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
 }
@@ -190,6 +193,13 @@ const framelessKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g0', 'g1']);
 const fixedKinds: ReadonlySet<string> = new Set<EntryKind>(['g3', 'g3c']);
 const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
 
+/** Where the graph tracer's branch at an address leads while it is off: behind itself (R-MOD-5: two nops on RISC-V), or to the stub. */
+export function graphOff(program: Program, kind: EntryKind, at: Address): Address {
+  return kind === 'pg' || kind === 'g2-plain'
+    ? at + BigInt(program.arch.branches.graph.sizeBytes)
+    : entryPoint(program, 'ftrace_stub')!.address;
+}
+
 /** Names of plans, in records and reports. */
 function nameOf(tracer: Tracer | null): string {
   if (tracer === null) return 'disable';
@@ -279,17 +289,17 @@ class Words {
   }
 
   /**
-   * A branch inside an entry. What is there must be a branch to a function of the image, or (`jump`) one to the next instruction
+   * A branch inside an entry. What is there must be a branch to a function of the image, or (`graph`) one to the next instruction
    * or the place that it leads to when it is on.
    */
-  branch(symbol: string, kind: 'call' | 'jump', target: Address, rule: string): void {
+  branch(symbol: string, kind: 'call' | 'graph', target: Address, rule: string): void {
     const codec = this.program.arch.branches[kind];
     const at = this.address(symbol);
     const after = codec.encode(at, target);
     this.store(symbol, at, after, rule, (now) => {
       const leads = codec.target(now, at);
-      if (leads === null) return `expected a ${kind}`;
-      if (kind === 'jump' || this.isEntry(leads)) return '';
+      if (leads === null) return `expected a ${kind === 'call' ? 'call' : 'branch'}`;
+      if (kind === 'graph' || this.isEntry(leads)) return '';
       return `the call leads to ${hex(leads)}, where no function starts`;
     });
   }
@@ -454,10 +464,10 @@ function planObjects(
   }
   if (entries.graph === 'branch' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
-    const off = entries.kind === 'pg' ? at + BigInt(program.arch.branches.jump.sizeBytes) : stub;
+    const off = graphOff(program, entries.kind, at);
     words.branch(
       'ftrace_graph_call',
-      'jump',
+      'graph',
       onlyGraphBranch ? words.entry('ftrace_graph_caller').address : off,
       'C-FG-6',
     );
@@ -540,6 +550,19 @@ function wayOf(
 const trampolineName = 'private trampoline';
 
 /**
+ * Objects, and pointers in front of functions, name addresses: a file that is loaded anywhere would need a relocation for each, those of pointers in
+ * its text (DT_TEXTREL).
+ * @throws ElftraceError 'unsupported-form' for position-independent files with objects
+ */
+export function requireFixedAddresses({ positionIndependent }: Program, { hasObjects }: Entries): void {
+  if (!positionIndependent || !hasObjects) return;
+  throw new ElftraceError(
+    'unsupported-form',
+    'the tracing objects of a position-independent file hold addresses, which would need relocations (in its text too: DT_TEXTREL): link it with fixed addresses',
+  );
+}
+
+/**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
  * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form'
@@ -552,6 +575,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
   const own = isKnown || tracer === null ? found.kind : flavourFor(sites, selection);
   const entries = own === found.kind ? found : { ...found, kind: own, serves: [own] };
+  requireFixedAddresses(program, entries);
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
@@ -580,8 +604,11 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
           callback: callbackOf(program, entries, tracer),
           onlyGraphBranch: tracer.kind === 'function_graph' && entries.graph === 'branch',
         };
-  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not.
-  const saveRegs = request.saveRegs === true || (tracer?.kind === 'symbol' && plainLoses(sites, isWanted));
+  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not. The function tracer writes down callers.
+  const saveRegs =
+    request.saveRegs === true ||
+    (tracer?.kind === 'symbol' && plainLoses(sites, isWanted)) ||
+    (tracer?.kind === 'function' && entries.kind === 'y2014' && hasCallerInFrame(sites, isWanted));
   const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text, needsFrame);
   const plan = planSites(sites, {
     name: nameOf(tracer),
@@ -590,9 +617,15 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
       const possible = sites.entriesOf(site, reading);
       if (!possible.some((each) => entries.serves.includes(each))) {
         const served = possible.join(' or ') || 'no tracer';
-        const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
+        // Where functions begin decides it on some machines.
+        const nameless = possible.length === 0 && !program.namesFunctions;
+        const reason = nameless
+          ? `nothing says that a function begins in front of this ${reading.shape.name}: name the functions with --symbols FILE`
+          : `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
+      const noGraph = tracer?.kind === 'function_graph' ? whyNoGraph(sites, site, reading) : null;
+      if (noGraph !== null) return [{ refused: 'unsupported', code: 'signed-return', reason: noGraph }];
       decided.add(site);
       const ways = way.entries
         .flatMap((entry) => waysTo(program, entry, sites.ip(site), reading))
@@ -618,18 +651,33 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   }
   const steps = [...plan.steps, ...words.steps, ...text.steps()].sort((a, b) => a.fileOffset - b.fileOffset);
   const notices = text.warnings.map(({ code, reason }) => `private trampoline: ${code}: ${reason}`);
-  return {
+  const tracing: TracingPlan = {
     ...plan,
     steps,
     enabled: remains ? countEnabled(sites, selection) : decided.size,
     ...(notices.length > 0 ? { notices } : {}),
   };
+  return withHazards(tracing, sites, entries.kind, request.preempt);
+}
+
+/** Why the graph tracer cannot have the returns of a site's function; null where it can. */
+export function whyNoGraph(sites: Sites, site: number, reading: SiteReading | null): string | null {
+  return reading?.shape.whyNoGraph?.(reading, sites.viewOf(site)) ?? null;
 }
 
 /** Whether a selected site has live registers that a plain entry would lose. */
 function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     if (isWanted(i) && (sites.reading(i)?.shape.plainLoses?.length ?? 0) > 0) return true;
+  }
+  return false;
+}
+
+/** Whether a selected site has its caller where only a register frame shows it, which the plain entry of 2014 does not pass. */
+function hasCallerInFrame(sites: Sites, isWanted: (site: number) => boolean): boolean {
+  for (let i = 0; i < sites.count; i++) {
+    const reading = isWanted(i) ? sites.reading(i) : null;
+    if (reading?.shape.callerInFrame?.(reading, sites.viewOf(i))) return true;
   }
   return false;
 }

@@ -38,6 +38,12 @@ export class ImageText implements TextSeam {
     this.room = section ? { start: section.address, end: section.address + BigInt(section.size) } : null;
   }
 
+  /** Where trampolines can be; null: nowhere. */
+  get area(): { readonly address: Address; readonly sizeBytes: number } | null {
+    const { room } = this;
+    return room === null ? null : { address: room.start, sizeBytes: Number(room.end - room.start) };
+  }
+
   /** Bytes that an ops uses already. */
   occupy(address: Address, sizeBytes: number): void {
     this.used.push({ start: address, end: address + BigInt(sizeBytes) });
@@ -60,6 +66,8 @@ export class ImageText implements TextSeam {
   free(address: Address, sizeBytes: number): void {
     const index = this.used.findIndex(({ start }) => start === address);
     if (index >= 0) this.used.splice(index, 1);
+    // What may not be written keeps its bytes: nobody names them any more.
+    if (this.isForbidden(this.offsetOf(address, sizeBytes), sizeBytes)) return;
     for (let i = 0; i < sizeBytes; i++) this.stored.set(address + BigInt(i), this.fillByte);
   }
 
@@ -96,10 +104,14 @@ export class ImageText implements TextSeam {
     return last === offset + sizeBytes - 1 && last < image.bytes.length ? offset : -1;
   }
 
+  private isForbidden(offset: number, sizeBytes: number): boolean {
+    return this.forbidden.some(({ start, end }) => offset < end && start < offset + sizeBytes);
+  }
+
   private store(address: Address, bytes: Uint8Array): boolean {
     const offset = this.offsetOf(address, bytes.length);
     if (offset < 0) return false;
-    if (this.forbidden.some(({ start, end }) => offset < end && start < offset + bytes.length)) return false;
+    if (this.isForbidden(offset, bytes.length)) return false;
     bytes.forEach((byte, i) => this.stored.set(address + BigInt(i), byte));
     return true;
   }
@@ -175,10 +187,15 @@ export function foundTrampolines(
   model: PrivateTrampolines,
   place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
 ): readonly FoundTrampoline[] {
+  const wrappers = ['ftrace_ops_assist_func', 'ftrace_ops_list_func'].flatMap((name) => {
+    const address = program.definedAt(program.symbols.find(name));
+    return address === null ? [] : [address];
+  });
   return opsObjects(program)
     .filter((ops) => isAllocated(ops) && ops.trampoline !== 0n)
     .map((ops) => {
-      const trampoline = model.recognise(ops.trampoline, ops.address, place);
+      const callees = [ops.func, ...wrappers];
+      const trampoline = model.recognise(ops.trampoline, ops.address, callees, place);
       if (trampoline === null) {
         throw new ElftraceError(
           'state-mismatch',

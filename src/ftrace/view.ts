@@ -14,6 +14,7 @@ export interface RelocationPlace {
 
 export class ProgramView implements SiteView {
   readonly relocatable: boolean;
+  readonly positionIndependent: boolean;
   address: Address = 0n;
   private range: CodeRange | undefined;
   private code: Uint8Array = new Uint8Array(0);
@@ -25,6 +26,7 @@ export class ProgramView implements SiteView {
 
   constructor(readonly program: Program) {
     this.relocatable = program.relocatable;
+    this.positionIndependent = program.positionIndependent;
     this.little = program.arch.target.codeEndian === 'little';
   }
 

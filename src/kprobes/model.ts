@@ -206,6 +206,8 @@ export interface JumpWindow {
   readonly reach: Reach;
   /** Room that its buffer needs at most. */
   readonly bufferBytes: number;
+  /** Registers that are free for the jump and, second, for the way back, on machines whose far jumps need one (RISC-V). */
+  readonly scratch?: readonly RegisterName[];
 }
 
 /** A detour buffer: saves registers, calls the callback, restores, executes the copies, goes back. */
@@ -215,6 +217,8 @@ export interface DetourBuffer {
   readonly bytes: Uint8Array;
   /** Where the copied instructions begin: a trap in the middle of a change goes on here (X-8). */
   readonly copiedOffset: number;
+  /** What the callback adds to the stack pointer that the buffer saved, so that handlers see that of the probed code. Default 0. */
+  readonly stackAdjust?: number;
 }
 
 /** What a buffer needs to know of its surroundings. */
@@ -318,6 +322,11 @@ export interface ProbeSupport {
    * (K-ADDR-5).
    */
   decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal;
+  /**
+   * What an ftrace site owns in front of its toggling instruction and has at `address` is the compiler's, and no patching changes it: it may be probed
+   * as any other (PowerPC). Absent: everything that a site owns is refused but its instruction (K-ADDR-7).
+   */
+  isSiteHeadCode?(code: ProbeCode, address: Address): boolean;
   readonly slots: ProbeSlots;
   /** The effect of an instruction of method `simulate`, at its own address. */
   simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult;

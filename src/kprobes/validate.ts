@@ -326,7 +326,7 @@ export class ProbeText {
       offset: Number(address - code.start),
     };
     const site = code.siteAt(address);
-    if (site !== null && site.ip !== address) {
+    if (site !== null && site.ip !== address && !support.isSiteHeadCode?.(code, address)) {
       // On machines of one-instruction sites this is no boundary, and the machine says so.
       const decoded = support.decode(code, address);
       if (decoded.kind === 'refused') return decoded;

@@ -14,12 +14,15 @@ const callTable = '__mcount_loc';
 /** The conventions that occur in a file, in order; empty for a file without sites. */
 export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConvention[] {
   const found = new Set<EntryConvention>();
-  if (!arch.mcount.patchableIsPadding) {
+  const pads = (): void => {
     for (const table of image.sectionsNamed(patchableSection))
       if (table.size > 0) ofPatchable(image, arch, table, found);
-  }
+  };
+  if (!arch.mcount.patchableIsPadding) pads();
   if (image.header.type === elf.ET_REL) ofObject(image, arch, found);
   else ofLinked(image, arch, found);
+  // Beside calls of the profiling entry pads are padding; alone they are sites.
+  if (arch.mcount.patchableIsPadding && found.size === 0) pads();
   return [...found].sort();
 }
 
@@ -48,7 +51,8 @@ function ofPatchable(
       const at = offset + delta;
       return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
     };
-    found.add(decide((delta) => functions.has(key(section, value + BigInt(delta))), word));
+    const convention = decide((delta) => functions.has(key(section, value + BigInt(delta))), word);
+    if (convention !== null) found.add(convention);
   };
   if (relocatable) {
     for (const rows of image.relocationsOf(table)) {

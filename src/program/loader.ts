@@ -10,6 +10,7 @@
  */
 import type { Arch, EntryConvention, MachineOptions, ModuleLoader } from '../arch.js';
 import { alignUpBig } from '../bits.js';
+import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -24,7 +25,7 @@ import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layou
 import { linkPart, stubWriter } from './link.js';
 import { type LoadBase, type LoadMap, loadMapOwner, type PartKind, readLoadMap } from './load-map.js';
 import { madeSection, makeSymbols, type ObjectPart, objectPart } from './object-part.js';
-import { trampolineSection } from './program.js';
+import { probeSections, trampolineSection } from './program.js';
 import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf } from './part.js';
 import { Scope } from './scope.js';
 import { StubAreas } from './stub-areas.js';
@@ -50,6 +51,8 @@ export interface LoaderOptions {
   readonly convention?: EntryConvention;
   /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
   readonly coreSites?: readonly Address[];
+  /** Room that a runtime gets for probes, bytes: out-of-line code, and objects. None by default. */
+  readonly probeRoom?: { readonly text: number; readonly data: number };
   readonly sha256?: Sha256;
 }
 
@@ -307,7 +310,7 @@ function takeApart(
 
 /** All of them, for what a load map names. */
 export const entryConventions: readonly EntryConvention[] = [
-  'pg', 'regs', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-merged', 'g3', 'g3c',
+  'pg', 'regs', 'args', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c',
 ]; // prettier-ignore
 
 function mapNoteSection(image: ElfImage): number {
@@ -391,6 +394,7 @@ function assemble(
   for (const part of parts) areas.set(part, new StubAreas(part, loader));
   const block = kernelBlock(plan, parts, fresh);
   const room = trampolineRoom(plan, fresh);
+  const probes = probeRoom(plan, fresh);
   for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
 
   place(plan, parts, fresh);
@@ -422,8 +426,10 @@ function assemble(
     part.stubs.push(...own.describe());
   }
   for (const part of fresh) makeSymbols(part, loader.tocSymbol);
-  if (room !== null) nameRoom(room.owner, room.section);
+  if (room !== null) nameRoom(room.owner, room.section, 'elftrace_text');
+  for (const { owner, section, symbol } of probes) nameRoom(owner, section, symbol);
   setThreadMode(parts, arch.target.wordBytes);
+  if (plan.base === 'kernel') setKernelWords(parts, loader, arch.target.codeEndian);
   plan.entry = entryOf(plan, scope);
   return { ...finish(plan, parts), notices };
 }
@@ -577,10 +583,39 @@ function trampolineRoom(
   return { owner, section };
 }
 
-/** A symbol for the room, so that listings name what lies there. */
-function nameRoom(owner: Part, section: PartSection): void {
+/** Room for out-of-line code of probes, and for the objects that their callback gets (50-kprobes section 11). */
+function probeRoom(
+  plan: Plan,
+  fresh: readonly ObjectPart[],
+): { readonly owner: ObjectPart; readonly section: PartSection; readonly symbol: string }[] {
+  const { probeRoom: sizes } = plan.options;
+  const owner = fresh.find((part) => part.kind === 'runtime');
+  if (sizes === undefined || owner === undefined) return [];
+  const make = (name: string, flags: bigint, size: number): PartSection =>
+    madeSection({
+      name,
+      type: elf.SHT_PROGBITS,
+      flags: elf.SHF_ALLOC | flags,
+      alignBytes: 16n,
+      size,
+      contents: new Uint8Array(size),
+    });
+  const text = make(probeSections.text, elf.SHF_EXECINSTR, sizes.text);
+  const data = make(probeSections.data, elf.SHF_WRITE, sizes.data);
+  owner.sections.splice(owner.sections.findLastIndex((each) => permissionOf(each.flags) === 'rx') + 1, 0, text);
+  const first = owner.sections.findIndex((each) => permissionOf(each.flags) === 'rw');
+  owner.sections.splice(first < 0 ? owner.sections.length : first, 0, data);
+  // Symbols name their sections by position.
+  return [
+    { owner, section: text, symbol: 'elftrace_slots' },
+    { owner, section: data, symbol: 'elftrace_probes' },
+  ];
+}
+
+/** A symbol for a room, so that listings name what lies there. */
+function nameRoom(owner: Part, section: PartSection, name: string): void {
   owner.symbols.push({
-    name: 'elftrace_text',
+    name,
     value: section.address,
     size: BigInt(section.size),
     info: (elf.STB_GLOBAL << 4) | elf.STT_OBJECT,
@@ -605,6 +640,18 @@ function setThreadMode(parts: readonly Part[], wordBytes: number): void {
   // 1, in either byte order of a word.
   section.contents.fill(0, offset, offset + wordBytes);
   section.contents[offset + (linked.header.endian === 'little' ? 0 : wordBytes - 1)] = 1;
+}
+
+/** What the runtime has for programs and a kernel's code expects otherwise (`ModuleLoader.kernelWords`). */
+function setKernelWords(parts: readonly Part[], loader: ModuleLoader, endian: 'big' | 'little'): void {
+  const runtime = parts.find((part) => part.kind === 'runtime');
+  for (const { symbol, offset, value } of loader.kernelWords ?? []) {
+    const place = runtime?.symbols.find(({ name }) => name === symbol);
+    const section = place && runtime?.sections[Number(place.home)];
+    if (!section?.contents) continue;
+    const at = Number(place!.value - section.address) + offset;
+    new ByteView(section.contents, endian, symbol).insertU32(at, value);
+  }
 }
 
 function fillBlock(plan: Plan, core: Part, block: PartSection): void {

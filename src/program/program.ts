@@ -12,6 +12,7 @@ import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
+import { joinSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -42,6 +43,9 @@ export interface PlacedRelocations {
 /** Section of the private trampolines that `patch` makes (RT-4). */
 export const trampolineSection = '.elftrace.text';
 
+/** Sections of a runtime that serves probes. */
+export const probeSections = { text: '.elftrace.slots', data: '.elftrace.probes' } as const;
+
 /** Entries that tracers provide: a site that calls one of these is enabled, whoever did it. */
 const tracerNames: ReadonlySet<string> = new Set([
   'ftrace_caller',
@@ -65,16 +69,21 @@ const maxStubHops = 4;
 export interface LoadOptions {
   /** Further names of the profiling entry (-mfentry-name=SYM). */
   readonly mcountNames?: readonly string[];
+  /** Further entries of tracers that sites of relocatable files may name. */
+  readonly tracerNames?: readonly string[];
   /** Names for a stripped file, from another ELF file or a System.map; addresses must be those of the file. */
   readonly symbols?: SymbolTable;
 }
 
 export class Program {
   readonly relocatable: boolean;
+  /** ET_DYN: a loader chooses where it lies. */
+  readonly positionIndependent: boolean;
   /** The file's own symbols, or those that were given for it. */
   readonly symbols: SymbolTable;
   readonly code: readonly CodeRange[];
   private readonly mcountNames: ReadonlySet<string>;
+  private readonly ownTracers: ReadonlySet<string>;
   private functionIndex: FunctionIndex | undefined;
   private readonly relocationCache = new Map<number, PlacedRelocations>();
   private readonly derivedValues = new Map<string, unknown>();
@@ -92,8 +101,17 @@ export class Program {
     options: LoadOptions = {},
   ) {
     this.relocatable = image.header.type === elf.ET_REL;
-    this.symbols = options.symbols ?? image.symbols;
+    this.positionIndependent = image.header.type === elf.ET_DYN;
+    // A stripped file with entries laid in has symbols of its own again: those of the entries.
+    const keepsOwn = !this.relocatable && readLoadMap(image) !== null;
+    this.symbols =
+      options.symbols === undefined
+        ? image.symbols
+        : keepsOwn
+          ? joinSymbols(image.symbols, options.symbols)
+          : options.symbols;
     this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
+    this.ownTracers = new Set(options.tracerNames);
     this.companions = new Set(arch.relocationRoles.companions);
     this.code = this.findCode();
   }
@@ -159,6 +177,19 @@ export class Program {
     return table === this.image.symbols ? this.arch.abi.codePlace(this.image, symbol) : undefined;
   }
 
+  /**
+   * Whether the absence of a function symbol means something: the file, or at least more of it than the entries that were laid in, has some.
+   */
+  get namesFunctions(): boolean {
+    return this.derived('namesFunctions', () => {
+      const { start, count } = this.functions.functions;
+      const map = this.loadMap;
+      if (map === null) return count > 0;
+      for (let i = 0; i < count; i++) if (partAt(map, start[i]!)?.kind !== 'runtime') return true;
+      return false;
+    });
+  }
+
   /** Symbol of the function that covers a place of `range`, or -1. */
   functionAt(range: CodeRange, value: bigint): number {
     return this.functions.at(this.relocatable ? range.section : -1, value);
@@ -211,7 +242,8 @@ export class Program {
 
   /** True for names of entries that tracers provide. */
   isTracerName(name: string): boolean {
-    return tracerNames.has(name.startsWith('.') ? name.slice(1) : name);
+    const plain = name.startsWith('.') ? name.slice(1) : name;
+    return tracerNames.has(plain) || this.ownTracers.has(plain);
   }
 
   /** Relocations of a section of a relocatable file by offset. */
@@ -451,7 +483,8 @@ export class Program {
 
   /** True when a profiling entry is defined or imported under a known name, so that branch targets can be judged. */
   get hasMcountEntry(): boolean {
-    if (this.entries.size > 2) return true;
+    // Entries that were laid into a stripped file say nothing of what its own calls lead to.
+    if (this.entries.size > 2 && (this.loadMap === null || this.namesFunctions)) return true;
     for (const target of this.slots.values()) if (target === importedMcount) return true;
     return false;
   }

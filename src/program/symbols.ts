@@ -1,7 +1,40 @@
 /** Symbol tables made from text: the `address type name` lines of System.map, `nm` and /proc/kallsyms. */
-import { STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, STT_OBJECT } from '../elf/constants.js';
+import { SHN_UNDEF, STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, STT_OBJECT } from '../elf/constants.js';
 import type { SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
+
+/** Two tables as one: rows of the second behind those of the first. A name that both define is the second one's. */
+export function joinSymbols(first: SymbolTable, second: SymbolTable): SymbolTable {
+  const behind = Math.max(0, second.count - 1);
+  const count = first.count + behind;
+  const join = <T extends { set(from: T, at: number): void; subarray(from: number, to: number): T }>(
+    into: T,
+    column: (table: SymbolTable) => T,
+  ): T => {
+    into.set(column(first).subarray(0, first.count), 0);
+    into.set(column(second).subarray(1, second.count), first.count);
+    return into;
+  };
+  return {
+    count,
+    section: first.section,
+    value: join<BigUint64Array>(new BigUint64Array(count), ({ value }) => value),
+    size: join<BigUint64Array>(new BigUint64Array(count), ({ size }) => size),
+    info: join<Uint8Array>(new Uint8Array(count), ({ info }) => info),
+    other: join<Uint8Array>(new Uint8Array(count), ({ other }) => other),
+    sectionIndex: join<Uint32Array>(new Uint32Array(count), ({ sectionIndex }) => sectionIndex),
+    name: (index) => (index < first.count ? first.name(index) : second.name(index - first.count + 1)),
+    nameStartsWith: (index, prefix) =>
+      index < first.count
+        ? first.nameStartsWith(index, prefix)
+        : second.nameStartsWith(index - first.count + 1, prefix),
+    find(name) {
+      const other = second.find(name);
+      if (other > 0 && second.sectionIndex[other] !== SHN_UNDEF) return other + first.count - 1;
+      return first.find(name);
+    },
+  };
+}
 
 /**
  * Parses lines `ADDRESS TYPE NAME [MODULE]`; T, t, W, w are functions. Sizes are unknown: a function reaches to the next.

@@ -153,6 +153,34 @@ export function refusalsJson(plan: Plan): Json {
   }));
 }
 
+/** Relocations that a relocatable file gets. */
+export function newRelocationsJson({ additions }: Plan): { newRelocations?: Json } {
+  if (additions === undefined) return {};
+  return {
+    newRelocations: additions.relocations.map(({ section, offset, type, symbol }) => ({
+      section,
+      offset: hex(offset),
+      type,
+      symbol,
+    })),
+  };
+}
+
+export function hazardsJson({ hazards }: Plan): Json {
+  return (hazards ?? []).map(({ rule, reason, sites }) => ({
+    rule,
+    reason,
+    sites: sites.map((each) => ({ section: each.section, address: hex(each.address), function: each.function })),
+  }));
+}
+
+/** The hazards of a plan for people, one line each. */
+export function hazardNotices({ hazards }: Plan): string[] {
+  return (hazards ?? []).map(
+    ({ rule, reason, sites }) => `${rule}, ${sites.length} ${sites.length === 1 ? 'site' : 'sites'}: ${reason}`,
+  );
+}
+
 /** A plan as `patch --dry-run --json` prints it. */
 export function planJson(file: string, sha256: string, plan: Plan): Json {
   return {
@@ -165,7 +193,9 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     changed: plan.changed,
     unchanged: plan.unchanged,
     steps: plan.steps.map(stepJson),
+    ...newRelocationsJson(plan),
     refusals: refusalsJson(plan),
+    hazards: hazardsJson(plan),
   };
 }
 

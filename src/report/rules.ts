@@ -27,6 +27,20 @@ export const rules: Readonly<Record<string, string>> = {
   'F-2':
     'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
   H3: 'the TOC restore stays behind a branch that jumps over it: whoever is inside the tracer still comes back to it.',
+  'K-ADDR-1':
+    'a probe names a symbol and an offset, or an address that a symbol covers; landing pads are stepped over.',
+  'K-ADDR-2': 'a probe is in text, and not in init text of a module that is loaded.',
+  'K-ADDR-3':
+    'code of tracers, entry code, what _kprobe_blacklist names and places that other mechanisms patch are not probed.',
+  'K-ADDR-4':
+    'a probe stands at the start of an instruction, counted from the start of its function in the original bytes.',
+  'K-ADDR-5':
+    'instructions that trap, mask interrupts, leave the segment or belong to exclusive sequences are not probed.',
+  'K-ADDR-6': 'a probe is registered once.',
+  'K-ADDR-7': 'a probe on an ftrace site is served by ftrace and never a jump; inside a site there is none.',
+  'K-OPT-2':
+    'a probe becomes a jump when its buffer is prepared, it is armed, no post-handler needs to run and no other probe is inside.',
+  'K-OPT-8': 'when the text is gone its probes are, too: they are not enabled again.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
   'M-WEAK-1':
@@ -44,6 +58,7 @@ export const rules: Readonly<Record<string, string>> = {
   'R-ENC-1':
     'a pair carries a distance in two parts, the lower one signed; what does not fit is refused before anything is written.',
   'R-MOD-2': 'where the first word of a pair stays, the target must have the same high part as it.',
+  H2: 'a thread between the two words of a site, where both change, runs half of the call: a wild jump; a word behind a fixed auipc has no such place.',
   'R-MOD-3': 'two words may change only while no other processor executes; one aligned word may change at any time.',
   'R-MOD-4': 'entries call their tracer by a pair of instructions, or through a pointer that is stored at once.',
   'R-SITE-1': 'compressed nops of the compiler become nops of 4 bytes at start-up.',
@@ -54,6 +69,11 @@ export const rules: Readonly<Record<string, string>> = {
   'T-PPC-12':
     'the call becomes two nops, the TOC restore with it. A thread that is inside the tracer then returns with the wrong TOC pointer.',
   'T-PPC-17': 'switching a site on that has two nops writes the call and the TOC restore behind it.',
+  'T-1': 'a probe within reach of an optimised one below makes that fall back to its breakpoint, in 2009 for ever.',
+  'T-10': 'in 2009 jumps are for kernels without preemption only.',
+  'X-2':
+    'the function is decoded as a whole: no branch may lead into the replaced bytes, no indirect jump may be able to, no exception table may name it.',
+  'X-3': 'every replaced instruction is copied, so it must work elsewhere with a jump behind it.',
   'X-ENC-1': 'the nop of a site is the one 5-byte instruction; other nops of that size are a mismatch.',
   'X-MOD-2': 'all sites of a change are compared before the first is written.',
   'X-SITE-1': 'programs have 6-byte calls through a pointer or with a prefix besides the 5-byte ones of kernels.',

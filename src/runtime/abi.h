@@ -61,7 +61,61 @@ struct ring {
   struct ring_record records[];
 };
 
-enum { RECORD_ENTRY = 1, RECORD_RETURN = 2, RECORD_DIRECT = 3, RECORD_PROBE = 4, RECORD_USER = 5 };
+enum { RECORD_ENTRY = 1, RECORD_RETURN = 2, RECORD_DIRECT = 3, RECORD_PROBE = 4, RECORD_USER = 5, RECORD_DATA = 6 };
+
+/*
+ * Probes (runtimes built with PROBES). An op is what a probed address has; its events are what is recorded there. A record of kind PROBE (ip: the
+ * probed address, parent_ip: the event's id) is followed at once by records of kind DATA, whose time, ip and parent_ip are three words of 64 bits of
+ * what the event's program fetched.
+ */
+struct probe_event {
+  struct probe_event *next;
+  word id;
+  word flags;
+  word hits;
+  word program[];
+};
+
+struct probe_op {
+  word address;
+  word ip;     /* what handlers see as the instruction pointer */
+  word adjust; /* added to the stack pointer that the detour buffer saved */
+  word flags;
+  word hits;
+  word missed;
+  struct probe_event *events;
+  word spare;
+};
+#define PROBE_OFF 1ul /* nobody wants it: the buffer only goes on */
+/* Of an event: it is recorded when the function returns; above bit 8 how many calls of it may be under way at once, 0: any number. */
+#define PROBE_RETURN 1ul
+#define PROBE_ACTIVE_SHIFT 8
+
+/* A call that a return probe waits for: it goes to a trap instead (elftrace_probe_trampoline), whose handler finds the way back here. */
+struct probe_instance {
+  struct probe_event *event;
+  struct probe_op *op;
+  word parent_ip;
+  word frame; /* stack pointer after the return */
+};
+#define PROBE_INSTANCES 64
+
+/*
+ * Programs: words. The value is 0 at first; a fetch of what is not mapped makes everything up to the next PUT a fault. For each argument a word says
+ * which of its elements are faults (bit 0: the first), then the elements follow: one word, or PROBE_STRING_BYTES.
+ */
+enum {
+  PROBE_END = 0,
+  PROBE_REGISTER = 1, /* offset in the frame, bytes */
+  PROBE_CONSTANT = 2, /* value */
+  PROBE_LOAD = 3,     /* offset: a word at value + offset */
+  PROBE_PUT = 4,      /* the value is the argument */
+  PROBE_MEMORY = 5,   /* offset, bytes, count: elements at value + offset */
+  PROBE_STRING = 6,   /* offset, count: text at value + offset; count > 0: texts that pointers there point to */
+};
+#define PROBE_STRING_BYTES 64
+/* Words of 64 bits that an event may have. */
+#define PROBE_DATA 96
 
 /* Threads that are told apart; a further one is not traced, its events are counted as dropped. */
 #define THREADS 8
@@ -73,8 +127,16 @@ struct graph_entry {
   word ip;        /* its site */
   word frame;     /* stack pointer after its return */
   word spare;
+  word users;     /* bit per user of the graph tracer that hears of the return; 0: it is recorded */
+  word reserved;
   u64 time;
 };
+
+/*
+ * Users of the graph tracer (C-FG-5): ops objects whose func is called at entries and says with a result other than 0 that it wants the return as well; then
+ * direct_call is called there. Both get ip, parent_ip, the user and the graph entry. A user with neither is one whose events are recorded.
+ */
+#define GRAPH_USERS 16
 
 /* r2 (what else the machine needs) and the return address of a function that another one replaced. */
 struct side_entry {

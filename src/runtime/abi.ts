@@ -86,8 +86,31 @@ export const RING_FLAGS = {
 /** Byte offsets in a record. The first three are 64-bit, the others 32-bit. */
 export const RING_RECORD = { time: 0, ip: 8, parentIp: 16, kind: 24, thread: 28 } as const;
 
-/** Kinds of a record; 0 is one whose writer had not finished. */
-export const RING_KINDS = { entry: 1, return: 2, direct: 3, probe: 4, user: 5 } as const;
+/** Kinds of a record; 0 is one whose writer had not finished. `data` belongs to the record of a probe in front of it. */
+export const RING_KINDS = { entry: 1, return: 2, direct: 3, probe: 4, user: 5, data: 6 } as const;
+
+/** Words of what a probed address has: `struct probe_op`. */
+export const PROBE_OP_WORDS = { address: 0, ip: 1, adjust: 2, flags: 3, hits: 4, missed: 5, events: 6 } as const;
+export const PROBE_OP_WORD_COUNT = 8;
+export const PROBE_OP_FLAGS = { off: 1 } as const;
+
+/** Words of what is recorded there, before its program: `struct probe_event`. */
+export const PROBE_EVENT_WORDS = { next: 0, id: 1, flags: 2, hits: 3 } as const;
+export const PROBE_EVENT_WORD_COUNT = 4;
+
+/** Flags of an event, as in abi.h. */
+export const PROBE_EVENT_FLAGS = { return: 1, activeShift: 8 } as const;
+
+/** Words of a call that a return probe waits for: `struct probe_instance`, a stack of them for each thread. */
+export const PROBE_INSTANCE_WORDS = { event: 0, op: 1, parentIp: 2, frame: 3 } as const;
+export const PROBE_INSTANCE_WORD_COUNT = 4;
+export const PROBE_INSTANCE_COUNT = 64;
+
+/** Programs of events: a word for the operation, then its operands. */
+export const PROBE_OPERATIONS = { end: 0, register: 1, constant: 2, load: 3, put: 4, memory: 5, string: 6 } as const;
+export const PROBE_STRING_BYTES = 64;
+/** Words of 64 bits that an event may have. */
+export const PROBE_DATA = 96;
 
 /** Kinds of clock: 1 is the machine's own counter; in the emulator the number of instructions. */
 export const RING_CLOCKS = { machine: 1 } as const;
@@ -101,13 +124,16 @@ export const THREAD_WORDS = { owner: 0, active: 1, depth: 2, overrun: 3, abandon
 /** Entries of the shadow stack of a thread: after the six words of its head. */
 export const GRAPH_ENTRY_COUNT = 64;
 
-/** Bytes of a graph entry: four words and a 64-bit time. */
+/** Bytes of a graph entry: six words and a 64-bit time. */
 export function graphEntryBytes(wordBytes: 4 | 8): number {
-  return 4 * wordBytes + 8;
+  return 6 * wordBytes + 8;
 }
 
 /** Words of a graph entry, before its time. */
-export const GRAPH_ENTRY_WORDS = { parentIp: 0, ip: 1, frame: 2 } as const;
+export const GRAPH_ENTRY_WORDS = { parentIp: 0, ip: 1, frame: 2, users: 4 } as const;
+
+/** `elftrace_graph_users`: pointers to so many ops objects. */
+export const GRAPH_USER_COUNT = 16;
 
 /** Entries of the stack of replaced functions, three words each, behind the shadow stack. */
 export const SIDE_ENTRY_COUNT = 64;

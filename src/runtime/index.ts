@@ -14,8 +14,9 @@ export * from './abi.js';
  *   the graph tracer is a branch in it.
  * - `regs` (PowerPC): the site is at the function's entry; the entries pass a register frame, and the graph tracer is a callback.
  * - `pg`, `regs` (arm64): the same two; the plain entry of `regs` passes an incomplete frame and shares the patched call with the other one.
- * - `callops` (arm64): the site is at the function's entry and has a pointer to its ops in front of the function; one entry, which calls what
- *   the ops say and goes to direct callers; there is no patched call in it.
+ * - `args` (arm64, of 6.2): one entry for the sites of `regs`, whose frame has what is live at an entry; it goes to direct callers.
+ * - `callops` (arm64, since 6.3): the same, and the site has a pointer to its ops in front of the function; the entry calls what the ops say,
+ *   there is no patched call in it.
  * - `modern` (x86-64, `__fentry__` sites): both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback, and
  *   the register entry goes to direct callers.
  * - `y2014` (x86-64, `__fentry__` sites): the plain entry passes no registers; the graph tracer has an entry of its own, which the other
@@ -25,13 +26,28 @@ export * from './abi.js';
  *   is not the function's own.
  * - `g2` (RISC-V, `auipc t0; jalr t0`): of 2022; both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback or
  *   a second patched call; the register entry goes to direct callers.
+ * - `g2-plain` (RISC-V): the same sites in a build without register support: one entry, which passes no registers; the graph tracer is a patched call
+ *   in it; no direct callers.
  * - `g2-merged`, `g3`, `g3c` (RISC-V): one small frame and one entry for all. `g2-merged` serves the same sites as `g2`, the others those whose auipc
  *   stays: what the entry calls is in a pointer (`g3`) or in the ops that a word in front of the function names (`g3c`).
  * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
  * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
  */
 export type EntryFlavour =
-  'pg' | 'regs' | 'callops' | 'modern' | 'y2014' | 'mcount' | 'g0' | 'g1' | 'g2' | 'g2-merged' | 'g3' | 'g3c';
+  | 'pg'
+  | 'regs'
+  | 'args'
+  | 'callops'
+  | 'modern'
+  | 'y2014'
+  | 'mcount'
+  | 'g0'
+  | 'g1'
+  | 'g2'
+  | 'g2-plain'
+  | 'g2-merged'
+  | 'g3'
+  | 'g3c';
 
 /** Names in the runtime, by what a request needs (the rules' section 2). */
 export interface RuntimeSymbols {
@@ -107,6 +123,15 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
     templates: [],
     direct: [],
   },
+  args: {
+    entries: ['ftrace_caller'],
+    calls: ['ftrace_call'],
+    common: COMMON,
+    graph: ['ftrace_graph_func', 'return_to_handler'],
+    tracers: TRACERS,
+    templates: [],
+    direct: ['ftrace_direct_func', 'ftrace_direct_table'],
+  },
   callops: {
     entries: ['ftrace_caller'],
     calls: [],
@@ -133,6 +158,12 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
     ...RISCV,
     graph: [...RISCV.graph, 'ftrace_graph_call', 'ftrace_graph_regs_call', 'ftrace_graph_caller'],
   },
+  'g2-plain': {
+    ...RISCV_2021,
+    entries: ['ftrace_caller'],
+    calls: ['ftrace_call'],
+    graph: ['ftrace_graph_call', 'ftrace_graph_caller', 'return_to_handler'],
+  },
   'g2-merged': RISCV,
   g3: { ...RISCV, calls: ['ftrace_call_dest'] },
   g3c: { ...RISCV, calls: [], common: [...COMMON, 'ftrace_nop_ops', 'ftrace_list_ops'] },
@@ -145,8 +176,8 @@ const FLAVOURS: Readonly<Record<TargetId, readonly EntryFlavour[]>> = {
   'ppc64-elfv1': PPC_FLAVOURS,
   'ppc64-elfv2-be': PPC_FLAVOURS,
   'ppc64-elfv2-le': PPC_FLAVOURS,
-  riscv64: ['g2', 'g2-merged', 'g1', 'g3', 'g3c', 'g0'],
-  arm64: ['callops', 'regs', 'pg'],
+  riscv64: ['g2', 'g2-merged', 'g1', 'g3', 'g3c', 'g0', 'g2-plain'],
+  arm64: ['callops', 'regs', 'args', 'pg'],
 };
 
 /** The conventions of a target; of those that serve the same sites, the one that passes more comes first. */
@@ -166,8 +197,11 @@ export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {
   return SYMBOLS[flavour];
 }
 
-/** Bytes of the relocatable object (ET_REL) for a target and flavour, fresh on each call; null where there is none. */
-export function runtimeObject(target: TargetId, flavour: EntryFlavour): Uint8Array | null {
-  const object = OBJECTS[`${target}/${flavour}`];
+/**
+ * Bytes of the relocatable object (ET_REL) for a target and flavour, fresh on each call; null where there is none.
+ * @param probes  with the functions that probes call
+ */
+export function runtimeObject(target: TargetId, flavour: EntryFlavour, probes = false): Uint8Array | null {
+  const object = OBJECTS[`${target}/${flavour}${probes ? '+probes' : ''}`];
   return object === undefined ? null : Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0));
 }

@@ -5,7 +5,9 @@
  * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
  * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
  * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
- * GRAPH_POINTER: frames have the frame pointer that a function must bring back.
+ * GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES: with what probes call; "entry.h" then says with
+ * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a function's entry
+ * has its return address, with PROBE_RETURN_FRAME what the stack pointer is after the return.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
  * SPDX-License-Identifier: MIT
@@ -25,7 +27,7 @@ typedef void regs;
 
 /* Text addresses, which names of functions are not on every ABI. */
 extern INTERNAL const unsigned char elftrace_return_text[], elftrace_stub_text[];
-extern INTERNAL void elftrace_invoke(word ip, word parent_ip, struct ops *ops, regs *regs, word text);
+extern INTERNAL word elftrace_invoke(word ip, word parent_ip, struct ops *ops, regs *regs, word text);
 
 /* The header is data, the records are not: who lays the object out puts them behind the header. */
 __attribute__((section(".data.elftrace_ring"), aligned(64))) PUBLIC struct ring elftrace_ring_memory = {
@@ -48,6 +50,8 @@ PUBLIC struct ops *function_trace_op = &ftrace_list_end;
 /* Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch in the entry. */
 __attribute__((section(".data"))) PUBLIC const struct ops *elftrace_graph_ops = 0;
 PUBLIC struct thread elftrace_graph_stack[THREADS];
+/* Users of the graph tracer, by the bit that they have in graph entries. None at all: what it takes is recorded. */
+__attribute__((section(".data"))) PUBLIC struct ops *elftrace_graph_users[GRAPH_USERS] = { 0 };
 /* Calls of elftrace_counter. */
 PUBLIC word elftrace_count;
 /* Where the tool writes ops objects: the image has room for them before any of them is wanted. */
@@ -253,6 +257,53 @@ static int is_gone(word below, word now) {
   return below < now && now - below < ONE_STACK;
 }
 
+/* Bit of `active`: a callback of the graph tracer runs, and what it calls is not graphed. */
+#define GRAPH_RUNS 2
+
+static __attribute__((noinline)) word call_user(struct thread *thread, const struct graph_entry *entry, struct ops *user, word text) {
+  const word active = thread->active;
+  thread->active = active | GRAPH_RUNS;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const word wants = elftrace_invoke(entry->ip, entry->parent_ip, user, (regs *)entry, text);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->active = active;
+  return wants;
+}
+
+/* C-FG-1, C-FG-5: tells the users whose hashes match; not 0: somebody wants to hear of the return. */
+static int announce(struct thread *thread, struct graph_entry *entry) {
+  int users = 0, recorded = 0;
+  for (u32 i = 0; i < GRAPH_USERS; i++) {
+    struct ops *const user = elftrace_graph_users[i];
+    if (!user) continue;
+    users = 1;
+    if (!matches(user, entry->ip)) continue;
+    if (user->func && !call_user(thread, entry, user, user->func)) continue;
+    if (!user->func && !recorded) {
+      recorded = 1;
+      write_record(thread, RECORD_ENTRY, entry->ip, entry->parent_ip);
+    }
+    entry->users |= (word)1 << i;
+  }
+  if (!users) write_record(thread, RECORD_ENTRY, entry->ip, entry->parent_ip);
+  return !users || entry->users;
+}
+
+/* C-FG-2: tells those who wanted the return and are still there. */
+static void depart(struct thread *thread, const struct graph_entry *entry) {
+  int recorded = 0;
+  if (!entry->users) write_record(thread, RECORD_RETURN, entry->ip, entry->parent_ip);
+  for (u32 i = 0; entry->users >> i; i++) {
+    struct ops *const user = entry->users >> i & 1 ? elftrace_graph_users[i] : 0;
+    if (!user) continue;
+    if (user->direct_call) call_user(thread, entry, user, user->direct_call);
+    else if (!user->func && !recorded) {
+      recorded = 1;
+      write_record(thread, RECORD_RETURN, entry->ip, entry->parent_ip);
+    }
+  }
+}
+
 /*
  * C-FG-1. `frame` is the stack pointer that the function's caller will have when it returns. A function called by a tail call has the
  * frame of the one before, and returns to return_to_handler as that one would have (C-FG-3); one at the same frame with another
@@ -275,13 +326,15 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
   entry->ip = ip;
   entry->frame = frame;
   entry->time = elftrace_clock();
+  entry->users = 0;
 #ifdef GRAPH_POINTER
   entry->spare = pointer;
 #endif
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->depth++;
-  write_record(thread, RECORD_ENTRY, ip, parent_ip);
-  return handler;
+  if (announce(thread, entry)) return handler;
+  thread->depth--;
+  return parent_ip;
 }
 
 #ifdef GRAPH_SLOT
@@ -294,6 +347,7 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
     count64(&elftrace_ring->dropped);
     return;
   }
+  if (thread->active & GRAPH_RUNS) return;
 #ifdef GRAPH_MAY_MISS
   if (!GRAPH_SLOT(regs, ip)) return;
 #endif
@@ -326,7 +380,8 @@ PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
   (void)frame_pointer;
   if (elftrace_graph_stopped || (ops && !matches(ops, ip))) return;
   if (!thread) count64(&elftrace_ring->dropped);
-  else if (!thread->active) *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip));
+  else if (!thread->active)
+    *slot = elftrace_graph_push(thread, *slot, ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(frame_pointer));
 }
 #endif
 
@@ -361,14 +416,13 @@ static word pop(struct thread *thread, word frame POINTER_PARAMETER) {
     const struct graph_entry *const entry = &thread->entries[at];
     if (entry->frame != frame) continue;
     const word parent_ip = entry->parent_ip;
-    const word ip = entry->ip;
     thread->abandoned += thread->depth - at - 1;
     thread->depth = at;
 #ifdef GRAPH_POINTER
     /* The function lost its caller's frame pointer: it returns, and that was the last one. */
     if (entry->spare != pointer) elftrace_graph_stopped = 1;
 #endif
-    write_record(thread, RECORD_RETURN, ip, parent_ip);
+    depart(thread, entry);
     return parent_ip;
   }
   return 0;
@@ -383,6 +437,242 @@ INTERNAL word elftrace_graph_return(word frame POINTER_PARAMETER) {
   if (!parent_ip) elftrace_graph_stopped = 1;
   return parent_ip;
 }
+
+#ifdef PROBES
+/* ------------------------------------------------------------------------------------------------------------------ probes */
+
+/*
+ * Reads 1, 2, 4 or 8 bytes; not 0: they are not mapped. No code here sees to that: who runs the program makes this function return 1
+ * when it faults. It must stay a leaf without a frame.
+ */
+PUBLIC __attribute__((noinline)) word elftrace_probe_peek(u64 *out, word at, word bytes) {
+  struct __attribute__((packed)) any {
+    union {
+      unsigned char b;
+      unsigned short h;
+      u32 w;
+      u64 d;
+    };
+  };
+  const volatile struct any *const from = (const volatile struct any *)at;
+  if (bytes == 1) *out = from->b;
+  else if (bytes == 2) *out = from->h;
+  else if (bytes == 4) *out = from->w;
+  else *out = from->d;
+  return 0;
+}
+
+/* Records in a row: the first number, or no. */
+static int take_records(struct ring *ring, word count, word *number) {
+#if WORD == 8
+  word *const low = (word *)&ring->head;
+#else
+  word *const low = (word *)&ring->head + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+#endif
+  if (ring->flags & RING_KEEP_OLDEST) {
+    word now = __atomic_load_n(low, __ATOMIC_RELAXED);
+    do {
+      if (now + count > ring->capacity) return 0;
+    } while (!__atomic_compare_exchange_n(low, &now, now + count, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    *number = now;
+    return 1;
+  }
+  *number = __atomic_fetch_add(low, count, __ATOMIC_RELAXED);
+#if WORD == 4
+  if (*number + count < *number)
+    __atomic_fetch_add((word *)&ring->head + (__BYTE_ORDER__ != __ORDER_BIG_ENDIAN__), 1, __ATOMIC_RELAXED);
+#endif
+  return 1;
+}
+
+/* Text at an address: the rest of its room is 0. Not 0: it is not mapped. */
+static word fetch_text(u64 *out, word at) {
+  unsigned char *const text = (unsigned char *)out;
+  for (word i = 0; i < PROBE_STRING_BYTES / 8; i++) out[i] = 0;
+  for (word i = 0; i < PROBE_STRING_BYTES - 1; i++) {
+    u64 byte;
+    if (elftrace_probe_peek(&byte, at + i, 1)) return 1;
+    if (byte == 0) break;
+    text[i] = (unsigned char)byte;
+  }
+  return 0;
+}
+
+/* What a program fetches; yields the number of words. */
+static word fetch(const word *program, const regs *regs, u64 *out) {
+  word at = 0;
+  word fault = 0;
+  u64 value = 0;
+  for (;;) {
+    switch (*program++) {
+    case PROBE_REGISTER: {
+      const char *const place = (const char *)regs + program[0];
+      value = program[1] == 8 ? *(const u64 *)place : *(const u32 *)place;
+      program += 2;
+      fault = 0;
+      break;
+    }
+    case PROBE_CONSTANT:
+      value = *program++;
+      fault = 0;
+      break;
+    case PROBE_LOAD:
+      if (!fault) fault = elftrace_probe_peek(&value, (word)value + program[0], WORD);
+      program++;
+      break;
+    case PROBE_PUT:
+      out[at++] = fault;
+      out[at++] = value;
+      break;
+    case PROBE_MEMORY: {
+      const word base = (word)value + program[0], bytes = program[1], count = program[2];
+      u64 *const faults = &out[at++];
+      *faults = 0;
+      for (word i = 0; i < count; i++) {
+        u64 element = 0;
+        if (fault || elftrace_probe_peek(&element, base + i * bytes, bytes)) *faults |= (u64)1 << i;
+        out[at++] = element;
+      }
+      program += 3;
+      break;
+    }
+    case PROBE_STRING: {
+      const word base = (word)value + program[0], pointers = program[1], count = pointers ? pointers : 1;
+      u64 *const faults = &out[at++];
+      *faults = 0;
+      for (word i = 0; i < count; i++) {
+        u64 text = base;
+        word bad = fault;
+        if (!bad && pointers) bad = elftrace_probe_peek(&text, base + i * WORD, WORD);
+        if (bad || fetch_text(&out[at], (word)text)) *faults |= (u64)1 << i;
+        at += PROBE_STRING_BYTES / 8;
+      }
+      program += 2;
+      break;
+    }
+    default:
+      return at;
+    }
+  }
+}
+
+static void record_event(const struct thread *thread, const struct probe_op *op, struct probe_event *event, const regs *regs) {
+  struct ring *const ring = elftrace_ring;
+  u64 data[PROBE_DATA + 2];
+  const word words = fetch(event->program, regs, data);
+  const word count = 1 + (words + 2) / 3;
+  word number;
+  data[words] = data[words + 1] = 0;
+  __atomic_fetch_add(&event->hits, 1, __ATOMIC_RELAXED);
+  if (!take_records(ring, count, &number)) {
+    count64(&ring->dropped);
+    return;
+  }
+  const u64 now = elftrace_clock();
+  for (word i = 0; i < count; i++) {
+    struct ring_record *const record = &ring->records[(number + i) & (ring->capacity - 1)];
+    const u64 *const three = &data[3 * (i - 1)];
+    __atomic_store_n(&record->kind, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    record->time = i ? three[0] : now;
+    record->ip = i ? three[1] : op->address;
+    record->parent_ip = i ? three[2] : event->id;
+    record->thread = number_of(thread);
+    __atomic_store_n(&record->kind, i ? RECORD_DATA : RECORD_PROBE, __ATOMIC_RELEASE);
+  }
+}
+
+#ifdef PROBE_RETURN_SLOT
+/* The trap that functions with return probes go to, written by the tool. */
+__attribute__((section(".data"))) PUBLIC word elftrace_probe_trampoline = 0;
+PUBLIC word elftrace_probe_depth[THREADS];
+PUBLIC struct probe_instance elftrace_probe_instances[THREADS][PROBE_INSTANCES];
+
+static void begin_call(const struct thread *thread, struct probe_op *op, struct probe_event *event, regs *regs) {
+  const word number = number_of(thread);
+  struct probe_instance *const stack = elftrace_probe_instances[number];
+  const word limit = event->flags >> PROBE_ACTIVE_SHIFT;
+  const word frame = PROBE_RETURN_FRAME(regs);
+  word active = 0;
+  /* Left by longjmp. */
+  while (elftrace_probe_depth[number] > 0 && is_gone(stack[elftrace_probe_depth[number] - 1].frame, frame))
+    elftrace_probe_depth[number]--;
+  for (word i = 0; i < elftrace_probe_depth[number]; i++) active += stack[i].event == event;
+  if (elftrace_probe_depth[number] == PROBE_INSTANCES || (limit && active >= limit)) {
+    __atomic_fetch_add(&op->missed, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  struct probe_instance *const each = &stack[elftrace_probe_depth[number]++];
+  each->event = event;
+  each->op = op;
+  each->parent_ip = *PROBE_RETURN_SLOT(regs);
+  each->frame = frame;
+  *PROBE_RETURN_SLOT(regs) = elftrace_probe_trampoline;
+}
+#endif
+
+/* All events of a probed address. A hit while another one is handled is missed. */
+static void handle(struct probe_op *op, regs *regs) {
+  struct thread *const thread = current();
+  if (op->flags & PROBE_OFF) return;
+  if (!thread) {
+    count64(&elftrace_ring->dropped);
+    return;
+  }
+  if (thread->active) {
+    __atomic_fetch_add(&op->missed, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  thread->active = 1;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&op->hits, 1, __ATOMIC_RELAXED);
+  for (struct probe_event *each = op->events; each; each = each->next) {
+#ifdef PROBE_RETURN_SLOT
+    if (each->flags & PROBE_RETURN) {
+      begin_call(thread, op, each, regs);
+      continue;
+    }
+#endif
+    record_event(thread, op, each, regs);
+  }
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->active = 0;
+}
+
+/* Called by detour buffers. */
+PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
+  PROBE_FRAME(regs, op);
+  handle(op, regs);
+}
+
+#if defined(RUNTIME_REGS) && defined(PROBE_SITE_FRAME)
+/*
+ * Callback of the one ops that all probes on ftrace sites share. The ops' own word points to a pointer to their table: count, then pairs {site, op},
+ * ascending. Only where entries pass all registers.
+ */
+PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
+  const word *const table = *(const word *const *)ops->private_;
+  word low = 0, high = table ? table[0] : 0;
+  (void)parent_ip;
+  if (!is_full(regs)) return;
+  while (low < high) {
+    const word middle = low + (high - low) / 2;
+    const word site = table[1 + 2 * middle];
+    if (site == ip) {
+      struct probe_op *const op = (struct probe_op *)table[2 + 2 * middle];
+      PROBE_SITE_FRAME(regs, op);
+      handle(op, regs);
+#ifdef PROBE_SITE_LEAVE
+      PROBE_SITE_LEAVE(regs);
+#endif
+      return;
+    }
+    if (site < ip) low = middle + 1;
+    else high = middle;
+  }
+}
+#endif
+#endif
 
 #if defined(RUNTIME_REGS) && defined(TOC_WORD)
 /* ------------------------------------------------------------------------------------- functions that replace another one */

@@ -53,6 +53,18 @@ export interface PointEvent extends Activation {
   /** Where it was recorded. */
   readonly ip: Address;
   readonly parent: Address;
+  /** What a probe recorded, where the reader knows the probes of the image. */
+  readonly probe?: ProbeData;
+}
+
+/** What a probe recorded. */
+export interface ProbeData {
+  readonly group: string;
+  readonly event: string;
+  /** Values as people read them. */
+  readonly arguments: readonly { readonly name: string; readonly value: string }[];
+  /** Of a return probe: where the function returned to. */
+  readonly isReturn: boolean;
 }
 
 export type TraceEvent = EntryEvent | ReturnEvent | PointEvent;

@@ -4,6 +4,7 @@ export type {
   ClockUnit,
   EntryEvent,
   PointEvent,
+  ProbeData,
   ReturnEvent,
   TracedFunction,
   TraceEvent,
@@ -34,7 +35,7 @@ export {
   ringLosses,
   ringNotices,
 } from './ring.js';
-export type { MemoryReader, ReplayResult, Ring, RingRecord, RingRecordKind } from './ring.js';
-export { ftraceWriter, graphWriter } from './text.js';
+export type { MemoryReader, ProbeReader, ReplayResult, Ring, RingRecord, RingRecordKind } from './ring.js';
+export { ftraceWriter, graphWriter, taskName } from './text.js';
 export { chromeWriter, perfettoWriter } from './timeline.js';
 export type { ByteSink } from './timeline.js';

@@ -3,7 +3,14 @@
  * 64 KiB; nothing is kept.
  */
 import { hex } from '../errors.js';
-import { type ClockUnit, type TracedFunction, type TraceLosses, traceSchema, type TraceSink } from './events.js';
+import {
+  type ClockUnit,
+  type ProbeData,
+  type TracedFunction,
+  type TraceLosses,
+  traceSchema,
+  type TraceSink,
+} from './events.js';
 
 /** Receives text; called again and again until the end of the run. */
 export type TextSink = (text: string) => void;
@@ -20,6 +27,15 @@ export interface NdjsonOptions {
   /** False: entries only. Default true. */
   readonly nested?: boolean;
   readonly losses?: TraceLosses | null;
+}
+
+/** `{event: 'GROUP/NAME', return, arguments: {NAME: VALUE}}`. */
+function probeJson({ group, event, isReturn, arguments: list }: ProbeData): object {
+  return {
+    event: `${group}/${event}`,
+    return: isReturn,
+    arguments: Object.fromEntries(list.map(({ name, value }) => [name, value])),
+  };
 }
 
 /** Writes `{kind, function, address, site, cpu, depth, time}`, with `parent` for entries, `ip` and `parent` for points. */
@@ -41,7 +57,10 @@ export function ndjsonWriter(write: TextSink, options: NdjsonOptions): TraceSink
       let rest = '';
       if (event.kind === 'return') rest = event.unwound ? ',"unwound":true' : '';
       else if (event.kind === 'entry') rest = `,"parent":"${hex(event.parent)}"`;
-      else rest = `,"ip":"${hex(event.ip)}","parent":"${hex(event.parent)}"`;
+      else {
+        rest = `,"ip":"${hex(event.ip)}","parent":"${hex(event.parent)}"`;
+        if (event.probe) rest += `,"probe":${JSON.stringify(probeJson(event.probe))}`;
+      }
       text += `{"kind":"${event.kind}",${named},${where}${rest}}\n`;
       if (text.length >= PIECE) {
         write(text);

@@ -6,19 +6,21 @@
  *    0  "ELFTRCE1"                          0  u64 time
  *    8  u32 version                         8  u64 ip          the site
  *   12  u32 record size, bytes             16  u64 parent_ip   where the function returns to
- *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user
+ *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user 6 data
  *   20  u32 flags: 1 keeps the oldest      28  u32 cpu or thread
  *   24  u64 head: records ever written
  *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) * record size;
  *   40  u64 clock kind                     the last `capacity` of them are there
  *   48  unused
  *
+ * A record of kind data belongs to the record of a probe in front of it: time, ip and parent_ip are three words that the probe fetched.
+ *
  * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source: 05-runtime-abi section 4.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, Endian } from '../units.js';
-import type { ClockUnit, TracedFunction, TraceLosses, TraceSink } from './events.js';
+import type { ClockUnit, ProbeData, TracedFunction, TraceLosses, TraceSink } from './events.js';
 import { functionLookup } from './functions.js';
 
 /** "ELFTRCE1". */
@@ -31,6 +33,9 @@ const CAPACITY_MAX = 1 << 24;
 
 /** Flag: events that find the ring full are dropped, instead of overwriting the oldest. */
 export const RING_KEEPS_OLDEST = 1;
+
+/** Kind of the records that belong to the probe in front of them. */
+const DATA = 6;
 
 const recordKinds = ['entry', 'return', 'direct', 'probe', 'user'] as const;
 export type RingRecordKind = (typeof recordKinds)[number];
@@ -45,6 +50,8 @@ export interface RingRecord {
   readonly parent: Address;
   /** CPU or thread, as the guest numbers them. */
   readonly cpu: number;
+  /** What a probe fetched, words of 64 bits; absent for nothing. */
+  readonly words?: readonly bigint[];
 }
 
 /** A ring as it was when it was read. */
@@ -116,9 +123,24 @@ export function readRing(read: MemoryReader, address: Address, endian: Endian): 
   const body = new ByteView(bytes, endian, 'trace ring');
   const records: RingRecord[] = [];
   let unreadable = 0;
+  /** Of the record of a probe while its data follow. */
+  let words: bigint[] | null = null;
   for (let i = 0; i < kept; i++) {
     const at = ((first + i) % capacity) * RING_RECORD_BYTES;
-    const kind = recordKinds[body.u32(at + 24) - 1];
+    const number = body.u32(at + 24);
+    if (number === DATA) {
+      const last = records.at(-1);
+      // Data whose probe was overwritten belong to nobody.
+      if (last?.kind !== 'probe' || (words === null && last.words)) continue;
+      if (words === null) {
+        words = [];
+        records[records.length - 1] = { ...last, words };
+      }
+      words.push(body.u64(at), body.u64(at + 8), body.u64(at + 16));
+      continue;
+    }
+    words = null;
+    const kind = recordKinds[number - 1];
     if (kind === undefined) {
       unreadable++;
       continue;
@@ -157,6 +179,9 @@ export function ringIsNested(ring: Ring): boolean {
   return ring.records.some((each) => each.kind === 'return');
 }
 
+/** What a record of a probe says, and where its function was called from, 0 where that was not recorded; null: nobody knows the probe. */
+export type ProbeReader = (record: RingRecord) => { readonly data: ProbeData; readonly parent: Address } | null;
+
 export interface ReplayResult {
   readonly events: number;
   /** Returns left out because their entries were overwritten. */
@@ -174,11 +199,14 @@ const CPU_MAX = 1024;
  * Entries and returns are paired by function on each CPU, as a stack: a return ends the innermost activation of its function, and
  * those above it are `unwound`. Returns whose entries were overwritten are left out and counted. A program does not know how many
  * instructions its CPU has executed: its clock stands for them.
+ *
+ * @param probeOf  what a record of a probe says; null: nobody knows the probe
  */
 export function replayRing(
   ring: Ring,
   functions: readonly TracedFunction[],
   sinks: readonly TraceSink[],
+  probeOf: ProbeReader = () => null,
 ): ReplayResult {
   const lookup = functionLookup(functions);
   const nested = ringIsNested(ring);
@@ -240,7 +268,9 @@ export function replayRing(
       for (const sink of sinks) sink.event(event);
       if (nested) stack.push(named);
     } else {
-      const event = { kind: record.kind, ...common, ip: record.ip } as const;
+      const probe = record.kind === 'probe' ? probeOf(record) : null;
+      const known = probe ? { probe: probe.data, parent: probe.parent } : {};
+      const event = { kind: record.kind, ...common, ip: record.ip, ...known } as const;
       for (const sink of sinks) sink.event(event);
     }
   }

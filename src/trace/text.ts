@@ -12,7 +12,7 @@
  * instructions; the line `# clock:` names the unit. Programs have no interrupt state, so the flags are dots.
  */
 import { hex } from '../errors.js';
-import type { ReturnEvent, TraceEvent, TraceHeader, TraceSink } from './events.js';
+import type { PointEvent, ProbeData, ReturnEvent, TraceEvent, TraceHeader, TraceSink } from './events.js';
 import type { TextSink } from './ndjson.js';
 
 const PIECE = 0x1_0000;
@@ -74,6 +74,14 @@ function callerName(event: TraceEvent, header: TraceHeader): string {
   return header.nameOf(event.parent) || hex(event.parent);
 }
 
+/** An event of a probe, as a kernel prints those of kprobe_events: `event: (function+0x4) a=0x1 b=2`. */
+function probeText(event: PointEvent, probe: ProbeData, header: TraceHeader): string {
+  const { name, address } = event.function;
+  const place = `${name}+${hex(event.ip - address)}`;
+  const words = probe.arguments.map((each) => ` ${each.name}=${each.value}`).join('');
+  return `${probe.event}: (${probe.isReturn ? `${callerName(event, header)} <- ${name}` : place})${words}`;
+}
+
 /** The function tracer: entries in order of time; returns are not shown. Other events stand as `kind: function+offset`. */
 export function ftraceWriter(write: TextSink, header: TraceHeader): TraceSink {
   const { add, flush } = lines(write);
@@ -85,6 +93,11 @@ export function ftraceWriter(write: TextSink, header: TraceHeader): TraceSink {
       if (event.kind === 'return') return;
       const cpu = String(event.cpu).padStart(3, '0');
       const { name, address } = event.function;
+      if (event.kind !== 'entry' && event.probe) {
+        const at = timestamp(event.time, header).padStart(DURATION_WIDTH);
+        add(`${task} [${cpu}] ..... ${at}: ${probeText(event, event.probe, header)}`);
+        return;
+      }
       const what = event.kind === 'entry' ? name : `${event.kind}: ${name}+${hex(event.ip - address)}`;
       const at = timestamp(event.time, header).padStart(DURATION_WIDTH);
       add(`${task} [${cpu}] ..... ${at}: ${what} <-${callerName(event, header)}`);
@@ -141,7 +154,10 @@ export function graphWriter(write: TextSink, header: TraceHeader): TraceSink {
       settle();
       const { name, address } = event.function;
       if (event.kind !== 'entry') {
-        line(event.cpu, '', event.depth, `/* ${event.kind}: ${name}+${hex(event.ip - address)} */`);
+        const what = event.probe
+          ? probeText(event, event.probe, header)
+          : `${event.kind}: ${name}+${hex(event.ip - address)}`;
+        line(event.cpu, '', event.depth, `/* ${what} */`);
       } else if (!header.nested) line(event.cpu, '', 0, `${name}();`);
       else {
         for (let i = began.length; i <= event.cpu; i++) began.push([]);

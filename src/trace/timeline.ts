@@ -18,9 +18,8 @@ function processName(header: TraceHeader): string {
 
 /** Title of an event that is no function. */
 function pointName(event: TraceEvent): string {
-  return event.kind === 'entry' || event.kind === 'return'
-    ? event.function.name
-    : `${event.kind}: ${event.function.name}`;
+  if (event.kind === 'entry' || event.kind === 'return') return event.function.name;
+  return event.probe ? event.probe.event : `${event.kind}: ${event.function.name}`;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- chrome
@@ -62,7 +61,9 @@ export function chromeWriter(write: TextSink, header: TraceHeader): TraceSink {
         add(`{"ph":"E",${where},"name":${name}${event.unwound ? ',"args":{"unwound":true}' : ''}}`);
         return;
       }
-      const args = `"args":{"parent":"${hex(event.parent)}"}`;
+      const fetched = event.kind === 'entry' ? undefined : event.probe?.arguments;
+      const more = (fetched ?? []).map(({ name: key, value }) => `,${JSON.stringify(key)}:${JSON.stringify(value)}`);
+      const args = `"args":{"parent":"${hex(event.parent)}"${more.join('')}}`;
       if (event.kind === 'entry' && header.nested) add(`{"ph":"B",${where},"name":${name},"cat":"function",${args}}`);
       else add(`{"ph":"i","s":"t",${where},"name":${name},"cat":"${event.kind}",${args}}`);
     },

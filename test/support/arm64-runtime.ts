@@ -15,7 +15,7 @@ import { type EntryFlavour, runtimeObject } from '../../src/runtime/index.js';
 import { ARM64_TARGETS, scratch } from './c-programs.js';
 import { PROGRAMS, runTracedHere, runTracedQemu, type TracedOutcome } from './runtime-harness.js';
 
-export const ARM64_FLAVOURS = ['pg', 'regs', 'callops'] as const;
+export const ARM64_FLAVOURS = ['pg', 'regs', 'args', 'callops'] as const;
 export type Arm64Flavour = (typeof ARM64_FLAVOURS)[number] & EntryFlavour;
 
 const GCC = 'aarch64-linux-gnu-gcc';
@@ -33,6 +33,7 @@ function run(command: string, args: readonly string[]): void {
 export const siteFlags: Readonly<Record<Arm64Flavour, readonly string[]>> = {
   pg: ['-pg'],
   regs: ['-fpatchable-function-entry=2'],
+  args: ['-fpatchable-function-entry=2'],
   // Functions of other sections have alignments of their own.
   callops: ['-fpatchable-function-entry=4,2', '-falign-functions=8', '-fno-reorder-functions'],
 };
@@ -40,7 +41,8 @@ export const siteFlags: Readonly<Record<Arm64Flavour, readonly string[]>> = {
 const flavourFlags: Readonly<Record<Arm64Flavour, readonly string[]>> = {
   pg: [],
   regs: ['-DRUNTIME_REGS'],
-  callops: ['-DRUNTIME_REGS', '-DCALL_OPS'],
+  args: ['-DRUNTIME_REGS', '-DARGS_FRAME'],
+  callops: ['-DRUNTIME_REGS', '-DARGS_FRAME', '-DCALL_OPS'],
 };
 
 const compiled = new Map<string, string>();
@@ -98,14 +100,19 @@ export function linkArm64(build: Arm64Build): Uint8Array {
   return new Uint8Array(readFileSync(output));
 }
 
-/** The program with a tracer on all its sites; sites of which the pointer is not aligned are left out (A-SITE-1). */
+/**
+ * The program with a tracer on all its sites; sites of which the pointer is not aligned are left out (A-SITE-1), and, for the graph tracer, those of
+ * functions that have signed their return address.
+ */
 export function traceArm64(
   bytes: Uint8Array,
   tracer: Tracer['kind'] & ('function' | 'function_graph' | 'counter'),
 ): Uint8Array {
   const image = readElf(bytes);
   const plan = planTracing(findSites(load(image, arm64)), { tracer: { kind: tracer }, others: 'untouched' });
-  const bad = plan.refusals.filter(({ reason }) => !reason.includes('not 8-aligned'));
+  const bad = plan.refusals.filter(
+    ({ code, reason }) => code !== 'signed-return' && !reason.includes('not 8-aligned'),
+  );
   if (bad.length > 0) throw new Error(`${bad[0]!.function}: ${bad[0]!.reason}`);
   return applyPlan(image, plan).bytes;
 }

@@ -138,6 +138,13 @@ export const ARM64_TARGETS: readonly PpcTarget[] = [
   { ...ARM64, name: 'arm64-plain', flags: [...NO_PIE, '-fno-tree-vectorize'] },
 ];
 
+/** The same for csmith, whose headers have floating point functions that nobody calls. */
+export const ARM64_CSMITH_TARGETS: readonly PpcTarget[] = [
+  { ...ARM64, name: 'arm64', flags: [...NO_PIE, '-fno-tree-vectorize'] },
+  { ...ARM64, name: 'arm64-lse', flags: [...NO_PIE, '-fno-tree-vectorize', '-march=armv8.2-a'] },
+  { ...ARM64, name: 'arm64-signed', flags: [...NO_PIE, '-fno-tree-vectorize', '-mbranch-protection=standard'] },
+];
+
 export type Level = '0' | '2' | 's';
 export const LEVELS: readonly Level[] = ['0', '2', 's'];
 

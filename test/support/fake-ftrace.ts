@@ -44,6 +44,7 @@ export const SYMBOLS = {
   directHelper: 0xd1n,
   graphFunction: 0x6fn,
   graphEntry: 0x6en,
+  plainEntry: 0x4dn,
   registerEntry: 0x4en,
 } as const;
 
@@ -79,6 +80,8 @@ export class FakeMachine implements Backend {
   /** Trampolines that can be had. */
   allocations = Infinity;
   directRoom = Infinity;
+  /** Sites from here on reach no trampoline. */
+  farFrom = 1n << 64n;
   #nextBlock = 0x10_0000n;
   readonly planned = new Set<bigint>();
   /** Places that hold something else, or cannot be read, by key. */
@@ -202,6 +205,14 @@ export class FakeMachine implements Backend {
 
   /** Functions above this cannot be called by the entries. */
   farthest = 1n << 64n;
+
+  nameOf(address: bigint): string {
+    return Object.entries(SYMBOLS).find(([, at]) => at === address)?.[0] ?? '';
+  }
+
+  reachesTrampoline({ ip }: CallSite): boolean {
+    return ip < this.farFrom;
+  }
 
   reachesCallback(address: bigint): boolean {
     return address <= this.farthest;

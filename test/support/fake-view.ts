@@ -30,6 +30,7 @@ export interface FakeViewSpec {
 export class FakeView implements SiteView {
   readonly code: Uint8Array;
   relocatable: boolean;
+  positionIndependent = false;
   private readonly data: DataView;
   private readonly little: boolean;
   private readonly base: Address;

@@ -16,7 +16,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 export const PROGRAMS = join(root, 'test/programs');
 
 export type RiscvFlavour = Extract<EntryFlavour, `g${string}`>;
-export const RISCV_FLAVOURS: readonly RiscvFlavour[] = ['g2', 'g2-merged', 'g1', 'g3', 'g3c', 'g0'];
+export const RISCV_FLAVOURS: readonly RiscvFlavour[] = ['g2', 'g2-plain', 'g2-merged', 'g1', 'g3', 'g3c', 'g0'];
 
 /** With and without compressed instructions. */
 export const TRACED_TARGETS: readonly PpcTarget[] = RISCV_TARGETS.slice(0, 2);
@@ -32,6 +32,7 @@ export function siteFlags(target: PpcTarget, flavour: RiscvFlavour): readonly st
     case 'g1':
       return [`-fpatchable-function-entry=${c ? 8 : 4}`];
     case 'g2':
+    case 'g2-plain':
     case 'g2-merged':
       return [`-fpatchable-function-entry=${c ? 4 : 2}`];
     case 'g3':
@@ -45,7 +46,7 @@ export function siteFlags(target: PpcTarget, flavour: RiscvFlavour): readonly st
 
 /** From the site that callbacks are told (C-TGT-7) to the auipc of its pair. */
 export const SITE_OFFSET: Readonly<Record<RiscvFlavour, number>> = {
-  g0: 0, g1: 4, g2: 0, 'g2-merged': 0, g3: -4, g3c: -4,
+  g0: 0, g1: 4, g2: 0, 'g2-plain': 0, 'g2-merged': 0, g3: -4, g3c: -4,
 }; // prettier-ignore
 
 export function run(command: string, args: readonly string[]): void {
@@ -123,6 +124,7 @@ export function enable(program: Patched, flavour: RiscvFlavour, area: bigint, to
       program.word(area + 12n, 0xff81_3083);
       return;
     case 'g2':
+    case 'g2-plain':
     case 'g2-merged':
     case 'g3':
       program.pair(T0, area, to);
@@ -141,7 +143,10 @@ export function setCallee(program: Patched, flavour: RiscvFlavour, callee: strin
   const to = program.address(callee);
   if (flavour === 'g3c') return;
   if (flavour === 'g3') program.long(program.address('ftrace_call_dest'), to);
-  else for (const call of ['ftrace_call', 'ftrace_regs_call']) program.pair(RA, program.address(call), to);
+  else {
+    const calls = flavour === 'g2-plain' ? ['ftrace_call'] : ['ftrace_call', 'ftrace_regs_call'];
+    for (const call of calls) program.pair(RA, program.address(call), to);
+  }
 }
 
 const compiled = new Map<string, string>();
@@ -164,6 +169,7 @@ const defines: Readonly<Record<RiscvFlavour, readonly string[]>> = {
   g0: ['-DENTRY_G0'],
   g1: ['-DENTRY_G1'],
   g2: ['-DENTRY_DIRECT'],
+  'g2-plain': ['-DENTRY_PLAIN'],
   'g2-merged': ['-DENTRY_DIRECT', '-DENTRY_MERGED'],
   g3: ['-DENTRY_DIRECT', '-DENTRY_MERGED', '-DENTRY_G3'],
   g3c: ['-DENTRY_DIRECT', '-DENTRY_MERGED', '-DENTRY_G3', '-DENTRY_G3C'],

@@ -175,6 +175,7 @@ export interface Backend {
     readonly directHelper: Address;
     readonly graphFunction: Address;
     readonly graphEntry: Address;
+    readonly plainEntry: Address;
     /** The entry that direct ops name as their trampoline: that for registers, or the one there is. */
     readonly registerEntry: Address;
   };
@@ -184,6 +185,10 @@ export interface Backend {
   write(step: Step): StepProblem | null;
   /** Can the patched calls of the entries lead to a function? If not they call the list function, which calls it through the ops object. */
   reachesCallback(address: Address): boolean;
+  /** Name of a text address, with the offset if there is one, for reports and listings; empty where none is known. */
+  nameOf(address: Address): string;
+  /** Can a site call a private trampoline? One that cannot uses the shared entry, which others reach through stubs. */
+  reachesTrampoline(site: CallSite, block: TrampolineBlock): boolean;
   /** Bytes that a site would hold, for reports; null when unknown. */
   bytesOf(site: CallSite, content: Content): Uint8Array | null;
   /** Bytes that a site holds, for reports; null when they cannot be read. */

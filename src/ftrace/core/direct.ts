@@ -58,16 +58,19 @@ function unmakeDirect(ops: Ops): void {
   ops.clear('DIRECT', 'SAVE_REGS');
 }
 
-/** The two EINVAL of unregister and modify. */
-function refuseNotDirect(ops: Ops): Refusal | null {
+/** The EINVAL of unregister and modify. Where only the register entry goes on to a direct caller, its ops must still ask for that entry (T-RV-28). */
+function refuseNotDirect({ backend }: CoreState, ops: Ops): Refusal | null {
   if (!ops.has('INITIALIZED') || !ops.has('DIRECT')) return refuse('EINVAL', `${ops.name} is no direct caller`);
+  if (backend.capabilities.regs === 'separate' && !ops.has('SAVE_REGS')) {
+    return refuse('EINVAL', `${ops.name} lost SAVE_REGS: only the register entry goes on to a direct caller`);
+  }
   return ops.has('ENABLED') ? null : refuse('EINVAL', `${ops.name} is not registered`);
 }
 
 /** Unregisters; of the table, the entries of its functions whose value is `address` go. */
 export function unregisterDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
   const { state } = tx;
-  const refused = refuseUnsupported(state) ?? refuseNotDirect(ops);
+  const refused = refuseUnsupported(state) ?? refuseNotDirect(state, ops);
   if (refused !== null) return refused;
   const sites = [...(ops.pair.filter?.sites ?? [])].filter((site) => state.direct.get(site) === address);
   const failed = unregisterIn(tx, ops);
@@ -81,7 +84,7 @@ export function unregisterDirectIn(tx: Transaction, ops: Ops, address: Address):
 
 /** Gives all functions of a registered ops another direct caller, without a gap (A5.3). */
 export function modifyDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
-  const refused = refuseUnsupported(tx.state) ?? refuseNotDirect(ops);
+  const refused = refuseUnsupported(tx.state) ?? refuseNotDirect(tx.state, ops);
   if (refused !== null) return refused;
   return changeTargets(tx, ops, [...(ops.pair.filter?.sites ?? [])], address, true);
 }

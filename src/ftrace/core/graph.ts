@@ -8,6 +8,7 @@ import {
   type HashPair,
   type HashSnapshot,
   hashCount,
+  hashesMatch,
   intersectionOf,
   type SiteHash,
   snapshot,
@@ -64,8 +65,24 @@ export interface GlobalTracer {
   readonly pair: HashPair;
 }
 
+/** What the user wants and does not get: functions whose returns nobody can have. */
+function warnOfUnhooked({ state, warnings }: Transaction, user: GraphUser): void {
+  // Before several users the graph tracer had the filter of the function tracer.
+  const pair = state.policy.graph === 'multi' ? user.pair : (state.graph.manager?.pair ?? user.pair);
+  for (const site of state.records.list) {
+    if (site.noGraph === null || site.skipped || !hashesMatch(pair, site)) continue;
+    warnings.push(`${user.name}: signed-return: ${site.name} is not hooked: ${site.noGraph}`);
+  }
+}
+
 /** Adds a user. */
 export function registerGraphIn(tx: Transaction, user: GraphUser, global: GlobalTracer): Refusal | null {
+  const refused = addUser(tx, user, global);
+  if (refused === null) warnOfUnhooked(tx, user);
+  return refused;
+}
+
+function addUser(tx: Transaction, user: GraphUser, global: GlobalTracer): Refusal | null {
   const { state } = tx;
   const dead = refuseDead(state);
   if (dead !== null) return dead;
@@ -196,7 +213,9 @@ export function setGraphFilterIn(
   changeUsers(tx, () => {
     user.pair[which] = hash;
   });
-  return modifyIn(tx, graph.manager.pair, managerHashes(state, graph.manager.pair), 'core');
+  const refused = modifyIn(tx, graph.manager.pair, managerHashes(state, graph.manager.pair), 'core');
+  if (refused === null) warnOfUnhooked(tx, user);
+  return refused;
 }
 
 /** C-FG-5. A hash that would hold the same stays the value that it is, so that nothing is written for it. */

@@ -54,7 +54,7 @@ export type { StepProblem, TrampolineBlock, TrampolineImage, TrampolineRequest }
 export { equalCallees, equalContents, equalLiterals } from './backend.js';
 export { GraphUser, type GraphUserImage } from './graph.js';
 export { type HashPair, type HashSnapshot, hashesMatch, isEmpty, makeHash, type SiteHash } from './hash.js';
-export { type Errno, type Negotiation, Ops, type OpsInput, rawFlags, type ShareCommand } from './ops.js';
+export { type Errno, flagNames, type Negotiation, Ops, type OpsInput, rawFlags, type ShareCommand } from './ops.js';
 export { defaultPolicy, GRAPH_USERS, type Policy, type ProfileName, profiles } from './policy.js';
 export { CallSite, COUNT_LIMIT, CURRENT, REC, type SiteInput, STICKY } from './records.js';
 export { type FailureReport, formatFunctions, formatReport, initReport, type ListedFunction } from './report.js';
@@ -156,6 +156,11 @@ export class FtraceCore {
   createTracer(input: Omit<OpsInput, 'pair'>): Ops {
     if (this.#tracer !== null) throw new ElftraceError('usage', 'there is a function tracer already', {});
     this.#tracer = this.createOps({ ...input, pair: this.globalPair });
+    return this.#tracer;
+  }
+
+  /** The ops of the function tracer, where there is one. */
+  get tracer(): Ops | null {
     return this.#tracer;
   }
 
@@ -298,6 +303,9 @@ export class FtraceCore {
 
   registerGraph(user: GraphUser): Outcome {
     this.#meet(user);
+    // C-FG-4: the ops to borrow is there from the start, whether or not there is a function tracer.
+    if (this.#state.policy.graph === '2014' && this.#tracer === null)
+      this.createTracer({ name: 'global ops', func: 0n });
     return transact(this.#state, (tx) => registerGraphIn(tx, user, { ops: this.#tracer, pair: this.globalPair }));
   }
 

@@ -178,12 +178,20 @@ const FLAGS_2014: Partial<Record<keyof typeof OPS_FLAGS, number>> = {
   ALLOC_TRAMP: 9,
 };
 
-/** Flags as a listing of an era shows them: the numbers of today, or those of 2014 (T-X86-42). */
-export function rawFlags(ops: Ops, era: '2014' | 'modern'): number {
-  if (era === 'modern') return ops.flags;
+/**
+ * Flags as a listing of an era shows them: the numbers of today, which objects in images have too, or those of 2014 (T-X86-42).
+ * @param ops  whatever has flags as objects have them
+ */
+export function rawFlags({ flags }: Pick<Ops, 'flags'>, era: '2014' | 'modern'): number {
+  if (era === 'modern') return flags;
   let raw = 0;
   for (const [name, bit] of Object.entries(FLAGS_2014)) {
-    if ((ops.flags & OPS_FLAGS[name as keyof typeof OPS_FLAGS]) !== 0) raw |= 1 << bit;
+    if ((flags & OPS_FLAGS[name as keyof typeof OPS_FLAGS]) !== 0) raw |= 1 << bit;
   }
   return raw;
+}
+
+/** Names of the flags that are set, in the order of today's numbers. */
+export function flagNames({ flags }: Pick<Ops, 'flags'>): string[] {
+  return Object.entries(OPS_FLAGS).flatMap(([name, bit]) => ((flags & bit) !== 0 ? [name] : []));
 }

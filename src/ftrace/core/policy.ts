@@ -64,14 +64,26 @@ export const profiles = {
   'ppc64-elfv1': profiling,
   'ppc64-elfv2-be': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
   'ppc64-elfv2-le': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  riscv64: { ...modern, regs: 'separate', resume: 'regs', direct: 'regs', trampolines: false },
+  // G2 of 2022 in a build with register support: its plain entry makes the frame, too, and goes on where epc says.
+  riscv64: { ...modern, regs: 'separate', resume: 'any', direct: 'regs', trampolines: false },
   'riscv64 merged': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
+  // The same without register support: a plain entry, which passes none.
+  'riscv64 plain': {
+    ...modern,
+    regs: 'none',
+    resume: 'none',
+    direct: 'none',
+    trampolines: false,
+    graph: 'jump',
+  },
   // Plain entries without a frame, before direct calls.
   'riscv64 g1': { ...modern, regs: 'separate', resume: 'regs', direct: 'none', trampolines: false },
   'riscv64 g3c': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
   'arm64 mcount': profiling,
   'arm64 regs': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  arm64: { ...modern, regs: 'none', resume: 'any', direct: 'any', trampolines: false, callOps: true },
+  // One frame for all: who wants registers gets those that it has.
+  'arm64 args': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
+  arm64: { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
 } as const satisfies Record<string, Capabilities>;
 
 export type ProfileName = keyof typeof profiles;

@@ -50,6 +50,8 @@ export interface SiteInput {
   readonly symbolSize?: bigint;
   /** The body of an overridden weak function: a record that stays disabled (C-FILT-4). */
   readonly weak?: boolean;
+  /** Why the graph tracer cannot have the returns of the function; it can when absent. */
+  readonly noGraph?: string;
 }
 
 export class CallSite {
@@ -66,6 +68,7 @@ export class CallSite {
     readonly siteOffset: bigint,
     readonly symbolSize: bigint | null,
     readonly weak: boolean,
+    readonly noGraph: string | null,
   ) {}
 
   /** How many ops are attached. */
@@ -122,9 +125,9 @@ export class Records {
    */
   add(sites: readonly SiteInput[], module: string | null): { readonly added: CallSite[]; readonly dropped: number } {
     const added: CallSite[] = [];
-    for (const { ip, name, siteOffset, symbolSize, weak } of sites) {
+    for (const { ip, name, siteOffset, symbolSize, weak, noGraph } of sites) {
       if (ip === 0n) continue;
-      added.push(new CallSite(ip, name, module, siteOffset ?? 0n, symbolSize ?? null, weak ?? false));
+      added.push(new CallSite(ip, name, module, siteOffset ?? 0n, symbolSize ?? null, weak ?? false, noGraph ?? null));
     }
     this.replace([...this.#list, ...added], module === null ? this.#modules : [...this.#modules, module]);
     return { added, dropped: sites.length - added.length };

@@ -47,9 +47,6 @@ function checkRegistrable(state: CoreState, ops: Ops): Refusal | null {
     if (!can)
       return refuse('EINVAL', `${ops.name} could not change the resume address behind the entries that it gets`);
   }
-  if (ops.has('DIRECT') && capabilities.regs === 'separate' && !ops.has('SAVE_REGS')) {
-    return refuse('EINVAL', `${ops.name}: only the register entry goes on to a direct caller (SAVE_REGS)`);
-  }
   if (ops.has('PERMANENT') && !state.enabled) {
     return refuse('EBUSY', `${ops.name} is permanent, and tracing is switched off`);
   }

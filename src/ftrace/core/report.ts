@@ -4,10 +4,10 @@
  */
 import { hex } from '../../errors.js';
 import type { Address } from '../../units.js';
-import type { Content, Step } from './backend.js';
-import { trampolineAddress } from './ops.js';
+import type { Callee, Content, Step } from './backend.js';
+import { type Ops, trampolineAddress } from './ops.js';
 import { type CallSite, REC } from './records.js';
-import { type CoreState, describeCallee, describeContent, describeLiteral, type Problem } from './state.js';
+import { type CoreState, describeCallee, describeLiteral, type Problem } from './state.js';
 import { newTrampolineOps } from './targets.js';
 
 /** What went wrong: reading, comparing, writing, or something that has no name. */
@@ -37,6 +37,8 @@ export interface ReportedTrampoline {
   readonly address: Address;
   readonly ops: string;
   readonly callback: Address;
+  /** Its name, when known. */
+  readonly callbackName: string;
 }
 
 export interface ReportedRecord {
@@ -46,7 +48,7 @@ export interface ReportedRecord {
   readonly callOps: boolean;
   /** Owners of trampolines that match, when the text calls one; empty then means that none was found. Null when it calls none. */
   readonly trampolines: readonly ReportedTrampoline[] | null;
-  /** What the site was expected to hold. */
+  /** What the site was expected to call: address and name; what the word in front of the function was expected to name. */
   readonly expected: string;
 }
 
@@ -92,9 +94,34 @@ export function buildReport(state: CoreState, problem: Problem): FailureReport {
     actual: kind === 'mismatch' ? state.backend.bytesAt(site) : null,
     expected: kind === 'mismatch' ? state.backend.bytesOf(site, before) : null,
     action: ACTIONS[step.update],
-    record: recordOf(state, site, flags, before, describeContent(before)),
+    record: recordOf(state, site, flags, before, describeTarget(state, before)),
     detail: problem.reason,
   };
+}
+
+/** A text address with its name. */
+function named({ backend }: CoreState, address: Address): string {
+  const name = backend.nameOf(address);
+  return name === '' ? hex(address) : `${hex(address)} (${name})`;
+}
+
+/** C-TGT-2, C-TGT-3: the address that the text was expected to call. */
+function describeTarget(state: CoreState, content: Content): string {
+  const { plainEntry, registerEntry } = state.backend.symbols;
+  switch (content.kind) {
+    case 'nop':
+      return 'none (nop)';
+    case 'caller':
+      return named(state, plainEntry);
+    case 'regs-caller':
+      return named(state, registerEntry);
+    case 'trampoline':
+      return `${hex(content.address)} (trampoline${content.ops === null ? '' : ` of ${content.ops.name}`})`;
+    case 'direct':
+      return named(state, content.address);
+    default:
+      return content satisfies never;
+  }
 }
 
 function describeLiterals(step: Step): string {
@@ -129,11 +156,15 @@ function owners(state: CoreState, site: CallSite, before: Content | null): Repor
   const { registerEntry } = state.backend.symbols;
   const found = state.list
     .filter((ops) => ops.trampoline !== null && ops.matches(site))
-    .map((ops) => ({ address: trampolineAddress(ops, registerEntry), ops: ops.name, callback: ops.func }));
+    .map((ops) => ({ ...ownerOf(state, ops), address: trampolineAddress(ops, registerEntry) }));
   if (before?.kind !== 'trampoline' || before.ops === null) return found;
   const { address, ops } = before;
   if (found.some((each) => each.address === address)) return found;
-  return [{ address, ops: ops.name, callback: ops.func }, ...found];
+  return [{ ...ownerOf(state, ops), address }, ...found];
+}
+
+function ownerOf({ backend }: CoreState, { name, func }: Ops): Omit<ReportedTrampoline, 'address'> {
+  return { ops: name, callback: func, callbackName: backend.nameOf(func) };
 }
 
 /** The report of a site that could not be initialised (C-INIT-2): there is no record yet. */
@@ -176,8 +207,9 @@ export function formatReport(report: FailureReport): string {
     const marks = `${record.regs ? ' R' : ''}${record.callOps ? ' O' : ''}`;
     lines.push(` record flags: ${hex(record.flags)} (${record.count})${marks}`);
     if (record.trampolines !== null) {
-      for (const { address, ops, callback } of record.trampolines) {
-        lines.push(` trampoline: ${hex(address)} (${ops}) -> ${hex(callback)}`);
+      for (const { address, ops, callback, callbackName } of record.trampolines) {
+        const name = callbackName === '' ? '' : ` (${callbackName})`;
+        lines.push(` trampoline: ${hex(address)} (${ops}) -> ${hex(callback)}${name}`);
       }
       if (record.trampolines.length === 0) lines.push(' trampoline: error, no ops owns it');
     }
@@ -204,9 +236,12 @@ export interface ListedFunction {
   readonly ops: string | null;
   /** The direct caller. */
   readonly directTarget: Address | null;
+  /** Its name, when known. */
+  readonly directName: string;
 }
 
 function listed(state: CoreState, site: CallSite): ListedFunction {
+  const directTarget = site.has(REC.DIRECT) ? (state.direct.get(site) ?? null) : null;
   return {
     name: site.name,
     ip: site.ip,
@@ -219,7 +254,8 @@ function listed(state: CoreState, site: CallSite): ListedFunction {
     modified: site.has(REC.MODIFIED),
     callee: calleeOf(state, site),
     ops: site.has(REC.CALL_OPS_EN) && site.literal !== null ? describeLiteral(site.literal) : null,
-    directTarget: site.has(REC.DIRECT) ? (state.direct.get(site) ?? null) : null,
+    directTarget,
+    directName: directTarget === null ? '' : state.backend.nameOf(directTarget),
   };
 }
 
@@ -229,10 +265,18 @@ function calleeOf(state: CoreState, site: CallSite): string {
     const ops = newTrampolineOps(state, site);
     if (ops === null) return 'tramp: ERROR';
     const { trampoline } = ops;
-    const inner = trampoline?.kind === 'private' ? describeCallee(trampoline.callee) : hex(ops.func);
+    const inner = trampoline?.kind === 'private' ? calleeName(state, trampoline.callee) : functionName(state, ops.func);
     return `tramp: ${hex(trampolineAddress(ops, state.backend.symbols.registerEntry))} (${ops.name}) ->${inner}`;
   }
-  return `->${describeCallee(state.callee)}`;
+  return `->${calleeName(state, state.callee)}`;
+}
+
+function functionName({ backend }: CoreState, address: Address): string {
+  return backend.nameOf(address) || hex(address);
+}
+
+function calleeName(state: CoreState, callee: Callee): string {
+  return callee.kind === 'function' ? functionName(state, callee.address) : describeCallee(callee);
 }
 
 /** Functions with something attached, in table order. */
@@ -256,7 +300,7 @@ export function formatFunctions(functions: readonly ListedFunction[]): string {
     line += column('O', each.callOps) + column('M', each.modified);
     if (each.callee !== '') line += `\t${each.callee}`;
     if (each.ops !== null) line += `\tops: ${each.ops}`;
-    if (each.directTarget !== null) line += `\n\tdirect-->${hex(each.directTarget)}`;
+    if (each.directTarget !== null) line += `\n\tdirect-->${each.directName || hex(each.directTarget)}`;
     text += `${line.trimEnd()}\n`;
   }
   return text;

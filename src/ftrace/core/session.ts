@@ -9,7 +9,6 @@ import type { SessionOperation } from '../session-file.js';
 import type { FtraceCore } from './index.js';
 import { GraphUser } from './graph.js';
 import type { Ops } from './ops.js';
-import type { SiteInput } from './records.js';
 import type { Outcome } from './state.js';
 
 export interface SessionResolver {
@@ -23,8 +22,12 @@ export interface SessionResolver {
    * @throws ElftraceError 'unsupported-form' where the entries cannot change where a function goes on
    */
   replacer(replacement: string): { readonly func: Address; readonly data: bigint };
-  /** Sites of a module; its code is there, its sites are nops. `file` is what the session names, null when it names none. */
-  module(name: string, file: string | null): readonly SiteInput[];
+  /** A module comes: its code is there, its sites are nops. */
+  loadModule(name: string): Outcome;
+  /** A module goes, unless somebody needs it. */
+  unloadModule(name: string): Outcome;
+  /** Probes; absent: they are not served here. */
+  probe?(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
 }
 
 export interface SessionStep {
@@ -129,10 +132,13 @@ export class CoreSession {
         return core.unregister(ops);
       }
       case 'graph': {
-        const user = new GraphUser(operation.name, {
-          entry: resolver.address(operation.entry),
-          return: resolver.address(operation.return),
-        });
+        const { callbacks } = operation;
+        const user = new GraphUser(
+          operation.name,
+          callbacks === null
+            ? { entry: 0n, return: 0n }
+            : { entry: resolver.address(callbacks.entry), return: resolver.address(callbacks.return) },
+        );
         this.#users.set(operation.name, user);
         for (const which of ['filter', 'notrace'] as const) {
           const words = operation[which];
@@ -146,10 +152,19 @@ export class CoreSession {
         const user = this.#users.get(operation.name);
         return user === undefined ? missing(`there is no graph ${operation.name}`) : core.unregisterGraph(user);
       }
+      case 'probe':
+      case 'no-probe':
+        return (
+          resolver.probe?.(operation) ?? {
+            kind: 'refused',
+            errno: 'EINVAL',
+            reason: 'probes are not served by this session',
+          }
+        );
       case 'load':
-        return core.loadModule(operation.module, resolver.module(operation.module, operation.file));
+        return resolver.loadModule(operation.module);
       case 'unload':
-        return core.unloadModule(operation.module);
+        return resolver.unloadModule(operation.module);
       case 'tracing':
         return core.setEnabled(operation.on);
       default:
@@ -168,13 +183,17 @@ export class CoreSession {
     const flags: (keyof typeof OPS_FLAGS)[] = operation.traits.map((trait) => FLAGS[trait]);
     if (operation.regs === 'yes') flags.push('SAVE_REGS');
     if (operation.regs === 'if-supported') flags.push('SAVE_REGS_IF_SUPPORTED');
-    const ops = core.createOps({
+    const input = {
       name: operation.name,
       func: resolver.address(operation.call),
       flags,
-      ...(operation.shared ? { pair: core.globalPair } : {}),
       ...(operation.trampoline === null ? {} : { trampoline: resolver.address(operation.trampoline) }),
-    });
+    };
+    // C-FG-4: the first that uses the global filter is the function tracer, whose ops the graph tracer of 2014 borrows.
+    const borrowed = operation.shared && core.state.policy.graph === '2014' && core.tracer === null;
+    const ops = borrowed
+      ? core.createTracer(input)
+      : core.createOps({ ...input, ...(operation.shared ? { pair: core.globalPair } : {}) });
     this.#ops.set(operation.name, ops);
     for (const which of ['filter', 'notrace'] as const) {
       const words = operation[which];

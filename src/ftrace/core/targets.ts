@@ -30,7 +30,7 @@ export function refreshWanted(state: CoreState, site: CallSite, changed: Ops | n
     if (ops.has('DIRECT')) wanted |= REC.DIRECT;
     if (wantsRegs(ops, capabilities)) wanted |= REC.REGS;
   }
-  if (sole !== null && sole.trampoline !== null) wanted |= REC.TRAMP;
+  if (sole !== null && mayCallTrampoline(state, site, sole)) wanted |= REC.TRAMP;
   if (sole !== null && capabilities.callOps) {
     const judged = state.policy.quirks.callOps === 'kernel' && changed !== null ? changed : sole;
     if (!needsAssist(judged)) wanted |= REC.CALL_OPS;
@@ -40,6 +40,11 @@ export function refreshWanted(state: CoreState, site: CallSite, changed: Ops | n
   // With nothing attached and nothing in the text only the sticky flags mean anything; an update run would never come by.
   if (attached.length === 0 && !site.has(REC.ENABLED)) site.flags = (site.flags & STICKY) >>> 0;
   return true;
+}
+
+/** Ops that are called by a trampoline are so where it is in reach; a kernel's modules always are, those of a program may lie anywhere. */
+function mayCallTrampoline({ backend }: CoreState, site: CallSite, { trampoline }: Ops): boolean {
+  return trampoline !== null && (trampoline.kind !== 'private' || backend.reachesTrampoline(site, trampoline.block));
 }
 
 /** The register entry, or the only one there is (C-TGT-2). */

@@ -48,7 +48,7 @@ static void say(const char *name, u64 value) {
 static int is_site(word ip) {
   const u32 code = *(const u32 *)ip;
   const word target = ip + (word)((long)(int)(code << 6) >> 4);
-#if defined(RUNTIME_REGS) && !defined(CALL_OPS)
+#if defined(RUNTIME_REGS) && !defined(CALL_OPS) && !defined(ARGS_FRAME)
   if ((code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_regs_caller) return 1;
 #endif
   return (code & 0xfc000000u) == 0x94000000u && target == (word)ftrace_caller;
@@ -77,7 +77,10 @@ static int leads(word at) {
     if ((first & 0x7f) != 0x17 || (rd != 1 && rd != 5) || (second & 0xfffff) != (rd << 15 | rd << 7 | 0x67)) return 0;
     target = at + (word)(long)(int)(first & 0xfffff000u) + (word)((long)(int)second >> 20);
   }
-  return target == (word)ftrace_caller || target == (word)ftrace_regs_caller;
+#ifndef ENTRY_PLAIN
+  if (target == (word)ftrace_regs_caller) return 1;
+#endif
+  return target == (word)ftrace_caller;
 }
 /* SITE_OFFSET: from what callbacks are told to the pair. */
 static int is_site(word ip) {

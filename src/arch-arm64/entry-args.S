@@ -1,12 +1,13 @@
 /*
- * The entry of arm64 for sites with an ops pointer in front of the function (the rules' sections 4, 6.2 and 9).
+ * The entry of arm64 for sites at the function's entry since 6.2 (the rules' sections 4, 6.2 and 9). ARGS: the patched call in the entry says
+ * what is called; it serves every site of two words. CALL_OPS (6.3): the pointer in front of the function says it.
  *
- *	.quad ops		8-aligned
+ *	.quad ops		CALL_OPS: 8-aligned
  *	f:	[bti c]
  *		mov x9, x30
  *		bl  ftrace_caller	x30 = f + 8, or f + 12 behind a landing pad
  *
- * One entry serves every site: it finds the site's ops 16 bytes in front of x30 rounded down to 8, and needs neither a list walk nor a
+ * CALL_OPS: one entry serves every site: it finds the site's ops 16 bytes in front of x30 rounded down to 8, and needs neither a list walk nor a
  * private trampoline. Ops of a direct caller lead there at once, with everything but x11 and x17 as it was: a direct caller continues the
  * function at x30 with x30 = x9. An ops pointer may change while a thread is between the two loads; all ops that it could have been must
  * stay what they are until every such thread has left.
@@ -18,13 +19,19 @@
 	.text
 	.balign	8
 
+#ifdef CALL_OPS
 LABEL(elftrace_entry_callops)
+#else
+LABEL(elftrace_entry_args)
+#endif
 FUNCTION(ftrace_caller)
 	hint	#34			// bti c: far sites come by br x16
+#ifdef CALL_OPS
 	bic	x11, x30, #7
 	ldur	x11, [x11, #-16]
 	ldr	x17, [x11, #OPS_DIRECT_CALL]
 	cbnz	x17, .Ldirect
+#endif
 	mov	x10, sp
 	sub	sp, sp, #F_BYTES
 	stp	x0, x1, [sp]
@@ -41,10 +48,18 @@ FUNCTION(ftrace_caller)
 	add	x29, sp, #F_OWN
 	sub	x0, x30, #4
 	mov	x1, x9
+#ifdef CALL_OPS
 	mov	x2, x11
 	mov	x3, sp
 	ldr	x4, [x2]
 	blr	x4
+#else
+	adrp	x2, function_trace_op
+	ldr	x2, [x2, #:lo12:function_trace_op]
+	mov	x3, sp
+LABEL(ftrace_call)
+	bl	ftrace_stub
+#endif
 	ldp	x0, x1, [sp]
 	ldp	x2, x3, [sp, #16]
 	ldp	x4, x5, [sp, #32]

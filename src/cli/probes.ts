@@ -1,0 +1,163 @@
+/** What several verbs say about probes: those that the record of a file has, what they recorded, whether a place can have one. */
+import { readElf } from '../elf/read.js';
+import { hex, hexBytes } from '../errors.js';
+import { unpatched } from '../ftrace/apply.js';
+import type { FileRecord } from '../ftrace/journal.js';
+import { replaySessions } from '../ftrace/session-parts.js';
+import { findSites } from '../ftrace/sites.js';
+import {
+  explainProbe,
+  formatFetched,
+  type ListedProbe,
+  probeServer,
+  type ProbeExplanation,
+  type ProbeRefusal,
+  type ProbeRun,
+  type ProbeSessionPlan,
+  ProbeText,
+} from '../kprobes/index.js';
+import { load } from '../program/program.js';
+import type { Json } from '../report/json.js';
+import type { ProbeReader, RingRecord } from '../trace/index.js';
+import { oneLine } from './disassembly.js';
+import { hash, type Opened } from './open.js';
+
+/** The sessions of a record, performed on the image as it was. */
+export function recordedProbes(
+  opened: Pick<Opened, 'image' | 'arch' | 'symbols'>,
+  record: FileRecord,
+): ProbeSessionPlan {
+  const { image, arch, symbols } = opened;
+  const server = probeServer(arch);
+  const plan = replaySessions(image, record, arch, hash, {
+    symbols,
+    probes: server.hosts,
+  });
+  return { ...plan, probes: server.session };
+}
+
+/** What a record of the ring says, in the words of the probe that wrote it. */
+export function probeEvent(
+  run: ProbeRun | null,
+  { parent: id, words = [] }: RingRecord,
+  comm: string,
+  nameOf: (address: bigint) => string,
+): ReturnType<ProbeReader> {
+  const found = run?.recorded(Number(id), words, comm) ?? null;
+  if (found === null) return null;
+  const { event, values, parent } = found;
+  const { group, event: name, isReturn } = event.definition;
+  const fetched = event.arguments.map((each, i) => ({
+    name: each.name,
+    value: formatFetched(each.type, values[i]!, nameOf),
+  }));
+  return { data: { group, event: name, isReturn, arguments: fetched }, parent };
+}
+
+const refusalText = ({ reason, code, errno, rule }: ProbeRefusal): string => `${reason} (${code}, ${errno}) [${rule}]`;
+
+function refusalJson({ reason, code, errno, rule }: ProbeRefusal): Json {
+  return { code, errno, rule, reason };
+}
+
+/** A probed address, for scripts. */
+export function probeJson({ address, symbol, offset, state, events, refusal }: ListedProbe): Json {
+  const { part } = state;
+  return {
+    address: hex(address),
+    symbol,
+    offset,
+    state: state.text,
+    events: events.map(({ definition }) => ({
+      event: `${definition.group}/${definition.event}`,
+      return: definition.isReturn,
+      definition: definition.text,
+    })),
+    buffer: part === null || state.text !== 'jump' ? null : hex(part.slot),
+    replaced: part === null || state.text !== 'jump' ? 0 : part.length,
+    refusal: refusal === null ? null : refusalJson(refusal),
+  };
+}
+
+/** A probed address as a kernel lists it (`kprobes/list`), with its events. */
+export function probeLine({ address, symbol, offset, state, events }: ListedProbe): string {
+  const flags = { jump: '  [OPTIMIZED]', ftrace: '  [FTRACE]', breakpoint: '', original: '  [DISABLED]' }[state.text];
+  const kind = events.some(({ definition }) => definition.isReturn) ? 'r' : 'k';
+  const names = events.map(({ definition: { group, event } }) => `${group}/${event}`).join(' ');
+  return `${address.toString(16).padStart(16, '0')}  ${kind}  ${symbol}+${hex(offset)}${flags}  ${names}`;
+}
+
+/** `set` of a session's probes, in a few words. */
+export function probeSummary(probes: readonly ListedProbe[]): string {
+  const count = (text: string): number => probes.filter(({ state }) => state.text === text).length;
+  const forms = [
+    [count('jump'), 'by jumps'],
+    [count('breakpoint'), 'by breakpoints'],
+    [count('ftrace'), 'on ftrace sites'],
+  ] as const;
+  const shown = forms.filter(([number]) => number > 0).map(([number, form]) => `${number} ${form}`);
+  return `${probes.length} places probed: ${shown.join(', ')}`;
+}
+
+/** Why places that were to be optimised are not. */
+export function probeNotices(probes: readonly ListedProbe[]): readonly string[] {
+  return probes.flatMap(({ symbol, offset, refusal }) =>
+    refusal === null ? [] : [`${symbol}+${hex(offset)} is not optimised: ${refusalText(refusal)}`],
+  );
+}
+
+/** What a probe at a place would be; null for a text that names no place of code, and on machines without probes. */
+export function explainPlace(opened: Opened, text: string): ProbeExplanation | null {
+  const { arch, image, record } = opened;
+  if (arch.probes.kind === 'none' || opened.recordBeside) return null;
+  const match = /^(?:([A-Za-z_.$][\w.$@]*?)(?:\+(0x[0-9a-fA-F]+))?|(0x[0-9a-fA-F]+))$/.exec(text);
+  if (!match) return null;
+  const original = record === null ? image : readElf(unpatched(image, null, hash));
+  const program = record === null ? opened.program : load(original, arch);
+  const code = new ProbeText(program, record === null ? opened.sites : findSites(program));
+  if (match[3] !== undefined) return explainProbe(code, { kind: 'address', address: BigInt(match[3]) });
+  return explainProbe(code, { kind: 'symbol', module: null, name: match[1]!, offset: BigInt(match[2] ?? 0) });
+}
+
+/** The lines of `explain` about probes. */
+export async function explainLines(
+  opened: Opened,
+  { place, jump }: ProbeExplanation,
+  width: number,
+): Promise<string[]> {
+  const row = (name: string, text: string): string => `  ${name.padEnd(width)} ${text}`;
+  if (place.kind === 'refused') return [row('probe', `no: ${refusalText(place)}`)];
+  const { instruction, site, symbol, offset } = place;
+  const text = await oneLine(opened.arch, instruction.bytes, place.address);
+  const how =
+    site !== null
+      ? 'served by ftrace'
+      : instruction.method === 'simulate'
+        ? 'simulated'
+        : `executed as a copy${instruction.boostable ? ', which goes back by a jump' : ', with a second breakpoint behind it'}`;
+  const lines = [row('probe', `yes: ${symbol}+${hex(offset)}  ${text}: ${how}`)];
+  if (jump === null) return lines;
+  if (jump.kind === 'refused') return [...lines, row('jump', `no: ${refusalText(jump)}`)];
+  const { instructions, bytes, form } = jump;
+  return [
+    ...lines,
+    row('jump', `yes: ${form} over ${instructions.length} instructions, ${bytes.length} bytes: ${hexBytes(bytes)}`),
+  ];
+}
+
+/** The same for scripts. */
+export function explanationJson({ place, jump }: ProbeExplanation): Json {
+  if (place.kind === 'refused') return { probeable: false, refusal: refusalJson(place) };
+  const { instruction, site, symbol, offset, address } = place;
+  const common = {
+    probeable: true,
+    address: hex(address),
+    symbol,
+    offset,
+    method: site !== null ? 'ftrace' : instruction.method,
+    boostable: instruction.boostable,
+  };
+  if (jump === null) return common;
+  if (jump.kind === 'refused') return { ...common, optimizable: false, refusal: refusalJson(jump) };
+  return { ...common, optimizable: true, form: jump.form, window: hexBytes(jump.bytes) };
+}

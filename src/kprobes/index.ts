@@ -1,0 +1,47 @@
+/** Probes: definitions, where they may go, the state machines of 2009 and today, sessions on images, and the handling of hits. */
+export {
+  compileArguments,
+  type CompiledArgument,
+  type Fetched,
+  formatFetched,
+  parseProbe,
+  type ProbeDefinition,
+} from './events.js';
+export { explainProbe, type ProbeExplanation } from './explain.js';
+export type {
+  DetourBuffer,
+  JumpOptimization,
+  JumpWindow,
+  ProbeAbi,
+  ProbeCode,
+  ProbeCpu,
+  ProbeErrno,
+  ProbeInstruction,
+  ProbeModel,
+  ProbeRefusal,
+  ProbeRefusalCode,
+  ProbeSupport,
+  SimulationResult,
+  SlotImage,
+} from './model.js';
+export {
+  FLAGS,
+  FLAGS_2009,
+  Kprobe,
+  type KprobeEvent,
+  type KprobeFaults,
+  type KprobeHandlers,
+  type KprobeMachine,
+  type KprobeResult,
+  type OptimizedPart,
+  type ProbeState,
+} from './objects.js';
+export { planProbes, probeServer, type ProbeServer, type ProbeSessionPlan } from './plan.js';
+export { decodeWords } from './program.js';
+export { type ProbeMachine, ProbeRun, type ProbeStop } from './run.js';
+export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';
+export { type SlotArea, SlotPool } from './slots.js';
+export { Kprobes2009, type Options2009 } from './state-2009.js';
+export { KprobesModern, type OptionsModern } from './state-modern.js';
+export { type DetourPart, type ProbeStore, TextMachine, type TextMachineOptions } from './text-machine.js';
+export { probeSupport, ProbeText, refusalError, type ValidProbe } from './validate.js';

@@ -1,0 +1,65 @@
+/** Sessions with probes on images at rest: `planSession` of the ftrace room with somebody who serves the steps about probes. */
+import type { Arch } from '../arch.js';
+import type { ElfImage } from '../elf/image.js';
+import {
+  planSession,
+  type ProbeHosts,
+  type SessionPlan,
+  type SessionPlanOptions,
+  type SessionText,
+} from '../ftrace/session-plan.js';
+import { ProbeSession } from './session.js';
+
+/** Who serves the probes of one session: given to `planSession` and what is built on it. */
+export interface ProbeServer {
+  readonly hosts: ProbeHosts;
+  /** After the session: null where no step was about probes. */
+  readonly session: ProbeSession | null;
+}
+
+/** Serves sessions one after another; `session` is the last one's. */
+export function probeServer(arch: Arch): ProbeServer {
+  // An object, because the compiler believes that a variable which only closures assign stays null.
+  const held: { session: ProbeSession | null } = { session: null };
+  return {
+    hosts(session, image) {
+      held.session = null;
+      const own: typeof held = { session: null };
+      return {
+        perform(operation) {
+          own.session ??= new ProbeSession(session, image, arch);
+          held.session = own.session;
+          return own.session.perform(operation);
+        },
+        finish() {
+          own.session?.finish();
+        },
+      };
+    },
+    get session() {
+      return held.session;
+    },
+  };
+}
+
+export interface ProbeSessionPlan extends SessionPlan {
+  /** Null: no step was about probes. */
+  readonly probes: ProbeSession | null;
+}
+
+/**
+ * Performs session files, probes included, and plans what changes.
+ * @param image  the image as it was before the first of the files, with the runtime in it
+ * @throws ElftraceError as `planSession`; 'bad-probe' with `column` for a definition that cannot be understood, 'probe-refused' with `reason`,
+ *         `errno` and `rule` for a probe that cannot be set
+ */
+export function planProbes(
+  image: ElfImage,
+  arch: Arch,
+  files: readonly SessionText[],
+  options: Omit<SessionPlanOptions, 'probes'> = {},
+): ProbeSessionPlan {
+  const server = probeServer(arch);
+  const planned = planSession(image, arch, files, { ...options, probes: server.hosts });
+  return { ...planned, probes: server.session };
+}

@@ -1,0 +1,306 @@
+/**
+ * Probes while a patched image runs: the trap handler that a kernel has for them. A breakpoint of ours is a hit: handlers record, then the
+ * instruction is executed elsewhere or simulated. What handlers record goes into the program's own ring, in the form in which the callback of
+ * detour buffers writes it. Knows of a machine what `ProbeMachine` says.
+ */
+import { ByteView } from '../bytes.js';
+import { entryPoint } from '../ftrace/routes.js';
+import type { Program } from '../program/program.js';
+import {
+  PROBE_INSTANCE_COUNT,
+  PROBE_INSTANCE_WORD_COUNT,
+  PROBE_INSTANCE_WORDS,
+  PROBE_OP_WORDS,
+  RING_FLAGS,
+  RING_HEADER,
+  RING_HEADER_BYTES,
+  RING_KINDS,
+  RING_RECORD,
+  RING_RECORD_BYTES,
+  THREAD_WORDS,
+} from '../runtime/abi.js';
+import type { Address, RegisterName } from '../units.js';
+import type { FetchSource } from './events.js';
+import type { ProbeCpu } from './model.js';
+import { registerValue, runProgram } from './program.js';
+import type { ProbeEvent, ProbeSession } from './session.js';
+
+/** A processor and its memory. */
+export interface ProbeMachine {
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+  readonly memory: {
+    read(address: Address, size: number): Uint8Array | null;
+    /** Whatever the permissions are; false where nothing is mapped. */
+    write(address: Address, bytes: Uint8Array): boolean;
+  };
+  /** The clock of the runtime. */
+  readonly time: number | bigint;
+}
+
+/** Why a machine stopped, as far as probes are concerned. */
+export type ProbeStop =
+  { readonly kind: 'trap'; readonly instruction: Address } | { readonly kind: 'fault'; readonly instruction: Address };
+
+export interface ProbeRunOptions {
+  readonly session: ProbeSession;
+  readonly program: Program;
+  readonly machine: ProbeMachine;
+  /** `$comm`. */
+  readonly comm: string;
+}
+
+export class ProbeRun {
+  /** Breakpoints that were served. */
+  traps = 0;
+  private readonly word: 4 | 8;
+  private readonly cpu: ProbeCpu;
+  private readonly source: FetchSource;
+
+  constructor(private readonly options: ProbeRunOptions) {
+    const { program, machine, comm } = options;
+    this.word = program.image.wordBytes;
+    this.cpu = {
+      register: (name) => machine.register(name),
+      setRegister: (name, value) => {
+        machine.setRegister(name, value);
+      },
+      read: (address, size) => machine.memory.read(address, size),
+      write: (address, bytes) => machine.memory.write(address, bytes),
+    };
+    this.source = {
+      register: (found) => registerValue(found, (name) => machine.register(name)),
+      read: (address, size) => machine.memory.read(address, size),
+      wordBytes: this.word,
+      littleEndian: program.arch.target.dataEndian === 'little',
+      comm,
+    };
+    options.session.recorder = (event) => {
+      this.event(event);
+    };
+  }
+
+  /** Serves a stop: true when it was one of ours and the machine can go on. */
+  serve(stop: ProbeStop): boolean {
+    return stop.kind === 'trap' ? this.trap(stop.instruction) : this.fault(stop.instruction);
+  }
+
+  /** What was recorded under an event's id. */
+  recorded(id: number, words: readonly bigint[], comm: string): ReturnType<ProbeSession['recorded']> {
+    return this.options.session.recorded(id, words, comm);
+  }
+
+  /** Where code of ours stands for code of the program. */
+  originOf(address: Address): Address {
+    return this.options.session.machine.originOf(address);
+  }
+
+  // --------------------------------------------------------------------------------------------------------------- traps
+
+  private trap(address: Address): boolean {
+    const { session, machine } = this.options;
+    if (address === session.trampoline) return this.returned();
+    const slot = session.machine.slotEndingAt(address);
+    if (slot !== null) {
+      machine.setRegister('pc', session.machine.support.slots.finish(slot.instruction, slot.address, this.cpu));
+      return true;
+    }
+    const { trapDelta } = session.machine.support;
+    machine.setRegister('pc', address + BigInt(trapDelta));
+    const result = this.isBusy() ? this.miss(address) : session.hit(address, this.cpu);
+    if (result === null) {
+      machine.setRegister('pc', address);
+      return false;
+    }
+    this.traps++;
+    if (result !== 0 && result !== 'resume-in-buffer') return true;
+    return this.execute(address, result === 'resume-in-buffer');
+  }
+
+  private execute(address: Address, inBuffer: boolean): boolean {
+    const { session, machine } = this.options;
+    const { support } = session.machine;
+    machine.setRegister('pc', address);
+    const part = inBuffer ? session.machine.partOf(address) : null;
+    if (part !== null) {
+      machine.setRegister('pc', part.buffer.address + BigInt(part.buffer.copiedOffset));
+      return true;
+    }
+    const found = session.machine.execution(address, false);
+    if (found === null || 'code' in found) return false;
+    if (found.slot !== null) {
+      machine.setRegister('pc', found.slot);
+      return true;
+    }
+    const result = support.simulate(found.instruction, this.cpu);
+    if (result.kind === 'fault') return false;
+    machine.setRegister('pc', result.pc);
+    return true;
+  }
+
+  /** A callback of the program is at work: the hit is missed, the instruction is executed all the same. */
+  private isBusy(): boolean {
+    const stack = entryPoint(this.options.program, 'elftrace_graph_stack');
+    return stack !== null && this.readWord(stack.identity, THREAD_WORDS.active) !== 0n;
+  }
+
+  private miss(address: Address): 0 {
+    const op = this.options.session.objectAt(address);
+    if (op !== null) this.addWord(op, PROBE_OP_WORDS.missed, 1n);
+    return 0;
+  }
+
+  /** A fetch of the guest's callback found nothing mapped: it yields 1. */
+  private fault(instruction: Address): boolean {
+    const { program, machine } = this.options;
+    const symbol = program.symbols.find('elftrace_probe_peek');
+    const start = program.definedAt(symbol);
+    if (start === null || instruction < start || instruction >= start + program.symbols.size[symbol]!) return false;
+    const { linkRegister, stackPointer, resultRegister } = program.arch.abi;
+    if (linkRegister === null) {
+      const stack = machine.register(stackPointer);
+      machine.setRegister('pc', this.readWord(stack, 0));
+      machine.setRegister(stackPointer, stack + BigInt(this.word));
+    } else machine.setRegister('pc', machine.register(linkRegister));
+    machine.setRegister(resultRegister, 1n);
+    return true;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- memory
+
+  private readWord(address: Address, index: number): bigint {
+    const bytes = this.options.machine.memory.read(address + BigInt(index * this.word), this.word);
+    if (bytes === null) return 0n;
+    return new ByteView(bytes, this.options.program.arch.target.dataEndian, 'probes').word(0, this.word);
+  }
+
+  private writeWord(address: Address, index: number, value: bigint): void {
+    const bytes = new Uint8Array(this.word);
+    const view = new ByteView(bytes, this.options.program.arch.target.dataEndian, 'probes');
+    view.insertWord(0, BigInt.asUintN(8 * this.word, value), this.word);
+    this.options.machine.memory.write(address + BigInt(index * this.word), bytes);
+  }
+
+  private addWord(address: Address, index: number, value: bigint): void {
+    this.writeWord(address, index, this.readWord(address, index) + value);
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- events
+
+  private event(event: ProbeEvent): void {
+    const { session } = this.options;
+    const op = session.objectAt(event.place.address);
+    if (op !== null) this.addWord(op, PROBE_OP_WORDS.hits, 1n);
+    if (event.definition.isReturn) this.begin(event, op);
+    else this.record(event);
+  }
+
+  /** Writes what the runtime's callback writes. */
+  private record(event: ProbeEvent, parent?: Address): void {
+    const { program, machine } = this.options;
+    const symbol = entryPoint(program, 'elftrace_ring');
+    if (symbol === null) return;
+    const ring = this.readWord(symbol.identity, 0);
+    const { dataEndian } = program.arch.target;
+    // A return says first where it went.
+    const words = [...(parent === undefined ? [] : [parent]), ...runProgram(event.arguments, this.source)];
+    const count = 1 + Math.ceil(words.length / 3);
+    const bytes = machine.memory.read(ring, RING_HEADER_BYTES);
+    if (bytes === null) return;
+    const header = new ByteView(bytes, dataEndian, 'ring');
+    const capacity = header.u32(RING_HEADER.capacity);
+    const head = header.u64(RING_HEADER.head);
+    const add = (offset: number, value: bigint): void => {
+      const after = new Uint8Array(8);
+      new ByteView(after, dataEndian, 'ring').insertU64(0, header.u64(offset) + value);
+      machine.memory.write(ring + BigInt(offset), after);
+    };
+    if ((header.u32(RING_HEADER.flags) & RING_FLAGS.keepOldest) !== 0 && head + BigInt(count) > BigInt(capacity)) {
+      add(RING_HEADER.dropped, 1n);
+      return;
+    }
+    for (let i = 0; i < count; i++) {
+      const record = new Uint8Array(RING_RECORD_BYTES);
+      const view = new ByteView(record, dataEndian, 'ring');
+      const at = 3 * (i - 1);
+      view.insertU64(RING_RECORD.time, i === 0 ? BigInt(machine.time) : (words[at] ?? 0n));
+      view.insertU64(RING_RECORD.ip, i === 0 ? event.place.address : (words[at + 1] ?? 0n));
+      view.insertU64(RING_RECORD.parentIp, i === 0 ? BigInt(event.id) : (words[at + 2] ?? 0n));
+      view.insertU32(RING_RECORD.kind, i === 0 ? RING_KINDS.probe : RING_KINDS.data);
+      const number = Number((head + BigInt(i)) % BigInt(capacity));
+      machine.memory.write(ring + BigInt(RING_HEADER_BYTES + number * RING_RECORD_BYTES), record);
+    }
+    add(RING_HEADER.head, BigInt(count));
+  }
+
+  // -------------------------------------------------------------------------------------------------------- return probes
+
+  private instances(): { readonly depth: Address; readonly stack: Address } | null {
+    const depth = entryPoint(this.options.program, 'elftrace_probe_depth');
+    const stack = entryPoint(this.options.program, 'elftrace_probe_instances');
+    return depth === null || stack === null ? null : { depth: depth.identity, stack: stack.identity };
+  }
+
+  private instance(stack: Address, index: number): Address {
+    return stack + BigInt(index * PROBE_INSTANCE_WORD_COUNT * this.word);
+  }
+
+  /** What `begin_call` of the runtime does. */
+  private begin(event: ProbeEvent, op: Address | null): void {
+    const { program, machine, session } = this.options;
+    const found = this.instances();
+    if (found === null || op === null) return;
+    const { linkRegister, stackPointer } = program.arch.abi;
+    const stack = machine.register(stackPointer);
+    const frame = linkRegister === null ? stack + BigInt(this.word) : stack;
+    let depth = Number(this.readWord(found.depth, 0));
+    while (depth > 0 && this.readWord(this.instance(found.stack, depth - 1), PROBE_INSTANCE_WORDS.frame) < frame)
+      depth--;
+    let active = 0;
+    for (let i = 0; i < depth; i++) {
+      const other = this.readWord(this.instance(found.stack, i), PROBE_INSTANCE_WORDS.event);
+      if (session.eventAddresses.get(other) === event) active++;
+    }
+    const { maxActive } = event.definition;
+    const address = [...session.eventAddresses].find(([, each]) => each === event)?.[0] ?? 0n;
+    if (depth === PROBE_INSTANCE_COUNT || (maxActive > 0 && active >= maxActive)) {
+      this.writeWord(found.depth, 0, BigInt(depth));
+      this.addWord(op, PROBE_OP_WORDS.missed, 1n);
+      return;
+    }
+    const each = this.instance(found.stack, depth);
+    this.writeWord(each, PROBE_INSTANCE_WORDS.event, address);
+    this.writeWord(each, PROBE_INSTANCE_WORDS.op, op);
+    this.writeWord(each, PROBE_INSTANCE_WORDS.frame, frame);
+    const parent = linkRegister === null ? this.readWord(stack, 0) : machine.register(linkRegister);
+    this.writeWord(each, PROBE_INSTANCE_WORDS.parentIp, parent);
+    if (linkRegister === null) this.writeWord(stack, 0, session.trampoline);
+    else machine.setRegister(linkRegister, session.trampoline);
+    this.writeWord(found.depth, 0, BigInt(depth + 1));
+  }
+
+  /** A function with return probes has returned. False: nobody knows where to. */
+  private returned(): boolean {
+    const { program, machine, session } = this.options;
+    const found = this.instances();
+    if (found === null) return false;
+    const frame = machine.register(program.arch.abi.stackPointer);
+    let depth = Number(this.readWord(found.depth, 0));
+    for (; depth > 0; depth--) {
+      const each = this.instance(found.stack, depth - 1);
+      const at = this.readWord(each, PROBE_INSTANCE_WORDS.frame);
+      // Left without returning.
+      if (at < frame) continue;
+      if (at > frame) return false;
+      const parent = this.readWord(each, PROBE_INSTANCE_WORDS.parentIp);
+      const event = session.eventAddresses.get(this.readWord(each, PROBE_INSTANCE_WORDS.event));
+      machine.setRegister('pc', parent);
+      if (event !== undefined) this.record(event, parent);
+      if (parent === session.trampoline) continue;
+      this.writeWord(found.depth, 0, BigInt(depth - 1));
+      this.traps++;
+      return true;
+    }
+    return false;
+  }
+}

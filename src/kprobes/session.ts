@@ -1,0 +1,521 @@
+/**
+ * Probes of a session on an image with the runtime: definitions become probes of a state machine, and what they need in the image is written:
+ * breakpoints and jumps, out-of-line copies and detour buffers (`.elftrace.slots`), objects for the callback (`.elftrace.probes`). Probes on
+ * ftrace sites become ops of the core.
+ *
+ * The same operations on the same image give the same bytes and the same addresses, so whoever runs a patched image performs them once more
+ * and knows what each breakpoint stands for (run.ts).
+ */
+import type { Arch } from '../arch.js';
+import { ByteView } from '../bytes.js';
+import type { ElfImage } from '../elf/image.js';
+import { readElf } from '../elf/read.js';
+import { ElftraceError, hex } from '../errors.js';
+import type { Ops, Outcome } from '../ftrace/core/index.js';
+import { entryPoint } from '../ftrace/routes.js';
+import type { Session } from '../ftrace/session.js';
+import type { ProbeHost } from '../ftrace/session-plan.js';
+import type { SessionOperation } from '../ftrace/session-file.js';
+import { findSites } from '../ftrace/sites.js';
+import { recordIp } from '../ftrace/tracing.js';
+import { load, probeSections, type Program } from '../program/program.js';
+import {
+  PROBE_EVENT_FLAGS,
+  PROBE_EVENT_WORD_COUNT,
+  PROBE_EVENT_WORDS,
+  PROBE_OP_WORD_COUNT,
+  PROBE_OP_WORDS,
+} from '../runtime/abi.js';
+import type { Address } from '../units.js';
+import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
+import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
+import { FLAGS_2009, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
+import { compileProgram, decodeWords } from './program.js';
+import { SlotPool } from './slots.js';
+import { Kprobes2009 } from './state-2009.js';
+import { KprobesModern } from './state-modern.js';
+import { type DetourPart, TextMachine } from './text-machine.js';
+import { ProbeText, refusalError, type ValidProbe } from './validate.js';
+
+type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
+
+/** An event as it was registered. */
+export interface ProbeEvent {
+  /** Recorded with every hit. */
+  readonly id: number;
+  readonly definition: ProbeDefinition;
+  readonly place: ValidProbe;
+  readonly arguments: readonly CompiledArgument[];
+  readonly probe: Kprobe;
+  readonly optimize: boolean;
+}
+
+/** A probed address for listings. */
+export interface ListedProbe {
+  readonly address: Address;
+  readonly symbol: string;
+  readonly offset: number;
+  readonly state: ProbeState;
+  readonly events: readonly ProbeEvent[];
+  /** Why it is no jump although it was asked for; null otherwise. */
+  readonly refusal: ProbeRefusal | null;
+}
+
+/** Room for the trap of return probes, in front of all slots. */
+const TRAMPOLINE_BYTES = 16;
+/** Runs of the optimizer after which everything has come to rest. */
+const RUNS = 4;
+
+/** Room that a runtime gets for a number of probes: every one may have a copy and a buffer, and an event of ordinary size; with some to spare. */
+export function probeRoomFor(probes: number): { readonly text: number; readonly data: number } {
+  const pages = (bytes: number): number => Math.ceil(bytes / 0x1000) * 0x1000;
+  return { text: pages(0x4000 + 0x200 * probes), data: pages(0x4000 + 0x180 * probes) };
+}
+
+/** What a state machine of either version is asked for here. */
+type Core = Kprobes2009<DetourPart> | KprobesModern<DetourPart>;
+
+export class ProbeSession implements ProbeHost {
+  /** Called at breakpoints, in the order of the handlers; `run.ts` sets it. */
+  recorder: ((event: ProbeEvent, regs: ProbeCpu) => void) | null = null;
+  readonly machine: TextMachine;
+  readonly text: ProbeText;
+  /** Where functions with return probes go back to: a breakpoint. */
+  readonly trampoline: Address;
+  private readonly program: Program;
+  private readonly list: ProbeEvent[] = [];
+  private readonly byProbe = new Map<Kprobe, ProbeEvent>();
+  private readonly refusals = new Map<Address, ProbeRefusal>();
+  private readonly ops = new Map<Address, Address>();
+  /** Probed sites, with their ips. */
+  private readonly ftraceSites = new Map<Address, Address>();
+  private ftraceOps: Ops | null = null;
+  /** Word that points to the table of the callback. */
+  private ftraceTable: Address | null = null;
+  /** What the core says to the ops that a registration made. */
+  private ftraceOutcome: Outcome | null = null;
+  private readonly wanted = new Set<Address>();
+  private started: Core | null = null;
+  private version: '2009' | 'modern' | null = null;
+  private preempt: 'none' | 'full' | null = null;
+  private data: { at: Address; readonly end: Address };
+  private nextId = 1;
+  private readonly word: 4 | 8;
+
+  /**
+   * @param original  the image before anything was patched, with the runtime in it
+   * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes, 'no-runtime' where the runtime serves none
+   */
+  constructor(
+    private readonly session: Session,
+    original: ElfImage,
+    private readonly arch: Arch,
+  ) {
+    const { program } = session.sites;
+    this.program = program;
+    this.word = program.image.wordBytes;
+    const own = load(readElf(original.bytes.slice()), arch);
+    this.text = new ProbeText(own, findSites(own));
+    const slots = program.image.section(probeSections.text);
+    const data = program.image.section(probeSections.data);
+    if (slots === undefined || data === undefined) {
+      throw new ElftraceError('no-runtime', 'the image was laid out without room for probes: revert it first', {
+        section: probeSections.text,
+        reason: 'no-memory',
+      });
+    }
+    const { support } = this.text;
+    const step = Math.max(TRAMPOLINE_BYTES, support.slots.alignBytes);
+    this.trampoline = slots.address;
+    this.data = { at: data.address, end: data.address + BigInt(data.size) };
+    const pool = new SlotPool([{ start: slots.address + BigInt(step), end: slots.address + BigInt(slots.size) }]);
+    const { optimization } = support;
+    const callees =
+      optimization.kind === 'none'
+        ? null
+        : optimization.callees.map((name) => entryPoint(program, name)?.address ?? null);
+    const runtime = program.loadMap?.parts.find(({ kind }) => kind === 'runtime');
+    this.machine = new TextMachine({
+      support,
+      slots: pool,
+      store: {
+        isFile: true,
+        read: (address, size) => this.bytes(address, size)?.slice() ?? null,
+        store: (address, bytes) => {
+          this.bytes(address, bytes.length)?.set(bytes);
+        },
+        sync: () => undefined,
+      },
+      check: (address) => {
+        const found = this.placeOf(address);
+        return found.kind === 'refused'
+          ? found
+          : {
+              kind: 'valid',
+              address: found.address,
+              code: found.code,
+              instruction: found.instruction,
+              ftrace: found.site !== null,
+            };
+      },
+      op: (address) => this.opOf(address),
+      callees: callees === null || callees.includes(null) ? null : callees.filter((each) => each !== null),
+      toc: runtime?.toc ?? program.toc,
+      redZone: program.loadMap?.base !== 'kernel',
+      armFtrace: (address) => {
+        this.armFtrace(address);
+      },
+      disarmFtrace: (address) => {
+        this.disarmFtrace(address);
+      },
+    });
+  }
+
+  private bytes(address: Address, size: number): Uint8Array | null {
+    const { image } = this.program;
+    const offset = image.fileOffsetOf(address);
+    return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
+  }
+
+  private placeOf(address: Address): ValidProbe | ProbeRefusal {
+    const range = this.text.program.codeAt(address);
+    if (range === undefined) {
+      return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
+    }
+    return this.text.validateAt(range, address);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- ftrace
+
+  /** The site's ip as callbacks are told it. */
+  private siteIp(address: Address): Address {
+    const { sites } = this.session;
+    for (let i = 0; i < sites.count; i++) if (sites.ip(i) === address) return recordIp(sites, i);
+    return address;
+  }
+
+  /** K-ADDR-7: all probes on ftrace sites share one ops, whose filter holds their sites. */
+  private armFtrace(address: Address): void {
+    const { core } = this.session;
+    const func = this.session.functionAddress('elftrace_probe_ftrace');
+    this.ftraceTable ??= this.allocate(1);
+    const data = this.ftraceTable;
+    if (func === null || data === null || this.opOf(address) === null) {
+      const reason =
+        func === null ? 'the entries of the image pass no registers' : 'no room for the object of the probe';
+      this.ftraceOutcome = { kind: 'refused', errno: func === null ? 'EINVAL' : 'ENOMEM', reason };
+      return;
+    }
+    const isFirst = this.ftraceSites.size === 0;
+    const ops = isFirst
+      ? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] })
+      : (this.ftraceOps ?? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] }));
+    const ip = this.siteIp(address);
+    const filtered = core.setFilterAddresses(ops, 'filter', [ip]);
+    this.ftraceOutcome = filtered.kind === 'done' && isFirst ? core.register(ops) : filtered;
+    if (this.ftraceOutcome.kind !== 'done') return;
+    this.ftraceOps = ops;
+    this.ftraceSites.set(address, ip);
+  }
+
+  private disarmFtrace(address: Address): void {
+    const { core } = this.session;
+    const ip = this.ftraceSites.get(address);
+    if (ip === undefined || this.ftraceOps === null) return;
+    this.ftraceSites.delete(address);
+    // A filter without sites would be everything.
+    if (this.ftraceSites.size === 0) core.unregister(this.ftraceOps);
+    else core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
+  }
+
+  private writeFtraceTable(): void {
+    if (this.ftraceTable === null) return;
+    const rows = [...this.ftraceSites].sort(([, a], [, b]) => (a < b ? -1 : 1));
+    const words = [BigInt(rows.length), ...rows.flatMap(([address, ip]) => [ip, this.opOf(address) ?? 0n])];
+    const table = this.allocate(words.length);
+    if (table === null) throw this.full(rows[0]?.[0] ?? 0n);
+    this.writeWords(table, words);
+    this.writeWords(this.ftraceTable, [table]);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------ objects
+
+  private allocate(words: number): Address | null {
+    const { at, end } = this.data;
+    const size = BigInt(Math.ceil((words * this.word) / 8) * 8);
+    if (at + size > end) return null;
+    this.data.at = at + size;
+    return at;
+  }
+
+  /** The object of a probed address. */
+  private opOf(address: Address): Address | null {
+    const known = this.ops.get(address);
+    if (known !== undefined) return known;
+    const made = this.allocate(PROBE_OP_WORD_COUNT);
+    if (made !== null) this.ops.set(address, made);
+    return made;
+  }
+
+  /** Address of the object of a probed address; null: it has none. */
+  objectAt(address: Address): Address | null {
+    return this.ops.get(address) ?? null;
+  }
+
+  private writeWords(address: Address, words: readonly (bigint | number)[]): void {
+    const bytes = this.bytes(address, words.length * this.word);
+    if (bytes === null) return;
+    const view = new ByteView(bytes, this.program.image.header.endian, probeSections.data);
+    words.forEach((word, i) => {
+      view.insertWord(i * this.word, BigInt.asUintN(8 * this.word, BigInt(word)), this.word);
+    });
+  }
+
+  // --------------------------------------------------------------------------------------------------------- operations
+
+  private core(): Core {
+    if (this.started !== null) return this.started;
+    const version = this.version ?? 'modern';
+    const preempt = this.preempt ?? 'none';
+    const options = {
+      onRefusal: (address: Address, refusal: ProbeRefusal) => {
+        this.refusals.set(address, refusal);
+      },
+    };
+    this.started =
+      version === '2009'
+        ? // T-10: quiescence does not cover preempted tasks there.
+          new Kprobes2009(this.machine, { ...options, optimization: preempt === 'none' })
+        : new KprobesModern(this.machine, {
+            ...options,
+            optimization: true,
+            // There is no wish of single probes in this version: who is not asked for has no memory.
+            faults: { allocate: (address) => this.wanted.has(address) },
+          });
+    return this.started;
+  }
+
+  /** @throws ElftraceError 'bad-probe' for a definition that cannot be understood, 'probe-refused' with `reason`, `errno` and `rule` */
+  perform(operation: ProbeOperation): Outcome {
+    if (operation.kind === 'no-probe') return this.remove(operation.event);
+    this.choose(operation);
+    return this.add(operation.define, operation.optimize);
+  }
+
+  /** One session is about one kernel. */
+  private choose({ version, preempt }: Extract<ProbeOperation, { readonly kind: 'probe' }>): void {
+    if (this.started === null) {
+      this.version ??= version;
+      this.preempt ??= preempt;
+      return;
+    }
+    const is = { version: this.version ?? 'modern', preempt: this.preempt ?? 'none' };
+    if ((version ?? is.version) !== is.version || (preempt ?? is.preempt) !== is.preempt) {
+      throw new ElftraceError(
+        'usage',
+        `the image's probes are of --kprobe-opt=${is.version} --preempt=${is.preempt}: revert it first`,
+        { value: version ?? preempt ?? '' },
+      );
+    }
+  }
+
+  private add(text: string, optimize: boolean): Outcome {
+    const { arch } = this;
+    const definition = parseProbe(text, arch.target.wordBytes === 8 ? 64 : 32);
+    const { group, event } = definition;
+    if (this.list.some((each) => each.definition.group === group && each.definition.event === event)) {
+      throw refusalError(
+        refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${group}/${event} already`),
+      );
+    }
+    const place = this.text.validate(definition.where);
+    if (place.kind === 'refused') throw refusalError(place, { symbol: text });
+    if (definition.isReturn && !place.atEntry) {
+      throw refusalError(
+        refuse('EINVAL', 'not-a-boundary', 'grammar', 'a return probe is set at the entry of a function'),
+        { symbol: text },
+      );
+    }
+    const { support } = this.text;
+    const compiled = compileArguments(definition, {
+      abi: support.abi,
+      symbol: (name) => this.text.symbolAddress(name),
+      atEntry: place.atEntry,
+    });
+    compileProgram(compiled, this.word);
+    const is2009 = this.version === '2009';
+    const probe = new Kprobe(
+      place.address,
+      {
+        pre: (_probe, regs) => {
+          this.recorder?.(made, regs);
+          return 0;
+        },
+      },
+      is2009 && optimize ? FLAGS_2009.OPTIMIZE : 0,
+      `${group}/${event}`,
+    );
+    const made: ProbeEvent = { id: this.nextId++, definition, place, arguments: compiled, probe, optimize };
+    if (optimize) this.wanted.add(place.address);
+    this.ftraceOutcome = null;
+    const result = this.core().register(probe);
+    const refused = this.outcomeOf(result, text);
+    if (refused !== null) return refused;
+    this.list.push(made);
+    this.byProbe.set(probe, made);
+    if (optimize && place.site !== null) {
+      this.refusals.set(
+        place.address,
+        refuse(
+          'EINVAL',
+          'site-in-window',
+          'K-ADDR-7',
+          'probes on ftrace sites are served by ftrace, without a breakpoint or jump',
+        ),
+      );
+    }
+    return { kind: 'done', steps: [], warnings: [] };
+  }
+
+  /** Null: it is done. */
+  private outcomeOf(result: KprobeResult, text: string): Outcome | null {
+    if (typeof result !== 'string') {
+      const refusal = result.refusal ?? refuse(result.errno, 'arch-refused', 'section 5', 'the machine refused');
+      throw refusalError(refusal, { symbol: text });
+    }
+    const outcome = this.ftraceOutcome;
+    if (outcome === null || outcome.kind === 'done') return null;
+    if (outcome.kind === 'refused') {
+      throw refusalError(
+        refuse(outcome.errno === 'ENOMEM' ? 'ENOMEM' : 'EINVAL', 'no-ftrace-support', 'K-ADDR-7', outcome.reason),
+        { symbol: text },
+      );
+    }
+    return outcome;
+  }
+
+  private remove(name: string): Outcome {
+    const [group, event] = name.includes('/') ? (name.split('/') as [string, string]) : ['kprobes', name];
+    const at = this.list.findIndex(({ definition }) => definition.group === group && definition.event === event);
+    if (at < 0) {
+      throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${group}/${event}`));
+    }
+    this.core().unregister(this.list[at]!.probe);
+    this.list.splice(at, 1);
+    return { kind: 'done', steps: [], warnings: [] };
+  }
+
+  /** Time passes until nothing changes any more; then the objects are written. */
+  finish(): void {
+    if (this.started === null) return;
+    const core = this.started;
+    for (let i = 0; i < RUNS; i++) {
+      core.tick(10);
+      core.quiescence();
+    }
+    this.writeTrampoline();
+    this.writeFtraceTable();
+    for (const state of core.states()) {
+      const { address, part } = state;
+      const op = this.opOf(address);
+      if (op === null) throw this.full(address);
+      let next = 0n;
+      // Handlers run in the order of the list.
+      for (const event of this.eventsOf(state).reverse()) next = this.writeEvent(event, next);
+      const words: (bigint | number)[] = Array.from({ length: PROBE_OP_WORD_COUNT }, () => 0n);
+      words[PROBE_OP_WORDS.address] = address;
+      words[PROBE_OP_WORDS.ip] = address + BigInt(this.text.support.trapDelta);
+      words[PROBE_OP_WORDS.adjust] = (part as DetourPart | null)?.buffer.stackAdjust ?? 0;
+      words[PROBE_OP_WORDS.events] = next;
+      this.writeWords(op, words);
+    }
+  }
+
+  private full(address: Address): ElftraceError {
+    return refusalError(refuse('ENOMEM', 'no-memory', 'section 11', `no room for the events at ${hex(address)}`));
+  }
+
+  private writeEvent(event: ProbeEvent, next: Address): Address {
+    const program = compileProgram(event.arguments, this.word);
+    const at = this.allocate(PROBE_EVENT_WORD_COUNT + program.length);
+    if (at === null) throw this.full(event.place.address);
+    const words: (bigint | number)[] = Array.from({ length: PROBE_EVENT_WORD_COUNT }, () => 0n);
+    const { isReturn, maxActive } = event.definition;
+    words[PROBE_EVENT_WORDS.next] = next;
+    words[PROBE_EVENT_WORDS.id] = event.id;
+    words[PROBE_EVENT_WORDS.flags] = isReturn
+      ? PROBE_EVENT_FLAGS.return | (maxActive << PROBE_EVENT_FLAGS.activeShift)
+      : 0;
+    this.writeWords(at, [...words, ...program]);
+    this.eventAddresses.set(at, event);
+    return at;
+  }
+
+  /** Events by the address of their object. */
+  readonly eventAddresses = new Map<Address, ProbeEvent>();
+
+  private writeTrampoline(): void {
+    const symbol = entryPoint(this.program, 'elftrace_probe_trampoline');
+    const shortest = this.arch.target.codeAlignBytes;
+    const bytes = this.text.support.breakpoint(new Uint8Array(shortest === 1 ? 1 : 4));
+    this.bytes(this.trampoline, bytes.length)?.set(bytes);
+    if (symbol !== null) this.writeWords(symbol.identity, [this.trampoline]);
+  }
+
+  // ------------------------------------------------------------------------------------------------------------ listings
+
+  private eventsOf({ probes }: ProbeState): ProbeEvent[] {
+    return probes.flatMap((probe) => this.byProbe.get(probe) ?? []);
+  }
+
+  get events(): readonly ProbeEvent[] {
+    return this.list;
+  }
+
+  /** What was recorded under an event's id. Null: there is no such event. */
+  recorded(
+    id: number,
+    words: readonly bigint[],
+    comm: string,
+  ): { readonly event: ProbeEvent; readonly values: readonly Fetched[]; readonly parent: Address } | null {
+    const event = this.list.find((each) => each.id === id);
+    if (event === undefined) return null;
+    const { isReturn } = event.definition;
+    const littleEndian = this.arch.target.dataEndian === 'little';
+    return {
+      event,
+      values: decodeWords(event.arguments, isReturn ? words.slice(1) : words, { littleEndian, comm }),
+      parent: isReturn ? (words[0] ?? 0n) : 0n,
+    };
+  }
+
+  /** A breakpoint was hit: see the state machines. */
+  hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
+    return this.started?.hit(address, regs) ?? null;
+  }
+
+  /** Probed addresses, ascending. */
+  probes(): readonly ListedProbe[] {
+    return (this.started?.states() ?? []).map((state) => {
+      const events = this.eventsOf(state);
+      const asked = events.some(({ optimize }) => optimize);
+      const { symbol, offset } = events[0]!.place;
+      const isJump = state.text === 'jump';
+      return {
+        address: state.address,
+        symbol,
+        offset,
+        state,
+        events,
+        refusal: asked && !isJump ? this.whyNot(state.address) : null,
+      };
+    });
+  }
+
+  private whyNot(address: Address): ProbeRefusal {
+    const known = this.refusals.get(address);
+    if (known !== undefined) return known;
+    const now = this.started instanceof KprobesModern ? this.started.reason(address) : null;
+    return now ?? refuse('EEXIST', 'other-probe', 'T-1', 'another probe made it fall back to a breakpoint');
+  }
+}

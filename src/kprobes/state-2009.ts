@@ -1,0 +1,565 @@
+/**
+ * Kprobes with the jump optimisation of 2009 (50-kprobes section 5), as a state machine of explicit events.
+ *
+ *   register ── fresh address ──> ARMED ──OPTIMIZE wanted, machine agrees──> QUEUED
+ *   QUEUED ──optimizer, machine writes──> OPTIMIZED        QUEUED ──machine refuses──> stays QUEUED
+ *   QUEUED ──undo──> ARMED                                  OPTIMIZED ──undo──> ARMED, for ever
+ *   ARMED ──last probe unregistered──> gone
+ *
+ * Time is `tick`; that every CPU has been scheduled is `quiescence`; the optimizer's work can be taken apart into the stores and the list operations
+ * (`quiescence({ stepwise })`, `step`), because other operations may fall between them.
+ *
+ * Four gaps of that patch corrupt text (T-KP-35 to 38). They are closed here; `literal` opens them again, so that their effect can be seen on a
+ * machine that runs. A file is never given to it.
+ */
+import { ElftraceError } from '../errors.js';
+import type { Address } from '../units.js';
+import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
+import {
+  failed,
+  FLAGS_2009,
+  type Kprobe,
+  type KprobeEvent,
+  type KprobeFaults,
+  type KprobeMachine,
+  type KprobeResult,
+  type OptimizedPart,
+  type OwnSlot,
+  type ProbeState,
+} from './objects.js';
+
+export interface Options2009 {
+  /** Built in, and the kernel is not preemptible (T-10). */
+  readonly optimization: boolean;
+  /** T-KP-20. `as-written`: the found probe's own address is asked about. Default. */
+  readonly lookup?: 'as-written' | 'covering';
+  /** Opens the gaps of T-KP-35 to 38. Not for files. */
+  readonly literal?: boolean;
+  readonly faults?: KprobeFaults;
+  readonly onEvent?: (event: KprobeEvent) => void;
+  /** Why a probe that was to be optimised is not. */
+  readonly onRefusal?: (address: Address, refusal: ProbeRefusal) => void;
+}
+
+/** Ticks from queueing to the optimizer. */
+export const OPTIMIZE_DELAY_2009 = 10;
+
+const { GONE, DISABLED, OPTIMIZE } = FLAGS_2009;
+
+/** What the hash holds for an address. */
+interface Entry<Part extends OptimizedPart> {
+  readonly address: Address;
+  /** `optimized` from the moment of queueing, and after a fall back too: its pre-handler is the detour (T-KP-7). */
+  kind: 'probe' | 'aggregate' | 'optimized';
+  flags: number;
+  /** In the order in which handlers run: the newest first, the one with a break handler last. */
+  probes: Kprobe[];
+  part: Part | null;
+  readonly slot: OwnSlot;
+  armed: boolean;
+  freed: boolean;
+}
+
+interface Walk<Part extends OptimizedPart> {
+  readonly left: Entry<Part>[];
+  /** A jump was written and its entry not dequeued yet. */
+  written: Entry<Part> | null;
+}
+
+export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
+  private readonly hash = new Map<Address, Entry<Part>>();
+  /** Head first. */
+  private queue: Entry<Part>[] = [];
+  private now = 0;
+  private due: number | null = null;
+  private waiting = false;
+  private walk: Walk<Part> | null = null;
+  private deferred: (() => void)[] = [];
+  /** Unlinked, to be freed after the grace period. */
+  private retired: Entry<Part>[] = [];
+  private allDisarmed = false;
+  /** A handler runs: a hit is missed. */
+  private active = 0;
+  /** Whose handler it is. */
+  private current: Kprobe | null = null;
+  private readonly literal: boolean;
+  private readonly lookup: 'as-written' | 'covering';
+  private readonly faults: KprobeFaults;
+
+  /** @throws ElftraceError 'usage' for `literal` on a file */
+  constructor(
+    private readonly machine: KprobeMachine<Part>,
+    private readonly options: Options2009,
+  ) {
+    this.literal = options.literal ?? false;
+    this.lookup = options.lookup ?? 'as-written';
+    this.faults = options.faults ?? {};
+    if (this.literal && machine.isFile) {
+      throw new ElftraceError('usage', 'the gaps of 2009 that corrupt text are for running machines only');
+    }
+  }
+
+  private emit(what: KprobeEvent['what'], address: Address): void {
+    this.options.onEvent?.({ what, address });
+  }
+
+  // ------------------------------------------------------------------------------------------------------ registration
+
+  /** T-1 to T-4, T-6. */
+  register(probe: Kprobe): KprobeResult {
+    if (probe.address !== null) return failed('EINVAL', twice());
+    const checked = this.machine.check(probe.asked);
+    if (checked.kind === 'refused') return failed(checked.errno, checked);
+    if (checked.ftrace) {
+      return failed(
+        'EINVAL',
+        refuse('EINVAL', 'no-ftrace-support', 'K-ADDR-7', 'kprobes of 2009 know no ftrace sites'),
+      );
+    }
+    const { address } = checked;
+    const neighbour = this.collision(address);
+    // T-KP-22: outside the registration lock, before anything else can fail.
+    if (neighbour !== null && neighbour.address !== address) {
+      if (this.isBlocked) {
+        this.deferred.push(() => {
+          this.register(probe);
+        });
+        return 'waiting';
+      }
+      this.undo(neighbour);
+    }
+    probe.flags &= DISABLED | OPTIMIZE;
+    probe.nmissed = 0;
+    const old = this.hash.get(address);
+    return old ? this.join(old, probe) : this.fresh(probe, address);
+  }
+
+  /** T-1: an optimised object whose range may hold the address. */
+  private collision(address: Address): Entry<Part> | null {
+    if (!this.options.optimization) return null;
+    for (let i = 0n; i < BigInt(this.machine.maxOptimizedBytes); i++) {
+      const entry = this.hash.get(address - i);
+      if (entry?.kind !== 'optimized' || entry.part === null) continue;
+      const asked = this.lookup === 'as-written' ? address - i : address;
+      if (this.machine.covers(entry.part, entry.address, asked)) return entry;
+    }
+    return null;
+  }
+
+  /** Whether the queue's lock is held by the optimizer, for those who take it. */
+  private get isBlocked(): boolean {
+    return !this.literal && (this.waiting || this.walk !== null);
+  }
+
+  private fresh(probe: Kprobe, address: Address): KprobeResult {
+    const slot = this.machine.prepareSlot(address);
+    if (slot.kind === 'refused') return failed(slot.errno, slot);
+    const entry: Entry<Part> = {
+      address,
+      kind: 'probe',
+      flags: probe.flags,
+      probes: [probe],
+      part: null,
+      slot,
+      armed: false,
+      freed: false,
+    };
+    this.hash.set(address, entry);
+    probe.address = address;
+    if (!this.allDisarmed && (probe.flags & DISABLED) === 0) this.arm(entry);
+    // T-KP-23: after arming, under the same lock; T-KP-25: armed or not.
+    const refusal = (probe.flags & OPTIMIZE) === 0 ? null : this.optimize(entry, probe);
+    if (refusal !== null) {
+      probe.flags &= ~OPTIMIZE;
+      this.options.onRefusal?.(address, refusal);
+    }
+    return 'done';
+  }
+
+  /** T-4. */
+  private optimize(entry: Entry<Part>, probe: Kprobe): ProbeRefusal | null {
+    const { address } = entry;
+    if (!this.options.optimization) {
+      return refuse('ENOSYS', 'no-optimization', 'T-10', 'jumps are not built in, or the kernel is preemptible');
+    }
+    if (probe.handlers.breakpoint) return refuse('EINVAL', 'break-handler', 'T-4', 'the probe has a break handler');
+    if (probe.handlers.post) return refuse('EINVAL', 'post-handler', 'T-4', 'the probe has a post handler');
+    if (this.faults.allocate?.(address) === false) {
+      return refuse('ENOMEM', 'no-memory', 'T-4', 'no memory for the optimised object');
+    }
+    const prepared = this.machine.prepare(address);
+    if (prepared.kind === 'refused') return prepared;
+    // T-KP-18: the object takes the place of the probe in the hash, with its flags.
+    entry.kind = 'optimized';
+    entry.part = prepared.part;
+    const enqueue = (): void => {
+      if (entry.freed) return;
+      // T-KP-34: to the head.
+      this.queue.unshift(entry);
+      this.emit('queued', address);
+      this.schedule();
+    };
+    // T-KP-12: not while the optimizer holds the lock.
+    if (this.waiting || this.walk !== null) this.deferred.push(enqueue);
+    else enqueue();
+    return null;
+  }
+
+  /** T-KP-14. */
+  private schedule(): void {
+    if (this.due !== null) return;
+    this.due = this.now + OPTIMIZE_DELAY_2009;
+    this.emit('scheduled', 0n);
+  }
+
+  /** T-2, T-6, T-KP-40. */
+  private join(entry: Entry<Part>, probe: Kprobe): KprobeResult {
+    const { post, breakpoint } = probe.handlers;
+    if (entry.kind === 'optimized' && (post || breakpoint)) {
+      // T-KP-39: it stays so after the jump was undone.
+      return failed(
+        'EEXIST',
+        refuse('EEXIST', post ? 'post-handler' : 'break-handler', 'T-6', 'an optimised probe is there'),
+      );
+    }
+    if (breakpoint && entry.probes.some(({ handlers }) => handlers.breakpoint)) {
+      return failed('EEXIST', refuse('EEXIST', 'break-handler', 'T-6', 'a probe with a break handler is there'));
+    }
+    if ((entry.flags & GONE) !== 0) {
+      return failed('EINVAL', refuse('EINVAL', 'gone', 'T-6', 'the text of the probe that is there is gone'));
+    }
+    if (entry.kind === 'probe') entry.kind = 'aggregate';
+    if (breakpoint) entry.probes.push(probe);
+    else entry.probes.unshift(probe);
+    probe.address = entry.address;
+    if ((entry.flags & DISABLED) !== 0 && (probe.flags & DISABLED) === 0) this.enableEntry(entry);
+    return 'done';
+  }
+
+  /** T-8. */
+  unregister(probe: Kprobe): KprobeResult {
+    const entry = probe.address === null ? undefined : this.hash.get(probe.address);
+    if (!entry?.probes.includes(probe)) return failed('EINVAL');
+    if (entry.probes.length > 1) {
+      entry.probes = entry.probes.filter((each) => each !== probe);
+      probe.address = null;
+      // Disabled when all that are left are.
+      if (entry.probes.every(({ flags }) => (flags & DISABLED) !== 0) && (entry.flags & DISABLED) === 0)
+        this.disableEntry(entry);
+      return 'done';
+    }
+    if (entry.kind === 'optimized' && this.isBlocked) {
+      this.deferred.push(() => {
+        this.unregister(probe);
+      });
+      return 'waiting';
+    }
+    const gone = (entry.flags & GONE) !== 0;
+    const live = !this.allDisarmed && (entry.flags & DISABLED) === 0 && !gone;
+    // T-KP-37: the patch undoes and dequeues only what is armed.
+    if (entry.kind === 'optimized' && !gone && (live || !this.literal)) this.undo(entry);
+    if (live || (entry.armed && !this.literal)) this.disarm(entry);
+    this.hash.delete(entry.address);
+    probe.address = null;
+    this.retired.push(entry);
+    return 'done';
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------- text
+
+  private arm(entry: Entry<Part>): void {
+    this.machine.arm(entry.address);
+    entry.armed = true;
+    this.emit('armed', entry.address);
+  }
+
+  private disarm(entry: Entry<Part>): void {
+    this.machine.disarm(entry.address);
+    entry.armed = false;
+    this.emit('disarmed', entry.address);
+  }
+
+  /** T-7. */
+  private undo(entry: Entry<Part>): void {
+    if (this.queue.includes(entry)) {
+      this.queue = this.queue.filter((each) => each !== entry);
+      this.emit('dequeued', entry.address);
+      return;
+    }
+    if (entry.part === null) return;
+    // T-KP-36: being on no list does not prove that a jump is there.
+    if (!this.literal && !this.machine.hasJump(entry.address, entry.part)) return;
+    this.machine.unoptimize(entry.address, entry.part);
+    this.emit('unoptimized', entry.address);
+  }
+
+  // ------------------------------------------------------------------------------------------------- enabling, disabling
+
+  private isRegistered(probe: Kprobe): Entry<Part> | null {
+    const entry = probe.address === null ? undefined : this.hash.get(probe.address);
+    return entry?.probes.includes(probe) ? entry : null;
+  }
+
+  disable(probe: Kprobe): KprobeResult {
+    const entry = this.isRegistered(probe);
+    if (!entry) return failed('EINVAL');
+    if (entry.kind === 'optimized' && this.isBlocked) {
+      this.deferred.push(() => {
+        this.disable(probe);
+      });
+      return 'waiting';
+    }
+    probe.flags |= DISABLED;
+    if (entry.probes.every(({ flags }) => (flags & DISABLED) !== 0)) this.disableEntry(entry);
+    return 'done';
+  }
+
+  private disableEntry(entry: Entry<Part>): void {
+    if ((entry.flags & DISABLED) !== 0) return;
+    entry.flags |= DISABLED;
+    if (!this.allDisarmed && (entry.flags & GONE) === 0) this.takeOff(entry);
+  }
+
+  enable(probe: Kprobe): KprobeResult {
+    const entry = this.isRegistered(probe);
+    if (!entry) return failed('EINVAL');
+    if ((probe.flags & GONE) !== 0) return failed('EINVAL', refuse('EINVAL', 'gone', 'T-8', 'the text is gone'));
+    probe.flags &= ~DISABLED;
+    this.enableEntry(entry);
+    return 'done';
+  }
+
+  private enableEntry(entry: Entry<Part>): void {
+    if ((entry.flags & DISABLED) === 0) return;
+    entry.flags &= ~DISABLED;
+    if (!this.allDisarmed) this.putOn(entry);
+  }
+
+  /** T-KP-38: the patch writes the original's first byte whatever stands there. A queued object stays queued. */
+  private takeOff(entry: Entry<Part>): void {
+    if (!this.literal && entry.kind === 'optimized' && !this.queue.includes(entry)) this.undo(entry);
+    if (entry.armed || this.literal) this.disarm(entry);
+  }
+
+  private putOn(entry: Entry<Part>): void {
+    this.arm(entry);
+    // T-KP-25: what waited for this gets its jump with the next run.
+    if (!this.literal && this.queue.includes(entry)) this.schedule();
+  }
+
+  /** A module's text was given back: nothing is written any more. */
+  kill(start: Address, end: Address): void {
+    for (const entry of this.hash.values()) {
+      if (entry.address < start || entry.address >= end || (entry.flags & GONE) !== 0) continue;
+      entry.flags |= GONE;
+      for (const probe of entry.probes) probe.flags |= GONE;
+      this.queue = this.queue.filter((each) => each !== entry);
+      if (entry.part !== null) this.machine.remove(entry.part);
+      entry.part = null;
+      this.machine.releaseSlot(entry.slot);
+      entry.armed = false;
+    }
+  }
+
+  /** The global switch. */
+  armAll(): KprobeResult {
+    if (!this.allDisarmed) return 'done';
+    this.allDisarmed = false;
+    for (const entry of this.hash.values()) if ((entry.flags & (DISABLED | GONE)) === 0) this.putOn(entry);
+    return 'done';
+  }
+
+  disarmAll(): KprobeResult {
+    if (this.allDisarmed) return 'done';
+    if (this.isBlocked && [...this.hash.values()].some(({ kind }) => kind === 'optimized')) {
+      this.deferred.push(() => {
+        this.disarmAll();
+      });
+      return 'waiting';
+    }
+    this.allDisarmed = true;
+    for (const entry of this.hash.values()) if ((entry.flags & (DISABLED | GONE)) === 0) this.takeOff(entry);
+    return 'done';
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- optimizer
+
+  /** Time passes. The optimizer begins when it is due: it takes the lock and waits. */
+  tick(count = 1): void {
+    for (let i = 0; i < count; i++) {
+      this.now++;
+      if (this.due === null || this.now < this.due || this.waiting || this.walk !== null) continue;
+      this.due = null;
+      this.waiting = true;
+      this.emit('optimizer-waits', 0n);
+    }
+  }
+
+  /** Every CPU has been scheduled: waits are over. */
+  quiescence(options: { readonly stepwise?: boolean } = {}): void {
+    const retired = this.retired;
+    this.retired = [];
+    for (const entry of retired) this.free(entry);
+    if (!this.waiting) return;
+    this.waiting = false;
+    this.walk = { left: [...this.queue], written: null };
+    this.emit('optimizer-walks', 0n);
+    if (!options.stepwise) while (this.step()) continue;
+  }
+
+  /** The next action of the optimizer: a jump, or its entry off the queue. False: it is done. */
+  step(): boolean {
+    const { walk } = this;
+    if (walk === null) return false;
+    if (walk.written !== null) {
+      const entry = walk.written;
+      walk.written = null;
+      if (this.queue.includes(entry)) {
+        this.queue = this.queue.filter((each) => each !== entry);
+        this.emit('dequeued', entry.address);
+      }
+      return true;
+    }
+    for (let entry = walk.left.shift(); entry !== undefined; entry = walk.left.shift()) {
+      if (!this.queue.includes(entry)) continue;
+      if (entry.freed) {
+        // T-KP-37, literally: the worker touches what was given back.
+        this.emit('use-after-free', entry.address);
+        this.queue = this.queue.filter((each) => each !== entry);
+        return true;
+      }
+      // T-KP-25: no jump until the probe is enabled.
+      const off = this.allDisarmed || (entry.flags & DISABLED) !== 0;
+      if (off && !this.literal) continue;
+      const part = entry.part!;
+      const refusal = this.faults.optimize?.(entry.address) ?? this.machine.optimize(entry.address, part);
+      if (refusal) {
+        // T-KP-13: it stays queued, and nobody schedules the optimizer for it.
+        this.options.onRefusal?.(entry.address, refusal);
+        this.emit('optimize-refused', entry.address);
+        return true;
+      }
+      this.emit('optimized', entry.address);
+      walk.written = entry;
+      return true;
+    }
+    this.walk = null;
+    this.emit('optimizer-done', 0n);
+    const { deferred } = this;
+    this.deferred = [];
+    for (const each of deferred) each();
+    return false;
+  }
+
+  private free(entry: Entry<Part>): void {
+    entry.freed = true;
+    if (entry.part !== null) this.machine.remove(entry.part);
+    // T-KP-28: of an optimised object this is part of the same clean-up.
+    if ((entry.flags & GONE) === 0) this.machine.releaseSlot(entry.slot);
+    this.emit('freed', entry.address);
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------- hits
+
+  /**
+   * A breakpoint was hit.
+   * @returns null: no probe of ours is there; `resume-in-buffer`: the copies in the buffer stand for the instruction; nonzero: a handler took over;
+   *          0: the instruction is executed
+   */
+  hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
+    const entry = this.hash.get(address);
+    if (!entry) return null;
+    if (this.active > 0) {
+      this.miss(entry);
+      return 0;
+    }
+    if (entry.kind !== 'optimized') return this.pre(entry, regs);
+    // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
+    const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
+    if (result !== 0 || entry.part === null) return result;
+    // Who came back into a window that is about to change would not have been waited for.
+    const changes = this.queue.includes(entry) || this.machine.hasJump(address, entry.part);
+    return changes && this.machine.mayResume(address, entry.part) ? 'resume-in-buffer' : 0;
+  }
+
+  /** A detour buffer was entered. */
+  detour(address: Address, regs: ProbeCpu): void {
+    const entry = this.hash.get(address);
+    if (!entry) return;
+    if (this.active > 0) this.miss(entry);
+    else this.machine.detour(address, regs, () => this.pre(entry, regs));
+  }
+
+  /** T-KP-6, in order up to the first nonzero result. */
+  private pre(entry: Entry<Part>, regs: ProbeCpu): number {
+    this.active++;
+    try {
+      for (const probe of entry.probes) {
+        if ((probe.flags & DISABLED) !== 0) continue;
+        this.current = probe;
+        const result = probe.handlers.pre?.(probe, regs) ?? 0;
+        if (result !== 0) return result;
+      }
+      return 0;
+    } finally {
+      this.current = null;
+      this.active--;
+    }
+  }
+
+  /** A handler faulted: of an aggregate, optimised or not, the handler's own probe is asked (T-KP-30). Nonzero: it has been dealt with. */
+  fault(regs: ProbeCpu): number {
+    const probe = this.current;
+    return probe?.handlers.fault?.(probe, regs) ?? 0;
+  }
+
+  /** After the instruction. */
+  post(address: Address, regs: ProbeCpu): void {
+    const entry = this.hash.get(address);
+    if (!entry || this.active > 0) return;
+    this.active++;
+    try {
+      for (const probe of entry.probes) if ((probe.flags & DISABLED) === 0) probe.handlers.post?.(probe, regs);
+    } finally {
+      this.active--;
+    }
+  }
+
+  /** T-9. */
+  private miss(entry: Entry<Part>): void {
+    for (const probe of entry.probes) probe.nmissed++;
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- listing
+
+  /** T-KP-7: the probes at the address count as optimised. */
+  isOptimized(address: Address): boolean {
+    return this.hash.get(address)?.kind === 'optimized';
+  }
+
+  /** A probe at the address wants its post-handler called. */
+  wantsPost(address: Address): boolean {
+    return this.hash.get(address)?.probes.some(({ handlers }) => handlers.post !== undefined) ?? false;
+  }
+
+  states(): readonly ProbeState[] {
+    return [...this.hash.values()]
+      .sort((a, b) => (a.address < b.address ? -1 : 1))
+      .map((entry) => ({
+        address: entry.address,
+        kind: entry.kind,
+        text:
+          entry.part !== null && this.machine.hasJump(entry.address, entry.part)
+            ? 'jump'
+            : entry.armed
+              ? 'breakpoint'
+              : 'original',
+        list: this.queue.includes(entry) ? 'optimizing' : 'none',
+        flags: entry.flags,
+        probes: [...entry.probes],
+        part: entry.part,
+      }));
+  }
+}
+
+const twice = (): ProbeRefusal => refuse('EINVAL', 'registered-twice', 'K-ADDR-6', 'the probe is registered already');

@@ -1,0 +1,391 @@
+/**
+ * The proof of probes on a program, for any machine: every instruction that can be probed gets a breakpoint, all at once; then every one that can be
+ * optimised gets its jump, in as many batches as windows do not overlap. In each run the events (places and registers) are those that hooks of the
+ * machine see in the program without probes, and the program ends in the same state. Nothing here knows a machine: what it asks is behind the model.
+ */
+import assert from 'node:assert/strict';
+import { archOf } from '../../src/arches.js';
+import type { Arch } from '../../src/arch.js';
+import { ByteView } from '../../src/bytes.js';
+import type { ElfImage } from '../../src/elf/image.js';
+import { readElf } from '../../src/elf/read.js';
+import { type IrEmulation, type Process, startProcess, type StopReason } from '../../src/emulator/index.js';
+import { withRuntime } from '../../src/ftrace/inject.js';
+import { entryPoint } from '../../src/ftrace/routes.js';
+import { planSession } from '../../src/ftrace/session-plan.js';
+import { findSites } from '../../src/ftrace/sites.js';
+import {
+  explainProbe,
+  planProbes,
+  probeServer,
+  probeRoomFor,
+  ProbeRun,
+  type ProbeSession,
+  probeSupport,
+  ProbeText,
+} from '../../src/kprobes/index.js';
+import { compileProgram, registerValue, runProgram } from '../../src/kprobes/program.js';
+import { compileArguments, parseProbe } from '../../src/kprobes/events.js';
+import { load, type Program } from '../../src/program/program.js';
+import { readRing, type RingRecord, tracedFunctions } from '../../src/trace/index.js';
+
+/** A place that can have a probe. */
+export interface Place {
+  readonly address: bigint;
+  readonly name: string;
+  readonly method: string;
+  /** Bytes that a jump there replaces; 0: it cannot be optimised. */
+  readonly window: number;
+}
+
+export interface Survey {
+  readonly instructions: number;
+  readonly places: readonly Place[];
+  /** By reason. */
+  readonly refusedProbes: Readonly<Record<string, number>>;
+  readonly refusedJumps: Readonly<Record<string, number>>;
+}
+
+export interface Subject {
+  readonly arch: Arch;
+  readonly emulation: IrEmulation;
+  /** With the runtime in it. */
+  readonly image: ElfImage;
+  readonly text: ProbeText;
+  readonly program: Program;
+  /** Registers that are not compared: the entries of ftrace may change them, or the program takes them from memory that it never wrote. */
+  readonly scratch: readonly string[];
+}
+
+/** Room for a probe at every instruction. */
+export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = [], probes = 1500): Subject {
+  const before = readElf(bytes);
+  const arch = archOf(before.header);
+  const { emulation } = arch;
+  if (emulation.kind !== 'ir') throw new Error('the machine is not emulated');
+  const sites = findSites(load(before, arch));
+  const image = readElf(withRuntime(sites, undefined, undefined, undefined, {}, probeRoomFor(probes)).bytes.slice());
+  const program = load(image, arch);
+  return { arch, emulation, image, program, scratch, text: new ProbeText(program, findSites(program)) };
+}
+
+/** Every instruction of the functions that a program has of its own. */
+export function survey({ program, text, arch }: Subject, wanted: (name: string) => boolean = () => true): Survey {
+  const refusedProbes: Record<string, number> = {};
+  const refusedJumps: Record<string, number> = {};
+  const places: Place[] = [];
+  let instructions = 0;
+  for (const { name, address } of tracedFunctions(program)) {
+    const range = program.codeAt(address);
+    if (!wanted(name) || program.partOf(address)?.kind === 'runtime' || range === undefined) continue;
+    const code = text.code(range, address);
+    if (code?.start !== address || !code.sizeKnown) continue;
+    for (let at = 0; at < code.bytes.length;) {
+      const size = arch.isa.decode(code.bytes, at, address + BigInt(at))?.sizeBytes ?? 0;
+      if (size <= 0) break;
+      instructions++;
+      const here = address + BigInt(at);
+      at += size;
+      const { place, jump } = explainProbe(text, { kind: 'address', address: here });
+      if (place.kind === 'refused') {
+        refusedProbes[place.code] = (refusedProbes[place.code] ?? 0) + 1;
+        continue;
+      }
+      // Landing pads are stepped over: the place is the one behind.
+      if (place.address !== here) continue;
+      const method = place.site !== null ? 'ftrace' : place.instruction.method;
+      const window = jump?.kind === 'window' ? jump.bytes.length : 0;
+      if (jump?.kind === 'refused') refusedJumps[jump.code] = (refusedJumps[jump.code] ?? 0) + 1;
+      places.push({ address: here, name, method, window });
+    }
+  }
+  return { instructions, places, refusedProbes, refusedJumps };
+}
+
+/** The registers that a place's event records: three of the machine's, other ones at other places. */
+function fetched(subject: Subject, index: number): string {
+  const names = [...probeSupport(subject.arch).abi.registers.keys()].filter((each) => !subject.scratch.includes(each));
+  return [0, 1, 2].map((i) => `r${i}=%${names[(3 * index + i) % names.length]!}`).join(' ');
+}
+
+function definitions(subject: Subject, survey: Survey, places: readonly Place[]): string[] {
+  return places.map((place) => {
+    const index = survey.places.indexOf(place);
+    return `p:e${index} 0x${place.address.toString(16)} ${fetched(subject, index)}`;
+  });
+}
+
+/** How a run ended, in what a program leaves behind. */
+export interface EndState {
+  readonly stop: string;
+  readonly output: string;
+  readonly registers: Readonly<Record<string, string>>;
+  /** Of the memory that the program can write, without what belongs to us. */
+  readonly memory: string;
+}
+
+const BUDGET = 200_000_000;
+
+/** FNV-1a over bytes. */
+function digest(bytes: Uint8Array, seed: number): number {
+  let value = seed;
+  for (const byte of bytes) value = Math.imul(value ^ byte, 0x0100_0193) >>> 0;
+  return value;
+}
+
+/**
+ * @param originOf  what an address in a copy stands for: the last instruction of a program is one that does not come back, so nobody puts right what it
+ *                  says of its place
+ */
+function endOf(
+  subject: Subject,
+  guest: Process,
+  stop: StopReason,
+  output: readonly Uint8Array[],
+  originOf: (address: bigint) => bigint = (address) => address,
+): EndState {
+  const { program, arch } = subject;
+  const { machine } = guest;
+  const registers: Record<string, string> = {};
+  for (const [name, { machine: register }] of probeSupport(arch).abi.registers) {
+    if (register !== null && !subject.scratch.includes(name))
+      registers[name] = originOf(machine.register(register)).toString(16);
+  }
+  let memory = 0x811c_9dc5;
+  const runtime = program.loadMap?.parts.filter(({ kind }) => kind === 'runtime').flatMap(({ ranges }) => ranges) ?? [];
+  for (const section of program.image.sections) {
+    // SHF_ALLOC and SHF_WRITE.
+    if ((section.flags & 3n) !== 3n || section.size === 0) continue;
+    if (runtime.some(({ start, end }) => section.address >= start && section.address < end)) continue;
+    memory = digest(machine.memory.read(section.address, section.size) ?? new Uint8Array(), memory);
+  }
+  // What is above the stack pointer; below it handlers may have worked.
+  const sp = machine.register(arch.abi.stackPointer);
+  memory = digest(machine.memory.read(sp, 256) ?? new Uint8Array(), memory);
+  const text = new TextDecoder().decode(Buffer.concat(output));
+  return {
+    stop: JSON.stringify(stop, (_, value: unknown) =>
+      String(value) === value ? value : typeof value === 'bigint' ? value.toString(16) : value,
+    ),
+    output: text,
+    registers,
+    memory: memory.toString(16),
+  };
+}
+
+export interface Hit {
+  readonly address: bigint;
+  readonly words: readonly bigint[];
+}
+
+function process(subject: Subject, bytes: Uint8Array, output: Uint8Array[], args: readonly string[]): Process {
+  return startProcess({
+    image: readElf(bytes),
+    abi: subject.arch.abi,
+    emulation: subject.emulation,
+    args: ['program', ...args],
+    env: [],
+    onOutput: (_descriptor, piece) => {
+      output.push(piece.slice());
+    },
+    onInput: () => new Uint8Array(),
+  });
+}
+
+/** What hooks see in the program without probes: the sites off, as a session leaves them. */
+export function oracle(
+  subject: Subject,
+  survey: Survey,
+  args: readonly string[] = [],
+  limit = 200_000,
+): { hits: Hit[]; end: EndState } | null {
+  const { plan } = planProbes(subject.image, subject.arch, []);
+  const bytes = subject.image.bytes.slice();
+  for (const step of plan.steps) bytes.set(step.after, step.fileOffset);
+  const output: Uint8Array[] = [];
+  const guest = process(subject, bytes, output, args);
+  const support = probeSupport(subject.arch);
+  const { machine } = guest;
+  const hits: Hit[] = [];
+  let tooMany = false;
+  survey.places.forEach(({ address }, index) => {
+    const definition = parseProbe(`p 0x1 ${fetched(subject, index)}`, subject.arch.target.wordBytes === 8 ? 64 : 32);
+    const list = compileArguments(definition, { abi: support.abi, symbol: () => null, atEntry: false });
+    assert(compileProgram(list, subject.program.image.wordBytes).length > 0);
+    machine.hook(address, (each) => {
+      if (hits.length >= limit) {
+        tooMany = true;
+        return 'stop';
+      }
+      const words = runProgram(list, {
+        register: (found) =>
+          registerValue(found, (name) => (name === 'pc' ? address + BigInt(support.trapDelta) : each.register(name))),
+        read: (at, size) => each.memory.read(at, size),
+        wordBytes: subject.program.image.wordBytes,
+        littleEndian: subject.arch.target.dataEndian === 'little',
+        comm: '',
+      });
+      hits.push({ address, words });
+      return 'continue';
+    });
+  });
+  const stop = guest.run({ budget: BUDGET });
+  return tooMany ? null : { hits, end: endOf(subject, guest, stop, output) };
+}
+
+export interface ProbedRun {
+  readonly end: EndState;
+  readonly records: readonly RingRecord[];
+  readonly overwritten: number;
+  /** Breakpoints that were served. */
+  readonly traps: number;
+  readonly instructions: number;
+  readonly session: ProbeSession;
+}
+
+/** Runs a program with probes. */
+export function runProbed(
+  subject: Subject,
+  steps: readonly {
+    readonly define: string;
+    readonly optimize?: boolean;
+    readonly version?: '2009' | 'modern';
+    readonly preempt?: 'none' | 'full';
+  }[],
+  args: readonly string[] = [],
+): ProbedRun {
+  const { arch, image } = subject;
+  // Without the text of a session file, whose parsing takes longer than all the rest when there are thousands of probes.
+  const server = probeServer(arch);
+  const at = { line: 1, column: 1 };
+  const { plan } = planSession(image, arch, [], {
+    probes(session, own) {
+      const host = server.hosts(session, own);
+      return {
+        perform: (operation) => host.perform(operation),
+        finish() {
+          for (const { define, optimize = false, version = null, preempt = null } of steps) {
+            host.perform({ kind: 'probe', define, optimize, version, preempt, at });
+          }
+          host.finish();
+        },
+      };
+    },
+  });
+  const { session } = server;
+  if (session === null) throw new Error('no probes');
+  const bytes = image.bytes.slice();
+  for (const step of plan.steps) bytes.set(step.after, step.fileOffset);
+  const output: Uint8Array[] = [];
+  const guest = process(subject, bytes, output, args);
+  const { machine } = guest;
+  const program = load(readElf(bytes), arch);
+  const run = new ProbeRun({ session, program, machine, comm: 'program' });
+  let stop = guest.run({ budget: BUDGET });
+  while ((stop.kind === 'trap' || stop.kind === 'fault') && run.serve(stop)) stop = guest.run({ budget: BUDGET });
+  const symbol = entryPoint(program, 'elftrace_ring')!;
+  const { wordBytes, dataEndian } = arch.target;
+  const pointer = new ByteView(machine.memory.read(symbol.identity, wordBytes)!, dataEndian, 'ring').word(0, wordBytes);
+  const ring = readRing((at, size) => machine.memory.read(at, size), pointer, dataEndian);
+  return {
+    end: endOf(subject, guest, stop, output, (address) => run.originOf(address)),
+    records: ring.records,
+    overwritten: Number(ring.overwritten),
+    traps: run.traps,
+    instructions: machine.instructions,
+    session,
+  };
+}
+
+/** Places whose windows do not overlap each other, as often as needed to have each once. */
+export function batches(places: readonly Place[]): Place[][] {
+  const found: Place[][] = [];
+  for (let left = places.filter(({ window }) => window > 0); left.length > 0;) {
+    let end = 0n;
+    const batch = left.filter(({ address, window }) => {
+      if (address < end) return false;
+      end = address + BigInt(window);
+      return true;
+    });
+    found.push(batch);
+    left = left.filter((each) => !batch.includes(each));
+  }
+  return found;
+}
+
+/** Events are those of the oracle; of a ring that was full, the last ones. */
+function expectEvents(run: ProbedRun, expected: readonly Hit[], what: string): void {
+  const events = run.records.filter(({ kind }) => kind === 'probe');
+  const show = ({ address, words }: Hit): string =>
+    `${address.toString(16)} ${words.map((each) => each.toString(16)).join(' ')}`;
+  const seen = events.map(({ ip, words = [] }) => show({ address: ip, words: words.slice(0, 6) }));
+  const complete = run.overwritten === 0;
+  const wanted = expected.map(show);
+  // The oldest record that is left may have lost its beginning.
+  const last = complete ? wanted : wanted.slice(wanted.length - seen.length);
+  const at = seen.findIndex((each, i) => each !== last[i]);
+  assert.deepEqual([what, seen.length, at < 0 ? '' : seen[at], at], [what, last.length, at < 0 ? '' : last[at], -1]);
+}
+
+export interface Proof extends Survey {
+  readonly hits: number;
+  readonly jumpBatches: number;
+  readonly jumps: number;
+  /** Places that were executed at least once. */
+  readonly executed: number;
+  readonly trapsByBreakpoints: number;
+  readonly instructionsByBreakpoints: number;
+  readonly jumpHits: number;
+}
+
+/** The whole proof; null where the program has more hits than `limit`. */
+export function prove(
+  subject: Subject,
+  args: readonly string[] = [],
+  limit?: number,
+  wanted?: (name: string) => boolean,
+): Proof | null {
+  const found = survey(subject, wanted);
+  const truth = oracle(subject, found, args, limit);
+  if (truth === null) return null;
+  const all = runProbed(
+    subject,
+    definitions(subject, found, found.places).map((define) => ({ define })),
+    args,
+  );
+  assert.deepEqual(all.end, truth.end);
+  expectEvents(all, truth.hits, 'breakpoints');
+  const groups = batches(found.places);
+  let jumps = 0;
+  let jumpHits = 0;
+  for (const [number, batch] of groups.entries()) {
+    const run = runProbed(
+      subject,
+      definitions(subject, found, batch).map((define) => ({ define, optimize: true })),
+      args,
+    );
+    const missing = run.session.probes().filter(({ state }) => state.text !== 'jump');
+    assert.deepEqual(
+      missing.map(({ symbol, offset, refusal }) => `${symbol}+${offset} ${refusal?.code ?? ''}`),
+      [],
+    );
+    const addresses = new Set(batch.map(({ address }) => address));
+    const hits = truth.hits.filter(({ address }) => addresses.has(address));
+    assert.deepEqual(run.end, truth.end);
+    expectEvents(run, hits, `jumps, batch ${number}`);
+    // T-KP-1: nobody trapped.
+    assert.equal(run.traps, 0);
+    jumps += batch.length;
+    jumpHits += hits.length;
+  }
+  return {
+    ...found,
+    hits: truth.hits.length,
+    jumpBatches: groups.length,
+    jumps,
+    executed: new Set(truth.hits.map(({ address }) => address)).size,
+    trapsByBreakpoints: all.traps,
+    instructionsByBreakpoints: all.instructions,
+    jumpHits,
+  };
+}
