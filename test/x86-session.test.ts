@@ -242,21 +242,7 @@ describe('T-X86-21 section 4: a session on a machine that goes on running betwee
           if (stop.kind === 'exit') exit = stop.code;
           else if (stop.kind === 'trap' && stop.trap === 'breakpoint') {
             traps++;
-            const handled = livePatching.handle(published, stop.instruction, {
-              flags: Number(machine.register('rflags') & 0xffffn),
-              setIp: (at) => {
-                machine.setRegister('pc', at);
-              },
-              push: (value) => {
-                machine.setRegister('rsp', machine.register('rsp') - 8n);
-                machine.writeWord(machine.register('rsp'), 8, value);
-              },
-              pop: () => {
-                const value = machine.readWord(machine.register('rsp'), 8)!;
-                machine.setRegister('rsp', machine.register('rsp') + 8n);
-                return value;
-              },
-            });
+            const handled = livePatching.handle(published, stop.instruction, livePatching.trapped(machine));
             if (!handled) others++;
           } else if (stop.kind !== 'step-limit')
             throw new Error(`${stop.kind} at ${machine.register('pc').toString(16)}`);
