@@ -146,6 +146,16 @@ function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefu
   };
 }
 
+/**
+ * K-ADDR-1: the symbol of a function with a site at its beginning means the site. The words in front of the one that toggles are ftrace's, and a probe
+ * of the function is served by it (K-ADDR-7); a landing pad in front of two nops is no part of the site and stays what it is.
+ */
+function adjust(code: ProbeCode, address: Address): Address {
+  if (address !== code.start) return address;
+  const site = code.siteAt(address);
+  return site !== null && site.ip > address && site.ip - address <= 8n ? site.ip : address;
+}
+
 interface Reason {
   readonly code: ProbeRefusalCode;
   readonly why: string;
@@ -500,7 +510,7 @@ export const arm64Probes: ProbeSupport = {
   ],
   trapDelta: 0,
   breakpoint: () => word(BRK_KPROBE),
-  adjust: (_code, address) => address,
+  adjust,
   decode,
   slots: {
     sizeBytes: SLOT_BYTES,

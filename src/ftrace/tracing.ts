@@ -92,6 +92,8 @@ export function initialState(program: Program, nopForm?: string, idle: 'nop' | '
     const literal = idleOpsOf(program, idle);
     return { kind: 'init', ...(literal === null ? {} : { literal }) };
   }
+  // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do (C-INIT-2).
+  if (program.arch.target.id === 'x86-64') return { kind: 'init' };
   if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
   const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
   return {
