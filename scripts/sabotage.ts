@@ -1006,7 +1006,7 @@ const breakages: readonly Breakage[] = [
   {
     name: 'race: a callback may have any ops',
     file: 'race/image.js',
-    find: 'checks: passesOps ? checksOf([from, to], session, arch) : new Map(),',
+    find: 'checks: passesOps ? checksOf([from, to], session, states) : new Map(),',
     replace: 'checks: new Map(),',
     test: 'race-image',
     named: 'H6',

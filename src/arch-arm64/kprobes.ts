@@ -156,6 +156,14 @@ function adjust(code: ProbeCode, address: Address): Address {
   return site !== null && site.ip > address && site.ip - address <= 8n ? site.ip : address;
 }
 
+/** bl behind `[bti c]; mov x9,x30` (or behind the nop that becomes it); a call behind the prologue has nothing in front of it. */
+function isSiteAtEntry(code: ProbeCode, address: Address): boolean {
+  const site = code.siteAt(address);
+  if (site?.ip !== address || site.start >= address) return false;
+  const pad = code.bytes.length >= 4 && isBti(new ByteView(code.bytes, 'little', 'code').u32(0));
+  return address === code.start + (pad ? 8n : 4n);
+}
+
 interface Reason {
   readonly code: ProbeRefusalCode;
   readonly why: string;
@@ -512,6 +520,7 @@ export const arm64Probes: ProbeSupport = {
   breakpoint: () => word(BRK_KPROBE),
   adjust,
   decode,
+  isSiteAtEntry,
   slots: {
     sizeBytes: SLOT_BYTES,
     alignBytes: SLOT_BYTES,
