@@ -34,6 +34,10 @@ export interface Abi {
   readonly linkRegister: RegisterName | null;
   readonly argumentRegisters: readonly RegisterName[];
   readonly resultRegister: RegisterName;
+  /** Integer registers that belong to the caller besides the stack pointer: as they were when a function returns. */
+  readonly preservedRegisters: readonly RegisterName[];
+  /** Text of instructions that use registers of floating point or vectors, which tracing entries do not save (C-FG-7). */
+  readonly unsavedRegisters: RegExp;
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];
@@ -626,13 +630,26 @@ export interface TrappedCpu {
   pop(): bigint;
 }
 
+/** Registers and memory of a processor that trapped. */
+export interface TrapRegisters {
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+  readWord(address: Address, size: number): bigint | null;
+  writeWord(address: Address, size: number, value: bigint): boolean;
+}
+
 /** What a handler knows of one patch of a published batch; the rest is the machine's. */
 export type LiveEntry = LivePatch;
 
 export type LiveStep =
   /** The handler knows these from now on. */
   | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
-  | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'store';
+      readonly phase: 'int3' | 'tail' | 'head';
+      readonly address: Address;
+      readonly bytes: Uint8Array;
+    }
   /** Every processor sees what was stored. */
   | { readonly kind: 'sync' }
   | { readonly kind: 'retract' }
@@ -648,6 +665,8 @@ export interface BreakpointPatching {
   steps(patches: readonly LivePatch[]): readonly LiveStep[];
   /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
   handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+  /** A processor as `handle` needs it. */
+  trapped(registers: TrapRegisters): TrappedCpu;
 }
 
 /** `word`: one store of a word changes an instruction, and processors see it whole. */

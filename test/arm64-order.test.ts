@@ -13,12 +13,13 @@ import { readFileSync } from 'node:fs';
 import { arm64 } from '../src/arch-arm64/index.js';
 import { encodeBl, NOP } from '../src/arch-arm64/isa.js';
 import { readElf } from '../src/elf/read.js';
-import { interleavings, Machine, type PatcherStep, runSchedule, type ScheduleStep } from '../src/emulator/index.js';
+import { Machine, type PatcherStep, runSchedule, type ScheduleStep } from '../src/emulator/index.js';
 import { loadImages } from '../src/program/loader.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { scratch } from './support/c-programs.js';
 import { source } from './support/loader-build.js';
 import { describeWith, run } from './support/tools.js';
+import { interleavings } from './support/interleavings.js';
 
 const PROGRAM = `
 	.macro	callback name, slot

@@ -338,6 +338,16 @@ class PpcProbes {
     return new ByteView(code.bytes, this.target.endian, 'code').u32(offset) !== NOP;
   }
 
+  /** Sites behind a prologue have no head, or one that begins there. */
+  isSiteAtEntry(code: ProbeCode, address: Address): boolean {
+    const site = code.siteAt(address);
+    return (
+      site?.ip === address &&
+      site.start < address &&
+      (site.start === code.start || site.start === code.start + BigInt(code.localEntry))
+    );
+  }
+
   // -------------------------------------------------------------------------------------------------------------- copies
 
   /** Bytes of an instruction for another place. */
@@ -580,6 +590,9 @@ class PpcProbes {
     const far = (what: string): ProbeRefusal =>
       refuse('ERANGE', 'out-of-reach', '50-kprobes 8', `${what} is not within 32 MiB of the buffer at ${hex(address)}`);
     if (!reaches(branchReach, window.address, address)) return far('the probe');
+    if (this.wide && request.toc === null) {
+      return refuse('ENOSYS', 'no-optimization', '50-kprobes 8', 'the TOC that the callback needs is not known');
+    }
     const head = this.template(window, request, request.callees[0] ?? 0n);
     if (!(head instanceof Uint8Array)) return head;
     const start = address + BigInt(head.length);
@@ -657,6 +670,7 @@ class PpcProbes {
       adjust: (code, address) => this.adjust(code, address),
       decode: (code, address) => this.decode(code, address),
       isSiteHeadCode: (code, address) => this.isSiteHeadCode(code, address),
+      isSiteAtEntry: (code, address) => this.isSiteAtEntry(code, address),
       slots: {
         sizeBytes: SLOT_BYTES,
         alignBytes: SLOT_BYTES,
@@ -670,7 +684,7 @@ class PpcProbes {
         // One word is replaced; the second one of a prefixed instruction stays.
         maxBytes: 4,
         alignBytes: SLOT_BYTES,
-        callees: ['elftrace_probe_entry'],
+        callees: ['elftrace_probe_hit'],
         needsQuiescence: false,
         windows: (code, address) => this.windows(code, address),
         build: (window, request) => this.build(window, request),

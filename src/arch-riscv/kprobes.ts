@@ -1,33 +1,33 @@
 /**
- * Probes of RISC-V 64: which instructions can be probed, how they are executed elsewhere, and the two jumps that take the place of a breakpoint.
+ * Probes of RISC-V: which instructions can be probed, how they are executed elsewhere, and the two jumps that take the place of a breakpoint.
  *
  * What a patcher must know:
  *
- * - A breakpoint is as long as what it replaces: `ebreak` = 00100073 over four bytes, `c.ebreak` = 9002 over two. With C an address is an
- *   instruction only if decoding from the function's start arrives there; the trap leaves the address of the breakpoint.
- * - Most instructions do not know where they are. Those that do (auipc, jal, jalr with a link, branches, c.j and its like) are simulated on the
- *   trapped registers; the others are copied:
+ * - Instructions have 2 or 4 bytes, so an address is an instruction only if decoding from the function's start arrives there, and the breakpoint has
+ *   the length of what it replaces: `c.ebreak` = 9002 or `ebreak` = 00100073. The trap leaves its own address.
+ * - What knows its place is auipc, jal, jalr and the branches: they are simulated on the trapped registers. Everything else does the same in a slot:
  *
- *       slot:  0085b783        ld a5,8(a1)      a copy
- *              j address+4                      back within 1 MiB; else a breakpoint, and whoever handles it goes on
+ *       slot:  6798               c.ld a4,8(a5)     a copy
+ *              .. .. .. 6f        jal x0,address+2  back, if within 1 MiB; else ebreak, and whoever handles it goes on
  *
- * - A jump of four bytes reaches 1 MiB, one of eight 2 GiB, for the price of a register that nobody reads any more at that place:
+ * - One jump alone reaches 1 MiB. Two words reach 2 GiB, but their first puts a part of the address into a register:
  *
- *       f:    0141     c.addi sp,16     <- probe     f:    ....0006  jal zero,buffer
- *       f+2:  853e     c.mv a0,a5                    f+4:  9002      c.ebreak: never executed
- *       f+4:  ...                                    f+4:  ... (where the window ends at f+4 there is nothing to fill)
+ *       f:    0785       addi a5,a5,1  <- probe      f:    jal x0,buffer          covers both: window of 6 bytes
+ *       f+2:  0007b703   ld a4,0(a5)                 f+4:  9002                   nobody gets here
  *
- *   Windows are whole instructions, so nobody may jump into one, and nobody may stand in it while it changes: wait until all have been scheduled.
- *   A register is dead if every way on writes it before it reads it; that is computed over the whole function, and calls kill what
- *   the psABI lets callees spoil. ra, sp, gp and tp never qualify, nor does t0 at a function's entry, where ftrace links through it.
- * - Stores of a parcel, and of an aligned word, are seen whole. A jal at 2 modulo 4 is none of these: a c.ebreak guards its tail while that
- *   is written, and its first parcel comes last (R-ENC-3).
- * - Between a load-reserved and its store-conditional no handler may run: the trap takes the reservation away, and the loop would never end.
+ *       f:    auipc t1,hi ; jalr x0,lo(t1)           window of 8 or 10 bytes, t1 must be dead at f; and another (or the same) register must be
+ *                                                    dead behind the window, for the same jump back
  *
- * Sources: The RISC-V Instruction Set Manual, Volume I; psABI 1.0 (register convention, no red zone); struct pt_regs of Linux for riscv.
+ *   A register is dead where every way on writes it before anybody can read it; calls, returns and what leaves the function may read.
+ * - Windows hold several instructions: nobody may jump into them (decode the whole function, refuse jumps through registers, which may be
+ *   tables), and nobody may stand in them when they are written: breakpoint first, then quiescence.
+ * - Two bytes are stored at once, four only at a multiple of four. So while a window changes, its first parcel is c.ebreak: the parcels behind it are stored,
+ *   all processors synchronise (fence.i), then the first parcel follows.
+ *
+ * Sources: The RISC-V Instruction Set Manual, Volume I (C extension, Zifencei, RVWMO); psABI 1.0; struct pt_regs of Linux for RISC-V (30-riscv 4).
  */
 import { type Reach, reaches } from '../bits.js';
-import { ByteView, concatBytes, wordBytes } from '../bytes.js';
+import { concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded } from '../isa/table.js';
 import {
@@ -37,10 +37,8 @@ import {
   type ProbeAbi,
   type ProbeCode,
   type ProbeCpu,
-  type ProbeErrno,
   type ProbeInstruction,
   type ProbeRefusal,
-  type ProbeRefusalCode,
   type ProbeRegister,
   type ProbeSupport,
   refuse,
@@ -49,109 +47,133 @@ import {
   type TextStep,
 } from '../kprobes/model.js';
 import type { Address, RegisterName } from '../units.js';
-import { decodeAt, expand, RA, REGISTER_NAMES, riscvTable, SP, T0, T1, ZERO } from './isa.js';
+import { decodeAt, expand, instructionBytes, RA, REGISTER_NAMES, riscvTable, SP, T0, ZERO } from './isa.js';
 import { encodePair, pairReach } from './sites.js';
 
-const EBREAK = wordBytes(riscvTable.encode('ebreak', {}), 'little');
-const C_EBREAK = wordBytes(riscvTable.encode('c.ebreak', {}), 'little').slice(0, 2);
-const jalReach: Reach = riscvTable.reach('jal');
-/** A copy of four bytes and a jump. */
+const EBREAK = riscvTable.encode('ebreak', {});
+const C_EBREAK = riscvTable.encode('c.ebreak', {});
+const jalReach = riscvTable.reach('jal');
 const SLOT_BYTES = 8;
-/** Copies do not depend on their place, and what follows them can be a breakpoint: every distance will do. */
-const EVERYWHERE: Reach = { min: -(1n << 62n), max: 1n << 62n, alignBytes: 2 };
-/** Eight bytes of a jump, of which the last instruction may begin in the last two. */
-const MAX_WINDOW = 10;
-/** Frame, calls, copies, literals: more than any buffer has. */
-const BUFFER_BYTES = 560;
-/** K-ADDR-5 of arm64, which serves here as well: how far a load-reserved is looked for. */
+/** Copies do the same everywhere; what comes back by itself must be within 1 MiB. */
+const ANYWHERE: Reach = { min: -0x7fff_f000n, max: 0x7fff_f000n, alignBytes: 2 };
+/** K-ADDR-5 of arm64, which serves here as well. */
 const RESERVATION_INSTRUCTIONS = 16;
-const RULE = '50-kprobes 10';
+/** Longest window: three of 2 bytes and one of 4 under a pair. */
+const MAX_WINDOW = 10;
+const SECTION = '50-kprobes 10';
 
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
-const nameOf = (register: number): RegisterName => REGISTER_NAMES[register]!;
+const word = (value: number): Uint8Array => wordBytes(value, 'little');
+const parcel = (value: number): Uint8Array => Uint8Array.of(value & 0xff, value >>> 8);
+const words = (values: readonly number[]): Uint8Array => concatBytes(values.map((value) => word(value)));
+
+function quad(value: bigint): Uint8Array {
+  const out = new Uint8Array(8);
+  new DataView(out.buffer).setBigUint64(0, wrap(value), true);
+  return out;
+}
 
 // --------------------------------------------------------------------------------------------------------- register frame
 
-const GENERAL_PLACES = [
-  'ra', 'sp', 'gp', 'tp', 't0', 't1', 't2', 's0', 's1', 'a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 's2', 's3', 's4', 's5', 's6',
-  's7', 's8', 's9', 's10', 's11', 't3', 't4', 't5', 't6',
-] as const; // prettier-ignore
-const FRAME_BYTES = 288;
-/** What a program cannot see; the number of a breakpoint as a cause, the status that the entries of ftrace put there. */
-const STATUS = 0x20n;
-const CAUSE = 3n;
+const PT_REGS_BYTES = 288;
+const STATUS = 256;
+const BAD_ADDRESS = 264;
+const CAUSE = 272;
+const ORIGINAL_A0 = 280;
+/** A program cannot read its status; the entries of ftrace put the same number there. */
+const FULL_STATUS = 0x20;
+/** Breakpoint. */
+const CAUSE_BREAKPOINT = 3;
 
-/** struct pt_regs: pc, the 31 registers, status, bad address, cause, first argument of a system call. */
+function registersOf(): ReadonlyMap<string, ProbeRegister> {
+  const found = new Map<string, ProbeRegister>([['epc', { machine: 'pc', frameOffset: 0, bytes: 8 }]]);
+  // x1 to x31 at eight times their number.
+  for (let n = 1; n < 32; n++) {
+    const name = REGISTER_NAMES[n]!;
+    found.set(name, { machine: name, frameOffset: 8 * n, bytes: 8 });
+  }
+  const fixed = (name: string, frameOffset: number, value: bigint): void => {
+    found.set(name, { machine: null, fixed: value, frameOffset, bytes: 8 });
+  };
+  fixed('status', STATUS, BigInt(FULL_STATUS));
+  fixed('badaddr', BAD_ADDRESS, 0n);
+  fixed('cause', CAUSE, BigInt(CAUSE_BREAKPOINT));
+  fixed('orig_a0', ORIGINAL_A0, wrap(-1n));
+  return found;
+}
+
 export const riscvProbeAbi: ProbeAbi = {
-  registers: new Map<string, ProbeRegister>([
-    ['epc', { machine: 'pc', frameOffset: 0, bytes: 8 }],
-    ...GENERAL_PLACES.map((name, i): [string, ProbeRegister] => [
-      name,
-      { machine: name, frameOffset: 8 * (i + 1), bytes: 8 },
-    ]),
-    ['status', { machine: null, fixed: STATUS, frameOffset: 256, bytes: 8 }],
-    ['badaddr', { machine: null, fixed: 0n, frameOffset: 264, bytes: 8 }],
-    ['cause', { machine: null, fixed: CAUSE, frameOffset: 272, bytes: 8 }],
-    ['orig_a0', { machine: null, fixed: 0n, frameOffset: 280, bytes: 8 }],
-  ]),
+  registers: registersOf(),
   arguments: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'],
   stackArgumentOffset: 0,
   result: 'a0',
   stackPointer: 'sp',
   instructionPointer: 'epc',
-  frameBytes: FRAME_BYTES,
+  frameBytes: PT_REGS_BYTES,
 };
 
-/** Place of a register in the frame. */
-const placeOf = (register: number): number => riscvProbeAbi.registers.get(nameOf(register))!.frameOffset;
+// ----------------------------------------------------------------------------------------------------------- instructions
 
-// --------------------------------------------------------------------------------------------------------- instructions
-
-interface Found {
+/** An instruction of a function. */
+interface Placed {
+  /** From the function's start. */
   readonly offset: number;
   readonly sizeBytes: number;
-  /** As it stands, and as the base instruction that it is. */
-  readonly plain: Decoded;
-  readonly base: Decoded;
+  /** Of what a compressed one stands for; null: no instruction that the rows know. */
+  readonly base: Decoded | null;
+  readonly mnemonic: string;
 }
 
-/** The instruction at an offset; null: there is none that the rows know. */
-function find(bytes: Uint8Array, offset: number): Found | null {
-  const plain = decodeAt(bytes, offset);
-  return plain === null ? null : { offset, sizeBytes: plain.row.sizeBytes, plain, base: expand(plain) };
+/** Opcode of the base instruction: bits 6 to 0. */
+const opcodeOf = (base: Decoded): number => base.row.match & 0x7f;
+const AUIPC = 0x17;
+const JAL = 0x6f;
+const JALR = 0x67;
+const BRANCH = 0x63;
+const SYSTEM = 0x73;
+const FENCE = 0x0f;
+
+/** What is simulated, and in windows copied with corrections. */
+const knowsPlace = (base: Decoded): boolean => [AUIPC, JAL, JALR, BRANCH].includes(opcodeOf(base));
+const isLeaving = (base: Decoded): boolean => [JAL, JALR, BRANCH].includes(opcodeOf(base));
+
+/** Functions decoded once: windows look at all of a function for each of its instructions. */
+const decodedFunctions = new WeakMap<Uint8Array, readonly Placed[]>();
+
+function placedAt(bytes: Uint8Array, offset: number): Placed {
+  const low = bytes[offset]! | ((bytes[offset + 1] ?? 0) << 8);
+  const decoded = decodeAt(bytes, offset);
+  return decoded === null
+    ? { offset, sizeBytes: instructionBytes(low), base: null, mnemonic: 'unknown' }
+    : { offset, sizeBytes: decoded.row.sizeBytes, base: expand(decoded), mnemonic: decoded.row.mnemonic };
 }
 
-/** The instruction whose bytes a `ProbeInstruction` holds. */
-function own({ bytes }: ProbeInstruction): Found {
-  const found = find(bytes, 0);
-  // Only decoded instructions become one.
-  if (found === null) throw new RangeError('an instruction that was decoded does not decode');
+function instructionsOf({ bytes }: ProbeCode): readonly Placed[] {
+  const known = decodedFunctions.get(bytes);
+  if (known) return known;
+  const found: Placed[] = [];
+  for (let at = 0; at + 2 <= bytes.length;) {
+    const each = placedAt(bytes, at);
+    found.push(each);
+    at += each.sizeBytes;
+  }
+  decodedFunctions.set(bytes, found);
   return found;
 }
 
-const BRANCHES: ReadonlySet<string> = new Set(['beq', 'bne', 'blt', 'bge', 'bltu', 'bgeu']);
-const SIMULATED: ReadonlySet<string> = new Set([...BRANCHES, 'jal', 'jalr', 'auipc']);
-const LOAD_RESERVED = /^lr\.[wd]$/;
-const STORE_CONDITIONAL = /^sc\.[wd]$/;
-const PRIVILEGED = /^(sret|mret|uret|wfi|sfence\.vma)$/;
-
-/** Operand of the base instruction. */
-const operand = ({ base }: Found, name: string): number => base.operands[name] ?? 0;
-
-/** Instructions of a function up to its end or to what does not decode. */
-function instructionsOf(bytes: Uint8Array): { readonly list: readonly Found[]; readonly end: number } {
-  const list: Found[] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    const found = find(bytes, at);
-    if (found === null) break;
-    list.push(found);
-    at += found.sizeBytes;
+/** Position in `list` of the instruction at an offset; -1: none begins there. */
+function indexOf(list: readonly Placed[], offset: number): number {
+  let low = 0;
+  let high = list.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const at = list[middle]!.offset;
+    if (at === offset) return middle;
+    if (at < offset) low = middle + 1;
+    else high = middle - 1;
   }
-  return { list, end: at };
+  return -1;
 }
-
-// ------------------------------------------------------------------------------------------------------------- decoding
 
 function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal {
   const offset = Number(address - code.start);
@@ -159,598 +181,529 @@ function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefu
   if (offset < 0 || offset >= code.bytes.length) {
     return refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
   }
-  const { list, end } = analysisOf(code);
-  const index = list.findIndex((each) => each.offset + each.sizeBytes > offset);
-  const found = list[index];
-  if (found === undefined) {
-    return offset === end
-      ? refuse('EILSEQ', 'undecodable', 'K-ADDR-5', `no instruction that is known at ${where}`)
-      : refuse('EILSEQ', 'undecodable', 'K-ADDR-4', `${code.name} cannot be decoded up to ${where}`);
-  }
-  if (found.offset !== offset) {
-    return refuse(
-      'EILSEQ',
-      'not-a-boundary',
-      'K-ADDR-4',
-      `${where} is inside the instruction at ${code.name}+${hex(found.offset)}`,
-    );
-  }
-  return classify(code, found);
+  const list = instructionsOf(code);
+  const index = indexOf(list, offset);
+  if (index < 0) return refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${where} is inside an instruction`);
+  return classify(code, list, index);
 }
 
-function classify(code: ProbeCode, found: Found): ProbeInstruction | ProbeRefusal {
-  const address = code.start + BigInt(found.offset);
-  const refusal = unprobable(code, found);
-  if (refusal) return refusal;
-  const method = SIMULATED.has(found.base.row.mnemonic) ? 'simulate' : 'copy';
-  const end = address + BigInt(found.sizeBytes);
+function classify(code: ProbeCode, list: readonly Placed[], index: number): ProbeInstruction | ProbeRefusal {
+  const { offset, sizeBytes, base, mnemonic } = list[index]!;
+  const where = `${code.name}+${hex(offset)}`;
+  const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal =>
+    refuse('EINVAL', reason, 'K-ADDR-5', `${mnemonic} at ${where} ${why}`);
+  if (base === null || offset + sizeBytes > code.bytes.length) {
+    return refuse('EINVAL', 'undecodable', 'K-ADDR-5', `no instruction that is known at ${where}`);
+  }
+  const { flow, attributes } = base.row;
+  if (flow === 'trap') return no('trap', 'is a trap of its own');
+  if (opcodeOf(base) === SYSTEM) {
+    return attributes.decodeOnly === true
+      ? no('privileged', 'is for supervisors')
+      : no('system', 'is a system instruction');
+  }
+  if (opcodeOf(base) === FENCE) return no('unsupported-instruction', 'orders what is in front of it at its place');
+  const reservation = inReservation(list, index);
+  if (reservation !== null) return no('exclusive-sequence', reservation);
+  const address = code.start + BigInt(offset);
+  const method = knowsPlace(base) ? 'simulate' : 'copy';
   return {
     kind: 'instruction',
     address,
-    bytes: code.bytes.slice(found.offset, found.offset + found.sizeBytes),
-    mnemonic: found.plain.row.mnemonic,
+    bytes: code.bytes.slice(offset, offset + sizeBytes),
+    mnemonic,
     method,
-    // A fault in a copy is not found in an exception table: then the trap behind the copy tells where it came from.
-    boostable: method === 'copy' && !code.hasException(address, end),
+    boostable: method === 'copy' && !code.hasException(address, address + BigInt(sizeBytes)),
   };
 }
 
-/** K-ADDR-5; null: it may be probed. */
-function unprobable(code: ProbeCode, found: Found): ProbeRefusal | null {
-  const { mnemonic, flow } = found.base.row;
-  const no = (reason: ProbeRefusalCode, why: string): ProbeRefusal =>
-    refuse('EINVAL', reason, 'K-ADDR-5', `${found.plain.row.mnemonic} ${why}`);
-  if (flow === 'trap') return no('trap', 'is a trap of its own');
-  if (flow === 'syscall') return no('system', 'enters the kernel');
-  if (PRIVILEGED.test(mnemonic)) return no('privileged', 'changes the state that a trap is taken in');
-  if (mnemonic.startsWith('csr')) return no('system', 'reads or writes the state of the processor');
-  if (mnemonic.startsWith('fence') || mnemonic === 'pause') return no('system', 'orders what others see of this place');
-  return inReservation(code, found);
-}
-
-/** The instruction is one of a load-reserved ... store-conditional sequence. */
-function inReservation(code: ProbeCode, found: Found): ProbeRefusal | null {
-  const { list } = analysisOf(code);
-  const no = (why: string): ProbeRefusal =>
-    refuse('EINVAL', 'exclusive-sequence', 'K-ADDR-5', `${code.name}+${hex(found.offset)} ${why}`);
-  const { mnemonic } = found.base.row;
-  if (LOAD_RESERVED.test(mnemonic) || STORE_CONDITIONAL.test(mnemonic)) return no(`is ${mnemonic}`);
-  const index = list.findIndex(({ offset }) => offset === found.offset);
-  for (let i = index - 1; i >= 0 && i >= index - RESERVATION_INSTRUCTIONS; i--) {
-    const name = list[i]!.base.row.mnemonic;
-    if (STORE_CONDITIONAL.test(name)) return null;
-    if (LOAD_RESERVED.test(name))
-      return no(`lies behind the ${name} at +${hex(list[i]!.offset)}, whose store has not come yet`);
+/** A handler between lr and sc would take the reservation away, and the loop would never end. */
+function inReservation(list: readonly Placed[], index: number): string | null {
+  const isLoad = (name: string): boolean => name.startsWith('lr.');
+  const isStore = (name: string): boolean => name.startsWith('sc.');
+  const own = list[index]!.mnemonic;
+  if (isLoad(own) || isStore(own)) return 'reserves';
+  for (let at = index - 1; at >= 0 && at >= index - RESERVATION_INSTRUCTIONS; at--) {
+    const { mnemonic } = list[at]!;
+    if (isStore(mnemonic)) return null;
+    if (isLoad(mnemonic)) return `lies behind ${mnemonic}, whose store has not come yet`;
   }
   return null;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- slots
+/** The base instruction of a `ProbeInstruction`. */
+function baseOf(instruction: ProbeInstruction): Decoded {
+  const { base } = placedAt(instruction.bytes, 0);
+  if (base === null) throw new RangeError('an instruction that was decoded does not decode');
+  return base;
+}
 
-/** jal zero; the distance is checked by who calls. */
-const jal = (from: Address, to: Address): number => riscvTable.encode('jal', { rd: ZERO, off: Number(to - from) });
+const nextOf = (instruction: ProbeInstruction): Address => wrap(instruction.address + BigInt(instruction.bytes.length));
 
-const nextOf = ({ address, bytes }: ProbeInstruction): Address => wrap(address + BigInt(bytes.length));
+// ------------------------------------------------------------------------------------------------------------------ slots
+
+const breakpoint = (original: Uint8Array): Uint8Array =>
+  original.length > 0 && (original[0]! & 3) !== 3 ? parcel(C_EBREAK) : word(EBREAK);
 
 function writeSlot(instruction: ProbeInstruction, slot: Address, boost: boolean): SlotImage {
   const { bytes } = instruction;
   const end = slot + BigInt(bytes.length);
   const next = nextOf(instruction);
   if (boost && instruction.boostable && reaches(jalReach, end, next)) {
-    const back = wordBytes(jal(end, next), 'little');
-    return { kind: 'slot', bytes: concatBytes([bytes, back]), end: { kind: 'jump' } };
+    return { kind: 'slot', bytes: concatBytes([bytes, word(jump(end, next))]), end: { kind: 'jump' } };
   }
-  // Code that has instructions of two bytes may have a breakpoint of two.
-  const stop = bytes.length === 2 ? C_EBREAK : EBREAK;
-  return { kind: 'slot', bytes: concatBytes([bytes, stop]), end: { kind: 'breakpoint', offset: bytes.length } };
+  return {
+    kind: 'slot',
+    bytes: concatBytes([bytes, breakpoint(bytes)]),
+    end: { kind: 'breakpoint', offset: bytes.length },
+  };
 }
 
-// ----------------------------------------------------------------------------------------------------------- simulation
+/** `jal x0,to` at `from`. */
+const jump = (from: Address, to: Address): number => riscvTable.encode('jal', { rd: ZERO, off: Number(to - from) });
 
-const read = (cpu: ProbeCpu, register: number): bigint => (register === ZERO ? 0n : cpu.register(nameOf(register)));
-
-function write(cpu: ProbeCpu, register: number, value: bigint): void {
-  if (register !== ZERO) cpu.setRegister(nameOf(register), wrap(value));
-}
-
-function taken(mnemonic: string, a: bigint, b: bigint): boolean {
-  const [x, y] = [BigInt.asIntN(64, a), BigInt.asIntN(64, b)];
-  switch (mnemonic) {
-    case 'beq':
-      return a === b;
-    case 'bne':
-      return a !== b;
-    case 'blt':
-      return x < y;
-    case 'bge':
-      return x >= y;
-    case 'bltu':
-      return a < b;
-    default:
-      return a >= b;
-  }
-}
-
-/** auipc: its address plus a multiple of 4096. */
-const pageOf = (address: Address, found: Found): bigint => wrap(address + BigInt(operand(found, 'upper')));
+// ------------------------------------------------------------------------------------------------------------- simulation
 
 function simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult {
-  const found = own(instruction);
+  const base = baseOf(instruction);
+  const { rd = 0, rs1 = 0, rs2 = 0, imm = 0, off = 0, upper = 0 } = base.operands;
   const { address } = instruction;
   const next = nextOf(instruction);
-  const { mnemonic } = found.base.row;
-  const target = wrap(address + BigInt(operand(found, 'off')));
-  const rd = operand(found, 'rd');
-  const go = (pc: Address): SimulationResult => ({ kind: 'next', pc });
-  if (BRANCHES.has(mnemonic)) {
-    const [a, b] = [read(cpu, operand(found, 'rs1')), read(cpu, operand(found, 'rs2'))];
-    return go(taken(mnemonic, a, b) ? target : next);
-  }
-  switch (mnemonic) {
-    case 'jal':
-      write(cpu, rd, next);
-      return go(target);
-    case 'jalr': {
-      // Read before rd changes; bit 0 is dropped.
-      const to = wrap(read(cpu, operand(found, 'rs1')) + BigInt(operand(found, 'imm'))) & ~1n;
-      write(cpu, rd, next);
-      return go(to);
-    }
-    case 'auipc':
-      write(cpu, rd, pageOf(address, found));
+  const read = (register: number): bigint => (register === ZERO ? 0n : cpu.register(REGISTER_NAMES[register]!));
+  const write = (register: number, value: bigint): void => {
+    if (register !== ZERO) cpu.setRegister(REGISTER_NAMES[register]!, wrap(value));
+  };
+  const go = (pc: Address): SimulationResult => ({ kind: 'next', pc: wrap(pc) });
+  switch (opcodeOf(base)) {
+    case AUIPC:
+      write(rd, address + BigInt(upper));
       return go(next);
+    case JAL:
+      write(rd, next);
+      return go(address + BigInt(off));
+    case JALR: {
+      // Before rd is written, which may be rs1.
+      const target = (read(rs1) + BigInt(imm)) & ~1n;
+      write(rd, next);
+      return go(target);
+    }
+    case BRANCH:
+      return go(holds(base.row.mnemonic, read(rs1), read(rs2)) ? address + BigInt(off) : next);
     default:
       return go(next);
   }
 }
 
-// -------------------------------------------------------------------------------------------------------- dead registers
-
-const bit = (register: number): number => (1 << register) >>> 0;
-const bits = (...registers: readonly number[]): number => registers.reduce((all, each) => (all | bit(each)) >>> 0, 0);
-const range = (first: number, last: number): number[] => Array.from({ length: last - first + 1 }, (_, i) => first + i);
-const ALL = 0xffff_fffe;
-const ARGUMENTS = bits(...range(10, 17));
-/** sp, gp, tp and the saved registers: a function gives them back. */
-const KEPT = bits(SP, 3, 4, 8, 9, ...range(18, 27));
-/** t2 is the static chain of nested functions, and no other temporary comes into a function. */
-const CALL_READS = (ARGUMENTS | KEPT | bit(7)) >>> 0;
-/** What callees may spoil. */
-const CALL_WRITES = (ARGUMENTS | bits(RA, T0, T1, 7, ...range(28, 31))) >>> 0;
-const RETURN_READS = (KEPT | bits(RA, 10, 11)) >>> 0;
-
-interface Analysis {
-  readonly list: readonly Found[];
-  /** Bytes that decode. */
-  readonly end: number;
-  /** Registers, as bits, that are read from an offset on before they are written; everything where nothing is known. */
-  live(offset: number): number;
-}
-
-const analyses = new WeakMap<ProbeCode, Analysis>();
-
-function analysisOf(code: ProbeCode): Analysis {
-  const known = analyses.get(code);
-  if (known) return known;
-  const { list, end } = instructionsOf(code.bytes);
-  let live: ReadonlyMap<number, number> | undefined;
-  const analysis: Analysis = {
-    list,
-    end,
-    live: (offset) => (live ??= liveness(list)).get(offset) ?? ALL,
-  };
-  analyses.set(code, analysis);
-  return analysis;
-}
-
-/** Registers that an instruction reads and writes, by the fields of its base form. */
-function effects(found: Found): { readonly reads: number; readonly writes: number } {
-  let reads = 0;
-  let writes = 0;
-  for (const { name } of found.base.row.fields) {
-    if (name === 'rd') writes |= bit(operand(found, 'rd'));
-    else if (name === 'rs1' || name === 'rs2') reads |= bit(operand(found, name));
+function holds(mnemonic: string, first: bigint, second: bigint): boolean {
+  const signed = (value: bigint): bigint => BigInt.asIntN(64, value);
+  switch (mnemonic) {
+    case 'beq':
+      return first === second;
+    case 'bne':
+      return first !== second;
+    case 'blt':
+      return signed(first) < signed(second);
+    case 'bge':
+      return signed(first) >= signed(second);
+    case 'bltu':
+      return first < second;
+    default:
+      return first >= second;
   }
-  return { reads: (reads & ALL) >>> 0, writes: (writes & ALL) >>> 0 };
 }
 
-/** Live registers at each instruction: backwards until nothing changes. Ways out of the function take the psABI's word for what the others read. */
-function liveness(list: readonly Found[]): ReadonlyMap<number, number> {
-  const at = new Map<number, number>();
-  const live = (offset: number): number => at.get(offset) ?? 0;
-  const inside = new Set(list.map(({ offset }) => offset));
-  const behind = (found: Found): number => {
-    const next = found.offset + found.sizeBytes;
-    return inside.has(next) ? live(next) : ALL;
-  };
-  const end = list.reduce((last, { offset, sizeBytes }) => Math.max(last, offset + sizeBytes), 0);
-  const into = (offset: number): number => {
-    if (inside.has(offset)) return live(offset);
-    // Into the middle of an instruction, or a call that does not come back.
-    return offset >= 0 && offset < end ? ALL : (CALL_READS | bit(RA)) >>> 0;
-  };
-  const before = (found: Found): number => {
-    const { mnemonic, flow } = found.base.row;
-    const { reads, writes } = effects(found);
-    const target = found.offset + operand(found, 'off');
-    const rd = operand(found, 'rd');
-    if (flow === 'trap') return ALL;
-    if (BRANCHES.has(mnemonic)) return (reads | into(target) | behind(found)) >>> 0;
-    if (mnemonic === 'jal' || mnemonic === 'jalr') {
-      if (rd === RA) return (reads | CALL_READS | (behind(found) & ~CALL_WRITES)) >>> 0;
-      // A link through another register is a convention of its own.
-      if (rd !== ZERO) return ALL;
-      if (mnemonic === 'jal') return into(target);
-      return operand(found, 'rs1') === RA && operand(found, 'imm') === 0 ? RETURN_READS : ALL;
+// ---------------------------------------------------------------------------------------------------------------- liveness
+
+const A0 = 10;
+const A1 = 11;
+const A7 = 17;
+
+const reads = ({ row, operands }: Decoded, register: number): boolean =>
+  row.fields.some(({ name }) => (name === 'rs1' || name === 'rs2') && operands[name] === register);
+const writes = ({ operands }: Decoded, register: number): boolean => operands['rd'] === register;
+
+/** Registers that may be given up: not ra, sp, gp, tp. What calls may change first. */
+const SCRATCH: readonly number[] = [
+  6,
+  7,
+  28,
+  29,
+  30,
+  31,
+  T0,
+  10,
+  11,
+  12,
+  13,
+  14,
+  15,
+  16,
+  17,
+  8,
+  9,
+  18,
+  19,
+  20,
+  21,
+  22,
+  23,
+  24,
+  25,
+  26,
+  27,
+];
+
+/** Every way on from an offset writes the register before anybody can read it. */
+function isDead(list: readonly Placed[], offset: number, register: number): boolean {
+  const seen = new Set<number>();
+  const open = [offset];
+  while (open.length > 0) {
+    const at = open.pop()!;
+    if (seen.has(at)) continue;
+    seen.add(at);
+    const index = indexOf(list, at);
+    const each = list[index];
+    // It leaves the function, or nobody knows what it does.
+    if (!each?.base) return false;
+    const { base } = each;
+    if (reads(base, register)) return false;
+    const opcode = opcodeOf(base);
+    const { rd = 0, off = 0 } = base.operands;
+    if (opcode === JALR || opcode === SYSTEM) return false;
+    if (opcode === JAL && rd !== ZERO) return false;
+    if (writes(base, register)) continue;
+    if (opcode === JAL || opcode === BRANCH) open.push(at + off);
+    if (opcode !== JAL) open.push(at + each.sizeBytes);
+  }
+  return true;
+}
+
+/** At a function's entry t0 is the link of call hooks, and handlers ask for arguments, used or not: the jump would have changed them. */
+const isTakenAtEntry = (register: number): boolean => register === T0 || (register >= A0 && register <= A7);
+
+function deadAt(list: readonly Placed[], offset: number, atEntry: boolean): number | null {
+  return SCRATCH.find((register) => !(atEntry && isTakenAtEntry(register)) && isDead(list, offset, register)) ?? null;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- windows
+
+/** Address that a jump through a register leads to, where the auipc in front of it says so. */
+function pairTarget(list: readonly Placed[], index: number): number | null {
+  const base = list[index]?.base;
+  const before = list[index - 1]?.base;
+  if (!base || !before || opcodeOf(base) !== JALR || opcodeOf(before) !== AUIPC) return null;
+  if (before.operands['rd'] !== base.operands['rs1']) return null;
+  return list[index - 1]!.offset + (before.operands['upper'] ?? 0) + (base.operands['imm'] ?? 0);
+}
+
+/** Nobody comes to the bytes between the first instruction of a window and its end. */
+function interiorIsFree(code: ProbeCode, list: readonly Placed[], from: number, to: number): ProbeRefusal | null {
+  const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, SECTION, why);
+  if (!code.sizeKnown) return no('unknown-size', `the size of ${code.name} is not known`);
+  for (const [index, { offset, base }] of list.entries()) {
+    const where = `${code.name}+${hex(offset)}`;
+    if (base === null) {
+      // Padding behind the code decodes as nothing, and nobody jumps from there.
+      continue;
     }
-    if (flow === 'syscall') return (ARGUMENTS | behind(found)) >>> 0;
-    return (reads | (behind(found) & ~writes)) >>> 0;
-  };
-  for (let changed = true; changed;) {
-    changed = false;
-    for (let i = list.length - 1; i >= 0; i--) {
-      const found = list[i]!;
-      const now = (before(found) & ALL) >>> 0;
-      if (now === live(found.offset) && at.has(found.offset)) continue;
-      at.set(found.offset, now);
-      changed = true;
+    const opcode = opcodeOf(base);
+    const { rd = 0, rs1 = 0, off = 0, imm = 0 } = base.operands;
+    let target: number | null = null;
+    if (opcode === JALR && rd === ZERO && !(rs1 === RA && imm === 0)) {
+      target = pairTarget(list, index);
+      if (target === null && !(rs1 === T0 && imm === 0) && !code.noJumpTables) {
+        return no('indirect-jump', `the jump through a register at ${where} may lead into the window`);
+      }
+    } else if (opcode === BRANCH || (opcode === JAL && rd === ZERO)) target = offset + off;
+    if (target !== null && target > from && target < to) {
+      return no('branch-into-window', `${where} leads to ${code.name}+${hex(target)}`);
     }
-  }
-  return at;
-}
-
-/** Temporaries first: where one of them lives, an argument register may be dead. */
-const CANDIDATES = [T1, 28, 29, 30, 31, 7, T0, 17, 16, 15, 14, 13, 12, 11, 10] as const;
-
-/** A register that nobody reads from an offset of a function on before writing it; null: none. */
-export function deadRegister(code: ProbeCode, offset: number): number | null {
-  const live = analysisOf(code).live(offset);
-  const address = code.start + BigInt(offset);
-  // Where ftrace may have linked through t0.
-  const atEntry = offset === 0 || code.siteAt(address - 1n) !== null;
-  return CANDIDATES.find((each) => (live & bit(each)) === 0 && !(each === T0 && atEntry)) ?? null;
-}
-
-// ------------------------------------------------------------------------------------------------------------------ jump
-
-/** A window and the registers that its long jumps may spoil; null: no long jump there. */
-export interface RiscvWindow extends JumpWindow {
-  /** Of the jump itself; null: it is a jal. */
-  readonly through: number | null;
-  /** At the end of the window, and at the target of the branch that ends it. */
-  readonly back: number | null;
-  readonly branch: number | null;
-}
-
-const isRiscvWindow = (window: JumpWindow): window is RiscvWindow => 'through' in window;
-
-/** What the last instruction of a window may be although it has no copy. */
-function endsWindow(found: Found): boolean {
-  const { mnemonic } = found.base.row;
-  const rd = operand(found, 'rd');
-  return BRANCHES.has(mnemonic) || ((mnemonic === 'jal' || mnemonic === 'jalr') && (rd === ZERO || rd === RA));
-}
-
-/** Section 10, RISC-V: the instructions that a jump of `jumpBytes` replaces, or why it may not. */
-function replaced(code: ProbeCode, address: Address, jumpBytes: number): readonly Found[] | ProbeRefusal {
-  const { name, start } = code;
-  const { list } = analysisOf(code);
-  const offset = Number(address - start);
-  const no = (errno: ProbeErrno, reason: ProbeRefusalCode, why: string): ProbeRefusal =>
-    refuse(errno, reason, RULE, why);
-  const found: Found[] = [];
-  let at = offset;
-  for (let i = list.findIndex((each) => each.offset === offset); at - offset < jumpBytes; i++) {
-    const each = list[i];
-    if (each === undefined) {
-      return no('EILSEQ', 'too-short', `${name} ends ${at - offset} bytes behind the probe, a jump needs ${jumpBytes}`);
-    }
-    found.push(each);
-    at += each.sizeBytes;
-  }
-  const end = start + BigInt(at);
-  for (const [i, each] of found.entries()) {
-    const instruction = classify(code, each);
-    if (instruction.kind === 'refused') return instruction;
-    const last = i === found.length - 1;
-    if (instruction.method === 'copy' || each.base.row.mnemonic === 'auipc' || (last && endsWindow(each))) continue;
-    return no(
-      'EINVAL',
-      'not-boostable',
-      `${instruction.mnemonic} at ${name}+${hex(each.offset)} ${last ? 'links through a register of its own' : 'leads away in the middle of the window'}`,
-    );
-  }
-  for (const each of list) {
-    const { mnemonic } = each.base.row;
-    const target = each.offset + operand(each, 'off');
-    if (!BRANCHES.has(mnemonic) && mnemonic !== 'jal') continue;
-    if (target > offset && target < at) {
-      return no('EILSEQ', 'branch-into-window', `${name}+${hex(each.offset)} leads to ${name}+${hex(target)}`);
-    }
-  }
-  const other = code.otherPatch(address, end);
-  return other === null ? found : no('EBUSY', 'site-in-window', `${other} lies in the window`);
-}
-
-/** What holds for the function as a whole. */
-function canOptimize(code: ProbeCode): ProbeRefusal | null {
-  const { name, start, bytes } = code;
-  const no = (reason: ProbeRefusalCode, why: string): ProbeRefusal => refuse('EILSEQ', reason, RULE, why);
-  if (!code.sizeKnown) return no('unknown-size', `the size of ${name} is not known`);
-  if (code.isEntryText) return no('entry-text', `${name} is entry code`);
-  if (code.hasException(start, start + BigInt(bytes.length))) {
-    return no('exception-table', `an exception table names a place in ${name}`);
-  }
-  const { list, end } = analysisOf(code);
-  if (end < bytes.length) return no('undecodable', `no instruction that is known at ${name}+${hex(end)}`);
-  if (code.noJumpTables) return null;
-  for (const each of list) {
-    const { mnemonic } = each.base.row;
-    if (mnemonic !== 'jalr' || operand(each, 'rd') !== ZERO) continue;
-    if (operand(each, 'rs1') === RA && operand(each, 'imm') === 0) continue;
-    return no('indirect-jump', `the indirect jump at ${name}+${hex(each.offset)} may lead into the window`);
   }
   return null;
+}
+
+/** The whole instructions that cover `bytes` from `index` on, or why they are no window. */
+function cover(
+  code: ProbeCode,
+  list: readonly Placed[],
+  index: number,
+  bytes: number,
+): { readonly instructions: readonly ProbeInstruction[]; readonly length: number } | ProbeRefusal {
+  const instructions: ProbeInstruction[] = [];
+  let length = 0;
+  for (let at = index; length < bytes; at++) {
+    if (at >= list.length) {
+      return refuse(
+        'EILSEQ',
+        'too-short',
+        SECTION,
+        `${code.name} ends ${length} bytes behind the probe, a jump needs ${bytes}`,
+      );
+    }
+    const before = list[at - 1]?.base;
+    if (at > index && before && isLeaving(before)) {
+      const where = `${code.name}+${hex(list[at - 1]!.offset)}`;
+      return refuse(
+        'EINVAL',
+        'not-boostable',
+        SECTION,
+        `${list[at - 1]!.mnemonic} at ${where} leads out of the middle of the window`,
+      );
+    }
+    const each = classify(code, list, at);
+    if (each.kind === 'refused') return each;
+    instructions.push(each);
+    length += each.bytes.length;
+  }
+  return { instructions, length };
+}
+
+function windowOf(code: ProbeCode, list: readonly Placed[], index: number, bytes: 4 | 8): JumpWindow | ProbeRefusal {
+  const { offset } = list[index]!;
+  const address = code.start + BigInt(offset);
+  const covered = cover(code, list, index, bytes);
+  if ('kind' in covered) return covered;
+  const { instructions, length } = covered;
+  const end = offset + length;
+  if (instructions.length > 1) {
+    const refusal = interiorIsFree(code, list, offset, end);
+    if (refusal) return refusal;
+    const other = code.otherPatch(address, address + BigInt(length));
+    if (other !== null) return refuse('EBUSY', 'site-in-window', SECTION, `${other} lies in the window`);
+  }
+  if (code.hasException(address, address + BigInt(length))) {
+    return refuse(
+      'EILSEQ',
+      'exception-table',
+      SECTION,
+      `an exception table names a place in the window of ${code.name}`,
+    );
+  }
+  const last = instructions.at(-1)!;
+  const base = baseOf(last);
+  const linked = base.operands['rd'] ?? ZERO;
+  if (opcodeOf(base) === JALR && linked !== ZERO && linked === base.operands['rs1']) {
+    return refuse('EINVAL', 'not-boostable', SECTION, `${last.mnemonic} jumps through the register that it links in`);
+  }
+  const window = {
+    kind: 'window' as const,
+    address,
+    instructions,
+    bytes: code.bytes.slice(offset, end),
+    jumpBytes: length,
+    bufferBytes: BUFFER_BYTES,
+  };
+  if (bytes === 4) return { ...window, form: 'jal', reach: jalReach };
+  if (isLeaving(base)) {
+    return refuse(
+      'EINVAL',
+      'not-boostable',
+      SECTION,
+      `${last.mnemonic} at the end of a window of 8 bytes leads out of reach`,
+    );
+  }
+  const there = deadAt(list, offset, offset === 0);
+  const back = deadAt(list, end, false);
+  if (there === null || back === null) {
+    const where = there === null ? 'at the probe' : 'behind the window';
+    return refuse('EINVAL', 'no-free-register', SECTION, `no register is dead ${where}`);
+  }
+  return {
+    ...window,
+    form: `auipc-jalr ${REGISTER_NAMES[there]}`,
+    // Room for where in the buffer the jump back is.
+    reach: { ...pairReach, min: pairReach.min + BigInt(BUFFER_BYTES), max: pairReach.max - BigInt(BUFFER_BYTES) },
+    scratch: [REGISTER_NAMES[there]!, REGISTER_NAMES[back]!],
+  };
 }
 
 function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal {
   const first = decode(code, address);
   if (first.kind === 'refused') return first;
-  const refusal = canOptimize(code);
-  if (refusal) return refusal;
-  const short = replaced(code, address, 4);
-  if ('kind' in short) return short;
-  const near: Reach = { min: jalReach.min, max: jalReach.max - BigInt(BUFFER_BYTES), alignBytes: 2 };
-  const found = [windowOf(code, address, short, null, near)];
-  const through = deadRegister(code, Number(address - code.start));
-  const long = through === null ? null : replaced(code, address, 8);
-  if (through !== null && long !== null && !('kind' in long)) {
-    // Both ways: there and back.
-    const distance = pairReach.max - BigInt(BUFFER_BYTES);
-    const window = windowOf(code, address, long, through, { min: -distance, max: distance, alignBytes: 2 });
-    if (window.back !== null || leaves(long.at(-1)!)) found.push(window);
-  }
-  return found;
+  const list = instructionsOf(code);
+  const index = indexOf(list, Number(address - code.start));
+  const near = windowOf(code, list, index, 4);
+  const far = windowOf(code, list, index, 8);
+  const found = [near, far].filter((each) => each.kind === 'window');
+  return found.length > 0 || near.kind === 'window' ? found : near;
 }
 
-/** An instruction behind which nobody goes on. */
-const leaves = ({ base }: Found): boolean => base.row.mnemonic === 'jal' || base.row.mnemonic === 'jalr';
+// ------------------------------------------------------------------------------------------------------------------ buffer
 
-function windowOf(
-  code: ProbeCode,
-  address: Address,
-  list: readonly Found[],
-  through: number | null,
-  reach: Reach,
-): RiscvWindow {
-  const last = list.at(-1)!;
-  const end = last.offset + last.sizeBytes;
-  const instructions = list.map((each) => classify(code, each)).filter((each) => each.kind === 'instruction');
-  const target = last.offset + operand(last, 'off');
-  const inside = analysisOf(code).list.some(({ offset }) => offset === target);
-  const bytes = code.bytes.slice(Number(address - code.start), end);
-  return {
-    kind: 'window',
-    form: through === null ? 'jal' : `auipc-jalr ${nameOf(through)}`,
-    address,
-    instructions,
-    bytes,
-    jumpBytes: bytes.length,
-    reach,
-    bufferBytes: BUFFER_BYTES,
-    through,
-    back: deadRegister(code, end),
-    // A callee does not read t1, nor does what a jump out of the function leads to.
-    branch: inside && operand(last, 'rd') === ZERO ? deadRegister(code, target) : T1,
-  };
-}
+/** 84 words, then copies, a branch and the way back, then numbers. */
+const BUFFER_BYTES = 448;
 
-/** Bytes of the jump; what remains of the last instruction behind it would only be reached by mistake. */
-function jump(window: JumpWindow, buffer: Address): Uint8Array {
-  const through = isRiscvWindow(window) ? window.through : null;
-  const distance = buffer - window.address;
-  const words =
-    through === null ? [jal(window.address, buffer)] : [encodePair(through, distance)[0], farJump(through, distance)];
-  const bytes = concatBytes(words.map((word) => wordBytes(word, 'little')));
-  const tail = Array.from({ length: (window.bytes.length - bytes.length) / 2 }, () => C_EBREAK);
-  return concatBytes([bytes, ...tail]);
-}
-
-/** jalr zero behind an auipc of the register. */
-const farJump = (register: number, distance: bigint): number =>
-  riscvTable.encode('jalr', { rd: ZERO, rs1: register, imm: Number(BigInt.asIntN(12, distance)) });
-
-// ---------------------------------------------------------------------------------------------------------------- buffers
-
-/** Code of a buffer as it is put together; literals come behind it. */
-class Emitter {
+/** Code whose numbers of 64 bits lie behind it. */
+class Assembly {
   private readonly parts: Uint8Array[] = [];
-  private readonly literals: bigint[] = [];
-  private readonly loads: { readonly at: number; readonly literal: number; readonly register: number }[] = [];
+  private readonly literals: { readonly at: number; readonly register: number; readonly value: bigint }[] = [];
   size = 0;
 
-  constructor(private readonly address: Address) {}
+  constructor(readonly start: Address) {}
 
   get here(): Address {
-    return this.address + BigInt(this.size);
+    return this.start + BigInt(this.size);
   }
 
-  code(bytes: Uint8Array): void {
+  bytes(bytes: Uint8Array): void {
     this.parts.push(bytes);
     this.size += bytes.length;
   }
 
-  emit(mnemonic: string, operands: Readonly<Record<string, number>>): void {
-    this.code(wordBytes(riscvTable.encode(mnemonic, operands), 'little'));
+  add(mnemonic: string, operands: Readonly<Record<string, number>>): void {
+    this.bytes(word(riscvTable.encode(mnemonic, operands)));
   }
 
-  /** register := value, from a word behind the code: nothing else changes. */
-  load(register: number, value: bigint): void {
-    this.loads.push({ at: this.size, literal: this.literals.push(value) - 1, register });
-    this.code(new Uint8Array(8));
-  }
-
-  /** Goes to an address, by a long jump through a dead register where the short one does not reach; null: neither does. */
-  jump(to: Address, dead: number | null): ProbeRefusal | null {
-    const words = jumpWords(this.here, to, dead);
-    if ('kind' in words) return words;
-    for (const word of words) this.code(wordBytes(word, 'little'));
-    return null;
+  /** register := value, through nothing else: auipc register,0; ld register,d(register). */
+  literal(register: number, value: bigint): void {
+    this.literals.push({ at: this.size, register, value });
+    this.bytes(new Uint8Array(8));
   }
 
   finish(): Uint8Array {
-    const start = (this.size + 7) & ~7;
-    const bytes = new Uint8Array(start + 8 * this.literals.length);
-    bytes.set(concatBytes(this.parts));
-    const view = new ByteView(bytes, 'little', 'buffer');
-    this.literals.forEach((value, i) => {
-      view.insertU64(start + 8 * i, wrap(value));
+    const numbers = (this.size + 7) & ~7;
+    const out = new Uint8Array(numbers + 8 * this.literals.length);
+    out.set(concatBytes(this.parts));
+    this.literals.forEach(({ at, register, value }, i) => {
+      const place = numbers + 8 * i;
+      out.set(
+        words([
+          riscvTable.encode('auipc', { rd: register, upper: 0 }),
+          riscvTable.encode('ld', { rd: register, rs1: register, imm: place - at }),
+        ]),
+        at,
+      );
+      out.set(quad(value), place);
     });
-    for (const { at, literal, register } of this.loads) {
-      const imm = start + 8 * literal - at;
-      view.insertU32(at, riscvTable.encode('auipc', { rd: register, upper: 0 }));
-      view.insertU32(at + 4, riscvTable.encode('ld', { rd: register, rs1: register, imm }));
-    }
-    return bytes;
+    return out;
   }
 }
 
-function jumpWords(from: Address, to: Address, dead: number | null): readonly number[] | ProbeRefusal {
-  if (reaches(jalReach, from, to)) return [jal(from, to)];
-  if (dead !== null && reaches(pairReach, from, to)) return [encodePair(dead, to - from)[0], farJump(dead, to - from)];
-  const why = dead === null ? 'not within 1 MiB, and no register is free' : 'not within 2 GiB';
-  return refuse('ERANGE', 'out-of-reach', RULE, `${hex(to)} is ${why} of the buffer at ${hex(from)}`);
+/** All but zero and sp. */
+const SAVED: readonly number[] = Array.from({ length: 32 }, (_, n) => n).filter((n) => n !== ZERO && n !== SP);
+
+function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequest): void {
+  const save = (register: number, imm: number): void => {
+    out.add('sd', { rs2: register, rs1: SP, imm });
+  };
+  const li = (imm: number): void => {
+    out.add('addi', { rd: T0, rs1: ZERO, imm });
+  };
+  out.add('addi', { rd: SP, rs1: SP, imm: -PT_REGS_BYTES });
+  for (const n of SAVED) save(n, 8 * n);
+  out.add('addi', { rd: T0, rs1: SP, imm: PT_REGS_BYTES });
+  save(T0, 8 * SP);
+  out.literal(T0, window.address);
+  save(T0, 0);
+  li(FULL_STATUS);
+  save(T0, STATUS);
+  save(ZERO, BAD_ADDRESS);
+  li(CAUSE_BREAKPOINT);
+  save(T0, CAUSE);
+  li(-1);
+  save(T0, ORIGINAL_A0);
+  out.literal(A0, op);
+  out.add('addi', { rd: A1, rs1: SP, imm: 0 });
+  out.literal(T0, callees[0] ?? 0n);
+  out.add('jalr', { rd: RA, rs1: T0, imm: 0 });
+  for (const n of SAVED) out.add('ld', { rd: n, rs1: SP, imm: 8 * n });
+  out.add('addi', { rd: SP, rs1: SP, imm: PT_REGS_BYTES });
 }
 
-const SAVED = [RA, ...range(3, 31)];
+/** A jump out of the buffer; false: out of reach. */
+function jumpOut(out: Assembly, to: Address): boolean {
+  if (!reaches(jalReach, out.here, to)) return false;
+  out.bytes(word(jump(out.here, to)));
+  return true;
+}
 
-/** Saves, calls, restores: nothing that the code has is changed behind it. There is no red zone. */
-function template(emitter: Emitter, window: JumpWindow, { op, callees }: BufferRequest): void {
-  const store = (register: number, place: number): void => {
-    emitter.emit('sd', { rs2: register, rs1: SP, imm: place });
-  };
-  const constant = (value: bigint, place: number): void => {
-    emitter.emit('addi', { rd: T0, rs1: ZERO, imm: Number(value) });
-    store(T0, place);
-  };
-  emitter.emit('addi', { rd: SP, rs1: SP, imm: -FRAME_BYTES });
-  for (const register of SAVED) store(register, placeOf(register));
-  emitter.emit('addi', { rd: T0, rs1: SP, imm: FRAME_BYTES });
-  store(T0, placeOf(SP));
-  emitter.load(T0, window.address);
-  store(T0, 0);
-  constant(STATUS, 256);
-  store(ZERO, 264);
-  constant(CAUSE, 272);
-  store(ZERO, 280);
-  emitter.load(10, op);
-  emitter.emit('addi', { rd: 11, rs1: SP, imm: 0 });
-  emitter.load(T1, callees[0] ?? 0n);
-  emitter.emit('jalr', { rd: RA, rs1: T1, imm: 0 });
-  for (const register of SAVED) emitter.emit('ld', { rd: register, rs1: SP, imm: placeOf(register) });
-  emitter.emit('addi', { rd: SP, rs1: SP, imm: FRAME_BYTES });
+/** The instruction for this place; `left`: it has gone on by itself. Null: out of reach. */
+function copy(out: Assembly, instruction: ProbeInstruction, back: (out: Assembly) => boolean): 'on' | 'left' | null {
+  const base = baseOf(instruction);
+  const { rd = 0, off = 0, upper = 0 } = base.operands;
+  const next = nextOf(instruction);
+  const target = wrap(instruction.address + BigInt(off));
+  switch (opcodeOf(base)) {
+    case AUIPC:
+      if (rd !== ZERO) out.literal(rd, instruction.address + BigInt(upper));
+      return 'on';
+    case JAL:
+      if (rd !== ZERO) out.literal(rd, next);
+      return jumpOut(out, target) ? 'left' : null;
+    case JALR:
+      if (rd !== ZERO) out.literal(rd, next);
+      out.add('jalr', { ...base.operands, rd: ZERO });
+      return 'left';
+    case BRANCH: {
+      // Over the way back, which is one jump: windows with a branch are near.
+      out.add(base.row.mnemonic, { ...base.operands, off: 8 });
+      return back(out) && jumpOut(out, target) ? 'left' : null;
+    }
+    default:
+      out.bytes(instruction.bytes);
+      return 'on';
+  }
 }
 
 function build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal {
   const { address } = request;
-  if (!reaches(window.reach, window.address, address)) {
-    const limit = window.form === 'jal' ? '1 MiB' : '2 GiB';
-    return refuse('ERANGE', 'out-of-reach', RULE, `the buffer at ${hex(address)} is not within ${limit} of the probe`);
+  const far = (): ProbeRefusal =>
+    refuse('ERANGE', 'out-of-reach', SECTION, `the buffer at ${hex(address)} is out of reach of ${window.form}`);
+  if (!reaches(window.reach, window.address, address)) return far();
+  const out = new Assembly(address);
+  template(out, window, request);
+  const copiedOffset = out.size;
+  const end = wrap(window.address + BigInt(window.bytes.length));
+  const back = (to: Assembly): boolean => {
+    if (jumpOut(to, end)) return true;
+    const register = REGISTER_NAMES.findIndex((name) => name === window.scratch?.[1]);
+    if (register < 0) return false;
+    to.bytes(words(pair(register, to.here, end)));
+    return true;
+  };
+  let state: 'on' | 'left' | null = 'on';
+  for (const each of window.instructions) {
+    state = copy(out, each, back);
+    if (state === null) return far();
   }
-  const emitter = new Emitter(address);
-  template(emitter, window, request);
-  const copiedOffset = emitter.size;
-  const [back, branch] = isRiscvWindow(window) ? [window.back, window.branch] : [null, null];
-  for (const [i, instruction] of window.instructions.entries()) {
-    const found = own(instruction);
-    if (found.base.row.mnemonic === 'auipc') {
-      const rd = operand(found, 'rd');
-      if (rd !== ZERO) emitter.load(rd, pageOf(instruction.address, found));
-    } else if (i === window.instructions.length - 1 && endsWindow(found)) {
-      const refusal = emitLast(emitter, instruction, found, back, branch);
-      return refusal ?? { kind: 'buffer', address, bytes: emitter.finish(), copiedOffset };
-    } else emitter.code(instruction.bytes);
-  }
-  const refusal = emitter.jump(window.address + BigInt(window.bytes.length), back);
-  return refusal ?? { kind: 'buffer', address, bytes: emitter.finish(), copiedOffset };
+  if (state === 'on' && !back(out)) return far();
+  return { kind: 'buffer', address, bytes: out.finish(), copiedOffset };
 }
 
-/** A branch, jump, call or return that ends a window, for its new place. */
-function emitLast(
-  emitter: Emitter,
-  instruction: ProbeInstruction,
-  found: Found,
-  back: number | null,
-  branch: number | null,
-): ProbeRefusal | null {
-  const { mnemonic } = found.base.row;
-  const next = nextOf(instruction);
-  const target = wrap(instruction.address + BigInt(operand(found, 'off')));
-  const [rd, rs1, rs2, imm] = ['rd', 'rs1', 'rs2', 'imm'].map((name) => operand(found, name)) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  if (BRANCHES.has(mnemonic)) {
-    const on = jumpWords(emitter.here + 4n, next, back);
-    if ('kind' in on) return on;
-    emitter.emit(mnemonic, { rs1, rs2, off: 4 + 4 * on.length });
-    for (const word of on) emitter.code(wordBytes(word, 'little'));
-    return emitter.jump(target, branch);
-  }
-  if (mnemonic === 'jal') {
-    if (rd === RA) emitter.load(RA, next);
-    return emitter.jump(target, branch);
-  }
-  if (rd === ZERO) {
-    emitter.emit('jalr', { rd, rs1, imm });
-    return null;
-  }
-  // ra is what changes: where the target is in it, t1 is lent, which callees do not read.
-  const through = rs1 === RA ? T1 : rs1;
-  if (through !== rs1) emitter.emit('addi', { rd: through, rs1, imm });
-  emitter.load(RA, next);
-  emitter.emit('jalr', { rd: ZERO, rs1: through, imm: through === rs1 ? imm : 0 });
-  return null;
+/** auipc register,hi; jalr x0,lo(register). */
+function pair(register: number, from: Address, to: Address): readonly [number, number] {
+  const [first, second] = encodePair(register, BigInt.asIntN(64, to - from));
+  return [first, riscvTable.encode('jalr', { rd: ZERO, rs1: register, imm: second >> 20 })];
 }
 
-// -------------------------------------------------------------------------------------------------------- changes of text
-
-const store = (address: Address, bytes: Uint8Array): TextStep => ({ kind: 'store', address, bytes });
-const SYNC: TextStep = { kind: 'sync' };
-
-const breakpoint = (original: Uint8Array): Uint8Array => (original.length === 2 ? C_EBREAK : EBREAK).slice();
-
-/** Whether the breakpoint is a word that one store exchanges. */
-const isWord = ({ address, instructions }: JumpWindow): boolean =>
-  instructions[0]?.bytes.length === 4 && address % 4n === 0n;
-
-const isLong = ({ instructions }: JumpWindow): boolean => instructions[0]?.bytes.length === 4;
-
-function optimize(window: JumpWindow, buffer: Address): readonly TextStep[] {
-  const { address } = window;
-  const bytes = jump(window, buffer);
-  if (isWord(window)) {
-    const tail = bytes.length > 4 ? [store(address + 4n, bytes.slice(4)), SYNC] : [];
-    return [...tail, store(address, bytes.slice(0, 4)), SYNC];
-  }
-  // A breakpoint of four bytes that no store exchanges becomes one of two first, so that its second half is nobody's.
-  const guard = isLong(window) ? [store(address, C_EBREAK.slice()), SYNC] : [];
-  return [...guard, store(address + 2n, bytes.slice(2)), SYNC, store(address, bytes.slice(0, 2)), SYNC];
+/** The jump, and c.ebreak in what is left of the last instruction. */
+function jumpBytes(window: JumpWindow, buffer: Address): Uint8Array {
+  const register = scratchOf(window);
+  const head = register === null ? word(jump(window.address, buffer)) : words(pair(register, window.address, buffer));
+  return window.bytes.length === head.length ? head : concatBytes([head, parcel(C_EBREAK)]);
 }
 
-function undo(window: JumpWindow): readonly TextStep[] {
-  const { address, bytes } = window;
-  if (isWord(window)) {
-    const tail = bytes.length > 4 ? [store(address + 4n, bytes.slice(4)), SYNC] : [];
-    return [store(address, EBREAK.slice()), SYNC, ...tail];
-  }
-  const guard = [store(address, C_EBREAK.slice()), SYNC];
-  if (!isLong(window)) return [...guard, store(address + 2n, bytes.slice(2)), SYNC];
-  const rest = concatBytes([EBREAK.slice(2), bytes.slice(4)]);
-  return [...guard, store(address + 2n, rest), SYNC, store(address, EBREAK.slice(0, 2)), SYNC];
+function scratchOf({ scratch }: JumpWindow): number | null {
+  const name: RegisterName | undefined = scratch?.[0];
+  return name === undefined ? null : REGISTER_NAMES.findIndex((each) => each === name);
 }
+
+/**
+ * One text for another while others may come to its first instruction. A stored word is seen whole at a multiple of four, a parcel always: the first one is a
+ * breakpoint until all others are there.
+ */
+function replace(address: Address, bytes: Uint8Array, wordwise: boolean): readonly TextStep[] {
+  const sync: TextStep = { kind: 'sync' };
+  const store = (from: number, to: number): readonly TextStep[] =>
+    from >= to ? [] : [{ kind: 'store', address: address + BigInt(from), bytes: bytes.slice(from, to) }, sync];
+  const trap = (original: Uint8Array): readonly TextStep[] => [{ kind: 'store', address, bytes: original }, sync];
+  if (!wordwise) return [...trap(parcel(C_EBREAK)), ...store(2, bytes.length), ...store(0, 2)];
+  return [...(bytes.length > 4 ? trap(word(EBREAK)) : []), ...store(4, bytes.length), ...store(0, 4)];
+}
+
+/** Code without compressed instructions, whose processor may have none. */
+const isWordwise = ({ address, instructions }: JumpWindow): boolean =>
+  address % 4n === 0n && instructions.every(({ bytes }) => bytes.length === 4);
 
 export const riscvProbes: ProbeSupport = {
   kind: 'kprobes',
@@ -759,6 +712,8 @@ export const riscvProbes: ProbeSupport = {
     { section: '__ex_table', entryBytes: 12, lengthAt: null, what: 'an exception table entry' },
     { section: '__jump_table', entryBytes: 16, lengthAt: null, what: 'a jump label' },
     { section: '__bug_table', entryBytes: 12, lengthAt: null, what: 'a bug table entry' },
+    // Distance, distance, vendor, length, patch.
+    { section: '.alternative', entryBytes: 16, lengthAt: 10, what: 'an alternative' },
   ],
   trapDelta: 0,
   breakpoint,
@@ -766,10 +721,10 @@ export const riscvProbes: ProbeSupport = {
   decode,
   slots: {
     sizeBytes: SLOT_BYTES,
-    alignBytes: 4,
-    reach: EVERYWHERE,
+    alignBytes: SLOT_BYTES,
+    reach: ANYWHERE,
     write: writeSlot,
-    finish: (instruction) => nextOf(instruction),
+    finish: nextOf,
   },
   simulate,
   optimization: {
@@ -780,8 +735,12 @@ export const riscvProbes: ProbeSupport = {
     needsQuiescence: true,
     windows,
     build,
-    jump,
-    optimize,
-    undo,
+    jump: jumpBytes,
+    optimize: (window, buffer) => replace(window.address, jumpBytes(window, buffer), isWordwise(window)),
+    undo(window) {
+      const first = breakpoint(window.bytes);
+      const text = concatBytes([first, window.bytes.slice(first.length)]);
+      return replace(window.address, text, isWordwise(window));
+    },
   },
 };

@@ -133,17 +133,16 @@ export class CompiledTier {
     private readonly maxModuleBytes = MAX_MODULE_BYTES,
   ) {
     this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
-    this.table = makeTable(TABLE_ENTRIES);
+    const { empty } = instantiate(compileModule(writeModule([emptyFunction()])), host);
+    this.table = makeTable(TABLE_ENTRIES, empty);
     const functions = [enterFunction(this.codeShift), emptyFunction(), probeFunction(2)];
-    const module = compileModule(writeModule(functions, 1));
-    const { enter, empty, probe } = instantiate(module, host, this.table);
+    const { enter, probe } = instantiate(compileModule(writeModule(functions, 1)), host, this.table);
     if (typeof enter !== 'function' || typeof empty !== 'function' || typeof probe !== 'function') {
       throw new ElftraceError('internal', 'the module of the compiled tier is incomplete');
     }
     this.enterModule = (place, stack) => Number(enter(place, stack));
     this.probe = (...values) => probe(...values) as unknown;
     this.empty = empty;
-    for (let i = 0; i < TABLE_ENTRIES; i++) this.table.set(i, empty);
     memory.onPublish = () => {
       this.publish();
     };
@@ -563,8 +562,27 @@ export class CompiledTier {
 
   // ----------------------------------------------------------------------------------------------------------- dropping
 
-  holdsCode(page: number): boolean {
-    return this.byPage.has(page);
+  /** True when a region depends on a byte of the range. */
+  holds(address: Address, size: number): boolean {
+    return this.unitsIn(address, size).length > 0;
+  }
+
+  /** Regions that depend on a byte of the range: what made a block end may lie behind it. */
+  private unitsIn(address: Address, size: number): Unit[] {
+    if (this.byPage.size === 0) return [];
+    const end = address + BigInt(size);
+    const reach = BigInt(MAX_INSTRUCTION_BYTES);
+    const first = Number((address - reach) >> CODE_PAGE_BITS);
+    const last = Number((end - 1n) >> CODE_PAGE_BITS);
+    const out = new Set<Unit>();
+    const see = (page: number): void => {
+      for (const unit of this.byPage.get(page) ?? []) {
+        if (unit.region.blocks.some(({ block }) => block.address < end && block.end + reach > address)) out.add(unit);
+      }
+    };
+    if (last - first < this.byPage.size) for (let page = first; page <= last; page++) see(page);
+    else for (const page of this.byPage.keys()) if (page >= first && page <= last) see(page);
+    return [...out];
   }
 
   private drop(unit: Unit): void {
@@ -592,18 +610,7 @@ export class CompiledTier {
   /** Bytes of the range changed, or how it is mapped. Regions of the same page that do not hold any of them stay. */
   dropRange(address: Address, size: number): void {
     this.refused.clear();
-    if (this.byPage.size === 0) return;
-    const end = address + BigInt(size);
-    const [first, last] = [Number(address >> CODE_PAGE_BITS), Number((end - 1n) >> CODE_PAGE_BITS)];
-    // What made a block end may lie behind it.
-    const reach = BigInt(MAX_INSTRUCTION_BYTES);
-    const touched = ({ region }: Unit): boolean =>
-      region.blocks.some(({ block }) => block.address < end && block.end + reach > address);
-    const pages = last - first < this.byPage.size ? range(first - 1, last) : [...this.byPage.keys()];
-    for (const page of pages) {
-      if (page < first - 1 || page > last) continue;
-      for (const unit of [...(this.byPage.get(page) ?? [])]) if (touched(unit)) this.drop(unit);
-    }
+    for (const unit of this.unitsIn(address, size)) this.drop(unit);
   }
 
   /** A hook was set at an address, or taken away. */
@@ -622,11 +629,6 @@ export class CompiledTier {
     this.refused.clear();
     this.heat.clear();
   }
-}
-
-/** The numbers from `first` to `last`. */
-function range(first: number, last: number): number[] {
-  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
 /** True when an instruction of the region holds the address. */

@@ -33,7 +33,7 @@ import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
 import { Reservations } from './reservations.js';
 import { sameLayout } from './snapshot.js';
-import type { Snapshot, StatePart } from './snapshot.js';
+import type { CpuState, Snapshot, StatePart } from './snapshot.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
 
@@ -113,6 +113,8 @@ export interface MachineOptions {
   readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
   /** Most bytes of translated code; when they are full everything is translated anew. Default 16 MiB. */
   readonly recordBytes?: number;
+  /** Most instructions of a block, 1 to 64 (default). 1 makes `step` cheap and `run` slow: for machines that are only stepped. */
+  readonly blockInstructions?: number;
   /**
    * Whether hot code is compiled to WebAssembly. `auto`: what is hot, once a million instructions were executed. 0: never. 1: everything
    * as soon as it is reached, for tests. No result depends on it. Default `auto`; a machine with `fetch: 'buffered'` compiles nothing.
@@ -121,6 +123,9 @@ export interface MachineOptions {
   /** Instructions that all CPUs together execute before something is compiled, for `auto`. Default 1,000,000. */
   readonly tierUpAfter?: number;
 }
+
+/** What holds where nobody says anything. Tests change it, to run everything in one tier. */
+export const defaults: { tier: 'auto' | 0 | 1 } = { tier: 'auto' };
 
 /** The state of a CPU that is not running. */
 interface Cpu {
@@ -162,6 +167,8 @@ interface Watch extends WatchedRange {
 const SAMPLE = 10_000;
 /** Instructions after which generated code returns even when nothing happened: V8 replaces baseline code on calls only. */
 const SLICE = 2_000_000;
+/** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
+const LEAST_COMPILED = 200;
 const MAX_BLOCK_INSTRUCTIONS = 64;
 const MAX_CODE_BYTES = 1024;
 /** Blocks that run once (exact stops, stores to their own page) are written here. */
@@ -200,6 +207,8 @@ export class Machine {
   private recordsEnd = BLOCKS_START;
   private recordBytesLeft: number;
   private readonly onFault: MachineOptions['onFault'];
+  private readonly blockInstructions: number;
+  private onStore: ((address: Address, size: number) => void) | null = null;
   private skippedTicks = 0n;
   /** The compiled tier; null where it is not used (yet). */
   private compiled: CompiledTier | null = null;
@@ -223,6 +232,7 @@ export class Machine {
     this.lifter = lifter;
     this.syscall = options.syscall;
     this.onFault = options.onFault;
+    this.blockInstructions = Math.min(MAX_BLOCK_INSTRUCTIONS, Math.max(1, options.blockInstructions ?? Infinity));
     const first = Math.min(RECORDS_END - BLOCKS_START, options.recordBytes ?? DEFAULT_RECORD_BYTES);
     this.chunks = [{ start: BLOCKS_START, end: BLOCKS_START + first }];
     this.recordBytesLeft = (options.recordBytes ?? DEFAULT_RECORD_BYTES) - first;
@@ -230,6 +240,7 @@ export class Machine {
     this.memory = new GuestMemory(this.host, lifter.addressBits);
     this.memory.observer = {
       beforeWrite: (address, bytes) => {
+        this.onStore?.(address, bytes.length);
         const writer = this.storing && lifter.fetch?.ownStores === true ? this.current : null;
         if (writer !== null && this.fetch) for (const each of this.ownBlocks(address, bytes.length)) this.drop(each);
         this.fetch?.beforeWrite(address, bytes.length, writer);
@@ -277,7 +288,7 @@ export class Machine {
       },
       memory: this.memory,
     };
-    this.tier = this.fetch ? 0 : (options.tier ?? 'auto');
+    this.tier = this.fetch ? 0 : (options.tier ?? defaults.tier);
     this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
@@ -365,6 +376,11 @@ export class Machine {
     return () => {
       this.switchHooks.delete(own);
     };
+  }
+
+  /** Bytes that a CPU fetches at once; 0 in `coherent` mode. */
+  get fetchLineBytes(): number {
+    return this.fetch?.lineBytes ?? 0;
   }
 
   get fetchMode(): FetchMode {
@@ -521,6 +537,67 @@ export class Machine {
     this.loadCpu(snapshot.current);
     for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
     for (const part of snapshot.parts) part();
+  }
+
+  /** Registers of a CPU and what it has fetched, without memory; counts of instructions are not part of it. */
+  saveCpu(index: number): CpuState {
+    if (index === this.current) this.saveRunning();
+    const cpu = this.cpus[index];
+    if (!cpu) throw new ElftraceError('usage', `there is no CPU ${index}`, { value: index });
+    const fetched = this.fetch?.save(index) ?? null;
+    return { state: cpu.state.slice(), pc: cpu.pc, instructions: 0, passHook: null, passWatch: null, fetched };
+  }
+
+  /**
+   * Makes CPUs what `saveCpu` saved of them, with no instructions completed; memory stays as it is, and so do the registers of a CPU for
+   * which there is null.
+   */
+  restoreCpus(saved: readonly (CpuState | null)[]): void {
+    if (saved.length !== this.cpus.length) {
+      throw new ElftraceError('usage', `${saved.length} CPUs were saved, there are ${this.cpus.length}`, {
+        value: saved.length,
+      });
+    }
+    this.saveRunning();
+    saved.forEach((each, index) => {
+      if (each === null) return;
+      const cpu = this.cpus[index]!;
+      cpu.pc = each.pc;
+      cpu.passHook = null;
+      cpu.passWatch = null;
+      cpu.instructions = 0;
+      cpu.state.set(each.state);
+    });
+    this.cpus.forEach((_, index) => this.reservations?.release(index));
+    const { fetch } = this;
+    if (fetch) {
+      const states = saved.map((each, index) => each?.fetched ?? fetch.save(index));
+      this.dropAll();
+      fetch.restore(states);
+    }
+    this.loadCpu(this.current);
+    for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
+  }
+
+  /** Forgets how many instructions were completed, on every CPU: with it virtual time stands still. */
+  forgetInstructions(): void {
+    for (const each of this.cpus) {
+      each.instructions = 0;
+      each.passWatch = null;
+    }
+  }
+
+  /**
+   * Calls `hook` before bytes change by anything but the fast path of a store: by the host, by helpers, and by instructions in windows that are
+   * watched. null takes it off.
+   */
+  observeStores(hook: ((address: Address, size: number) => void) | null): void {
+    this.onStore = hook;
+  }
+
+  /** The CPU fetches the lines of the range, as processors do ahead of what they execute. Nothing happens in `coherent` mode. */
+  prefetch(index: number, address: Address, size: number): void {
+    this.fetch?.fetched(index, address, address + BigInt(size));
   }
 
   /**
@@ -686,7 +763,7 @@ export class Machine {
   private translate(address: Address): Translated | null {
     const known = this.blocks.get(address);
     if (known) return known;
-    const block = this.lift(address, MAX_BLOCK_INSTRUCTIONS);
+    const block = this.lift(address, this.blockInstructions);
     if (!block) return null;
     if (this.recordsEnd + encodedBound(block.ops.length) > this.chunks[this.chunk]!.end) this.makeRoom();
     const pages: number[] = [];
@@ -841,7 +918,8 @@ export class Machine {
         if (!passing) cpu.passHook = null;
         watched = 0;
         const compiled = this.compiledTier();
-        if (compiled && !interpret && !passing && !alone) {
+        const worthwhile = remaining >= LEAST_COMPILED || this.tier === 1;
+        if (compiled && worthwhile && !interpret && !passing && !alone) {
           if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
           const place = compiled.find(this.pc);
           if (place !== 0 && (stack ??= compiled.hasStack())) {
@@ -1183,10 +1261,8 @@ export class Machine {
 
   private holdsCode(address: Address, size: number): boolean {
     const last = BigInt.asUintN(this.lifter.addressBits, address + BigInt(size - 1));
-    return [address, last].some((place) => {
-      const page = Number(place >> CODE_PAGE_BITS);
-      return this.byPage.has(page) || this.compiled?.holdsCode(page) === true;
-    });
+    const onPage = (place: Address): boolean => this.byPage.has(Number(place >> CODE_PAGE_BITS));
+    return onPage(address) || onPage(last) || this.compiled?.holds(address, size) === true;
   }
 
   /** The running CPU has translated code that a store of its own must change at once. */

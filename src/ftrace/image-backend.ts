@@ -42,14 +42,20 @@ import type { Sites } from './sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
 import { entriesOf, type EntryKind, graphOff, initialState, recordIp } from './tracing.js';
 
+/** Memory of the tool's. */
+export interface Room {
+  readonly address: Address;
+  readonly size: number;
+}
+
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
 export interface Text {
   /** Brings the copy that shapes look at up to date with what really is there. */
   refresh(address: Address, size: number): void;
-  /** One store; false: it may not be written. */
-  store(address: Address, bytes: Uint8Array): boolean;
-  /** Waits and frees, in order, for whoever runs threads. */
-  event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>): void;
+  /** One store; false: it may not be written. `words`: of data, each of which every processor sees whole; else of instructions. */
+  store(address: Address, bytes: Uint8Array, what?: 'words'): boolean;
+  /** Waits and frees, in order, for whoever runs threads; `freed` is the memory that a free gives back. */
+  event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>, freed?: readonly Room[]): void;
 }
 
 export interface ImageBackendOptions {
@@ -104,7 +110,9 @@ export class ImageBackend implements Backend {
   private readonly viaEntry = new Map<CallSite, Content>();
   /** Private trampolines that are planned or there, by their blocks. */
   private readonly trampolines = new Map<TrampolineBlock, OwnTrampoline>();
-  private free: { readonly address: Address; readonly size: number }[];
+  private free: Room[];
+  /** Taken out of use, and not said to be free yet. */
+  private given: (Room & { readonly kind: Extract<Step, { kind: 'free' }>['object'] })[] = [];
   /** Modules whose code is not in the image any more; what their sites and words would hold. */
   private readonly goneModules = new Set<string>();
   private readonly goneContents = new Map<CallSite, { content: Content; literal: Literal }>();
@@ -203,7 +211,8 @@ export class ImageBackend implements Backend {
   }
 
   private contentOf(reading: SiteReading, site: CallSite | null): Content | null {
-    if (reading.state === 'nop') return { kind: 'nop' };
+    // Nops as a compiler left them are off too.
+    if (reading.state === 'nop' || (reading.state === 'compiled' && reading.target === null)) return { kind: 'nop' };
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
@@ -356,6 +365,7 @@ export class ImageBackend implements Backend {
   private writeTrampoline(ops: Ops, block: TrampolineBlock, image: TrampolineImage | null): StepProblem | null {
     const model = this.program.arch.trampolines;
     if (image === null) {
+      this.given.push({ kind: 'trampoline', address: block.address, size: block.sizeBytes });
       this.trampolines.delete(block);
       return this.store(block.address, new Uint8Array(block.sizeBytes).fill(model.kind === 'none' ? 0 : model.fill));
     }
@@ -616,13 +626,13 @@ export class ImageBackend implements Backend {
 
   // ---------------------------------------------------------------------------------------------------------- writing
 
-  private store(address: Address, bytes: Uint8Array): StepProblem | null {
+  private store(address: Address, bytes: Uint8Array, what?: 'words'): StepProblem | null {
     const { image } = this.program;
     const offset = image.fileOffsetOf(address);
     if (offset < 0 || offset + bytes.length > image.bytes.length)
       return failed('EFAULT', `${hex(address)} is not in the file`);
     if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
-    if (this.options.text?.store(address, bytes) === false)
+    if (this.options.text?.store(address, bytes, what) === false)
       return failed('EPERM', `${hex(address)} may not be written`);
     image.bytes.set(bytes, offset);
     return null;
@@ -634,7 +644,7 @@ export class ImageBackend implements Backend {
     values.forEach((value, i) => {
       view.insertWord(i * this.word, value, this.word);
     });
-    return this.store(address, bytes);
+    return this.store(address, bytes, 'words');
   }
 
   private hashAddress(hash: SiteHash | null): Address | StepProblem {
@@ -653,6 +663,7 @@ export class ImageBackend implements Backend {
     const slot = this.slotOf(ops)!;
     const at = this.data + BigInt(slot * OPS_WORD_COUNT * this.word);
     if (image === null) {
+      this.given.push({ kind: 'ops', address: at, size: OPS_WORD_COUNT * this.word });
       this.slots.delete(ops);
       this.images.delete(ops);
       return this.words(at, new Array<bigint>(OPS_WORD_COUNT).fill(0n));
@@ -770,7 +781,10 @@ export class ImageBackend implements Backend {
       if (problem) return problem;
       this.table = { address, size };
     }
-    if (old !== null) this.release(old);
+    if (old !== null) {
+      this.release(old);
+      this.given.push({ kind: 'direct-table', ...old });
+    }
     return null;
   }
 
@@ -832,8 +846,14 @@ export class ImageBackend implements Backend {
       case 'sync':
       case 'quiesce':
       case 'free':
-        if (step.kind === 'free' && (step.object === 'hash' || step.object === 'ops')) this.sweep();
-        this.options.text?.event(step);
+        if (step.kind !== 'free') this.options.text?.event(step);
+        else {
+          if (step.object === 'hash' || step.object === 'ops') this.sweep();
+          const isFreed = ({ kind }: { readonly kind: string }): boolean => kind === step.object || kind === 'hash';
+          const freed = this.given.filter(isFreed);
+          this.given = this.given.filter((each) => !isFreed(each));
+          this.options.text?.event(step, freed);
+        }
         return null;
       case 'literal':
         return this.words(this.literalPlace(step.site), [this.literalValue(step.after)]);
@@ -860,6 +880,7 @@ export class ImageBackend implements Backend {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);
       this.release(place);
+      this.given.push({ kind: 'hash', ...place });
     }
   }
 

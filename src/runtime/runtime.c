@@ -6,7 +6,7 @@
  * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
  * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
  * GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES: with what probes call; "entry.h" then says with
- * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_IP where a frame has the instruction pointer, with PROBE_RETURN_SLOT where the frame of a function's entry
+ * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a function's entry
  * has its return address, with PROBE_RETURN_FRAME what the stack pointer is after the return.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
@@ -645,10 +645,10 @@ PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
   handle(op, regs);
 }
 
-#ifdef RUNTIME_REGS
+#if defined(RUNTIME_REGS) && defined(PROBE_SITE_FRAME)
 /*
  * Callback of the one ops that all probes on ftrace sites share. The ops' own word points to a pointer to their table: count, then pairs {site, op},
- * ascending.
+ * ascending. Only where entries pass all registers.
  */
 PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
   const word *const table = *(const word *const *)ops->private_;
@@ -660,11 +660,11 @@ PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs
     const word site = table[1 + 2 * middle];
     if (site == ip) {
       struct probe_op *const op = (struct probe_op *)table[2 + 2 * middle];
-      /* The entry goes on where the frame says. */
-      const word resume = PROBE_IP(regs);
-      PROBE_IP(regs) = op->ip;
+      PROBE_SITE_FRAME(regs, op);
       handle(op, regs);
-      PROBE_IP(regs) = resume;
+#ifdef PROBE_SITE_LEAVE
+      PROBE_SITE_LEAVE(regs);
+#endif
       return;
     }
     if (site < ip) low = middle + 1;

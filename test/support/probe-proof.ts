@@ -53,7 +53,7 @@ export interface Subject {
   readonly image: ElfImage;
   readonly text: ProbeText;
   readonly program: Program;
-  /** Registers that the entries of ftrace may change at the entry of a function. */
+  /** Registers that are not compared: the entries of ftrace may change them, or the program takes them from memory that it never wrote. */
   readonly scratch: readonly string[];
 }
 
@@ -148,7 +148,8 @@ function endOf(
   const { machine } = guest;
   const registers: Record<string, string> = {};
   for (const [name, { machine: register }] of probeSupport(arch).abi.registers) {
-    if (register !== null) registers[name] = originOf(machine.register(register)).toString(16);
+    if (register !== null && !subject.scratch.includes(name))
+      registers[name] = originOf(machine.register(register)).toString(16);
   }
   let memory = 0x811c_9dc5;
   const runtime = program.loadMap?.parts.filter(({ kind }) => kind === 'runtime').flatMap(({ ranges }) => ranges) ?? [];

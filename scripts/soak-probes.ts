@@ -1,0 +1,20 @@
+/**
+ * `node build/scripts/soak-probes.js [PROGRAMS [SEED]]`: every instruction of random programs by breakpoint and by jump, for more programs than CI has
+ * time for, with counts of what was probed, optimised and refused. The same seed gives the same programs.
+ */
+import { spawnSync } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const [programs = '1000', seed = '1001'] = process.argv.slice(2);
+const result = spawnSync(
+  process.execPath,
+  [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'kprobes-csmith.test.js', '--testTimeout', '36000000'],
+  {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, ELFTRACE_PROBE_PROGRAMS: programs, ELFTRACE_SEED: seed },
+  },
+);
+process.exitCode = result.status ?? 1;
