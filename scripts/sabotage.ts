@@ -1177,6 +1177,8 @@ const breakages: readonly Breakage[] = [
     test: 'emulator-tier1',
     named: 'random programs in step on both tiers',
   },
+  {
+  },
 ];
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
