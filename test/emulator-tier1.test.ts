@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
 import { defaults } from '../src/emulator/machine.js';
+import type { Machine } from '../src/emulator/machine.js';
 import { CODE, handMachine, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 import { differences, randomProgram } from './support/tiers.js';
@@ -46,22 +47,26 @@ test('accesses that share a check: at both ends of a window, all or the right on
   ];
   for (const permission of ['rw', 'r'] as const) {
     for (const shape of shapes) {
-      const machines = ([0, 1] as const).map((tier) => {
-        defaults.tier = tier;
-        const machine = handMachine(shape);
-        machine.map({ address: START, size: SIZE, permission: 'rw' });
-        machine.memory.write(
-          START,
-          Uint8Array.from({ length: SIZE }, (_, i) => i * 7),
-        );
-        machine.setRegister('s0', START + 0x800n);
-        machine.run();
-        machine.memory.protect(START, SIZE, permission);
-        return machine;
-      });
+      const pair = (): readonly Machine[] =>
+        ([0, 1] as const).map((tier) => {
+          defaults.tier = tier;
+          const machine = handMachine(shape);
+          machine.map({ address: START, size: SIZE, permission: 'rw' });
+          machine.memory.write(
+            START,
+            Uint8Array.from({ length: SIZE }, (_, i) => i * 7),
+          );
+          machine.setRegister('s0', START + 0x800n);
+          machine.run();
+          machine.memory.protect(START, SIZE, permission);
+          return machine;
+        });
       let faults = 0;
       for (const end of [START, START + BigInt(SIZE)]) {
-        for (let near = -64n; near <= 64n; near++) {
+        let machines = pair();
+        for (let near = -64n; near <= 64n; near += 2n) {
+          // Accesses that miss often are no longer expected in one window.
+          if (near % 16n === 0n) machines = pair();
           const stops = machines.map((machine) => {
             machine.setRegister('pc', CODE);
             machine.setRegister('s0', end + near);
@@ -71,11 +76,11 @@ test('accesses that share a check: at both ends of a window, all or the right on
           expect([near, stops[1]]).toEqual([near, stops[0]]);
           expect([near, differences(machines[0]!, machines[1]!)]).toEqual([near, []]);
           if (stops[0]!.kind === 'fault') faults++;
+          expect(machines[1]!.compiledCounts?.compiled).toBe(1);
         }
+        expect(differences(machines[0]!, machines[1]!, true)).toEqual([]);
       }
-      expect(faults).toBeGreaterThan(100);
-      expect(machines[1]!.compiledCounts?.compiled).toBeGreaterThan(0);
-      expect(differences(machines[0]!, machines[1]!, true)).toEqual([]);
+      expect(faults).toBeGreaterThan(50);
     }
   }
 });
