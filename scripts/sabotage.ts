@@ -1159,7 +1159,7 @@ const breakages: readonly Breakage[] = [
     find: 'group.high = high;',
     replace: '',
     test: 'emulator-tier1',
-    named: 'random programs in step on both tiers',
+    named: 'accesses that share a check',
   },
   {
     name: 'compiled tier: a shared check of loads and stores asks whether one may read',
@@ -1167,7 +1167,7 @@ const breakages: readonly Breakage[] = [
     find: 'group.writes = true;',
     replace: '',
     test: 'emulator-tier1',
-    named: 'random programs in step on both tiers',
+    named: 'accesses that share a check',
   },
   {
     name: 'compiled tier: a window that is gone goes on to be accessed',
@@ -1175,7 +1175,7 @@ const breakages: readonly Breakage[] = [
     find: 'for (const each of this.cells.values())',
     replace: 'for (const each of [])',
     test: 'emulator-tier1',
-    named: 'random programs in step on both tiers',
+    named: 'accesses that share a check',
   },
   {
   },
