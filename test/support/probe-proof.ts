@@ -58,12 +58,14 @@ export interface Subject {
 }
 
 /** Room for a probe at every instruction. */
-export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = [], probes = 1500): Subject {
+export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = []): Subject {
   const before = readElf(bytes);
   const arch = archOf(before.header);
   const { emulation } = arch;
   if (emulation.kind !== 'ir') throw new Error('the machine is not emulated');
-  const sites = findSites(load(before, arch));
+  const own = load(before, arch);
+  const sites = findSites(own);
+  const probes = own.code.reduce((sum, each) => sum + Math.ceil(each.bytes.length / 3), 0);
   const image = readElf(withRuntime(sites, undefined, undefined, undefined, {}, probeRoomFor(probes)).bytes.slice());
   const program = load(image, arch);
   return { arch, emulation, image, program, scratch, text: new ProbeText(program, findSites(program)) };
