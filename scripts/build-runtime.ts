@@ -128,9 +128,9 @@ const RECIPES: readonly Recipe[] = [
   riscv('g3c', ['entry-merged.S'], [...MERGED, '-DENTRY_G3', '-DENTRY_G3C', '-DCALL_OPS']),
   riscv('g1', ['entry-g1.S'], ['-DENTRY_G1']),
   riscv('g0', ['entry-g0.S', 'entry-g0.c'], ['-DENTRY_G0']),
-  ...withProbes(x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN'])),
-  ...withProbes(x86('y2014', 'entry-2014.S', [])),
-  ...withProbes(x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT'])),
+  x86('modern', 'entry-modern.S', ['-DRUNTIME_MODERN']),
+  x86('y2014', 'entry-2014.S', []),
+  x86('mcount', 'entry-2014.S', ['-DENTRY_MCOUNT']),
   ...ppc('ppc32', 'powerpc-linux-gnu', PPC),
   ...ppc('ppc64-elfv1', 'powerpc64-linux-gnu', PPC64),
   ...ppc('ppc64-elfv2-be', 'powerpc64-linux-gnu', [...PPC64, '-mabi=elfv2']),
@@ -139,7 +139,7 @@ const RECIPES: readonly Recipe[] = [
   arm64('args', 'entry-args.S', ['-DRUNTIME_REGS', '-DARGS_FRAME']),
   arm64('regs', 'entry-regs.S', ['-DRUNTIME_REGS']),
   arm64('pg', 'entry-pg.S', []),
-];
+].flatMap(withProbes);
 
 /** Runs a tool in src, so that no path of this place gets into an object. */
 function run(tool: string, args: readonly string[]): string {

@@ -15,6 +15,7 @@ import { hex, hexBytes } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
+import { Session } from '../src/ftrace/session.js';
 import { verify } from '../src/ftrace/verdicts.js';
 import { planDirect } from '../src/ftrace/direct.js';
 import type { DirectVariant } from '../src/ftrace/direct-variant.js';
@@ -148,6 +149,7 @@ for (const [folder, file] of [
   ['ppc64-elfv1', 'program-mcount'],
   ['ppc32', 'program-mcount'],
   ['riscv64', 'program-mcount'],
+  ['arm64', 'program-mcount'],
 ] as const) {
   const original = open(new Uint8Array(readFileSync(join(built, folder, file))));
   const plan = planSites(original.sites, { to: { kind: 'nop' } });
@@ -180,6 +182,7 @@ const farSamples = [
   ['ppc64-elfv2-be', 'regs'],
   ['ppc64-elfv2-le', 'regs'],
   ['riscv64', 'g2'],
+  ['arm64', 'callops'],
 ] as const;
 
 /** Entries and returns in their order, by name: what must be the same on every target. */
@@ -280,7 +283,7 @@ for (const [folder, flavour] of farSamples) {
   }
   order = mine;
 }
-console.log(green('   the five traces are one: the same functions in the same order, each with its return'));
+console.log(green('   the six traces are one: the same functions in the same order, each with its return'));
 
 console.log(
   `\n${bold('5. RISC-V: a direct caller and a tracer on one function, through t1, through t0, and through the slot of t0')}`,
@@ -372,3 +375,123 @@ for (const [name, variant, expected] of [
   check(repeats === (variant === 't0' ? 3 : 0), `${name}: only the way through t0 is a loop`);
 }
 console.log(green('   10 for the body and 1 for the direct caller: 11 through t1, endless through t0, 10 and 10'));
+
+console.log(
+  `\n${bold('6. arm64: the ops in front of each function: one entry, no list; and what must not be freed too early')}`,
+);
+for (const line of [
+  'word in front of f: address of an ops {func, flags, direct_call, …}      one aligned store changes the tracer of f',
+  'f:   mov x9, x30',
+  '     bl ftrace_caller ──> x11 := word at (x30 & ~7) - 16; save x0-x8; call x11->func(ip, parent, x11, regs)',
+])
+  console.log(dim(`     ${line}`));
+
+/** The sample core with a far module, its entries of an era, and a counter on each of two functions. */
+function twoTracers(flavour: 'callops' | 'args') {
+  const source = (name: string, file: string) => ({
+    name,
+    image: readElf(new Uint8Array(readFileSync(join(built, 'arm64', file)))),
+  });
+  const core = source('core', 'core.o');
+  const arch = archOf(core.image.header);
+  const modules = [source('far_one', 'far-one.ko'), source('far_two', 'far-two.ko')];
+  const runtime = { name: 'runtime', image: readElf(runtimeObject('arm64', flavour)!) };
+  const { bytes } = loadImages({ core, modules, base: 'user', runtime, options: {} }, arch);
+  const session = Session.open(bytes, arch);
+  const tracers = (['core_leaf', 'far_one_sum'] as const).map((name) => {
+    const ops = session.core.createOps({ name, func: session.functionAddress('elftrace_counter')! });
+    const outcomes = [session.core.setFilter(ops, 'filter', name), session.core.register(ops)];
+    check(
+      outcomes.every(({ kind }) => kind === 'done'),
+      `a tracer on ${name}`,
+    );
+    return ops;
+  });
+  const image = readElf(session.bytes());
+  const start = () => {
+    if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
+    return startProcess({ image, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined }).machine;
+  };
+  const program = load(image, arch);
+  const address = (name: string): bigint => program.symbols.value[program.symbols.find(name)]!;
+  return { arch, session, tracers, image, start, address, sites: findSites(program), before: open(bytes) };
+}
+
+const perSite = twoTracers('callops');
+const armText = await loadDisassembler(perSite.arch.isa.text);
+for (const name of ['core_leaf', 'far_one_sum']) {
+  for (const [label, sites] of [
+    ['loaded', perSite.before.sites],
+    ['traced', perSite.sites],
+  ] as const) {
+    const site = Array.from({ length: sites.count }, (_, i) => i).find(
+      (i) => sites.program.symbolName(sites.functionSymbol(i)) === name,
+    )!;
+    const view = sites.viewOf(site);
+    const { ipDelta } = sites.reading(site)!;
+    const code = view.bytes(ipDelta - 4, 8);
+    const lines = armText.disassemble(code, sites.ip(site) - 4n, perSite.arch.isa).map(({ text }) => text);
+    const word = sites.reading(site)?.literal;
+    const ops = perSite.tracers.find((each) => perSite.session.backend.addressOf(each) === word);
+    const names =
+      word === null || word === undefined ? 'nop; nop' : `${hex(word)}, ops of the tracer of ${ops?.name ?? '?'}`;
+    console.log(`   ${name.padEnd(12)} ${label}  ${lines.join('; ').padEnd(38)} word in front: ${names}`);
+    check((label === 'traced') === (ops?.name === name), 'the word names the tracer of the function');
+  }
+}
+
+/** Instructions of a run, calls that each tracer counted, walks of the list. */
+function countWalks({ start, address, session, tracers }: ReturnType<typeof twoTracers>) {
+  const machine = start();
+  let walks = 0;
+  machine.hook(address('ftrace_ops_list_func'), () => {
+    walks++;
+    return 'continue';
+  });
+  check(machine.run({ budget: 10_000_000 }).kind === 'exit', 'the traced program ends by itself');
+  const counts = tracers.map((each) => Number(machine.readWord(session.backend.addressOf(each) + 24n, 8)));
+  return { counts, walks, instructions: machine.instructions };
+}
+const own = countWalks(perSite);
+const listed = countWalks(twoTracers('args'));
+for (const [name, { counts, walks, instructions }] of [
+  ['6.2: shared entry', listed],
+  ['6.3: per-callsite ops', own],
+] as const)
+  console.log(
+    `   ${name.padEnd(22)} ${counts.join(' + ')} calls counted, ${walks} walks of the list, ${instructions} instructions`,
+  );
+check(
+  own.walks === 0 && listed.walks === listed.counts[0]! + listed.counts[1]!,
+  'only the shared entry walks the list',
+);
+check(own.counts.join() === listed.counts.join() && own.counts.every((each) => each > 0), 'both count the same');
+
+/** The tracer of core_leaf goes away while a thread stands `steps` instructions behind the call; how the thread ends. */
+function removeWhileInside(steps: number, wait: boolean): 'fine' | 'wild' {
+  const { start, address, sites, session, tracers } = perSite;
+  const machine = start();
+  const site = Array.from({ length: sites.count }, (_, i) => i).find(
+    (i) => sites.program.symbolName(sites.functionSymbol(i)) === 'core_leaf',
+  )!;
+  const ip = sites.ip(site);
+  const unhook = machine.hook(ip, () => 'stop');
+  check(machine.run({ budget: 10_000_000 }).kind === 'hook', 'the thread comes to the site');
+  unhook();
+  machine.run({ budget: steps });
+  const ops = session.backend.addressOf(tracers[0]!);
+  machine.writeWord(ip - 12n, 8, address('ftrace_nop_ops'));
+  machine.writeWord(ip, 4, 0xd503_201fn);
+  // Until the thread has passed a point where it is in no tracer.
+  if (wait) machine.run({ budget: 400 });
+  machine.writeWord(ops, 8, 0xdead_beef_dead_beefn);
+  return machine.run({ budget: 10_000_000 }).kind === 'exit' ? 'fine' : 'wild';
+}
+const places = Array.from({ length: 60 }, (_, i) => i);
+const early = places.filter((steps) => removeWhileInside(steps, false) === 'wild');
+const late = places.filter((steps) => removeWhileInside(steps, true) === 'wild');
+console.log(
+  `   freed at once: wild from ${early.length} of ${places.length} places behind the call (${early[0]!} to ${early.at(-1)!}); after all threads were elsewhere: ${late.length}`,
+);
+check(early.length > 5 && late.length === 0, 'ops may be freed only when nobody holds their address');
+console.log(green('   switched off is not unused: the word was read before it changed (H12)'));

@@ -34,6 +34,8 @@ export interface Abi {
   readonly linkRegister: RegisterName | null;
   readonly argumentRegisters: readonly RegisterName[];
   readonly resultRegister: RegisterName;
+  /** Integer registers that belong to the caller besides the stack pointer: as they were when a function returns. */
+  readonly preservedRegisters: readonly RegisterName[];
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];
@@ -484,6 +486,8 @@ export interface ModuleLoader {
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
    */
   writeStub(kind: StubKind, request: StubRequest): Uint8Array;
+  /** 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a symbol. */
+  readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
   /** A block that code of kernel images finds through a register: contents by the core's TOC. */
   readonly kernelBlock: {
     readonly section: string;
@@ -586,10 +590,14 @@ export interface PrivateTrampolines {
    * error (C-TRAMP-4): a warning, and no trampoline.
    */
   update(ops: TrampolineOps, place: TrampolinePlace): TrampolineUpdate;
-  /** The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none. */
+  /**
+   * The trampoline of ours for an ops at an address, by its bytes; null: what stands there is none.
+   * @param callees  what it may call: the function of the ops, and wrappers around it
+   */
   recognise(
     address: Address,
     ops: Address,
+    callees: readonly Address[],
     place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
   ): OwnTrampoline | null;
   /** Byte of memory that holds none: it must not be executed. */
@@ -620,13 +628,26 @@ export interface TrappedCpu {
   pop(): bigint;
 }
 
+/** Registers and memory of a processor that trapped. */
+export interface TrapRegisters {
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+  readWord(address: Address, size: number): bigint | null;
+  writeWord(address: Address, size: number, value: bigint): boolean;
+}
+
 /** What a handler knows of one patch of a published batch; the rest is the machine's. */
 export type LiveEntry = LivePatch;
 
 export type LiveStep =
   /** The handler knows these from now on. */
   | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
-  | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'store';
+      readonly phase: 'int3' | 'tail' | 'head';
+      readonly address: Address;
+      readonly bytes: Uint8Array;
+    }
   /** Every processor sees what was stored. */
   | { readonly kind: 'sync' }
   | { readonly kind: 'retract' }
@@ -642,6 +663,8 @@ export interface BreakpointPatching {
   steps(patches: readonly LivePatch[]): readonly LiveStep[];
   /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
   handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+  /** A processor as `handle` needs it. */
+  trapped(registers: TrapRegisters): TrappedCpu;
 }
 
 /** `word`: one store of a word changes an instruction, and processors see it whole. */

@@ -151,6 +151,39 @@ export {
   type TraceSink,
 } from './trace/index.js';
 export { watchRepeats, type Repeats } from './trace/repeats.js';
+export {
+  broken,
+  hazards,
+  imageRace,
+  multinomial,
+  parseRaceState,
+  race,
+  startRace,
+  tell,
+  textSteps,
+  wordBytes,
+  type Breakage,
+  type Hazard as RaceHazard,
+  type HazardForm,
+  type ImageRace,
+  type ImageRaceRequest,
+  type Patcher,
+  type Property,
+  type RaceCase,
+  type RaceOptions,
+  type RaceProgress,
+  type RaceResult,
+  type RaceSearch,
+  type RaceState,
+  type RaceStep,
+  type RaceThread,
+  type RaceVariant,
+  type Scene,
+  type Sequence,
+  type Story,
+  type Violation,
+} from './race/index.js';
+export { raceJson, raceLines, racePage, type RaceReport } from './report/race.js';
 export { ruleText } from './report/rules.js';
 export { verdictPages, type VerdictPage } from './report/verdict-pages.js';
 export { findingJson, functionJson, planJson, verificationJson, type Json } from './report/json.js';
@@ -159,7 +192,6 @@ export {
   compareStates,
   firstDivergence,
   Gates,
-  interleavings,
   Machine,
   registersOf,
   runSchedule,
@@ -179,7 +211,6 @@ export {
   type GateFunction,
   type GateOptions,
   type Hook,
-  type InterleavingRequest,
   type IrEmulation,
   type MachineOptions,
   type MapRequest,

@@ -106,7 +106,7 @@ describe('per-callsite ops', () => {
     expect(counts.every((count) => count > 0)).toBe(true);
   });
 
-  test('A-CO-3: one ops: its own; two: the list; the guard: the list; off: ops that do nothing', () => {
+  test('A-CO-3, A-CO-6: one ops: its own; two: the list; the guard: the list; off: ops that do nothing', () => {
     const session = open();
     const { core } = session;
     const [a, b, guarded] = [

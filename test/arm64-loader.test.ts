@@ -274,6 +274,30 @@ forms:
 	result
 	ldr	x1, [x2, :lo12:quad]
 	result
+	ldr	q0, [x2, :lo12:quad]
+	mov	x1, v0.d[1]
+	result
+	adrp	x2, :pg_hi21_nc:quad
+	ldr	x1, [x2, :lo12:quad]
+	result
+	ldr	x1, :got:datum
+	ldr	x1, [x1]
+	result
+	adrp	x2, quads
+	add	x2, x2, :lo12:quads
+	ldr	x1, [x2]
+	add	x1, x1, x2
+	adrp	x3, datum
+	add	x3, x3, :lo12:datum
+	sub	x1, x1, x3
+	result
+	ldr	x1, [x2, #8]
+	sub	x1, x1, x3
+	result
+	ldrsw	x1, [x2, #16]
+	result
+	ldrsh	x1, [x2, #20]
+	result
 	ldp	x3, x4, [sp], #0
 	adr	x2, words
 	ldrsw	x1, [x2]
@@ -312,7 +336,18 @@ constant: .quad	0x1122334455667788
 	.balign	16
 	.globl	datum
 datum:	.quad	0x0102030405060708
+	.balign	16
 quad:	.quad	0x1817161514131211
+	.quad	0x2827262524232221
+	.globl	near
+near:	.word	0
+	.section .data.other, "aw"
+	.balign	8
+quads:	.quad	datum - .
+	.quad	datum
+	.word	tiny
+	.hword	near - .
+	.data
 	.globl	absolute, middle, small, tiny, minus, minus_middle
 	.set	absolute, 0x123456789abcdef0
 	.set	middle, 0x5678_9abc_def0
@@ -328,8 +363,26 @@ quad:	.quad	0x1817161514131211
 #include "lib.h"
 extern void forms(u64 *);
 u64 results[64];
-int main(void) { forms(results); for (int i = 0; i < 25; i++) line("r", results[i]); flush(); return 3; }
+int main(void) { forms(results); for (int i = 0; i < 32; i++) line("r", results[i]); flush(); return 3; }
 `);
+    // The list of the loader, as readelf names what as made.
+    const path = scratch('forms.o');
+    writeFileSync(path, module);
+    const made = new Set(
+      run(`${PREFIX}readelf`, ['-rW', path])
+        .toString()
+        .match(/R_AARCH64_\w+/g),
+    );
+    const wanted = [
+      ...['ABS64', 'ABS32', 'ABS16', 'PREL64', 'PREL32', 'PREL16'],
+      ...['ADR_PREL_PG_HI21', 'ADR_PREL_PG_HI21_NC', 'ADR_PREL_LO21', 'LD_PREL_LO19', 'ADD_ABS_LO12_NC'],
+      ...[8, 16, 32, 64, 128].map((bits) => `LDST${bits}_ABS_LO12_NC`),
+      ...['CONDBR19', 'TSTBR14', 'JUMP26'],
+      ...[0, 1, 2].flatMap((group) => [`MOVW_UABS_G${group}`, `MOVW_UABS_G${group}_NC`, `MOVW_SABS_G${group}`]),
+      ...['MOVW_UABS_G3', 'MOVW_PREL_G0_NC', 'MOVW_PREL_G1', 'MOVW_PREL_G1_NC', 'MOVW_PREL_G2_NC', 'MOVW_PREL_G3'],
+      ...['ADR_GOT_PAGE', 'LD64_GOT_LO12_NC', 'LD64_GOTPAGE_LO15', 'GOT_LD_PREL19'],
+    ].map((name) => `R_AARCH64_${name}`);
+    expect(wanted.filter((name) => !made.has(name))).toEqual([]);
     const expected = runQemu(link([start, main, module]));
     expect(expected.output).toMatch(
       /^r 123456789abcdef0\nr 56789abcdef0\nr deadbeef\nr 7ed\nr 7ed\nr ffffffffffffedcb\n/,

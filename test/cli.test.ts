@@ -23,7 +23,7 @@ function put(name: string, bytes: Uint8Array | string): string {
   return at(name);
 }
 
-const verbs = ['info', 'list', 'verify', 'patch', 'revert', 'status', 'record', 'disasm', 'run'];
+const verbs = ['info', 'list', 'verify', 'patch', 'revert', 'status', 'record', 'disasm', 'race', 'run'];
 const module = readSample('x86-64/module-fentry.ko');
 const moduleOpened = openBytes(module);
 const wrongPlace = moduleOpened.sites.fileOffset(3);
@@ -238,9 +238,9 @@ describeWith(['nm'], 'names by nm', () => {
     const named = elftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', map]);
     const plain = elftrace(['list', sample('x86-64/program-fentry')]);
     expect([named.status, named.stderr]).toEqual([0, '']);
-    // Without sizes a function reaches to the next one: the overridden body counts as part of the one in front of it.
-    expect(named.stdout.trim().split('\n')).toHaveLength(18);
-    expect([...new Set(named.stdout.trim().split('\n'))].sort()).toEqual(plain.stdout.trim().split('\n').sort());
+    // Without sizes a function reaches to the next one, over an overridden body too: no function begins in front of the site of that one.
+    expect(named.stdout.trim().split('\n')).toHaveLength(17);
+    expect(named.stdout.trim().split('\n').sort()).toEqual(plain.stdout.trim().split('\n').sort());
     // An ELF file with symbols does as well; without either there are addresses.
     const elf = elftrace([
       'list',

@@ -1,10 +1,11 @@
 /** Several CPUs: schedules, reservations across CPUs, hooks on switches, watches, virtual time. */
 import { describe, expect, test } from '@jest/globals';
-import { interleavings, runSchedule, TIME_HZ } from '../src/emulator/index.js';
+import { runSchedule, TIME_HZ } from '../src/emulator/index.js';
 import type { Machine, ScheduleStep, WatchEvent } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
 import { ppcMachine, registersOf } from './support/emulator.js';
 import type { PpcKind, PpcLine } from './support/emulator.js';
+import { interleavings } from './support/interleavings.js';
 
 const DATA = 0x2_0000n;
 const START = 0x1_0000n;

@@ -1,4 +1,4 @@
-/** The examples of docs/emulator.md: each is type-checked against the library and run. */
+/** The examples of docs/emulator.md and docs/race.md: each is type-checked against the library and run. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -7,8 +7,8 @@ import ts from 'typescript';
 
 const build = join(dirname(fileURLToPath(import.meta.url)), '..');
 const root = join(build, '..');
-const blocks = [...readFileSync(join(root, 'docs/emulator.md'), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(
-  (match) => match[1]!,
+const blocks = ['docs/emulator.md', 'docs/race.md'].flatMap((name) =>
+  [...readFileSync(join(root, name), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((match) => match[1]!),
 );
 // Beside the sources, so that types and packages are found as they are from there.
 const folder = join(build, 'docs-examples');
@@ -33,7 +33,7 @@ const files = blocks.map((text, index) => {
   return path;
 });
 
-describe('docs/emulator.md', () => {
+describe('docs/emulator.md, docs/race.md', () => {
   test('the examples have the right types', () => {
     expect(blocks.length).toBeGreaterThanOrEqual(5);
     const program = ts.createProgram(files, options);

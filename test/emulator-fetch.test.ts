@@ -1,10 +1,11 @@
 /** Instruction fetch per CPU (00-core F-7): stale code until a CPU synchronises, and nothing of it in coherent mode. */
 import { describe, expect, test } from '@jest/globals';
-import { interleavings, Machine, runSchedule } from '../src/emulator/index.js';
+import { Machine, runSchedule } from '../src/emulator/index.js';
 import type { FetchMode, MachineOptions, ScheduleStep } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
 import { ppcEmulation, ppcWords, registersOf } from './support/emulator.js';
 import type { PpcKind, PpcLine } from './support/emulator.js';
+import { interleavings } from './support/interleavings.js';
 
 const START = 0x1_0000n;
 const TRACER = START + 0x800n;

@@ -12,7 +12,7 @@ import { x86_64 } from '../src/arch-x86/index.js';
 import { x86Lifter } from '../src/arch-x86/lift.js';
 import { FLAG_FAMILIES, FLAG_ROTATED, flagBits, recordCode } from '../src/emulator/ir.js';
 import type { FlagKind } from '../src/emulator/ir.js';
-import { backtrace, Gates, interleavings, Machine, runSchedule } from '../src/emulator/index.js';
+import { backtrace, Gates, Machine, runSchedule } from '../src/emulator/index.js';
 import type { FetchMode, PatcherStep, ScheduleStep } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
 import { PROGRAMS, writeSource } from './support/emulator.js';
@@ -20,6 +20,7 @@ import { runHere, runQemu, scratch, startHere, X86_TARGETS } from './support/c-p
 import { builtSamples } from './support/pipeline.js';
 import { run } from './support/run.js';
 import { describeWith } from './support/tools.js';
+import { interleavings } from './support/interleavings.js';
 
 const START = 0x1_0000n;
 const DATA = 0x2_0000n;

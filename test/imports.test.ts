@@ -23,10 +23,11 @@ interface Rule {
 const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
-  report: { values: [], types: ['ftrace', 'kprobes', 'trace', 'emulator', 'elf', 'program', 'arch'] },
+  report: { values: [], types: ['ftrace', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'arch'] },
   ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['arch'] },
   kprobes: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'ftrace', 'runtime'], types: ['arch'] },
   emulator: { values: ['program', 'elf', 'isa'], types: ['arch'] },
+  race: { values: ['ftrace', 'runtime', 'emulator', 'program', 'elf', 'arches'], types: ['arch', 'isa'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },
   program: { values: ['elf', 'relocs', 'isa', 'sha256'], types: ['arch'] },
   arches: { values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'elf'], types: ['arch'] },

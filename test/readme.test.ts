@@ -33,16 +33,18 @@ describe('README.md', () => {
   });
 
   test('commands and options are those of the program', () => {
+    /** Options of single machines are listed where they are asked for. */
+    const forms = (verb: string): string[] => (verb === 'patch' || verb === 'plan' ? ['--forms'] : []);
     const used = [...readme().matchAll(/^\$ elftrace (\w+) (.*?)(?: +#.*)?$/gm)];
     expect(used.length).toBeGreaterThan(5);
     for (const [line, verb, rest] of used) {
-      const help = elftrace([verb!, '--help']);
+      const help = elftrace([verb!, '--help', ...forms(verb!)]);
       expect([line, help.status]).toEqual([line, 0]);
       for (const [option] of rest!.matchAll(/--[a-z-]+/g))
         expect([line, help.stdout.includes(option)]).toEqual([line, true]);
     }
-    const help = ['patch', 'verify', 'record', 'list', 'revert', 'info']
-      .map((verb) => elftrace([verb, '--help']).stdout)
+    const help = ['patch', 'verify', 'record', 'list', 'revert', 'info', 'race']
+      .map((verb) => elftrace([verb, '--help', ...forms(verb)]).stdout)
       .join('\n');
     for (const [, option] of readme().matchAll(/`(--[a-z-]+)[ `]/g)) {
       if (option === '--enable') continue;

@@ -965,6 +965,48 @@ describe('a file with direct callers', () => {
     expect(() => planDirect(sites, { callers: twice, tracer: null, variant: null })).toThrow(/EBUSY/);
   });
 
+  test('a file with direct callers is fine as it is: verify, explain, status; a site that calls another than its own is not', () => {
+    const sample = join(builtSamples, 'riscv64/direct');
+    const out = join(folder, 'judged');
+    const verified = (path: string): number | null => elftrace(['verify', path]).status;
+    const direct = ['--direct', 'traced=my_direct_caller'];
+    expect(elftrace(['patch', sample, ...direct, '-o', out]).status).toBe(0);
+    expect(verified(out)).toBe(0);
+    expect(elftrace(['explain', out, 'traced']).stdout).toMatch(
+      /target +0x[0-9a-f]+ +my_direct_caller +the direct caller of the function\n[^]*verdict +ok/,
+    );
+    expect(elftrace(['status', out]).stdout).toMatch(/^traced \(1\) R {3}D .*\n\tdirect-->my_direct_caller$/m);
+    // The pair leads to the other direct caller, which the table does not name.
+    const bytes = new Uint8Array(readFileSync(out));
+    const { sites, program } = openBytes(bytes);
+    const index = Array.from({ length: sites.count }, (_, i) => i).find((i) => sites.state(i) === 'call')!;
+    const target = program.definedAt(program.symbols.find('my_direct_caller2'))!;
+    const change = sites
+      .reading(index)!
+      .shape.write(sites.reading(index)!, { kind: 'call', target }, sites.viewOf(index));
+    if ('refused' in change) throw new Error(change.reason);
+    for (const { delta, after } of change.stores) bytes.set(after, sites.fileOffset(index) + delta);
+    const wrong = join(folder, 'wrong');
+    writeFileSync(wrong, bytes);
+    const { status, stdout, stderr } = elftrace(['verify', wrong]);
+    expect([status, `${stdout}${stderr}`]).toEqual([1, expect.stringMatching(/wrong-target/)]);
+    // Beside a tracer: both are attached.
+    expect(
+      elftrace(['patch', sample, ...direct, '--enable', '--tracer', 'callback', '-l', 'traced', '-o', out]).status,
+    ).toBe(0);
+    expect(verified(out)).toBe(0);
+    expect(exitOf(new Uint8Array(readFileSync(out)))).toBe(11);
+    expect(elftrace(['status', out]).stdout).toMatch(
+      /^traced \(2\) R {3}D .*ftrace_ops_list_func\n\tdirect-->my_direct_caller$/m,
+    );
+    // As one of the proposals: what the bytes say.
+    expect(elftrace(['patch', sample, ...direct, '--riscv-direct', 't0', '-o', out]).status).toBe(0);
+    expect(verified(out)).toBe(0);
+    expect(elftrace(['status', out]).stdout).toMatch(/^traced .*ftrace_regs_caller\n\tdirect-->my_direct_caller$/m);
+    const lonely = elftrace(['patch', sample, '--enable', '--riscv-direct', 't0', '-o', out]);
+    expect([lonely.status, lonely.stderr]).toEqual([2, expect.stringMatching(/about --direct/)]);
+  });
+
   test('patch --direct on the command line, with each variant', () => {
     const sample = join(builtSamples, 'riscv64/direct');
     const out = join(folder, 'out');

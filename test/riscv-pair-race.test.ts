@@ -9,8 +9,9 @@
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { riscv64 } from '../src/arch-riscv/index.js';
-import { interleavings, Machine, type PatcherStep, runSchedule, type ScheduleStep } from '../src/emulator/index.js';
+import { Machine, type PatcherStep, runSchedule, type ScheduleStep } from '../src/emulator/index.js';
 import { pairWords } from './support/riscv-runtime.js';
+import { interleavings } from './support/interleavings.js';
 
 const CODE = 0x1_0000n;
 const TRACER = 0x2_1700n;

@@ -64,6 +64,13 @@ describeWith(kinds.map(ppcGcc), 'ends', () => {
     expect(Date.now() - begin).toBeLessThan(10_000);
   });
 
+  test('--tier changes nothing but the time', () => {
+    const all = ['0', '1', 'auto'].map((tier) => run(['--tier', tier, ends('le'), 'v']));
+    const results = all.map(({ status, stdout, stderr, json }) => [status, stdout, stderr, json['instructions']]);
+    expect(results[1]).toEqual(results[0]);
+    expect(results[2]).toEqual(results[0]);
+  });
+
   test('--env gives the whole environment', () => {
     expect(run([ends('le'), 'v']).stdout).toBe('');
     expect(run(['--env', 'A=1', '--env', 'B=x y=z', ends('le'), 'v']).stdout).toBe('A=1\nB=x y=z\n');
@@ -123,6 +130,7 @@ describe('samples', () => {
         path: mprofile,
         arguments: [],
         maxInstructions: '1000',
+        tier: 'auto',
         profile: false,
         traceSource: 'guest',
         ...options,
@@ -204,6 +212,7 @@ describe('samples', () => {
     for (const options of [
       ['--max-instructions', 'x'],
       ['--timeout', '-1'],
+      ['--tier', '2'],
       ['--env', 'X'],
     ]) {
       expect([options, run([...options, mprofile]).status]).toEqual([options, 125]);

@@ -157,4 +157,16 @@ describe('schemas', () => {
     expect(validate(status) ? [] : validate.errors).toEqual([]);
     expect([status.exit, result.status]).toEqual([0, 0]);
   });
+
+  test('race', () => {
+    const [demo] = lines('race', ['race', '--demo', 'H2', '--json']);
+    expect(Object.keys(demo!)).toEqual(['schema', 'file', 'races']);
+    const program = sample('arm64/program-patchable-4-2');
+    lines('race', ['race', program, '--site', 'leaf', '--json']);
+    lines(
+      'race',
+      ['race', program, '--site', 'leaf', '--json', '--from', 'call', '--to', 'nop', '--variant', 'no-wait'],
+      1,
+    );
+  });
 });

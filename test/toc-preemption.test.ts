@@ -13,17 +13,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { findNamedSites } from '../src/cli/explain.js';
-import {
-  interleavings,
-  Machine,
-  type PatcherStep,
-  runSchedule,
-  type ScheduleStep,
-  startProcess,
-} from '../src/emulator/index.js';
+import { Machine, type PatcherStep, runSchedule, type ScheduleStep, startProcess } from '../src/emulator/index.js';
 import { type PpcKind, type PpcLine, ppcEmulation, ppcWords } from './support/emulator.js';
 import { loadSample, sitesOf, traced } from './support/loaded-samples.js';
 import { root } from './support/pipeline.js';
+import { interleavings } from './support/interleavings.js';
 
 const TRACER = 0x1000_0000n;
 const CORE_TOC = 0x1001_8000n;

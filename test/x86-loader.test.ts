@@ -10,6 +10,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
+import { startProcess } from '../src/emulator/index.js';
 import { findSites } from '../src/ftrace/sites.js';
 import {
   loadImages,
@@ -386,7 +387,68 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     expect({ output, exit }).toEqual(elsewhere(user.bytes)[0]);
     const both = runWithBoth(trace(bytes, { tracer: { kind: 'function_graph' } }));
     expect([both.output, traceDifferences(both)]).toEqual([output, []]);
+    // X-ENT-1: register frames name the segments of a kernel there, those of a program elsewhere; trampolines copy them.
+    const y2014 = source('runtime', runtimeObject('x86-64', 'y2014')!);
+    for (const [where, expectedCs, expectedSs] of [
+      [{ base: 'kernel' }, 0x10n, 0x18n],
+      [{ moduleBase: NEAR }, 0x33n, 0x2bn],
+    ] as const) {
+      for (const [entries, tramp] of [
+        [runtime, 'modern'],
+        [runtime, 'none'],
+        [y2014, '2014'],
+      ] as const) {
+        const options = { machine: { 'x86-tramp': tramp } };
+        const image = loaded(kernel, [own], { ...where, runtime: entries, options }).bytes;
+        const opened = openBytes(trace(image, { tracer: { kind: 'counter' }, saveRegs: true }));
+        const { arch, program } = opened;
+        if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+        const { machine } = startProcess({ image: opened.image, abi: arch.abi, emulation: arch.emulation });
+        const seen = new Set<string>();
+        machine.hook(program.definedAt(program.symbols.find('elftrace_counter'))!, () => {
+          const slot = (at: bigint): bigint => machine.readWord(machine.register('rcx') + at, 8)!;
+          seen.add(`${String(slot(136n))} ${String(slot(160n))}`);
+          return 'continue';
+        });
+        expect(machine.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 7 });
+        expect([...seen]).toEqual([`${String(expectedCs)} ${String(expectedSs)}`]);
+      }
+    }
   });
+
+  test.each([
+    ['=5', true],
+    ['=16,11', true],
+    ['=5 -fcf-protection=branch', true],
+    ['=16,11 -fcf-protection=branch', true],
+    ['=16,16', false],
+  ])(
+    'objects with nothing but pads (-fpatchable-function-entry%s): entries are laid in where a pad holds a call: %s',
+    (flag, holds) => {
+      const flags = `-fpatchable-function-entry${flag}`.split(' ');
+      const main = file('core.o', link([start, object(CORE, flags)], ['-r']));
+      const module = file(
+        'mod.ko',
+        object('extern int core_add(int, int); int mod_main(int x) { return core_add(x, 4) * 2; }', flags),
+      );
+      const image = file('image');
+      const done = elftrace(['load', main, module, '-o', image]);
+      expect([done.status, done.stderr]).toEqual([0, '']);
+      const bytes = new Uint8Array(readFileSync(image));
+      const [want] = elsewhere(bytes);
+      expect(want).toMatchObject({ exit: 7, output: expect.stringMatching(/module.*18/) });
+      const on = file('on');
+      const enable = elftrace(['patch', image, '--enable', '--tracer', 'function_graph', '-o', on]);
+      if (!holds) {
+        expect(enable.status).not.toBe(0);
+        return;
+      }
+      expect([enable.status, enable.stderr]).toEqual([0, '']);
+      for (const each of everywhere(new Uint8Array(readFileSync(on)))) expect(each).toEqual(want);
+      const both = runWithBoth(new Uint8Array(readFileSync(on)));
+      expect([traceDifferences(both), both.guest.filter(({ name }) => name === 'mod_main').length]).toEqual([[], 2]);
+    },
+  );
 
   test('X-ENT-2: -O0 -pg, where rsp is 8 mod 16 at sites: graph and counter, everywhere', () => {
     const flags = ['-O0', '-pg'];
@@ -394,6 +456,19 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     const linked = link([start, main, object('void mcount(void) {}')]);
     const [want] = elsewhere(linked);
     const path = file('o0', linked);
+    // Both alignments occur.
+    const { image, arch, sites } = openBytes(linked);
+    if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+    const { machine } = startProcess({ image, abi: arch.abi, emulation: arch.emulation });
+    const alignments = new Set<bigint>();
+    for (let i = 0; i < sites.count; i++) {
+      machine.hook(sites.ip(i), () => {
+        alignments.add(machine.register('rsp') & 15n);
+        return 'continue';
+      });
+    }
+    expect(machine.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 7 });
+    expect([...alignments].sort()).toEqual([0n, 8n]);
     for (const tracer of ['function', 'function_graph', 'counter']) {
       for (const tramp of ['modern', 'none']) {
         const out = file('on');

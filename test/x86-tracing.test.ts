@@ -2,7 +2,7 @@
  * Tracing of x86-64 programs (issue: dynamically allocated trampolines): sites of every shape are written, the runtime is laid in, and the program does
  * here, on this processor and under qemu-x86_64 what it did without. Its own trace is what the machine sees. Bytes are compared without the tool's plans.
  */
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { withRuntime } from '../src/ftrace/inject.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { planTracing, type Tracer, type TracingRequest } from '../src/ftrace/tracing.js';
 import { verify } from '../src/ftrace/verdicts.js';
+import { elftrace } from './support/cli.js';
 import { traceDifferences, runWithBoth } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
 import { differences, openBytes, readSample, sampleNames } from './support/pipeline.js';
@@ -172,6 +173,70 @@ describe('one ops, one function called', () => {
       }
     },
   );
+});
+
+describe('stripped programs', () => {
+  // `__mcount_loc` says where sites are, and nothing where functions begin: that comes from a list of names without sizes (System.map).
+  const path = (name: string, bytes?: Uint8Array | string): string => {
+    const file = join(folder, name);
+    if (bytes !== undefined) writeFileSync(file, bytes);
+    return file;
+  };
+  const original = readSample('x86-64/program-fentry-stripped');
+  const stripped = path('stripped', original);
+  const named = openBytes(readSample('x86-64/program-fentry')).program;
+  const lists = Array.from({ length: named.symbols.count }, (_, i) => i)
+    .filter((i) => (named.symbols.info[i]! & 15) === 2 && named.symbols.sectionIndex[i] !== 0)
+    .map((i) => `${named.symbols.value[i]!.toString(16).padStart(16, '0')} T ${named.symbols.name(i)}\n`);
+  const map = path('System.map', lists.join(''));
+  const before = runImage(original);
+
+  test('without names there is no tracer, and it is said what is missing', () => {
+    const { status, stderr } = elftrace(['patch', stripped, '--enable', '-o', path('never')]);
+    expect([status, stderr]).toEqual([2, expect.stringMatching(/name them with --symbols FILE/)]);
+  });
+
+  test.each(variants)(
+    'X-SITE-2: with --symbols every function but the leftover of a weak one is traced, trampolines %s',
+    (variant) => {
+      const on = path(`on-${variant}`);
+      const args = ['--symbols', map, `--x86-tramp=${variant}`];
+      const done = elftrace(['patch', stripped, '--enable', ...args, '-o', on]);
+      expect([done.status, done.stdout]).toEqual([0, expect.stringMatching(/17 of 17 sites changed/)]);
+      const bytes = new Uint8Array(readFileSync(on));
+      expect(lines(runImage(bytes).output)).toBe(lines(before.output));
+      expect(elsewhere(bytes).every(({ output }) => output === lines(before.output))).toBe(true);
+      expect(elftrace(['verify', on, '--symbols', map]).stdout).toMatch(/17 ok, 1 weak-leftover/);
+      expect(elftrace(['verify', on]).stdout).toMatch(/18 ok/);
+      // The functions of the program are not named by what was laid in: a second tracer needs the names again.
+      const again = elftrace(['patch', on, '--enable', '--tracer', 'counter', '-o', path('never')]);
+      expect([again.status, again.stderr]).toEqual([
+        1,
+        expect.stringMatching(/name the functions with --symbols FILE/),
+      ]);
+      const counter = path(`counter-${variant}`);
+      const more = ['--symbols', map, '--tracer', 'counter'];
+      expect(elftrace(['patch', on, '--enable', ...more, '-o', counter]).status).toBe(0);
+      const counted = runImage(new Uint8Array(readFileSync(counter)));
+      const whole = runImage(enabled('x86-64/program-fentry', variant, { tracer: { kind: 'counter' } }).bytes);
+      expect(counted.word('elftrace_count')).toBe(whole.word('elftrace_count'));
+      const back = path(`back-${variant}`);
+      expect(elftrace(['revert', counter, '-o', back]).status).toBe(0);
+      expect(new Uint8Array(readFileSync(back))).toEqual(original);
+    },
+  );
+
+  test('sessions, and what status says of them with names and without', () => {
+    const file = path(
+      'session.yaml',
+      "version: 1\nsteps:\n  - ops: { name: a, call: elftrace_counter, filter: 'le*' }\n  - register: a\n",
+    );
+    const on = path('session');
+    expect(elftrace(['patch', stripped, '--session', file, '--symbols', map, '-o', on]).status).toBe(0);
+    expect(elftrace(['status', on, '--symbols', map]).stdout).toMatch(/^leaf \(1\)\s/m);
+    expect(elftrace(['status', on]).stdout).toMatch(/^0x4001d0 \(1\)\s.*trampoline of ops 0 \(elftrace_counter\)$/m);
+    expect(runImage(new Uint8Array(readFileSync(on))).word('elftrace_count')).toBe(4n);
+  });
 });
 
 test('runs on this processor and under qemu', () => {

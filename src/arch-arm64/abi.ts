@@ -13,6 +13,7 @@ export const arm64Abi: Abi = {
   /** x8, the address of a result in memory, is no argument but as live at an entry as they are. */
   argumentRegisters: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'],
   resultRegister: 'x0',
+  preservedRegisters: Array.from({ length: 11 }, (_, i) => `x${19 + i}`),
   syscall: {
     number: 'x8',
     arguments: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5'],

@@ -78,6 +78,22 @@ static inline int elftrace_is_signed(unsigned long ip) {
   return 0;
 }
 
+/* Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the address. */
+#define P_LR 240
+#define P_SP 248
+#define P_PC 256
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op) (PROBE_WORD(regs, P_PC) = (op)->ip)
+#define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, P_LR))
+#define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, P_SP)
+#if defined(RUNTIME_REGS) && !defined(ARGS_FRAME) && !defined(CALL_OPS)
+/* At a site pc says where the entry goes on: it comes back as it was. */
+#define PROBE_SITE_FRAME(regs, op)                        \
+  const unsigned long resume_ = PROBE_WORD(regs, P_PC);   \
+  PROBE_WORD(regs, P_PC) = (op)->ip
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, P_PC) = resume_)
+#endif
+
 #ifndef RUNTIME_REGS
 #define GRAPH_REFUSES(ip) elftrace_is_signed(ip)
 #endif

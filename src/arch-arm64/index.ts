@@ -5,6 +5,7 @@ import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
 import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
+import { arm64Probes } from './kprobes.js';
 import { arm64Loader } from './loader.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
@@ -43,6 +44,6 @@ export const arm64: Arch = {
   },
   livePatching: { kind: 'word' },
   loader: arm64Loader,
-  probes: { kind: 'none', reason: 'probes of arm64 are not served yet' },
+  probes: arm64Probes,
   emulation: arm64Emulation,
 };

@@ -117,6 +117,8 @@ const common = {
   linkRegister: 'lr',
   argumentRegisters: ['r3', 'r4', 'r5', 'r6', 'r7', 'r8', 'r9', 'r10'],
   resultRegister: 'r3',
+  // r2: the TOC pointer or the thread; a call into another TOC comes back through a restore.
+  preservedRegisters: ['r2', ...Array.from({ length: 19 }, (_, i) => `r${13 + i}`)],
   syscall: {
     number: 'r0',
     arguments: ['r3', 'r4', 'r5', 'r6', 'r7', 'r8'],

@@ -119,6 +119,18 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
   return frame;
 }
 
+/* Frames of detour buffers are complete but for the address; at a site it says where the entry goes on, and comes back as it was. */
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op) (PROBE_WORD(regs, REGS_NIP) = (op)->ip)
+#define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, REGS_LINK))
+#define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, REGS_SP)
+#ifdef RUNTIME_REGS
+#define PROBE_SITE_FRAME(regs, op)                                      \
+  const unsigned long resume_ = PROBE_WORD(regs, REGS_NIP);             \
+  PROBE_WORD(regs, REGS_NIP) = (op)->ip
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, REGS_NIP) = resume_)
+#endif
+
 #ifdef RUNTIME_REGS
 /* 0 in a frame that is not complete. */
 #define REGS_MARK REGS_MSR

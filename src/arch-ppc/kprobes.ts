@@ -580,6 +580,9 @@ class PpcProbes {
     const far = (what: string): ProbeRefusal =>
       refuse('ERANGE', 'out-of-reach', '50-kprobes 8', `${what} is not within 32 MiB of the buffer at ${hex(address)}`);
     if (!reaches(branchReach, window.address, address)) return far('the probe');
+    if (this.wide && request.toc === null) {
+      return refuse('ENOSYS', 'no-optimization', '50-kprobes 8', 'the TOC that the callback needs is not known');
+    }
     const head = this.template(window, request, request.callees[0] ?? 0n);
     if (!(head instanceof Uint8Array)) return head;
     const start = address + BigInt(head.length);
@@ -670,7 +673,7 @@ class PpcProbes {
         // One word is replaced; the second one of a prefixed instruction stays.
         maxBytes: 4,
         alignBytes: SLOT_BYTES,
-        callees: ['elftrace_probe_entry'],
+        callees: ['elftrace_probe_hit'],
         needsQuiescence: false,
         windows: (code, address) => this.windows(code, address),
         build: (window, request) => this.build(window, request),

@@ -61,6 +61,25 @@
 
 #else
 
+/*
+ * Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the address. At a site epc says where the entry
+ * goes on, and sp is the one that the entry restores: both come back as they were. Small frames have too few registers for handlers.
+ */
+#define P_EPC 0
+#define P_RA 8
+#define P_SP 16
+#define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
+#define PROBE_FRAME(regs, op) (PROBE_WORD(regs, P_EPC) = (op)->ip)
+#define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, P_RA))
+#define PROBE_RETURN_FRAME(regs) PROBE_WORD(regs, P_SP)
+#if !defined(ENTRY_MERGED) && !defined(ENTRY_PLAIN)
+#define PROBE_SITE_FRAME(regs, op)                          \
+  const unsigned long resume_ = PROBE_WORD(regs, P_EPC);    \
+  PROBE_WORD(regs, P_EPC) = (op)->ip;                       \
+  PROBE_WORD(regs, P_SP) += REGS_BYTES + SITE_BYTES
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, P_EPC) = resume_, PROBE_WORD(regs, P_SP) -= REGS_BYTES + SITE_BYTES)
+#endif
+
 /* 0 in a frame that is not complete. */
 #if defined(ENTRY_MERGED) || defined(ENTRY_PLAIN)
 #define REGS_MARK R_EPC

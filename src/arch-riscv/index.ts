@@ -5,6 +5,7 @@ import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
 import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
+import { riscvProbes } from './kprobes.js';
 import { riscvLoader } from './loader.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
@@ -43,6 +44,6 @@ export const riscv64: Arch = {
   directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },
   livePatching: { kind: 'word' },
   loader: riscvLoader,
-  probes: { kind: 'none', reason: 'probes of RISC-V are not served yet' },
+  probes: riscvProbes,
   emulation: riscvEmulation,
 };

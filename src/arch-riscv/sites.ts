@@ -42,7 +42,14 @@ import { hex, outOfRange } from '../errors.js';
 import { extractField } from '../isa/table.js';
 import type { Address } from '../units.js';
 import { instructionBytes, RA, riscvTable, SP, T0, ZERO } from './isa.js';
-import { R_RISCV_CALL, R_RISCV_CALL_PLT, R_RISCV_NONE, R_RISCV_PCREL_HI20, R_RISCV_PCREL_LO12_I } from './relocs.js';
+import {
+  R_RISCV_64,
+  R_RISCV_CALL,
+  R_RISCV_CALL_PLT,
+  R_RISCV_NONE,
+  R_RISCV_PCREL_HI20,
+  R_RISCV_PCREL_LO12_I,
+} from './relocs.js';
 
 // ------------------------------------------------------------------------------------------------------ the pair (R-ENC-1)
 
@@ -160,6 +167,7 @@ const FOUR_NOPS = words(NOP, NOP, NOP, NOP);
 const ONE_NOP = words(NOP);
 const ZERO_RA_PAIR = words(AUIPC_RA, JALR_RA);
 const ZERO_T0_PAIR = words(AUIPC_T0, JALR_T0);
+const ZERO_SAVED_PAIR = words(SAVE_RA, AUIPC_RA, JALR_RA, LOAD_RA);
 
 const NO_DELTAS: readonly number[] = [];
 const DELTA_0: readonly number[] = [0];
@@ -210,6 +218,24 @@ function refuseCall(view: SiteView, from: Address, target: Address, reach: Reach
         ? `${hex(target)} is ${hex(distance)} away, the branch reaches [${hex(reach.min)}, ${hex(reach.max)}]`
         : `${hex(target)} is odd and no instruction starts there`,
   };
+}
+
+/**
+ * The change to a call in a relocatable file (F-2, 30-riscv section 8): opcodes with zero fields, and one CALL_PLT of the entry's symbol on the auipc. The
+ * linker fills in immediates only, so a pair through t0 stays one. No RELAX stands beside it: a linker would shorten the pair.
+ */
+function nameCallee(view: SiteView, at: number, code: Uint8Array, auipc: number, symbol: string): SiteChange {
+  const before = view.bytes(at, code.length);
+  const stores = before.every((byte, i) => byte === code[i]) ? [] : [{ delta: at, before, after: code.slice() }];
+  const named = isCallType(relocationType(view, auipc)) && view.relocation(auipc)?.symbolName === symbol;
+  if (stores.length === 0 && named) return emptyChange('F-2');
+  return { stores, relocate: [{ delta: auipc, type: R_RISCV_CALL_PLT, symbol }], neutralise: NO_DELTAS, rule: 'F-2' };
+}
+
+/** Only sites with a word in front of the function name ops. */
+function refuseOps({ names, form }: Extract<WritableState, { kind: 'call' }>): SiteRefusal | null {
+  if ((names?.ops ?? null) === null || form === 'g3c') return null;
+  return { refused: 'not-applicable', reason: 'sites of this generation name no ops: that is what g3c does' };
 }
 
 interface Foreign {
@@ -358,6 +384,9 @@ const mcountPair: SiteShape = {
           ? emptyChange('C-INIT-2')
           : store(view, 0, TWO_NOPS, view.relocatable ? 'F-2' : 'C-INIT-2', reading.relocationDeltas);
       case 'call': {
+        if (view.relocatable && to.names) {
+          return refuseOps(to) ?? nameCallee(view, 0, ZERO_RA_PAIR, 0, to.names.call);
+        }
         const refusal = refuseCall(view, view.address, to.target, pairReach);
         if (refusal) return refusal;
         if (reading.target === to.target) return emptyChange('C-UPD-2');
@@ -552,6 +581,9 @@ const patchable8: SiteShape = {
         if (reading.state === 'nop') return emptyChange('C-INIT-2');
         return store(view, ip, TWO_NOPS, 'R-SITE-1', reading.relocationDeltas);
       case 'call': {
+        if (view.relocatable && to.names) {
+          return refuseOps(to) ?? nameCallee(view, ip, ZERO_T0_PAIR, ip, to.names.call);
+        }
         const from = view.address + BigInt(ip);
         const refusal = refuseCall(view, from, to.target, pairReach);
         if (refusal) return refusal;
@@ -588,6 +620,9 @@ function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteC
       ? emptyChange('C-INIT-2')
       : store(view, ip, FOUR_NOPS, 'R-SITE-1');
   }
+  if (view.relocatable && to.names) {
+    return refuseOps(to) ?? nameCallee(view, ip, ZERO_SAVED_PAIR, ip + 4, to.names.call);
+  }
   const from = view.address + BigInt(ip + 4);
   const refusal = refuseCall(view, from, to.target, pairReach);
   if (refusal) return refusal;
@@ -623,7 +658,8 @@ function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): Si
   const start = isFixed ? reading.ipDelta - 4 : reading.ipDelta;
   const from = view.address + BigInt(start);
   const toNop = to.kind !== 'call';
-  if (view.relocatable)
+  const names = to.kind === 'call' ? to.names : undefined;
+  if (view.relocatable && names === undefined)
     return { refused: 'not-applicable', reason: 'a fixed auipc in a relocatable file needs a relocation' };
   if (from % 4n !== 0n) {
     return {
@@ -631,6 +667,7 @@ function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): Si
       reason: `the site at ${hex(from)} is not 4-aligned: its word could not be exchanged at once`,
     };
   }
+  if (view.relocatable && names !== undefined) return nameFixed(reading, names, to.form, view, start);
   const stores: SiteStore[] = [];
   if (to.literal !== undefined && to.form === 'g3c') {
     const literal = literalStore(view, start, to.literal);
@@ -658,6 +695,37 @@ function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): Si
     return { refused: 'out-of-range', reason: `R-MOD-2: ${hex(to.target)} needs another auipc than the fixed one` };
   }
   return { stores, neutralise: NO_DELTAS, rule };
+}
+
+/**
+ * A fixed auipc in a relocatable file that is switched on: one CALL_PLT for both words (30-riscv section 8), and of the word in front of the function the
+ * address of its ops.
+ */
+function nameFixed(
+  reading: SiteReading,
+  names: NonNullable<Extract<WritableState, { kind: 'call' }>['names']>,
+  form: string | undefined,
+  view: SiteView,
+  start: number,
+): SiteChange | SiteRefusal {
+  const call = nameCallee(view, start, ZERO_T0_PAIR, start, names.call);
+  // PCREL_LO12 of the jalr goes: CALL_PLT fills both.
+  const low = reading.relocationDeltas.filter((delta) => delta === start + 4);
+  if (names.ops === null) {
+    return form === 'g3c'
+      ? { refused: 'not-applicable', reason: 'the word in front of the function names ops: say which (--ops)' }
+      : { ...call, neutralise: low };
+  }
+  if (form !== 'g3c')
+    return { refused: 'not-applicable', reason: 'sites of this generation name no ops: that is what g3c does' };
+  const literal = literalStore(view, start, 0n);
+  if ('refused' in literal) return literal;
+  return {
+    stores: [...(literal.before.every((byte) => byte === 0) ? [] : [literal]), ...call.stores],
+    relocate: [{ delta: 0, type: R_RISCV_64, symbol: names.ops }, ...(call.relocate ?? [])],
+    neutralise: low,
+    rule: 'F-2',
+  };
 }
 
 /** A store, where it stores something else. */
@@ -746,6 +814,9 @@ const patchable16: SiteShape = {
         if (reading.form === 'g1-2020') {
           return { refused: 'unsupported', reason: 'the form proposed in 2020 is recognised and never written' };
         }
+        if (view.relocatable && to.names) {
+          return refuseOps(to) ?? nameCallee(view, ip, ZERO_SAVED_PAIR, ip + 4, to.names.call);
+        }
         const from = view.address + BigInt(ip + 4);
         const refusal = refuseCall(view, from, to.target, pairReach);
         if (refusal) return refusal;
@@ -823,6 +894,7 @@ const fixedAuipc: SiteShape = {
     if (reading.state === 'foreign') return refuseForeign(reading);
     const ip = reading.ipDelta;
     if (to.literal !== undefined && !view.relocatable) return writeFixed(reading, to, view);
+    if (to.kind === 'call' && to.names && view.relocatable) return nameFixed(reading, to.names, to.form, view, ip - 4);
     switch (to.kind) {
       case 'nop':
       case 'init':

@@ -9,6 +9,7 @@ export const x86Abi: Abi = {
   linkRegister: null,
   argumentRegisters: ['rdi', 'rsi', 'rdx', 'rcx', 'r8', 'r9'],
   resultRegister: 'rax',
+  preservedRegisters: ['rbx', 'rbp', 'r12', 'r13', 'r14', 'r15'],
   syscall: {
     number: 'rax',
     arguments: ['rdi', 'rsi', 'rdx', 'r10', 'r8', 'r9'],

@@ -26,8 +26,11 @@
 	movq	R_CX(%rsp), %rcx
 	movq	R_AX(%rsp), %rax
 	.endm
-	/* rcx is scratch. */
+	/* rcx is scratch. The loader finds the two numbers by the label, where the image is a kernel's (loader.ts). */
 	.macro	save_selectors
+	.globl	elftrace_selectors
+	.hidden	elftrace_selectors
+elftrace_selectors:
 	movq	$USER_SS, %rcx
 	movq	%rcx, R_SS(%rsp)
 	movq	$USER_CS, %rcx

@@ -42,7 +42,12 @@
 #define PROBE_FRAME(regs, op)                                                                                                    \
   (PROBE_WORD(regs, R_SP) += (op)->adjust, PROBE_WORD(regs, R_CS) = USER_CS, PROBE_WORD(regs, R_IP) = (op)->ip,                    \
    PROBE_WORD(regs, R_ORIG_AX) = -1ul)
-#define PROBE_IP(regs) PROBE_WORD(regs, R_IP)
+/* At a site the function has begun no more than at a breakpoint there; direct callers use the word of orig_ax. */
+#define PROBE_SITE_FRAME(regs, op)                        \
+  const unsigned long resume_ = PROBE_WORD(regs, R_IP);   \
+  PROBE_WORD(regs, R_IP) = (op)->ip
+/* The entry goes on there. */
+#define PROBE_SITE_LEAVE(regs) (PROBE_WORD(regs, R_IP) = resume_)
 #define PROBE_RETURN_SLOT(regs) ((unsigned long *)PROBE_WORD(regs, R_SP))
 #define PROBE_RETURN_FRAME(regs) (PROBE_WORD(regs, R_SP) + 8)
 

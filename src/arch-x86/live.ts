@@ -289,4 +289,20 @@ export const x86LivePatching: BreakpointPatching = {
     const entry = entryOfTrap(batch, at + 1n);
     return entry !== null && applyEffect(entry.effect, cpu);
   },
+  trapped: (registers) => ({
+    flags: Number(registers.register('rflags') & 0xffffn),
+    setIp: (address) => {
+      registers.setRegister('pc', address);
+    },
+    push: (value) => {
+      const rsp = registers.register('rsp') - 8n;
+      registers.setRegister('rsp', rsp);
+      registers.writeWord(rsp, 8, value);
+    },
+    pop: () => {
+      const rsp = registers.register('rsp');
+      registers.setRegister('rsp', rsp + 8n);
+      return registers.readWord(rsp, 8) ?? 0n;
+    },
+  }),
 };

@@ -34,6 +34,9 @@ const REACH: Reach = { min: -0x7fff_fffbn, max: 0x7fff_fffbn, alignBytes: 1 };
 const TRAMPOLINE_ROOM = 0x4000;
 
 const FRAME = 0xe589_4855;
+/** Selectors of a 64-bit kernel's code and stack. */
+const KERNEL_CS = 0x10;
+const KERNEL_SS = 0x18;
 /** Furthest a call of mcount was seen behind `push %rbp; mov %rsp,%rbp`. */
 const MAX_PROLOGUE = 32;
 
@@ -114,5 +117,10 @@ export const x86Loader: ModuleLoader = {
     new ByteView(bytes, 'little', 'stub').insertU64(6, BigInt.asUintN(64, target));
     return bytes;
   },
+  // X-ENT-1: a register frame of a kernel names the kernel's segments. The immediates of two instructions of 7 bytes with a store of 8 between.
+  kernelWords: [
+    { symbol: 'elftrace_selectors', offset: 3, value: KERNEL_SS },
+    { symbol: 'elftrace_selectors', offset: 18, value: KERNEL_CS },
+  ],
   kernelBlock: null,
 };

@@ -618,7 +618,7 @@ export const x86Trampolines: PrivateTrampolines = {
   // Only the entries of today have the labels and the return of today's form.
   variantOf: (convention) => (convention === 'modern' ? 'modern' : '2014'),
   update: updateTrampoline,
-  recognise(address, ops, { variant, find, seam }) {
+  recognise(address, ops, callees, { variant, find, seam }) {
     for (const kind of ['plain', 'regs'] as const) {
       const template = findTemplate(kind, variant, find);
       if (template.kind === 'refused') continue;
@@ -627,9 +627,10 @@ export const x86Trampolines: PrivateTrampolines = {
       const entry = seam.read(template.start, template.opsLoad);
       if (bytes === null || entry === null || !holds(bytes, 0, entry)) continue;
       const found = readTrampoline(bytes, address, layout);
-      // A block that somebody moved ends in a jump to elsewhere (T-X86-39): it is made anew, not mended.
+      // A block that somebody moved calls and ends elsewhere (T-X86-39): it is made anew, not mended.
       const ends = template.returnTo === null ? found.end.kind === 'ret' : isJumpTo(found, template.returnTo);
-      if (found.ops === ops && ends) return { kind: 'own', address, layout };
+      const calls = found.callee !== null && callees.includes(found.callee);
+      if (found.ops === ops && ends && calls) return { kind: 'own', address, layout };
     }
     return null;
   },

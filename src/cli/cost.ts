@@ -394,8 +394,13 @@ export async function runCost(args: CostArguments): Promise<number> {
     out(`${String(others).padEnd('other tracers'.length)}${texts.join('')}`.trimEnd());
   }
   for (const { way, reason } of absent) out(`no ${way}: ${reason}`);
-  if (rows.some(({ ways: cells }) => cells.some(({ way, trampoline }) => way.startsWith('private') && !trampoline))) {
+  const privates = rows.flatMap(({ ways: cells }) => cells.filter(({ way }) => way.startsWith('private')));
+  if (privates.some(({ trampoline }) => !trampoline)) {
     out('no private trampoline was made: a site is out of its reach, or there is no room');
+  } else if (privates.some(({ listRuns }) => listRuns > quiet.calls)) {
+    // Without those of the other function, which several want.
+    const most = Math.max(...privates.map(({ listRuns }) => listRuns)) - quiet.calls;
+    out(`${String(most)} calls went through the list all the same: their sites are out of reach of the trampoline`);
   }
   return exitCodes.ok;
 }

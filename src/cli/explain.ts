@@ -6,7 +6,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, siteChain, type SiteChain } from '../ftrace/chain.js';
 import { entryPoint, type EntryPoint } from '../ftrace/routes.js';
 import type { Sites } from '../ftrace/sites.js';
-import { judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
+import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
 import type { ProbeExplanation } from '../kprobes/index.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import { ruleText } from '../report/rules.js';
@@ -261,7 +261,12 @@ const HOP_WIDTH = 8;
 async function explain(opened: Opened, index: number, options: VerifyOptions): Promise<Explanation> {
   const { sites, program, arch } = opened;
   const chain = siteChain(sites, index);
-  const hops = await explainHops(opened, chain);
+  const direct = directCallerOf(sites, index);
+  const hops = (await explainHops(opened, chain)).map((each) =>
+    each.hop.kind === 'target' && each.hop.address === direct
+      ? { ...each, note: 'the direct caller of the function' }
+      : each,
+  );
   const judgement = judge(sites, index, options);
   const severity = verdictSeverity[judgement.verdict];
   const range = sites.codeRange(index);
@@ -311,7 +316,7 @@ async function explain(opened: Opened, index: number, options: VerifyOptions): P
     if (bytes && bytes.length > 0) text.push(`  ${label.padEnd(HOP_WIDTH)} ${hexBytes(bytes)}  ${plainText(bytes)}`);
   }
   const entries = entriesOf(opened);
-  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other');
+  const ends = hops.some(({ hop }) => hop.kind === 'target' && hop.is === 'other' && hop.address !== direct);
   if (ends && entries.length > 0) {
     const names = entries.map(({ symbol, identity }) => `${symbol} ${hex(identity)}`).join(', ');
     text.push(`  ${'expected'.padEnd(HOP_WIDTH)} a call that ends at ${names}`);

@@ -209,7 +209,7 @@ const parser = yargs(own)
         })
         .option('entry', {
           type: 'string',
-          describe: 'relocatable files: the symbol that enabled sites call (arm64)',
+          describe: 'relocatable files: the symbol that enabled sites call (arm64, RISC-V)',
         })
         .option('ops', { type: 'string', describe: 'with --entry: the symbol that words in front of functions name' })
         .option('direct', {
@@ -412,6 +412,67 @@ const parser = yargs(own)
     },
   )
   .command(
+    'race [path]',
+    'every order of a patch sequence with threads in the function',
+    (y) =>
+      y
+        .positional('path', { type: 'string', describe: 'program or loaded image' })
+        .option('site', { type: 'string', describe: 'function whose site changes' })
+        .option('from', { type: 'string', default: 'nop', describe: 'state of the site before' })
+        .option('to', {
+          type: 'string',
+          default: 'call',
+          describe: 'nop, call, function, list, graph, direct:CALLER, or a callback of the image',
+        })
+        .option('variant', {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          describe: 'stopped, no-sync, no-wait, no-breakpoint, bytes, reversed',
+        })
+        .option('cpus', { type: 'number', default: 1, describe: 'threads in the function' })
+        .option('call', { type: 'string', describe: "threads call 'f(1,2)' instead of what the program does first" })
+        .option('preempt', {
+          choices: ['none', 'full'] as const,
+          default: 'full' as const,
+          describe: 'none: the machine stops only with threads outside',
+        })
+        .option('stale-fetch', { type: 'boolean', default: true, describe: 'CPUs keep code that they have fetched' })
+        .option('ppc-nop', {
+          type: 'string',
+          choices: ['2008', 'b8'] as const,
+          default: 'b8' as const,
+          describe: 'PowerPC: far sites off',
+        })
+        .option('riscv-site', {
+          choices: ['g1', 'g2', 'g2-merged', 'g3', 'g3c'] as const,
+          describe: 'RISC-V: generation',
+        })
+        .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
+        .option('x86-tramp', {
+          type: 'string',
+          choices: ['modern', '2014'] as const,
+          describe: 'x86-64: private trampolines',
+        })
+        .option('max-schedules', { type: 'number', describe: 'end after so many schedules' })
+        .option('max-seconds', { type: 'number', describe: 'end after so many seconds' })
+        .option('max-steps', { type: 'number', describe: 'instructions of a thread (20,000)' })
+        .option('first', { type: 'boolean', default: false, describe: 'end at the first violation' })
+        .option('full', {
+          type: 'boolean',
+          default: false,
+          describe: 'every order, also those that nobody can tell apart',
+        })
+        .option('demo', { type: 'string', describe: 'the hazards H1 to H13 with their safe forms; or one of them' })
+        .option('html', { type: 'string', describe: 'file for a page that draws it' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 race program --site leaf --variant no-breakpoint', 'what a byte-wise store does'),
+    (args) => {
+      action = async () => (await import('./race.js')).runRace({ ...args });
+    },
+  )
+  .command(
     'run <path> [arguments..]',
     'execute a program in the emulator',
     (y) =>
@@ -424,6 +485,11 @@ const parser = yargs(own)
           describe: 'stop after so many instructions',
         })
         .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .option('tier', {
+          type: 'string',
+          default: 'auto',
+          describe: 'auto: compile what is hot, 0: interpret only, 1: compile everything; no result depends on it',
+        })
         .option('env', { type: 'string', array: true, nargs: 1, describe: 'NAME=VALUE of the environment; none else' })
         .option('root', {
           type: 'string',

@@ -337,7 +337,11 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
 
 /** The plan of a request, and the file that it is about. */
 async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
-  if (args.direct !== undefined && args.riscvDirect !== undefined) return planOfDirect(opened, args.direct, args);
+  if (args.riscvDirect !== undefined) {
+    if (args.direct === undefined)
+      throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function and its caller');
+    return planOfDirect(opened, args.direct, args);
+  }
   const goesOn = opened.record !== null && opened.record.session.length > 0;
   // --enable alone does without a session, which kernels and files with refused sites could not have.
   if (isSession(args) || (goesOn && args.enable)) return planSessions(opened, args);
@@ -379,7 +383,12 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
       );
     }
     const names = { call: args.entry, ops: args.ops ?? null };
-    const to: WritableState = { kind: 'call', target: 0n, names };
+    const to: WritableState = {
+      kind: 'call',
+      target: 0n,
+      names,
+      ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
+    };
     return { plan: planSites(sites, { to, name: enableEntry(args.entry), ...common }), on };
   }
   const ours = program.relocatable || entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program);

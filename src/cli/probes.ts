@@ -1,6 +1,4 @@
 /** What several verbs say about probes: those that the record of a file has, what they recorded, whether a place can have one. */
-import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
 import { unpatched } from '../ftrace/apply.js';
@@ -25,9 +23,16 @@ import { oneLine } from './disassembly.js';
 import { hash, type Opened } from './open.js';
 
 /** The sessions of a record, performed on the image as it was. */
-export function recordedProbes(image: ElfImage, arch: Arch, record: FileRecord): ProbeSessionPlan {
+export function recordedProbes(
+  opened: Pick<Opened, 'image' | 'arch' | 'symbols'>,
+  record: FileRecord,
+): ProbeSessionPlan {
+  const { image, arch, symbols } = opened;
   const server = probeServer(arch);
-  const plan = replaySessions(image, record, arch, hash, server.hosts);
+  const plan = replaySessions(image, record, arch, hash, {
+    symbols,
+    probes: server.hosts,
+  });
   return { ...plan, probes: server.session };
 }
 

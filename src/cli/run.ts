@@ -56,6 +56,7 @@ export interface RunArguments {
   readonly arguments: readonly string[];
   readonly maxInstructions: string;
   readonly timeout?: string | undefined;
+  readonly tier: string;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
   readonly jsonStatus?: string | undefined;
@@ -77,6 +78,13 @@ const SIGBUS = 7;
 const SIGFPE = 8;
 const SIGSEGV = 11;
 
+/** Values of `--tier`. */
+const TIERS = [
+  ['auto', 'auto'],
+  ['0', 0],
+  ['1', 1],
+] as const;
+
 /** Instructions between two looks at the clock. */
 const SLICE = 2_000_000;
 /** Functions of a profile on standard error. */
@@ -89,6 +97,7 @@ interface Request {
   readonly budget: number;
   /** Milliseconds. */
   readonly timeout: number;
+  readonly tier: 'auto' | 0 | 1;
   readonly env: readonly string[];
   readonly files: FileSystem | undefined;
   readonly call: CallExpression | null;
@@ -134,6 +143,8 @@ export function checkRequest(args: RunArguments): Request {
   }
   const seconds = args.timeout === undefined ? Infinity : Number(args.timeout);
   if (!(seconds > 0)) throw new ElftraceError('usage', '--timeout takes a positive number of seconds');
+  const tier = TIERS.find(([name]) => name === args.tier)?.[1];
+  if (tier === undefined) throw new ElftraceError('usage', `--tier ${args.tier}: auto, 0 or 1`);
   const env = args.env ?? [];
   for (const each of env) {
     if (!/^[^=]+=/.test(each)) throw new ElftraceError('usage', `--env ${each}: write NAME=VALUE`);
@@ -155,6 +166,7 @@ export function checkRequest(args: RunArguments): Request {
   return {
     budget,
     timeout: seconds * 1000,
+    tier,
     env,
     files: args.root === undefined ? undefined : filesBelow(args.root),
     call: args.call === undefined ? null : parseCall(args.call),
@@ -497,7 +509,7 @@ function probesOf({ image, arch, program, input }: Loaded, guest: Process): Prob
   if (image.section(probeSections.text) === undefined) return null;
   const record = readRecord(image);
   if (record === null || record.session.length === 0) return null;
-  const { probes: session } = recordedProbes(image, arch, record);
+  const { probes: session } = recordedProbes({ image, arch, symbols: undefined }, record);
   if (session === null) return null;
   return new ProbeRun({ session, program, machine: guest.machine, comm: taskName(input.name) });
 }
@@ -513,6 +525,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     env: request.env,
     onOutput: options.onOutput,
     onInput: options.onInput,
+    tier: request.tier,
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
   });

@@ -2,15 +2,17 @@
  * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
  * was asked; and where the two disagree.
  */
-import { hex, hexBytes } from '../errors.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
-import { disagreements } from '../ftrace/journal.js';
+import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import type { Sites } from '../ftrace/sites.js';
+import { directCallerOf } from '../ftrace/verdicts.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
+import type { ProbeSessionPlan } from '../kprobes/index.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { readInputs } from './files.js';
-import { open, type OpenOptions } from './open.js';
+import { open, type Opened, type OpenOptions } from './open.js';
 import { probeJson, probeLine, recordedProbes } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
@@ -70,11 +72,15 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         enabled.push({ function: functionJson(sites, i, module), calls: target === null ? null : hex(target), callee });
       // name, attached ops, the columns R I D O M (none of them is known from bytes alone), callee
       else lines.push(`${program.symbolName(sites.functionSymbol(i)) || hex(sites.ip(i))} (1)             ->${callee}`);
+      const direct = args.json ? null : directCallerOf(sites, i);
+      if (direct !== null) {
+        const home = program.codeAt(direct);
+        lines.push(`\tdirect-->${(home && program.describe(home, direct)) || hex(direct)}`);
+      }
     }
     const wrong = record ? disagreements(record, image.bytes) : [];
     // What sessions want is known to the core only: who is attached, and how often.
-    const sessions =
-      record && record.session.length > 0 && wrong.length === 0 ? recordedProbes(image, opened.arch, record) : null;
+    const sessions = record && record.session.length > 0 && wrong.length === 0 ? sessionsOf(opened, record) : null;
     const probes = sessions?.probes?.probes() ?? [];
     if (wrong.length > 0) exit = exitCodes.failed;
     if (args.json) {
@@ -133,4 +139,14 @@ function calledSymbol(sites: Sites, site: number): string {
     if (relocation !== null) return relocation.symbolName;
   }
   return '';
+}
+
+/** What the sessions of the record make; null where the sessions of a stripped file were made with names that are not here. */
+function sessionsOf(opened: Opened, record: FileRecord): ProbeSessionPlan | null {
+  try {
+    return recordedProbes(opened, record);
+  } catch (error) {
+    if (!(error instanceof ElftraceError) || opened.program.namesFunctions) throw error;
+    return null;
+  }
 }

@@ -449,6 +449,20 @@ export function buildFunctions(): {
   return { names, functions: names.map((name) => build(name, (other) => names.indexOf(other))) };
 }
 
+const NEEDED: Partial<Readonly<Record<FunctionName, readonly FunctionName[]>>> = { flagbits: ['mulhs'] };
+
+/** Those of the functions that are asked for, and what they call, numbered from `first`. */
+export function someFunctions(wanted: Iterable<FunctionName>, first: number): readonly WasmFunction[] {
+  // In the order in which they were asked for; what they call comes behind.
+  const names = [...wanted];
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i]!;
+    const needed = NEEDED[name] ?? (name.startsWith('flag') ? (['flagbits'] as const) : []);
+    for (const each of needed) if (!names.includes(each)) names.push(each);
+  }
+  return names.map((name) => build(name, (other) => first + names.indexOf(other)));
+}
+
 /** Opcode that compares two i32 or i64 values. */
 export function compareOpcode(condition: (typeof CONDITIONS)[number], width: 32 | 64): number {
   return width === 32 ? I32[condition] : I64[condition];

@@ -2,11 +2,13 @@
  * The one WebAssembly.Memory of a machine, and where things lie in it:
  *
  *   0x0000_0000  control block: what the generated code tells TypeScript at an exit (`CONTROL`)
+ *   0x0000_1000  cells of the compiled tier: how far each of its windows reaches (`CELL`)
  *   0x0000_4000  window descriptors, 128 bytes each (`WINDOW`); descriptor 0 is the empty window
  *   0x0000_8000  state block of the running CPU: its slots
  *   0x0001_0000  page map: one byte of `PAGE_MARK` per guest page number modulo 65,536
  *   0x0002_0000  lookup table: guest address -> block, 16 bytes an entry
- *   0x0004_0000  records of translated blocks, the first megabyte
+ *   0x0004_0000  lookup table of the compiled tier: guest address -> region, 16 bytes an entry
+ *   0x0005_0000  records of translated blocks, the first megabyte
  *   above        backing of guest windows, more room for records
  *
  * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes long.
@@ -18,7 +20,16 @@ interface WasmMemory {
   readonly buffer: ArrayBuffer;
   grow(pages: number): number;
 }
+/** A table of functions. */
+export interface WasmTable {
+  get(index: number): unknown;
+  set(index: number, value: unknown): void;
+}
 interface WasmNamespace {
+  readonly Table: new (
+    descriptor: { element: 'anyfunc'; initial: number; maximum?: number },
+    value: unknown,
+  ) => WasmTable;
   readonly Memory: new (descriptor: { initial: number; maximum?: number }) => WasmMemory;
   readonly Module: new (bytes: Uint8Array<ArrayBuffer>) => object;
   readonly Instance: new (
@@ -36,8 +47,14 @@ export const CONTROL = {
   fuel: 0x24,
   /** End of the window descriptors in use. */
   windowsEnd: 0x28,
+  /** Guest address at which the compiled tier stopped. */
+  place: 0x30,
+  /** Address of the indirect jump that the compiled tier executed last. */
+  site: 0x38,
   /** A block header and one record, to enter translated code in mid-block. */
   trampoline: 0x40,
+  /** Bytes that nobody reads. */
+  scratch: 0x80,
 } as const;
 
 export const WINDOW = {
@@ -56,6 +73,19 @@ export const WINDOW = {
 } as const;
 export const MAX_WINDOWS = (0x8000 - WINDOW.start) / WINDOW.bytes;
 
+/**
+ * Cells of the compiled tier, one set for each window that it uses: for each span the exclusive bound of addresses relative to the
+ * window's base at which so many bytes can be read, or read and written, in the fast path; 0 where nothing can.
+ */
+export const CELL = {
+  start: 0x1000,
+  bytes: 128,
+  count: 96,
+  spans: [1, 2, 4, 8, 16, 64, 256, 1024],
+  read: 0,
+  write: 64,
+} as const;
+
 /** Window flags beside the permission (1 read, 2 write, 4 execute): accesses that the page map decides. */
 export const WINDOW_FLAG = { checkWrite: 8, checkRead: 16 } as const;
 
@@ -65,7 +95,8 @@ export const PAGE_MARK = { code: 1, write: 2, read: 4 } as const;
 export const STATE = 0x8000;
 export const CODE_MAP = 0x1_0000;
 export const LOOKUP = { start: 0x2_0000, entries: 0x2000, entryBytes: 16 } as const;
-export const RECORDS_START = 0x4_0000;
+export const LOOKUP_TABLE = { start: 0x4_0000, bits: 12 } as const;
+export const RECORDS_START = 0x5_0000;
 const WASM_PAGE = 0x1_0000;
 /** The first room for records, about 8,000 guest instructions; more is allocated like backing. */
 const RECORDS_BYTES = 0x10_0000;
@@ -140,7 +171,12 @@ export function compileModule(bytes: Uint8Array<ArrayBuffer>): object {
   return new WebAssembly.Module(bytes);
 }
 
-/** Instantiates a module on a memory and returns its exports. */
-export function instantiate(module: object, host: HostMemory): Readonly<Record<string, unknown>> {
-  return new WebAssembly.Instance(module, { env: { memory: host.memory } }).exports;
+/** Instantiates a module on a memory, and a table where it wants one, and returns its exports. */
+export function instantiate(module: object, host: HostMemory, table?: WasmTable): Readonly<Record<string, unknown>> {
+  return new WebAssembly.Instance(module, { env: { memory: host.memory, ...(table && { table }) } }).exports;
+}
+
+/** A table with so many entries, all of them `value`, a function of WebAssembly. */
+export function makeTable(entries: number, value: unknown): WasmTable {
+  return new WebAssembly.Table({ element: 'anyfunc', initial: entries, maximum: entries }, value);
 }

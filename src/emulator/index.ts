@@ -26,8 +26,8 @@ export type {
   Snapshot,
   StatePart,
 } from './snapshot.js';
-export { interleavings, runSchedule } from './schedule.js';
-export type { InterleavingRequest, PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
+export { runSchedule } from './schedule.js';
+export type { PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
 export { Gates } from './gates.js';
 export type {
   CallConvention,

@@ -59,6 +59,8 @@ export const EXIT_REASONS = [
   'slow',
   /** A check that traps. */
   'check',
+  /** The compiled tier may go on here. */
+  'region',
 ] as const;
 export type ExitReason = (typeof EXIT_REASONS)[number];
 const reasonNumber = (reason: ExitReason): number => EXIT_REASONS.indexOf(reason);
@@ -537,7 +539,7 @@ function lookupEntry(address: bigint, codeShift: number): number {
  * descriptor, record. Returns the host address or 0. Windows that may be written and executed, or that hold a watched range,
  * serve accesses only here, and only where the page map is clear.
  */
-function resolveFunction(): WasmFunction {
+export function resolveFunction(): WasmFunction {
   const code = new Code();
   const [address, bytes, limit, record, window, offset, flag, marks] = [0, 1, 2, 3, 4, 5, 6, 7];
   code.i32(WINDOW.start).set(window);
@@ -881,8 +883,8 @@ export class Encoder {
   }
 
   /** Writes everything and the header. `prefix` runs before the first op. */
-  write(ops: readonly Op[], terminator: Terminator, count: number, hooked: boolean): EncodedBlock {
-    if (hooked) this.exit('hook', 0n);
+  write(ops: readonly Op[], terminator: Terminator, count: number, prefix: 'hook' | 'region' | null): EncodedBlock {
+    if (prefix) this.exit(prefix, 0n);
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
@@ -935,6 +937,20 @@ export class Encoder {
     this.host.u32[(header + 12) >> 2] = count;
     return { header, end: this.pointer, at: this.at, ops: this.ops };
   }
+}
+
+/** The window descriptor that each executed access of a block hit last, with its op. */
+export function predictions(host: HostMemory, encoded: EncodedBlock): readonly { op: Op; descriptor: number }[] {
+  const out: { op: Op; descriptor: number }[] = [];
+  encoded.ops.forEach((op, index) => {
+    const form = op && OPS[op.op].form;
+    if (!op || (form !== 'load' && form !== 'store')) return;
+    const record = encoded.header + HEADER_BYTES + RECORD_BYTES * index;
+    const key = HANDLERS[host.u16[record >> 1]!]?.key ?? '';
+    if (!key.startsWith(`${op.op}:`)) return;
+    out.push({ op, descriptor: host.u16[(record + 6) >> 1]! });
+  });
+  return out;
 }
 
 /** Turns the first record of a dropped block into a stub for its address: links that lead here find the way again. */

@@ -9,6 +9,8 @@
  * Translated code is shared by all CPUs, unless the machine models what CPUs have fetched (`fetch.ts`): then each has its own, made
  * from the bytes that it sees, and a store to code drops nothing until the CPU synchronises.
  */
+import { CompiledTier } from './compiled.js';
+import type { CompiledCounts } from './compiled.js';
 import { FetchBuffers } from './fetch.js';
 import { CONTROL, HostMemory, RECORDS_END, RECORDS_START, STATE } from './host.js';
 import {
@@ -17,6 +19,7 @@ import {
   EXIT_REASONS,
   HEADER_BYTES,
   Interpreter,
+  predictions,
   RECORD_BYTES,
   writeDropped,
   writeForward,
@@ -30,7 +33,7 @@ import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
 import { Reservations } from './reservations.js';
 import { sameLayout } from './snapshot.js';
-import type { Snapshot, StatePart } from './snapshot.js';
+import type { CpuState, Snapshot, StatePart } from './snapshot.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
 
@@ -110,7 +113,19 @@ export interface MachineOptions {
   readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
   /** Most bytes of translated code; when they are full everything is translated anew. Default 16 MiB. */
   readonly recordBytes?: number;
+  /** Most instructions of a block, 1 to 64 (default). 1 makes `step` cheap and `run` slow: for machines that are only stepped. */
+  readonly blockInstructions?: number;
+  /**
+   * Whether hot code is compiled to WebAssembly. `auto`: what is hot, once a million instructions were executed. 0: never. 1: everything
+   * as soon as it is reached, for tests. No result depends on it. Default `auto`; a machine with `fetch: 'buffered'` compiles nothing.
+   */
+  readonly tier?: 'auto' | 0 | 1;
+  /** Instructions that all CPUs together execute before something is compiled, for `auto`. Default 1,000,000. */
+  readonly tierUpAfter?: number;
 }
+
+/** What holds where nobody says anything. Tests change it, to run everything in one tier. */
+export const defaults: { tier: 'auto' | 0 | 1 } = { tier: 'auto' };
 
 /** The state of a CPU that is not running. */
 interface Cpu {
@@ -128,7 +143,8 @@ interface Cpu {
 interface Translated {
   readonly block: Block;
   readonly encoded: EncodedBlock;
-  readonly hooked: boolean;
+  /** What it asks for before its first instruction. */
+  readonly prefix: 'hook' | 'region' | null;
   readonly pages: readonly number[];
   /** Where it is found by its address. */
   readonly home: Map<Address, Translated>;
@@ -147,8 +163,12 @@ interface Watch extends WatchedRange {
   readonly hook: WatchHook;
 }
 
+/** Instructions between two looks at where tier 0 is, about: hot code is found so. */
+const SAMPLE = 10_000;
 /** Instructions after which generated code returns even when nothing happened: V8 replaces baseline code on calls only. */
 const SLICE = 2_000_000;
+/** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
+const LEAST_COMPILED = 200;
 const MAX_BLOCK_INSTRUCTIONS = 64;
 const MAX_CODE_BYTES = 1024;
 /** Blocks that run once (exact stops, stores to their own page) are written here. */
@@ -187,7 +207,20 @@ export class Machine {
   private recordsEnd = BLOCKS_START;
   private recordBytesLeft: number;
   private readonly onFault: MachineOptions['onFault'];
+  private readonly blockInstructions: number;
+  private onStore: ((address: Address, size: number) => void) | null = null;
   private skippedTicks = 0n;
+  /** The compiled tier; null where it is not used (yet). */
+  private compiled: CompiledTier | null = null;
+  private readonly tier: 'auto' | 0 | 1;
+  private readonly tierUpAfter: number;
+  /** Targets of indirect calls, and of indirect jumps by their instructions, as tier 0 saw them. */
+  private readonly indirectCalls = new Set<Address>();
+  private readonly indirectJumps: (readonly [Address, Address])[] = [];
+  /** State of the sequence that spreads samples, so that they fall on no loop's period. */
+  private sampleSeed = 1;
+  /** Instructions that tier 0 executes before somebody looks where it is. */
+  private untilSample = 0;
   /** Counts how often all translated code was thrown away. */
   private generation = 0;
   /** Address of the instruction being executed, while a helper, hook or system call runs. */
@@ -199,6 +232,7 @@ export class Machine {
     this.lifter = lifter;
     this.syscall = options.syscall;
     this.onFault = options.onFault;
+    this.blockInstructions = Math.min(MAX_BLOCK_INSTRUCTIONS, Math.max(1, options.blockInstructions ?? Infinity));
     const first = Math.min(RECORDS_END - BLOCKS_START, options.recordBytes ?? DEFAULT_RECORD_BYTES);
     this.chunks = [{ start: BLOCKS_START, end: BLOCKS_START + first }];
     this.recordBytesLeft = (options.recordBytes ?? DEFAULT_RECORD_BYTES) - first;
@@ -206,6 +240,7 @@ export class Machine {
     this.memory = new GuestMemory(this.host, lifter.addressBits);
     this.memory.observer = {
       beforeWrite: (address, bytes) => {
+        this.onStore?.(address, bytes.length);
         const writer = this.storing && lifter.fetch?.ownStores === true ? this.current : null;
         if (writer !== null && this.fetch) for (const each of this.ownBlocks(address, bytes.length)) this.drop(each);
         this.fetch?.beforeWrite(address, bytes.length, writer);
@@ -253,6 +288,8 @@ export class Machine {
       },
       memory: this.memory,
     };
+    this.tier = this.fetch ? 0 : (options.tier ?? defaults.tier);
+    this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
   }
@@ -339,6 +376,11 @@ export class Machine {
     return () => {
       this.switchHooks.delete(own);
     };
+  }
+
+  /** Bytes that a CPU fetches at once; 0 in `coherent` mode. */
+  get fetchLineBytes(): number {
+    return this.fetch?.lineBytes ?? 0;
   }
 
   get fetchMode(): FetchMode {
@@ -497,6 +539,67 @@ export class Machine {
     for (const part of snapshot.parts) part();
   }
 
+  /** Registers of a CPU and what it has fetched, without memory; counts of instructions are not part of it. */
+  saveCpu(index: number): CpuState {
+    if (index === this.current) this.saveRunning();
+    const cpu = this.cpus[index];
+    if (!cpu) throw new ElftraceError('usage', `there is no CPU ${index}`, { value: index });
+    const fetched = this.fetch?.save(index) ?? null;
+    return { state: cpu.state.slice(), pc: cpu.pc, instructions: 0, passHook: null, passWatch: null, fetched };
+  }
+
+  /**
+   * Makes CPUs what `saveCpu` saved of them, with no instructions completed; memory stays as it is, and so do the registers of a CPU for
+   * which there is null.
+   */
+  restoreCpus(saved: readonly (CpuState | null)[]): void {
+    if (saved.length !== this.cpus.length) {
+      throw new ElftraceError('usage', `${saved.length} CPUs were saved, there are ${this.cpus.length}`, {
+        value: saved.length,
+      });
+    }
+    this.saveRunning();
+    saved.forEach((each, index) => {
+      if (each === null) return;
+      const cpu = this.cpus[index]!;
+      cpu.pc = each.pc;
+      cpu.passHook = null;
+      cpu.passWatch = null;
+      cpu.instructions = 0;
+      cpu.state.set(each.state);
+    });
+    this.cpus.forEach((_, index) => this.reservations?.release(index));
+    const { fetch } = this;
+    if (fetch) {
+      const states = saved.map((each, index) => each?.fetched ?? fetch.save(index));
+      this.dropAll();
+      fetch.restore(states);
+    }
+    this.loadCpu(this.current);
+    for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
+  }
+
+  /** Forgets how many instructions were completed, on every CPU: with it virtual time stands still. */
+  forgetInstructions(): void {
+    for (const each of this.cpus) {
+      each.instructions = 0;
+      each.passWatch = null;
+    }
+  }
+
+  /**
+   * Calls `hook` before bytes change by anything but the fast path of a store: by the host, by helpers, and by instructions in windows that are
+   * watched. null takes it off.
+   */
+  observeStores(hook: ((address: Address, size: number) => void) | null): void {
+    this.onStore = hook;
+  }
+
+  /** The CPU fetches the lines of the range, as processors do ahead of what they execute. Nothing happens in `coherent` mode. */
+  prefetch(index: number, address: Address, size: number): void {
+    this.fetch?.fetched(index, address, address + BigInt(size));
+  }
+
   /**
    * Makes something outside the machine part of its state: `part` is called for each snapshot, and what it returns is called
    * when that snapshot is restored. Returns a function that takes it off again.
@@ -602,24 +705,77 @@ export class Machine {
     return block;
   }
 
-  private encode(block: Block, start: number, hooked: boolean, pages: readonly number[]): Translated {
+  private encode(block: Block, start: number, prefix: 'hook' | 'region' | null, pages: readonly number[]): Translated {
     const ops = eliminateDeadOps(block, this.lifter.slots);
     const encoder = new Encoder(this.host, this.lifter.slots, start);
-    const encoded = encoder.write(ops, block.terminator, block.instructions.length, hooked);
-    return { block, encoded, hooked, pages, home: this.blocks, dropped: false };
+    const encoded = encoder.write(ops, block.terminator, block.instructions.length, prefix);
+    return { block, encoded, prefix, pages, home: this.blocks, dropped: false };
+  }
+
+  /** The compiled tier, if this machine has one and it is time for it. */
+  private compiledTier(): CompiledTier | null {
+    if (this.tier === 0) return null;
+    if (this.compiled) return this.compiled;
+    if (this.totalInstructions < this.tierUpAfter) return null;
+    const { lifter, host } = this;
+    this.compiled = new CompiledTier(host, lifter, this.memory, {
+      lift: (address, leaders) => {
+        const known = this.blocks.get(address);
+        if (known && !leaders) return known.block;
+        const code = this.memory.code(address, MAX_CODE_BYTES);
+        if (!code) return null;
+        const startsAt = (place: Address): boolean => leaders?.has(place) === true || this.isHooked(place);
+        return lifter.lift(code, address, {
+          maxInstructions: MAX_BLOCK_INSTRUCTIONS,
+          startsAt,
+          ...this.guardedLimits(),
+        });
+      },
+      excluded: (address) => this.isHooked(address),
+      targets: () => [],
+      simplify: (block) => eliminateDeadOps(block, lifter.slots),
+      predictions: (address) => {
+        const known = this.blocks.get(address);
+        if (!known) return [];
+        return predictions(host, known.encoded).map(({ op, descriptor }) => ({
+          instruction: known.block.instructions[op.at]!,
+          descriptor,
+        }));
+      },
+      known: (address) => this.blocks.has(address),
+      entered: (address) => {
+        const known = this.blocks.get(address);
+        if (known && known.prefix !== 'region') this.drop(known);
+      },
+    });
+    for (const each of this.blocks.values()) this.compiled.translated(each.block);
+    for (const each of this.indirectCalls) this.compiled.noteCalled(each);
+    for (const [site, target] of this.indirectJumps) this.compiled.jumped(site, target);
+    return this.compiled;
+  }
+
+  /** What the compiled tier holds; null while there is none. */
+  get compiledCounts(): CompiledCounts | null {
+    return this.compiled?.counts ?? null;
   }
 
   /** The block at `address`; null when it may not be executed. */
   private translate(address: Address): Translated | null {
     const known = this.blocks.get(address);
     if (known) return known;
-    const block = this.lift(address, MAX_BLOCK_INSTRUCTIONS);
+    const block = this.lift(address, this.blockInstructions);
     if (!block) return null;
     if (this.recordsEnd + encodedBound(block.ops.length) > this.chunks[this.chunk]!.end) this.makeRoom();
     const pages: number[] = [];
     const last = block.end > address ? block.end - 1n : address;
     for (let page = address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.push(Number(page));
-    const translated = this.encode(block, this.recordsEnd, this.isHooked(address), pages);
+    const prefix = this.isHooked(address)
+      ? 'hook'
+      : this.compiled && this.compiled.find(address) !== 0
+        ? 'region'
+        : null;
+    const translated = this.encode(block, this.recordsEnd, prefix, pages);
+    this.compiled?.translated(block);
     this.recordsEnd = translated.encoded.end;
     this.blocks.set(address, translated);
     this.byHeader.push(translated);
@@ -652,7 +808,7 @@ export class Machine {
   private translateOnce(address: Address, count: number, hooked: boolean, slow = false): Translated | null {
     const block = this.lift(address, Math.min(count, MAX_BLOCK_INSTRUCTIONS), slow);
     if (!block) return null;
-    this.scratch = this.encode(block, RECORDS_START, hooked, []);
+    this.scratch = this.encode(block, RECORDS_START, hooked ? 'hook' : null, []);
     if (this.scratch.encoded.end > BLOCKS_START) throw new ElftraceError('internal', 'a block is too long');
     return this.scratch;
   }
@@ -673,9 +829,11 @@ export class Machine {
   }
 
   private dropRange(address: Address, size: number): void {
-    if (this.byPage.size === 0 || size === 0) return;
+    if (size === 0) return;
+    this.compiled?.dropRange(address, size);
     const first = Number(address >> CODE_PAGE_BITS);
     const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
+    if (this.byPage.size === 0) return;
     if (last - first < this.byPage.size) {
       for (let page = first; page <= last; page++) this.dropPage(page);
     } else {
@@ -689,6 +847,7 @@ export class Machine {
   }
 
   private dropCovering(address: Address): void {
+    this.compiled?.dropCovering(address);
     const set = this.byPage.get(Number(address >> CODE_PAGE_BITS));
     if (!set) return;
     for (const each of [...set]) if (address >= each.block.address && address < each.block.end) this.drop(each);
@@ -748,12 +907,52 @@ export class Machine {
     let slow = false;
     /** Watched accesses that the instruction has made since it was begun. */
     let watched = 0;
+    /** Tier 0 executes the next block, whatever is compiled. */
+    let interpret = false;
+    /** There is stack for compiled code; null: not known yet. */
+    let stack: boolean | null = null;
     for (;;) {
       if (entry === 0) {
         if (remaining <= 0) return { kind: 'step-limit' };
         const passing = cpu.passHook === this.pc;
         if (!passing) cpu.passHook = null;
         watched = 0;
+        const compiled = this.compiledTier();
+        const worthwhile = remaining >= LEAST_COMPILED || this.tier === 1;
+        if (compiled && worthwhile && !interpret && !passing && !alone) {
+          if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
+          const place = compiled.find(this.pc);
+          if (place !== 0 && (stack ??= compiled.hasStack())) {
+            const fuel = Math.min(remaining, SLICE);
+            const stop = compiled.enter(place, this.pc, fuel);
+            const used = fuel - host.u32[CONTROL.fuel >> 2]!;
+            remaining -= used;
+            cpu.instructions += used;
+            this.pc = host.u64[CONTROL.place >> 3]!;
+            interpret = used === 0;
+            switch (stop) {
+              case 'fuel':
+                break;
+              case 'jump':
+                compiled.jumped(host.u64[CONTROL.site >> 3]!, this.pc);
+                compiled.wanted(this.pc);
+                break;
+              case 'lookup':
+                compiled.wanted(this.pc);
+                break;
+              case 'miss':
+                compiled.missed(this.pc);
+                interpret = true;
+                break;
+              case 'exit':
+                interpret = true;
+                break;
+              default:
+                stop satisfies never;
+            }
+            continue;
+          }
+        }
         const gate = passing ? this.gates.get(this.pc) : undefined;
         if (gate) {
           const address = this.pc;
@@ -771,17 +970,26 @@ export class Machine {
         }
         alone = false;
         slow = false;
+        interpret = false;
         if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
         entry = block.encoded.header;
-        if (passing && block.hooked) {
+        if ((passing && block.prefix === 'hook') || block.prefix === 'region') {
           entry = writeTrampoline(host, entry + HEADER_BYTES + RECORD_BYTES, block.block.instructions.length);
         }
       }
-      const fuel = Math.min(remaining, SLICE);
+      let fuel = Math.min(remaining, SLICE);
+      const sampling = this.tier === 'auto' && this.compiled !== null;
+      if (this.tier === 'auto') {
+        const most = sampling
+          ? Math.max(MAX_BLOCK_INSTRUCTIONS, this.untilSample)
+          : Math.max(MAX_BLOCK_INSTRUCTIONS, this.tierUpAfter - this.totalInstructions);
+        fuel = Math.min(fuel, most);
+      }
       const reason = EXIT_REASONS[this.interpreter.run(entry, fuel)]!;
       const used = fuel - host.u32[CONTROL.fuel >> 2]!;
       remaining -= used;
       cpu.instructions += used;
+      this.untilSample -= used;
       entry = 0;
       const pointer = host.u32[CONTROL.pointer >> 2]!;
       /** Gives back the instructions of a block from `index` on and stands before that one. */
@@ -797,11 +1005,24 @@ export class Machine {
         case 'fuel':
           this.pc = this.ownerOf(pointer).block.address;
           cpu.passHook = null;
+          if (sampling && this.untilSample < MAX_BLOCK_INSTRUCTIONS) {
+            this.untilSample = this.nextSample();
+            this.compiled?.sample(this.pc);
+          }
           break;
+        case 'region': {
+          const owner = this.ownerOf(pointer);
+          rewind(owner, 0);
+          // A region that is gone left this behind.
+          if (this.compiled?.find(this.pc) === 0) this.drop(owner);
+          break;
+        }
         case 'lookup': {
           this.pc = host.u64[CONTROL.value >> 3]!;
           cpu.passHook = null;
           // What is not executed yet is not fetched.
+          this.noteJump(pointer);
+          if (this.isCompiled(this.pc)) break;
           const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
           if (found) this.interpreter.enterLookup(this.pc, found.encoded.header);
           break;
@@ -812,6 +1033,7 @@ export class Machine {
           const header = pointer - HEADER_BYTES;
           const link = host.u32[header >> 2]!;
           const { generation } = this;
+          if (this.isCompiled(this.pc)) break;
           const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
           if (found && generation === this.generation && pointer >= BLOCKS_START) {
             if (link === 0) writeForward(host, header, found.encoded.header);
@@ -971,6 +1193,31 @@ export class Machine {
     }
   }
 
+  /** Instructions until tier 0 is looked at again. */
+  private nextSample(): number {
+    this.sampleSeed = (Math.imul(this.sampleSeed, 1_664_525) + 1_013_904_223) >>> 0;
+    return SAMPLE - (SAMPLE >> 2) + Math.floor((this.sampleSeed / 0x1_0000_0000) * (SAMPLE >> 1));
+  }
+
+  private isCompiled(address: Address): boolean {
+    return this.compiled !== null && this.compiled.find(address) !== 0;
+  }
+
+  /** An indirect branch went to `pc` for the first time, as tier 0 knows. */
+  private noteJump(pointer: number): void {
+    if (this.tier === 0) return;
+    const { block } = this.ownerOf(pointer);
+    const { kind } = block.terminator;
+    if (kind === 'calli') {
+      this.indirectCalls.add(this.pc);
+      this.compiled?.noteCalled(this.pc);
+    } else if (kind === 'ind') {
+      const site = block.instructions.at(-1)!;
+      if (this.compiled) this.compiled.jumped(site, this.pc);
+      else if (this.indirectJumps.length < 4096) this.indirectJumps.push([site, this.pc]);
+    }
+  }
+
   private isWatched(address: Address, size: number, access: 'read' | 'write'): boolean {
     for (const each of this.watches) {
       if (each.access !== access || address + BigInt(size) <= each.address) continue;
@@ -1014,7 +1261,8 @@ export class Machine {
 
   private holdsCode(address: Address, size: number): boolean {
     const last = BigInt.asUintN(this.lifter.addressBits, address + BigInt(size - 1));
-    return this.byPage.has(Number(address >> CODE_PAGE_BITS)) || this.byPage.has(Number(last >> CODE_PAGE_BITS));
+    const onPage = (place: Address): boolean => this.byPage.has(Number(place >> CODE_PAGE_BITS));
+    return onPage(address) || onPage(last) || this.compiled?.holds(address, size) === true;
   }
 
   /** The running CPU has translated code that a store of its own must change at once. */

@@ -128,6 +128,8 @@ const NOBODY: MemoryObserver = { beforeWrite: () => undefined, changed: () => un
 export class GuestMemory {
   private windowsByAddress: MutableWindow[] = [];
   observer: MemoryObserver = NOBODY;
+  /** Called when the window descriptors have changed. */
+  onPublish: () => void = () => undefined;
   /** Reasons by page number modulo 65,536; no entry is 0. */
   private readonly marks: Readonly<Record<PageMark, Map<number, number>>> = {
     code: new Map(),
@@ -322,6 +324,7 @@ export class GuestMemory {
       at += WINDOW.bytes;
     }
     host.u32[CONTROL.windowsEnd >> 2] = at;
+    this.onPublish();
   }
 
   private isWatched(window: Window, access: WatchedRange['access']): boolean {

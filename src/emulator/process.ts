@@ -19,7 +19,7 @@ import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type FileSystem, NO_FILES, putNumber } from './files.js';
 import { Machine } from './machine.js';
-import type { StopReason } from './machine.js';
+import type { MachineOptions, StopReason } from './machine.js';
 import type { Permission } from './memory.js';
 import type { IrEmulation } from './model.js';
 import { createSyscalls } from './syscalls.js';
@@ -70,6 +70,9 @@ export interface ProcessOptions {
   readonly files?: FileSystem;
   /** `none`: nothing is started; pc is 0 and `callFunction` decides. Default: `entry`. */
   readonly start?: 'entry' | 'none';
+  /** Whether hot code is compiled (`MachineOptions`). */
+  readonly tier?: MachineOptions['tier'];
+  readonly tierUpAfter?: number;
   /** Applied before anything runs; for `start: 'none'`. */
   readonly relocations?: Iterable<RelativeRelocation>;
 }
@@ -232,6 +235,8 @@ export function startProcess(options: ProcessOptions): Process {
     lifter: emulation.lifter,
     syscall: (running) => handler(running),
     onFault: (_machine, address) => layout.growStack(address),
+    ...(options.tier !== undefined && { tier: options.tier }),
+    ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
   });
   const { end, headers } = mapSegments(machine, image, bias, model.guard);
   layout.heapStart = end;

@@ -90,6 +90,8 @@ class Bytes {
 /** The bytes of a function body. Labels are objects, not depths: `br` computes the depth from where it stands. */
 export class Code extends Bytes {
   private depth = 0;
+  /** Length just behind the last `write`. */
+  private setEnd = -1;
 
   get bytes(): Uint8Array {
     return this.view();
@@ -119,6 +121,11 @@ export class Code extends Bytes {
 
   /** An instruction with one index below 128 as its operand: the common case, in one step. */
   private indexed(opcode: number, index: number): this {
+    if (index >= 0x80) {
+      this.push(opcode);
+      this.unsigned(index);
+      return this;
+    }
     if (this.length + 2 > this.buffer.length) this.reserve(2);
     this.buffer[this.length] = opcode;
     this.buffer[this.length + 1] = index;
@@ -138,6 +145,24 @@ export class Code extends Bytes {
     return this.indexed(0x22, local);
   }
 
+  /** As `get`; directly behind a `set` of the same local both become one `tee`. */
+  read(local: number): this {
+    const { buffer, length } = this;
+    if (local < 0x80 && length >= 2 && length === this.setEnd && buffer[length - 1] === local) {
+      buffer[length - 2] = 0x22;
+      this.setEnd = -1;
+      return this;
+    }
+    return this.get(local);
+  }
+
+  /** As `set`, for `read`. */
+  write(local: number): this {
+    this.set(local);
+    if (local < 0x80) this.setEnd = this.length;
+    return this;
+  }
+
   /** A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset. */
   memory(opcode: readonly number[], offset = 0): this {
     this.push(opcode[0]!);
@@ -150,6 +175,14 @@ export class Code extends Bytes {
 
   call(index: number): this {
     return this.indexed(0x10, index);
+  }
+
+  /** Calls through table 0 a function of type `type`; the index is on the stack. */
+  callIndirect(type: number): this {
+    this.push(0x11);
+    this.unsigned(type);
+    this.push(0);
+    return this;
   }
 
   private open(opcode: number, type: number): number {
@@ -235,26 +268,35 @@ function pushName(out: Bytes, name: string): void {
   for (let i = 0; i < name.length; i++) out.push(name.charCodeAt(i));
 }
 
-/** A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0. */
-export function writeModule(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
+const signatureOf = ({ parameters, results }: Pick<WasmFunction, 'parameters' | 'results'>): string =>
+  `${parameters.join()}:${results.join()}`;
+
+/**
+ * A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0. `indirect`: it also imports the
+ * table `env.table`, and calls functions of the type of `functions[indirect]`, which is type 0, through it.
+ */
+export function writeModule(functions: readonly WasmFunction[], indirect?: number): Uint8Array<ArrayBuffer> {
   const signatures = new Map<string, number>();
   const types = new Bytes();
   const indices = new Bytes();
   const exports = new Bytes();
   const bodies = new Bytes();
   let exportCount = 0;
+  const typeOf = (each: WasmFunction): number => {
+    const key = signatureOf(each);
+    const known = signatures.get(key);
+    if (known !== undefined) return known;
+    signatures.set(key, signatures.size);
+    types.push(0x60);
+    types.unsigned(each.parameters.length);
+    for (const name of each.parameters) types.push(VALUE_TYPE[name]);
+    types.unsigned(each.results.length);
+    for (const name of each.results) types.push(VALUE_TYPE[name]);
+    return signatures.size - 1;
+  };
+  if (indirect !== undefined) typeOf(functions[indirect]!);
   functions.forEach((each, index) => {
-    const key = `${each.parameters.join()}:${each.results.join()}`;
-    let type = signatures.get(key);
-    if (type === undefined) {
-      type = signatures.size;
-      signatures.set(key, type);
-      types.push(0x60);
-      types.unsigned(each.parameters.length);
-      for (const name of each.parameters) types.push(VALUE_TYPE[name]);
-      types.unsigned(each.results.length);
-      for (const name of each.results) types.push(VALUE_TYPE[name]);
-    }
+    const type = typeOf(each);
     indices.unsigned(type);
     if (each.export !== undefined) {
       pushName(exports, each.export);
@@ -263,9 +305,15 @@ export function writeModule(functions: readonly WasmFunction[]): Uint8Array<Arra
       exportCount++;
     }
     const locals = new Bytes();
-    locals.unsigned(each.locals.length);
+    const groups: { readonly name: ValueType; count: number }[] = [];
     for (const name of each.locals) {
-      locals.push(1);
+      const last = groups.at(-1);
+      if (last?.name === name) last.count++;
+      else groups.push({ name, count: 1 });
+    }
+    locals.unsigned(groups.length);
+    for (const { name, count } of groups) {
+      locals.unsigned(count);
       locals.push(VALUE_TYPE[name]);
     }
     const code = each.code.bytes;
@@ -289,7 +337,12 @@ export function writeModule(functions: readonly WasmFunction[]): Uint8Array<Arra
     out.pushAll(body.view());
   };
   section(1, signatures.size, types);
-  section(2, 1, imports);
+  if (indirect !== undefined) {
+    pushName(imports, 'env');
+    pushName(imports, 'table');
+    imports.pushAll([0x01, 0x70, 0x00, 0x00]);
+  }
+  section(2, indirect === undefined ? 1 : 2, imports);
   section(3, functions.length, indices);
   section(7, exportCount, exports);
   section(10, functions.length, bodies);

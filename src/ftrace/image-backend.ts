@@ -10,7 +10,7 @@ import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, Writab
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
-import { OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
+import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type {
   Backend,
@@ -27,21 +27,35 @@ import type {
   TrampolineImage,
   TrampolineRequest,
 } from './core/index.js';
-import type { CallSite, Ops, SiteHash } from './core/index.js';
+import {
+  type CallSite,
+  equalContents,
+  type GraphUser,
+  type GraphUserImage,
+  isEmpty,
+  type Ops,
+  type SiteHash,
+} from './core/index.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
 import { entriesOf, type EntryKind, graphOff, initialState, recordIp } from './tracing.js';
 
+/** Memory of the tool's. */
+export interface Room {
+  readonly address: Address;
+  readonly size: number;
+}
+
 /** Where bytes are read and written: the copy of a file, or a machine's memory beside it. */
 export interface Text {
   /** Brings the copy that shapes look at up to date with what really is there. */
   refresh(address: Address, size: number): void;
-  /** One store; false: it may not be written. */
-  store(address: Address, bytes: Uint8Array): boolean;
-  /** Waits and frees, in order, for whoever runs threads. */
-  event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>): void;
+  /** One store; false: it may not be written. `words`: of data, each of which every processor sees whole; else of instructions. */
+  store(address: Address, bytes: Uint8Array, what?: 'words'): boolean;
+  /** Waits and frees, in order, for whoever runs threads; `freed` is the memory that a free gives back. */
+  event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>, freed?: readonly Room[]): void;
 }
 
 export interface ImageBackendOptions {
@@ -54,6 +68,8 @@ export interface ImageBackendOptions {
   readonly text?: Text;
   /** What stands between private trampolines and the image; nothing when absent. */
   readonly seam?: (own: TextSeam) => TextSeam;
+  /** The sites before anything was written over them, for reports of foreign bytes: what would stand there. */
+  readonly pristine?: () => Sites;
 }
 
 /** Words of every object that a step writes, and problems in the terms of the core. */
@@ -85,11 +101,18 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
+  /** Objects of the users of the graph tracer, by index, and those that were replaced and may still be read. */
+  private readonly graphObjects: ({ readonly image: GraphUserImage; readonly address: Address } | null)[] = [];
+  private readonly retired: { readonly address: Address; readonly size: number }[] = [];
+  /** What sites held when they were read or written last: what is expected of them later, in reports. */
+  private readonly seen = new Map<CallSite, { readonly content: Content; readonly bytes: Uint8Array }>();
   /** Sites with a direct caller that they do not reach themselves. */
   private readonly viaEntry = new Map<CallSite, Content>();
   /** Private trampolines that are planned or there, by their blocks. */
   private readonly trampolines = new Map<TrampolineBlock, OwnTrampoline>();
-  private free: { readonly address: Address; readonly size: number }[];
+  private free: Room[];
+  /** Taken out of use, and not said to be free yet. */
+  private given: (Room & { readonly kind: Extract<Step, { kind: 'free' }>['object'] })[] = [];
   /** Modules whose code is not in the image any more; what their sites and words would hold. */
   private readonly goneModules = new Set<string>();
   private readonly goneContents = new Map<CallSite, { content: Content; literal: Literal }>();
@@ -188,7 +211,8 @@ export class ImageBackend implements Backend {
   }
 
   private contentOf(reading: SiteReading, site: CallSite | null): Content | null {
-    if (reading.state === 'nop') return { kind: 'nop' };
+    // Nops as a compiler left them are off too.
+    if (reading.state === 'nop' || (reading.state === 'compiled' && reading.target === null)) return { kind: 'nop' };
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
@@ -248,7 +272,9 @@ export class ImageBackend implements Backend {
         const bytes = this.bytesAt(place.site);
         if (bytes === null) return { kind: 'fault' };
         const content = reading === null ? null : this.contentOf(reading, place.site);
-        return content === null ? { kind: 'foreign', bytes } : { kind: 'site', content };
+        if (content === null) return { kind: 'foreign', bytes };
+        this.seen.set(place.site, { content, bytes });
+        return { kind: 'site', content };
       }
       case 'callee':
         return this.calleeAt(place.entry === 'plain' ? 'ftrace_call' : 'ftrace_regs_call');
@@ -339,6 +365,7 @@ export class ImageBackend implements Backend {
   private writeTrampoline(ops: Ops, block: TrampolineBlock, image: TrampolineImage | null): StepProblem | null {
     const model = this.program.arch.trampolines;
     if (image === null) {
+      this.given.push({ kind: 'trampoline', address: block.address, size: block.sizeBytes });
       this.trampolines.delete(block);
       return this.store(block.address, new Uint8Array(block.sizeBytes).fill(model.kind === 'none' ? 0 : model.fill));
     }
@@ -391,18 +418,39 @@ export class ImageBackend implements Backend {
   bytesAt(site: CallSite): Uint8Array | null {
     const index = this.siteIndex.get(site.ip);
     const reading = index === undefined ? null : this.sites.reading(index);
-    return this.bytes(site.ip, reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta);
+    // Bytes of no shape do not say how many they are.
+    const known = this.seen.get(site)?.bytes.length;
+    return this.bytes(
+      site.ip,
+      known ?? (reading === null ? 4 : reading.startDelta + reading.sizeBytes - reading.ipDelta),
+    );
   }
 
   bytesOf(site: CallSite, content: Content): Uint8Array | null {
     const reading = this.readingOf(site);
-    const change = reading === null ? null : this.changeOf(site, reading, content);
-    if (change === null || 'kind' in change) return null;
-    const bytes = this.bytesAt(site);
+    const own = reading === null ? null : this.bytesWith(this.sites, site, reading, content);
+    if (own !== null) return own;
+    const known = this.seen.get(site);
+    if (known !== undefined && equalContents(known.content, content)) return known.bytes;
+    // Somebody wrote over a site that nobody had looked at.
+    const sites = this.options.pristine?.();
+    const index = this.siteIndex.get(site.ip);
+    if (sites === undefined || index === undefined) return null;
+    const before = sites.reading(index);
+    return before === null ? null : this.bytesWith(sites, site, before, content);
+  }
+
+  /** Bytes of a site with another content; null where it cannot have that. */
+  private bytesWith(sites: Sites, site: CallSite, reading: SiteReading, content: Content): Uint8Array | null {
+    const index = this.siteIndex.get(site.ip)!;
+    const change = this.changeOf(site, reading, content, sites);
+    if ('kind' in change) return null;
+    const start = sites.fileOffset(index) + reading.ipDelta;
+    const size = reading.startDelta + reading.sizeBytes - reading.ipDelta;
+    const bytes = sites === this.sites ? this.bytesAt(site) : sites.program.image.bytes.slice(start, start + size);
     if (bytes === null) return null;
-    const anchor = this.sites.anchor[this.siteIndex.get(site.ip)!]!;
     for (const { delta, after } of change.stores) {
-      const at = Number(anchor + BigInt(delta) - site.ip);
+      const at = Number(sites.anchor[index]! + BigInt(delta) - site.ip);
       if (at >= 0 && at + after.length <= bytes.length) bytes.set(after, at);
     }
     return bytes;
@@ -410,8 +458,13 @@ export class ImageBackend implements Backend {
 
   // ---------------------------------------------------------------------------------------------------------- deciding
 
-  private changeOf(site: CallSite, reading: SiteReading, content: Content): SiteChange | StepProblem {
-    const { program, sites, options } = this;
+  private changeOf(
+    site: CallSite,
+    reading: SiteReading,
+    content: Content,
+    sites = this.sites,
+  ): SiteChange | StepProblem {
+    const { program, options } = this;
     const index = this.siteIndex.get(site.ip)!;
     const view = sites.viewOf(index);
     const ways =
@@ -541,9 +594,7 @@ export class ImageBackend implements Backend {
           ? null
           : refused('ENOMEM', 'the image has no room for the filter');
       case 'graph-users':
-        return step.after.filter((user) => user !== null).length > 1
-          ? refused('EBUSY', 'the runtime records returns for one graph tracer')
-          : null;
+        return this.checkGraphUsers(step.after);
       case 'literal':
         return this.capabilities.callOps
           ? null
@@ -575,13 +626,13 @@ export class ImageBackend implements Backend {
 
   // ---------------------------------------------------------------------------------------------------------- writing
 
-  private store(address: Address, bytes: Uint8Array): StepProblem | null {
+  private store(address: Address, bytes: Uint8Array, what?: 'words'): StepProblem | null {
     const { image } = this.program;
     const offset = image.fileOffsetOf(address);
     if (offset < 0 || offset + bytes.length > image.bytes.length)
       return failed('EFAULT', `${hex(address)} is not in the file`);
     if (equalBytes(image.bytes.subarray(offset, offset + bytes.length), bytes)) return null;
-    if (this.options.text?.store(address, bytes) === false)
+    if (this.options.text?.store(address, bytes, what) === false)
       return failed('EPERM', `${hex(address)} may not be written`);
     image.bytes.set(bytes, offset);
     return null;
@@ -593,7 +644,7 @@ export class ImageBackend implements Backend {
     values.forEach((value, i) => {
       view.insertWord(i * this.word, value, this.word);
     });
-    return this.store(address, bytes);
+    return this.store(address, bytes, 'words');
   }
 
   private hashAddress(hash: SiteHash | null): Address | StepProblem {
@@ -612,6 +663,7 @@ export class ImageBackend implements Backend {
     const slot = this.slotOf(ops)!;
     const at = this.data + BigInt(slot * OPS_WORD_COUNT * this.word);
     if (image === null) {
+      this.given.push({ kind: 'ops', address: at, size: OPS_WORD_COUNT * this.word });
       this.slots.delete(ops);
       this.images.delete(ops);
       return this.words(at, new Array<bigint>(OPS_WORD_COUNT).fill(0n));
@@ -635,6 +687,64 @@ export class ImageBackend implements Backend {
     for (const [name, value] of values) {
       const problem = this.words(at + BigInt(OPS_WORDS[name] * this.word), [value]);
       if (problem) return problem;
+    }
+    return null;
+  }
+
+  // -------------------------------------------------------------------------------------------------- users of the graph tracer
+
+  private checkGraphUsers(users: readonly (GraphUserImage | null)[]): StepProblem | null {
+    const there = users.filter((image): image is GraphUserImage => image !== null);
+    if (entryPoint(this.program, 'elftrace_graph_users') === null) {
+      const special =
+        there.length > 1 || there.some(({ user }) => user.callbacks.entry !== 0n || user.callbacks.return !== 0n);
+      return special ? refused('EINVAL', 'the runtime of the image knows one graph tracer, which records') : null;
+    }
+    const sizes = there.flatMap(({ hashes }) => {
+      const fresh = [hashes.filter, hashes.notrace].filter(
+        (hash): hash is SiteHash => !isEmpty(hash) && !this.hashes.has(hash!),
+      );
+      return [OPS_WORD_COUNT * this.word, ...fresh.map((hash) => this.sizeOf(hash))];
+    });
+    return this.hasRoom(sizes) ? null : refused('ENOMEM', 'the image has no room for the users of the graph tracer');
+  }
+
+  /** Address of the object of a user of the graph tracer; null where it has none. */
+  graphUserAddress(user: GraphUser): Address | null {
+    return this.graphObjects.find((each) => each?.image.user === user)?.address ?? null;
+  }
+
+  /** Each user has an object; another one when its hashes change, so that what a thread sees of it is the old or the new one. */
+  private graphUsers(users: readonly (GraphUserImage | null)[]): StepProblem | null {
+    const table = entryPoint(this.program, 'elftrace_graph_users');
+    if (table === null) return null;
+    for (let index = 0; index < Math.max(users.length, this.graphObjects.length); index++) {
+      const image = users[index] ?? null;
+      const old = this.graphObjects[index] ?? null;
+      const same =
+        image !== null &&
+        image.user === old?.image.user &&
+        image.hashes.filter === old.image.hashes.filter &&
+        image.hashes.notrace === old.image.hashes.notrace;
+      if (same || (image === null && old === null)) continue;
+      let address = 0n;
+      if (image !== null) {
+        const place = this.take(OPS_WORD_COUNT * this.word);
+        if (typeof place !== 'bigint') return place;
+        address = place;
+        const [filter, notrace] = [image.hashes.filter, image.hashes.notrace].map((hash) =>
+          this.hashAddress(isEmpty(hash) ? null : hash),
+        );
+        if (typeof filter !== 'bigint') return filter!;
+        if (typeof notrace !== 'bigint') return notrace!;
+        const { entry, return: back } = image.user.callbacks;
+        const problem = this.words(address, [entry, BigInt(OPS_FLAGS.SUBOP), back, 0n, 0n, filter, notrace, 0n]);
+        if (problem) return problem;
+      }
+      const problem = this.words(table.identity + BigInt(index * this.word), [address]);
+      if (problem) return problem;
+      this.graphObjects[index] = image === null ? null : { image, address };
+      if (old !== null) this.retired.push({ address: old.address, size: OPS_WORD_COUNT * this.word });
     }
     return null;
   }
@@ -671,7 +781,10 @@ export class ImageBackend implements Backend {
       if (problem) return problem;
       this.table = { address, size };
     }
-    if (old !== null) this.release(old);
+    if (old !== null) {
+      this.release(old);
+      this.given.push({ kind: 'direct-table', ...old });
+    }
     return null;
   }
 
@@ -695,6 +808,8 @@ export class ImageBackend implements Backend {
           const problem = this.store(anchor + BigInt(delta), after);
           if (problem) return problem;
         }
+        const bytes = this.bytesAt(step.site);
+        if (bytes !== null) this.seen.set(step.site, { content: step.after, bytes });
         return null;
       }
       case 'callee': {
@@ -720,17 +835,25 @@ export class ImageBackend implements Backend {
         const { graph } = this.branches;
         const to = step.after ? this.need('ftrace_graph_caller').address : this.graphOff();
         const filter = entryPoint(this.program, 'elftrace_graph_ops');
-        const problem =
+        const filtered = (): StepProblem | null =>
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
-        return problem ?? this.store(address, graph.encode(address, to));
+        const jumped = (): StepProblem | null => this.store(address, graph.encode(address, to));
+        // The hook must have its filter for as long as the jump leads there: without one it takes every function (C-FG-8).
+        return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
-        return null;
+        return this.graphUsers(step.after);
       case 'sync':
       case 'quiesce':
       case 'free':
-        if (step.kind === 'free' && (step.object === 'hash' || step.object === 'ops')) this.sweep();
-        this.options.text?.event(step);
+        if (step.kind !== 'free') this.options.text?.event(step);
+        else {
+          if (step.object === 'hash' || step.object === 'ops') this.sweep();
+          const isFreed = ({ kind }: { readonly kind: string }): boolean => kind === step.object || kind === 'hash';
+          const freed = this.given.filter(isFreed);
+          this.given = this.given.filter((each) => !isFreed(each));
+          this.options.text?.event(step, freed);
+        }
         return null;
       case 'literal':
         return this.words(this.literalPlace(step.site), [this.literalValue(step.after)]);
@@ -750,10 +873,14 @@ export class ImageBackend implements Backend {
   private sweep(): void {
     const used = new Set<SiteHash | null>();
     for (const { filter, notrace } of this.images.values()) used.add(filter).add(notrace);
+    for (const each of this.graphObjects)
+      used.add(each?.image.hashes.filter ?? null).add(each?.image.hashes.notrace ?? null);
+    for (const place of this.retired.splice(0)) this.release(place);
     for (const [hash, place] of this.hashes) {
       if (used.has(hash)) continue;
       this.hashes.delete(hash);
       this.release(place);
+      this.given.push({ kind: 'hash', ...place });
     }
   }
 

@@ -491,7 +491,29 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     for (const { delta, type, symbol } of change.relocate ?? []) {
       const symbolIndex = numbers.of(symbol);
       const offset = sites.anchor[i]! + BigInt(delta);
-      const own = view.relocationsAt(delta).find(({ table }) => table.form === 'rela');
+      const rows = view.relocationsAt(delta).filter(({ table }) => table.form === 'rela');
+      const own = rows.find(({ table, row }) => !program.isCompanion(table.type[row]!));
+      // What rode on the old one (RELAX) would let a linker shorten a call that must keep its size.
+      for (const { table, row } of rows) {
+        const type = table.type[row]!;
+        if (!program.isCompanion(type) || type === neutral.type) continue;
+        const fileOffset = table.fileOffset(row) + image.wordBytes;
+        const after = neutralEntry(image, neutral.type, null);
+        mine.push({
+          kind: 'reloc',
+          site: i,
+          section: image.sections[table.section]?.name ?? '',
+          row,
+          type,
+          becomes: neutral.type,
+          symbol: '',
+          address: offset,
+          fileOffset,
+          before: shared.at(image.bytes, fileOffset, after.length),
+          after,
+          rule: 'F-2',
+        });
+      }
       if (own === undefined) {
         added.push({ site: i, section: range.section, offset, type, symbol, symbolIndex });
         continue;

@@ -4,7 +4,7 @@
  * on the image with its new parts. The laying out is the loader's, what the steps mean is the core's.
  */
 import type { Arch } from '../arch.js';
-import type { ElfImage } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { type LoadMap, readLoadMap } from '../program/load-map.js';
@@ -20,16 +20,20 @@ export function recordedSessions({ session }: Pick<FileRecord, 'session'>): Sess
   return session.map((text, index) => ({ name: `recorded session ${index + 1}`, text }));
 }
 
-/** What the sessions of a record make of the image as it was before them. */
+/**
+ * What the sessions of a record make of the image as it was before them.
+ * @param options  names for a stripped file; who performs operations of probes
+ */
 export function replaySessions(
   image: ElfImage,
   record: FileRecord,
   arch: Arch,
   hash: Sha256,
-  probes?: ProbeHosts,
+  options: { readonly symbols?: SymbolTable | undefined; readonly probes?: ProbeHosts | undefined } = {},
 ): SessionPlan {
-  const options = { ...sessionOptions(record), probes };
-  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), options);
+  const { symbols, probes } = options;
+  const all = { ...sessionOptions(record), ...(symbols ? { symbols } : {}), probes };
+  return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), all);
 }
 
 /** An image with more parts. A program that `load` did not make becomes the core of one. */

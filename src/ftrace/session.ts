@@ -11,7 +11,7 @@ import { type Capabilities, FtraceCore, type Outcome, type Policy, profiles, typ
 import type { GoneModule, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { type DirectVariant, setDirectVariant } from './direct-variant.js';
-import { checkAcceptance, type PlanRequest, planSites } from './plan.js';
+import { checkAcceptance, type Plan, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
@@ -129,6 +129,7 @@ export class Session {
     const policy = { ...policyOf(sites), ...options.policy };
     const backend = new ImageBackend(sites, {
       capabilities,
+      pristine: () => findSites(load(readElf(bytes), arch, options)),
       idleLiteral: { kind: policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' },
       ...(options.nopForm === undefined ? {} : { nopForm: options.nopForm }),
       ...(text === undefined ? {} : { text }),
@@ -267,15 +268,21 @@ export class Session {
 /** C-INIT-2: every site is verified, then made a nop. */
 function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
   const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
-  const plan = planSites(sites, { to, selection });
-  checkAcceptance(plan, {});
   const { bytes } = sites.program.image;
-  for (const { address, after, fileOffset } of plan.steps) {
-    if (text?.store(address, after) === false) {
-      throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
+  const write = (plan: Plan): void => {
+    checkAcceptance(plan, {});
+    for (const { address, after, fileOffset } of plan.steps) {
+      if (text?.store(address, after) === false) {
+        throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
+      }
+      bytes.set(after, fileOffset);
     }
-    bytes.set(after, fileOffset);
-  }
+  };
+  write(planSites(sites, { to, selection }));
+  sites.keep();
+  // The compiler's nops are off, and yet not what the machine's own disabled form is (P-NEW-1).
+  const left = selection.map((each, i) => (each === 1 && sites.reading(i)?.state === 'compiled' ? 1 : 0));
+  if (left.includes(1)) write(planSites(sites, { to: { kind: 'init' }, selection: left }));
 }
 
 /** Whether the entries can serve a site, where what stands around it decides that; others stay nops. */
@@ -294,12 +301,12 @@ function guarded(
   if (ranges.length === 0) return text;
   return {
     refresh: (address, size) => text?.refresh(address, size),
-    store(address, bytes) {
+    store(address, bytes, what) {
       const at = image.fileOffsetOf(address);
       if (ranges.some(({ start, end }) => at < end && start < at + bytes.length)) return false;
-      return text?.store(address, bytes) ?? true;
+      return text?.store(address, bytes, what) ?? true;
     },
-    event: (step) => text?.event(step),
+    event: (step, freed) => text?.event(step, freed),
   };
 }
 

@@ -74,6 +74,8 @@ export class Sites {
     this.count = anchor.length;
   }
 
+  private kept = false;
+
   state(index: number): SiteState {
     return stateNames[this.stateOf[index]!]!;
   }
@@ -97,7 +99,13 @@ export class Sites {
   }
 
   source(index: number): SiteSource {
-    return this.sources[this.tableOf[index]!]!;
+    const source = this.sources[this.tableOf[index]!]!;
+    return source === 'call' && this.kept ? 'mcount-table' : source;
+  }
+
+  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  keep(): void {
+    this.kept = true;
   }
 
   codeRange(index: number): CodeRange | undefined {
@@ -151,6 +159,12 @@ export class Sites {
     const source = this.source(index);
     const found = siteShapes[shape]!.read(this.viewOf(index), source);
     if (found !== null) return found;
+    if (source === 'call') {
+      // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
+      const known = siteShapes[shape]!;
+      const place = known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+      if (place !== null) return place;
+    }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
       const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;

@@ -92,6 +92,8 @@ export function initialState(program: Program, nopForm?: string, idle: 'nop' | '
     const literal = idleOpsOf(program, idle);
     return { kind: 'init', ...(literal === null ? {} : { literal }) };
   }
+  // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do (C-INIT-2).
+  if (program.arch.target.id === 'x86-64') return { kind: 'init' };
   if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
   const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
   return {
@@ -617,7 +619,11 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
       const possible = sites.entriesOf(site, reading);
       if (!possible.some((each) => entries.serves.includes(each))) {
         const served = possible.join(' or ') || 'no tracer';
-        const reason = `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
+        // Where functions begin decides it on some machines.
+        const nameless = possible.length === 0 && !program.namesFunctions;
+        const reason = nameless
+          ? `nothing says that a function begins in front of this ${reading.shape.name}: name the functions with --symbols FILE`
+          : `${reading.shape.name} calls ${served}, the image's entry is of kind ${entries.kind}`;
         return [{ refused: 'unsupported', code: 'wrong-entry', reason }];
       }
       const noGraph = tracer?.kind === 'function_graph' ? whyNoGraph(sites, site, reading) : null;

@@ -187,10 +187,15 @@ export function foundTrampolines(
   model: PrivateTrampolines,
   place: Pick<TrampolinePlace, 'variant' | 'find' | 'seam'>,
 ): readonly FoundTrampoline[] {
+  const wrappers = ['ftrace_ops_assist_func', 'ftrace_ops_list_func'].flatMap((name) => {
+    const address = program.definedAt(program.symbols.find(name));
+    return address === null ? [] : [address];
+  });
   return opsObjects(program)
     .filter((ops) => isAllocated(ops) && ops.trampoline !== 0n)
     .map((ops) => {
-      const trampoline = model.recognise(ops.trampoline, ops.address, place);
+      const callees = [ops.func, ...wrappers];
+      const trampoline = model.recognise(ops.trampoline, ops.address, callees, place);
       if (trampoline === null) {
         throw new ElftraceError(
           'state-mismatch',

@@ -16,6 +16,7 @@
  */
 import type { SiteReading } from '../arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { directCallerAt } from './direct-table.js';
 import type { Sites } from './sites.js';
 
 export const verdictSeverity = {
@@ -91,16 +92,24 @@ interface Judgement {
 
 /**
  * Whether a function covers the site. A label (assembly without a size) covers only what can be its own entry: everything
- * up to the next symbol would include the bodies of overridden weak functions behind it.
+ * up to the next symbol would include the bodies of overridden weak functions behind it. The same holds for functions of a list of names, which has
+ * no sizes, where the machine tells an entry by what stands in front of it (X-SITE-2).
  */
 export function isCovered(sites: Sites, index: number): boolean {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
   if (symbol < 0) return false;
-  if (!program.functions.isLabel(symbol)) return true;
+  if (!program.functions.isLabel(symbol)) return program.symbols.size[symbol] !== 0n || isEntry(sites, index);
   const limit = program.arch.mcount.maxSiteOffset;
   const place = program.functions.placeOf(symbol);
   return limit === 'any' || (place !== undefined && sites.ip(index) - place.value <= limit);
+}
+
+/** False where the machine looks for the start of a function in front of a site and finds none. */
+function isEntry(sites: Sites, index: number): boolean {
+  const reading = sites.reading(index);
+  if (!reading?.shape.entriesAt || reading.state === 'foreign') return true;
+  return sites.entriesOf(index, reading).length > 0;
 }
 
 const fine: Judgement = { verdict: 'ok', rule: '', message: '' };
@@ -147,7 +156,10 @@ export function judge(
     };
   }
   if (reading?.fault === 'misaligned') {
-    return { ...ofForeign(sites, index, reading), verdict: 'misaligned', rule: 'A-SITE-1' };
+    // Its bytes are what they must be: it is their place that is wrong.
+    const why =
+      'a pointer there is no single store (compile with -falign-functions=8; GCC leaves out cold functions and -Os)';
+    return { verdict: 'misaligned', rule: 'A-SITE-1', message: `${reading.shape.name}: ${reading.reason}: ${why}` };
   }
   if (program.namesFunctions && !isCovered(sites, index)) {
     // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
@@ -243,6 +255,9 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
   }
   if (program.callee(reading.target) !== 'other') return null;
   if (!program.hasMcountEntry) return null;
+  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose it is.
+  const direct = directCallerOf(sites, index);
+  if (direct !== null && (direct === reading.target || direct === program.finalTarget(reading.target))) return null;
   const range = program.codeAt(reading.target);
   if (!range) {
     return {
@@ -264,6 +279,15 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
         : `the stub at ${hex(reading.target)} leads to ${hex(stub)}, which is no tracing entry`,
     actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
   };
+}
+
+/** The direct caller that the image's table names for a site, or null. */
+export function directCallerOf(sites: Sites, index: number): bigint | null {
+  const reading = sites.reading(index);
+  if (reading === null) return null;
+  const anchor = sites.anchor[index]!;
+  const start = anchor + BigInt(reading.startDelta);
+  return directCallerAt(sites.program, start, start + BigInt(reading.sizeBytes));
 }
 
 /** A stub that leads to the right code with another TOC than that code's: the callee would find nothing of its own. */

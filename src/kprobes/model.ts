@@ -206,6 +206,8 @@ export interface JumpWindow {
   readonly reach: Reach;
   /** Room that its buffer needs at most. */
   readonly bufferBytes: number;
+  /** Registers that are free for the jump and, second, for the way back, on machines whose far jumps need one (RISC-V). */
+  readonly scratch?: readonly RegisterName[];
 }
 
 /** A detour buffer: saves registers, calls the callback, restores, executes the copies, goes back. */

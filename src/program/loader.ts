@@ -10,6 +10,7 @@
  */
 import type { Arch, EntryConvention, MachineOptions, ModuleLoader } from '../arch.js';
 import { alignUpBig } from '../bits.js';
+import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -428,6 +429,7 @@ function assemble(
   if (room !== null) nameRoom(room.owner, room.section, 'elftrace_text');
   for (const { owner, section, symbol } of probes) nameRoom(owner, section, symbol);
   setThreadMode(parts, arch.target.wordBytes);
+  if (plan.base === 'kernel') setKernelWords(parts, loader, arch.target.codeEndian);
   plan.entry = entryOf(plan, scope);
   return { ...finish(plan, parts), notices };
 }
@@ -638,6 +640,18 @@ function setThreadMode(parts: readonly Part[], wordBytes: number): void {
   // 1, in either byte order of a word.
   section.contents.fill(0, offset, offset + wordBytes);
   section.contents[offset + (linked.header.endian === 'little' ? 0 : wordBytes - 1)] = 1;
+}
+
+/** What the runtime has for programs and a kernel's code expects otherwise (`ModuleLoader.kernelWords`). */
+function setKernelWords(parts: readonly Part[], loader: ModuleLoader, endian: 'big' | 'little'): void {
+  const runtime = parts.find((part) => part.kind === 'runtime');
+  for (const { symbol, offset, value } of loader.kernelWords ?? []) {
+    const place = runtime?.symbols.find(({ name }) => name === symbol);
+    const section = place && runtime?.sections[Number(place.home)];
+    if (!section?.contents) continue;
+    const at = Number(place!.value - section.address) + offset;
+    new ByteView(section.contents, endian, symbol).insertU32(at, value);
+  }
 }
 
 function fillBlock(plan: Plan, core: Part, block: PartSection): void {

@@ -483,7 +483,8 @@ export class Program {
 
   /** True when a profiling entry is defined or imported under a known name, so that branch targets can be judged. */
   get hasMcountEntry(): boolean {
-    if (this.entries.size > 2) return true;
+    // Entries that were laid into a stripped file say nothing of what its own calls lead to.
+    if (this.entries.size > 2 && (this.loadMap === null || this.namesFunctions)) return true;
     for (const target of this.slots.values()) if (target === importedMcount) return true;
     return false;
   }

@@ -127,8 +127,16 @@ struct graph_entry {
   word ip;        /* its site */
   word frame;     /* stack pointer after its return */
   word spare;
+  word users;     /* bit per user of the graph tracer that hears of the return; 0: it is recorded */
+  word reserved;
   u64 time;
 };
+
+/*
+ * Users of the graph tracer (C-FG-5): ops objects whose func is called at entries and says with a result other than 0 that it wants the return as well; then
+ * direct_call is called there. Both get ip, parent_ip, the user and the graph entry. A user with neither is one whose events are recorded.
+ */
+#define GRAPH_USERS 16
 
 /* r2 (what else the machine needs) and the return address of a function that another one replaced. */
 struct side_entry {

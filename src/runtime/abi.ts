@@ -124,13 +124,16 @@ export const THREAD_WORDS = { owner: 0, active: 1, depth: 2, overrun: 3, abandon
 /** Entries of the shadow stack of a thread: after the six words of its head. */
 export const GRAPH_ENTRY_COUNT = 64;
 
-/** Bytes of a graph entry: four words and a 64-bit time. */
+/** Bytes of a graph entry: six words and a 64-bit time. */
 export function graphEntryBytes(wordBytes: 4 | 8): number {
-  return 4 * wordBytes + 8;
+  return 6 * wordBytes + 8;
 }
 
 /** Words of a graph entry, before its time. */
-export const GRAPH_ENTRY_WORDS = { parentIp: 0, ip: 1, frame: 2 } as const;
+export const GRAPH_ENTRY_WORDS = { parentIp: 0, ip: 1, frame: 2, users: 4 } as const;
+
+/** `elftrace_graph_users`: pointers to so many ops objects. */
+export const GRAPH_USER_COUNT = 16;
 
 /** Entries of the stack of replaced functions, three words each, behind the shadow stack. */
 export const SIDE_ENTRY_COUNT = 64;

@@ -6,7 +6,7 @@
  * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
  * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
  * GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES: with what probes call; "entry.h" then says with
- * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_IP where a frame has the instruction pointer, with PROBE_RETURN_SLOT where the frame of a function's entry
+ * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a function's entry
  * has its return address, with PROBE_RETURN_FRAME what the stack pointer is after the return.
  *
  * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
@@ -27,7 +27,7 @@ typedef void regs;
 
 /* Text addresses, which names of functions are not on every ABI. */
 extern INTERNAL const unsigned char elftrace_return_text[], elftrace_stub_text[];
-extern INTERNAL void elftrace_invoke(word ip, word parent_ip, struct ops *ops, regs *regs, word text);
+extern INTERNAL word elftrace_invoke(word ip, word parent_ip, struct ops *ops, regs *regs, word text);
 
 /* The header is data, the records are not: who lays the object out puts them behind the header. */
 __attribute__((section(".data.elftrace_ring"), aligned(64))) PUBLIC struct ring elftrace_ring_memory = {
@@ -50,6 +50,8 @@ PUBLIC struct ops *function_trace_op = &ftrace_list_end;
 /* Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch in the entry. */
 __attribute__((section(".data"))) PUBLIC const struct ops *elftrace_graph_ops = 0;
 PUBLIC struct thread elftrace_graph_stack[THREADS];
+/* Users of the graph tracer, by the bit that they have in graph entries. None at all: what it takes is recorded. */
+__attribute__((section(".data"))) PUBLIC struct ops *elftrace_graph_users[GRAPH_USERS] = { 0 };
 /* Calls of elftrace_counter. */
 PUBLIC word elftrace_count;
 /* Where the tool writes ops objects: the image has room for them before any of them is wanted. */
@@ -255,6 +257,53 @@ static int is_gone(word below, word now) {
   return below < now && now - below < ONE_STACK;
 }
 
+/* Bit of `active`: a callback of the graph tracer runs, and what it calls is not graphed. */
+#define GRAPH_RUNS 2
+
+static __attribute__((noinline)) word call_user(struct thread *thread, const struct graph_entry *entry, struct ops *user, word text) {
+  const word active = thread->active;
+  thread->active = active | GRAPH_RUNS;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const word wants = elftrace_invoke(entry->ip, entry->parent_ip, user, (regs *)entry, text);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->active = active;
+  return wants;
+}
+
+/* C-FG-1, C-FG-5: tells the users whose hashes match; not 0: somebody wants to hear of the return. */
+static int announce(struct thread *thread, struct graph_entry *entry) {
+  int users = 0, recorded = 0;
+  for (u32 i = 0; i < GRAPH_USERS; i++) {
+    struct ops *const user = elftrace_graph_users[i];
+    if (!user) continue;
+    users = 1;
+    if (!matches(user, entry->ip)) continue;
+    if (user->func && !call_user(thread, entry, user, user->func)) continue;
+    if (!user->func && !recorded) {
+      recorded = 1;
+      write_record(thread, RECORD_ENTRY, entry->ip, entry->parent_ip);
+    }
+    entry->users |= (word)1 << i;
+  }
+  if (!users) write_record(thread, RECORD_ENTRY, entry->ip, entry->parent_ip);
+  return !users || entry->users;
+}
+
+/* C-FG-2: tells those who wanted the return and are still there. */
+static void depart(struct thread *thread, const struct graph_entry *entry) {
+  int recorded = 0;
+  if (!entry->users) write_record(thread, RECORD_RETURN, entry->ip, entry->parent_ip);
+  for (u32 i = 0; entry->users >> i; i++) {
+    struct ops *const user = entry->users >> i & 1 ? elftrace_graph_users[i] : 0;
+    if (!user) continue;
+    if (user->direct_call) call_user(thread, entry, user, user->direct_call);
+    else if (!user->func && !recorded) {
+      recorded = 1;
+      write_record(thread, RECORD_RETURN, entry->ip, entry->parent_ip);
+    }
+  }
+}
+
 /*
  * C-FG-1. `frame` is the stack pointer that the function's caller will have when it returns. A function called by a tail call has the
  * frame of the one before, and returns to return_to_handler as that one would have (C-FG-3); one at the same frame with another
@@ -277,13 +326,15 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
   entry->ip = ip;
   entry->frame = frame;
   entry->time = elftrace_clock();
+  entry->users = 0;
 #ifdef GRAPH_POINTER
   entry->spare = pointer;
 #endif
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->depth++;
-  write_record(thread, RECORD_ENTRY, ip, parent_ip);
-  return handler;
+  if (announce(thread, entry)) return handler;
+  thread->depth--;
+  return parent_ip;
 }
 
 #ifdef GRAPH_SLOT
@@ -296,6 +347,7 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
     count64(&elftrace_ring->dropped);
     return;
   }
+  if (thread->active & GRAPH_RUNS) return;
 #ifdef GRAPH_MAY_MISS
   if (!GRAPH_SLOT(regs, ip)) return;
 #endif
@@ -364,14 +416,13 @@ static word pop(struct thread *thread, word frame POINTER_PARAMETER) {
     const struct graph_entry *const entry = &thread->entries[at];
     if (entry->frame != frame) continue;
     const word parent_ip = entry->parent_ip;
-    const word ip = entry->ip;
     thread->abandoned += thread->depth - at - 1;
     thread->depth = at;
 #ifdef GRAPH_POINTER
     /* The function lost its caller's frame pointer: it returns, and that was the last one. */
     if (entry->spare != pointer) elftrace_graph_stopped = 1;
 #endif
-    write_record(thread, RECORD_RETURN, ip, parent_ip);
+    depart(thread, entry);
     return parent_ip;
   }
   return 0;
@@ -594,10 +645,10 @@ PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
   handle(op, regs);
 }
 
-#ifdef RUNTIME_REGS
+#if defined(RUNTIME_REGS) && defined(PROBE_SITE_FRAME)
 /*
  * Callback of the one ops that all probes on ftrace sites share. The ops' own word points to a pointer to their table: count, then pairs {site, op},
- * ascending.
+ * ascending. Only where entries pass all registers.
  */
 PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
   const word *const table = *(const word *const *)ops->private_;
@@ -609,11 +660,11 @@ PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs
     const word site = table[1 + 2 * middle];
     if (site == ip) {
       struct probe_op *const op = (struct probe_op *)table[2 + 2 * middle];
-      /* The entry goes on where the frame says. */
-      const word resume = PROBE_IP(regs);
-      PROBE_IP(regs) = op->ip;
+      PROBE_SITE_FRAME(regs, op);
       handle(op, regs);
-      PROBE_IP(regs) = resume;
+#ifdef PROBE_SITE_LEAVE
+      PROBE_SITE_LEAVE(regs);
+#endif
       return;
     }
     if (site < ip) low = middle + 1;

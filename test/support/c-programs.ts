@@ -138,6 +138,13 @@ export const ARM64_TARGETS: readonly PpcTarget[] = [
   { ...ARM64, name: 'arm64-plain', flags: [...NO_PIE, '-fno-tree-vectorize'] },
 ];
 
+/** The same for csmith, whose headers have floating point functions that nobody calls. */
+export const ARM64_CSMITH_TARGETS: readonly PpcTarget[] = [
+  { ...ARM64, name: 'arm64', flags: [...NO_PIE, '-fno-tree-vectorize'] },
+  { ...ARM64, name: 'arm64-lse', flags: [...NO_PIE, '-fno-tree-vectorize', '-march=armv8.2-a'] },
+  { ...ARM64, name: 'arm64-signed', flags: [...NO_PIE, '-fno-tree-vectorize', '-mbranch-protection=standard'] },
+];
+
 export type Level = '0' | '2' | 's';
 export const LEVELS: readonly Level[] = ['0', '2', 's'];
 
@@ -290,6 +297,7 @@ export function startHere(
   target: PpcTarget,
   path: string,
   args: readonly string[] = [],
+  options: { readonly tier?: 'auto' | 0 | 1; readonly tierUpAfter?: number } = {},
 ): { process: Process; output: () => string } {
   const { emulation, abi } = target.arch;
   if (emulation.kind === 'none') throw new Error(emulation.reason);
@@ -300,6 +308,7 @@ export function startHere(
     abi,
     args: [path, ...args],
     env: ['A=B'],
+    ...options,
     onOutput: (_descriptor, bytes) => {
       output += Buffer.from(bytes).toString('latin1');
     },
@@ -311,10 +320,15 @@ export function startHere(
 export function runHere(
   target: PpcTarget,
   path: string,
-  options: { readonly args?: readonly string[]; readonly budget?: number } = {},
+  options: {
+    readonly args?: readonly string[];
+    readonly budget?: number;
+    readonly tier?: 'auto' | 0 | 1;
+    readonly tierUpAfter?: number;
+  } = {},
 ): Outcome & { readonly instructions: number } {
-  const { budget = 2_000_000_000, args } = options;
-  const { process: here, output } = startHere(target, path, args);
+  const { budget = 2_000_000_000, args, ...tiers } = options;
+  const { process: here, output } = startHere(target, path, args, tiers);
   const stop = here.run({ budget });
   const { instructions } = here.machine;
   const end =

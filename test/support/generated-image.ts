@@ -258,7 +258,7 @@ export function generatedImage(each: GeneratedCase, seed = 1): Uint8Array {
 export interface CallLog {
   /** In the order in which it happened; callbacks name the function whose site they are told. */
   readonly events: readonly (Event & { readonly at: string; readonly from: string })[];
-  /** Functions whose return the graph tracer recorded, in order. */
+  /** User and function of each return that the graph tracer heard of, in order. */
   readonly returns: readonly string[];
   readonly result: bigint;
 }
@@ -274,6 +274,10 @@ export class GeneratedMachine {
   /** Addresses of callbacks; an event says which was called. */
   readonly callbacks: readonly bigint[];
   readonly image: Uint8Array;
+  /** Callbacks of users of the graph tracer, at entries and at returns. */
+  readonly graphCallbacks: { readonly entry: bigint; readonly return: bigint };
+  /** Whether a user wants a function, by its name and the function's; null: always. */
+  wants: ((user: string, name: string) => boolean) | null = null;
   /** Stores of the session, before each of which this is called. */
   onStore: ((address: bigint, bytes: Uint8Array) => boolean) | null = null;
   #log: CallLog['events'][number][] = [];
@@ -282,6 +286,7 @@ export class GeneratedMachine {
   readonly #pointers = new Map<string, bigint>();
   readonly #ring: { readonly header: bigint; readonly records: bigint };
   #head = 0n;
+  readonly #owners = new Map<bigint, string>();
 
   constructor(
     readonly each: GeneratedCase,
@@ -311,6 +316,24 @@ export class GeneratedMachine {
       void index;
       return gate.address;
     });
+    const user = (object: bigint): string => {
+      const { backend, core } = this.session;
+      return core.state.graph.known.find((one) => backend.graphUserAddress(one) === object)?.name ?? 'nobody';
+    };
+    this.graphCallbacks = {
+      entry: this.#gates.add((call) => {
+        this.#drain();
+        const [name, at] = [user(call.argument(2)), this.#siteName(call.argument(0))];
+        if (this.wants?.(name, at) === false) return 0n;
+        this.#log.push({ kind: 'graph', user: name, at, from: '' });
+        return 1n;
+      }).address,
+      return: this.#gates.add((call) => {
+        this.#drain();
+        this.#returns.push(`${user(call.argument(2))} ${this.#siteName(call.argument(0))}`);
+        return undefined;
+      }).address,
+    };
     const live = liveText(machine);
     this.session = Session.open(bytes, arch, {
       policy: { graph: each.graph, ...policy },
@@ -359,9 +382,20 @@ export class GeneratedMachine {
     this.#drain();
     const [ip, parent, ops, regs] = [argument(0), argument(1), argument(2), argument(3)];
     const { backend, core } = this.session;
-    const owner = core.state.known.find((one) => core.state.objects.has(one) && backend.addressOf(one) === ops);
+    // In the middle of an operation the books are those of its end, and objects that go are still there.
+    if (this.onStore === null) this.#owners.clear();
+    for (const one of core.state.known) {
+      if (core.state.objects.has(one)) this.#owners.set(backend.addressOf(one), one.name);
+    }
     const from = parent === returnAddress(this.machine) ? 'host' : this.#functionAt(parent);
-    const event: Event = { kind: 'callback', func, ip, parent: PARENT, ops: owner?.name ?? null, regs: regs !== 0n };
+    const event: Event = {
+      kind: 'callback',
+      func,
+      ip,
+      parent: PARENT,
+      ops: this.#owners.get(ops) ?? null,
+      regs: regs !== 0n,
+    };
     this.#log.push({ ...event, at: this.#siteName(ip), from });
   }
 
@@ -382,7 +416,7 @@ export class GeneratedMachine {
       const ip = this.#word(record + 8n, 8);
       const kind = this.#word(record + 24n, 4);
       if (kind === 1n) this.#log.push({ kind: 'graph', user: 'g0', at: this.#siteName(ip), from: '' });
-      else this.#returns.push(this.#siteName(ip));
+      else this.#returns.push(`g0 ${this.#siteName(ip)}`);
     }
   }
 

@@ -20,6 +20,12 @@ export interface EverywhereOptions {
    * the rest are breakpoints. `none`: no probe.
    */
   readonly mode: 'none' | 'breakpoint' | 'stepped' | 'jump';
+  /** Only these addresses are probed. */
+  readonly only?: ReadonlySet<bigint>;
+  /** Registers that are not summed up, besides those that jumps give up. */
+  readonly unseen?: ReadonlySet<string>;
+  /** This many instructions are left out before each jump, so that other windows are tried. Default 0. */
+  readonly phase?: number;
   /** Where slots and buffers go: a free range in reach of the text. */
   readonly area: { readonly address: bigint; readonly size: number };
   /** Guest code that spoils all registers that a callback may, and returns. */
@@ -41,6 +47,12 @@ export interface EverywhereResult {
   readonly seen: string;
   readonly refused: ReadonlyMap<string, number>;
   readonly notOptimised: ReadonlyMap<string, number>;
+  /** Jumps by form. */
+  readonly forms: ReadonlyMap<string, number>;
+  /** What was probed. */
+  readonly addresses: ReadonlySet<bigint>;
+  /** Registers that jumps and their ways back gave up. */
+  readonly scratch: ReadonlySet<string>;
 }
 
 /** Probes of an image: each place once. */
@@ -118,20 +130,26 @@ export function runEverywhere(options: EverywhereOptions): EverywhereResult {
   const refused = new Map<string, number>();
   const notOptimised = new Map<string, number>();
   const world = new World(process, support, options);
-  let probes = 0;
+  const addresses = new Set<bigint>();
   if (mode !== 'none') {
     machine.map({ address: area.address, size: area.size, permission: 'rwx' });
     machine.memory.write(area.address, callee);
     const places = placesOf(arch, image);
     for (const each of places.refused) count(refused, each.code);
+    let covered = 0n;
+    let left = options.phase ?? 0;
     for (const each of places.valid) {
-      const reason = world.place(each);
-      probes++;
-      if (reason !== null) count(notOptimised, reason);
+      const { address } = each;
+      if (address < covered || options.only?.has(address) === false || left-- > 0) continue;
+      const placed = world.place(each);
+      if (placed.reason !== null) count(notOptimised, placed.reason);
+      else left = options.phase ?? 0;
+      covered = placed.end;
+      addresses.add(address);
     }
   }
   const end = world.run();
-  return { end, output, probes, refused, notOptimised, ...world.numbers };
+  return { end, output, probes: addresses.size, refused, notOptimised, addresses, ...world.numbers };
 }
 
 class World {
@@ -144,6 +162,8 @@ class World {
   private free: bigint;
   private readonly sum = new Sum();
   private jumps = 0;
+  private readonly forms = new Map<string, number>();
+  private readonly scratch = new Set<string>();
   private simulated = 0;
   private hits = 0;
   private traps = 0;
@@ -168,9 +188,9 @@ class World {
     });
   }
 
-  get numbers(): Pick<EverywhereResult, 'jumps' | 'simulated' | 'hits' | 'traps' | 'seen'> {
-    const { jumps, simulated, hits, traps } = this;
-    return { jumps, simulated, hits, traps, seen: this.sum.text };
+  get numbers(): Pick<EverywhereResult, 'jumps' | 'forms' | 'scratch' | 'simulated' | 'hits' | 'traps' | 'seen'> {
+    const { jumps, forms, scratch, simulated, hits, traps } = this;
+    return { jumps, forms, scratch, simulated, hits, traps, seen: this.sum.text };
   }
 
   private take(sizeBytes: number, alignBytes: number): bigint {
@@ -190,14 +210,16 @@ class World {
     for (const step of steps) if (step.kind === 'store') this.write(step.address, step.bytes);
   }
 
-  /** Why it is no jump; null: it is one. */
-  place(valid: ValidProbe): string | null {
+  /** `reason`: why it is no jump; null: it is one. `end`: behind what the jump covers. */
+  place(valid: ValidProbe): { readonly reason: string | null; readonly end: bigint } {
     const { instruction, address, code } = valid;
     const { support, options } = this;
-    let reason: string | null = 'no-optimization';
+    const end = address + BigInt(instruction.bytes.length);
+    let reason = 'no-optimization';
     if (options.mode === 'jump' && this.jump !== null) {
-      reason = this.placeJump(valid, this.jump);
-      if (reason === null) return null;
+      const placed = this.placeJump(valid, this.jump);
+      if (typeof placed !== 'string') return { reason: null, end: placed.end };
+      reason = placed;
     }
     let slot: bigint | null = null;
     if (instruction.method === 'copy') {
@@ -209,32 +231,41 @@ class World {
     } else this.simulated++;
     this.atProbe.set(address, { valid, slot });
     this.write(address, support.breakpoint(instruction.bytes));
-    return reason;
+    return { reason, end };
   }
 
-  private placeJump(valid: ValidProbe, jump: JumpOptimization): string | null {
+  private placeJump(valid: ValidProbe, jump: JumpOptimization): string | { readonly end: bigint } {
     const windows = jump.windows(valid.code, valid.address);
     if ('kind' in windows) return windows.code;
-    const window = windows[0]!;
-    // Windows of several instructions would hold other probes.
-    if (window.instructions.length > 1) return 'other-probe';
-    const address = this.take(window.bufferBytes, jump.alignBytes);
-    if (!reaches({ ...window.reach, alignBytes: 1 }, valid.address, address)) return 'out-of-reach';
-    const op = BigInt(this.byOp.length);
-    const buffer = jump.build(window, {
-      address,
-      op,
-      callees: [this.options.area.address],
-      toc: this.options.arch.target.abiName === 'sysv' ? null : 0x1234_5678_9abc_def0n,
-      redZone: true,
-    });
-    if (buffer.kind === 'refused') return buffer.code;
-    if (buffer.bytes.length > window.bufferBytes) throw new Error('the buffer is longer than it said');
-    this.byOp.push(valid);
-    this.write(address, buffer.bytes);
-    this.carryOut(jump.optimize(window, address));
-    this.jumps++;
-    return null;
+    const before = this.free;
+    let reason = 'out-of-reach';
+    for (const window of windows) {
+      this.free = before;
+      const address = this.take(window.bufferBytes, jump.alignBytes);
+      if (!reaches({ ...window.reach, alignBytes: 1 }, valid.address, address)) continue;
+      const buffer = jump.build(window, {
+        address,
+        op: BigInt(this.byOp.length),
+        callees: [this.options.area.address],
+        toc: this.options.arch.target.abiName === 'sysv' ? null : 0x1234_5678_9abc_def0n,
+        redZone: true,
+      });
+      if (buffer.kind === 'refused') {
+        reason = buffer.code;
+        continue;
+      }
+      if (buffer.bytes.length > window.bufferBytes) throw new Error('the buffer is longer than it said');
+      this.byOp.push(valid);
+      this.write(address, buffer.bytes);
+      this.write(valid.address, this.support.breakpoint(valid.instruction.bytes));
+      this.carryOut(jump.optimize(window, address));
+      this.jumps++;
+      count(this.forms, window.form);
+      for (const register of window.scratch ?? []) this.scratch.add(register);
+      return { end: valid.address + BigInt(window.bytes.length) };
+    }
+    this.free = before;
+    return reason;
   }
 
   private hit(
@@ -248,6 +279,8 @@ class World {
     this.sum.add(valid.address);
     if (this.hits++ >= EVERY_HIT && this.hits % ONE_IN !== 0) return;
     for (const place of this.support.abi.registers.values()) {
+      if (place.machine !== null && (this.scratch.has(place.machine) || this.options.unseen?.has(place.machine)))
+        continue;
       const value = place.machine === null ? (place.fixed ?? 0n) : read(place);
       // What has no name in the machine is only compared where it is stored.
       if (place.machine !== null) this.sum.add(value ?? -1n);

@@ -1,0 +1,746 @@
+/**
+ * Probes of RISC-V: which instructions can be probed, how they are executed elsewhere, and the two jumps that take the place of a breakpoint.
+ *
+ * What a patcher must know:
+ *
+ * - Instructions have 2 or 4 bytes, so an address is an instruction only if decoding from the function's start arrives there, and the breakpoint has
+ *   the length of what it replaces: `c.ebreak` = 9002 or `ebreak` = 00100073. The trap leaves its own address.
+ * - What knows its place is auipc, jal, jalr and the branches: they are simulated on the trapped registers. Everything else does the same in a slot:
+ *
+ *       slot:  6798               c.ld a4,8(a5)     a copy
+ *              .. .. .. 6f        jal x0,address+2  back, if within 1 MiB; else ebreak, and whoever handles it goes on
+ *
+ * - One jump alone reaches 1 MiB. Two words reach 2 GiB, but their first puts a part of the address into a register:
+ *
+ *       f:    0785       addi a5,a5,1  <- probe      f:    jal x0,buffer          covers both: window of 6 bytes
+ *       f+2:  0007b703   ld a4,0(a5)                 f+4:  9002                   nobody gets here
+ *
+ *       f:    auipc t1,hi ; jalr x0,lo(t1)           window of 8 or 10 bytes, t1 must be dead at f; and another (or the same) register must be
+ *                                                    dead behind the window, for the same jump back
+ *
+ *   A register is dead where every way on writes it before anybody can read it; calls, returns and what leaves the function may read.
+ * - Windows hold several instructions: nobody may jump into them (decode the whole function, refuse jumps through registers, which may be
+ *   tables), and nobody may stand in them when they are written: breakpoint first, then quiescence.
+ * - Two bytes are stored at once, four only at a multiple of four. So while a window changes, its first parcel is c.ebreak: the parcels behind it are stored,
+ *   all processors synchronise (fence.i), then the first parcel follows.
+ *
+ * Sources: The RISC-V Instruction Set Manual, Volume I (C extension, Zifencei, RVWMO); psABI 1.0; struct pt_regs of Linux for RISC-V (30-riscv 4).
+ */
+import { type Reach, reaches } from '../bits.js';
+import { concatBytes, wordBytes } from '../bytes.js';
+import { hex } from '../errors.js';
+import type { Decoded } from '../isa/table.js';
+import {
+  type BufferRequest,
+  type DetourBuffer,
+  type JumpWindow,
+  type ProbeAbi,
+  type ProbeCode,
+  type ProbeCpu,
+  type ProbeInstruction,
+  type ProbeRefusal,
+  type ProbeRegister,
+  type ProbeSupport,
+  refuse,
+  type SimulationResult,
+  type SlotImage,
+  type TextStep,
+} from '../kprobes/model.js';
+import type { Address, RegisterName } from '../units.js';
+import { decodeAt, expand, instructionBytes, RA, REGISTER_NAMES, riscvTable, SP, T0, ZERO } from './isa.js';
+import { encodePair, pairReach } from './sites.js';
+
+const EBREAK = riscvTable.encode('ebreak', {});
+const C_EBREAK = riscvTable.encode('c.ebreak', {});
+const jalReach = riscvTable.reach('jal');
+const SLOT_BYTES = 8;
+/** Copies do the same everywhere; what comes back by itself must be within 1 MiB. */
+const ANYWHERE: Reach = { min: -0x7fff_f000n, max: 0x7fff_f000n, alignBytes: 2 };
+/** K-ADDR-5 of arm64, which serves here as well. */
+const RESERVATION_INSTRUCTIONS = 16;
+/** Longest window: three of 2 bytes and one of 4 under a pair. */
+const MAX_WINDOW = 10;
+const SECTION = '50-kprobes 10';
+
+const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
+const word = (value: number): Uint8Array => wordBytes(value, 'little');
+const parcel = (value: number): Uint8Array => Uint8Array.of(value & 0xff, value >>> 8);
+const words = (values: readonly number[]): Uint8Array => concatBytes(values.map((value) => word(value)));
+
+function quad(value: bigint): Uint8Array {
+  const out = new Uint8Array(8);
+  new DataView(out.buffer).setBigUint64(0, wrap(value), true);
+  return out;
+}
+
+// --------------------------------------------------------------------------------------------------------- register frame
+
+const PT_REGS_BYTES = 288;
+const STATUS = 256;
+const BAD_ADDRESS = 264;
+const CAUSE = 272;
+const ORIGINAL_A0 = 280;
+/** A program cannot read its status; the entries of ftrace put the same number there. */
+const FULL_STATUS = 0x20;
+/** Breakpoint. */
+const CAUSE_BREAKPOINT = 3;
+
+function registersOf(): ReadonlyMap<string, ProbeRegister> {
+  const found = new Map<string, ProbeRegister>([['epc', { machine: 'pc', frameOffset: 0, bytes: 8 }]]);
+  // x1 to x31 at eight times their number.
+  for (let n = 1; n < 32; n++) {
+    const name = REGISTER_NAMES[n]!;
+    found.set(name, { machine: name, frameOffset: 8 * n, bytes: 8 });
+  }
+  const fixed = (name: string, frameOffset: number, value: bigint): void => {
+    found.set(name, { machine: null, fixed: value, frameOffset, bytes: 8 });
+  };
+  fixed('status', STATUS, BigInt(FULL_STATUS));
+  fixed('badaddr', BAD_ADDRESS, 0n);
+  fixed('cause', CAUSE, BigInt(CAUSE_BREAKPOINT));
+  fixed('orig_a0', ORIGINAL_A0, wrap(-1n));
+  return found;
+}
+
+export const riscvProbeAbi: ProbeAbi = {
+  registers: registersOf(),
+  arguments: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'],
+  stackArgumentOffset: 0,
+  result: 'a0',
+  stackPointer: 'sp',
+  instructionPointer: 'epc',
+  frameBytes: PT_REGS_BYTES,
+};
+
+// ----------------------------------------------------------------------------------------------------------- instructions
+
+/** An instruction of a function. */
+interface Placed {
+  /** From the function's start. */
+  readonly offset: number;
+  readonly sizeBytes: number;
+  /** Of what a compressed one stands for; null: no instruction that the rows know. */
+  readonly base: Decoded | null;
+  readonly mnemonic: string;
+}
+
+/** Opcode of the base instruction: bits 6 to 0. */
+const opcodeOf = (base: Decoded): number => base.row.match & 0x7f;
+const AUIPC = 0x17;
+const JAL = 0x6f;
+const JALR = 0x67;
+const BRANCH = 0x63;
+const SYSTEM = 0x73;
+const FENCE = 0x0f;
+
+/** What is simulated, and in windows copied with corrections. */
+const knowsPlace = (base: Decoded): boolean => [AUIPC, JAL, JALR, BRANCH].includes(opcodeOf(base));
+const isLeaving = (base: Decoded): boolean => [JAL, JALR, BRANCH].includes(opcodeOf(base));
+
+/** Functions decoded once: windows look at all of a function for each of its instructions. */
+const decodedFunctions = new WeakMap<Uint8Array, readonly Placed[]>();
+
+function placedAt(bytes: Uint8Array, offset: number): Placed {
+  const low = bytes[offset]! | ((bytes[offset + 1] ?? 0) << 8);
+  const decoded = decodeAt(bytes, offset);
+  return decoded === null
+    ? { offset, sizeBytes: instructionBytes(low), base: null, mnemonic: 'unknown' }
+    : { offset, sizeBytes: decoded.row.sizeBytes, base: expand(decoded), mnemonic: decoded.row.mnemonic };
+}
+
+function instructionsOf({ bytes }: ProbeCode): readonly Placed[] {
+  const known = decodedFunctions.get(bytes);
+  if (known) return known;
+  const found: Placed[] = [];
+  for (let at = 0; at + 2 <= bytes.length;) {
+    const each = placedAt(bytes, at);
+    found.push(each);
+    at += each.sizeBytes;
+  }
+  decodedFunctions.set(bytes, found);
+  return found;
+}
+
+/** Position in `list` of the instruction at an offset; -1: none begins there. */
+function indexOf(list: readonly Placed[], offset: number): number {
+  let low = 0;
+  let high = list.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const at = list[middle]!.offset;
+    if (at === offset) return middle;
+    if (at < offset) low = middle + 1;
+    else high = middle - 1;
+  }
+  return -1;
+}
+
+function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal {
+  const offset = Number(address - code.start);
+  const where = `${code.name}+${hex(offset)}`;
+  if (offset < 0 || offset >= code.bytes.length) {
+    return refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
+  }
+  const list = instructionsOf(code);
+  const index = indexOf(list, offset);
+  if (index < 0) return refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${where} is inside an instruction`);
+  return classify(code, list, index);
+}
+
+function classify(code: ProbeCode, list: readonly Placed[], index: number): ProbeInstruction | ProbeRefusal {
+  const { offset, sizeBytes, base, mnemonic } = list[index]!;
+  const where = `${code.name}+${hex(offset)}`;
+  const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal =>
+    refuse('EINVAL', reason, 'K-ADDR-5', `${mnemonic} at ${where} ${why}`);
+  if (base === null || offset + sizeBytes > code.bytes.length) {
+    return refuse('EINVAL', 'undecodable', 'K-ADDR-5', `no instruction that is known at ${where}`);
+  }
+  const { flow, attributes } = base.row;
+  if (flow === 'trap') return no('trap', 'is a trap of its own');
+  if (opcodeOf(base) === SYSTEM) {
+    return attributes.decodeOnly === true
+      ? no('privileged', 'is for supervisors')
+      : no('system', 'is a system instruction');
+  }
+  if (opcodeOf(base) === FENCE) return no('unsupported-instruction', 'orders what is in front of it at its place');
+  const reservation = inReservation(list, index);
+  if (reservation !== null) return no('exclusive-sequence', reservation);
+  const address = code.start + BigInt(offset);
+  const method = knowsPlace(base) ? 'simulate' : 'copy';
+  return {
+    kind: 'instruction',
+    address,
+    bytes: code.bytes.slice(offset, offset + sizeBytes),
+    mnemonic,
+    method,
+    boostable: method === 'copy' && !code.hasException(address, address + BigInt(sizeBytes)),
+  };
+}
+
+/** A handler between lr and sc would take the reservation away, and the loop would never end. */
+function inReservation(list: readonly Placed[], index: number): string | null {
+  const isLoad = (name: string): boolean => name.startsWith('lr.');
+  const isStore = (name: string): boolean => name.startsWith('sc.');
+  const own = list[index]!.mnemonic;
+  if (isLoad(own) || isStore(own)) return 'reserves';
+  for (let at = index - 1; at >= 0 && at >= index - RESERVATION_INSTRUCTIONS; at--) {
+    const { mnemonic } = list[at]!;
+    if (isStore(mnemonic)) return null;
+    if (isLoad(mnemonic)) return `lies behind ${mnemonic}, whose store has not come yet`;
+  }
+  return null;
+}
+
+/** The base instruction of a `ProbeInstruction`. */
+function baseOf(instruction: ProbeInstruction): Decoded {
+  const { base } = placedAt(instruction.bytes, 0);
+  if (base === null) throw new RangeError('an instruction that was decoded does not decode');
+  return base;
+}
+
+const nextOf = (instruction: ProbeInstruction): Address => wrap(instruction.address + BigInt(instruction.bytes.length));
+
+// ------------------------------------------------------------------------------------------------------------------ slots
+
+const breakpoint = (original: Uint8Array): Uint8Array =>
+  original.length > 0 && (original[0]! & 3) !== 3 ? parcel(C_EBREAK) : word(EBREAK);
+
+function writeSlot(instruction: ProbeInstruction, slot: Address, boost: boolean): SlotImage {
+  const { bytes } = instruction;
+  const end = slot + BigInt(bytes.length);
+  const next = nextOf(instruction);
+  if (boost && instruction.boostable && reaches(jalReach, end, next)) {
+    return { kind: 'slot', bytes: concatBytes([bytes, word(jump(end, next))]), end: { kind: 'jump' } };
+  }
+  return {
+    kind: 'slot',
+    bytes: concatBytes([bytes, breakpoint(bytes)]),
+    end: { kind: 'breakpoint', offset: bytes.length },
+  };
+}
+
+/** `jal x0,to` at `from`. */
+const jump = (from: Address, to: Address): number => riscvTable.encode('jal', { rd: ZERO, off: Number(to - from) });
+
+// ------------------------------------------------------------------------------------------------------------- simulation
+
+function simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult {
+  const base = baseOf(instruction);
+  const { rd = 0, rs1 = 0, rs2 = 0, imm = 0, off = 0, upper = 0 } = base.operands;
+  const { address } = instruction;
+  const next = nextOf(instruction);
+  const read = (register: number): bigint => (register === ZERO ? 0n : cpu.register(REGISTER_NAMES[register]!));
+  const write = (register: number, value: bigint): void => {
+    if (register !== ZERO) cpu.setRegister(REGISTER_NAMES[register]!, wrap(value));
+  };
+  const go = (pc: Address): SimulationResult => ({ kind: 'next', pc: wrap(pc) });
+  switch (opcodeOf(base)) {
+    case AUIPC:
+      write(rd, address + BigInt(upper));
+      return go(next);
+    case JAL:
+      write(rd, next);
+      return go(address + BigInt(off));
+    case JALR: {
+      // Before rd is written, which may be rs1.
+      const target = (read(rs1) + BigInt(imm)) & ~1n;
+      write(rd, next);
+      return go(target);
+    }
+    case BRANCH:
+      return go(holds(base.row.mnemonic, read(rs1), read(rs2)) ? address + BigInt(off) : next);
+    default:
+      return go(next);
+  }
+}
+
+function holds(mnemonic: string, first: bigint, second: bigint): boolean {
+  const signed = (value: bigint): bigint => BigInt.asIntN(64, value);
+  switch (mnemonic) {
+    case 'beq':
+      return first === second;
+    case 'bne':
+      return first !== second;
+    case 'blt':
+      return signed(first) < signed(second);
+    case 'bge':
+      return signed(first) >= signed(second);
+    case 'bltu':
+      return first < second;
+    default:
+      return first >= second;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- liveness
+
+const A0 = 10;
+const A1 = 11;
+const A7 = 17;
+
+const reads = ({ row, operands }: Decoded, register: number): boolean =>
+  row.fields.some(({ name }) => (name === 'rs1' || name === 'rs2') && operands[name] === register);
+const writes = ({ operands }: Decoded, register: number): boolean => operands['rd'] === register;
+
+/** Registers that may be given up: not ra, sp, gp, tp. What calls may change first. */
+const SCRATCH: readonly number[] = [
+  6,
+  7,
+  28,
+  29,
+  30,
+  31,
+  T0,
+  10,
+  11,
+  12,
+  13,
+  14,
+  15,
+  16,
+  17,
+  8,
+  9,
+  18,
+  19,
+  20,
+  21,
+  22,
+  23,
+  24,
+  25,
+  26,
+  27,
+];
+
+/** Every way on from an offset writes the register before anybody can read it. */
+function isDead(list: readonly Placed[], offset: number, register: number): boolean {
+  const seen = new Set<number>();
+  const open = [offset];
+  while (open.length > 0) {
+    const at = open.pop()!;
+    if (seen.has(at)) continue;
+    seen.add(at);
+    const index = indexOf(list, at);
+    const each = list[index];
+    // It leaves the function, or nobody knows what it does.
+    if (!each?.base) return false;
+    const { base } = each;
+    if (reads(base, register)) return false;
+    const opcode = opcodeOf(base);
+    const { rd = 0, off = 0 } = base.operands;
+    if (opcode === JALR || opcode === SYSTEM) return false;
+    if (opcode === JAL && rd !== ZERO) return false;
+    if (writes(base, register)) continue;
+    if (opcode === JAL || opcode === BRANCH) open.push(at + off);
+    if (opcode !== JAL) open.push(at + each.sizeBytes);
+  }
+  return true;
+}
+
+/** At a function's entry t0 is the link of call hooks, and handlers ask for arguments, used or not: the jump would have changed them. */
+const isTakenAtEntry = (register: number): boolean => register === T0 || (register >= A0 && register <= A7);
+
+function deadAt(list: readonly Placed[], offset: number, atEntry: boolean): number | null {
+  return SCRATCH.find((register) => !(atEntry && isTakenAtEntry(register)) && isDead(list, offset, register)) ?? null;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- windows
+
+/** Address that a jump through a register leads to, where the auipc in front of it says so. */
+function pairTarget(list: readonly Placed[], index: number): number | null {
+  const base = list[index]?.base;
+  const before = list[index - 1]?.base;
+  if (!base || !before || opcodeOf(base) !== JALR || opcodeOf(before) !== AUIPC) return null;
+  if (before.operands['rd'] !== base.operands['rs1']) return null;
+  return list[index - 1]!.offset + (before.operands['upper'] ?? 0) + (base.operands['imm'] ?? 0);
+}
+
+/** Nobody comes to the bytes between the first instruction of a window and its end. */
+function interiorIsFree(code: ProbeCode, list: readonly Placed[], from: number, to: number): ProbeRefusal | null {
+  const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, SECTION, why);
+  if (!code.sizeKnown) return no('unknown-size', `the size of ${code.name} is not known`);
+  for (const [index, { offset, base }] of list.entries()) {
+    const where = `${code.name}+${hex(offset)}`;
+    if (base === null) {
+      // Padding behind the code decodes as nothing, and nobody jumps from there.
+      continue;
+    }
+    const opcode = opcodeOf(base);
+    const { rd = 0, rs1 = 0, off = 0, imm = 0 } = base.operands;
+    let target: number | null = null;
+    if (opcode === JALR && rd === ZERO && !(rs1 === RA && imm === 0)) {
+      target = pairTarget(list, index);
+      if (target === null && !(rs1 === T0 && imm === 0) && !code.noJumpTables) {
+        return no('indirect-jump', `the jump through a register at ${where} may lead into the window`);
+      }
+    } else if (opcode === BRANCH || (opcode === JAL && rd === ZERO)) target = offset + off;
+    if (target !== null && target > from && target < to) {
+      return no('branch-into-window', `${where} leads to ${code.name}+${hex(target)}`);
+    }
+  }
+  return null;
+}
+
+/** The whole instructions that cover `bytes` from `index` on, or why they are no window. */
+function cover(
+  code: ProbeCode,
+  list: readonly Placed[],
+  index: number,
+  bytes: number,
+): { readonly instructions: readonly ProbeInstruction[]; readonly length: number } | ProbeRefusal {
+  const instructions: ProbeInstruction[] = [];
+  let length = 0;
+  for (let at = index; length < bytes; at++) {
+    if (at >= list.length) {
+      return refuse(
+        'EILSEQ',
+        'too-short',
+        SECTION,
+        `${code.name} ends ${length} bytes behind the probe, a jump needs ${bytes}`,
+      );
+    }
+    const before = list[at - 1]?.base;
+    if (at > index && before && isLeaving(before)) {
+      const where = `${code.name}+${hex(list[at - 1]!.offset)}`;
+      return refuse(
+        'EINVAL',
+        'not-boostable',
+        SECTION,
+        `${list[at - 1]!.mnemonic} at ${where} leads out of the middle of the window`,
+      );
+    }
+    const each = classify(code, list, at);
+    if (each.kind === 'refused') return each;
+    instructions.push(each);
+    length += each.bytes.length;
+  }
+  return { instructions, length };
+}
+
+function windowOf(code: ProbeCode, list: readonly Placed[], index: number, bytes: 4 | 8): JumpWindow | ProbeRefusal {
+  const { offset } = list[index]!;
+  const address = code.start + BigInt(offset);
+  const covered = cover(code, list, index, bytes);
+  if ('kind' in covered) return covered;
+  const { instructions, length } = covered;
+  const end = offset + length;
+  if (instructions.length > 1) {
+    const refusal = interiorIsFree(code, list, offset, end);
+    if (refusal) return refusal;
+    const other = code.otherPatch(address, address + BigInt(length));
+    if (other !== null) return refuse('EBUSY', 'site-in-window', SECTION, `${other} lies in the window`);
+  }
+  if (code.hasException(address, address + BigInt(length))) {
+    return refuse(
+      'EILSEQ',
+      'exception-table',
+      SECTION,
+      `an exception table names a place in the window of ${code.name}`,
+    );
+  }
+  const last = instructions.at(-1)!;
+  const base = baseOf(last);
+  const linked = base.operands['rd'] ?? ZERO;
+  if (opcodeOf(base) === JALR && linked !== ZERO && linked === base.operands['rs1']) {
+    return refuse('EINVAL', 'not-boostable', SECTION, `${last.mnemonic} jumps through the register that it links in`);
+  }
+  const window = {
+    kind: 'window' as const,
+    address,
+    instructions,
+    bytes: code.bytes.slice(offset, end),
+    jumpBytes: length,
+    bufferBytes: BUFFER_BYTES,
+  };
+  if (bytes === 4) return { ...window, form: 'jal', reach: jalReach };
+  if (isLeaving(base)) {
+    return refuse(
+      'EINVAL',
+      'not-boostable',
+      SECTION,
+      `${last.mnemonic} at the end of a window of 8 bytes leads out of reach`,
+    );
+  }
+  const there = deadAt(list, offset, offset === 0);
+  const back = deadAt(list, end, false);
+  if (there === null || back === null) {
+    const where = there === null ? 'at the probe' : 'behind the window';
+    return refuse('EINVAL', 'no-free-register', SECTION, `no register is dead ${where}`);
+  }
+  return {
+    ...window,
+    form: `auipc-jalr ${REGISTER_NAMES[there]}`,
+    // Room for where in the buffer the jump back is.
+    reach: { ...pairReach, min: pairReach.min + BigInt(BUFFER_BYTES), max: pairReach.max - BigInt(BUFFER_BYTES) },
+    scratch: [REGISTER_NAMES[there]!, REGISTER_NAMES[back]!],
+  };
+}
+
+function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal {
+  const first = decode(code, address);
+  if (first.kind === 'refused') return first;
+  const list = instructionsOf(code);
+  const index = indexOf(list, Number(address - code.start));
+  const near = windowOf(code, list, index, 4);
+  const far = windowOf(code, list, index, 8);
+  const found = [near, far].filter((each) => each.kind === 'window');
+  return found.length > 0 || near.kind === 'window' ? found : near;
+}
+
+// ------------------------------------------------------------------------------------------------------------------ buffer
+
+/** 84 words, then copies, a branch and the way back, then numbers. */
+const BUFFER_BYTES = 448;
+
+/** Code whose numbers of 64 bits lie behind it. */
+class Assembly {
+  private readonly parts: Uint8Array[] = [];
+  private readonly literals: { readonly at: number; readonly register: number; readonly value: bigint }[] = [];
+  size = 0;
+
+  constructor(readonly start: Address) {}
+
+  get here(): Address {
+    return this.start + BigInt(this.size);
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.parts.push(bytes);
+    this.size += bytes.length;
+  }
+
+  add(mnemonic: string, operands: Readonly<Record<string, number>>): void {
+    this.bytes(word(riscvTable.encode(mnemonic, operands)));
+  }
+
+  /** register := value, through nothing else: auipc register,0; ld register,d(register). */
+  literal(register: number, value: bigint): void {
+    this.literals.push({ at: this.size, register, value });
+    this.bytes(new Uint8Array(8));
+  }
+
+  finish(): Uint8Array {
+    const numbers = (this.size + 7) & ~7;
+    const out = new Uint8Array(numbers + 8 * this.literals.length);
+    out.set(concatBytes(this.parts));
+    this.literals.forEach(({ at, register, value }, i) => {
+      const place = numbers + 8 * i;
+      out.set(
+        words([
+          riscvTable.encode('auipc', { rd: register, upper: 0 }),
+          riscvTable.encode('ld', { rd: register, rs1: register, imm: place - at }),
+        ]),
+        at,
+      );
+      out.set(quad(value), place);
+    });
+    return out;
+  }
+}
+
+/** All but zero and sp. */
+const SAVED: readonly number[] = Array.from({ length: 32 }, (_, n) => n).filter((n) => n !== ZERO && n !== SP);
+
+function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequest): void {
+  const save = (register: number, imm: number): void => {
+    out.add('sd', { rs2: register, rs1: SP, imm });
+  };
+  const li = (imm: number): void => {
+    out.add('addi', { rd: T0, rs1: ZERO, imm });
+  };
+  out.add('addi', { rd: SP, rs1: SP, imm: -PT_REGS_BYTES });
+  for (const n of SAVED) save(n, 8 * n);
+  out.add('addi', { rd: T0, rs1: SP, imm: PT_REGS_BYTES });
+  save(T0, 8 * SP);
+  out.literal(T0, window.address);
+  save(T0, 0);
+  li(FULL_STATUS);
+  save(T0, STATUS);
+  save(ZERO, BAD_ADDRESS);
+  li(CAUSE_BREAKPOINT);
+  save(T0, CAUSE);
+  li(-1);
+  save(T0, ORIGINAL_A0);
+  out.literal(A0, op);
+  out.add('addi', { rd: A1, rs1: SP, imm: 0 });
+  out.literal(T0, callees[0] ?? 0n);
+  out.add('jalr', { rd: RA, rs1: T0, imm: 0 });
+  for (const n of SAVED) out.add('ld', { rd: n, rs1: SP, imm: 8 * n });
+  out.add('addi', { rd: SP, rs1: SP, imm: PT_REGS_BYTES });
+}
+
+/** A jump out of the buffer; false: out of reach. */
+function jumpOut(out: Assembly, to: Address): boolean {
+  if (!reaches(jalReach, out.here, to)) return false;
+  out.bytes(word(jump(out.here, to)));
+  return true;
+}
+
+/** The instruction for this place; `left`: it has gone on by itself. Null: out of reach. */
+function copy(out: Assembly, instruction: ProbeInstruction, back: (out: Assembly) => boolean): 'on' | 'left' | null {
+  const base = baseOf(instruction);
+  const { rd = 0, off = 0, upper = 0 } = base.operands;
+  const next = nextOf(instruction);
+  const target = wrap(instruction.address + BigInt(off));
+  switch (opcodeOf(base)) {
+    case AUIPC:
+      if (rd !== ZERO) out.literal(rd, instruction.address + BigInt(upper));
+      return 'on';
+    case JAL:
+      if (rd !== ZERO) out.literal(rd, next);
+      return jumpOut(out, target) ? 'left' : null;
+    case JALR:
+      if (rd !== ZERO) out.literal(rd, next);
+      out.add('jalr', { ...base.operands, rd: ZERO });
+      return 'left';
+    case BRANCH: {
+      // Over the way back, which is one jump: windows with a branch are near.
+      out.add(base.row.mnemonic, { ...base.operands, off: 8 });
+      return back(out) && jumpOut(out, target) ? 'left' : null;
+    }
+    default:
+      out.bytes(instruction.bytes);
+      return 'on';
+  }
+}
+
+function build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal {
+  const { address } = request;
+  const far = (): ProbeRefusal =>
+    refuse('ERANGE', 'out-of-reach', SECTION, `the buffer at ${hex(address)} is out of reach of ${window.form}`);
+  if (!reaches(window.reach, window.address, address)) return far();
+  const out = new Assembly(address);
+  template(out, window, request);
+  const copiedOffset = out.size;
+  const end = wrap(window.address + BigInt(window.bytes.length));
+  const back = (to: Assembly): boolean => {
+    if (jumpOut(to, end)) return true;
+    const register = REGISTER_NAMES.findIndex((name) => name === window.scratch?.[1]);
+    if (register < 0) return false;
+    to.bytes(words(pair(register, to.here, end)));
+    return true;
+  };
+  let state: 'on' | 'left' | null = 'on';
+  for (const each of window.instructions) {
+    state = copy(out, each, back);
+    if (state === null) return far();
+  }
+  if (state === 'on' && !back(out)) return far();
+  return { kind: 'buffer', address, bytes: out.finish(), copiedOffset };
+}
+
+/** auipc register,hi; jalr x0,lo(register). */
+function pair(register: number, from: Address, to: Address): readonly [number, number] {
+  const [first, second] = encodePair(register, BigInt.asIntN(64, to - from));
+  return [first, riscvTable.encode('jalr', { rd: ZERO, rs1: register, imm: second >> 20 })];
+}
+
+/** The jump, and c.ebreak in what is left of the last instruction. */
+function jumpBytes(window: JumpWindow, buffer: Address): Uint8Array {
+  const register = scratchOf(window);
+  const head = register === null ? word(jump(window.address, buffer)) : words(pair(register, window.address, buffer));
+  return window.bytes.length === head.length ? head : concatBytes([head, parcel(C_EBREAK)]);
+}
+
+function scratchOf({ scratch }: JumpWindow): number | null {
+  const name: RegisterName | undefined = scratch?.[0];
+  return name === undefined ? null : REGISTER_NAMES.findIndex((each) => each === name);
+}
+
+/**
+ * One text for another while others may come to its first instruction. A stored word is seen whole at a multiple of four, a parcel always: the first one is a
+ * breakpoint until all others are there.
+ */
+function replace(address: Address, bytes: Uint8Array, wordwise: boolean): readonly TextStep[] {
+  const sync: TextStep = { kind: 'sync' };
+  const store = (from: number, to: number): readonly TextStep[] =>
+    from >= to ? [] : [{ kind: 'store', address: address + BigInt(from), bytes: bytes.slice(from, to) }, sync];
+  const trap = (original: Uint8Array): readonly TextStep[] => [{ kind: 'store', address, bytes: original }, sync];
+  if (!wordwise) return [...trap(parcel(C_EBREAK)), ...store(2, bytes.length), ...store(0, 2)];
+  return [...(bytes.length > 4 ? trap(word(EBREAK)) : []), ...store(4, bytes.length), ...store(0, 4)];
+}
+
+/** Code without compressed instructions, whose processor may have none. */
+const isWordwise = ({ address, instructions }: JumpWindow): boolean =>
+  address % 4n === 0n && instructions.every(({ bytes }) => bytes.length === 4);
+
+export const riscvProbes: ProbeSupport = {
+  kind: 'kprobes',
+  abi: riscvProbeAbi,
+  kernelTables: [
+    { section: '__ex_table', entryBytes: 12, lengthAt: null, what: 'an exception table entry' },
+    { section: '__jump_table', entryBytes: 16, lengthAt: null, what: 'a jump label' },
+    { section: '__bug_table', entryBytes: 12, lengthAt: null, what: 'a bug table entry' },
+    // Distance, distance, vendor, length, patch.
+    { section: '.alternative', entryBytes: 16, lengthAt: 10, what: 'an alternative' },
+  ],
+  trapDelta: 0,
+  breakpoint,
+  adjust: (_code, address) => address,
+  decode,
+  slots: {
+    sizeBytes: SLOT_BYTES,
+    alignBytes: SLOT_BYTES,
+    reach: ANYWHERE,
+    write: writeSlot,
+    finish: nextOf,
+  },
+  simulate,
+  optimization: {
+    kind: 'jump',
+    maxBytes: MAX_WINDOW,
+    alignBytes: 8,
+    callees: ['elftrace_probe_hit'],
+    needsQuiescence: true,
+    windows,
+    build,
+    jump: jumpBytes,
+    optimize: (window, buffer) => replace(window.address, jumpBytes(window, buffer), isWordwise(window)),
+    undo(window) {
+      const first = breakpoint(window.bytes);
+      const text = concatBytes([first, window.bytes.slice(first.length)]);
+      return replace(window.address, text, isWordwise(window));
+    },
+  },
+};

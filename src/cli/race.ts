@@ -1,0 +1,264 @@
+/**
+ * `elftrace race IMAGE --site F --from nop --to call`: every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13, each
+ * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
+ */
+import { writeFileSync } from 'node:fs';
+import type { Arch } from '../arch.js';
+import { ElftraceError, hex } from '../errors.js';
+import {
+  type Breakage,
+  breakages,
+  type Hazard,
+  hazards,
+  type ImageRaceRequest,
+  imageRace,
+  parseRaceState,
+  type RaceCase,
+  type RaceOptions,
+  type RaceProgress,
+  type RaceResult,
+  type RaceVariant,
+  startRace,
+  tell,
+} from '../race/index.js';
+import { jsonSchema } from '../report/json.js';
+import { raceJson, raceLines, racePage, type RaceReport } from '../report/race.js';
+import type { EntryFlavour } from '../runtime/index.js';
+import type { Address } from '../units.js';
+import { parseCall } from './call-expression.js';
+import { disassemblerOf } from './disassembly.js';
+import { exitCodes } from './exit.js';
+import { readInput } from './files.js';
+import { err, errBytes, out } from './terminal.js';
+
+export interface RaceArguments {
+  readonly path?: string | undefined;
+  readonly site?: string | undefined;
+  readonly from: string;
+  readonly to: string;
+  readonly variant?: readonly string[] | undefined;
+  readonly cpus: number;
+  readonly call?: string | undefined;
+  readonly preempt: 'none' | 'full';
+  readonly staleFetch: boolean;
+  readonly ppcNop: '2008' | 'b8';
+  readonly riscvSite?: EntryFlavour | undefined;
+  readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
+  readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly x86Tramp?: 'modern' | '2014' | undefined;
+  readonly maxSchedules?: number | undefined;
+  readonly maxSeconds?: number | undefined;
+  readonly maxSteps?: number | undefined;
+  readonly first: boolean;
+  readonly full: boolean;
+  readonly demo?: string | undefined;
+  readonly html?: string | undefined;
+  readonly json: boolean;
+}
+
+const encoder = new TextEncoder();
+
+function variantOf(text: string): RaceVariant {
+  if (text === 'stopped') return text;
+  const known = (Object.keys(breakages) as Breakage[]).find((each) => each === text);
+  if (known === undefined) {
+    throw new ElftraceError('usage', `--variant ${text}: stopped, ${Object.keys(breakages).join(', ')}`, {
+      value: text,
+    });
+  }
+  return known;
+}
+
+function bound(name: string, value: number | undefined, whole: boolean): number | undefined {
+  if (value === undefined) return undefined;
+  if (!(value > 0) || (whole && !Number.isInteger(value)))
+    throw new ElftraceError('usage', `--${name} takes a positive ${whole ? 'whole ' : ''}number`, { value });
+  return value;
+}
+
+function requestOf(image: Uint8Array, args: RaceArguments): ImageRaceRequest {
+  if (args.site === undefined) throw new ElftraceError('usage', 'say which function: --site F; or --demo');
+  const call = args.call === undefined ? null : parseCall(args.call);
+  if (call !== null && call.name !== args.site) {
+    throw new ElftraceError('usage', `--call calls ${call.name}, and the site is in ${args.site}`);
+  }
+  const entries = args.riscvSite ?? args.a64Era;
+  return {
+    image,
+    site: args.site,
+    from: parseRaceState(args.from),
+    to: parseRaceState(args.to),
+    cpus: args.cpus,
+    call: call?.args ?? null,
+    variants: (args.variant ?? []).map(variantOf),
+    preempt: args.preempt,
+    staleFetch: args.staleFetch,
+    ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+    ...(entries === undefined ? {} : { entries }),
+    ...(args.a64Default === undefined ? {} : { literalOff: args.a64Default }),
+    ...(args.x86Tramp === undefined ? {} : { machine: { 'x86-tramp': args.x86Tramp } }),
+  };
+}
+
+/** Runs a search; progress on a terminal, an end with Ctrl-C or when the time is over. */
+async function search(each: RaceCase, args: RaceArguments, title: string): Promise<RaceResult> {
+  const { maxSeconds } = args;
+  const options: RaceOptions = {
+    ...each.options,
+    ...(args.maxSchedules === undefined ? {} : { maxSchedules: args.maxSchedules }),
+    ...(args.maxSteps === undefined ? {} : { maxSteps: args.maxSteps }),
+    first: args.first,
+    reduction: args.full ? 'none' : 'partial-order',
+  };
+  const running = startRace(each.scene, each.sequence, options);
+  const interrupt = (): void => {
+    running.interrupt();
+  };
+  process.once('SIGINT', interrupt);
+  const begin = performance.now();
+  let shown = 0;
+  const show = ({ phase, states, explored }: RaceProgress): void => {
+    const words = { explore: 'exploring', count: 'counting', shortest: 'looking for the shortest schedule' }[phase];
+    const text = `${title}: ${words}: ${states} states${explored > 0n ? `, ${explored} schedules` : ''}`;
+    errBytes(encoder.encode(`\r${text.slice(0, 110)}\u001b[K`));
+    shown = performance.now();
+  };
+  try {
+    for (;;) {
+      const step = running.next();
+      if (step.done === true) return step.value;
+      const now = performance.now();
+      if (maxSeconds !== undefined && now - begin > maxSeconds * 1000)
+        running.interrupt({ kind: 'seconds', limit: maxSeconds });
+      if (process.stderr.isTTY && now - shown > 100) show(step.value);
+      // Signals are delivered between turns.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    process.off('SIGINT', interrupt);
+    if (shown > 0) errBytes(encoder.encode('\r\u001b[K'));
+  }
+}
+
+async function disassembly(arch: Arch): Promise<RaceReport['disassemble']> {
+  const disassembler = await disassemblerOf(arch);
+  return (bytes, address) =>
+    disassembler
+      .disassemble(bytes, address, arch.isa)
+      .map(({ text }) => text)
+      .join('; ');
+}
+
+/** Names by the nearest label below. */
+function labelled(labels: ReadonlyMap<Address, string>): (address: Address) => string {
+  const sorted = [...labels].sort(([a], [b]) => (a < b ? -1 : 1));
+  return (address) => {
+    let best: readonly [Address, string] | undefined;
+    for (const each of sorted) if (each[0] <= address) best = each;
+    if (best === undefined || address - best[0] > 0x100n) return hex(address);
+    return address === best[0] ? best[1] : `${best[1]}+${hex(address - best[0])}`;
+  };
+}
+
+function storyOf(each: RaceCase, result: RaceResult): RaceReport['story'] {
+  return result.failing && tell(each.scene, each.sequence, result.failing.entries, each.options);
+}
+
+async function demo(hazard: Hazard, args: RaceArguments): Promise<RaceReport[]> {
+  const reports: RaceReport[] = [];
+  for (const form of hazard.forms) {
+    const each = form.build(args.cpus);
+    const title = `${hazard.id} ${hazard.name}, ${form.name}: ${form.title}`;
+    const result = await search(each, args, `${hazard.id} ${form.name}`);
+    reports.push({
+      title,
+      target: hazard.target,
+      request: null,
+      demo: { hazard: hazard.id, form: form.name, safe: form.safe },
+      cpus: args.cpus,
+      sequence: each.sequence,
+      result,
+      story: storyOf(each, result),
+      placeOf: labelled(each.labels),
+      isCode: (address) => each.scene.code?.some(({ start, end }) => address >= start && address < end) === true,
+      disassemble: await disassembly(each.arch),
+    });
+  }
+  return reports;
+}
+
+async function demos(args: RaceArguments): Promise<RaceReport[]> {
+  const wanted = args.demo ?? '';
+  const chosen = hazards.filter(
+    ({ id, name }) => wanted === '' || wanted.toLowerCase() === id.toLowerCase() || wanted === name,
+  );
+  if (chosen.length === 0) {
+    const names = hazards.map(({ id, name }) => `${id} (${name})`).join(', ');
+    throw new ElftraceError('no-match', `--demo ${wanted}: there are ${names}`, { value: wanted });
+  }
+  const reports: RaceReport[] = [];
+  for (const hazard of chosen) {
+    const own = await demo(hazard, args);
+    reports.push(...own);
+    if (args.json) continue;
+    out(`${hazard.id} ${hazard.name}: ${hazard.title} [${hazard.target}]`);
+    for (const report of own) for (const line of raceLines(report, report.story !== null)) out(`  ${line}`);
+    out('');
+    if (own.some(({ result }) => result.bounds.some(({ kind }) => kind === 'interrupted'))) break;
+  }
+  return reports;
+}
+
+async function imageReport(args: RaceArguments): Promise<RaceReport> {
+  const input = await readInput(args.path!);
+  const request = requestOf(input.bytes, args);
+  const each = imageRace(request);
+  const result = await search(each, args, each.sequence.name);
+  return {
+    title: each.sequence.name,
+    target: each.arch.target.id,
+    request: {
+      function: request.site,
+      from: args.from,
+      to: args.to,
+      preempt: args.preempt,
+      variants: request.variants ?? [],
+      staleFetch: args.staleFetch,
+    },
+    demo: null,
+    cpus: args.cpus,
+    sequence: each.sequence,
+    result,
+    story: storyOf(each, result),
+    placeOf: each.placeOf,
+    isCode: each.isCode,
+    disassemble: await disassembly(each.arch),
+  };
+}
+
+export async function runRace(args: RaceArguments): Promise<number> {
+  bound('max-schedules', args.maxSchedules, true);
+  bound('max-steps', args.maxSteps, true);
+  bound('max-seconds', args.maxSeconds, false);
+  if (args.demo === undefined && args.path === undefined) {
+    throw new ElftraceError('usage', 'name an image and --site F, or ask for --demo');
+  }
+  if (args.demo !== undefined && (args.path !== undefined || args.site !== undefined)) {
+    throw new ElftraceError('usage', '--demo has programs of its own: it takes no image and no --site');
+  }
+  const reports = args.demo === undefined ? [await imageReport(args)] : await demos(args);
+  if (args.html !== undefined) {
+    const title = args.demo === undefined ? reports[0]!.title : 'elftrace race: hazards of patching running code';
+    writeFileSync(args.html, racePage(reports, title));
+  }
+  if (args.json)
+    out(JSON.stringify({ schema: jsonSchema, file: args.path ?? null, races: reports.map((each) => raceJson(each)) }));
+  else if (args.demo === undefined) for (const line of raceLines(reports[0]!)) out(line);
+  const failed = reports.filter(
+    ({ result, demo: shown }) => result.verdict !== (shown === null || shown.safe ? 'holds' : 'violated'),
+  );
+  for (const { title, result, demo: shown } of failed) {
+    if (shown !== null || result.verdict === 'undecided') err(`${title}: ${result.verdict}`);
+  }
+  return failed.length === 0 ? exitCodes.ok : exitCodes.failed;
+}

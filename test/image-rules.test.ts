@@ -1,0 +1,506 @@
+/**
+ * Rules of the core executed on images of every target and convention: the outcome table A6.3, every prefix of the stores of every kind of operation (C-UPD),
+ * the report of a failure (A8) and what is dead after it (C-UPD-4), and the errors of the direct calls in both generations (A5).
+ */
+import { describe, expect, test } from '@jest/globals';
+import {
+  equalContents,
+  formatReport,
+  GraphUser,
+  type Content,
+  type Ops,
+  type Outcome,
+  REC,
+  type Step,
+} from '../src/ftrace/core/index.js';
+import {
+  expectedFlags,
+  expectedText,
+  inapplicable,
+  type Kind,
+  type Row,
+  rows,
+  tableOf,
+  titleOf,
+} from './support/outcome-rows.js';
+import {
+  type CallLog,
+  type GeneratedCase,
+  generatedCases,
+  generatedImage,
+  GeneratedMachine,
+  generatedTools,
+  generateFunctions,
+  REPLACEMENT,
+} from './support/generated-image.js';
+import { describeWith } from './support/tools.js';
+
+const functions = generateFunctions(1);
+const machineOf = (each: GeneratedCase, policy = {}): GeneratedMachine =>
+  new GeneratedMachine(each, functions, generatedImage(each), policy);
+const done = (outcome: Outcome): readonly Step[] => {
+  expect(outcome).toMatchObject({ kind: 'done' });
+  return outcome.kind === 'done' ? outcome.steps : [];
+};
+const executed = new Map<string, Set<string>>();
+
+/** What ran in a call, without order. */
+function ran({ events }: CallLog): string[] {
+  return events
+    .map((event) =>
+      event.kind === 'callback'
+        ? `${event.ops ?? 'nobody'}@${event.at}`
+        : event.kind === 'graph'
+          ? `graph@${event.at}`
+          : 'direct',
+    )
+    .sort();
+}
+
+describeWith(generatedTools, 'executed on images', () => {
+  describe.each(generatedCases)('$name', (each) => {
+    test('A6.3 A3: every row that occurs: the text goes from what is expected to what is written, and those run who are attached', () => {
+      // Kinds without a trampoline are ops that may not have one.
+      const made = machineOf(each, each.trampolines === 'none' ? {} : { trampolines: '2014' });
+      const { core, backend } = made.session;
+      const [old, next] = ['direct_a', 'direct_b'].map((name) => made.session.functionAddress(name) ?? 0n);
+      const site = core.records.find(({ name }) => name === 'f0')!;
+      const { result } = made.call('f0', 5n);
+      const found = new Set<string>();
+      for (const row of rows) {
+        if (inapplicable(row, each.profile) !== null) continue;
+        const ops = new Map<Kind, Ops>();
+        const add = (kind: Kind): readonly Step[] => {
+          const one = core.createOps({
+            name: kind,
+            func: kind === 'D' ? 0n : made.callbacks[ops.size]!,
+            flags: [
+              ...(kind === 'R' || kind === 'TR' ? (['SAVE_REGS'] as const) : []),
+              ...(kind.startsWith('T') || kind === 'D' ? [] : (['DYNAMIC'] as const)),
+            ],
+          });
+          ops.set(kind, one);
+          done(core.setFilter(one, 'filter', 'f0'));
+          return done(kind === 'D' ? core.registerDirect(one, old!) : core.register(one));
+        };
+        const remove = (kind: Kind): readonly Step[] => {
+          const one = ops.get(kind)!;
+          const steps = done(kind === 'D' ? core.unregisterDirect(one, one.directCall) : core.unregister(one));
+          ops.delete(kind);
+          // What is not attached any more does not run, and one of its name may come again.
+          done(core.destroy(one));
+          return steps;
+        };
+        const text = (content: Content): string => {
+          if (content.kind === 'regs-caller') return 'regs';
+          if (content.kind === 'direct') return content.address === next ? 'new' : 'direct';
+          if (content.kind === 'trampoline') return [...ops].find(([, one]) => one === content.ops)?.[0] ?? 'other';
+          return content.kind;
+        };
+        for (const kind of row.attached) add(kind);
+        const before = backend.read({ kind: 'site', site });
+        const kind = row.action.slice(1) as Kind;
+        const first = before.kind === 'site' ? text(before.content) : before.kind;
+        const steps =
+          row.action === 'modify'
+            ? done(core.modifyDirect(ops.get('D')!, next!))
+            : row.action.startsWith('+')
+              ? add(kind)
+              : remove(kind);
+        const stores = steps.filter(
+          (step): step is Extract<Step, { kind: 'site' }> => step.kind === 'site' && step.site === site,
+        );
+        expect([titleOf(row), first, ...stores.map(({ after }) => text(after))]).toEqual([
+          titleOf(row),
+          ...expectedText(row, each.profile),
+        ]);
+        const flags = (['REGS', 'TRAMP', 'DIRECT'] as const).filter((flag) => site.has(REC[flag])).sort();
+        expect([titleOf(row), site.count, flags]).toEqual([titleOf(row), row.count, expectedFlags(row, each.profile)]);
+        const now = backend.read({ kind: 'site', site });
+        const last = stores.at(-1)?.after;
+        if (last !== undefined) expect(now.kind === 'site' && equalContents(now.content, last)).toBe(true);
+        const log = made.call('f0', 5n);
+        expect([titleOf(row), ran(log), log.result]).toEqual([
+          titleOf(row),
+          [...ops.keys()].map((one) => (one === 'D' ? 'direct' : `${one}@f0`)).sort(),
+          result,
+        ]);
+        const called = log.events.find((event) => event.kind === 'direct');
+        if (called !== undefined) expect(called).toMatchObject({ address: row.action === 'modify' ? next : old });
+        for (const event of log.events) {
+          // Whoever wants registers gets a frame.
+          if (event.kind === 'callback' && (event.ops === 'R' || event.ops === 'TR')) expect(event.regs).toBe(true);
+        }
+        for (const one of [...ops.keys()]) remove(one);
+        expect(made.call('f0', 5n)).toEqual({ events: [], returns: [], result });
+        found.add(titleOf(row));
+      }
+      done(core.reclaim());
+      expect(made.leftovers()).toEqual([]);
+      executed.set(each.name, found);
+    });
+
+    test('C-UPD-1 C-UPD-3 A7: at every prefix of the stores of every kind of operation, the image is right', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      const [a, b] = ['direct_a', 'direct_b'].map((name) => made.session.functionAddress(name));
+      const tracer = each.graph === '2014' ? core.createTracer({ name: 'tracer', func: made.callbacks[7]! }) : null;
+      done(made.session.loadModule('m0'));
+      const names = (): string[] =>
+        core.records.map(({ name }) => name).filter((name) => made.functions.some((one) => one.name === name));
+      const observe = (): Map<string, CallLog> => new Map(names().map((name) => [name, made.call(name, 7n)]));
+      const plain = observe();
+      let prefixes = 0;
+      let operations = 0;
+      const step = (title: string, act: () => Outcome): void => {
+        const before = observe();
+        const between: Map<string, CallLog>[] = [];
+        let pending = true;
+        made.onStore = () => {
+          // Called before each store: what is there now is a prefix.
+          if (pending) pending = false;
+          else between.push(observe());
+          return true;
+        };
+        const outcome = act();
+        made.onStore = null;
+        expect([title, outcome]).toEqual([title, expect.objectContaining({ kind: 'done' })]);
+        const after = observe();
+        operations++;
+        for (const now of between) {
+          prefixes++;
+          for (const [name, log] of now) {
+            const [old, next] = [before.get(name), after.get(name)];
+            // A module that comes or goes is called by nobody meanwhile.
+            if (old === undefined || next === undefined) continue;
+            const [keys, oldKeys, nextKeys] = [log, old, next].map((each) => new Set(ran(each)));
+            const wrong = [...keys!].filter((key) => !oldKeys!.has(key) && !nextKeys!.has(key));
+            const missing = [...oldKeys!].filter((key) => nextKeys!.has(key) && !keys!.has(key));
+            expect([title, name, prefixes, wrong, missing]).toEqual([title, name, prefixes, [], []]);
+            expect([old.result, next.result]).toContain(log.result);
+            expect(log.returns).toHaveLength(log.events.filter(({ kind }) => kind === 'graph').length);
+            for (const event of log.events) if (event.kind === 'direct') expect([a, b]).toContain(event.address);
+          }
+        }
+      };
+      const { regs, direct, resume } = core.state.backend.capabilities;
+      const make = (name: string, index: number, flags: readonly ('SAVE_REGS' | 'DYNAMIC' | 'RECURSION' | 'RCU' | 'IPMODIFY' | 'SAVE_REGS_IF_SUPPORTED')[], func = made.callbacks[index]!): Ops =>
+        core.createOps({ name, func, flags, data: made.session.pointerTo('replacement')! }); // prettier-ignore
+      const [s, t, r] = [
+        make('s', 0, []),
+        make('t', 1, ['DYNAMIC']),
+        make('r', 2, regs === 'none' ? ['RECURSION'] : ['SAVE_REGS']),
+      ];
+      done(core.setFilter(s, 'filter', 'f0 f1 a0'));
+      done(core.setFilter(t, 'filter', 'f1 f3'));
+      step('register', () => core.register(s));
+      step('a second on another function and one in common', () => core.register(t));
+      step('one that wants registers, everywhere', () => core.register(r));
+      step('its function', () => core.setFunction(r, made.callbacks[3]!));
+      step('a filter of an enabled ops', () => core.setFilter(s, 'filter', 'f0 f2 f3'));
+      step('notrace', () => core.setFilter(r, 'notrace', 'f4'));
+      const user = new GraphUser('g0', { entry: 0n, return: 0n });
+      if (tracer !== null) done(core.setFilter(tracer, 'filter', 'f1 f3'));
+      step('graph', () => core.registerGraph(user));
+      if (each.graph === 'multi') step('filter of the graph', () => core.setGraphFilter(user, 'filter', 'f1 f3'));
+      step('off', () => core.setEnabled(false));
+      step('on', () => core.setEnabled(true));
+      step('a module goes', () => made.session.unloadModule('m0'));
+      step('a module comes', () => made.session.loadModule('m0'));
+      step('out', () => core.unregister(r));
+      const own = make(
+        'own',
+        0,
+        resume === 'none' ? [] : ['IPMODIFY', 'SAVE_REGS_IF_SUPPORTED'],
+        made.session.functionAddress('elftrace_livepatch') ?? made.callbacks[4]!,
+      );
+      done(core.setFilter(own, 'filter', 'f2'));
+      step('a function in place of another', () => core.register(own));
+      if (resume !== 'none')
+        expect(made.call('f2', 7n).result).toBe(7n * BigInt(REPLACEMENT.factor) + BigInt(REPLACEMENT.offset));
+      step('and back', () => core.unregister(own));
+      expect(made.call('f2', 7n).result).toBe(plain.get('f2')!.result);
+      if (direct !== 'none') {
+        const one = core.createOps({ name: 'd', func: 0n });
+        done(core.setFilter(one, 'filter', 'f4 f0'));
+        step('a direct caller, alone and beside another', () => core.registerDirect(one, a!));
+        step('another direct caller', () => core.modifyDirect(one, b!));
+        step('without the other', () => core.unregister(s));
+        step('another direct caller, alone', () => core.modifyDirect(one, a!));
+        step('no direct caller', () => core.unregisterDirect(one, a!));
+        step('again', () => core.register(s));
+      }
+      step('no graph', () => core.unregisterGraph(user));
+      step('out, the one that may be freed', () => core.unregister(t));
+      step('the last one out', () => core.unregister(s));
+      if (tracer !== null) done(core.setFilter(tracer, 'filter', ''));
+      done(core.reclaim());
+      expect([...observe()]).toEqual([...plain]);
+      expect(made.leftovers()).toEqual([]);
+      process.stdout.write(`image-rules: ${each.name}: ${operations} operations, ${prefixes} prefixes run\n`);
+      expect(prefixes).toBeGreaterThan(60);
+    });
+  });
+
+  describe.each(generatedCases.filter(({ graph }) => graph === 'multi'))('$name: users of the graph tracer', (each) => {
+    test('C-FG-1 C-FG-2 C-FG-5: sixteen users of one tracer, each with hashes of its own; who wants a function hears of its return; the next is ENOSPC', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      const users = Array.from(
+        { length: 17 },
+        (_, index) => new GraphUser(`g${index}`, index === 0 ? { entry: 0n, return: 0n } : made.graphCallbacks),
+      );
+      users.slice(0, 16).forEach((user, index) => {
+        // f3 calls one of f0 to f2: an odd user takes the outer function, the third ones leave it out.
+        if (index % 2 === 1) done(core.setGraphFilter(user, 'filter', 'f3 f4'));
+        if (index % 3 === 0) done(core.setGraphFilter(user, 'notrace', 'f3'));
+        done(core.registerGraph(user));
+      });
+      expect(core.registerGraph(users[16]!)).toMatchObject({ kind: 'refused', errno: 'ENOSPC' });
+      const { calls } = made.functions.find(({ name }) => name === 'f3')!;
+      const plain = machineOf(each).call('f3', 4n).result;
+      const takes = (index: number, name: string): boolean => (name === 'f3' ? index % 3 !== 0 : index % 2 === 0);
+      const expected = (
+        refused: readonly string[],
+        gone: readonly number[] = [],
+      ): { events: string[]; returns: string[] } => {
+        const of = (name: string): string[] =>
+          users
+            .slice(0, 16)
+            .flatMap((user, index) =>
+              takes(index, name) && !gone.includes(index) && !refused.includes(`${user.name} ${name}`)
+                ? [`${user.name} ${name}`]
+                : [],
+            );
+        return { events: [...of('f3'), ...of(calls!)], returns: [...of(calls!), ...of('f3')] };
+      };
+      const seen = (): { events: string[]; returns: readonly string[] } => {
+        const log = made.call('f3', 4n);
+        expect(log.result).toBe(plain);
+        return {
+          events: log.events.map((event) => `${event.kind === 'graph' ? event.user : event.kind} ${event.at}`),
+          returns: log.returns,
+        };
+      };
+      expect(seen()).toEqual(expected([]));
+      // Who does not want an entry does not hear of the return; where nobody does the function is not hooked.
+      const refused = ['g1 f3', 'g4 f3', `g2 ${calls!}`];
+      made.wants = (user, name) => !refused.includes(`${user} ${name}`);
+      expect(seen()).toEqual(expected(refused));
+      made.wants = () => false;
+      expect(seen()).toEqual({ events: [`g0 ${calls!}`], returns: [`g0 ${calls!}`] });
+      made.wants = null;
+      // A place in the middle is given to the next one.
+      done(core.unregisterGraph(users[5]!));
+      expect(seen()).toEqual(expected([], [5]));
+      done(core.registerGraph(users[16]!));
+      expect(seen().events.filter((event) => event === 'g16 f3')).toHaveLength(1);
+      // One goes while functions that it entered are running: they return, and nobody calls it any more (H8).
+      let gone = false;
+      const off = made.machine.hook(core.records.find(({ name }) => name === calls)!.ip, () => {
+        if (!gone) done(core.unregisterGraph(users[16]!));
+        gone = true;
+        return 'continue';
+      });
+      const late = made.call('f3', 4n);
+      off();
+      expect([gone, late.result, late.returns.filter((event) => event.startsWith('g16 '))]).toEqual([true, plain, []]);
+      for (const user of users) if (core.state.graph.users.includes(user)) done(core.unregisterGraph(user));
+      done(core.reclaim());
+      expect(made.call('f3', 4n)).toEqual({ events: [], returns: [], result: plain });
+      expect(made.leftovers()).toEqual([]);
+    });
+  });
+
+  test('A6.3 the table of rows and conventions, executed', () => {
+    const byName = new Map(generatedCases.map((each) => [each.name, each]));
+    const why = (row: Row, name: string): string | null => inapplicable(row, byName.get(name)!.profile);
+    process.stdout.write(`\nA6.3, rows executed\n${tableOf([...byName.keys()], why)}\n`);
+    for (const { name } of generatedCases) {
+      expect([name, [...executed.get(name)!]]).toEqual([
+        name,
+        rows.filter((row) => why(row, name) === null).map(titleOf),
+      ]);
+    }
+    // No row is out of reach: x86-64 has them all, and PowerPC those without trampolines and direct callers.
+    expect(executed.get('x86-64')!.size).toBe(rows.length);
+    expect(executed.get('ppc64-elfv2-le')!.size).toBeGreaterThan(6);
+  });
+
+  describe.each(generatedCases)('$name: failures', (each) => {
+    test('A8 C-UPD-2 C-UPD-3 C-UPD-4: the report has its seven parts in order; nothing is written; everything is ENODEV afterwards', () => {
+      const made = machineOf(each);
+      const { core, backend, sites } = made.session;
+      const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
+      done(core.setFilter(ops, 'filter', 'f0 f1'));
+      done(core.register(ops));
+      const site = core.records.find(({ name }) => name === 'f1')!;
+      const healthy = backend.bytesAt(site)!;
+      const foreign = healthy.map(() => 0);
+      made.machine.memory.write(site.ip, foreign);
+      const text = made.machine.memory.read(site.ip - 64n, 256)!;
+      const other = core.records.find(({ name }) => name === 'f0')!;
+      const before = backend.bytesAt(other)!;
+      const { flags } = site;
+      const outcome = core.unregister(ops);
+      expect([outcome.kind, outcome.kind === 'failed' && outcome.errno]).toEqual(['failed', 'EINVAL']);
+      const report = outcome.kind === 'failed' ? formatReport(outcome.report) : '';
+      const colons = (bytes: Uint8Array): string =>
+        Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
+      const hex = (value: bigint | number): string => `0x${value.toString(16)}`;
+      const { program } = sites;
+      const block = ops.trampoline?.kind === 'private' ? ops.trampoline.block.address : null;
+      // Wanted flags are gone, those of the text and the sticky ones stay.
+      const shown = (flags & (REC.ENABLED | REC.REGS_EN | REC.TRAMP_EN | REC.CALL_OPS_EN | REC.TOUCHED)) >>> 0;
+      const caller = program.definedAt(program.symbols.find('ftrace_caller'))!;
+      expect(report.split('\n')).toEqual([
+        'ftrace bug: content mismatch',
+        ` ip: ${hex(site.ip)} f1+${hex(site.siteOffset)}`,
+        ` actual: ${colons(foreign)}`,
+        ` expected: ${colons(healthy)}`,
+        ' action: NOP',
+        ` record flags: ${hex(shown)} (0)`,
+        ...(block === null ? [] : [` trampoline: ${hex(block)} (mine) -> ${hex(made.callbacks[0]!)}`]),
+        block === null
+          ? ` expected target: ${hex(caller)} (ftrace_caller)`
+          : ` expected target: ${hex(block)} (trampoline of mine)`,
+        expect.stringMatching(/^ cause: the site of f1 at 0x/),
+      ]);
+      expect(made.machine.memory.read(site.ip - 64n, 256)).toEqual(text);
+      expect(backend.bytesAt(other)).toEqual(before);
+      expect([core.dead === null, core.state.callee.kind]).toEqual([false, 'stub']);
+      const all: Outcome[] = [
+        core.register(core.createOps({ name: 'late', func: made.callbacks[1]! })),
+        core.unregister(ops),
+        core.setFilter(ops, 'filter', 'f2'),
+        core.setFilterAddresses(ops, 'filter', [site.ip]),
+        core.setEnabled(false),
+        core.setFunction(ops, made.callbacks[1]!),
+        core.destroy(ops),
+        core.registerDirect(ops, 1n),
+        core.registerDirectAt(site.ip, 1n),
+        core.registerGraph(new GraphUser('g', { entry: 0n, return: 0n })),
+        made.session.loadModule('m0'),
+      ];
+      expect(all.map((one) => one.kind === 'refused' && one.errno)).toEqual(all.map(() => 'ENODEV'));
+    });
+
+    test('C-UPD-2 C-UPD-3: EPERM at any store: everything that was written is written back', () => {
+      const count = { stores: 0 };
+      const attempt = (at: number): boolean => {
+        const made = machineOf(each);
+        const { core } = made.session;
+        const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
+        const memory = (): string => made.machine.memory.read(core.records[0]!.ip - 64n, 4096)?.toString() ?? '';
+        const before = [made.session.bytes(), memory()];
+        let stores = 0;
+        let undoing = false;
+        made.onStore = () => {
+          if (!undoing && stores++ === at) {
+            undoing = true;
+            return false;
+          }
+          return true;
+        };
+        const outcome = core.register(ops);
+        made.onStore = null;
+        if (outcome.kind === 'done') return false;
+        expect([outcome.kind, outcome.kind === 'failed' && outcome.errno]).toEqual(['failed', 'EPERM']);
+        expect(outcome.kind === 'failed' && outcome.report.kind).toBe('write-fault');
+        count.stores++;
+        expect(memory()).toBe(before[1]);
+        const data = made.session.sites.program.image.section('.elftrace.data')!;
+        const now = made.session.bytes();
+        const left = [...now.keys()].filter(
+          (i) => now[i] !== (before[0] as Uint8Array)[i] && (i < data.offset || i >= data.offset + data.fileSize),
+        );
+        expect(left).toEqual([]);
+        expect(made.call('f0', 5n).events).toEqual([]);
+        return true;
+      };
+      let at = 0;
+      while (attempt(at)) at += 3;
+      expect(count.stores).toBeGreaterThan(3);
+    });
+  });
+
+  describe.each(generatedCases)('$name: direct calls', (each) => {
+    test('A5.1 A5.2 C-IPM-4: every error of both generations, and nothing is written', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      const [a, b] = ['direct_a', 'direct_b'].map((name) => made.session.functionAddress(name) ?? 0x10n);
+      const { direct, callOps } = core.state.backend.capabilities;
+      const f0 = core.records.find(({ name }) => name === 'f0')!;
+      let stored = 0;
+      made.onStore = () => {
+        stored++;
+        return true;
+      };
+      const refused = (outcome: Outcome, errno: string): void => {
+        expect([outcome.kind, outcome.kind === 'refused' && outcome.errno]).toEqual(['refused', errno]);
+      };
+      const ops = (name: string, filter: string | null, func = 0n): Ops => {
+        const one = core.createOps({ name, func });
+        if (filter !== null) done(core.setFilter(one, 'filter', filter));
+        return one;
+      };
+      const fresh = ops('fresh', 'f0');
+      if (direct === 'none') {
+        refused(core.registerDirect(fresh, a!), 'ENODEV');
+        refused(core.unregisterDirect(fresh, a!), 'ENODEV');
+        refused(core.modifyDirect(fresh, b!), 'ENODEV');
+        refused(core.registerDirectAt(f0.ip, a!), 'ENODEV');
+        refused(core.unregisterDirectAt(f0.ip), 'ENODEV');
+        refused(core.modifyDirectAt(f0.ip, a!, b!), 'ENODEV');
+        expect(stored).toBe(0);
+        return;
+      }
+      refused(core.registerDirect(ops('function', 'f0', made.callbacks[0]!), a!), 'EINVAL');
+      refused(core.registerDirect(ops('unfiltered', null), a!), 'EINVAL');
+      refused(core.registerDirect(ops('everything', ''), a!), 'EINVAL');
+      refused(core.unregisterDirect(fresh, a!), 'EINVAL');
+      refused(core.modifyDirect(fresh, b!), 'EINVAL');
+      expect(stored).toBe(0);
+      done(core.registerDirect(fresh, a!));
+      const there = stored;
+      refused(core.registerDirect(fresh, a!), 'EINVAL');
+      refused(core.registerDirect(ops('second', 'f1 f0'), b!), 'EBUSY');
+      refused(core.setFilter(fresh, 'filter', 'f1'), 'EINVAL');
+      const plain = ops('plain', 'f1', made.callbacks[0]!);
+      refused(core.unregisterDirect(plain, a!), 'EINVAL');
+      refused(core.modifyDirect(plain, a!), 'EINVAL');
+      const livepatch = core.createOps({
+        name: 'livepatch',
+        func: made.session.functionAddress('elftrace_livepatch')!,
+        flags: ['IPMODIFY', 'SAVE_REGS_IF_SUPPORTED'],
+      });
+      done(core.setFilter(livepatch, 'filter', 'f0'));
+      refused(core.register(livepatch), 'EBUSY');
+      if (callOps) refused(core.registerDirectAt(f0.ip, a!), 'ENODEV');
+      else {
+        refused(core.registerDirectAt(f0.ip, b!), 'EBUSY');
+        refused(core.registerDirectAt(4n, b!), 'ENODEV');
+        refused(core.unregisterDirectAt(4n), 'ENODEV');
+        refused(core.modifyDirectAt(4n, a!, b!), 'ENODEV');
+        refused(core.unregisterDirectAt(core.records.find(({ name }) => name === 'f1')!.ip), 'ENODEV');
+      }
+      expect(stored).toBe(there);
+      expect(ran(made.call('f0', 3n))).toEqual(['direct']);
+      done(core.unregisterDirect(fresh, a!));
+      done(core.register(livepatch));
+      const again = stored;
+      refused(core.registerDirect(fresh, a!), 'EBUSY');
+      if (!callOps) {
+        refused(core.registerDirectAt(f0.ip, a!), 'EBUSY');
+        expect(stored).toBe(again);
+        done(core.unregister(livepatch));
+        done(core.registerDirectAt(f0.ip, a!));
+        refused(core.modifyDirectAt(f0.ip, b!, a!), 'EINVAL');
+        done(core.modifyDirectAt(f0.ip, a!, b!));
+        expect(made.call('f0', 3n).events).toEqual([expect.objectContaining({ kind: 'direct', address: b })]);
+        done(core.unregisterDirectAt(f0.ip));
+      } else done(core.unregister(livepatch));
+      expect(ran(made.call('f0', 3n))).toEqual([]);
+    });
+  });
+});
