@@ -23,7 +23,7 @@ const PROBES = [
   '--probe',
   'p:t/site sum n=%si:s32',
   '--probe',
-  'p:t/in mix64+5 $stack a=%di',
+  'p:t/in mix64+5 a=%di b=%bx',
   '--probe',
   'r:t/out mix64 $retval',
 ];
