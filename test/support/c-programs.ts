@@ -352,9 +352,9 @@ export function sections(output: string): ReadonlyMap<string, string> {
 export const CSMITH_HEADERS = '/usr/include/csmith';
 
 /** A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable. */
-export function buildCsmith(target: PpcTarget, level: Level, seed: number, flags: readonly string[] = []): string {
+export function buildCsmith(target: PpcTarget, level: Level, seed: number): string {
   const source = scratch(`csmith-${seed}.c`);
   // csmith leaves a file platform.info where it runs.
   run('csmith', ['--seed', String(seed), '--concise', '--no-float', '-o', source], dirname(source));
-  return buildProgram(target, level, [source], ['-I', join(PROGRAMS, 'csmith'), '-I', CSMITH_HEADERS, ...flags]);
+  return buildProgram(target, level, [source], ['-I', join(PROGRAMS, 'csmith'), '-I', CSMITH_HEADERS]);
 }
