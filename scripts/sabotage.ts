@@ -1177,8 +1177,6 @@ const breakages: readonly Breakage[] = [
     test: 'emulator-tier1',
     named: 'accesses that share a check',
   },
-  {
-  },
 ];
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
