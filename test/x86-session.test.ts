@@ -13,7 +13,7 @@ import { Session } from '../src/ftrace/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
 import { loadSamples } from './support/loaded.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
-import { openBytes, readSample } from './support/pipeline.js';
+import { openBytes, readSample, sampleNames } from './support/pipeline.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 
 const variants = [
@@ -287,4 +287,54 @@ describe('T-X86-21 section 4: a session on a machine that goes on running betwee
       expect(traps).toBeGreaterThan(0);
     },
   );
+});
+
+describe('C-INIT-2: sessions on programs of every shape', () => {
+  const nops = ['0f1f440000', '660f1f440000', '660f1f8400000000000f1f4000', '660f1f840000000000']
+    .map((text) => Buffer.from(text, 'hex')); // prettier-ignore
+  const startsWith = (bytes: Uint8Array, at: number, nop: Uint8Array): boolean =>
+    Buffer.compare(bytes.subarray(at, at + nop.length), nop) === 0;
+  const codeOf = (bytes: Uint8Array): Uint8Array =>
+    Buffer.concat(
+      readElf(bytes)
+        .sections.filter(({ flags }) => (flags & 4n) !== 0n)
+        .map(({ offset, fileSize }) => bytes.subarray(offset, offset + fileSize)),
+    );
+  const programs = sampleNames().filter(
+    (name) => /^x86-64\/(program|core)-/.test(name) && !/stripped|16-16|\.o$/.test(name),
+  );
+
+  test.each(programs)('%s: compiled calls and pads become the nop of kernels; two ops, one after the other', (name) => {
+    const { sites } = openBytes(readSample(name));
+    for (const tramp of ['modern', '2014', 'none']) {
+      const bytes = withRuntime(sites, undefined, undefined, undefined, { 'x86-tramp': tramp }).bytes;
+      const image0 = readElf(bytes);
+      const session = open(bytes);
+      const off = session.bytes();
+      expect(session.core.records.length).toBeGreaterThan(8);
+      // The bytes alone: every record is the nop of its length.
+      for (const { ip, skipped } of session.core.records) {
+        // The body of an overridden weak function is left alone.
+        if (skipped) continue;
+        const at = image0.fileOffsetOf(ip);
+        expect(nops.some((nop) => [0, -1, -8].some((delta) => startsWith(off, at + delta, nop)))).toBe(true);
+      }
+      const [a, b] = ['a', 'b'].map((each) =>
+        session.core.createOps({ name: each, func: session.functionAddress('elftrace_counter')! }),
+      ) as [Ops, Ops];
+      done(session.core.register(a));
+      done(session.core.setFilter(b, 'filter', 'leaf'));
+      done(session.core.register(b));
+      const { image, arch } = openBytes(session.bytes());
+      if (arch.emulation.kind !== 'ir') throw new Error('not executed');
+      const { machine } = startProcess({ image, abi: arch.abi, emulation: arch.emulation });
+      expect(machine.run({ budget: 5_000_000 })).toMatchObject({ kind: 'exit' });
+      const [ofA, ofB] = [a, b].map((ops) => Number(machine.readWord(session.backend.addressOf(ops) + 24n, 8)));
+      expect([ofA! > 40, ofB! > 0, ofB! < ofA!]).toEqual([true, true, true]);
+      done(session.core.unregister(a));
+      done(session.core.unregister(b));
+      done(session.core.reclaim());
+      expect(Buffer.compare(codeOf(session.bytes()), codeOf(off))).toBe(0);
+    }
+  });
 });

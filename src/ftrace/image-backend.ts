@@ -211,7 +211,8 @@ export class ImageBackend implements Backend {
   }
 
   private contentOf(reading: SiteReading, site: CallSite | null): Content | null {
-    if (reading.state === 'nop') return { kind: 'nop' };
+    // Nops as a compiler left them are off too.
+    if (reading.state === 'nop' || (reading.state === 'compiled' && reading.target === null)) return { kind: 'nop' };
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);

@@ -162,7 +162,8 @@ export class Sites {
     if (source === 'call') {
       // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
       const known = siteShapes[shape]!;
-      return known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+      const place = known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+      if (place !== null) return place;
     }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
     for (const other of siteShapes) {
