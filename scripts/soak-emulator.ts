@@ -1,5 +1,5 @@
 /**
- * Random C programs of csmith on the PowerPC, RISC-V and arm64 targets at three levels, here and under qemu-user, until a number of programs
+ * Random C programs of csmith on all targets at three levels, here in both tiers and under qemu-user, until a number of programs
  * were compared: `node build/scripts/soak-emulator.js [COUNT] [FIRST SEED]`. Prints each program that differs with its seed and, for
  * choosing the fixed seeds of the tests, the instructions of each. Programs that run too long are left out.
  */
@@ -11,13 +11,14 @@ import {
   runHere,
   runQemu,
   TARGETS as PPC_TARGETS,
+  X86_TARGETS,
 } from '../test/support/c-programs.js';
 
 /** Random programs may loop for ever; most end within a million instructions. */
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 25_000_000_000;
 
-const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_CSMITH_TARGETS];
+const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_CSMITH_TARGETS, ...X86_TARGETS];
 const count = Number(process.argv[2] ?? 100);
 const first = Number(process.argv[3] ?? 1000);
 let compared = 0;
@@ -33,9 +34,12 @@ for (let seed = first; compared < count; seed++) {
     long++;
     continue;
   }
-  const here = runHere(target, path, { args: ['1'], budget: MAX_INSTRUCTIONS });
+  const here = runHere(target, path, { args: ['1'], budget: MAX_INSTRUCTIONS, tier: 0 });
+  const compiled = runHere(target, path, { args: ['1'], budget: MAX_INSTRUCTIONS, tier: 1 });
   compared++;
-  const same = here.output === expected.output && here.end === expected.end;
+  const same =
+    [here, compiled].every((each) => each.output === expected.output && each.end === expected.end) &&
+    here.instructions === compiled.instructions;
   const name = `seed ${seed}, ${target.name}, -O${level}`;
   if (!same) different.push(`${name}: ends ${expected.end} under qemu, ${here.end} here`);
   console.log(

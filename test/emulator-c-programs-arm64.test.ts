@@ -14,6 +14,7 @@ import {
   sections,
 } from './support/c-programs.js';
 import type { Level } from './support/c-programs.js';
+import { tiersInStep } from './support/tiers.js';
 import { describeWith } from './support/tools.js';
 
 const PATHS = programPaths();
@@ -33,6 +34,7 @@ for (const target of ARM64_TARGETS) {
       const ours = sections(here.output);
       expect(NAMES.filter((name) => ours.get(name) !== theirs.get(name))).toEqual([]);
       expect([here.end, typeof expected.end]).toEqual([expected.end, 'number']);
+      if (level === '2' && target.name === 'arm64') expect(tiersInStep(target, path)).toEqual([]);
       expect([...theirs.keys()]).toEqual(NAMES);
       const reference = (first ??= theirs);
       expect(NAMES.filter((name) => theirs.get(name) !== reference.get(name))).toEqual([]);

@@ -13,6 +13,7 @@ import {
   runQemu,
   sections,
 } from './support/c-programs.js';
+import { tiersInStep } from './support/tiers.js';
 import { describeWith } from './support/tools.js';
 
 const PATHS = programPaths();
@@ -37,6 +38,7 @@ for (const target of RISCV_TARGETS) {
       });
       expect(differing).toEqual([]);
       expect(here.end).toBe(expected.end);
+      if (level === '2' && target.name === 'rv64gc') expect(tiersInStep(target, path)).toEqual([]);
       expect(typeof expected.end).toBe('number');
       expect([...theirs.keys()]).toEqual(NAMES);
       for (const [name, text] of theirs) expect([name, /^exit /m.test(text) && text.length > 12]).toEqual([name, true]);

@@ -14,6 +14,7 @@ import {
   sections,
   X86_TARGETS,
 } from './support/c-programs.js';
+import { tiersInStep } from './support/tiers.js';
 import { describeWith } from './support/tools.js';
 
 const PATHS = programPaths();
@@ -42,6 +43,7 @@ for (const target of X86_TARGETS) {
       });
       expect(differing).toEqual([]);
       expect(here.end).toBe(expected.end);
+      if (level === '2' && target.name === 'x86-64') expect(tiersInStep(target, path)).toEqual([]);
       expect([...theirs.keys()]).toEqual(NAMES);
       const reference = (first ??= theirs);
       expect(NAMES.filter((name) => theirs.get(name) !== reference.get(name))).toEqual([]);

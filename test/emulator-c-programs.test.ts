@@ -13,6 +13,7 @@ import {
   sections,
   TARGETS,
 } from './support/c-programs.js';
+import { tiersInStep } from './support/tiers.js';
 import { describeWith } from './support/tools.js';
 
 const PATHS = programPaths();
@@ -42,6 +43,8 @@ for (const target of TARGETS) {
       });
       expect(differing).toEqual([]);
       expect(here.end).toBe(expected.end);
+      if (level === '2' && (target.name === 'ppc32' || target.name === 'ppc64-elfv2-le'))
+        expect(tiersInStep(target, path)).toEqual([]);
       expect(typeof expected.end).toBe('number');
       // Each program of the collection ran to its end and said something.
       expect([...theirs.keys()]).toEqual(NAMES);

@@ -122,6 +122,8 @@ export class CompiledTier {
   private droppedCount = 0;
   /** Times at which tier 0 was found in a block. */
   private readonly heat = new Map<Address, number>();
+  /** Regions that compiled code has asked for often enough; they wait for others. */
+  private readonly pending = new Set<Address>();
   /** How often compiled code asked for a region that is not there. */
   private readonly asked = new Map<Address, number>();
 
@@ -133,17 +135,16 @@ export class CompiledTier {
     private readonly maxModuleBytes = MAX_MODULE_BYTES,
   ) {
     this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
-    this.table = makeTable(TABLE_ENTRIES);
+    const { empty } = instantiate(compileModule(writeModule([emptyFunction()])), host);
+    this.table = makeTable(TABLE_ENTRIES, empty);
     const functions = [enterFunction(this.codeShift), emptyFunction(), probeFunction(2)];
-    const module = compileModule(writeModule(functions, 1));
-    const { enter, empty, probe } = instantiate(module, host, this.table);
+    const { enter, probe } = instantiate(compileModule(writeModule(functions, 1)), host, this.table);
     if (typeof enter !== 'function' || typeof empty !== 'function' || typeof probe !== 'function') {
       throw new ElftraceError('internal', 'the module of the compiled tier is incomplete');
     }
     this.enterModule = (place, stack) => Number(enter(place, stack));
     this.probe = (...values) => probe(...values) as unknown;
     this.empty = empty;
-    for (let i = 0; i < TABLE_ENTRIES; i++) this.table.set(i, empty);
     memory.onPublish = () => {
       this.publish();
     };
@@ -194,11 +195,19 @@ export class CompiledTier {
       return;
     }
     const count = (this.asked.get(address) ?? 0) + 1;
-    if (count < MANY_ASKED) this.asked.set(address, count);
-    else {
-      this.asked.delete(address);
-      this.compile(address);
-    }
+    this.asked.set(address, count);
+    if (count < MANY_ASKED) return;
+    this.pending.add(address);
+    // Those that are about as hot share a module: each costs V8 some 100 KB.
+    if (count >= 2 * MANY_ASKED || this.pending.size >= BATCH_REGIONS) this.flush(address);
+  }
+
+  /** Makes the regions that wait. */
+  private flush(address: Address): void {
+    const batch = [...this.pending];
+    this.pending.clear();
+    for (const each of batch) this.asked.delete(each);
+    this.compile(address, batch);
   }
 
   /** Compiled code finds the region of an address by itself from now on. */
@@ -300,7 +309,9 @@ export class CompiledTier {
     const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + 1;
     if (entry !== address) this.heat.set(entry, total);
     if (!unit) {
-      if (total >= 2) this.compile(entry);
+      if (total < 2) return;
+      this.pending.add(entry);
+      if (total >= 4 || this.pending.size >= BATCH_REGIONS) this.flush(entry);
       return;
     }
     // The region of its function is there, and tier 0 is here nevertheless.
@@ -329,12 +340,14 @@ export class CompiledTier {
 
   // --------------------------------------------------------------------------------------------------------- compiling
 
-  /** Makes the region of an address, and those of the functions that it calls; true when there is one now. */
-  compile(address: Address): boolean {
+  /** Makes the region of an address, `others` with it, and those of the functions that they call; true when there is one now. */
+  compile(address: Address, others: readonly Address[] = []): boolean {
     if (this.units.has(address)) return true;
     if (this.refused.has(address)) return false;
     if (this.moduleBytes > this.maxModuleBytes || this.indices.size > TABLE_ENTRIES - 256) this.dropAll();
-    const wanted: Address[] = [address];
+    const wanted = [
+      ...new Set([address, ...others.filter((each) => !this.units.has(each) && !this.refused.has(each))]),
+    ];
     const regions: { readonly entry: Address; readonly region: Region }[] = [];
     let blocks = 0;
     for (let i = 0; i < wanted.length && regions.length < BATCH_REGIONS && blocks < BATCH_BLOCKS; i++) {
@@ -563,8 +576,27 @@ export class CompiledTier {
 
   // ----------------------------------------------------------------------------------------------------------- dropping
 
-  holdsCode(page: number): boolean {
-    return this.byPage.has(page);
+  /** True when a region depends on a byte of the range. */
+  holds(address: Address, size: number): boolean {
+    return this.unitsIn(address, size).length > 0;
+  }
+
+  /** Regions that depend on a byte of the range: what made a block end may lie behind it. */
+  private unitsIn(address: Address, size: number): Unit[] {
+    if (this.byPage.size === 0) return [];
+    const end = address + BigInt(size);
+    const reach = BigInt(MAX_INSTRUCTION_BYTES);
+    const first = Number((address - reach) >> CODE_PAGE_BITS);
+    const last = Number((end - 1n) >> CODE_PAGE_BITS);
+    const out = new Set<Unit>();
+    const see = (page: number): void => {
+      for (const unit of this.byPage.get(page) ?? []) {
+        if (unit.region.blocks.some(({ block }) => block.address < end && block.end + reach > address)) out.add(unit);
+      }
+    };
+    if (last - first < this.byPage.size) for (let page = first; page <= last; page++) see(page);
+    else for (const page of this.byPage.keys()) if (page >= first && page <= last) see(page);
+    return [...out];
   }
 
   private drop(unit: Unit): void {
@@ -592,18 +624,7 @@ export class CompiledTier {
   /** Bytes of the range changed, or how it is mapped. Regions of the same page that do not hold any of them stay. */
   dropRange(address: Address, size: number): void {
     this.refused.clear();
-    if (this.byPage.size === 0) return;
-    const end = address + BigInt(size);
-    const [first, last] = [Number(address >> CODE_PAGE_BITS), Number((end - 1n) >> CODE_PAGE_BITS)];
-    // What made a block end may lie behind it.
-    const reach = BigInt(MAX_INSTRUCTION_BYTES);
-    const touched = ({ region }: Unit): boolean =>
-      region.blocks.some(({ block }) => block.address < end && block.end + reach > address);
-    const pages = last - first < this.byPage.size ? range(first - 1, last) : [...this.byPage.keys()];
-    for (const page of pages) {
-      if (page < first - 1 || page > last) continue;
-      for (const unit of [...(this.byPage.get(page) ?? [])]) if (touched(unit)) this.drop(unit);
-    }
+    for (const unit of this.unitsIn(address, size)) this.drop(unit);
   }
 
   /** A hook was set at an address, or taken away. */
@@ -620,13 +641,10 @@ export class CompiledTier {
     this.moduleBytes = 0;
     this.moduleCount = 0;
     this.refused.clear();
+    this.pending.clear();
+    this.asked.clear();
     this.heat.clear();
   }
-}
-
-/** The numbers from `first` to `last`. */
-function range(first: number, last: number): number[] {
-  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 
 /** True when an instruction of the region holds the address. */

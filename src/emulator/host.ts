@@ -26,7 +26,10 @@ export interface WasmTable {
   set(index: number, value: unknown): void;
 }
 interface WasmNamespace {
-  readonly Table: new (descriptor: { element: 'anyfunc'; initial: number; maximum?: number }) => WasmTable;
+  readonly Table: new (
+    descriptor: { element: 'anyfunc'; initial: number; maximum?: number },
+    value: unknown,
+  ) => WasmTable;
   readonly Memory: new (descriptor: { initial: number; maximum?: number }) => WasmMemory;
   readonly Module: new (bytes: Uint8Array<ArrayBuffer>) => object;
   readonly Instance: new (
@@ -173,7 +176,7 @@ export function instantiate(module: object, host: HostMemory, table?: WasmTable)
   return new WebAssembly.Instance(module, { env: { memory: host.memory, ...(table && { table }) } }).exports;
 }
 
-/** A table with so many empty entries. */
-export function makeTable(entries: number): WasmTable {
-  return new WebAssembly.Table({ element: 'anyfunc', initial: entries, maximum: entries });
+/** A table with so many entries, all of them `value`, a function of WebAssembly. */
+export function makeTable(entries: number, value: unknown): WasmTable {
+  return new WebAssembly.Table({ element: 'anyfunc', initial: entries, maximum: entries }, value);
 }

@@ -124,6 +124,9 @@ export interface MachineOptions {
   readonly tierUpAfter?: number;
 }
 
+/** What holds where nobody says anything. Tests change it, to run everything in one tier. */
+export const defaults: { tier: 'auto' | 0 | 1 } = { tier: 'auto' };
+
 /** The state of a CPU that is not running. */
 interface Cpu {
   readonly state: Uint8Array;
@@ -164,6 +167,8 @@ interface Watch extends WatchedRange {
 const SAMPLE = 10_000;
 /** Instructions after which generated code returns even when nothing happened: V8 replaces baseline code on calls only. */
 const SLICE = 2_000_000;
+/** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
+const LEAST_COMPILED = 200;
 const MAX_BLOCK_INSTRUCTIONS = 64;
 const MAX_CODE_BYTES = 1024;
 /** Blocks that run once (exact stops, stores to their own page) are written here. */
@@ -283,7 +288,7 @@ export class Machine {
       },
       memory: this.memory,
     };
-    this.tier = this.fetch ? 0 : (options.tier ?? 'auto');
+    this.tier = this.fetch ? 0 : (options.tier ?? defaults.tier);
     this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
@@ -913,7 +918,8 @@ export class Machine {
         if (!passing) cpu.passHook = null;
         watched = 0;
         const compiled = this.compiledTier();
-        if (compiled && !interpret && !passing && !alone) {
+        const worthwhile = remaining >= LEAST_COMPILED || this.tier === 1;
+        if (compiled && worthwhile && !interpret && !passing && !alone) {
           if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
           const place = compiled.find(this.pc);
           if (place !== 0 && (stack ??= compiled.hasStack())) {
@@ -1255,10 +1261,8 @@ export class Machine {
 
   private holdsCode(address: Address, size: number): boolean {
     const last = BigInt.asUintN(this.lifter.addressBits, address + BigInt(size - 1));
-    return [address, last].some((place) => {
-      const page = Number(place >> CODE_PAGE_BITS);
-      return this.byPage.has(page) || this.compiled?.holdsCode(page) === true;
-    });
+    const onPage = (place: Address): boolean => this.byPage.has(Number(place >> CODE_PAGE_BITS));
+    return onPage(address) || onPage(last) || this.compiled?.holds(address, size) === true;
   }
 
   /** The running CPU has translated code that a store of its own must change at once. */

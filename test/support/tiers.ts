@@ -3,6 +3,8 @@
  * memory too. Nothing here imports jest, so that scripts can use it.
  */
 import { compareStates, Machine } from '../../src/emulator/index.js';
+import { startHere } from './c-programs.js';
+import type { PpcTarget } from './c-programs.js';
 import type { Lifter, Process, Snapshot, StopReason } from '../../src/emulator/index.js';
 
 /** Numbers of a linear congruential generator, 0 to `below` - 1. */
@@ -54,6 +56,13 @@ export function inStep(
     if (differing.length > 0) differing.push(`in slice ${slices} of ${budget} from 0x${pc.toString(16)}`);
     if (ended || differing.length > 0) return { stop: x, slices, differing };
   }
+}
+
+/** A compiled program in both tiers, compared after slices of random sizes: what differs. */
+export function tiersInStep(target: PpcTarget, path: string): readonly string[] {
+  const start = (tier: 0 | 1): Process => startHere(target, path, [], { tier }).process;
+  const random = randomNumbers(1);
+  return inStep(start(0), start(1), () => 1 + random(random(4) === 0 ? 100 : 100_000)).differing;
 }
 
 // ------------------------------------------------------------------------------------------------------ random programs
@@ -181,8 +190,11 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
     act(machines[1], 1);
   };
   const code = new Uint8Array(CODE_BYTES);
+  /** Where instructions begin. */
+  const begins: bigint[] = [];
   for (let at = 0; at < CODE_BYTES;) {
     const own = instruction();
+    begins.push(CODE + BigInt(at));
     code.set(own.subarray(0, CODE_BYTES - at), at);
     at += own.length;
   }
@@ -205,7 +217,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
       });
     }
   };
-  const starts = Array.from({ length: 12 }, () => CODE + BigInt(random(CODE_BYTES / 4) * 4));
+  const starts = Array.from({ length: 12 }, () => pick(begins));
   const setPc = (): void => {
     const pc = pick(starts);
     both((machine) => {
@@ -231,7 +243,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
       case 0:
       case 1:
       case 2: {
-        const [address, bytes] = [CODE + BigInt(random(CODE_BYTES / 4 - 4) * 4), instruction()];
+        const [address, bytes] = [pick(begins.slice(0, -8)), instruction()];
         patches++;
         both((machine) => {
           machine.memory.write(address, bytes);
@@ -239,7 +251,7 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
         return;
       }
       case 3: {
-        const address = CODE + BigInt(random(CODE_BYTES / 4) * 4);
+        const address = pick(begins);
         const stop = random(5) === 0;
         const hook = (which: 0 | 1): (() => void) =>
           machines[which].hook(address, (machine) => {

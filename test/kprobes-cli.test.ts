@@ -1,0 +1,134 @@
+/** Probes on the command line: patch, run, status, explain, revert, plan and apply, on a sample with ftrace sites. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, expect, test } from '@jest/globals';
+import { elftrace } from './support/cli.js';
+import { builtSamples, root } from './support/pipeline.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'elftrace-probes-'));
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+const at = (name: string): string => join(folder, name);
+const SAMPLE = join(builtSamples, 'x86-64', 'program-fentry');
+const validator = (name: string) =>
+  new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }).compile(
+    JSON.parse(readFileSync(join(root, 'schemas', `${name}.schema.json`), 'utf8')) as object,
+  );
+
+/** `sum` begins with a site (5 bytes); the next instructions are behind it. */
+const PROBES = [
+  '--probe',
+  'p:t/site sum n=%si:s32',
+  '--probe',
+  'p:t/in mix64+5 a=%di b=%bx',
+  '--probe',
+  'r:t/out mix64 $retval',
+];
+
+const lines = (name: string): readonly string[] => {
+  const trace = at(`${name}.trace`);
+  const { status } = elftrace(['run', at(name), '--trace', trace, '--format', 'ftrace']);
+  expect(status).toBe(0);
+  return readFileSync(trace, 'utf8')
+    .split('\n')
+    .filter((line) => line.includes('): ') === false && /: \(/.test(line))
+    .map((line) => line.replace(/^.*?\d+: /, ''));
+};
+
+test('patch --probe by breakpoints and by jumps: the same events; status lists them; revert gives the original', () => {
+  const texts: (readonly string[])[] = [];
+  for (const [name, more] of [
+    ['bp', []],
+    ['jump', ['--optimize']],
+    ['old', ['--optimize', '--kprobe-opt=2009']],
+  ] as const) {
+    // Kprobes of 2009 know no ftrace sites.
+    const probes = name === 'old' ? PROBES.slice(2, 4) : PROBES;
+    const patched = elftrace(['patch', SAMPLE, '-o', at(name), ...probes, ...more, '--json']);
+    expect([name, patched.status]).toEqual([name, 0]);
+    const json = JSON.parse(patched.stdout) as {
+      probes: { state: string; symbol: string; refusal: { code: string } | null }[];
+    };
+    expect(validator('patch')(json)).toBe(true);
+    const states = json.probes.map(({ symbol, state }) => `${symbol} ${state}`);
+    expect(states.includes('sum ftrace')).toBe(name !== 'old');
+    expect(states.filter((each) => each === 'mix64 jump')).toHaveLength(more.length === 0 ? 0 : 1);
+    texts.push(lines(name));
+    const status = elftrace(['status', at(name), '--json']);
+    expect(validator('status')(JSON.parse(status.stdout))).toBe(true);
+    expect(elftrace(['status', at(name)]).stdout).toMatch(
+      more.length === 0 ? /k {2}mix64\+0x5 {2}t\/in$/m : /k {2}mix64\+0x5 {2}\[OPTIMIZED\] {2}t\/in$/m,
+    );
+    expect(elftrace(['revert', at(name), '-o', at(`${name}.r`)]).status).toBe(0);
+    expect(readFileSync(at(`${name}.r`)).equals(readFileSync(SAMPLE))).toBe(true);
+  }
+  expect(texts[0]!.length).toBeGreaterThan(3);
+  expect(texts[1]).toEqual(texts[0]);
+  expect(texts[2]).toEqual(texts[0]!.filter((line) => line.startsWith('in')));
+  expect(texts[0]).toContainEqual(expect.stringMatching(/^site: \(sum\+0x0\) n=\d+$/));
+  expect(texts[0]).toContainEqual(expect.stringMatching(/^out: \(program <- mix64\) arg1=0x[0-9a-f]+$/));
+});
+
+test('T-KP-2 T-KP-29 --kprobe-opt=2009 --preempt=full: no jump, with the reason', () => {
+  const { status, stderr, stdout } = elftrace([
+    'patch', SAMPLE, '-o', at('full'), ...PROBES, '--optimize', '--kprobe-opt=2009', '--preempt=full',
+  ]); // prettier-ignore
+  // Sites are served by ftrace, which kprobes of 2009 do not know.
+  expect([status, stdout]).toEqual([1, '']);
+  expect(stderr).toMatch(/no-ftrace-support, EINVAL/);
+  const inside = elftrace([
+    'patch', SAMPLE, '-o', at('full'), '--probe', 'p mix64+5', '--optimize', '--kprobe-opt=2009', '--preempt=full',
+  ]); // prettier-ignore
+  expect(inside.status).toBe(0);
+  expect(inside.stderr).toMatch(/not optimised: .* \(no-optimization, ENOSYS\) \[T-10\]/);
+});
+
+test('a second call adds to the first; another version is refused; plan and apply give the same bytes', () => {
+  expect(elftrace(['patch', SAMPLE, '-o', at('one'), '--probe', 'p:a mix64+5']).status).toBe(0);
+  expect(elftrace(['patch', at('one'), '-o', at('two'), '--probe', 'p:b mix64+5', '--optimize']).status).toBe(0);
+  expect(elftrace(['status', at('two')]).stdout).toMatch(/mix64\+0x5 .*kprobes\/b kprobes\/a$/m);
+  const twice = elftrace(['patch', at('two'), '-o', at('three'), '--probe', 'p:b mix64+5']);
+  expect([twice.status, twice.stderr]).toEqual([1, expect.stringMatching(/registered-twice, EEXIST/)]);
+  const other = elftrace(['patch', at('two'), '-o', at('three'), '--probe', 'p:c mix64+5', '--kprobe-opt=2009']);
+  expect([other.status, other.stderr]).toEqual([2, expect.stringMatching(/revert it first/)]);
+  expect(elftrace(['plan', SAMPLE, '--probe', 'p:a mix64+5', '-o', at('plan.json')]).status).toBe(0);
+  expect(elftrace(['apply', SAMPLE, at('plan.json'), '-o', at('applied')]).status).toBe(0);
+  expect(readFileSync(at('applied')).equals(readFileSync(at('one')))).toBe(true);
+});
+
+test('probes that are refused: the reason, and no output', () => {
+  for (const [define, status, message] of [
+    ['p nobody', 1, /no-symbol, ENOENT/],
+    ['p mix64+6', 1, /not-a-boundary, EILSEQ/],
+    ['p sum+2', 1, /inside-site, EILSEQ/],
+    ['p mix64+5 %zz', 2, /no register is named %zz/],
+    ['q mix64', 2, /begins with p or r/],
+    ['r mix64+5', 2, /at the entry of a function/],
+  ] as const) {
+    const result = elftrace(['patch', SAMPLE, '-o', at('none'), '--probe', define]);
+    expect([define, result.status, result.stdout]).toEqual([define, status, '']);
+    expect(result.stderr).toMatch(message);
+  }
+  const ppc = elftrace([
+    'patch',
+    join(builtSamples, 'x86-64', 'pie-patchable-5'),
+    '-o',
+    at('none'),
+    '--probe',
+    'p leaf',
+  ]);
+  expect([ppc.status, ppc.stderr]).toEqual([expect.any(Number), expect.stringMatching(/position-independent/)]);
+});
+
+test('explain: whether a place can have a probe and a jump, and the rule that decides', () => {
+  const place = (text: string): string => elftrace(['explain', SAMPLE, text]).stdout;
+  expect(place('mix64+0x5')).toMatch(/^ {2}probe {4}yes: mix64\+0x5 .*\n {2}jump {5}yes: jmp32 over \d instructions/m);
+  expect(place('mix64+0x6')).toMatch(/^ {2}probe {4}no: .*\(not-a-boundary, EILSEQ\) \[K-ADDR-4\]$/m);
+  expect(place('sum')).toMatch(/served by ftrace\n {2}jump {5}no: .*\[K-ADDR-7\]$/m);
+  const json = JSON.parse(elftrace(['explain', SAMPLE, 'mix64+0x5', '--json']).stdout) as { probe: object };
+  expect(validator('explain')(json)).toBe(true);
+  expect(json.probe).toMatchObject({ probeable: true, optimizable: true, form: 'jmp32', symbol: 'mix64', offset: 5 });
+});
