@@ -341,7 +341,7 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
 }
 
 #ifdef GRAPH_SLOT
-#ifdef PROBE_RETURN_SLOT
+#if defined(PROBES) && defined(PROBE_RETURN_SLOT)
 extern word elftrace_probe_trampoline;
 #endif
 
@@ -359,7 +359,7 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
   if (!GRAPH_SLOT(regs, ip)) return;
 #endif
   word caller = CALLER_OF(ip, parent_ip, regs);
-#ifdef PROBE_RETURN_SLOT
+#if defined(PROBES) && defined(PROBE_RETURN_SLOT)
   /* A return probe in front of us in the list: the function goes back to its trap, behind our handler. */
   if (elftrace_probe_trampoline && *GRAPH_SLOT(regs, ip) == elftrace_probe_trampoline) caller = elftrace_probe_trampoline;
 #endif
