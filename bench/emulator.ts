@@ -1,13 +1,15 @@
 /**
- * The emulator's part of `npm run bench`: tier 0 in guest instructions per CPU second, translation included and Node's start
- * excluded, and as a ratio to qemu-user on the same program, pair by pair; time from import to a ready machine.
+ * The emulator's part of `npm run bench`: both tiers in guest instructions per CPU second, translation included and Node's start
+ * excluded, and as ratios to qemu-user on the same program, pair by pair; what hooks and patches of hot code cost with the compiled
+ * tier, and the memory of translated functions; time from import to a ready machine.
  */
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
+import type { Process } from '../src/emulator/index.js';
 
 export interface EmulatorBench {
   readonly root: string;
@@ -33,19 +35,26 @@ function childSeconds(command: string, args: readonly string[]): { seconds: numb
   return { seconds: um * 60 + us + sm * 60 + ss, output: result.stdout };
 }
 
-function runHere(path: string): { seconds: number; instructions: number; output: string } {
+function start(path: string, tier: 0 | 'auto', onOutput: (bytes: Uint8Array) => void): Process {
   const image = readElf(new Uint8Array(readFileSync(path)));
-  const arch = archOf(image.header);
-  if (arch.emulation.kind === 'none') throw new Error(arch.emulation.reason);
+  const { abi, emulation } = archOf(image.header);
+  if (emulation.kind === 'none') throw new Error(emulation.reason);
+  return startProcess({
+    image,
+    abi,
+    emulation,
+    tier,
+    onOutput: (_descriptor, bytes) => {
+      onOutput(bytes);
+    },
+  });
+}
+
+function runHere(path: string, tier: 0 | 'auto'): { seconds: number; instructions: number; output: string } {
   let output = '';
   const begin = cpuSeconds();
-  const guest = startProcess({
-    image,
-    abi: arch.abi,
-    emulation: arch.emulation,
-    onOutput: (_descriptor, bytes) => {
-      output += new TextDecoder().decode(bytes);
-    },
+  const guest = start(path, tier, (bytes) => {
+    output += new TextDecoder().decode(bytes);
   });
   const stop = guest.run();
   const seconds = cpuSeconds() - begin;
@@ -60,9 +69,29 @@ interface BenchMachine {
   readonly flags: readonly string[];
   /** Start-up code in test/programs. */
   readonly start: readonly string[];
+  readonly libraries?: readonly string[];
 }
 
+/** The programs of loops.c, with how much longer than the shortest useful run the compiled tier runs them. */
+const PROGRAMS = { SIEVE: 6, CRC: 6, SHA256: 18, CALLS: 6, QUICKSORT: 6, SWITCH: 6, MIXED: 6 } as const;
+
 const MACHINES: readonly BenchMachine[] = [
+  { name: 'ppc32', compiler: 'powerpc-linux-gnu-gcc', qemu: 'qemu-ppc', flags: [], start: ['start.S'] },
+  {
+    name: 'ppc64-elfv1',
+    compiler: 'powerpc64-linux-gnu-gcc',
+    qemu: 'qemu-ppc64',
+    flags: ['-mno-vsx', '-mno-altivec'],
+    start: ['start.S'],
+  },
+  {
+    name: 'ppc64-elfv2-be',
+    compiler: 'powerpc64-linux-gnu-gcc',
+    qemu: 'qemu-ppc64',
+    flags: ['-mabi=elfv2', '-mcpu=power8', '-mno-vsx', '-mno-altivec'],
+    start: ['start.S'],
+    libraries: [],
+  },
   {
     name: 'ppc64le',
     compiler: 'powerpc64le-linux-gnu-gcc',
@@ -93,44 +122,149 @@ const MACHINES: readonly BenchMachine[] = [
   },
 ];
 
-function benchMachine(machine: BenchMachine, { root, folder, runs, hasTool, spread }: EmulatorBench): void {
-  const { compiler } = machine;
+function build(machine: BenchMachine, options: EmulatorBench, flags: readonly string[], source: string): string {
+  const { root, folder } = options;
+  const path = join(folder, [machine.name, ...flags].join('').replace(/\W/g, '-'));
+  const programs = join(root, 'test', 'programs');
+  const sources = [source, ...machine.start.map((each) => join(programs, each))];
+  const common = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', '-w', '-I', programs];
+  const link = ['-nostdlib', '-static', '-no-pie', ...sources, '-o', path, ...(machine.libraries ?? ['-lgcc'])];
+  const built = spawnSync(machine.compiler, [...common, ...machine.flags, ...flags, ...link], { encoding: 'utf8' });
+  if (built.status !== 0) throw new Error(built.stderr);
+  return path;
+}
+
+function benchMachine(machine: BenchMachine, options: EmulatorBench): void {
+  const { root, runs, hasTool, spread } = options;
+  const { name, compiler } = machine;
   if (!hasTool(compiler)) {
-    console.log(`emulator loops on ${machine.name}: not measured, ${compiler} is absent`);
+    console.log(`emulator loops on ${name}: not measured, ${compiler} is absent`);
     return;
   }
   const qemu = hasTool(machine.qemu);
-  for (const name of ['SIEVE', 'CRC', 'QUICKSORT']) {
-    const path = join(folder, `${machine.name}-${name.toLowerCase()}`);
-    const flags = ['-O2', '-ffreestanding', '-fno-builtin', '-fno-stack-protector', '-fno-pie', ...machine.flags];
-    const programs = join(root, 'test', 'programs');
-    const sources = [join(root, 'bench', 'loops.c'), ...machine.start.map((each) => join(programs, each))];
-    const built = spawnSync(
-      compiler,
-      [...flags, `-D${name}`, '-w', '-nostdlib', '-static', '-no-pie', ...sources, '-o', path, '-lgcc'],
-      { encoding: 'utf8' },
-    );
-    if (built.status !== 0) throw new Error(built.stderr);
-    runHere(path);
-    const rates: number[] = [];
-    const ratios: number[] = [];
-    let instructions = 0;
-    for (let i = 0; i < runs; i++) {
-      const here = runHere(path);
-      instructions = here.instructions;
-      rates.push(here.instructions / here.seconds / 1e9);
-      if (!qemu) continue;
-      const there = childSeconds(machine.qemu, [path]);
-      if (there.output !== here.output) throw new Error(`${name}: ${here.output} here, ${there.output} under qemu`);
-      ratios.push(there.seconds / here.seconds);
+  const loops = join(root, 'bench', 'loops.c');
+  for (const [program, scale] of Object.entries(PROGRAMS)) {
+    for (const tier of [0, 'auto'] as const) {
+      const path = build(machine, options, [`-D${program}`, `-DSCALE=${tier === 0 ? 1 : scale}`], loops);
+      const rates: number[] = [];
+      const ratios: number[] = [];
+      let instructions = 0;
+      for (let i = 0; i < runs; i++) {
+        const here = runHere(path, tier);
+        instructions = here.instructions;
+        rates.push(here.instructions / here.seconds / 1e9);
+        if (!qemu) continue;
+        const there = childSeconds(machine.qemu, [path]);
+        if (there.output !== here.output)
+          throw new Error(`${program}: ${here.output} here, ${there.output} under qemu`);
+        ratios.push(there.seconds / here.seconds);
+      }
+      const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${machine.qemu}` : '';
+      const count = `${(instructions / 1e6).toFixed(0)} M instructions`;
+      const which = tier === 0 ? 'tier 0' : 'tiers 0 and 1';
+      console.log(`${which}, ${name}, ${program}, ${count}: ${spread(rates, 2)} G/s${ratio}`);
     }
-    const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${machine.qemu}` : '';
-    const count = `${(instructions / 1e6).toFixed(0)} M instructions`;
-    console.log(`tier 0, ${machine.name}, ${name}, ${count}: ${spread(rates, 2)} G/s${ratio}`);
   }
 }
 
+/** Address of a function of a program. */
+function addressOf(path: string, name: string): bigint {
+  const line = spawnSync('nm', [path], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .find((each) => each.endsWith(` ${name}`));
+  if (line === undefined) throw new Error(`${path} has no ${name}`);
+  return BigInt(`0x${line.split(' ')[0]!}`);
+}
+
+/** A hook on a hot function, and patching one: the calls loop of x86-64, compiled. */
+function benchHot(options: EmulatorBench): void {
+  const { root, hasTool, spread } = options;
+  const machine = MACHINES.find((each) => each.name === 'x86-64')!;
+  if (!hasTool(machine.compiler) || !hasTool('nm')) return;
+  const path = build(machine, options, ['-DCALLS', '-DSCALE=6'], join(root, 'bench', 'loops.c'));
+  const guest = start(path, 'auto', () => undefined).machine;
+  const traced = addressOf(path, 'traced');
+  const timed = (): number => {
+    const begin = cpuSeconds();
+    guest.run({ budget: 40_000_000 });
+    return cpuSeconds() - begin;
+  };
+  guest.run({ budget: 200_000_000 });
+  const plain = timed();
+  let events = 0;
+  const off = guest.hook(traced, () => {
+    events++;
+    return 'continue';
+  });
+  timed();
+  events = 0;
+  const hooked = timed();
+  console.log(`a hook on a hot function: ${(((hooked - plain) / events) * 1e6).toFixed(2)} us an event of ${events}`);
+  off();
+  const [resumed, settled]: [number[], number[]] = [[], []];
+  for (let i = 0; i < 31; i++) {
+    guest.run({ budget: 3_000_000 });
+    // Every other byte sequence is new, as when tracing is switched on and off.
+    const bytes = guest.memory.read(traced, 1)!;
+    const begin = performance.now();
+    guest.memory.write(traced, bytes);
+    guest.run({ budget: 1000 });
+    resumed.push(performance.now() - begin);
+    guest.run({ budget: 100_000 });
+    settled.push(performance.now() - begin);
+  }
+  console.log(
+    `a store to a hot function: the next 1,000 instructions done after ${spread(resumed, 2)} ms, compiled again and 100,000 done ` +
+      `after ${spread(settled, 2)} ms (wall clock)`,
+  );
+}
+
+/** What 1,000 functions take in the compiled tier. */
+function benchMemory(options: EmulatorBench): void {
+  const { folder, hasTool } = options;
+  const machine = MACHINES.find((each) => each.name === 'x86-64')!;
+  if (!hasTool(machine.compiler)) return;
+  const source = join(folder, 'thousand.c');
+  const functions = Array.from(
+    { length: 1000 },
+    (_, i) => `static __attribute__((noinline)) u32 f${i}(u32 n, u32 *a) {
+  u32 sum = ${i};
+  for (u32 i = 0; i < n; i++) { if (a[i & 15] & 1) sum += a[i & 15] * ${i + 3}; else sum ^= a[(i + ${i}) & 15] >> ${i % 13}; }
+  a[${i % 16}] = sum;
+  return sum;
+}`,
+  );
+  writeFileSync(
+    source,
+    `#include "lib.h"\n${functions.join('\n')}
+static u32 (*const all[])(u32, u32 *) = {${functions.map((_, i) => `f${i}`).join()}};
+int main(void) {
+  u32 a[16] = {1, 2, 3, 5, 8}, sum = 0;
+  for (int round = 0; round < 60; round++) for (int i = 0; i < 1000; i++) sum += all[i](100, a);
+  line("sum", sum);
+  flush();
+  return 0;
+}\n`,
+  );
+  const path = build(machine, options, ['-DTHOUSAND'], source);
+  const before = process.memoryUsage();
+  const begin = cpuSeconds();
+  const guest = start(path, 'auto', () => undefined);
+  guest.run();
+  const seconds = cpuSeconds() - begin;
+  const after = process.memoryUsage();
+  const counts = guest.machine.compiledCounts;
+  if (!counts) return;
+  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+  console.log(
+    `1,000 functions: ${counts.regions} regions in ${counts.modules} modules of ${megabytes(counts.moduleBytes)} MB; the process has grown by ` +
+      `${megabytes(after.rss - before.rss)} MB; ${seconds.toFixed(2)} CPU seconds for ${(guest.machine.instructions / 1e6).toFixed(0)} M instructions`,
+  );
+}
+
 export function benchEmulator(options: EmulatorBench): void {
+  benchHot(options);
+  benchMemory(options);
   for (const machine of MACHINES) benchMachine(machine, options);
   const { root, runs, spread } = options;
   const ready: number[] = [];

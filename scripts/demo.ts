@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { LiveEntry } from '../src/arch.js';
 import { archOf } from '../src/arches.js';
 import { guestRing } from '../src/cli/guest-trace.js';
 import { equalBytes } from '../src/bytes.js';
@@ -13,6 +14,7 @@ import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import { hex, hexBytes } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
+import { liveText } from '../src/ftrace/live.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
 import { Session } from '../src/ftrace/session.js';
@@ -495,3 +497,152 @@ console.log(
 );
 check(early.length > 5 && late.length === 0, 'ops may be freed only when nobody holds their address');
 console.log(green('   switched off is not unused: the word was read before it changed (H12)'));
+
+console.log(
+  `\n${bold('7. x86-64: a private trampoline for each tracer, as in 2014 and as today; its call changed while the program runs')}`,
+);
+for (const line of [
+  'f:   call T ──> T: the shared entry once more; mov ops(T),%rdx; call the tracer; 2014: jmp ftrace_return, today: ret',
+  'without: f: call ftrace_caller ──> two tracers anywhere in the program: ftrace_ops_list_func, which asks both of them',
+])
+  console.log(dim(`     ${line}`));
+
+/** The sample core and a module, laid out for a way of making trampolines, and a counter on the functions of each. */
+function trampolines(way: 'none' | '2014' | 'modern') {
+  const source = (name: string, file: string) => ({
+    name,
+    image: readElf(new Uint8Array(readFileSync(join(built, 'x86-64', file)))),
+  });
+  const core = source('core', 'core.o');
+  const arch = archOf(core.image.header);
+  const flavour = way === '2014' ? 'y2014' : 'modern';
+  const { bytes } = loadImages(
+    {
+      core,
+      modules: [source('far_one', 'far-one.ko'), source('far_two', 'far-two.ko')],
+      base: 'user',
+      moduleBase: 0x2000_0000n,
+      runtime: { name: 'runtime', image: readElf(runtimeObject('x86-64', flavour)!) },
+      options: { machine: { 'x86-tramp': way } },
+    },
+    arch,
+  );
+  if (arch.emulation.kind !== 'ir') throw new Error('the demo failed: the target cannot be executed');
+  const { emulation } = arch;
+  const start = (image: ElfImage) =>
+    startProcess({ image, abi: arch.abi, emulation, onOutput: () => undefined }).machine;
+  return { arch, bytes, start, program: load(readElf(bytes), arch) };
+}
+
+const x86Text = await loadDisassembler(trampolines('none').arch.isa.text);
+const walksOf = new Map<string, number>();
+for (const way of ['none', '2014', 'modern'] as const) {
+  const { arch, bytes, start, program } = trampolines(way);
+  const session = Session.open(bytes, arch);
+  const counter = session.functionAddress('elftrace_counter')!;
+  const tracers = ['core_*', 'far_one_*'].map((filter) => {
+    const ops = session.core.createOps({ name: filter, func: counter });
+    for (const outcome of [session.core.setFilter(ops, 'filter', filter), session.core.register(ops)])
+      check(outcome.kind === 'done', `a tracer on ${filter}`);
+    return ops;
+  });
+  const image = readElf(session.bytes());
+  const machine = start(image);
+  let walks = 0;
+  machine.hook(program.definedAt(program.symbols.find('ftrace_ops_list_func'))!, () => {
+    walks++;
+    return 'continue';
+  });
+  check(machine.run({ budget: 10_000_000 }).kind === 'exit', 'the traced program ends by itself');
+  const counts = tracers.map((ops) => Number(machine.readWord(session.backend.addressOf(ops) + 24n, 8)));
+  walksOf.set(way, walks);
+  console.log(
+    `   ${(way === 'none' ? 'shared entry' : way).padEnd(13)} ${counts.join(' + ')} calls counted, ${walks} walks of the list, ${machine.instructions} instructions`,
+  );
+  check(counts.every((each) => each > 0) && (way === 'none') === walks > 0, 'only the shared entry walks the list');
+  const { trampoline } = tracers[0]!;
+  if (trampoline?.kind !== 'private') continue;
+  const { address, sizeBytes } = trampoline.block;
+  const code = image.bytes.slice(image.fileOffsetOf(address), image.fileOffsetOf(address) + sizeBytes - 8);
+  const lines = x86Text.disassemble(code, address, arch.isa);
+  const shown = lines.filter(({ text }) => /^(call|jmp|ret)|\[rip/.test(text));
+  console.log(
+    dim(`                 ${sizeBytes} bytes at ${hex(address)}: … ${shown.map(({ text }) => text).join('; … ')}`),
+  );
+  check(shown.length === 3, 'load, call and end of the trampoline');
+}
+check(walksOf.get('none')! > 50, 'the list is what trampolines avoid');
+
+// One tracer, whose function is changed again and again between a few instructions of the program.
+const running = trampolines('2014');
+const live = running.start(readElf(running.bytes));
+const model = running.arch.livePatching;
+if (model.kind !== 'breakpoint') throw new Error('the demo failed: code is not changed by breakpoints');
+const sectionsOfCode = readElf(running.bytes).sections.filter(({ flags }) => (flags & 4n) !== 0n);
+let traps = 0;
+let ended = -1;
+/** Lets the program run; breakpoints of the protocol are served as a kernel's handler would. */
+function go(budget: number, published: readonly LiveEntry[]): void {
+  const end = live.instructions + budget;
+  while (ended < 0 && live.instructions < end) {
+    const stop = live.run({ budget: end - live.instructions });
+    if (stop.kind === 'exit') ended = stop.code;
+    if (stop.kind === 'exit' || stop.kind === 'step-limit') continue;
+    check(stop.kind === 'trap' && stop.trap === 'breakpoint' && model.kind === 'breakpoint', 'nothing but breakpoints');
+    if (stop.kind !== 'trap' || model.kind !== 'breakpoint') return;
+    traps++;
+    const handled = model.handle(published, stop.instruction, {
+      flags: Number(live.register('rflags') & 0xffffn),
+      setIp: (at) => {
+        live.setRegister('pc', at);
+      },
+      push: (value) => {
+        live.setRegister('rsp', live.register('rsp') - 8n);
+        live.writeWord(live.register('rsp'), 8, value);
+      },
+      pop: () => {
+        const value = live.readWord(live.register('rsp'), 8)!;
+        live.setRegister('rsp', live.register('rsp') + 8n);
+        return value;
+      },
+    });
+    check(handled, 'every breakpoint is one of the protocol');
+  }
+}
+const changing = Session.open(running.bytes, running.arch, {
+  text: liveText(live, {
+    breakpoints: {
+      model,
+      isCode: (at) => sectionsOfCode.some((each) => at >= each.address && at < each.address + BigInt(each.size)),
+      between: (published) => {
+        go(3, published);
+      },
+    },
+  }),
+});
+const functions = ['elftrace_counter', 'elftrace_function_tracer'].map((name) => changing.functionAddress(name)!);
+const tracer = changing.core.createOps({ name: 'live', func: functions[0]! });
+check(changing.core.register(tracer).kind === 'done', 'a tracer of a program that runs');
+let changes = 0;
+while (ended < 0) {
+  go(40, []);
+  if (ended >= 0) break;
+  check(
+    changing.core.setFunction(tracer, functions[++changes % 2]!).kind === 'done',
+    'another function for the tracer',
+  );
+}
+const counted = Number(live.readWord(changing.backend.addressOf(tracer) + 24n, 8));
+const head = live.readWord(
+  live.readWord(running.program.definedAt(running.program.symbols.find('elftrace_ring'))!, 8)! + 24n,
+  8,
+);
+console.log(
+  `   ${changes} changes of the inner call under a running program: ${traps} breakpoints served, ${counted} calls counted, ${Number(head)} recorded, exit ${ended}`,
+);
+check(changes > 20 && traps > 0 && counted > 0 && Number(head) > 0 && ended === 51, 'old or new, and nothing between');
+console.log(
+  green(
+    '   a call is the old one, a breakpoint or the new one: a processor in the trampoline never sees half of each (H1)',
+  ),
+);

@@ -1,6 +1,7 @@
 /**
- * `npm run soak [MUTANTS [MINUTES]]`: the fuzzers with more mutants than CI has time for, counts printed, then both tiers of the emulator
- * in step for so many minutes (10). Seeds are 1 to MUTANTS, so what fails here fails again with the same number.
+ * `npm run soak [MUTANTS [MINUTES]]`: the fuzzers with more mutants than CI has time for, counts printed, 100,000 sequences of the models of the
+ * ftrace core, then both tiers of the emulator in step for so many minutes (10). Seeds are 1 to MUTANTS, so what fails here fails again with the
+ * same number.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -13,8 +14,9 @@ const result = spawnSync(
   [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'elf-fuzz.test.js', 'pipeline-fuzz.test.js'],
   { cwd: root, stdio: 'inherit', env: { ...process.env, ELFTRACE_MUTANTS: mutants } },
 );
-const tiers = spawnSync(process.execPath, [join(root, 'build', 'scripts', 'soak-tiers.js'), process.argv[3] ?? '10'], {
-  cwd: root,
-  stdio: 'inherit',
-});
-process.exitCode = (result.status ?? 1) || (tiers.status ?? 1);
+const run = (script: string, ...args: string[]): number =>
+  spawnSync(process.execPath, [join(root, 'build', 'scripts', script), ...args], { cwd: root, stdio: 'inherit' })
+    .status ?? 1;
+const core = run('soak-core.js');
+const tiers = run('soak-tiers.js', process.argv[3] ?? '10');
+process.exitCode = (result.status ?? 1) || core || tiers;

@@ -36,6 +36,8 @@ export interface Abi {
   readonly resultRegister: RegisterName;
   /** Integer registers that belong to the caller besides the stack pointer: as they were when a function returns. */
   readonly preservedRegisters: readonly RegisterName[];
+  /** Text of instructions that use registers of floating point or vectors, which tracing entries do not save (C-FG-7). */
+  readonly unsavedRegisters: RegExp;
   readonly syscall: {
     readonly number: RegisterName;
     readonly arguments: readonly RegisterName[];

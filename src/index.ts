@@ -97,7 +97,14 @@ export { runtimeImage, withRuntime } from './ftrace/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
 export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
-export { Session, type SessionOptions } from './ftrace/session.js';
+export {
+  type HostCall,
+  type HostGates,
+  Session,
+  type SessionHit,
+  type SessionListener,
+  type SessionOptions,
+} from './ftrace/session.js';
 export { planDirect, registerRequest, type DirectRequest } from './ftrace/direct.js';
 export { directVariants, type DirectVariant } from './ftrace/direct-variant.js';
 export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';

@@ -895,6 +895,8 @@ describe('update runs and failures', () => {
       'callee list',
       'callee list',
       'site',
+      // R-MOD-4: where the callee is a word of data nothing else orders the two.
+      'sync',
       'trace-op',
       'sync',
       'callee function',

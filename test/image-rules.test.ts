@@ -327,6 +327,68 @@ describeWith(generatedTools, 'executed on images', () => {
     expect(executed.get('ppc64-elfv2-le')!.size).toBeGreaterThan(6);
   });
 
+  describe.each(generatedCases)('$name: places and ends', (each) => {
+    test('C-REC-1 C-FILT-9 C-FILT-3: a filter by addresses: of the site, of the function, of a byte of the site; by index; and what is refused', () => {
+      const made = machineOf(each);
+      const { core, sites } = made.session;
+      const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
+      done(core.register(ops));
+      const site = core.records.find(({ name }) => name === 'f1')!;
+      const { program } = sites;
+      const start = program.functions.placeOf(program.symbols.find('f1'))!.value;
+      const hit = (): string[] => ['f0', 'f1', 'f2'].filter((name) => ran(made.call(name, 2n)).length > 0);
+      expect(hit()).toEqual(['f0', 'f1', 'f2']);
+      for (const address of [site.ip, start, site.ip + 1n]) {
+        done(core.setFilterAddresses(ops, 'filter', [address], { reset: true }));
+        expect([address - start, hit()]).toEqual([address - start, ['f1']]);
+      }
+      done(core.setFilter(ops, 'filter', String(core.records.findIndex(({ name }) => name === 'f2') + 1)));
+      expect(hit()).toEqual(['f2']);
+      const other = core.records.find(({ name }) => name === 'f0')!.ip;
+      const addresses = (list: readonly bigint[], remove: boolean): unknown =>
+        core.setFilterAddresses(ops, 'filter', list, { remove });
+      expect(addresses([other, 4n], false)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+      expect(addresses([site.ip], true)).toMatchObject({ kind: 'refused', errno: 'ENOENT' });
+      expect(hit()).toEqual(['f2']);
+      done(core.unregister(ops));
+    });
+
+    test('C-Q-6 C-FG-2 H8: the graph tracer goes while functions are on the stack: they return to their callers, and nothing is hooked any more', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      if (each.graph === '2014') core.createTracer({ name: 'tracer', func: made.callbacks[7]! });
+      const { calls } = made.functions.find(({ name }) => name === 'f3')!;
+      const { result } = made.call('f3', 4n);
+      const user = new GraphUser('g0', { entry: 0n, return: 0n });
+      done(core.registerGraph(user));
+      expect(made.call('f3', 4n)).toMatchObject({ returns: [`g0 ${calls!}`, 'g0 f3'], result });
+      let gone = false;
+      // Both functions have their return addresses exchanged when the inner one runs; the site is off before it is executed again.
+      const off = made.machine.hook(made.session.functionAddress('return_to_handler')!, () => {
+        if (!gone) done(core.unregisterGraph(user));
+        gone = true;
+        return 'continue';
+      });
+      expect(made.call('f3', 4n).result).toBe(result);
+      off();
+      expect(gone).toBe(true);
+      expect(made.call('f3', 4n)).toEqual({ events: [], returns: [], result });
+    });
+
+    test('C-INIT-2 A8: a site that is not as it must be when a session begins: a report of type INIT', () => {
+      const bytes = generatedImage(each).slice();
+      const made = machineOf(each);
+      const site = made.session.core.records.find(({ name }) => name === 'f2')!;
+      const { image } = made.session.sites.program;
+      bytes.fill(0x11, image.fileOffsetOf(site.ip), image.fileOffsetOf(site.ip) + 4);
+      const attempt = (): unknown => new GeneratedMachine(each, functions, bytes);
+      expect(attempt).toThrow(/sites? refused/);
+      expect(attempt).toThrow(
+        /\nftrace bug: content mismatch\n ip: 0x[0-9a-f]+ f2\+0x[0-9a-f]+\n actual: [0-9a-f:]+\n(?: expected: [0-9a-f:]+\n)? action: INIT\n cause: /,
+      );
+    });
+  });
+
   describe.each(generatedCases)('$name: failures', (each) => {
     test('A8 C-UPD-2 C-UPD-3 C-UPD-4: the report has its seven parts in order; nothing is written; everything is ENODEV afterwards', () => {
       const made = machineOf(each);

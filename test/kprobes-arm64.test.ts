@@ -115,6 +115,25 @@ describeWith(ARM64_TOOLS, 'arm64: what can be probed', () => {
     expect(verdict(code, 8)).toBe('EINVAL not-a-boundary');
   });
 
+  test('K-ADDR-1, K-ADDR-7: the symbol of a function that begins with a site means the site; behind a landing pad and elsewhere nothing moves', () => {
+    const bytes = assembleArm64('nop\n'.repeat(8));
+    const site = (start: bigint, ip: bigint): Parameters<typeof codeOf>[2] => ({
+      siteAt: (address) =>
+        address >= AT + start && address < AT + ip + 4n
+          ? { ip: AT + ip, start: AT + start, sizeBytes: Number(ip - start) + 4 }
+          : null,
+    });
+    const meant = (more: Parameters<typeof codeOf>[2], address = AT): bigint =>
+      support.adjust(codeOf(bytes, AT, more), address) - AT;
+    expect(meant({})).toBe(0n);
+    expect(meant(site(0n, 4n))).toBe(4n);
+    // =4,2 with a landing pad: the site begins in front of the function.
+    expect(meant(site(-8n, 8n))).toBe(8n);
+    // =2 with a landing pad: bti is no part of it.
+    expect(meant(site(4n, 8n))).toBe(0n);
+    expect(meant(site(0n, 4n), AT + 8n)).toBe(8n);
+  });
+
   test('K-BP-1: brk #4, behind copies brk #6', () => {
     expect(compact(support.breakpoint(new Uint8Array(4)))).toBe('800020d4');
     const slot = (source: string, at: bigint, boost: boolean): string[] =>

@@ -4,7 +4,15 @@
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
-import { imageRace, type ImageRaceRequest, parseRaceState, race, type RaceOptions, tell } from '../src/race/index.js';
+import {
+  imageRace,
+  type ImageRaceRequest,
+  parseRaceState,
+  race,
+  type RaceOptions,
+  tell,
+  wordBytes,
+} from '../src/race/index.js';
 import { loadSamples } from './support/loaded.js';
 import { readSample } from './support/pipeline.js';
 
@@ -99,6 +107,8 @@ describe('the core’s own sequences', () => {
     // Never nothing: the old one, both ways at once, the new ones.
     expect([...list.result.counts.outcomes.keys()]).not.toContain('-');
     expect(raced(arm, { to: 'graph', staleFetch: false }).rule).toBe('holds');
+    // Of 2014: the filter of the function tracer.
+    expect(raced('x86-64/program-mcount', { to: 'graph', staleFetch: false }).rule).toBe('holds');
   });
 });
 
@@ -129,9 +139,31 @@ describe('H1 H10: x86-64', () => {
     expect(result.violations.map(({ rule }) => rule)).toEqual([expect.stringMatching(/^(stopped|torn-instruction)$/)]);
   });
 
-  test('H6: another callback in place: the shared word before the callee, with a thread between', () => {
+  test('another callback of the same ops: the one or the other', () => {
     const { result } = raced(name, { from: 'call', to: 'function', staleFetch: false });
-    expect(result.violations.map(({ rule }) => rule)).toEqual(['wrong-ops']);
+    expect([result.verdict, [...result.counts.outcomes.keys()].sort()]).toEqual([
+      'holds',
+      ['elftrace_counter', 'elftrace_function_tracer'],
+    ]);
+  });
+
+  test('H6: the word of a trampoline names other ops while its callee stays', () => {
+    const { scene, sequence, options } = raced(name, { from: 'call', to: 'nop', staleFetch: false });
+    const place = (what: string) => {
+      for (const step of sequence.patchers[0]!.steps)
+        if (step.kind === 'free' && step.what.startsWith(what)) return step;
+      throw new Error(`${what} is not freed`);
+    };
+    const { address, size } = place('the trampoline');
+    const own = wordBytes(place('the ops').address, 8, 'little');
+    const at = Buffer.from(scene.machine.memory.read(address, size)!).indexOf(own);
+    expect(at).toBeGreaterThan(0);
+    const steps = [{ kind: 'store', address: address + BigInt(at), bytes: wordBytes(address, 8, 'little') } as const];
+    const result = race(scene, { name: 'other ops', patchers: [{ name: 'patcher', steps }] }, options);
+    expect(result.failing?.violation).toMatchObject({ rule: 'wrong-ops', thread: 0 });
+    expect(result.failing?.violation.message).toMatch(/^elftrace_counter is called with 0x/);
+    // Right where the store comes behind the load.
+    expect(result.counts.outcomes.get('elftrace_counter')).toBeGreaterThan(0n);
   });
 
   test('T-X86-6: trampolines of 2014 are freed without a wait for tasks: safe only where nobody is preempted in them', () => {

@@ -306,3 +306,36 @@ describe('where the function goes on', () => {
     expect(withStub(flavour, false).outcome).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
   });
 });
+
+test('R-MOD-4, C-UPD-1: a fixed auipc: what the entry calls is a word of data; a fence between it and the word of the ops; the entry keeps its code', () => {
+  const session = openDirect('g3');
+  const { image, program } = openBytes(session.bytes());
+  const place = (symbol: string): number => image.fileOffsetOf(program.definedAt(program.symbols.find(symbol))!);
+  const word = (symbol: string): bigint => {
+    const bytes = session.bytes();
+    return new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(place(symbol), true);
+  };
+  const [from, to] = [place('ftrace_caller'), place('ftrace_caller_end')];
+  const code = Buffer.from(session.bytes().subarray(from, to)).toString('hex');
+  const ops = session.core.createOps({ name: 'one', func: session.functionAddress('elftrace_function_tracer')! });
+  done(session.core.setFilter(ops, 'filter', 'traced'));
+  const order = (outcome: Outcome): string[] =>
+    done(outcome).steps.flatMap((step) => {
+      if (step.kind === 'callee' && step.entry === 'plain') return [step.after.kind];
+      return step.kind === 'trace-op' || step.kind === 'sync' ? [step.kind] : [];
+    });
+  const on = order(session.core.register(ops));
+  expect(word('ftrace_call_dest')).toBe(session.functionAddress('elftrace_function_tracer'));
+  expect(word('function_trace_op')).toBe(session.backend.addressOf(ops));
+  // The list stands first, so that nobody is called with the ops of somebody else; the ops word is seen before its callee is.
+  const [list, op, last] = [
+    on.indexOf('list'),
+    on.indexOf('trace-op'),
+    on.findLastIndex((each) => !['list', 'trace-op', 'sync'].includes(each)),
+  ];
+  expect([list >= 0, list < op, op < last]).toEqual([true, true, true]);
+  expect([on.slice(list, op).includes('sync'), on.slice(op, last).includes('sync')]).toEqual([true, true]);
+  done(session.core.unregister(ops));
+  expect(word('ftrace_call_dest')).toBe(session.functionAddress('ftrace_stub'));
+  expect(Buffer.from(session.bytes().subarray(from, to)).toString('hex')).toBe(code);
+});

@@ -14,6 +14,7 @@ export const arm64Abi: Abi = {
   argumentRegisters: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'],
   resultRegister: 'x0',
   preservedRegisters: Array.from({ length: 11 }, (_, i) => `x${19 + i}`),
+  unsavedRegisters: /\b[vqdshb][0-9]+\b|\bfp[cs]r\b/,
   syscall: {
     number: 'x8',
     arguments: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5'],

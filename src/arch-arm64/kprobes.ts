@@ -146,6 +146,24 @@ function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefu
   };
 }
 
+/**
+ * K-ADDR-1: the symbol of a function with a site at its beginning means the site. The words in front of the one that toggles are ftrace's, and a probe
+ * of the function is served by it (K-ADDR-7); a landing pad in front of two nops is no part of the site and stays what it is.
+ */
+function adjust(code: ProbeCode, address: Address): Address {
+  if (address !== code.start) return address;
+  const site = code.siteAt(address);
+  return site !== null && site.ip > address && site.ip - address <= 8n ? site.ip : address;
+}
+
+/** bl behind `[bti c]; mov x9,x30` (or behind the nop that becomes it); a call behind the prologue has nothing in front of it. */
+function isSiteAtEntry(code: ProbeCode, address: Address): boolean {
+  const site = code.siteAt(address);
+  if (site?.ip !== address || site.start >= address) return false;
+  const pad = code.bytes.length >= 4 && isBti(new ByteView(code.bytes, 'little', 'code').u32(0));
+  return address === code.start + (pad ? 8n : 4n);
+}
+
 interface Reason {
   readonly code: ProbeRefusalCode;
   readonly why: string;
@@ -500,8 +518,9 @@ export const arm64Probes: ProbeSupport = {
   ],
   trapDelta: 0,
   breakpoint: () => word(BRK_KPROBE),
-  adjust: (_code, address) => address,
+  adjust,
   decode,
+  isSiteAtEntry,
   slots: {
     sizeBytes: SLOT_BYTES,
     alignBytes: SLOT_BYTES,

@@ -119,6 +119,7 @@ const common = {
   resultRegister: 'r3',
   // r2: the TOC pointer or the thread; a call into another TOC comes back through a restore.
   preservedRegisters: ['r2', ...Array.from({ length: 19 }, (_, i) => `r${13 + i}`)],
+  unsavedRegisters: /^(f|lf|stf|v|lv|stv|xs|xv|xx|lx|stx[vs]|mffs|mtfs|m[tf]vsr)/,
   syscall: {
     number: 'r0',
     arguments: ['r3', 'r4', 'r5', 'r6', 'r7', 'r8'],

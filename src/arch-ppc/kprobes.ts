@@ -338,6 +338,16 @@ class PpcProbes {
     return new ByteView(code.bytes, this.target.endian, 'code').u32(offset) !== NOP;
   }
 
+  /** Sites behind a prologue have no head, or one that begins there. */
+  isSiteAtEntry(code: ProbeCode, address: Address): boolean {
+    const site = code.siteAt(address);
+    return (
+      site?.ip === address &&
+      site.start < address &&
+      (site.start === code.start || site.start === code.start + BigInt(code.localEntry))
+    );
+  }
+
   // -------------------------------------------------------------------------------------------------------------- copies
 
   /** Bytes of an instruction for another place. */
@@ -660,6 +670,7 @@ class PpcProbes {
       adjust: (code, address) => this.adjust(code, address),
       decode: (code, address) => this.decode(code, address),
       isSiteHeadCode: (code, address) => this.isSiteHeadCode(code, address),
+      isSiteAtEntry: (code, address) => this.isSiteAtEntry(code, address),
       slots: {
         sizeBytes: SLOT_BYTES,
         alignBytes: SLOT_BYTES,

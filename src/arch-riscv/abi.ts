@@ -13,6 +13,7 @@ export const riscvAbi: Abi = {
   argumentRegisters: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'],
   resultRegister: 'a0',
   preservedRegisters: ['gp', 'tp', 's0', 's1', 's2', 's3', 's4', 's5', 's6', 's7', 's8', 's9', 's10', 's11'],
+  unsavedRegisters: /^(c\.)?f(?!ence)|^v/,
   syscall: {
     number: 'a7',
     arguments: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5'],

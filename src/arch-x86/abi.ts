@@ -10,6 +10,7 @@ export const x86Abi: Abi = {
   argumentRegisters: ['rdi', 'rsi', 'rdx', 'rcx', 'r8', 'r9'],
   resultRegister: 'rax',
   preservedRegisters: ['rbx', 'rbp', 'r12', 'r13', 'r14', 'r15'],
+  unsavedRegisters: /\b([xyz]?mm\d|st\(|st\b)|^f|^(ld|st)mxcsr/,
   syscall: {
     number: 'rax',
     arguments: ['rdi', 'rsi', 'rdx', 'r10', 'r8', 'r9'],

@@ -5,6 +5,8 @@ import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
+import { isRuntimeObject, unsavedUses, vectorWrapper } from '../ftrace/callback-code.js';
+import { disassemblerOf } from './disassembly.js';
 import { ElftraceError } from '../errors.js';
 import { readRecord } from '../ftrace/journal.js';
 import { loadIntoSession } from '../ftrace/session-parts.js';
@@ -91,7 +93,19 @@ function slotsOf(images: readonly ElfImage[]): number {
 /** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
-  if (args.runtime !== undefined) return { ...(await sourceOf(args.runtime, arch)), name: 'runtime' };
+  if (args.runtime !== undefined) {
+    const source = await sourceOf(args.runtime, arch);
+    const program = loadProgram(source.image, arch);
+    const [unsaved] = isRuntimeObject(program) ? unsavedUses(program, await disassemblerOf(arch)) : [];
+    if (unsaved) {
+      throw new ElftraceError(
+        'unsupported-form',
+        `${args.runtime}: ${unsaved.function} changes what the entries do not save (${unsaved.text}), and there is no ${vectorWrapper} [C-FG-7]`,
+        { symbol: unsaved.function },
+      );
+    }
+    return { ...source, name: 'runtime' };
+  }
   const map = readLoadMap(images[0]!);
   const recorded = entryConventions.filter((each) => each === map?.options['convention']);
   const found = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];

@@ -4,7 +4,8 @@ import { Worker } from 'node:worker_threads';
 import { hexBytes } from '../errors.js';
 import { type Finding, verdictSeverity, type Verdict, verify, type Verification } from '../ftrace/verdicts.js';
 import { jsonSchema, type Json, verificationJson } from '../report/json.js';
-import { oneLine } from './disassembly.js';
+import { isRuntimeObject, unsavedUses } from '../ftrace/callback-code.js';
+import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, readInputs } from './files.js';
 import { open, type OpenOptions } from './open.js';
@@ -84,14 +85,23 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
             ...(await findingLines(input.name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))),
           );
         }
+        const unsaved = isRuntimeObject(opened.program)
+          ? unsavedUses(opened.program, await disassemblerOf(opened.arch))
+          : [];
+        for (const use of args.json ? [] : unsaved) {
+          text.push(
+            `${input.name}:${use.section}+0x${use.offset.toString(16)} (${use.function}): error: the tracing entries do not save what '${use.text}' changes, ` +
+              'and no elftrace_vector_func is there to do it [C-FG-7]',
+          );
+        }
         if (!args.quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
         results.push({
           name: input.name,
-          json: args.json ? verificationJson(input.name, result) : null,
+          json: args.json ? verificationJson(input.name, result, unsaved) : null,
           text,
           verdicts: result.verdicts,
           sites: result.sites,
-          exit: judgeExit(result, args.strict, args.require),
+          exit: unsaved.length > 0 ? exitCodes.failed : judgeExit(result, args.strict, args.require),
           error: null,
         });
       } catch (error) {

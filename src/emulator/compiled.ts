@@ -122,6 +122,8 @@ export class CompiledTier {
   private droppedCount = 0;
   /** Times at which tier 0 was found in a block. */
   private readonly heat = new Map<Address, number>();
+  /** Regions that compiled code has asked for often enough; they wait for others. */
+  private readonly pending = new Set<Address>();
   /** How often compiled code asked for a region that is not there. */
   private readonly asked = new Map<Address, number>();
 
@@ -193,11 +195,19 @@ export class CompiledTier {
       return;
     }
     const count = (this.asked.get(address) ?? 0) + 1;
-    if (count < MANY_ASKED) this.asked.set(address, count);
-    else {
-      this.asked.delete(address);
-      this.compile(address);
-    }
+    this.asked.set(address, count);
+    if (count < MANY_ASKED) return;
+    this.pending.add(address);
+    // Those that are about as hot share a module: each costs V8 some 100 KB.
+    if (count >= 2 * MANY_ASKED || this.pending.size >= BATCH_REGIONS) this.flush(address);
+  }
+
+  /** Makes the regions that wait. */
+  private flush(address: Address): void {
+    const batch = [...this.pending];
+    this.pending.clear();
+    for (const each of batch) this.asked.delete(each);
+    this.compile(address, batch);
   }
 
   /** Compiled code finds the region of an address by itself from now on. */
@@ -299,7 +309,9 @@ export class CompiledTier {
     const total = entry === address ? heat : (this.heat.get(entry) ?? 0) + 1;
     if (entry !== address) this.heat.set(entry, total);
     if (!unit) {
-      if (total >= 2) this.compile(entry);
+      if (total < 2) return;
+      this.pending.add(entry);
+      if (total >= 4 || this.pending.size >= BATCH_REGIONS) this.flush(entry);
       return;
     }
     // The region of its function is there, and tier 0 is here nevertheless.
@@ -328,12 +340,14 @@ export class CompiledTier {
 
   // --------------------------------------------------------------------------------------------------------- compiling
 
-  /** Makes the region of an address, and those of the functions that it calls; true when there is one now. */
-  compile(address: Address): boolean {
+  /** Makes the region of an address, `others` with it, and those of the functions that they call; true when there is one now. */
+  compile(address: Address, others: readonly Address[] = []): boolean {
     if (this.units.has(address)) return true;
     if (this.refused.has(address)) return false;
     if (this.moduleBytes > this.maxModuleBytes || this.indices.size > TABLE_ENTRIES - 256) this.dropAll();
-    const wanted: Address[] = [address];
+    const wanted = [
+      ...new Set([address, ...others.filter((each) => !this.units.has(each) && !this.refused.has(each))]),
+    ];
     const regions: { readonly entry: Address; readonly region: Region }[] = [];
     let blocks = 0;
     for (let i = 0; i < wanted.length && regions.length < BATCH_REGIONS && blocks < BATCH_BLOCKS; i++) {
@@ -627,6 +641,8 @@ export class CompiledTier {
     this.moduleBytes = 0;
     this.moduleCount = 0;
     this.refused.clear();
+    this.pending.clear();
+    this.asked.clear();
     this.heat.clear();
   }
 }

@@ -7,7 +7,18 @@ import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import { load, type LoadOptions, trampolineSection } from '../program/program.js';
-import { type Capabilities, FtraceCore, type Outcome, type Policy, profiles, type SiteInput } from './core/index.js';
+import {
+  type CallSite,
+  type Capabilities,
+  formatReport,
+  FtraceCore,
+  initReport,
+  type Ops,
+  type Outcome,
+  type Policy,
+  profiles,
+  type SiteInput,
+} from './core/index.js';
 import type { GoneModule, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { type DirectVariant, setDirectVariant } from './direct-variant.js';
@@ -16,9 +27,41 @@ import { findSites, type Sites } from './sites.js';
 import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
-import type { Address } from '../units.js';
+import type { Address, RegisterName } from '../units.js';
+
+/** A call of a function of the host, as `Gates` of the emulator hand it over. */
+export interface HostCall {
+  argument(index: number): bigint;
+  register(name: RegisterName): bigint;
+  setRegister(name: RegisterName, value: bigint): void;
+}
+
+/** Addresses behind which there are functions of the host. */
+export interface HostGates {
+  add(callback: (call: HostCall) => bigint | undefined): { readonly address: Address; remove(): void };
+}
+
+/** A traced call as `Session.on` tells it. */
+export interface SessionHit {
+  /** What callbacks are told (C-TGT-7), and the record that it belongs to; null for an ip that no record has. */
+  readonly ip: Address;
+  readonly site: CallSite | null;
+  readonly parentIp: Address;
+  /** Address of the register frame; 0 where the entry passes none. */
+  readonly regs: Address;
+  readonly call: HostCall;
+}
+
+/** A callback of the host that is registered. */
+export interface SessionListener {
+  readonly ops: Ops;
+  /** Takes it out again, with its object and gate. */
+  off(): void;
+}
 
 export interface SessionOptions extends LoadOptions {
+  /** Where callbacks of the host get their addresses (`Gates` of the machine that runs the image); needed for `on`. */
+  readonly gates?: HostGates;
   readonly policy?: Partial<Policy>;
   readonly nopForm?: string;
   /** What the image is to offer, where that is not what its entries do: for asking what happens then. */
@@ -107,6 +150,7 @@ export class Session {
     readonly backend: ImageBackend,
     readonly core: FtraceCore,
     private readonly modules: Modules,
+    private readonly gates: HostGates | null,
   ) {}
 
   /**
@@ -155,17 +199,71 @@ export class Session {
       },
       policy,
     });
-    const session = new Session(sites, backend, core, {
-      present,
-      gone,
-      initialise: (name) => {
-        const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
-        if (capabilities.patchable) initialise(sites, selection, options, text);
+    const session = new Session(
+      sites,
+      backend,
+      core,
+      {
+        present,
+        gone,
+        initialise: (name) => {
+          const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
+          if (capabilities.patchable) initialise(sites, selection, options, text);
+        },
       },
-    });
+      options.gates ?? null,
+    );
     const names = new Set([...present.keys(), ...gone.map(({ name }) => name)]);
     for (const name of names) if (!absent.has(name)) session.loadModule(name);
     return session;
+  }
+
+  /**
+   * Calls a function of the host for each call of the functions that words of a filter name (05-runtime-abi, section 5). An image with such a
+   * callback cannot become a file.
+   * @throws ElftraceError 'usage' without gates, 'plan-refused' where the core refuses, with the errno
+   */
+  on(
+    words: string,
+    callback: (hit: SessionHit) => void,
+    options: { readonly name?: string; readonly regs?: boolean } = {},
+  ): SessionListener {
+    const { core, gates } = this;
+    if (gates === null) throw new ElftraceError('usage', 'callbacks of the host need the gates of a machine', {});
+    const gate = gates.add((call) => {
+      const ip = call.argument(0);
+      const record = core.location(ip);
+      // Entries that pass two arguments leave in the others what was there; the list function passes all of them.
+      callback({ ip, site: record, parentIp: call.argument(1), regs: call.argument(3), call });
+      return undefined;
+    });
+    const ops = core.createOps({
+      name: options.name ?? `on ${words}`,
+      func: gate.address,
+      flags: options.regs === true ? ['SAVE_REGS', 'DYNAMIC'] : ['DYNAMIC'],
+    });
+    const must = (outcome: Outcome): void => {
+      if (outcome.kind === 'done') return;
+      throw new ElftraceError('plan-refused', `${ops.name}: ${outcome.reason} (${outcome.errno})`, {
+        value: outcome.errno,
+      });
+    };
+    try {
+      must(core.setFilter(ops, 'filter', words));
+      must(core.register(ops));
+    } catch (error) {
+      if (core.dead === null) must(core.destroy(ops));
+      gate.remove();
+      throw error;
+    }
+    return {
+      ops,
+      off() {
+        must(core.unregister(ops));
+        must(core.destroy(ops));
+        gate.remove();
+      },
+    };
   }
 
   /** The code of a module that the core is told of next: null when it is in the image. */
@@ -265,12 +363,42 @@ export class Session {
   }
 }
 
+/**
+ * C-INIT-2, A8: the first site that is not as it must be, as a report of type INIT.
+ * @throws ElftraceError 'plan-refused'
+ */
+function reportInit(sites: Sites, plan: Plan): void {
+  const [first] = plan.refusals;
+  if (first === undefined) return;
+  const { program } = sites;
+  const symbol = first.site < 0 ? -1 : sites.functionSymbol(first.site);
+  const place = symbol < 0 ? undefined : program.functions.placeOf(symbol);
+  const ip = first.site < 0 ? first.address : recordIp(sites, first.site);
+  const bytes = (text: string): Uint8Array | null =>
+    text === '' ? null : Uint8Array.from(text.split(/[ :]/), (each) => Number.parseInt(each, 16));
+  const report = initReport({
+    kind: first.errno === 'EFAULT' ? 'read-fault' : first.errno === 'EPERM' ? 'write-fault' : 'mismatch',
+    ip,
+    symbol: symbol < 0 ? '' : `${program.symbolName(symbol)}+${hex(ip - (place?.value ?? ip))}`,
+    module: first.site < 0 ? null : sites.module(first.site),
+    actual: bytes(first.actual),
+    expected: bytes(first.expected),
+    detail: `${first.code}: ${first.reason}`,
+  });
+  try {
+    checkAcceptance(plan, {});
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    throw new ElftraceError(error.code, `${error.message}\n${formatReport(report)}`, error.context);
+  }
+}
+
 /** C-INIT-2: every site is verified, then made a nop. */
 function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
   const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
   const { bytes } = sites.program.image;
   const write = (plan: Plan): void => {
-    checkAcceptance(plan, {});
+    reportInit(sites, plan);
     for (const { address, after, fileOffset } of plan.steps) {
       if (text?.store(address, after) === false) {
         throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });

@@ -84,7 +84,7 @@ export type EntryKind = EntryFlavour;
 
 /**
  * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
- * and a nop) over what the compiler left, the others turn calls off.
+ * and a nop) over what the compiler left, PowerPC and arm64 the word in front of the call, the others turn calls off.
  */
 export function initialState(program: Program, nopForm?: string, idle: 'nop' | 'list' = 'nop'): WritableState {
   const { kind, caller, hasObjects } = entriesOf(program);
@@ -92,6 +92,8 @@ export function initialState(program: Program, nopForm?: string, idle: 'nop' | '
     const literal = idleOpsOf(program, idle);
     return { kind: 'init', ...(literal === null ? {} : { literal }) };
   }
+  // Two empty words of PowerPC get the `mflr r0` that stands before a call.
+  if (program.arch.target.id.startsWith('ppc') && nopForm === undefined) return { kind: 'init' };
   // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do (C-INIT-2).
   if (program.arch.target.id === 'x86-64') return { kind: 'init' };
   if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };

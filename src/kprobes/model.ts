@@ -327,6 +327,11 @@ export interface ProbeSupport {
    * as any other (PowerPC). Absent: everything that a site owns is refused but its instruction (K-ADDR-7).
    */
   isSiteHeadCode?(code: ProbeCode, address: Address): boolean;
+  /**
+   * The address is the instruction of an ftrace site with which the function begins, behind the site's head: arguments and the return address are still
+   * where callers put them, so it counts as the entry (PowerPC, arm64).
+   */
+  isSiteAtEntry?(code: ProbeCode, address: Address): boolean;
   readonly slots: ProbeSlots;
   /** The effect of an instruction of method `simulate`, at its own address. */
   simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult;

@@ -290,6 +290,7 @@ export class ProbeText {
       if (place === undefined) return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${shown} is no function`);
       range = program.relocatable ? program.codeOfSection(place.section) : program.codeAt(place.value);
       address = place.value + offset;
+      if (offset === 0n && range !== undefined) address = this.siteOf(range, address);
     } else {
       if (program.relocatable) {
         return refuse('EINVAL', 'not-text', 'K-ADDR-2', 'a relocatable file has no addresses: name a symbol');
@@ -301,6 +302,19 @@ export class ProbeText {
       return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
     }
     return this.validateAt(range, address);
+  }
+
+  /**
+   * A symbol alone means the site that its function begins with, where the head of the site cannot be probed (empty words of PowerPC, `mov x9,x30`):
+   * otherwise such functions would have no entry to name. Addresses stay what they are.
+   */
+  private siteOf(range: CodeRange, address: Address): Address {
+    const { support } = this;
+    const code = this.code(range, address);
+    const site = code?.siteAt(address) ?? null;
+    if (code === null || site === null || site.ip === address || support.isSiteHeadCode?.(code, address))
+      return address;
+    return support.isSiteAtEntry?.(code, site.ip) === true ? site.ip : address;
   }
 
   /** The same for an address of a range. */
@@ -336,7 +350,10 @@ export class ProbeText {
     if (instruction.kind === 'refused') return instruction;
     const other = site !== null ? null : code.otherPatch(address, address + BigInt(instruction.bytes.length));
     if (other !== null) return refuse('EINVAL', 'other-patch', 'K-ADDR-3', `${shown} is ${other}`);
-    const atEntry = address === code.start || address === support.adjust(code, code.start);
+    const atEntry =
+      address === code.start ||
+      address === support.adjust(code, code.start) ||
+      support.isSiteAtEntry?.(code, address) === true;
     const index =
       site === null
         ? null

@@ -124,6 +124,8 @@ class SiteStates {
   private readonly ops = new Map<RaceState, readonly Ops[]>();
   private graph: GraphUser | null = null;
   private made = 0;
+  /** Who has, or had, which function as its callback. */
+  private readonly callbacks: { readonly ops: Ops; readonly symbol: string }[] = [];
   private readonly objects: { readonly ops: Ops; readonly place: Address }[] = [];
 
   private register(ops: Ops): Outcome {
@@ -143,6 +145,12 @@ class SiteStates {
     return address;
   }
 
+  /** Addresses of the ops that may call a callback. */
+  ownersOf(symbol: string): ReadonlySet<Address> {
+    const own = new Set(this.callbacks.flatMap((each) => (each.symbol === symbol ? [each.ops] : [])));
+    return new Set(this.objects.flatMap(({ ops, place }) => (own.has(ops) ? [place] : [])));
+  }
+
   /** A word of an ops object: `elftrace_counter 0.func`. */
   describe(address: Address, wordBytes: number): string | null {
     for (const { ops, place } of this.objects) {
@@ -158,6 +166,7 @@ class SiteStates {
     const name = `${symbol ?? 'direct'} ${this.made++}`;
     const ops = this.session.core.createOps({ name, func, ...(symbol === null ? {} : { flags: ['DYNAMIC'] as const }) });
     done(this.session.core.setFilterAddresses(ops, 'filter', [this.site.ip]), `the filter of ${name}`);
+    if (symbol !== null) this.callbacks.push({ ops, symbol });
     return ops;
   } // prettier-ignore
 
@@ -176,7 +185,9 @@ class SiteStates {
       }
       case 'graph': {
         this.graph = new GraphUser('graph', { entry: 0n, return: 0n });
-        done(core.setGraphFilter(this.graph, 'filter', this.site.name), 'the filter of the graph tracer');
+        // The graph tracer of entries of 2014 has the filter that all function tracers share.
+        if (core.setGraphFilter(this.graph, 'filter', this.site.name).kind !== 'done')
+          done(core.setFilter(core.globalPair, 'filter', this.site.name), 'the filter of the graph tracer');
         done(core.registerGraph(this.graph), 'the graph tracer');
         break;
       }
@@ -209,6 +220,7 @@ class SiteStates {
       done(core.modifyDirect(ops, this.function(to.caller)), to.caller);
     } else if (ops !== undefined && from.kind === 'tracer' && to.kind === 'tracer') {
       done(core.setFunction(ops, this.function(to.symbol)), to.symbol);
+      this.callbacks.push({ ops, symbol: to.symbol });
     } else {
       this.enter(to);
       this.leave(from);
@@ -536,7 +548,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     livePatching: arch.livePatching,
     code,
     marks: callbacks,
-    checks: passesOps ? checksOf([from, to], session, arch) : new Map(),
+    checks: passesOps ? checksOf([from, to], session, states) : new Map(),
     units: unitsOf(recorder, arch, site.ip),
   };
   const stateText = (state: RaceState): string =>
@@ -579,19 +591,17 @@ function callbacksOf(session: Session, states: readonly RaceState[]): ReadonlyMa
   return marks;
 }
 
-/** A callback gets ops whose func it is (H6). */
-function checksOf(states: readonly RaceState[], session: Session, arch: Arch): NonNullable<Scene['checks']> {
+/** A callback gets ops of its own (H6): in its third argument. */
+function checksOf(wanted: readonly RaceState[], session: Session, states: SiteStates): NonNullable<Scene['checks']> {
   const checks = new Map<Address, (view: CheckView) => string | null>();
-  const { wordBytes } = arch.target;
-  const third = arch.abi.argumentRegisters[2]!;
-  const direct = new Set(states.flatMap((state) => (state.kind === 'direct' ? [state.caller] : [])));
-  for (const [address, symbol] of callbacksOf(session, states)) {
+  const third = session.sites.program.arch.abi.argumentRegisters[2]!;
+  const direct = new Set(wanted.flatMap((state) => (state.kind === 'direct' ? [state.caller] : [])));
+  for (const [address, symbol] of callbacksOf(session, wanted)) {
     if (direct.has(symbol)) continue;
-    checks.set(address, (view) => {
-      const ops = view.register(third);
-      const func = view.read(ops, wordBytes);
-      if (func === address || (func !== null && session.pointerTo(symbol) === func)) return null;
-      return `${symbol} is called with ops at ${hex(ops)}, which are not its own`;
+    const own = states.ownersOf(symbol);
+    checks.set(address, ({ register }) => {
+      const ops = register(third);
+      return own.has(ops) ? null : `${symbol} is called with ${hex(ops)}, which are not its ops`;
     });
   }
   return checks;

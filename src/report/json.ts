@@ -2,6 +2,7 @@
  * Results as plain data for JSON: schema version first, addresses as hex strings, stable key order. The schemas are the files
  * `schemas/*.schema.json`; a test holds every output against them.
  */
+import type { UnsavedUse } from '../ftrace/callback-code.js';
 import { hex, hexBytes } from '../errors.js';
 import type { FileRecord } from '../ftrace/journal.js';
 import type { Plan, Step } from '../ftrace/plan.js';
@@ -116,7 +117,7 @@ export function findingJson(finding: Finding): Json {
   };
 }
 
-export function verificationJson(file: string, result: Verification): Json {
+export function verificationJson(file: string, result: Verification, unsaved: readonly UnsavedUse[] = []): Json {
   return {
     schema: jsonSchema,
     file,
@@ -124,6 +125,16 @@ export function verificationJson(file: string, result: Verification): Json {
     verdicts: { ok: 0, ...result.verdicts },
     findings: result.findings.map(findingJson),
     remarks: result.remarks,
+    ...(unsaved.length === 0
+      ? {}
+      : {
+          unsaved: unsaved.map(({ function: name, section, offset, text }) => ({
+            function: name,
+            section,
+            offset: hex(offset),
+            text,
+          })),
+        }),
   };
 }
 
