@@ -235,13 +235,16 @@ export function oracle(
   const { machine } = guest;
   const hits: Hit[] = [];
   let tooMany = false;
+  let before = 0;
   survey.places.forEach(({ address, method }, index) => {
     const definition = parseProbe(`p 0x1 ${fetched(subject, index)}`, subject.arch.target.wordBytes === 8 ? 64 : 32);
     const list = compileArguments(definition, { abi: support.abi, symbol: () => null, atEntry: false });
     assert(compileProgram(list, subject.program.image.wordBytes).length > 0);
     machine.hook(address, (each) => {
-      // A repeated instruction (rep movs) comes by once for each round; nothing else is followed by itself.
-      if (method === 'copy' && hits.at(-1)?.address === address) return 'continue';
+      // A repeated instruction (rep movs) comes by once for each round; no other that is copied is followed by itself at once.
+      const isRound = each.instructions - before <= 1 && hits.at(-1)?.address === address;
+      before = each.instructions;
+      if (method === 'copy' && isRound) return 'continue';
       if (hits.length >= limit) {
         tooMany = true;
         return 'stop';
