@@ -95,6 +95,7 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
   const refusedProbes: Record<string, number> = {};
   const refusedJumps: Record<string, number> = {};
   const places: Place[] = [];
+  const seen = new Set<bigint>();
   let instructions = 0;
   for (const { name, address } of tracedFunctions(program)) {
     const range = program.codeAt(address);
@@ -104,9 +105,12 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
     for (let at = 0; at < code.bytes.length;) {
       const size = arch.isa.decode(code.bytes, at, address + BigInt(at))?.sizeBytes ?? 0;
       if (size <= 0) break;
-      instructions++;
       const here = address + BigInt(at);
       at += size;
+      // Symbols of libraries may overlap (the register savers of PowerPC).
+      if (seen.has(here)) continue;
+      seen.add(here);
+      instructions++;
       const { place, jump } = explainProbe(text, { kind: 'address', address: here });
       if (place.kind === 'refused') {
         refusedProbes[place.code] = (refusedProbes[place.code] ?? 0) + 1;
