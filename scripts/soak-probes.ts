@@ -10,7 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const [programs = '1000', seed = '1001'] = process.argv.slice(2);
 const result = spawnSync(
   process.execPath,
-  [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'kprobes-csmith.test.js', '--testTimeout', '36000000'],
+  [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'kprobes-csmith', '--testTimeout', '36000000'],
   {
     cwd: root,
     stdio: 'inherit',

@@ -342,6 +342,31 @@ describe('every order of the stores of a life and the instructions of a call', (
   );
 });
 
+test.each(['2009', 'modern'] as const)(
+  'T-KP-33 X-8, %s: a thread that hits the breakpoint when the wait is over goes on in the buffer',
+  (core) => {
+    // Stores of the jump: breakpoint, tail, first byte; the probe's own breakpoint was store 0.
+    for (const store of [1, 2, 3]) {
+      const live: Live = new Live({
+        core,
+        beforeStore(index) {
+          if (index !== store) return;
+          live.enter();
+          live.advance();
+          // Not between the instructions that are replaced.
+          expect(live.machine.pc).toBe(F + WINDOW);
+        },
+      });
+      live.probe();
+      live.core.tick(10);
+      live.wait();
+      live.leave();
+      expect([live.failure, live.calls, live.hits]).toEqual([null, 1, 1]);
+      expect(live.bytes.startsWith('e9')).toBe(true);
+    }
+  },
+);
+
 describe('the gaps of 2009 as a thread meets them: open, and closed', () => {
   const call = (live: Live): string => {
     live.enter();

@@ -340,7 +340,14 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   }
 
   mayResume(address: Address, part: DetourPart): boolean {
-    return this.isIntact(part) || this.hasJump(address, part);
+    if (this.isIntact(part) || this.hasJump(address, part)) return true;
+    // In the middle of a change every byte is the original one or the jump's; those of another probe are neither.
+    const { window, slot } = part;
+    const jump = this.jump?.jump(window, slot);
+    const from = this.support.breakpoint(window.instructions[0]!.bytes).length;
+    const now = this.options.store.read(address, window.bytes.length);
+    if (!jump || now === null) return false;
+    return now.every((byte, i) => i < from || byte === window.bytes[i] || byte === jump[i]);
   }
 
   optimize(_address: Address, part: DetourPart): ProbeRefusal | null {

@@ -42,6 +42,8 @@ export interface EverywhereResult {
   readonly jumps: number;
   readonly simulated: number;
   readonly hits: number;
+  /** Executed, ours included. */
+  readonly instructions: number;
   readonly traps: number;
   /** Sum over what handlers saw, in order: addresses, and all registers of every so-many-th hit. */
   readonly seen: string;
@@ -149,7 +151,16 @@ export function runEverywhere(options: EverywhereOptions): EverywhereResult {
     }
   }
   const end = world.run();
-  return { end, output, probes: addresses.size, refused, notOptimised, addresses, ...world.numbers };
+  return {
+    end,
+    output,
+    probes: addresses.size,
+    refused,
+    notOptimised,
+    addresses,
+    instructions: machine.instructions,
+    ...world.numbers,
+  };
 }
 
 class World {
