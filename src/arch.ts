@@ -257,6 +257,10 @@ export interface SiteShape {
   entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
   /** Why the graph tracer cannot replace the return address of this site's function; null: it can. */
   whyNoGraph?(reading: SiteReading, view: SiteView): string | null;
+  /**
+   * The instruction in front of the site that its entry decodes when it runs, to tell where the function returns to: nobody may write over it. Null: none.
+   */
+  readByEntry?(view: SiteView): { readonly delta: number; readonly sizeBytes: number } | null;
   /** What entries report as ip, from the site's own: they count back from the return address of a call of one size. Default 0. */
   entryIpDelta?(reading: SiteReading): number;
   /**

@@ -4,7 +4,7 @@
  */
 import { expect, test } from '@jest/globals';
 import { readSample } from './support/pipeline.js';
-import { prove, subjectOf } from './support/probe-proof.js';
+import { prove, runProbed, subjectOf, survey } from './support/probe-proof.js';
 
 const PPC = ['gpr0', 'gpr11', 'gpr12', 'ctr', 'trap', 'dar', 'dsisr'];
 const RISCV = ['t0', 't1', 't3', 't4', 't5', 't6', 'status', 'badaddr', 'cause', 'orig_a0'];
@@ -15,7 +15,8 @@ const SAMPLES: readonly (readonly [name: string, scratch: readonly string[]])[] 
   ['ppc64-elfv1/program-mprofile', PPC],
   ['ppc64-elfv2-be/program-patchable', PPC],
   ['ppc64-elfv2-le/program-mprofile', PPC],
-  ['riscv64/program-patchable-4', RISCV],
+  // Behind a call of -pg ra is what the call left.
+  ['riscv64/program-rv64g-mcount', ['ra', ...RISCV]],
   ['arm64/program-patchable-2', ARM64],
 ];
 const counts = (record: Readonly<Record<string, number>>): string =>
@@ -32,3 +33,24 @@ test.each(SAMPLES)('T-KP-1 T-KP-32 every instruction of %s by breakpoint and by 
   expect(places.length).toBeGreaterThan(400);
   expect(jumps).toBeGreaterThan(350);
 });
+
+// Calls of -pg are found without a table, and their nops are told from others by the prologue in front of them.
+test.each(['riscv64/program-rv64g-mcount', 'riscv64/program-mcount'])(
+  'K-ADDR-7 C-UPD-4: a probe on the store of the return address hides no site from the core: %s',
+  (name) => {
+    const subject = subjectOf(readSample(name));
+    const { places } = survey(subject, (each) => each === 'leaf' || each === 'recurse');
+    const sites = places.filter(({ method }) => method === 'ftrace');
+    expect(sites.map((each) => each.name).sort()).toEqual(['leaf', 'recurse']);
+    for (const list of [places, [...places].reverse()]) {
+      const run = runProbed(
+        subject,
+        list.map(({ address }) => ({ define: `p 0x${address.toString(16)}` })),
+      );
+      expect(run.end.stop).toContain('exit');
+      expect(run.session.probes().map(({ address }) => address)).toEqual(places.map(({ address }) => address));
+      const heard = new Set(run.records.flatMap(({ kind, ip }) => (kind === 'probe' ? [ip] : [])));
+      expect(sites.filter(({ address }) => !heard.has(address))).toEqual([]);
+    }
+  },
+);

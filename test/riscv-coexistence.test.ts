@@ -5,12 +5,25 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
+import type { StopReason } from '../src/emulator/index.js';
 import { GraphUser, type Ops, type Outcome, REC } from '../src/ftrace/core/index.js';
 import type { DirectVariant } from '../src/ftrace/direct-variant.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { Session } from '../src/ftrace/session.js';
+import { planProbes, probeRoomFor, ProbeRun } from '../src/kprobes/index.js';
+import { readRing } from '../src/trace/index.js';
 import { openBytes, readSample } from './support/pipeline.js';
-import { callback, direct, done, type Flavour, openDirect, passed, runsOf, start } from './support/riscv-direct.js';
+import {
+  callback,
+  direct,
+  done,
+  type Flavour,
+  openDirect,
+  passed,
+  runsOf,
+  sampleOf,
+  start,
+} from './support/riscv-direct.js';
 
 const DIRECT_FLAVOURS = ['g2', 'g2-merged', 'g3', 'g3c'] as const;
 
@@ -222,6 +235,88 @@ describe('tracer, graph, live patch and direct caller on one function', () => {
       if (!helperFirst) expect(directs).toBeGreaterThan(10n);
     }
   });
+});
+
+describe('T-RV-4: probes of a function with a direct caller', () => {
+  /** traced(1, …, 8) of samples/src/direct.c: the sum of n times n. */
+  const RESULT = 204n;
+  const STEPS = {
+    direct: 'direct: { function: traced, caller: my_direct_caller }',
+    graph: 'graph: { name: both, filter: traced }',
+    in: 'probe: { define: "p:in traced a=$arg1:u32 h=$arg8:u32" }',
+    out: 'probe: { define: "r:out traced r=$retval:u32" }',
+  } as const;
+  /** Behind the site: a breakpoint or a jump, not served by ftrace. */
+  const middle = (optimize: boolean): string => `probe: { define: "p:middle traced+8", optimize: ${optimize} }`;
+
+  interface Probed {
+    readonly stop: StopReason;
+    /** Kinds of records of the tracers, events of probes with what they fetched. */
+    readonly events: readonly string[];
+    readonly runs: Record<string, bigint>;
+    readonly way: readonly string[];
+    readonly traps: number;
+  }
+
+  /** Plans steps on the sample, and runs what comes of it. */
+  function probed(flavour: Flavour, steps: readonly string[]): Probed {
+    const { sites } = openBytes(readSample(sampleOf(flavour)));
+    const image = readElf(withRuntime(sites, undefined, undefined, flavour, {}, probeRoomFor(3)).bytes);
+    const text = `version: 1\nsteps:\n${steps.map((each) => `  - ${each}\n`).join('')}`;
+    const { plan, probes } = planProbes(image, archOf(image.header), [{ name: 'steps', text }]);
+    const bytes = image.bytes.slice();
+    for (const { after, fileOffset } of plan.steps) bytes.set(after, fileOffset);
+    const guest = start(bytes);
+    const { machine } = guest.process;
+    const way: string[] = [];
+    for (const symbol of ['traced', 'ftrace_regs_caller', 'my_direct_caller']) {
+      machine.hook(guest.address(symbol), () => {
+        way.push(symbol);
+        return way.length > 20 ? 'stop' : 'continue';
+      });
+    }
+    const served = new ProbeRun({ session: probes!, program: openBytes(bytes).program, machine, comm: 'program' });
+    const go = (): StopReason => guest.process.run({ budget: 1_000_000 });
+    let stop = go();
+    while ((stop.kind === 'trap' || stop.kind === 'fault') && served.serve(stop)) stop = go();
+    const ring = readRing((at, size) => machine.memory.read(at, size), guest.word('elftrace_ring', 0, 8), 'little');
+    const events = ring.records.map(({ kind, parent, words }) => {
+      const found = kind === 'probe' ? served.recorded(Number(parent), words ?? [], 'program') : null;
+      if (found === null) return kind;
+      return [
+        found.event.definition.event,
+        ...found.values.map((each) => (each.kind === 'number' ? each.value : each.kind)),
+      ].join(' ');
+    });
+    return { stop, events, way, traps: served.traps, runs: runsOf(guest) };
+  }
+
+  test('T-RV-4: in each order of direct caller, graph, kprobe and kretprobe: every one once, the direct caller between entry and body', () => {
+    const orders = permutations(['direct', 'graph', 'in', 'out'] as const);
+    expect(orders.length).toBe(24);
+    for (const [index, order] of orders.entries()) {
+      const jumps = index % 2 === 1;
+      const steps = order.map((each) => STEPS[each]);
+      const { stop, events, way, runs } = probed('g2', [...steps, middle(jumps)]);
+      expect([order, stop]).toMatchObject([order, { kind: 'exit', code: 11 }]);
+      expect(runs).toMatchObject({ bodies: 1n, directs: 1n, replacements: 0n, others: 3n });
+      expect([order, way]).toEqual([order, ['traced', 'ftrace_regs_caller', 'my_direct_caller']]);
+      expect([order, [...events].sort()]).toEqual([order, ['entry', 'in 1 8', 'middle', `out ${RESULT}`, 'return']]);
+    }
+  });
+
+  test.each(['g2-merged', 'g3', 'g3c'] as const)(
+    'T-RV-4 K-ADDR-7: %s passes no registers for probes of sites: EINVAL; behind the site breakpoints and jumps serve them',
+    (flavour) => {
+      expect(() => probed(flavour, [STEPS.direct, STEPS.in])).toThrow(/no-ftrace-support, EINVAL.*K-ADDR-7/);
+      for (const jumps of [false, true]) {
+        const { stop, events, runs } = probed(flavour, [STEPS.direct, STEPS.graph, middle(jumps)]);
+        expect(stop).toMatchObject({ kind: 'exit', code: 11 });
+        expect(runs).toMatchObject({ bodies: 1n, directs: 1n });
+        expect([...events].sort()).toEqual(['entry', 'middle', 'return']);
+      }
+    },
+  );
 });
 
 describe('where the function goes on', () => {

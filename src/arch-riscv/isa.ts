@@ -43,6 +43,8 @@ export const RA = 1;
 export const SP = 2;
 export const T0 = 5;
 export const T1 = 6;
+export const S0 = 8;
+export const A0 = 10;
 export const T3 = 28;
 
 // ------------------------------------------------------------------------------------------------------------- CSR names

@@ -41,7 +41,7 @@ import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex, outOfRange } from '../errors.js';
 import { extractField } from '../isa/table.js';
 import type { Address } from '../units.js';
-import { instructionBytes, RA, riscvTable, SP, T0, ZERO } from './isa.js';
+import { A0, instructionBytes, RA, riscvTable, S0, SP, T0, ZERO } from './isa.js';
 import {
   R_RISCV_64,
   R_RISCV_CALL,
@@ -301,6 +301,29 @@ function isBehindPrologue(view: SiteView): boolean {
   return false;
 }
 
+const PASS_RA = riscvTable.encode('addi', { rd: A0, rs1: RA, imm: 0 });
+const C_PASS_RA = riscvTable.encode('c.mv', { rd: A0, rs2: RA });
+/** addi s0,sp,N in either size. */
+const SET_FP_0 = riscvTable.encode('addi', { rd: S0, rs1: SP, imm: 0 });
+const SET_FP_MASK = allButField('addi', 'imm');
+
+/**
+ * `mv a0,ra` or the setting of s0 that stands nearest in front of a call of -pg: the entry searches the code for it in the same way (entry-g0.c). With a
+ * breakpoint on it the search would go on into the function in front, and take what it finds there.
+ */
+function readByEntry(view: SiteView): { delta: number; sizeBytes: number } | null {
+  for (let delta = -2; delta >= -MAX_PROLOGUE_BYTES; delta -= 2) {
+    const parcel = view.u16(delta);
+    if (parcel === -1) return null;
+    if (parcel === C_PASS_RA) return { delta, sizeBytes: 2 };
+    if ((parcel & 0xe01f) === 0 && parcel !== 0) return { delta, sizeBytes: 2 };
+    const word = view.u32(delta);
+    if (word === PASS_RA || (word & SET_FP_MASK) >>> 0 === SET_FP_0) return { delta, sizeBytes: 4 };
+    if (view.functionAt(delta)) return null;
+  }
+  return null;
+}
+
 /**
  * `riscv64.mcount-pair`: the call of -pg, as compiled or after linking without relaxation.
  *
@@ -317,6 +340,7 @@ const mcountPair: SiteShape = {
   title: 'auipc ra and jalr ra of -pg, behind the prologue',
   entries: ['g0'],
   hazard: pairHazard,
+  readByEntry,
   read(view, source) {
     const first = view.u32(0);
     const second = view.u32(4);
@@ -409,6 +433,7 @@ const mcountJal: SiteShape = {
   sources: ['call', 'mcount-table'],
   title: 'jal ra of -pg, shortened by the linker',
   entries: ['g0'],
+  readByEntry,
   read(view, source) {
     if (view.relocatable) return null;
     const word = view.u32(0);

@@ -157,17 +157,19 @@ export class Sites {
     if (shape === noShape) return null;
     const { siteShapes } = this.program.arch;
     const source = this.source(index);
-    const found = siteShapes[shape]!.read(this.viewOf(index), source);
+    const known = siteShapes[shape]!;
+    const found = known.read(this.viewOf(index), source);
     if (found !== null) return found;
-    if (source === 'call') {
-      // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since.
-      const known = siteShapes[shape]!;
-      const place = known.sources.includes('mcount-table') ? known.read(this.viewOf(index), 'mcount-table') : null;
+    // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since. With one a shape may ask what
+    // stands in front (RISC-V and arm64 tell nops of -pg by the store of the return address); that was seen, and a probe may lie on it since.
+    const other = source === 'call' ? 'mcount-table' : source === 'mcount-table' ? 'call' : null;
+    if (other !== null && known.sources.includes(other)) {
+      const place = known.read(this.viewOf(index), other);
       if (place !== null) return place;
     }
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
-    for (const other of siteShapes) {
-      const reading = other.sources.includes(source) ? other.read(this.viewOf(index), source) : null;
+    for (const shape of siteShapes) {
+      const reading = shape.sources.includes(source) ? shape.read(this.viewOf(index), source) : null;
       if (reading !== null) return reading;
     }
     return null;

@@ -139,7 +139,9 @@ export class ProbeText {
       otherPatch: (from, to) =>
         sites.some((site) => site.start < to && from < site.start + BigInt(site.sizeBytes))
           ? 'an ftrace site'
-          : (this.marked(section, from, to).find(({ what }) => what !== EXCEPTION)?.what ?? null),
+          : sites.some(({ read }) => read !== null && read.start < to && from < read.end)
+            ? 'what the entry of the ftrace site behind it reads'
+            : (this.marked(section, from, to).find(({ what }) => what !== EXCEPTION)?.what ?? null),
       siteAt: (at) => sites.find(({ start, sizeBytes }) => at >= start && at < start + BigInt(sizeBytes)) ?? null,
       hasRelocation: (from, to) => this.relocated(range, from, to),
       noJumpTables: this.noJumpTables,
@@ -157,7 +159,10 @@ export class ProbeText {
       const reading = sites.reading(i);
       if (reading === null) continue;
       const from = sites.anchor[i]! + BigInt(reading.startDelta);
-      found.push({ index: i, ip: sites.ip(i), start: from, sizeBytes: reading.sizeBytes });
+      const own = reading.shape.readByEntry?.(sites.viewOf(i)) ?? null;
+      const at = sites.anchor[i]! + BigInt(own?.delta ?? 0);
+      const read = own === null ? null : { start: at, end: at + BigInt(own.sizeBytes) };
+      found.push({ index: i, ip: sites.ip(i), start: from, sizeBytes: reading.sizeBytes, read });
     }
     return found;
   }
@@ -386,4 +391,6 @@ interface SiteRange {
   readonly ip: Address;
   readonly start: Address;
   readonly sizeBytes: number;
+  /** What the entry of the site reads in front of it. */
+  readonly read: { readonly start: Address; readonly end: Address } | null;
 }

@@ -199,6 +199,9 @@ static int may_run(const struct ops *ops, const regs *regs) {
   return !(ops->flags & OPS_SAVE_REGS) || is_full(regs);
 }
 
+/* Bit of `active`: callbacks of the list run, and that of the probes may be one of them: that is no hit inside another one. */
+#define LIST_RUNS 4ul
+
 /* C-TGT-5: every ops of the list whose hashes match. A callback that gets here again is not traced, nor is it a dropped event. */
 PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct thread *const thread = current();
@@ -208,7 +211,7 @@ PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs 
     return;
   }
   if (thread->active) return;
-  thread->active = 1;
+  thread->active = LIST_RUNS | 1;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   for (struct ops *each = ftrace_ops_list; each && each != &ftrace_list_end; each = each->next) {
     if (may_run(each, regs) && matches(each, ip)) elftrace_invoke(ip, parent_ip, each, regs, each->func);
@@ -225,7 +228,7 @@ PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, reg
     return;
   }
   if (thread->active || (ops->flags & OPS_RCU && !elftrace_rcu_watching)) return;
-  thread->active = 1;
+  thread->active = LIST_RUNS | 1;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   elftrace_invoke(ip, parent_ip, ops, regs, ops->func);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -338,6 +341,10 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
 }
 
 #ifdef GRAPH_SLOT
+#ifdef PROBE_RETURN_SLOT
+extern word elftrace_probe_trampoline;
+#endif
+
 /* Callback of the graph tracer: changes the return address where the register frame says, which plain and register entries both make. */
 PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct thread *const thread = current();
@@ -351,8 +358,13 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
 #ifdef GRAPH_MAY_MISS
   if (!GRAPH_SLOT(regs, ip)) return;
 #endif
+  word caller = CALLER_OF(ip, parent_ip, regs);
+#ifdef PROBE_RETURN_SLOT
+  /* A return probe in front of us in the list: the function goes back to its trap, behind our handler. */
+  if (elftrace_probe_trampoline && *GRAPH_SLOT(regs, ip) == elftrace_probe_trampoline) caller = elftrace_probe_trampoline;
+#endif
   *GRAPH_SLOT(regs, ip) = elftrace_graph_push(
-      thread, CALLER_OF(ip, parent_ip, regs), ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(GRAPH_POINTER(regs)));
+      thread, caller, ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(GRAPH_POINTER(regs)));
 }
 #else
 /* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
@@ -660,8 +672,12 @@ PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs
     const word site = table[1 + 2 * middle];
     if (site == ip) {
       struct probe_op *const op = (struct probe_op *)table[2 + 2 * middle];
+      struct thread *const thread = current();
+      const word active = thread ? thread->active : 0;
       PROBE_SITE_FRAME(regs, op);
+      if (active & LIST_RUNS) thread->active = 0;
       handle(op, regs);
+      if (active & LIST_RUNS) thread->active = active;
 #ifdef PROBE_SITE_LEAVE
       PROBE_SITE_LEAVE(regs);
 #endif

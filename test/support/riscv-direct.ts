@@ -16,10 +16,15 @@ import { openBytes, readSample } from './pipeline.js';
 export type Flavour = Extract<EntryFlavour, `g${string}`>;
 const images = new Map<string, Uint8Array>();
 
-/** The sample with a runtime in it; functions of rv64g are 4-aligned, which G3 needs; G3c needs eight bytes in front of them. */
-export function imageOf(flavour: Flavour): Uint8Array {
+/** Functions of rv64g are 4-aligned, which G3 needs; G3c needs eight bytes in front of them. */
+export function sampleOf(flavour: Flavour): string {
   const names: Partial<Record<Flavour, string>> = { g3: 'riscv64/direct-rv64g', g3c: 'riscv64/direct-8-4-aligned' };
-  const name = names[flavour] ?? 'riscv64/direct';
+  return names[flavour] ?? 'riscv64/direct';
+}
+
+/** The sample with a runtime in it. */
+export function imageOf(flavour: Flavour): Uint8Array {
+  const name = sampleOf(flavour);
   const known = images.get(flavour);
   if (known !== undefined) return known;
   const { bytes } = withRuntime(openBytes(readSample(name)).sites, undefined, undefined, flavour);
