@@ -262,7 +262,37 @@ int main(void) {
   );
 }
 
+/** A program of 300,000 instructions from a ready emulator to its end, in a process that has executed nothing before. */
+function benchSmall(options: EmulatorBench): void {
+  const { root, runs, hasTool, spread } = options;
+  const machine = MACHINES.find((each) => each.name === 'riscv64')!;
+  if (!hasTool(machine.compiler)) return;
+  const path = build(machine, options, ['-DMIXED', '-DROUNDS=1'], join(root, 'bench', 'loops.c'));
+  const script =
+    "const { readFileSync } = await import('node:fs'); const { arches, readElf, startProcess, Machine } = await import(process.argv[1]);" +
+    'const image = readElf(new Uint8Array(readFileSync(process.argv[2]))); const arch = arches.find((each) => each.target.id === "riscv64");' +
+    'new Machine({ lifter: arch.emulation.lifter }); const begin = process.cpuUsage();' +
+    'const guest = startProcess({ image, abi: arch.abi, emulation: arch.emulation, onOutput: () => undefined }); guest.run();' +
+    'const { user, system } = process.cpuUsage(begin); console.log((user + system) / 1000, guest.machine.instructions);';
+  const times: number[] = [];
+  let instructions = 0;
+  for (let i = 0; i < runs; i++) {
+    const result = spawnSync(
+      process.execPath,
+      ['--input-type=module', '-e', script, join(root, 'dist', 'index.js'), path],
+      { encoding: 'utf8' },
+    );
+    const [time, count] = result.stdout.trim().split(' ').map(Number);
+    times.push(time!);
+    instructions = count!;
+  }
+  console.log(
+    `a program of ${instructions} instructions, from a ready emulator to its end: ${spread(times, 1)} ms of CPU`,
+  );
+}
+
 export function benchEmulator(options: EmulatorBench): void {
+  benchSmall(options);
   benchHot(options);
   benchMemory(options);
   for (const machine of MACHINES) benchMachine(machine, options);

@@ -8,6 +8,10 @@
 #ifndef SCALE
 #define SCALE 1
 #endif
+/* Of -DMIXED; one is 300,000 instructions. */
+#ifndef ROUNDS
+#define ROUNDS (700 * SCALE)
+#endif
 
 #if defined(SIEVE)
 static u8 composite[1 << 20];
@@ -244,7 +248,7 @@ static __attribute__((noinline)) u16 text(u16 seed) {
 }
 static u64 work(void) {
   u16 crc = 1;
-  for (int round = 0; round < 700 * SCALE; round++) {
+  for (int round = 0; round < ROUNDS; round++) {
     crc = crc16(lists(crc), crc);
     crc = crc16(matrices(crc), crc);
     crc = crc16(text(crc), crc);

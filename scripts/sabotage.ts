@@ -1257,6 +1257,46 @@ const breakages: readonly Breakage[] = [
     test: 'kprobes-events',
     named: 'is (fault)',
   },
+  {
+    name: 'PowerPC probes: a call in a buffer does not link',
+    file: 'arch-ppc/kprobes.js',
+    find: '(found.word & 1) === 1 ? this.setLink(next) : []',
+    replace: '[]',
+    test: 'kprobes-ppc',
+    named: 'bl sets LR',
+  },
+  {
+    name: 'PowerPC probes: the buffer leaves CR as the callback had it',
+    file: 'arch-ppc/kprobes.js',
+    find: "this.encode('mtcrf', { fxm: 0xff, rs: 3 })",
+    replace: "this.encode('mtcrf', { fxm: 0x7f, rs: 3 })",
+    test: 'kprobes-ppc',
+    named: 'section 8',
+  },
+  {
+    name: 'RISC-V probes: branches into the middle of a window are not looked for',
+    file: 'arch-riscv/kprobes.js',
+    find: 'target > from && target < to',
+    replace: 'false',
+    test: 'kprobes-riscv',
+    named: 'leads into its middle',
+  },
+  {
+    name: 'RISC-V probes: the second word of a window changes before the first one is a breakpoint',
+    file: 'arch-riscv/kprobes.js',
+    find: 'bytes.length > 4 ? trap(word(EBREAK)) : []',
+    replace: '[]',
+    test: 'kprobes-riscv',
+    named: 'never a mixture',
+  },
+  {
+    name: 'arm64 probes: a landing pad becomes a branch',
+    file: 'arch-arm64/kprobes.js',
+    find: "|| mnemonic === 'paciasp'",
+    replace: '',
+    test: 'kprobes-arm64',
+    named: 'landing pads',
+  },
 ];
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');

@@ -18,7 +18,8 @@ import {
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 25_000_000_000;
 
-const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_CSMITH_TARGETS, ...X86_TARGETS];
+// Of x86-64 without SSE the headers of csmith do not compile.
+const TARGETS = [...PPC_TARGETS, ...RISCV_TARGETS, ...ARM64_CSMITH_TARGETS, ...X86_TARGETS.slice(1)];
 const count = Number(process.argv[2] ?? 100);
 const first = Number(process.argv[3] ?? 1000);
 let compared = 0;

@@ -3,6 +3,9 @@
  * the report of a failure (A8) and what is dead after it (C-UPD-4), and the errors of the direct calls in both generations (A5).
  */
 import { describe, expect, test } from '@jest/globals';
+import { archOf } from '../src/arches.js';
+import { ByteView } from '../src/bytes.js';
+import { readElf } from '../src/elf/read.js';
 import {
   equalContents,
   formatReport,
@@ -13,6 +16,10 @@ import {
   REC,
   type Step,
 } from '../src/ftrace/core/index.js';
+import { planSites } from '../src/ftrace/plan.js';
+import { planSession } from '../src/ftrace/session-plan.js';
+import { opsSlots } from '../src/ftrace/trampolines.js';
+import { OPS_WORD_COUNT } from '../src/runtime/abi.js';
 import {
   expectedFlags,
   expectedText,
@@ -32,6 +39,7 @@ import {
   generatedTools,
   generateFunctions,
   REPLACEMENT,
+  TAIL_SEED,
 } from './support/generated-image.js';
 import { describeWith } from './support/tools.js';
 
@@ -353,6 +361,195 @@ describeWith(generatedTools, 'executed on images', () => {
       done(core.unregister(ops));
     });
 
+    test('C-FG-3: a tail call: both functions have the same place of the return address, and both returns are heard of, one right behind the other', () => {
+      const made = new GeneratedMachine(each, generateFunctions(TAIL_SEED), generatedImage(each, TAIL_SEED), {});
+      const { core } = made.session;
+      if (each.graph === '2014') core.createTracer({ name: 'tracer', func: made.callbacks[7]! });
+      const [outer, inner] = ['f3', made.functions.find(({ name }) => name === 'f3')!.calls!];
+      const { result } = made.call(outer, 4n);
+      const user = new GraphUser('g0', { entry: 0n, return: 0n });
+      done(core.registerGraph(user));
+      const stacks: bigint[] = [];
+      const off = made.machine.hook(made.session.functionAddress('return_to_handler')!, () => {
+        stacks.push(made.machine.register(made.arch.abi.stackPointer));
+        return 'continue';
+      });
+      const log = made.call(outer, 4n);
+      off();
+      expect(log.events.map((event) => `${event.kind} ${event.at}`)).toEqual([`graph ${outer}`, `graph ${inner}`]);
+      expect([log.returns, log.result]).toEqual([[`g0 ${inner}`, `g0 ${outer}`], result]);
+      // The first run of the handler goes to the second: nothing was on the stack in between.
+      expect([stacks.length, new Set(stacks).size]).toEqual([2, 1]);
+      done(core.unregisterGraph(user));
+      expect(made.call(outer, 4n)).toEqual({ events: [], returns: [], result });
+    });
+
+    test('C-INIT-3: an image whose table has no site is dead; a module of that kind comes and has no records', () => {
+      const { arch, session } = machineOf(each);
+      const without = (module: string | null): GeneratedMachine => {
+        const bytes = generatedImage(each).slice();
+        const { program } = session.sites;
+        const { image } = program;
+        const view = new ByteView(bytes, image.header.endian);
+        for (const { name, offset, fileSize } of image.sections) {
+          if (name !== '__mcount_loc' && name !== '__patchable_function_entries') continue;
+          for (let at = offset; at < offset + fileSize; at += image.wordBytes) {
+            const part = program.partOf(view.word(at, image.wordBytes));
+            const own = part?.kind === 'module' ? part.name : null;
+            if (own === module) view.insertWord(at, 0n, image.wordBytes);
+          }
+        }
+        return new GeneratedMachine(each, functions, bytes);
+      };
+      expect(arch.target.id).toBe(each.target);
+      const dead = without(null);
+      let stores = 0;
+      dead.onStore = () => ++stores > 0;
+      const { core } = dead.session;
+      expect([core.records.length, core.dead]).toEqual([0, 'the image has nothing to trace']);
+      const all: Outcome[] = [
+        core.register(core.createOps({ name: 'late', func: dead.callbacks[0]! })),
+        core.registerGraph(new GraphUser('g', { entry: 0n, return: 0n })),
+        core.registerDirectAt(session.core.records[0]!.ip, 1n),
+        dead.session.loadModule('m0'),
+      ];
+      expect(all.map((one) => one.kind === 'refused' && one.errno)).toEqual(all.map(() => 'ENODEV'));
+      expect([stores, ran(dead.call('f0', 3n))]).toEqual([0, []]);
+
+      const made = without('m0');
+      const ops = made.session.core.createOps({ name: 'mine', func: made.callbacks[0]! });
+      done(made.session.core.register(ops));
+      for (const module of ['m0', 'm1']) done(made.session.loadModule(module));
+      const names = made.session.core.records.map(({ module }) => module);
+      expect(['m0', 'm1'].map((module) => names.filter((one) => one === module).length > 0)).toEqual([false, true]);
+      expect([ran(made.call('a0', 3n)), ran(made.call('f0', 3n))]).toEqual([[], ['mine@f0']]);
+      expect(ran(made.call('b0', 3n))).toContain('mine@b0');
+    });
+
+    test('C-REC-2 C-FILT-4: the body of an overridden weak function stays in the table: nobody matches it, and it is never written', () => {
+      const bytes = generatedImage(each).slice();
+      const { session } = machineOf(each);
+      const { program } = session.sites;
+      const { image } = program;
+      const left = functions.find(({ name }) => name === 'f3')!.calls!;
+      const { ip } = session.core.records.find(({ name }) => name === left)!;
+      const index = session.core.records.findIndex((one) => one.ip === ip) + 1;
+      const symtab = image.section('.symtab')!;
+      const view = new ByteView(bytes, image.header.endian);
+      // The linker took another definition: the code stays, its name does not.
+      for (let symbol = 0; symbol < image.symbols.count; symbol++) {
+        if (![left, `.${left}`].includes(image.symbols.name(symbol))) continue;
+        const at = symtab.offset + symbol * Number(symtab.entrySize);
+        view.insertU16(at + (image.wordBytes === 8 ? 6 : 14), 0);
+      }
+      const made = new GeneratedMachine(each, functions, bytes);
+      const { core } = made.session;
+      const site = core.records[index - 1]!;
+      expect([site.flags >>> 0, site.count, core.records.length]).toEqual([
+        REC.DISABLED,
+        0,
+        session.core.records.length,
+      ]);
+      // Which words in front of a function belong to the site, its symbol tells: without one the table's address stands.
+      expect(Math.abs(Number(site.ip - ip))).toBeLessThanOrEqual(8);
+      const text = (): string => made.machine.memory.read(ip - 8n, 20)!.toString();
+      const before = text();
+      const { result } = made.call('f3', 4n);
+      const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
+      const refused = (outcome: Outcome, errno: string): void => {
+        expect([outcome.kind, outcome.kind === 'refused' && outcome.errno]).toEqual(['refused', errno]);
+      };
+      for (const words of [left, String(index)]) refused(core.setFilter(ops, 'filter', words), 'EINVAL');
+      refused(core.setFilterAddresses(ops, 'filter', [site.ip]), 'EINVAL');
+      refused(core.registerDirectAt(site.ip, 1n), 'ENODEV');
+      const steps = done(core.register(ops));
+      expect(steps.some((step) => step.kind === 'site' && step.site === site)).toBe(false);
+      const log = made.call('f3', 4n);
+      expect([ran(log), log.result, text()]).toEqual([['mine@f3'], result, before]);
+      done(core.unregister(ops));
+      expect([site.flags >>> 0, site.count, text()]).toEqual([REC.DISABLED, 0, before]);
+    });
+
+    test('C-HASH-3: while a site still calls the entry without a frame, the list skips who wants registers; nobody is called without them', () => {
+      const made = machineOf(each);
+      const { core, backend } = made.session;
+      const { regs } = core.state.backend.capabilities;
+      const site = core.records.find(({ name }) => name === 'f0')!;
+      const make = (name: string, index: number, flags: readonly ('SAVE_REGS' | 'DYNAMIC')[]): Ops => {
+        const one = core.createOps({ name, func: made.callbacks[index]!, flags });
+        done(core.setFilter(one, 'filter', 'f0'));
+        return one;
+      };
+      const [plain, wants] = [make('plain', 0, []), make('wants', 1, ['SAVE_REGS', 'DYNAMIC'])];
+      done(core.register(plain));
+      if (regs === 'none') {
+        expect(core.register(wants)).toMatchObject({ kind: 'refused', errno: 'EINVAL' });
+        return;
+      }
+      // An ops of the list whose site is not upgraded yet.
+      let skipped = 0;
+      const watch = (act: () => Outcome): void => {
+        made.onStore = () => {
+          const reading = backend.read({ kind: 'site', site });
+          const upgraded = reading.kind === 'site' && reading.content.kind === 'regs-caller';
+          const { events } = made.call('f0', 3n);
+          const names = events.map((event) => (event.kind === 'callback' ? event.ops : event.kind));
+          expect(names).toContain('plain');
+          for (const event of events) {
+            if (event.kind === 'callback' && event.ops === 'wants') expect(event.regs).toBe(true);
+          }
+          if (!upgraded && regs === 'separate') {
+            expect(names).toEqual(['plain']);
+            skipped++;
+          }
+          return true;
+        };
+        done(act());
+        made.onStore = null;
+      };
+      watch(() => core.register(wants));
+      expect(ran(made.call('f0', 3n))).toEqual(['plain@f0', 'wants@f0']);
+      watch(() => core.unregister(wants));
+      if (regs === 'separate') expect(skipped).toBeGreaterThan(3);
+    });
+
+    test('F-3: a session that takes out whom it registered leaves the image with nops, byte for byte', () => {
+      const image = readElf(generatedImage(each));
+      const arch = archOf(image.header);
+      const after = (steps: string): Uint8Array => {
+        const text = `version: 1\nsteps: [${steps}]\n`;
+        const out = image.bytes.slice();
+        for (const step of planSession(image, arch, [{ name: 's', text }]).plan.steps) {
+          if (step.kind === 'store') out.set(step.after, step.fileOffset);
+        }
+        return out;
+      };
+      const nops = after('');
+      const there = `{ ops: { name: a, call: elftrace_counter, filter: 'f*' } }, { register: a },
+        { ops: { name: b, call: elftrace_function_tracer, filter: 'f0 f1' } }, { register: b }`;
+      const graph = each.graph === '2014' ? '' : '{ graph: { name: g } }, { no-graph: g },';
+      expect(after(there)).not.toEqual(nops);
+      expect(after(`${there}, ${graph} { unregister: a }`)).not.toEqual(nops);
+      const gone = after(`${there}, ${graph} { unregister: a }, { unregister: b }`);
+      expect([...gone.keys()].filter((at) => gone[at] !== nops[at])).toEqual([]);
+    });
+
+    if (each.target.startsWith('ppc')) {
+      test('C-MOD-3: a site is of the module that it came with: for another one EINVAL', () => {
+        const { session } = machineOf(each);
+        const { sites } = session;
+        const attempt = (from: string | null, module: string): unknown => {
+          const selection = Uint8Array.from({ length: sites.count }, (_, i) => (sites.module(i) === from ? 1 : 0));
+          return planSites(sites, { to: { kind: 'nop' }, selection, module }).refusals;
+        };
+        const wrong = [expect.objectContaining({ code: 'wrong-module', errno: 'EINVAL' })];
+        expect([attempt('m0', 'm0'), attempt('m1', 'm1')]).toEqual([[], []]);
+        expect(attempt('m0', 'm1')).toEqual(expect.arrayContaining(wrong));
+        expect(attempt('m1', 'm0')).toEqual(expect.arrayContaining(wrong));
+        expect(attempt(null, 'm0')).toEqual(expect.arrayContaining(wrong));
+      });
+    }
+
     test('C-Q-6 C-FG-2 H8: the graph tracer goes while functions are on the stack: they return to their callers, and nothing is hooked any more', () => {
       const made = machineOf(each);
       const { core } = made.session;
@@ -487,6 +684,49 @@ describeWith(generatedTools, 'executed on images', () => {
   });
 
   describe.each(generatedCases)('$name: direct calls', (each) => {
+    test('A5.1 A5.2: ENOMEM where there is no room for the table or the filter: nothing is written, and nobody is dead', () => {
+      const [ENOUGH, attempts] = [32, ['ops', 'address'] as const];
+      for (const form of attempts) {
+        let refusals = 0;
+        for (let words = 0; ; words++) {
+          expect(words).toBeLessThan(ENOUGH);
+          const bytes = generatedImage(each).slice();
+          const image = readElf(bytes);
+          const data = image.section('.elftrace.data')!;
+          const word = image.wordBytes;
+          // The room of objects, and as many words.
+          const header = image.header.shoff + data.index * (word === 8 ? 64 : 40) + (word === 8 ? 32 : 20);
+          new ByteView(bytes, image.header.endian).insertWord(header, BigInt((opsSlots * OPS_WORD_COUNT + words) * word), word); // prettier-ignore
+          const made = new GeneratedMachine(each, functions, bytes);
+          const { core } = made.session;
+          const { direct, callOps } = core.state.backend.capabilities;
+          if (direct === 'none' || (form === 'address' && callOps)) return;
+          const site = core.records.find(({ name }) => name === 'f0')!;
+          const address = made.session.functionAddress('direct_a')!;
+          const ops = core.createOps({ name: 'd', func: 0n });
+          done(core.setFilter(ops, 'filter', 'f0 f1 f2'));
+          let stores = 0;
+          made.onStore = () => ++stores > 0;
+          const outcome = form === 'ops' ? core.registerDirect(ops, address) : core.registerDirectAt(site.ip, address);
+          made.onStore = null;
+          if (outcome.kind === 'done') {
+            expect(ran(made.call('f0', 3n))).toEqual(['direct']);
+            break;
+          }
+          refusals++;
+          expect([words, outcome.kind, outcome.kind === 'refused' && outcome.errno]).toEqual([
+            words,
+            'refused',
+            'ENOMEM',
+          ]);
+          expect([stores, core.dead, site.count, ran(made.call('f0', 3n))]).toEqual([0, null, 0, []]);
+          // An ops that needs no room comes all the same.
+          if (words === 0) done(core.register(core.createOps({ name: 'plain', func: made.callbacks[0]! })));
+        }
+        expect(refusals).toBeGreaterThan(3);
+      }
+    });
+
     test('A5.1 A5.2 C-IPM-4: every error of both generations, and nothing is written', () => {
       const made = machineOf(each);
       const { core } = made.session;

@@ -4,11 +4,25 @@
  */
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import { buildCsmith, LEVELS, X86_TARGETS } from './support/c-programs.js';
+import {
+  ARM64_CSMITH_TARGETS,
+  buildCsmith,
+  LEVELS,
+  RISCV_TARGETS,
+  TARGETS as PPC_TARGETS,
+  X86_TARGETS,
+} from './support/c-programs.js';
 import { prove, subjectOf } from './support/probe-proof.js';
 import { describeWith } from './support/tools.js';
 
-const TARGETS = [{ target: X86_TARGETS[2]!, redZone: 128 }];
+/** The others are probed where more programs are asked for. */
+const ALL = [
+  { target: X86_TARGETS[2]!, scratch: [] as readonly string[], redZone: 128 },
+  ...PPC_TARGETS.map((target) => ({ target, scratch: ['dar', 'dsisr'], redZone: 288 })),
+  { target: RISCV_TARGETS[0]!, scratch: [], redZone: 288 },
+  { target: ARM64_CSMITH_TARGETS[0]!, scratch: [], redZone: 288 },
+];
+const TARGETS = process.env['ELFTRACE_PROBE_PROGRAMS'] === undefined ? ALL.slice(0, 1) : ALL;
 const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? 6);
 const FIRST = Number(process.env['ELFTRACE_SEED'] ?? 1001);
 /** Programs that execute more instructions of their own are left out. */
@@ -18,7 +32,7 @@ function add(sum: Record<string, number>, more: Readonly<Record<string, number>>
   for (const [key, value] of Object.entries(more)) sum[key] = (sum[key] ?? 0) + value;
 }
 
-for (const { target, redZone } of TARGETS) {
+for (const { target, scratch, redZone } of TARGETS) {
   describeWith(['csmith', target.gcc], `csmith on ${target.name}`, () => {
     test('T-KP-1 T-KP-32 every instruction by breakpoint and by jump', () => {
       const sum = { programs: 0, tooLong: 0, instructions: 0, probed: 0, hits: 0, jumps: 0, jumpHits: 0 };
@@ -28,7 +42,7 @@ for (const { target, redZone } of TARGETS) {
         const path = buildCsmith(target, LEVELS[seed % LEVELS.length]!, seed);
         let proof;
         try {
-          proof = prove(subjectOf(new Uint8Array(readFileSync(path)), [], redZone), [], HITS);
+          proof = prove(subjectOf(new Uint8Array(readFileSync(path)), scratch, redZone), [], HITS);
         } catch (cause) {
           throw new Error(`csmith ${seed} at ${path}`, { cause });
         }

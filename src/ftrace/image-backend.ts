@@ -884,8 +884,29 @@ export class ImageBackend implements Backend {
     }
   }
 
-  reserveDirect(entries: number): boolean {
-    return this.hasRoom([(1 + 2 * (this.direct.size + entries)) * this.word]);
+  /** Each entry makes another table, before the one that it replaces goes (`directTable`); where all that fits is found by placing it. */
+  reserveDirect(entries: number, hashes: readonly SiteHash[]): boolean {
+    const own = hashes.filter((hash) => !this.hashes.has(hash)).map((hash) => this.sizeOf(hash));
+    const before = this.free;
+    const fits = (place: () => boolean): boolean => {
+      this.free = [...before];
+      const all = place();
+      this.free = before;
+      return all;
+    };
+    const taken = (size: number): boolean => typeof this.take(size) === 'bigint';
+    const tables = (): boolean => {
+      let { table } = this;
+      for (let rows = this.direct.size + 1; rows <= this.direct.size + entries; rows++) {
+        const size = (1 + 2 * rows) * this.word;
+        const address = this.take(size);
+        if (typeof address !== 'bigint') return false;
+        if (table !== null) this.release(table);
+        table = { address, size };
+      }
+      return true;
+    };
+    return fits(() => tables() && own.every(taken)) && fits(() => own.every(taken) && tables());
   }
 
   private inReachOf(from: Address, { address, sizeBytes }: TrampolineBlock): boolean {

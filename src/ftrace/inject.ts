@@ -60,7 +60,7 @@ export function flavourFor(
 }
 
 /** Section of the runtime in which the tool keeps ops objects, hashes and tables. */
-const dataSection = '.elftrace.data';
+export const dataSection = '.elftrace.data';
 
 /**
  * The runtime with room for the filters of an image: a few hashes that name every site. An image with few sites keeps the room that the

@@ -9,8 +9,9 @@ import { CoreSession, type SessionStep } from './core/session.js';
 import { formatReport, type Outcome } from './core/index.js';
 import type { GoneSymbol } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
-import { load } from '../program/program.js';
+import { load, trampolineSection } from '../program/program.js';
 import { withHazards } from './hazards.js';
+import { dataSection } from './inject.js';
 import type { Plan, Step } from './plan.js';
 import { findSites } from './sites.js';
 import { entriesOf } from './tracing.js';
@@ -89,6 +90,21 @@ export type ProbeHosts = (session: Session, image: ElfImage) => ProbeHost;
 
 export interface SessionPlanOptions extends SessionOptions {
   readonly probes?: ProbeHosts | undefined;
+}
+
+/**
+ * The image that a file gets. Where nobody is registered any more, what the core wrote into its own room for those who were goes too: the file is the
+ * image with its sites as nops and nothing else (F-3). In a machine it stays: a thread may still be on its way through it.
+ */
+function atRest(session: Session, image: ElfImage): Uint8Array {
+  const bytes = session.bytes();
+  const { list, graph, direct } = session.core.state;
+  if (list.length > 0 || direct.size > 0 || graph.users.some((user) => user !== null)) return bytes;
+  for (const name of [dataSection, trampolineSection]) {
+    const room = image.section(name);
+    if (room !== undefined) bytes.set(image.contents(room), room.offset);
+  }
+  return bytes;
 }
 
 /** Ranges in which two images of one size differ, near ones as one. */
@@ -174,7 +190,7 @@ export function planSession(
     }
   }
   probes?.finish();
-  const after = session.bytes();
+  const after = atRest(session, image);
   const { sections } = image;
   const planned: Step[] = differingRanges(image.bytes, after, image.wordBytes).map(([start, end]) => {
     const section = sections.find(

@@ -184,7 +184,9 @@ export class Session {
     for (const part of sites.program.loadMap?.parts ?? []) if (part.kind === 'module') present.set(part.name, []);
     const own: SiteInput[] = [];
     for (let i = 0; i < sites.count; i++) {
-      if (!sites.codeRange(i) || !isServed(sites, i, served) || usable[i] === 0) continue;
+      if (!sites.codeRange(i) || usable[i] === 0) continue;
+      // Where functions begin decides what serves a site, and a leftover has no function: it is a record, and disabled (C-REC-2).
+      if (!isServed(sites, i, served) && !isLeftover(sites, i)) continue;
       const module = sites.module(i);
       const list = module === null ? own : (present.get(module) ?? []);
       if (module !== null) present.set(module, list);
@@ -438,6 +440,11 @@ function guarded(
   };
 }
 
+/** The body of an overridden weak function (C-FILT-4). */
+function isLeftover(sites: Sites, index: number): boolean {
+  return sites.program.namesFunctions && !isCovered(sites, index);
+}
+
 function siteInput(sites: Sites, index: number): SiteInput {
   const { program } = sites;
   const symbol = sites.functionSymbol(index);
@@ -448,7 +455,7 @@ function siteInput(sites: Sites, index: number): SiteInput {
     ip,
     name: program.symbolName(symbol),
     ...(place === undefined ? {} : { siteOffset: ip - place.value, symbolSize: program.symbols.size[symbol]! }),
-    weak: program.namesFunctions && !isCovered(sites, index),
+    weak: isLeftover(sites, index),
     ...(noGraph === null ? {} : { noGraph }),
   };
 }

@@ -26,7 +26,19 @@ export const rules: Readonly<Record<string, string>> = {
   'C-UPD-2': 'a site is read and compared before it is written; other bytes than expected stop the change.',
   'F-2':
     'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
+  H1: 'a site of several bytes is written by the breakpoint method: whoever executes it meanwhile sees the old or the new instruction, never a mixture.',
+  H2: 'a thread between the two words of a site, where both change, runs half of the call: a wild jump; a word behind a fixed auipc has no such place.',
   H3: 'the TOC restore stays behind a branch that jumps over it: whoever is inside the tracer still comes back to it.',
+  H4: 'before a jump covers several instructions, every thread has left them: one that was interrupted there would go on inside the jump.',
+  H5: 'a trampoline is freed when every thread has passed a point where none can be inside one.',
+  H6: 'the ops word and the callee of shared entries change in an order in which no callback is handed ops of another.',
+  H7: 'the word in front of a function is stored as a whole, and names ops as long as anybody may be on the way from the call to them.',
+  H8: 'the graph tracer may go while functions are on the stack whose return it has taken: they still come back through its handler.',
+  H9: 'a direct caller is exchanged without a moment in which a call reaches neither.',
+  H10: 'after every phase of a change all processors drop what they had fetched before.',
+  H11: 'the slot of a probe is used again when no thread can be in it.',
+  H12: 'ops are freed when nobody can have loaded their address without having called through it; that all processors have synchronised is not enough.',
+  H13: 'the optimizer and the undoing of a jump hold one lock: else a jump that is written already is taken for one that is only queued.',
   'K-ADDR-1':
     'a probe names a symbol and an offset, or an address that a symbol covers; landing pads are stepped over.',
   'K-ADDR-2': 'a probe is in text, and not in init text of a module that is loaded.',
@@ -58,7 +70,6 @@ export const rules: Readonly<Record<string, string>> = {
   'R-ENC-1':
     'a pair carries a distance in two parts, the lower one signed; what does not fit is refused before anything is written.',
   'R-MOD-2': 'where the first word of a pair stays, the target must have the same high part as it.',
-  H2: 'a thread between the two words of a site, where both change, runs half of the call: a wild jump; a word behind a fixed auipc has no such place.',
   'R-MOD-3': 'two words may change only while no other processor executes; one aligned word may change at any time.',
   'R-MOD-4': 'entries call their tracer by a pair of instructions, or through a pointer that is stored at once.',
   'R-SITE-1': 'compressed nops of the compiler become nops of 4 bytes at start-up.',

@@ -110,10 +110,16 @@ export interface GeneratedFunction {
   readonly calls: string | null;
   readonly factor: number;
   readonly offset: number;
+  /** What it calls last, in place of a return (C-FG-3): then that gets `argument * factor + offset`. */
+  readonly tail?: boolean;
 }
+
+/** A seed whose functions are those of 1, with a tail call in f3. */
+export const TAIL_SEED = 1000;
 
 /** The functions of an image; numbers from a seed. */
 export function generateFunctions(seed: number): readonly GeneratedFunction[] {
+  if (seed === TAIL_SEED) return generateFunctions(1).map((each) => ({ ...each, tail: each.name === 'f3' }));
   let state = seed * 2654435761 + 12345;
   const number = (below: number): number => {
     state = (Math.imul(state, 1103515245) + 12345) >>> 0;
@@ -150,8 +156,12 @@ function sourceOf(
   lines.push('#if PATCHABLE\n#define UNTRACED __attribute__((noinline, patchable_function_entry(0, 0)))');
   lines.push('#else\n#define UNTRACED __attribute__((noinline, no_instrument_function))\n#endif');
   for (const { name } of functions) lines.push(`word ${name}(word);`);
-  for (const { name, module: own, calls, factor, offset } of functions) {
+  for (const { name, module: own, calls, factor, offset, tail } of functions) {
     if (own !== module) continue;
+    if (tail === true && calls !== null) {
+      lines.push(`TRACED word ${name}(word a) { return ${calls}(a * ${factor} + ${offset}); }`);
+      continue;
+    }
     const value = calls === null ? 'a' : `(a + ${calls}(a + 1))`;
     lines.push(`TRACED word ${name}(word a) { return ${value} * ${factor} + ${offset}; }`);
   }
@@ -237,12 +247,13 @@ export function generatedImage(each: GeneratedCase, seed = 1): Uint8Array {
   const known = images.get(key);
   if (known) return known;
   const source = (name: string, bytes: Uint8Array): Source => ({ name, image: readElf(bytes) });
+  const moduleSeed = seed === TAIL_SEED ? 1 : seed;
   const core = source('core', objectOf(each, null, seed));
   const tramp = each.trampolines === 'none' ? {} : { machine: { 'x86-tramp': each.trampolines } };
   const { bytes } = loadImages(
     {
       core,
-      modules: [source('m0', objectOf(each, 'm0', seed)), source('m1', objectOf(each, 'm1', seed))],
+      modules: [source('m0', objectOf(each, 'm0', moduleSeed)), source('m1', objectOf(each, 'm1', moduleSeed))],
       base: 'user',
       ...(each.moduleBase === undefined ? {} : { moduleBase: each.moduleBase }),
       runtime: source(`runtime-${each.flavour}`, runtimeObject(each.target, each.flavour)!),

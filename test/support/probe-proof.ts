@@ -57,10 +57,17 @@ export interface Subject {
   readonly scratch: readonly string[];
   /** Bytes below the stack pointer that belong to the program. */
   readonly redZone: number;
+  /** Places that ftrace serves are probed, too. */
+  readonly sites: boolean;
 }
 
 /** Room for a probe at every instruction. */
-export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = [], redZone = 128): Subject {
+export function subjectOf(
+  bytes: Uint8Array,
+  scratch: readonly string[] = [],
+  redZone = 128,
+  withSites = true,
+): Subject {
   const before = readElf(bytes);
   const arch = archOf(before.header);
   const { emulation } = arch;
@@ -70,14 +77,25 @@ export function subjectOf(bytes: Uint8Array, scratch: readonly string[] = [], re
   const probes = own.code.reduce((sum, each) => sum + Math.ceil(each.bytes.length / 3), 0);
   const image = readElf(withRuntime(sites, undefined, undefined, undefined, {}, probeRoomFor(probes)).bytes.slice());
   const program = load(image, arch);
-  return { arch, emulation, image, program, scratch, redZone, text: new ProbeText(program, findSites(program)) };
+  return {
+    arch,
+    emulation,
+    image,
+    program,
+    scratch,
+    redZone,
+    sites: withSites,
+    text: new ProbeText(program, findSites(program)),
+  };
 }
 
 /** Every instruction of the functions that a program has of its own. */
-export function survey({ program, text, arch }: Subject, wanted: (name: string) => boolean = () => true): Survey {
+export function survey(subject: Subject, wanted: (name: string) => boolean = () => true): Survey {
+  const { program, text, arch } = subject;
   const refusedProbes: Record<string, number> = {};
   const refusedJumps: Record<string, number> = {};
   const places: Place[] = [];
+  const seen = new Set<bigint>();
   let instructions = 0;
   for (const { name, address } of tracedFunctions(program)) {
     const range = program.codeAt(address);
@@ -87,9 +105,12 @@ export function survey({ program, text, arch }: Subject, wanted: (name: string) 
     for (let at = 0; at < code.bytes.length;) {
       const size = arch.isa.decode(code.bytes, at, address + BigInt(at))?.sizeBytes ?? 0;
       if (size <= 0) break;
-      instructions++;
       const here = address + BigInt(at);
       at += size;
+      // Symbols of libraries may overlap (the register savers of PowerPC).
+      if (seen.has(here)) continue;
+      seen.add(here);
+      instructions++;
       const { place, jump } = explainProbe(text, { kind: 'address', address: here });
       if (place.kind === 'refused') {
         refusedProbes[place.code] = (refusedProbes[place.code] ?? 0) + 1;
@@ -98,6 +119,7 @@ export function survey({ program, text, arch }: Subject, wanted: (name: string) 
       // Landing pads are stepped over: the place is the one behind.
       if (place.address !== here) continue;
       const method = place.site !== null ? 'ftrace' : place.instruction.method;
+      if (place.site !== null && !subject.sites) continue;
       const window = jump?.kind === 'window' ? jump.bytes.length : 0;
       if (jump?.kind === 'refused') refusedJumps[jump.code] = (refusedJumps[jump.code] ?? 0) + 1;
       places.push({ address: here, name, method, window });
@@ -217,11 +239,16 @@ export function oracle(
   const { machine } = guest;
   const hits: Hit[] = [];
   let tooMany = false;
-  survey.places.forEach(({ address }, index) => {
+  let before = 0;
+  survey.places.forEach(({ address, method }, index) => {
     const definition = parseProbe(`p 0x1 ${fetched(subject, index)}`, subject.arch.target.wordBytes === 8 ? 64 : 32);
     const list = compileArguments(definition, { abi: support.abi, symbol: () => null, atEntry: false });
     assert(compileProgram(list, subject.program.image.wordBytes).length > 0);
     machine.hook(address, (each) => {
+      // A repeated instruction (rep movs) comes by once for each round; no other that is copied is followed by itself at once.
+      const isRound = each.instructions - before <= 1 && hits.at(-1)?.address === address;
+      before = each.instructions;
+      if (method === 'copy' && isRound) return 'continue';
       if (hits.length >= limit) {
         tooMany = true;
         return 'stop';

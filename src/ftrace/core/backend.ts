@@ -197,8 +197,8 @@ export interface Backend {
   planTrampoline(request: TrampolineRequest): TrampolineBlock | { readonly refused: string };
   /** A planned trampoline will not be written. */
   dropTrampoline(block: TrampolineBlock): void;
-  /** Room in the table of direct callers; false: ENOMEM. */
-  reserveDirect(entries: number): boolean;
+  /** Room for so many more direct callers, one after another, and for the hashes that come with them; false: ENOMEM. */
+  reserveDirect(entries: number, hashes: readonly SiteHash[]): boolean;
 }
 
 /** The same content, as far as bytes can tell. */

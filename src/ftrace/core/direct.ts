@@ -4,7 +4,7 @@
  */
 import { hex } from '../../errors.js';
 import type { Address } from '../../units.js';
-import { isEmpty, makeHash } from './hash.js';
+import { isEmpty, makeHash, type SiteHash } from './hash.js';
 import { Ops } from './ops.js';
 import { type CallSite, REC } from './records.js';
 import { modifyIn, refuseDead, registerIn, sitesAlone, unregisterIn } from './register.js';
@@ -34,7 +34,8 @@ export function registerDirectIn(tx: Transaction, ops: Ops, address: Address): R
   for (const site of filter.sites) {
     if (state.direct.has(site)) return refuse('EBUSY', `${site.name} has a direct caller already`);
   }
-  if (!state.backend.reserveDirect(filter.sites.size)) {
+  const hashes = [filter, ops.pair.notrace].filter((hash): hash is SiteHash => !isEmpty(hash));
+  if (!state.backend.reserveDirect(filter.sites.size, hashes)) {
     return refuse('ENOMEM', `no room for ${filter.sites.size} direct callers`);
   }
   tx.direct([...filter.sites].map((site) => [site, address] as const));
@@ -137,9 +138,9 @@ export function registerDirectAt(tx: Transaction, internal: Ops, ip: Address, ad
   if (site === null || site.skipped) return refuse('ENODEV', `no traceable function at ${hex(ip)}`);
   if (state.direct.has(site)) return refuse('EBUSY', `${site.name} has a direct caller already`);
   if (site.has(REC.DIRECT)) return refuse('ENODEV', `${site.name} counts as having a direct caller, which is unknown`);
-  if (!state.backend.reserveDirect(1)) return refuse('ENOMEM', 'no room for a direct caller');
-  tx.direct([[site, address]]);
   const filter = makeHash([...(internal.pair.filter?.sites ?? []), site]);
+  if (!state.backend.reserveDirect(1, [filter])) return refuse('ENOMEM', 'no room for a direct caller');
+  tx.direct([[site, address]]);
   if (internal.has('ENABLED')) return modifyIn(tx, internal.pair, { filter, notrace: null }, 'core');
   internal.pair.filter = filter;
   makeDirect(state, internal, 0n);
