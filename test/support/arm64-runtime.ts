@@ -110,9 +110,7 @@ export function traceArm64(
 ): Uint8Array {
   const image = readElf(bytes);
   const plan = planTracing(findSites(load(image, arm64)), { tracer: { kind: tracer }, others: 'untouched' });
-  const bad = plan.refusals.filter(
-    ({ code, reason }) => code !== 'signed-return' && !reason.includes('not 8-aligned'),
-  );
+  const bad = plan.refusals.filter(({ code, reason }) => code !== 'signed-return' && !reason.includes('not 8-aligned'));
   if (bad.length > 0) throw new Error(`${bad[0]!.function}: ${bad[0]!.reason}`);
   return applyPlan(image, plan).bytes;
 }
