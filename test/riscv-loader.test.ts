@@ -221,14 +221,14 @@ sys:	mv a7, a0
       const objects = {
         start: compile(START, ['-mno-relax'], 'S'),
         main: compile(MAIN, ['-mcmodel=medany', '-mno-relax']),
-        library: compile(library, ['-mcmodel=medany', '-mno-relax']),
+        helpers: compile(library, ['-mcmodel=medany', '-mno-relax']),
         a: compile(MOD_A, flags),
         b: compile(MOD_B, flags),
       };
       const linked = link(Object.values(objects));
       const want = runQemu(linked);
       expect(want.code).toBe(7);
-      const core = source('core', merge([objects.start, objects.main, objects.library]));
+      const core = source('core', merge([objects.start, objects.main, objects.helpers]));
       const modules = [source('mod_a', objects.a), source('mod_b', objects.b)];
       const { bytes } = load(core, modules, place === 'near' ? { moduleBase: 0x2000_0000n } : {});
       expect(runImage(bytes)).toMatchObject({ output: want.output, exit: want.code });
