@@ -477,9 +477,10 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
     const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
     if (result !== 0 || entry.part === null) return result;
-    // Who came back into a window that is about to change would not have been waited for.
-    const changes = this.queue.includes(entry) || this.machine.hasJump(address, entry.part);
-    return changes && this.machine.mayResume(address, entry.part) ? 'resume-in-buffer' : 0;
+    // Behind the breakpoint the jump's bytes may stand, or are about to: nobody may come back into the window then. In the middle of an undo the object is
+    // on no list any more.
+    const state = this.machine.windowState(address, entry.part);
+    return state === 'changing' || (state === 'original' && this.queue.includes(entry)) ? 'resume-in-buffer' : 0;
   }
 
   /** A detour buffer was entered. */

@@ -67,6 +67,12 @@ export function stepText(
     }
     case 'free':
       return `free ${step.what}: ${String(step.size)} bytes at ${placeOf(step.address)}${label}`;
+    case 'take':
+      return `take ${step.what}: ${String(step.size)} bytes at ${placeOf(step.address)}${label}`;
+    case 'serve': {
+      const served = (step.serves ?? []).filter(({ mark }) => mark !== null).map(({ address }) => placeOf(address));
+      return `the handler serves ${served.length === 0 ? 'no probe' : served.join(', ')}${label}`;
+    }
     case 'synchronise':
       return `${step.thread === 'all' ? 'every CPU fetches anew' : `CPU ${String(step.thread)} fetches anew`}${label}`;
     case 'wait':

@@ -1,0 +1,198 @@
+/**
+ * Sequences from the life of probes: what a state machine of the kprobe room stores, waits for and gives back becomes the steps of a patcher, and what
+ * its trap handler would do at each moment becomes what that step `serves`. Owns no order and no decision: those are the state machine's.
+ */
+import type { ProbeCpu, ProbeInstruction } from '../kprobes/model.js';
+import type { ProbeState } from '../kprobes/objects.js';
+import type { DetourPart, TextMachine, TextWatcher } from '../kprobes/text-machine.js';
+import type { Address } from '../units.js';
+import type { ProbeEntry, RaceStep, Unit, UnitForm } from './model.js';
+
+/** What of a state machine is asked here. */
+export interface ProbeDecisions {
+  hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null;
+  states(): readonly ProbeState[];
+}
+
+/** Handlers see registers; what these are is nothing to the decision. */
+const noCpu: ProbeCpu = {
+  register: () => 0n,
+  setRegister: () => undefined,
+  read: () => null,
+  write: () => false,
+};
+
+export interface ProbeRecorderOptions {
+  /** What handlers at breakpoints leave in the outcome of a call. */
+  readonly mark: string;
+  /** What freed room is overwritten with. */
+  readonly fill: Uint8Array;
+}
+
+/** Watches the text of a state machine: give it to the `TextMachine`, then `attach` both. */
+export class ProbeRecorder implements TextWatcher {
+  /** What was done since the beginning, or since `begin`. */
+  steps: RaceStep[] = [];
+  /** What was served before the first of the steps. */
+  first: readonly ProbeEntry[] = [];
+  private table: readonly ProbeEntry[] = [];
+  private readonly entries = new Map<string, ProbeEntry>();
+  private core: ProbeDecisions | null = null;
+  private machine: TextMachine | null = null;
+  private readonly parts = new Set<DetourPart>();
+
+  constructor(private readonly options: ProbeRecorderOptions) {}
+
+  attach(core: ProbeDecisions, machine: TextMachine): void {
+    this.core = core;
+    this.machine = machine;
+  }
+
+  /** What happened up to now happened before the race. */
+  begin(): void {
+    this.table = this.ask();
+    this.first = this.table;
+    this.steps = [];
+  }
+
+  /** The operation is over: what it changed besides text. */
+  settle(): void {
+    const table = this.ask();
+    if (table === this.table) return;
+    this.table = table;
+    this.steps.push({ kind: 'serve', serves: table });
+  }
+
+  /** Every thread goes through a place where it holds nothing. */
+  wait(): void {
+    this.settle();
+    this.steps.push({ kind: 'wait', until: 'outside' });
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- watching
+
+  storing(): void {
+    this.settle();
+  }
+
+  stored(address: Address, bytes: Uint8Array): void {
+    const table = this.ask();
+    const store: RaceStep = { kind: 'store', address, bytes: bytes.slice() };
+    this.steps.push(table === this.table ? store : { ...store, serves: table });
+    this.table = table;
+  }
+
+  synchronised(): void {
+    this.settle();
+    this.steps.push({ kind: 'synchronise', thread: 'all' });
+  }
+
+  taken(what: string, address: Address, size: number): void {
+    this.settle();
+    this.steps.push({ kind: 'take', what: `the ${what}`, address, size });
+  }
+
+  freed(what: string, address: Address, size: number): void {
+    this.settle();
+    this.steps.push({ kind: 'free', what: `the ${what}`, address, size, fill: this.options.fill });
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- serving
+
+  private entry(key: string, make: () => ProbeEntry): ProbeEntry {
+    let entry = this.entries.get(key);
+    if (entry === undefined) {
+      entry = make();
+      this.entries.set(key, entry);
+    }
+    return entry;
+  }
+
+  /** What the handler would do now; the same object as long as that is the same. */
+  private ask(): readonly ProbeEntry[] {
+    const { core, machine } = this;
+    if (core === null || machine === null) return this.table;
+    const { mark } = this.options;
+    const { support } = machine;
+    const served: ProbeEntry[] = [];
+    for (const { address, part } of core.states()) {
+      if (part !== null) this.parts.add(part as DetourPart);
+      const result = core.hit(address, noCpu);
+      // A handler that sends the thread elsewhere is nothing that races ask for.
+      if (result !== 0 && result !== 'resume-in-buffer') continue;
+      const next = machine.continuation(address, result === 'resume-in-buffer');
+      if (next === null) continue;
+      if (next.kind === 'at') {
+        const { address: to } = next;
+        served.push(this.entry(`${address}>${to}`, () => ({ address, mark, resume: () => to })));
+      } else {
+        served.push(this.entry(`${address}!`, () => simulated(machine, address, mark, next.instruction)));
+      }
+    }
+    for (const { address, image, instruction } of machine.placedSlots) {
+      if (image.end.kind !== 'breakpoint') continue;
+      const end = address + BigInt(image.end.offset);
+      served.push(
+        this.entry(`${instruction.address}@${end}`, () => ({
+          address: end,
+          mark: null,
+          resume: (cpu) => support.slots.finish(instruction, address, cpu),
+        })),
+      );
+    }
+    const same = served.length === this.table.length && served.every((each, i) => each === this.table[i]);
+    return same ? this.table : served;
+  }
+
+  // -------------------------------------------------------------------------------------------------------------- windows
+
+  /** Windows of the jumps that were planned, with all that may stand there as a whole (H4). */
+  units(): readonly Unit[] {
+    const { machine } = this;
+    if (machine === null) return [];
+    const { optimization } = machine.support;
+    if (optimization.kind === 'none') return [];
+    const units = new Map<Address, Unit>();
+    for (const { window, slot } of this.parts) {
+      if (units.has(window.address)) continue;
+      const starts: number[] = [];
+      for (const { address } of window.instructions) starts.push(Number(address - window.address));
+      const [{ bytes: first }] = window.instructions as readonly [ProbeInstruction];
+      const breakpoint = machine.support.breakpoint(first);
+      // On RISC-V the first parcel is one of its own while the others change.
+      const shortest = machine.support.breakpoint(first.subarray(0, 2));
+      const armed = window.bytes.slice();
+      armed.set(breakpoint);
+      const jump = optimization.jump(window, slot);
+      const others = window.instructions.slice(1).map(({ address, bytes }): UnitForm => {
+        const at = Number(address - window.address);
+        const own = window.bytes.slice();
+        own.set(machine.support.breakpoint(bytes), at);
+        return { name: `breakpoint at +${at}`, bytes: own, starts: [at] };
+      });
+      const forms: UnitForm[] = [
+        { name: 'original', bytes: window.bytes, starts },
+        { name: 'breakpoint', bytes: armed, starts },
+        // What lies behind the breakpoint may be the jump's already: nobody gets there.
+        { name: 'breakpoint before jump', bytes: breakpoint, starts: [0] },
+        { name: 'breakpoint of a parcel', bytes: shortest, starts: [0] },
+        { name: 'jump', bytes: jump, starts: [0] },
+        ...others,
+      ];
+      units.set(window.address, { address: window.address, forms });
+    }
+    return [...units.values()];
+  }
+}
+
+function simulated(machine: TextMachine, address: Address, mark: string, instruction: ProbeInstruction): ProbeEntry {
+  return {
+    address,
+    mark,
+    resume(cpu) {
+      cpu.setRegister('pc', address);
+      const result = machine.support.simulate(instruction, cpu);
+      return result.kind === 'next' ? result.pc : null;
+    },
+  };
+}
