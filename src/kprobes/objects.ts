@@ -84,11 +84,8 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   disarmFtrace(address: Address): void;
   /** The bytes at the address are the object's jump. */
   hasJump(address: Address, part: Part): boolean;
-  /**
-   * The bytes of the window behind the breakpoint: `original`; `changing`: all or some of them are the jump's; `other`: neither, another probe is
-   * there.
-   */
-  windowState(address: Address, part: Part): 'original' | 'changing' | 'other';
+  /** All of the window behind the breakpoint is as it was or the jump: who hit the breakpoint may go on in the buffer. */
+  mayResume(address: Address, part: Part): boolean;
 
   // The six functions of T-KP-32.
   covers(part: Part, start: Address, address: Address): boolean;

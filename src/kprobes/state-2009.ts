@@ -57,6 +57,8 @@ interface Entry<Part extends OptimizedPart> {
   part: Part | null;
   readonly slot: OwnSlot;
   armed: boolean;
+  /** The jump is being replaced by the breakpoint: until every processor has seen that, some bytes of it may still be executed. */
+  undoing: boolean;
   freed: boolean;
 }
 
@@ -162,6 +164,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       part: null,
       slot,
       armed: false,
+      undoing: false,
       freed: false,
     };
     this.hash.set(address, entry);
@@ -289,7 +292,9 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     if (entry.part === null) return;
     // T-KP-36: being on no list does not prove that a jump is there.
     if (!this.literal && !this.machine.hasJump(entry.address, entry.part)) return;
+    entry.undoing = true;
     this.machine.unoptimize(entry.address, entry.part);
+    entry.undoing = false;
     this.emit('unoptimized', entry.address);
   }
 
@@ -477,10 +482,9 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
     const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
     if (result !== 0 || entry.part === null) return result;
-    // Behind the breakpoint the jump's bytes may stand, or are about to: nobody may come back into the window then. In the middle of an undo the object is
-    // on no list any more.
-    const state = this.machine.windowState(address, entry.part);
-    return state === 'changing' || (state === 'original' && this.queue.includes(entry)) ? 'resume-in-buffer' : 0;
+    // Who came back into a window that changes, or is about to, would not have been waited for.
+    const changes = entry.undoing || this.queue.includes(entry) || this.machine.hasJump(address, entry.part);
+    return changes && this.machine.mayResume(address, entry.part) ? 'resume-in-buffer' : 0;
   }
 
   /** A detour buffer was entered. */

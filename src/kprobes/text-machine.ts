@@ -37,6 +37,8 @@ export interface TextWatcher {
   storing(address: Address, bytes: Uint8Array): void;
   stored(address: Address, bytes: Uint8Array): void;
   synchronised(): void;
+  /** Every thread was where it holds nothing, in the middle of a change. */
+  waited(): void;
   /** Room for a copy or a buffer is taken, or given back. */
   taken(what: string, address: Address, size: number): void;
   freed(what: string, address: Address, size: number): void;
@@ -377,6 +379,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   private carryOut(steps: readonly TextStep[]): void {
     for (const step of steps) {
       if (step.kind === 'sync') this.sync();
+      else if (step.kind === 'wait') this.options.watcher?.waited();
       else this.write(step.address, step.bytes);
     }
   }
@@ -397,14 +400,15 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return now !== null && equalBytes(now, rest);
   }
 
-  windowState(address: Address, part: DetourPart): 'original' | 'changing' | 'other' {
-    if (this.isIntact(part)) return 'original';
+  mayResume(address: Address, part: DetourPart): boolean {
+    if (this.isIntact(part) || this.hasJump(address, part)) return true;
+    // In the middle of a change every byte is the original one or the jump's; those of another probe are neither.
     const { window, slot } = part;
     const jump = this.jump?.jump(window, slot);
     const from = this.support.breakpoint(window.instructions[0]!.bytes).length;
     const now = this.options.store.read(address, window.bytes.length);
-    if (!jump || now === null) return 'other';
-    return now.every((byte, i) => i < from || byte === window.bytes[i] || byte === jump[i]) ? 'changing' : 'other';
+    if (!jump || now === null) return false;
+    return now.every((byte, i) => i < from || byte === window.bytes[i] || byte === jump[i]);
   }
 
   optimize(_address: Address, part: DetourPart): ProbeRefusal | null {

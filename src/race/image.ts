@@ -29,7 +29,7 @@ import type { Address, RegisterName } from '../units.js';
 import type { RaceCase } from './hazards.js';
 import type { RaceOptions } from './explore.js';
 import type { CheckView, CodeExtent, RaceStep, Scene, Sequence, Unit, UnitForm } from './model.js';
-import { type Breakage, broken, pokeSequence, splitStores } from './sequence.js';
+import { type Breakage, broken, pokeSequence, splitStores, startsOf } from './sequence.js';
 
 /** What the site of the function has. */
 export type RaceState =
@@ -614,11 +614,7 @@ function unitsOf(recorder: Recorder, arch: Arch, site: Address): readonly Unit[]
   const places = [...recorder.live].sort(([a], [b]) => (distance(a) < distance(b) ? -1 : 1));
   return places.map(([address, contents]) => {
     const forms = contents.map((bytes, i): UnitForm => {
-      const starts: number[] = [];
-      for (let at = 0; at < bytes.length;) {
-        starts.push(at);
-        at += Math.max(1, arch.isa.decode(bytes, at, address + BigInt(at)).sizeBytes);
-      }
+      const starts = startsOf(arch.isa, bytes, address);
       return { name: i === 0 ? 'what stood there' : i === 1 ? 'what comes' : `what comes after ${i - 1}`, bytes, starts };
     });
     const breakpoint: UnitForm = { name: 'breakpoint', bytes: Uint8Array.of(0xcc), starts: [0] };

@@ -2,11 +2,13 @@
  * Sequences from the life of probes: what a state machine of the kprobe room stores, waits for and gives back becomes the steps of a patcher, and what
  * its trap handler would do at each moment becomes what that step `serves`. Owns no order and no decision: those are the state machine's.
  */
+import type { Isa } from '../isa/instruction.js';
 import type { ProbeCpu, ProbeInstruction } from '../kprobes/model.js';
 import type { ProbeState } from '../kprobes/objects.js';
 import type { DetourPart, TextMachine, TextWatcher } from '../kprobes/text-machine.js';
 import type { Address } from '../units.js';
 import type { ProbeEntry, RaceStep, Unit, UnitForm } from './model.js';
+import { startsOf } from './sequence.js';
 
 /** What of a state machine is asked here. */
 export interface ProbeDecisions {
@@ -27,6 +29,7 @@ export interface ProbeRecorderOptions {
   readonly mark: string;
   /** What freed room is overwritten with. */
   readonly fill: Uint8Array;
+  readonly isa: Isa;
 }
 
 /** Watches the text of a state machine: give it to the `TextMachine`, then `attach` both. */
@@ -85,6 +88,10 @@ export class ProbeRecorder implements TextWatcher {
   synchronised(): void {
     this.settle();
     this.steps.push({ kind: 'synchronise', thread: 'all' });
+  }
+
+  waited(): void {
+    this.wait();
   }
 
   taken(what: string, address: Address, size: number): void {
@@ -152,37 +159,36 @@ export class ProbeRecorder implements TextWatcher {
     if (machine === null) return [];
     const { optimization } = machine.support;
     if (optimization.kind === 'none') return [];
-    const units = new Map<Address, Unit>();
-    for (const { window, slot } of this.parts) {
-      if (units.has(window.address)) continue;
-      const starts: number[] = [];
-      for (const { address } of window.instructions) starts.push(Number(address - window.address));
-      const [{ bytes: first }] = window.instructions as readonly [ProbeInstruction];
-      const breakpoint = machine.support.breakpoint(first);
-      // On RISC-V the first parcel is one of its own while the others change.
-      const shortest = machine.support.breakpoint(first.subarray(0, 2));
-      const armed = window.bytes.slice();
-      armed.set(breakpoint);
-      const jump = optimization.jump(window, slot);
-      const others = window.instructions.slice(1).map(({ address, bytes }): UnitForm => {
-        const at = Number(address - window.address);
-        const own = window.bytes.slice();
-        own.set(machine.support.breakpoint(bytes), at);
-        return { name: `breakpoint at +${at}`, bytes: own, starts: [at] };
-      });
-      const forms: UnitForm[] = [
-        { name: 'original', bytes: window.bytes, starts },
-        { name: 'breakpoint', bytes: armed, starts },
-        // What lies behind the breakpoint may be the jump's already: nobody gets there.
-        { name: 'breakpoint before jump', bytes: breakpoint, starts: [0] },
-        { name: 'breakpoint of a parcel', bytes: shortest, starts: [0] },
-        { name: 'jump', bytes: jump, starts: [0] },
-        ...others,
-      ];
-      units.set(window.address, { address: window.address, forms });
+    // Everything that may be executed as it stands there, in any of the windows: they may lie over one another.
+    const pieces: (UnitForm & { readonly address: Address })[] = [];
+    const add = (name: string, address: Address, bytes: Uint8Array, starts: readonly number[] = [0]): void => {
+      pieces.push({ name, address, bytes, starts });
+    };
+    const windows = new Map([...this.parts].map(({ window }) => [window.address, window]));
+    for (const { address, bytes, instructions } of windows.values()) {
+      add('original', address, bytes, instructions.map((each) => Number(each.address - address)));
+      for (const each of instructions) add('breakpoint', each.address, machine.support.breakpoint(each.bytes));
+      // On RISC-V the first parcel has a breakpoint of its own while the others change.
+      add('short breakpoint', address, machine.support.breakpoint(instructions[0]!.bytes.subarray(0, 2)));
     }
-    return [...units.values()];
+    for (const { window, slot } of this.parts) {
+      const jump = optimization.jump(window, slot);
+      add('jump', window.address, jump, startsOf(this.options.isa, jump, window.address));
+    }
+    return [...windows.values()].map(({ address, bytes }) => ({
+      address,
+      forms: pieces.flatMap((piece) => within(piece, Number(piece.address - address), bytes.length)),
+    }));
   }
+}
+
+/** A piece as a form of a place that begins `offset` bytes in front of it. */
+function within({ name, bytes, starts }: UnitForm, offset: number, size: number): UnitForm[] {
+  if (offset >= size || offset + bytes.length <= 0) return [];
+  const moved = new Uint8Array(Math.min(size, offset + bytes.length));
+  moved.set(bytes.subarray(Math.max(0, -offset), Math.max(0, -offset) + moved.length - Math.max(0, offset)), Math.max(0, offset));
+  const where = offset === 0 ? name : `${name} at ${offset > 0 ? '+' : ''}${offset}`;
+  return [{ name: where, bytes: moved, starts: starts.map((at) => at + offset).filter((at) => at >= 0) }];
 }
 
 function simulated(machine: TextMachine, address: Address, mark: string, instruction: ProbeInstruction): ProbeEntry {
