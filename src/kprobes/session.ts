@@ -34,7 +34,7 @@ import { compileProgram, decodeWords } from './program.js';
 import { SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
-import { type DetourPart, TextMachine } from './text-machine.js';
+import { type DetourPart, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
 
 type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
@@ -104,12 +104,14 @@ export class ProbeSession implements ProbeHost {
 
   /**
    * @param original  the image before anything was patched, with the runtime in it
+   * @param watcher  told of every store
    * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes, 'no-runtime' where the runtime serves none
    */
   constructor(
     private readonly session: Session,
     original: ElfImage,
     private readonly arch: Arch,
+    watcher: TextWatcher | null = null,
   ) {
     const { program } = session.sites;
     this.program = program;
@@ -138,6 +140,7 @@ export class ProbeSession implements ProbeHost {
     this.machine = new TextMachine({
       support,
       slots: pool,
+      watcher,
       store: {
         isFile: true,
         read: (address, size) => this.bytes(address, size)?.slice() ?? null,
@@ -273,7 +276,8 @@ export class ProbeSession implements ProbeHost {
 
   // --------------------------------------------------------------------------------------------------------- operations
 
-  private core(): Core {
+  /** The state machine of this session. */
+  core(): Core {
     if (this.started !== null) return this.started;
     const version = this.version ?? 'modern';
     const preempt = this.preempt ?? 'none';
@@ -413,6 +417,12 @@ export class ProbeSession implements ProbeHost {
       core.tick(10);
       core.quiescence();
     }
+    this.write();
+  }
+
+  /** What handlers need in the image. */
+  write(): void {
+    const core = this.core();
     this.writeTrampoline();
     this.writeFtraceTable();
     for (const state of core.states()) {
@@ -494,9 +504,13 @@ export class ProbeSession implements ProbeHost {
     return this.started?.hit(address, regs) ?? null;
   }
 
+  states(): readonly ProbeState[] {
+    return this.started?.states() ?? [];
+  }
+
   /** Probed addresses, ascending. */
   probes(): readonly ListedProbe[] {
-    return (this.started?.states() ?? []).map((state) => {
+    return this.states().map((state) => {
       const events = this.eventsOf(state);
       const asked = events.some(({ optimize }) => optimize);
       const { symbol, offset } = events[0]!.place;

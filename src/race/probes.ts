@@ -169,7 +169,9 @@ export class ProbeRecorder implements TextWatcher {
       add('original', address, bytes, instructions.map((each) => Number(each.address - address)));
       for (const each of instructions) add('breakpoint', each.address, machine.support.breakpoint(each.bytes));
       // On RISC-V the first parcel has a breakpoint of its own while the others change.
-      add('short breakpoint', address, machine.support.breakpoint(instructions[0]!.bytes.subarray(0, 2)));
+      const [{ bytes: first }] = instructions as readonly [ProbeInstruction];
+      const parcel = machine.support.breakpoint(new Uint8Array(2));
+      if (parcel.length < machine.support.breakpoint(first).length) add('short breakpoint', address, parcel);
     }
     for (const { window, slot } of this.parts) {
       const jump = optimization.jump(window, slot);

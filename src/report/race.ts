@@ -13,6 +13,9 @@ export interface RaceReport {
   /** What was asked, for races of images. */
   readonly request: {
     readonly function: string;
+    /** Of a probe: where, and which jump optimisation. */
+    readonly probe?: string;
+    readonly version?: string;
     readonly from: string;
     readonly to: string;
     readonly preempt: string;
