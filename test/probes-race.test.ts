@@ -13,7 +13,15 @@ import { multinomial, race, type RaceOptions, type RaceStep } from '../src/race/
 import { FLAGS_2009 } from '../src/kprobes/objects.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';
 import type { DetourPart } from '../src/kprobes/text-machine.js';
-import { F, G, hasty, type LifeOptions, ProbeLife, type ProbeMachineCase, probeMachines } from './support/probe-races.js';
+import {
+  F,
+  G,
+  hasty,
+  type LifeOptions,
+  ProbeLife,
+  type ProbeMachineCase,
+  probeMachines,
+} from './support/probe-races.js';
 import { scratch } from './support/c-programs.js';
 import { describeWith, run } from './support/tools.js';
 

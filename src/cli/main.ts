@@ -426,6 +426,7 @@ const parser = yargs(own)
             'nop, call (default), function, list, graph, direct:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
         })
         .option('kprobe-opt', {
+          type: 'string',
           choices: ['2009', 'modern'] as const,
           default: 'modern' as const,
           describe: 'probes: jump optimisation of 2009, for --preempt=none, or of today',

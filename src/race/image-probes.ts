@@ -81,7 +81,9 @@ class ProbeStates {
     const { definition, place } = (this.event = this.host.events[0]!);
     if (definition.isReturn || place.site !== null) {
       const what = definition.isReturn ? 'a return probe' : 'a probe on an ftrace site';
-      throw new ElftraceError('usage', `${what} is no matter of text alone: race the site with --site`, { value: probe });
+      throw new ElftraceError('usage', `${what} is no matter of text alone: race the site with --site`, {
+        value: probe,
+      });
     }
     this.recorder.settle();
   }

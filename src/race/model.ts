@@ -20,6 +20,8 @@ export interface ProbeEntry {
   readonly address: Address;
   /** Handlers of a probe run: noted with what the call executes. null: the breakpoint only stops behind a copy. */
   readonly mark: string | null;
+  /** Where threads go on, whatever they come with; null: that depends on them. */
+  readonly to: Address | null;
   /** Does what is left of the instruction; where the thread goes on, or null where it cannot. */
   resume(cpu: ProbeCpu): Address | null;
 }

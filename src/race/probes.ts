@@ -2,6 +2,7 @@
  * Sequences from the life of probes: what a state machine of the kprobe room stores, waits for and gives back becomes the steps of a patcher, and what
  * its trap handler would do at each moment becomes what that step `serves`. Owns no order and no decision: those are the state machine's.
  */
+import { equalBytes } from '../bytes.js';
 import type { Isa } from '../isa/instruction.js';
 import type { ProbeCpu, ProbeInstruction } from '../kprobes/model.js';
 import type { ProbeState } from '../kprobes/objects.js';
@@ -80,7 +81,8 @@ export class ProbeRecorder implements TextWatcher {
 
   stored(address: Address, bytes: Uint8Array): void {
     const table = this.ask();
-    const store: RaceStep = { kind: 'store', address, bytes: bytes.slice() };
+    const part = this.isPart(address, bytes) ? ({ phase: 'part' } as const) : {};
+    const store: RaceStep = { kind: 'store', address, bytes: bytes.slice(), ...part };
     this.steps.push(table === this.table ? store : { ...store, serves: table });
     this.table = table;
   }
@@ -131,7 +133,7 @@ export class ProbeRecorder implements TextWatcher {
       if (next === null) continue;
       if (next.kind === 'at') {
         const { address: to } = next;
-        served.push(this.entry(`${address}>${to}`, () => ({ address, mark, resume: () => to })));
+        served.push(this.entry(`${address}>${to}`, () => ({ address, mark, to, resume: () => to })));
       } else {
         served.push(this.entry(`${address}!`, () => simulated(machine, address, mark, next.instruction)));
       }
@@ -143,6 +145,7 @@ export class ProbeRecorder implements TextWatcher {
         this.entry(`${instruction.address}@${end}`, () => ({
           address: end,
           mark: null,
+          to: null,
           resume: (cpu) => support.slots.finish(instruction, address, cpu),
         })),
       );
@@ -152,6 +155,21 @@ export class ProbeRecorder implements TextWatcher {
   }
 
   // -------------------------------------------------------------------------------------------------------------- windows
+
+  /** Bytes in a window that are no instruction by themselves. */
+  private isPart(address: Address, bytes: Uint8Array): boolean {
+    const { machine } = this;
+    if (machine?.support.optimization.kind !== 'jump') return false;
+    const { optimization, breakpoint } = machine.support;
+    return [...this.parts].some(({ window, slot }) => {
+      if (address < window.address || address >= window.address + BigInt(window.bytes.length)) return false;
+      const whole = window.instructions
+        .filter((each) => each.address === address)
+        .flatMap((each) => [each.bytes, breakpoint(each.bytes)]);
+      if (address === window.address) whole.push(optimization.jump(window, slot));
+      return !whole.some((each) => equalBytes(each, bytes));
+    });
+  }
 
   /** Windows of the jumps that were planned, with all that may stand there as a whole (H4). */
   units(): readonly Unit[] {
@@ -166,7 +184,12 @@ export class ProbeRecorder implements TextWatcher {
     };
     const windows = new Map([...this.parts].map(({ window }) => [window.address, window]));
     for (const { address, bytes, instructions } of windows.values()) {
-      add('original', address, bytes, instructions.map((each) => Number(each.address - address)));
+      add(
+        'original',
+        address,
+        bytes,
+        instructions.map((each) => Number(each.address - address)),
+      );
       for (const each of instructions) add('breakpoint', each.address, machine.support.breakpoint(each.bytes));
       // On RISC-V the first parcel has a breakpoint of its own while the others change.
       const [{ bytes: first }] = instructions as readonly [ProbeInstruction];
@@ -188,7 +211,10 @@ export class ProbeRecorder implements TextWatcher {
 function within({ name, bytes, starts }: UnitForm, offset: number, size: number): UnitForm[] {
   if (offset >= size || offset + bytes.length <= 0) return [];
   const moved = new Uint8Array(Math.min(size, offset + bytes.length));
-  moved.set(bytes.subarray(Math.max(0, -offset), Math.max(0, -offset) + moved.length - Math.max(0, offset)), Math.max(0, offset));
+  moved.set(
+    bytes.subarray(Math.max(0, -offset), Math.max(0, -offset) + moved.length - Math.max(0, offset)),
+    Math.max(0, offset),
+  );
   const where = offset === 0 ? name : `${name} at ${offset > 0 ? '+' : ''}${offset}`;
   return [{ name: where, bytes: moved, starts: starts.map((at) => at + offset).filter((at) => at >= 0) }];
 }
@@ -197,6 +223,7 @@ function simulated(machine: TextMachine, address: Address, mark: string, instruc
   return {
     address,
     mark,
+    to: null,
     resume(cpu) {
       cpu.setRegister('pc', address);
       const result = machine.support.simulate(instruction, cpu);
