@@ -199,8 +199,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     // Neither optimised nor on a list: nobody else will look at it.
     if (
       isLast &&
-      (entry.kind === 'probe' ||
-        (isOff(entry.flags) && entry.list === 'none' && (entry.flags & OPTIMIZED) === 0))
+      (entry.kind === 'probe' || (isOff(entry.flags) && entry.list === 'none' && (entry.flags & OPTIMIZED) === 0))
     ) {
       this.hash.delete(entry.address);
       probe.address = null;
