@@ -515,7 +515,16 @@ export class ProbeSession implements ProbeHost {
     return user === undefined ? null : `${name} has data that the probe ${user.probe.name} reads`;
   }
 
+  private rest(core: Core): void {
+    for (let i = 0; i < RUNS; i++) {
+      core.tick(10);
+      core.quiescence();
+    }
+  }
+
   unloadModule(name: string): void {
+    // What waited for its jump has it by then, as it had at the end of an earlier call.
+    if (this.started !== null) this.rest(this.started);
     const stale: { address: Address; size: number }[] = [];
     for (const { address, flags, part, text } of this.started?.states() ?? []) {
       const absent = this.absent.get(address);
@@ -558,10 +567,7 @@ export class ProbeSession implements ProbeHost {
   finish(): void {
     if (this.started === null) return;
     const core = this.started;
-    for (let i = 0; i < RUNS; i++) {
-      core.tick(10);
-      core.quiescence();
-    }
+    this.rest(core);
     this.tidySlots();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
