@@ -576,7 +576,9 @@ describe('the gaps of the patch, closed; and as it was written, on text that is 
     s.reload();
     expect(s.core.hit(A, registers())).toBeNull();
     const probe = s.add(A, DISABLED, { pre: () => calls.push('new') && 0 });
-    expect(s.core.states().map(({ flags, text }) => [flags & (GONE | DISABLED), text])).toEqual([[DISABLED, 'original']]);
+    expect(s.core.states().map(({ flags, text }) => [flags & (GONE | DISABLED), text])).toEqual([
+      [DISABLED, 'original'],
+    ]);
     expect(s.core.enable(probe)).toBe('done');
     settle(s.core);
     expect([textOf(s, A), s.slots.count]).toEqual(['breakpoint', 1]);
