@@ -48,7 +48,7 @@ export interface TextMachineOptions {
   readonly support: ProbeSupport;
   readonly store: ProbeStore;
   readonly slots: SlotPool;
-  /** Section 3: the code and instruction at an address, and whether ftrace serves it. */
+  /** Section 3: the code and instruction at an address, and whether ftrace serves it. `absent`: text that is not there any more, of which nothing is written. */
   readonly check: (address: Address) =>
     | {
         readonly kind: 'valid';
@@ -57,12 +57,15 @@ export interface TextMachineOptions {
         readonly instruction: ProbeInstruction;
         readonly ftrace: boolean;
       }
+    | { readonly kind: 'absent'; readonly address: Address; readonly ftrace: boolean }
     | ProbeRefusal;
   /** Address of the object that a buffer hands to its callback; null: no room. Given back with the buffer. */
   readonly op?: (address: Address) => Address | null;
   readonly freeOp?: (op: Address) => void;
   /** Addresses of the callees of buffers; null: the image has none, so there are no jumps. */
   readonly callees: readonly Address[] | null;
+  /** What a buffer at an address calls instead: ways to them that it reaches. */
+  readonly calleesFrom?: (buffer: Address) => readonly Address[];
   readonly toc?: Address | null;
   readonly redZone: boolean;
   readonly watcher?: TextWatcher | null;
@@ -143,9 +146,11 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   private giveBack(what: string, address: Address): void {
     const { slots, watcher } = this.options;
-    const size = slots.taken.find((each) => each.address === address)?.sizeBytes ?? 0;
+    if (watcher) {
+      const piece = slots.taken.find((each) => each.address === address);
+      watcher.freed(what, address, piece?.sizeBytes ?? 0);
+    }
     slots.free(address);
-    watcher?.freed(what, address, size);
   }
 
   check(address: Address): CheckedAddress | ProbeRefusal {
@@ -155,9 +160,10 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   // --------------------------------------------------------------------------------------------------------------- slots
 
-  prepareSlot(address: Address): Prepared | ProbeRefusal {
+  prepareSlot(address: Address): OwnSlot | ProbeRefusal {
     const found = this.options.check(address);
     if (found.kind === 'refused') return found;
+    if (found.kind === 'absent') return { kind: 'own-slot', address };
     const entry: Prepared = {
       kind: 'own-slot',
       address,
@@ -287,6 +293,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   }
 
   arm(address: Address): void {
+    if (!this.prepared.has(address)) return;
     this.write(address, this.breakpointOf(address));
     this.sync();
   }
@@ -326,9 +333,9 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   prepare(address: Address): { readonly kind: 'prepared'; readonly part: DetourPart } | ProbeRefusal {
     const { optimization } = this.support;
-    const { callees, toc = null, redZone } = this.options;
+    const { callees: own, calleesFrom, toc = null, redZone } = this.options;
     if (optimization.kind === 'none') return refuse('ENOSYS', 'no-optimization', 'section 7', optimization.reason);
-    if (callees === null) {
+    if (own === null) {
       return refuse(
         'ENOSYS',
         'no-optimization',
@@ -338,6 +345,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     }
     const found = this.options.check(address);
     if (found.kind === 'refused') return found;
+    if (found.kind === 'absent') return refuse('EINVAL', 'gone', 'K-OPT-8', 'the text of the probe is gone');
     const windows = optimization.windows(found.code, address);
     if ('kind' in windows) return windows;
     let refusal: ProbeRefusal = refuse(
@@ -354,6 +362,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
         this.giveBack('detour buffer', at);
         return refuse('ENOMEM', 'no-memory', 'X-4', 'no room for the object that the callback gets');
       }
+      const callees = calleesFrom?.(at) ?? own;
       const buffer = optimization.build(window, { address: at, op, callees, toc, redZone });
       if (buffer.kind === 'refused') {
         this.giveBack('detour buffer', at);

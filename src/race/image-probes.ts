@@ -137,7 +137,10 @@ export function probeRace(request: ProbeRaceRequest): ImageRace {
   const before = readElf(session.bytes());
   for (const each of to) states.go(each);
 
-  const { code, address } = states.event!.place;
+  const { address } = states.event!.place;
+  const place = host.text.validateAt(host.text.program.codeAt(address)!, address);
+  if (place.kind === 'refused') throw refusalError(place);
+  const { code } = place;
   const original = [{ address: code.start, bytes: code.bytes }];
   const stage = stageOf({
     before, program, arch, emulation, name: code.name, at: address, cpus, staleFetch: request.staleFetch ?? true,
