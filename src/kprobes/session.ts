@@ -75,6 +75,8 @@ export interface ListedProbe {
 
 /** Room for the trap of return probes, in front of all slots. */
 const TRAMPOLINE_BYTES = 16;
+/** Objects are found by their addresses. */
+const ANYWHERE: Reach = { min: 0n, max: 1n << 64n, alignBytes: 1 };
 /** Runs of the optimizer after which everything has come to rest. */
 const RUNS = 4;
 
@@ -133,7 +135,8 @@ export class ProbeSession implements ProbeHost {
   private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
   private readonly refusals = new Map<Address, ProbeRefusal>();
-  private readonly ops = new Map<Address, Address>();
+  /** Objects by probed address, and how many buffers hand them over. */
+  private readonly ops = new Map<Address, { readonly at: Address; uses: number }>();
   /** Probes that are set and whose text is in the image no more. */
   private readonly absent = new Map<Address, ProbePlace>();
   /** Bytes of ours in the text of modules that went and are in the image. */
@@ -149,7 +152,11 @@ export class ProbeSession implements ProbeHost {
   private started: Core | null = null;
   private version: '2009' | 'modern' | null = null;
   private preempt: 'none' | 'full' | null = null;
-  private data: { at: Address; readonly end: Address };
+  /** Objects of probes. */
+  private readonly data: SlotArea;
+  private readonly room: SlotPool;
+  /** Events and tables, which are written anew each time. */
+  private written: Address[] = [];
   private nextId = 1;
   private readonly word: 4 | 8;
   /** The runtime's room, and those of modules. */
@@ -166,7 +173,7 @@ export class ProbeSession implements ProbeHost {
     private readonly session: Session,
     original: ElfImage,
     private readonly arch: Arch,
-    watcher: TextWatcher | null = null,
+    private readonly watcher: TextWatcher | null = null,
   ) {
     const { program } = session.sites;
     this.program = program;
@@ -184,7 +191,8 @@ export class ProbeSession implements ProbeHost {
     }
     const { support } = this.text;
     this.trampoline = slots[0].address;
-    this.data = { at: data.address, end: data.address + BigInt(data.size) };
+    this.data = { start: data.address, end: data.address + BigInt(data.size) };
+    this.room = new SlotPool([this.data]);
     const { optimization } = support;
     const callees =
       optimization.kind === 'none'
@@ -221,7 +229,10 @@ export class ProbeSession implements ProbeHost {
               ftrace: found.site !== null,
             };
       },
-      op: (address) => this.opOf(address),
+      op: (address) => this.opOf(address, 1),
+      freeOp: (op) => {
+        this.freeOp(op);
+      },
       callees: optimization.kind === 'none' || callees.length < optimization.callees.length ? null : callees,
       calleesFrom: (buffer) => this.rooms.find(({ start, end }) => buffer >= start && buffer < end)?.callees ?? callees,
       toc: this.toc,
@@ -289,8 +300,12 @@ export class ProbeSession implements ProbeHost {
     if (ip === undefined || this.ftraceOps === null) return;
     this.ftraceSites.delete(address);
     // A filter without sites would be everything.
-    if (this.ftraceSites.size === 0) core.unregister(this.ftraceOps);
-    else core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
+    if (this.ftraceSites.size > 0) core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
+    else {
+      core.unregister(this.ftraceOps);
+      if (this.ftraceTable !== null) this.room.free(this.ftraceTable);
+      this.ftraceTable = null;
+    }
   }
 
   private writeFtraceTable(): void {
@@ -299,6 +314,7 @@ export class ProbeSession implements ProbeHost {
     const words = [BigInt(rows.length), ...rows.flatMap(([address, ip]) => [ip, this.opOf(address) ?? 0n])];
     const table = this.allocate(words.length);
     if (table === null) throw this.full(rows[0]?.[0] ?? 0n);
+    this.written.push(table);
     this.writeWords(table, words);
     this.writeWords(this.ftraceTable, [table]);
   }
@@ -306,25 +322,42 @@ export class ProbeSession implements ProbeHost {
   // ------------------------------------------------------------------------------------------------------------ objects
 
   private allocate(words: number): Address | null {
-    const { at, end } = this.data;
-    const size = BigInt(Math.ceil((words * this.word) / 8) * 8);
-    if (at + size > end) return null;
-    this.data.at = at + size;
-    return at;
+    return this.room.allocate(words * this.word, 8, this.data.start, ANYWHERE);
   }
 
   /** The object of a probed address. */
-  private opOf(address: Address): Address | null {
-    const known = this.ops.get(address);
-    if (known !== undefined) return known;
-    const made = this.allocate(PROBE_OP_WORD_COUNT);
-    if (made !== null) this.ops.set(address, made);
-    return made;
+  private opOf(address: Address, uses = 0): Address | null {
+    let op = this.ops.get(address);
+    if (op === undefined) {
+      const at = this.allocate(PROBE_OP_WORD_COUNT);
+      if (at === null) return null;
+      op = { at, uses: 0 };
+      this.ops.set(address, op);
+    }
+    op.uses += uses;
+    return op.at;
+  }
+
+  /** A buffer that handed it over is gone. */
+  private freeOp(at: Address): void {
+    for (const [address, op] of this.ops) {
+      if (op.at !== at) continue;
+      op.uses--;
+      if (!this.list.some(({ place }) => place.address === address)) this.forget(address);
+    }
+  }
+
+  /** F-3: nobody needs the object any more. */
+  private forget(address: Address): void {
+    const op = this.ops.get(address);
+    if (op === undefined || op.uses > 0 || this.ftraceSites.has(address)) return;
+    this.ops.delete(address);
+    this.room.free(op.at);
   }
 
   /** Address of the object of a probed address; null: it has none. */
   objectAt(address: Address): Address | null {
-    return this.ops.get(address) ?? null;
+    return this.ops.get(address)?.at ?? null;
   }
 
   private writeWords(address: Address, words: readonly (bigint | number)[]): void {
@@ -496,8 +529,12 @@ export class ProbeSession implements ProbeHost {
     if (at < 0) {
       throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${group}/${event}`));
     }
-    this.core().unregister(this.list[at]!.probe);
-    this.list.splice(at, 1);
+    const core = this.core();
+    const [{ probe, place }] = this.list.splice(at, 1) as [ProbeEvent];
+    core.unregister(probe);
+    // Nobody executes a file: what the probe had is free for the next one at once.
+    this.rest();
+    if (!this.list.some((each) => each.place.address === place.address)) this.forget(place.address);
     return { kind: 'done', steps: [], warnings: [] };
   }
 
@@ -519,16 +556,19 @@ export class ProbeSession implements ProbeHost {
     return user === undefined ? null : `${name} has data that the probe ${user.probe.name} reads`;
   }
 
-  private rest(core: Core): void {
+  /** Time passes until nothing changes any more. */
+  rest(): void {
+    const core = this.core();
     for (let i = 0; i < RUNS; i++) {
       core.tick(10);
+      this.watcher?.waited();
       core.quiescence();
     }
   }
 
   unloadModule(name: string): void {
     // What waited for its jump has it by then, as it had at the end of an earlier call.
-    if (this.started !== null) this.rest(this.started);
+    if (this.started !== null) this.rest();
     const stale: { address: Address; size: number }[] = [];
     for (const { address, flags, part, text } of this.started?.states() ?? []) {
       const absent = this.absent.get(address);
@@ -570,7 +610,7 @@ export class ProbeSession implements ProbeHost {
   /** Time passes until nothing changes any more; then the objects are written. */
   finish(): void {
     if (this.started === null) return;
-    this.rest(this.started);
+    this.rest();
     this.write();
   }
 
@@ -578,6 +618,10 @@ export class ProbeSession implements ProbeHost {
   write(): void {
     const core = this.core();
     this.tidySlots();
+    this.bytes(this.data.start, Number(this.data.end - this.data.start))?.fill(0);
+    for (const each of this.written) this.room.free(each);
+    this.written = [];
+    this.eventAddresses.clear();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
     if (live.length === 0) return;
@@ -638,6 +682,7 @@ export class ProbeSession implements ProbeHost {
       : 0;
     this.writeWords(at, [...words, ...program]);
     this.eventAddresses.set(at, event);
+    this.written.push(at);
     return at;
   }
 

@@ -37,7 +37,7 @@ export interface TextWatcher {
   storing(address: Address, bytes: Uint8Array): void;
   stored(address: Address, bytes: Uint8Array): void;
   synchronised(): void;
-  /** Every thread was where it holds nothing, in the middle of a change. */
+  /** Every thread was where it holds nothing. */
   waited(): void;
   /** Room for a copy or a buffer is taken, or given back. */
   taken(what: string, address: Address, size: number): void;
