@@ -37,7 +37,7 @@ import { compileProgram, decodeWords } from './program.js';
 import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
-import { type DetourPart, TextMachine } from './text-machine.js';
+import { type DetourPart, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
 
 type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
@@ -159,12 +159,14 @@ export class ProbeSession implements ProbeHost {
 
   /**
    * @param original  the image before anything was patched, with the runtime in it
+   * @param watcher  told of every store
    * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes, 'no-runtime' where the runtime serves none
    */
   constructor(
     private readonly session: Session,
     original: ElfImage,
     private readonly arch: Arch,
+    watcher: TextWatcher | null = null,
   ) {
     const { program } = session.sites;
     this.program = program;
@@ -196,6 +198,7 @@ export class ProbeSession implements ProbeHost {
     this.machine = new TextMachine({
       support,
       slots: this.pool,
+      watcher,
       store: {
         isFile: true,
         read: (address, size) => this.bytes(address, size)?.slice() ?? null,
@@ -238,7 +241,8 @@ export class ProbeSession implements ProbeHost {
     return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
   }
 
-  private placeOf(address: Address): ValidProbe | ProbeRefusal {
+  /** What validation says of an address. */
+  placeOf(address: Address): ValidProbe | ProbeRefusal {
     const range = this.text.program.codeAt(address);
     if (range === undefined) {
       return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
@@ -335,7 +339,8 @@ export class ProbeSession implements ProbeHost {
 
   // --------------------------------------------------------------------------------------------------------- operations
 
-  private core(): Core {
+  /** The state machine of this session. */
+  core(): Core {
     if (this.started !== null) return this.started;
     const version = this.version ?? 'modern';
     const preempt = this.preempt ?? 'none';
@@ -569,6 +574,12 @@ export class ProbeSession implements ProbeHost {
     const core = this.started;
     this.rest(core);
     this.tidySlots();
+    this.write();
+  }
+
+  /** What handlers need in the image. */
+  write(): void {
+    const core = this.core();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
     if (live.length === 0) return;
@@ -675,9 +686,13 @@ export class ProbeSession implements ProbeHost {
     return this.started?.hit(address, regs) ?? null;
   }
 
+  states(): readonly ProbeState[] {
+    return this.started?.states() ?? [];
+  }
+
   /** Probed addresses, ascending. */
   probes(): readonly ListedProbe[] {
-    return (this.started?.states() ?? []).flatMap((state) => {
+    return this.states().flatMap((state) => {
       const all = this.eventsOf(state);
       return [false, true].flatMap((gone) => {
         const events = all.filter((event) => isGone(event) === gone);
