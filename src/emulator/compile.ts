@@ -825,7 +825,7 @@ export class RegionCompiler {
       this.assign(op.d, row.type);
     } else {
       this.value(op.c, row.type);
-      code.raw(row.swap).memory(row.access, host);
+      code.raw(row.swap).memory(row.access, host, row.lane);
     }
   }
 }

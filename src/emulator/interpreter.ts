@@ -157,7 +157,7 @@ function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'):
         code.get(HOST);
         if (variant === 'kk') constantValue(code, RECORD_BYTES + 8);
         else slotValue(code, 2, row.type);
-        code.raw(row.swap).memory(row.access);
+        code.raw(row.swap).memory(row.access, 0, row.lane);
       }
       context.next(variant === 'kk' ? 2 : 1);
     },
@@ -328,6 +328,18 @@ function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
 }
 
 /**
+ * The first of two links when the i32 on the stack is not 0, else the second. A branch, not a `select`: where the processor predicts it, what
+ * the next block does need not wait for the comparison.
+ */
+function choose(code: Code, links: number): void {
+  code.if('i32');
+  code.get(POINTER).memory([I32.load], links);
+  code.else();
+  code.get(POINTER).memory([I32.load], links + 4);
+  code.end();
+}
+
+/**
  * Compares operands a and b and enters the block that the comparison chooses: headers at `links` (taken) and `links` + 4.
  * A constant operand is at `constant`.
  */
@@ -339,14 +351,13 @@ function chooseAndEnter(
   links: number,
   constant: number,
 ): void {
-  code.get(POINTER).memory([I32.load], links);
-  code.get(POINTER).memory([I32.load], links + 4);
   slotValue(code, 4);
   if (width === 32) code.op(I32.wrap);
   if (variant === 'ss') slotValue(code, 6);
   else constantValue(code, constant);
   if (width === 32) code.op(I32.wrap);
-  code.op(compareOpcode(condition, width)).select();
+  code.op(compareOpcode(condition, width));
+  choose(code, links);
   enter();
 }
 
@@ -385,12 +396,11 @@ function resultHandlers(): Handler[] {
         key: `rec0+br:${condition}:${width}:${variant}`,
         write: ({ code, enter }: Context) => {
           writeRecord(code, variant);
-          code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
-          code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
           slotValue(code, 4);
           if (width === 32) code.op(I32.wrap).i32(0);
           else code.i64(0n);
-          code.op(compareOpcode(condition, width)).select();
+          code.op(compareOpcode(condition, width));
+          choose(code, RECORD_BYTES + 8);
           enter();
         },
       })),
@@ -414,9 +424,8 @@ function countingHandlers(): Handler[] {
         code.raw(row.a);
         constantValue(code);
         code.raw(row.b).raw(row.both).tee(OFFSET).memory([I64.store]);
-        code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
-        code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
-        code.get(OFFSET).i64(0n).op(I64[condition]).select();
+        code.get(OFFSET).i64(0n).op(I64[condition]);
+        choose(code, RECORD_BYTES + 8);
         enter();
       },
     })),
@@ -435,11 +444,10 @@ function steppingHandlers(): Handler[] {
       slotValue(code, 4);
       constantValue(code);
       code.op(I64.add).tee(OFFSET).memory([I64.store]);
-      code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
-      code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
       code.get(OFFSET);
       slotValue(code, 6);
-      code.op(I64[condition]).select();
+      code.op(I64[condition]);
+      choose(code, RECORD_BYTES + 8);
       enter();
     },
   }));
@@ -587,14 +595,15 @@ export function generateInterpreter(
   const resolve = functions.length;
   const code = new Code(0x8000);
   const leave = code.block();
+  const poor = code.block();
   const miss = code.block();
-  const entry = code.loop();
-  // Pay for the block in `HEADER`.
-  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).if();
-  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.add).set(FUEL);
-  code.get(HEADER).set(POINTER).i32(reasonNumber('fuel')).set(REASON).br(leave);
-  code.end();
-  code.get(HEADER).i32(HEADER_BYTES).op(I32.add).set(POINTER);
+  /** Pays for the block in `HEADER` and stands at its first record. */
+  const pay = (): void => {
+    code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).brIf(poor);
+    code.get(HEADER).i32(HEADER_BYTES).op(I32.add).set(POINTER);
+  };
+  pay();
+  // The only loop: V8 keeps constants of the handlers, byte orders, in registers or on the stack from in front of it.
   const dispatch = code.loop();
   const labels: number[] = [];
   for (let i = 0; i < HANDLERS.length; i++) labels.push(code.block());
@@ -623,7 +632,9 @@ export function generateInterpreter(
           .br(dispatch);
       },
       enter: () => {
-        code.set(HEADER).br(entry);
+        code.set(HEADER);
+        pay();
+        code.br(dispatch);
       },
       resume: () => {
         code.set(POINTER).br(dispatch);
@@ -636,10 +647,12 @@ export function generateInterpreter(
     });
   }
   code.end();
-  code.end();
   code.unreachable();
   code.end();
-  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON);
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON).br(leave);
+  code.end();
+  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.add).set(FUEL);
+  code.get(HEADER).set(POINTER).i32(reasonNumber('fuel')).set(REASON);
   code.end();
   code.i32(0).get(POINTER).memory([I32.store], CONTROL.pointer);
   code.i32(0).get(FUEL).memory([I32.store], CONTROL.fuel);
