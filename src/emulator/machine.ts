@@ -214,8 +214,8 @@ export class Machine {
   private compiled: CompiledTier | null = null;
   private readonly tier: 'auto' | 0 | 1;
   private readonly tierUpAfter: number;
-  /** Targets of indirect calls, and of indirect jumps by their instructions, as tier 0 saw them. */
-  private readonly indirectCalls = new Set<Address>();
+  /** Indirect calls and jumps and where they went, as tier 0 saw them. */
+  private readonly indirectCalls: (readonly [Address, Address])[] = [];
   private readonly indirectJumps: (readonly [Address, Address])[] = [];
   /** State of the sequence that spreads samples, so that they fall on no loop's period. */
   private sampleSeed = 1;
@@ -749,7 +749,7 @@ export class Machine {
       },
     });
     for (const each of this.blocks.values()) this.compiled.translated(each.block);
-    for (const each of this.indirectCalls) this.compiled.noteCalled(each);
+    for (const [site, target] of this.indirectCalls) this.compiled.calledFrom(site, target);
     for (const [site, target] of this.indirectJumps) this.compiled.jumped(site, target);
     return this.compiled;
   }
@@ -1208,11 +1208,11 @@ export class Machine {
     if (this.tier === 0) return;
     const { block } = this.ownerOf(pointer);
     const { kind } = block.terminator;
+    const site = block.instructions.at(-1)!;
     if (kind === 'calli') {
-      this.indirectCalls.add(this.pc);
-      this.compiled?.noteCalled(this.pc);
+      if (this.compiled) this.compiled.calledFrom(site, this.pc);
+      else if (this.indirectCalls.length < 4096) this.indirectCalls.push([site, this.pc]);
     } else if (kind === 'ind') {
-      const site = block.instructions.at(-1)!;
       if (this.compiled) this.compiled.jumped(site, this.pc);
       else if (this.indirectJumps.length < 4096) this.indirectJumps.push([site, this.pc]);
     }
