@@ -742,7 +742,7 @@ export class Machine {
           descriptor,
         }));
       },
-      known: (address) => this.blocks.has(address),
+      known: (address) => this.tier === 1 || this.blocks.has(address),
       entered: (address) => {
         const known = this.blocks.get(address);
         if (known && known.prefix !== 'region') this.drop(known);
