@@ -89,10 +89,12 @@ describe('functions that are copied to their calls', () => {
   const MASK = ~1n;
   const LINK = s(15);
   const address = (line: number): bigint => CODE + BigInt(4 * line);
-  const call = (line: number, to: number, ret = line + 1): HandInstruction => (b) => {
-    b.mov(LINK, address(ret));
-    return { kind: 'call', pc: address(to), ret: address(line + 1) };
-  };
+  const call =
+    (line: number, to: number, ret = line + 1): HandInstruction =>
+    (b) => {
+      b.mov(LINK, address(ret));
+      return { kind: 'call', pc: address(to), ret: address(line + 1) };
+    };
   const ret: HandInstruction = () => ({ kind: 'ret', s: LINK, mask: MASK });
   const branch = (a: number, b: bigint, to: number, next: number): HandInstruction => () => ({
     kind: 'br', condition: 'eq', width: 64, a: s(a), b, pc: address(to), next: address(next),
@@ -153,7 +155,12 @@ describe('functions that are copied to their calls', () => {
   const both = (): readonly [Machine, Machine] => [start(0), start(1)];
 
   test('one region holds caller and callees; counts, registers and memory at every budget are those of tier 0', () => {
-    for (const [fault, elsewhere] of [[-1n, -1n], [17n, -1n], [-1n, 23n], [41n, 12n]] as const) {
+    for (const [fault, elsewhere] of [
+      [-1n, -1n],
+      [17n, -1n],
+      [-1n, 23n],
+      [41n, 12n],
+    ] as const) {
       const pair = both();
       for (const each of pair) {
         each.setRegister('s13', BigInt.asUintN(64, elsewhere));

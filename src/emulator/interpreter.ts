@@ -101,6 +101,8 @@ interface Context {
   exit(reason: ExitReason): void;
   /** Label to leave with the reason `miss`; the address is in its local. */
   readonly miss: number;
+  /** Label for accesses that their window does not serve; null: look for another window. */
+  readonly unexpected: number | null;
 }
 
 interface Handler {
@@ -143,12 +145,17 @@ function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'):
       code.tee(ADDRESS);
       code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
       code.get(DESCRIPTOR).memory([I64.load], limits);
-      code.op(I64.ltu).if();
-      code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
-      code.else();
-      code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
-      code.op(I32.eqz).brIf(context.miss);
-      code.end();
+      if (context.unexpected !== null) {
+        code.op(I64.geu).brIf(context.unexpected);
+        code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+      } else {
+        code.op(I64.ltu).if();
+        code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+        code.else();
+        code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
+        code.op(I32.eqz).brIf(context.miss);
+        code.end();
+      }
       if (row.form === 'load') {
         field(code, 2);
         code.get(HOST).memory(row.access).raw(row.swap);
@@ -584,6 +591,205 @@ export function resolveFunction(): WasmFunction {
   return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
+/**
+ * What compiled programs of all machines spend their time in, by op and variant. Handlers of all else are functions of their own: V8 compiles
+ * a function whole, twice, and of what is not used nothing then.
+ */
+const HOT: Readonly<Record<string, readonly string[]>> = {
+  add: ['sk', 'ss'],
+  'add+br': ['ne:64:sk'],
+  add32: ['sk', 'ss'],
+  add32s: ['sk', 'ss'],
+  addsh1: ['ss'],
+  addsh2: ['ss'],
+  aligned: [''],
+  and: ['sk', 'ss'],
+  and32: ['sk', 'ss'],
+  br: [
+    'eq:32:sk',
+    'eq:32:ss',
+    'eq:64:sk',
+    'eq:64:ss',
+    'ge:32:ss',
+    'ge:64:sk',
+    'ge:64:ss',
+    'geu:32:ss',
+    'geu:64:sk',
+    'geu:64:ss',
+    'gt:32:ss',
+    'gt:64:ss',
+    'lt:64:sk',
+    'lt:64:ss',
+    'ltu:32:ss',
+    'ltu:64:sk',
+    'ltu:64:ss',
+    'ne:32:sk',
+    'ne:32:ss',
+    'ne:64:sk',
+    'ne:64:ss',
+  ],
+  ins16: ['ss'],
+  ins8: ['ss'],
+  ld16s: ['k'],
+  ld16sbe: ['k'],
+  ld16u: ['i', 'k'],
+  ld16ube: ['i', 'k'],
+  ld32s: ['i', 'k'],
+  ld32sbe: ['i', 'k'],
+  ld32u: ['i', 'k'],
+  ld32ube: ['i', 'k'],
+  ld64: ['i', 'k'],
+  ld64be: ['i', 'k'],
+  ld8s: ['k'],
+  ld8u: ['i', 'k'],
+  mov: ['k', 's'],
+  mul: ['sk', 'ss'],
+  mul32: ['sk', 'ss'],
+  mul32s: ['ss'],
+  or: ['sk', 'ss'],
+  or32: ['ss'],
+  rec: ['sk', 'ss'],
+  'rec+br': [
+    'eq:32:sk',
+    'eq:32:ss',
+    'eq:64:sk',
+    'eq:64:ss',
+    'ge:32:sk',
+    'ge:32:ss',
+    'ge:64:ss',
+    'geu:32:sk',
+    'geu:32:ss',
+    'geu:64:ss',
+    'gt:32:sk',
+    'gt:32:ss',
+    'gt:64:ss',
+    'gtu:32:sk',
+    'gtu:32:ss',
+    'gtu:64:sk',
+    'gtu:64:ss',
+    'le:32:sk',
+    'le:32:ss',
+    'le:64:ss',
+    'leu:32:sk',
+    'leu:32:ss',
+    'leu:64:sk',
+    'leu:64:ss',
+    'lt:32:sk',
+    'lt:32:ss',
+    'lt:64:sk',
+    'lt:64:ss',
+    'ltu:32:sk',
+    'ltu:32:ss',
+    'ltu:64:ss',
+    'ne:32:sk',
+    'ne:32:ss',
+    'ne:64:sk',
+    'ne:64:ss',
+  ],
+  rotl: ['sk'],
+  rotl32: ['sk'],
+  rotr32: ['sk'],
+  sar: ['sk'],
+  sar32: ['sk'],
+  sar32s: ['sk'],
+  sarlost: ['sk'],
+  select: [''],
+  seteq: ['sk', 'ss'],
+  setge32: ['ss'],
+  setgeu: ['ss'],
+  setlt: ['ss'],
+  setltu: ['sk', 'ss'],
+  setltu32: ['ss'],
+  setne: ['sk'],
+  setne32: ['sk'],
+  shl: ['sk', 'ss'],
+  shl32: ['sk'],
+  shl32s: ['sk'],
+  shr: ['sk', 'ss'],
+  shr32: ['sk', 'ss'],
+  shr32s: ['sk'],
+  st16: ['i', 'k'],
+  st16be: ['i', 'k'],
+  st32: ['i', 'k'],
+  st32be: ['i', 'k'],
+  st64: ['i', 'k', 'kk'],
+  st64be: ['i', 'k'],
+  st8: ['i', 'k', 'kk'],
+  'step+br': ['lt', 'ltu', 'ne'],
+  sub: ['sk', 'ss'],
+  'sub+br': ['ne:64:sk'],
+  sub32: ['sk', 'ss'],
+  'sub32+br': ['ne:64:sk'],
+  sub32s: ['ss'],
+  sx16: ['s'],
+  sx32: ['s'],
+  sx8: ['s'],
+  xor: ['sk', 'ss'],
+  xor32: ['sk', 'ss'],
+  zx16: ['s'],
+  zx32: ['s'],
+  zx8: ['s'],
+};
+const HOT_KEYS: ReadonlySet<string> = new Set(
+  Object.entries(HOT).flatMap(([op, variants]) => variants.map((each) => (each === '' ? op : `${op}:${each}`))),
+);
+
+/** Forms whose handlers leave the generated code, or are too short for a function. */
+function isInside({ key }: Handler): boolean {
+  const name = OP_NAMES.find((each) => each === key.split(':')[0]);
+  if (name === undefined) return !key.includes('br:') || HOT_KEYS.has(key);
+  const { form } = OPS[name];
+  return form === 'check' || form === 'leave' || HOT_KEYS.has(key);
+}
+
+/**
+ * Handlers in a function of their own, which gets the first locals of `run` and returns how far the next record is, 0 where an access missed
+ * (`CONTROL.value`); that of a branch returns the header of the next block.
+ */
+function outside(
+  handlers: readonly Handler[],
+  context: Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>,
+): WasmFunction {
+  const code = new Code(128);
+  const miss = code.block();
+  if (handlers.length > 1) {
+    // The first handler stands behind the innermost block.
+    const labels = new Map([...handlers].reverse().map((each) => [handlerNumber(each.key), code.block()]));
+    const last = Math.max(...labels.keys());
+    const table = Array.from({ length: last + 1 }, (_, number) => labels.get(number) ?? miss);
+    code.get(POINTER).memory([I32.load16u], 0).brTable(table, miss);
+  }
+  for (const handler of handlers) {
+    if (handlers.length > 1) code.end();
+    const never = (): never => {
+      throw new ElftraceError('internal', `tier 0 cannot leave from ${handler.key}`);
+    };
+    handler.write({
+      ...context,
+      code,
+      miss,
+      unexpected: null,
+      next: (records = 1) => {
+        code.i32(RECORD_BYTES * records).return();
+      },
+      enter: () => {
+        code.return();
+      },
+      resume: never,
+      exit: never,
+    });
+  }
+  code.unreachable().end();
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(0);
+  return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i32', 'i32', 'i64', 'i64'], code };
+}
+
+/** True for the handlers of loads and stores. */
+function isAccess({ key }: Handler): boolean {
+  const name = OP_NAMES.find((each) => each === key.split(':')[0]);
+  return name !== undefined && (OPS[name].form === 'load' || OPS[name].form === 'store');
+}
+
 /** The module for machines of one address width and code alignment; `lanes`: with the ops on lanes of vectors. */
 export function generateInterpreter(
   addressBits: 32 | 64,
@@ -596,7 +802,11 @@ export function generateInterpreter(
   const code = new Code(0x8000);
   const leave = code.block();
   const poor = code.block();
+  const missed = code.block();
   const miss = code.block();
+  const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
+  const common = { calls, resolve, is32: addressBits === 32, codeShift };
+  const others: WasmFunction[] = [outside(HANDLERS.filter(isAccess), common)];
   /** Pays for the block in `HEADER` and stands at its first record. */
   const pay = (): void => {
     code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).brIf(poor);
@@ -605,24 +815,43 @@ export function generateInterpreter(
   pay();
   // The only loop: V8 keeps constants of the handlers, byte orders, in registers or on the stack from in front of it.
   const dispatch = code.loop();
+  const entering = code.block();
+  const far = code.block();
+  const unexpected = code.block();
   const labels: number[] = [];
   for (let i = 0; i < HANDLERS.length; i++) labels.push(code.block());
   labels.reverse();
   code.get(POINTER).memory([I32.load16u], 0).brTable(labels, labels[0]!);
   for (const handler of HANDLERS) {
     code.end();
-    // V8 compiles the whole function before the first instruction: what is not used costs time.
     if (!lanes && isLaneOp(handler.key)) {
       code.unreachable();
       continue;
     }
+    const enter = (): void => {
+      code.set(HEADER).br(entering);
+    };
+    if (!isInside(handler)) {
+      if (isAccess(handler)) {
+        code.br(unexpected);
+        continue;
+      }
+      others.push(outside([handler], common));
+      code
+        .get(HEADER)
+        .get(FUEL)
+        .get(POINTER)
+        .call(resolve + others.length);
+      if (handler.key.includes('br:')) enter();
+      else code.set(HOST).br(far);
+      continue;
+    }
     handler.write({
+      ...common,
       code,
-      calls,
-      resolve,
       miss,
-      is32: addressBits === 32,
-      codeShift: { 1: 0, 2: 1, 4: 2 }[codeAlignBytes],
+      unexpected,
+      enter,
       next: (records = 1) => {
         code
           .get(POINTER)
@@ -630,11 +859,6 @@ export function generateInterpreter(
           .op(I32.add)
           .set(POINTER)
           .br(dispatch);
-      },
-      enter: () => {
-        code.set(HEADER);
-        pay();
-        code.br(dispatch);
       },
       resume: () => {
         code.set(POINTER).br(dispatch);
@@ -646,10 +870,26 @@ export function generateInterpreter(
       },
     });
   }
+  code.unreachable();
+  code.end();
+  code
+    .get(HEADER)
+    .get(FUEL)
+    .get(POINTER)
+    .call(resolve + 1)
+    .set(HOST);
+  code.end();
+  code.get(HOST).op(I32.eqz).brIf(missed);
+  code.get(POINTER).get(HOST).op(I32.add).set(POINTER).br(dispatch);
+  code.end();
+  pay();
+  code.br(dispatch);
   code.end();
   code.unreachable();
   code.end();
-  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON).br(leave);
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
+  code.end();
+  code.i32(reasonNumber('miss')).set(REASON).br(leave);
   code.end();
   code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.add).set(FUEL);
   code.get(HEADER).set(POINTER).i32(reasonNumber('fuel')).set(REASON);
@@ -660,6 +900,7 @@ export function generateInterpreter(
   return writeModule([
     ...functions,
     resolveFunction(),
+    ...others,
     {
       parameters: ['i32', 'i32'],
       results: ['i32'],
