@@ -8,7 +8,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
 import { decodePlanFile, encodePlanFile, inject, injectionOf } from '../src/ftrace/plan-file.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, planNop, readSample } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-plan-'));
@@ -66,7 +66,15 @@ describe('the format', () => {
       session: ['version: 1\nsteps: []\n'],
       forms: { 'ppc-nop': '2008' },
       brought: ['new'],
-      gone: [{ name: 'm', unload: 0, sites: [{ ip: 16n, name: 'f', siteOffset: -4n, weak: false }], symbols: [] }],
+      gone: [
+        {
+          name: 'm',
+          unload: 0,
+          sites: [{ ip: 16n, name: 'f', siteOffset: -4n, weak: false }],
+          symbols: [],
+          probes: [{ id: 1, address: 24n, symbol: 'f', offset: 8, atEntry: false, site: null }],
+        },
+      ],
       injected: false,
     },
     unpatched: true,

@@ -136,6 +136,7 @@ const parser = yargs(own)
         .option('module-base', { type: 'string', describe: 'address of the first module' })
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
+        .option('probes', { type: 'number', describe: 'room for so many probes of patch --probe' })
         .option('x86-tramp', {
           type: 'string',
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',
@@ -512,6 +513,16 @@ const parser = yargs(own)
         (await import('./run.js')).runRun({ ...args, arguments: [...args.arguments, ...forProgram] });
     },
   );
+
+/**
+ * yargs renders the help text of every command that it runs, in case its handler fails later: a tenth of the time of a small
+ * file. Ours run after parsing and fail in their own words, so nobody would read it.
+ */
+const { getInternalMethods } = parser as unknown as {
+  getInternalMethods?: () => { getUsageInstance(): { cacheHelpMessage(): void } };
+};
+const usage = getInternalMethods?.call(parser).getUsageInstance();
+if (usage) usage.cacheHelpMessage = () => undefined;
 
 try {
   parser.parse();

@@ -32,12 +32,15 @@ export class SlotPool {
   }
 
   /**
-   * A piece that code at `near` reaches; null: there is none. The lowest free place is taken, so that the same requests give the same places.
+   * A piece that code at `near` reaches; null: there is none. The lowest free place of the nearest area is taken, so that the same requests give the
+   * same places.
    * @param reach  distances piece − near
    */
   allocate(sizeBytes: number, alignBytes: number, near: Address, reach: Reach): Address | null {
     const distance = { ...reach, alignBytes: 1 };
-    for (const area of this.areas) {
+    const away = ({ start, end }: SlotArea): bigint => (near < start ? start - near : near >= end ? near - end : 0n);
+    const nearest = [...this.areas].sort((a, b) => (away(a) < away(b) ? -1 : away(a) > away(b) ? 1 : 0));
+    for (const area of nearest) {
       let at = alignUpBig(area.start, BigInt(alignBytes));
       // The first place of the area that is reached at all.
       const lowest = alignUpBig(near + reach.min, BigInt(alignBytes));

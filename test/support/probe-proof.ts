@@ -302,7 +302,7 @@ export function runProbed(
     probes(session, own) {
       const host = server.hosts(session, own);
       return {
-        perform: (operation) => host.perform(operation),
+        ...host,
         finish() {
           for (const { define, optimize = false, version = null, preempt = null } of steps) {
             host.perform({ kind: 'probe', define, optimize, version, preempt, at });
