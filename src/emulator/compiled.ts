@@ -118,6 +118,9 @@ export class CompiledTier {
   private moduleCount = 0;
   private compiledCount = 0;
   private droppedCount = 0;
+  /** Blocks of the regions that are being made, and their ops without those that nobody sees: copies and neighbours share them. */
+  private readonly lifted = new Map<Address, Block | null>();
+  private readonly simplified = new WeakMap<Block, readonly Op[]>();
   /** Times at which tier 0 was found in a block. */
   private readonly heat = new Map<Address, number>();
   /** Regions that compiled code has asked for often enough; they wait for others. */
@@ -350,6 +353,7 @@ export class CompiledTier {
       ...new Set([address, ...others.filter((each) => !this.units.has(each) && !this.refused.has(each))]),
     ];
     const regions: { readonly entry: Address; readonly region: Region }[] = [];
+    this.lifted.clear();
     let blocks = 0;
     for (let i = 0; i < wanted.length && regions.length < BATCH_REGIONS && blocks < BATCH_BLOCKS; i++) {
       const entry = wanted[i]!;
@@ -373,10 +377,25 @@ export class CompiledTier {
   }
 
   private readonly bound: Omit<BlockSource, 'targets'> = {
-    lift: (address, leaders) => this.source.lift(address, leaders),
+    lift: (address, leaders) => {
+      if (leaders) return this.source.lift(address, leaders);
+      let block = this.lifted.get(address);
+      if (block === undefined) {
+        block = this.source.lift(address, null);
+        this.lifted.set(address, block);
+      }
+      return block;
+    },
     excluded: (address) => this.source.excluded(address),
     known: (address) => this.source.known(address),
-    simplify: (block) => this.source.simplify(block),
+    simplify: (block) => {
+      let ops = this.simplified.get(block);
+      if (!ops) {
+        ops = this.source.simplify(block);
+        this.simplified.set(block, ops);
+      }
+      return ops;
+    },
   };
 
   private tableIndex(address: Address): number {

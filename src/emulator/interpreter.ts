@@ -526,13 +526,55 @@ function controlHandlers(): Handler[] {
   ];
 }
 
-const HANDLERS: readonly Handler[] = [
-  ...OP_NAMES.flatMap(opHandlers),
-  ...branchHandlers(),
-  ...countingHandlers(),
-  ...resultHandlers(),
-  ...steppingHandlers(),
-  ...controlHandlers(),
+/**
+ * What compiled programs of all machines spend their time in: ops with their variants. All other handlers are outside the interpreter's
+ * function: V8 compiles that whole, twice, and with all of them takes half as long again.
+ */
+const HOT = `
+  add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; aligned; and sk ss; and32 sk ss;
+  br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
+  ins16 ss; ins8 ss; ld16s k; ld16sbe k; ld16u i k; ld16ube i k; ld32s i k; ld32sbe i k; ld32u i k; ld32ube i k; ld64 i k;
+  ld64be i k; ld8s k; ld8u i k; mov k s; mul sk ss; mul32 sk ss; mul32s ss; or sk ss; or32 ss; rec sk ss;
+  rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
+  rotl sk; rotl32 sk; rotr32 sk; sar sk; sar32 sk; sar32s sk; sarlost sk; select; seteq sk ss; setge32 ss; setgeu ss; setlt ss;
+  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; st16 i k;
+  st16be i k; st32 i k; st32be i k; st64 i k kk; st64be i k; st8 i k kk; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
+  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
+`;
+const HOT_KEYS: ReadonlySet<string> = new Set(
+  HOT.split(';').flatMap((line) => {
+    const [op, ...variants] = line.trim().split(' ');
+    return variants.length === 0 ? [op!] : variants.map((each) => `${op!}:${each}`);
+  }),
+);
+
+/** Functions outside, by what their handlers return: the way to the next record (0: an access missed), or the next block's header. */
+const OUTSIDE = ['access', 'op', 'branch'] as const;
+interface PlacedHandler extends Handler {
+  readonly place: 'inside' | (typeof OUTSIDE)[number];
+  readonly isAccess: boolean;
+}
+
+const placed = (handlers: readonly Handler[], place: PlacedHandler['place']): readonly PlacedHandler[] =>
+  handlers.map((each) => ({
+    ...each,
+    place: HOT_KEYS.has(each.key) ? 'inside' : place,
+    isAccess: place === 'access',
+  }));
+
+function placedOps(name: OpName): readonly PlacedHandler[] {
+  const { form } = OPS[name];
+  const leaves = form === 'check' || form === 'leave';
+  return placed(opHandlers(name), leaves ? 'inside' : form === 'load' || form === 'store' ? 'access' : 'op');
+}
+
+const HANDLERS: readonly PlacedHandler[] = [
+  ...OP_NAMES.flatMap(placedOps),
+  ...placed(branchHandlers(), 'branch'),
+  ...placed(countingHandlers(), 'branch'),
+  ...placed(resultHandlers(), 'branch'),
+  ...placed(steppingHandlers(), 'branch'),
+  ...placed(controlHandlers(), 'inside'),
 ];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
 
@@ -591,176 +633,19 @@ export function resolveFunction(): WasmFunction {
   return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
-/**
- * What compiled programs of all machines spend their time in, by op and variant. Handlers of all else are functions of their own: V8 compiles
- * a function whole, twice, and of what is not used nothing then.
- */
-const HOT: Readonly<Record<string, readonly string[]>> = {
-  add: ['sk', 'ss'],
-  'add+br': ['ne:64:sk'],
-  add32: ['sk', 'ss'],
-  add32s: ['sk', 'ss'],
-  addsh1: ['ss'],
-  addsh2: ['ss'],
-  aligned: [''],
-  and: ['sk', 'ss'],
-  and32: ['sk', 'ss'],
-  br: [
-    'eq:32:sk',
-    'eq:32:ss',
-    'eq:64:sk',
-    'eq:64:ss',
-    'ge:32:ss',
-    'ge:64:sk',
-    'ge:64:ss',
-    'geu:32:ss',
-    'geu:64:sk',
-    'geu:64:ss',
-    'gt:32:ss',
-    'gt:64:ss',
-    'lt:64:sk',
-    'lt:64:ss',
-    'ltu:32:ss',
-    'ltu:64:sk',
-    'ltu:64:ss',
-    'ne:32:sk',
-    'ne:32:ss',
-    'ne:64:sk',
-    'ne:64:ss',
-  ],
-  ins16: ['ss'],
-  ins8: ['ss'],
-  ld16s: ['k'],
-  ld16sbe: ['k'],
-  ld16u: ['i', 'k'],
-  ld16ube: ['i', 'k'],
-  ld32s: ['i', 'k'],
-  ld32sbe: ['i', 'k'],
-  ld32u: ['i', 'k'],
-  ld32ube: ['i', 'k'],
-  ld64: ['i', 'k'],
-  ld64be: ['i', 'k'],
-  ld8s: ['k'],
-  ld8u: ['i', 'k'],
-  mov: ['k', 's'],
-  mul: ['sk', 'ss'],
-  mul32: ['sk', 'ss'],
-  mul32s: ['ss'],
-  or: ['sk', 'ss'],
-  or32: ['ss'],
-  rec: ['sk', 'ss'],
-  'rec+br': [
-    'eq:32:sk',
-    'eq:32:ss',
-    'eq:64:sk',
-    'eq:64:ss',
-    'ge:32:sk',
-    'ge:32:ss',
-    'ge:64:ss',
-    'geu:32:sk',
-    'geu:32:ss',
-    'geu:64:ss',
-    'gt:32:sk',
-    'gt:32:ss',
-    'gt:64:ss',
-    'gtu:32:sk',
-    'gtu:32:ss',
-    'gtu:64:sk',
-    'gtu:64:ss',
-    'le:32:sk',
-    'le:32:ss',
-    'le:64:ss',
-    'leu:32:sk',
-    'leu:32:ss',
-    'leu:64:sk',
-    'leu:64:ss',
-    'lt:32:sk',
-    'lt:32:ss',
-    'lt:64:sk',
-    'lt:64:ss',
-    'ltu:32:sk',
-    'ltu:32:ss',
-    'ltu:64:ss',
-    'ne:32:sk',
-    'ne:32:ss',
-    'ne:64:sk',
-    'ne:64:ss',
-  ],
-  rotl: ['sk'],
-  rotl32: ['sk'],
-  rotr32: ['sk'],
-  sar: ['sk'],
-  sar32: ['sk'],
-  sar32s: ['sk'],
-  sarlost: ['sk'],
-  select: [''],
-  seteq: ['sk', 'ss'],
-  setge32: ['ss'],
-  setgeu: ['ss'],
-  setlt: ['ss'],
-  setltu: ['sk', 'ss'],
-  setltu32: ['ss'],
-  setne: ['sk'],
-  setne32: ['sk'],
-  shl: ['sk', 'ss'],
-  shl32: ['sk'],
-  shl32s: ['sk'],
-  shr: ['sk', 'ss'],
-  shr32: ['sk', 'ss'],
-  shr32s: ['sk'],
-  st16: ['i', 'k'],
-  st16be: ['i', 'k'],
-  st32: ['i', 'k'],
-  st32be: ['i', 'k'],
-  st64: ['i', 'k', 'kk'],
-  st64be: ['i', 'k'],
-  st8: ['i', 'k', 'kk'],
-  'step+br': ['lt', 'ltu', 'ne'],
-  sub: ['sk', 'ss'],
-  'sub+br': ['ne:64:sk'],
-  sub32: ['sk', 'ss'],
-  'sub32+br': ['ne:64:sk'],
-  sub32s: ['ss'],
-  sx16: ['s'],
-  sx32: ['s'],
-  sx8: ['s'],
-  xor: ['sk', 'ss'],
-  xor32: ['sk', 'ss'],
-  zx16: ['s'],
-  zx32: ['s'],
-  zx8: ['s'],
-};
-const HOT_KEYS: ReadonlySet<string> = new Set(
-  Object.entries(HOT).flatMap(([op, variants]) => variants.map((each) => (each === '' ? op : `${op}:${each}`))),
-);
-
-/** Forms whose handlers leave the generated code, or are too short for a function. */
-function isInside({ key }: Handler): boolean {
-  const name = OP_NAMES.find((each) => each === key.split(':')[0]);
-  if (name === undefined) return !key.includes('br:') || HOT_KEYS.has(key);
-  const { form } = OPS[name];
-  return form === 'check' || form === 'leave' || HOT_KEYS.has(key);
-}
-
-/**
- * Handlers in a function of their own, which gets the first locals of `run` and returns how far the next record is, 0 where an access missed
- * (`CONTROL.value`); that of a branch returns the header of the next block.
- */
+/** The function of handlers that are outside; it gets the first locals of `run`. The address of a missed access is in `CONTROL.value`. */
 function outside(
   handlers: readonly Handler[],
   context: Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>,
 ): WasmFunction {
   const code = new Code(128);
   const miss = code.block();
-  if (handlers.length > 1) {
-    // The first handler stands behind the innermost block.
-    const labels = new Map([...handlers].reverse().map((each) => [handlerNumber(each.key), code.block()]));
-    const last = Math.max(...labels.keys());
-    const table = Array.from({ length: last + 1 }, (_, number) => labels.get(number) ?? miss);
-    code.get(POINTER).memory([I32.load16u], 0).brTable(table, miss);
-  }
+  // The first handler stands behind the innermost block.
+  const labels = new Map([...handlers].reverse().map((each) => [handlerNumber(each.key), code.block()]));
+  const table = Array.from({ length: Math.max(...labels.keys()) + 1 }, (_, number) => labels.get(number) ?? miss);
+  code.get(POINTER).memory([I32.load16u], 0).brTable(table, miss);
   for (const handler of handlers) {
-    if (handlers.length > 1) code.end();
+    code.end();
     const never = (): never => {
       throw new ElftraceError('internal', `tier 0 cannot leave from ${handler.key}`);
     };
@@ -784,12 +669,6 @@ function outside(
   return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i32', 'i32', 'i64', 'i64'], code };
 }
 
-/** True for the handlers of loads and stores. */
-function isAccess({ key }: Handler): boolean {
-  const name = OP_NAMES.find((each) => each === key.split(':')[0]);
-  return name !== undefined && (OPS[name].form === 'load' || OPS[name].form === 'store');
-}
-
 /** The module for machines of one address width and code alignment; `lanes`: with the ops on lanes of vectors. */
 export function generateInterpreter(
   addressBits: 32 | 64,
@@ -806,7 +685,14 @@ export function generateInterpreter(
   const miss = code.block();
   const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
   const common = { calls, resolve, is32: addressBits === 32, codeShift };
-  const others: WasmFunction[] = [outside(HANDLERS.filter(isAccess), common)];
+  const used = lanes ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
+  // Accesses that their window does not serve go on in the function of accesses.
+  const others = OUTSIDE.map((place) =>
+    outside(
+      used.filter((each) => each.place === place || (place === 'access' && each.isAccess)),
+      common,
+    ),
+  );
   /** Pays for the block in `HEADER` and stands at its first record. */
   const pay = (): void => {
     code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).brIf(poor);
@@ -817,41 +703,24 @@ export function generateInterpreter(
   const dispatch = code.loop();
   const entering = code.block();
   const far = code.block();
-  const unexpected = code.block();
-  const labels: number[] = [];
-  for (let i = 0; i < HANDLERS.length; i++) labels.push(code.block());
-  labels.reverse();
-  code.get(POINTER).memory([I32.load16u], 0).brTable(labels, labels[0]!);
-  for (const handler of HANDLERS) {
+  const branch = code.block();
+  const op = code.block();
+  const access = code.block();
+  const inside = HANDLERS.filter((each) => each.place === 'inside');
+  const blocks = new Map([...inside].reverse().map((each) => [each, code.block()]));
+  const places = { inside: op, access, op, branch };
+  const labels = HANDLERS.map((each) => blocks.get(each) ?? places[each.place]);
+  code.get(POINTER).memory([I32.load16u], 0).brTable(labels, op);
+  for (const handler of inside) {
     code.end();
-    if (!lanes && isLaneOp(handler.key)) {
-      code.unreachable();
-      continue;
-    }
-    const enter = (): void => {
-      code.set(HEADER).br(entering);
-    };
-    if (!isInside(handler)) {
-      if (isAccess(handler)) {
-        code.br(unexpected);
-        continue;
-      }
-      others.push(outside([handler], common));
-      code
-        .get(HEADER)
-        .get(FUEL)
-        .get(POINTER)
-        .call(resolve + others.length);
-      if (handler.key.includes('br:')) enter();
-      else code.set(HOST).br(far);
-      continue;
-    }
     handler.write({
       ...common,
       code,
       miss,
-      unexpected,
-      enter,
+      unexpected: access,
+      enter: () => {
+        code.set(HEADER).br(entering);
+      },
       next: (records = 1) => {
         code
           .get(POINTER)
@@ -871,13 +740,12 @@ export function generateInterpreter(
     });
   }
   code.unreachable();
-  code.end();
-  code
-    .get(HEADER)
-    .get(FUEL)
-    .get(POINTER)
-    .call(resolve + 1)
-    .set(HOST);
+  for (const place of OUTSIDE) {
+    code.end();
+    code.get(HEADER).get(FUEL).get(POINTER).call(resolve + 1 + OUTSIDE.indexOf(place)); // prettier-ignore
+    if (place === 'branch') code.set(HEADER).br(entering);
+    else code.set(HOST).br(far);
+  }
   code.end();
   code.get(HOST).op(I32.eqz).brIf(missed);
   code.get(POINTER).get(HOST).op(I32.add).set(POINTER).br(dispatch);

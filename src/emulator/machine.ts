@@ -28,7 +28,7 @@ import {
 import { OPS } from './ir.js';
 import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
 import type { EncodedBlock } from './interpreter.js';
-import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
+import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
 import { Reservations } from './reservations.js';
@@ -254,7 +254,7 @@ export class Machine {
           if (what === 'bytes') return;
           this.fetch.forget(address, size);
         }
-        this.dropRange(address, size);
+        this.dropRange(address, size, what === 'bytes');
       },
     };
     const lineBytes = options.fetchLineBytes ?? 64;
@@ -828,22 +828,29 @@ export class Machine {
     }
   }
 
-  private dropRange(address: Address, size: number): void {
+  /**
+   * Code in the range is stale. `only`: blocks of its pages that hold none of its bytes stay, for the host writes to code in few places; a
+   * program that stores to a page of code goes on doing so, and does it faster when the page holds none.
+   */
+  private dropRange(address: Address, size: number, only = false): void {
     if (size === 0) return;
     this.compiled?.dropRange(address, size);
-    const first = Number(address >> CODE_PAGE_BITS);
-    const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
     if (this.byPage.size === 0) return;
+    // What made a block end may lie behind it.
+    const reach = BigInt(MAX_INSTRUCTION_BYTES);
+    const end = address + BigInt(size);
+    const first = Number((only ? address - reach : address) >> CODE_PAGE_BITS);
+    const last = Number((end - 1n) >> CODE_PAGE_BITS);
+    const dropPage = (page: number): void => {
+      for (const each of [...(this.byPage.get(page) ?? [])]) {
+        if (!only || (each.block.address < end && each.block.end + reach > address)) this.drop(each);
+      }
+    };
     if (last - first < this.byPage.size) {
-      for (let page = first; page <= last; page++) this.dropPage(page);
+      for (let page = first; page <= last; page++) dropPage(page);
     } else {
-      for (const page of [...this.byPage.keys()]) if (page >= first && page <= last) this.dropPage(page);
+      for (const page of [...this.byPage.keys()]) if (page >= first && page <= last) dropPage(page);
     }
-  }
-
-  private dropPage(page: number): void {
-    const set = this.byPage.get(page);
-    if (set) for (const each of [...set]) this.drop(each);
   }
 
   private dropCovering(address: Address): void {
