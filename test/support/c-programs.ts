@@ -351,10 +351,29 @@ export function sections(output: string): ReadonlyMap<string, string> {
 /** The headers of csmith's runtime (package libcsmith-dev). */
 export const CSMITH_HEADERS = '/usr/include/csmith';
 
-/** A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable. */
-export function buildCsmith(target: PpcTarget, level: Level, seed: number): string {
+/** Of programs of a few hundred instructions that end soon. */
+const SMALL = [
+  ...['--max-funcs', '4', '--max-block-size', '3', '--max-block-depth', '3', '--max-expr-complexity', '8'],
+  ...['--max-array-len-per-dim', '5', '--max-struct-fields', '6'],
+];
+
+/**
+ * A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable.
+ * @param small  a small one, with a checksum that needs no table
+ */
+export function buildCsmith(target: PpcTarget, level: Level, seed: number, small = false): string {
   const source = scratch(`csmith-${seed}.c`);
   // csmith leaves a file platform.info where it runs.
-  run('csmith', ['--seed', String(seed), '--concise', '--no-float', '-o', source], dirname(source));
-  return buildProgram(target, level, [source], ['-I', join(PROGRAMS, 'csmith'), '-I', CSMITH_HEADERS]);
+  run(
+    'csmith',
+    ['--seed', String(seed), '--concise', '--no-float', ...(small ? SMALL : []), '-o', source],
+    dirname(source),
+  );
+  const headers = [...(small ? [join(PROGRAMS, 'csmith-small')] : []), join(PROGRAMS, 'csmith'), CSMITH_HEADERS];
+  return buildProgram(
+    target,
+    level,
+    [source],
+    headers.flatMap((each) => ['-I', each]),
+  );
 }
