@@ -43,6 +43,8 @@ export interface Place {
 export interface Survey {
   readonly instructions: number;
   readonly places: readonly Place[];
+  /** Instructions that stand for the place behind them: landing pads, and in functions with sites what is in front of those. */
+  readonly steppedOver: number;
   /** By reason. */
   readonly refusedProbes: Readonly<Record<string, number>>;
   readonly refusedJumps: Readonly<Record<string, number>>;
@@ -57,10 +59,22 @@ export interface Subject {
   readonly program: Program;
   /** Registers that are not compared: the entries of ftrace may change them, or the program takes them from memory that it never wrote. */
   readonly scratch: readonly string[];
-  /** Bytes below the stack pointer that belong to the program. */
-  readonly redZone: number;
   /** Places that ftrace serves are probed, too. */
   readonly sites: boolean;
+}
+
+export interface SubjectOptions {
+  readonly scratch?: readonly string[];
+  readonly sites?: boolean;
+}
+
+/** Registers of frames that neither a trap here nor a buffer fills. */
+const UNFILLED = ['dar', 'dsisr'];
+
+/** Bytes below the stack pointer that belong to the program. */
+function redZoneOf({ target }: Arch): bigint {
+  if (target.id === 'x86-64') return 128n;
+  return target.abiName === 'elfv1' || target.abiName === 'elfv2' ? 288n : 0n;
 }
 
 /**
@@ -80,12 +94,7 @@ function instructionsIn({ arch: { isa }, code }: Program): number {
 }
 
 /** Room for a probe at every instruction, as many as there are at once. */
-export function subjectOf(
-  bytes: Uint8Array,
-  scratch: readonly string[] = [],
-  redZone = 128,
-  withSites = true,
-): Subject {
+export function subjectOf(bytes: Uint8Array, { scratch = [], sites: withSites = true }: SubjectOptions = {}): Subject {
   const before = readElf(bytes);
   const arch = archOf(before.header);
   const { emulation } = arch;
@@ -100,8 +109,7 @@ export function subjectOf(
     emulation,
     image,
     program,
-    scratch,
-    redZone,
+    scratch: [...scratch, ...UNFILLED],
     sites: withSites,
     text: new ProbeText(program, findSites(program)),
   };
@@ -115,6 +123,7 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
   const places: Place[] = [];
   const seen = new Set<bigint>();
   let instructions = 0;
+  let steppedOver = 0;
   for (const { name, address } of tracedFunctions(program)) {
     const range = program.codeAt(address);
     if (!wanted(name) || program.partOf(address)?.kind === 'runtime' || range === undefined) continue;
@@ -134,16 +143,21 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
         refusedProbes[place.code] = (refusedProbes[place.code] ?? 0) + 1;
         continue;
       }
-      // Landing pads are stepped over: the place is the one behind.
-      if (place.address !== here) continue;
+      if (place.address !== here) {
+        steppedOver++;
+        continue;
+      }
       const method = place.site !== null ? 'ftrace' : place.instruction.method;
-      if (place.site !== null && !subject.sites) continue;
+      if (place.site !== null && !subject.sites) {
+        refusedProbes['site-left-out'] = (refusedProbes['site-left-out'] ?? 0) + 1;
+        continue;
+      }
       const window = jump?.kind === 'window' ? jump.bytes.length : 0;
       if (jump?.kind === 'refused') refusedJumps[jump.code] = (refusedJumps[jump.code] ?? 0) + 1;
       places.push({ index: places.length, address: here, name, method, window });
     }
   }
-  return { instructions, places, refusedProbes, refusedJumps };
+  return { instructions, places, steppedOver, refusedProbes, refusedJumps };
 }
 
 /** The registers that a place's event records: three of the machine's, other ones at other places. */
@@ -220,8 +234,8 @@ export interface Hit {
   readonly words: readonly (bigint | null)[];
 }
 
-/** Bytes below the stack, and below what a program may keep there, that handlers may overwrite. */
-const BELOW = 1024;
+/** Bytes below the stack, and below what a program may keep there, that handlers may overwrite: more than any of ours does. */
+const BELOW = 8192;
 
 function process(subject: Subject, bytes: Uint8Array, output: Uint8Array[], args: readonly string[]): Process {
   return startProcess({
@@ -280,7 +294,7 @@ export function oracle(
       });
       hits.push({ address, words });
       if (clobber) {
-        const end = each.register(subject.arch.abi.stackPointer) - BigInt(subject.redZone);
+        const end = each.register(subject.arch.abi.stackPointer) - redZoneOf(subject.arch);
         each.memory.write(end - BigInt(BELOW), new Uint8Array(BELOW).fill(0xa5));
       }
       return 'continue';
@@ -399,6 +413,8 @@ function expectEvents(run: ProbedRun, expected: readonly Hit[], what: string): v
 
 export interface Proof extends Survey {
   readonly hits: number;
+  /** Values of events that are not compared. */
+  readonly indeterminate: number;
   readonly jumpBatches: number;
   readonly jumps: number;
   /** Places that were executed at least once. */
@@ -417,7 +433,11 @@ function determinate(
   found: Survey,
   args: readonly string[],
   limit?: number,
-): { readonly hits: readonly Hit[]; readonly expectEnd: (end: EndState) => void } | null {
+): {
+  readonly hits: readonly Hit[];
+  readonly indeterminate: number;
+  readonly expectEnd: (end: EndState) => void;
+} | null {
   const truth = oracle(subject, found, args, limit);
   const other = truth === null ? null : oracle(subject, found, args, limit, true);
   if (truth === null || other === null) return null;
@@ -435,6 +455,7 @@ function determinate(
   });
   return {
     hits,
+    indeterminate: hits.reduce((sum, { words }) => sum + words.filter((each) => each === null).length, 0),
     expectEnd: (end) => {
       assert.deepEqual(masked(end), masked(truth.end));
     },
@@ -492,6 +513,7 @@ export function prove(
   return {
     ...found,
     hits: truth.hits.length,
+    indeterminate: truth.indeterminate,
     jumpBatches: groups.length,
     jumps,
     executed: new Set(truth.hits.map(({ address }) => address)).size,
