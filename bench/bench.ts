@@ -9,10 +9,12 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
+import { FtraceCore, profiles } from '../src/ftrace/core/index.js';
 import { applyFilter, type FilterNames } from '../src/ftrace/filter.js';
 import { findSites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
 import { load } from '../src/program/program.js';
+import { FakeMachine } from '../test/support/fake-ftrace.js';
 import { benchEmulator } from './emulator.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
@@ -98,7 +100,7 @@ function inProcess(name: string, bytes: Uint8Array, count: number): void {
   console.log(`${name}: ${spread(rates)} M sites/s in process (found and verified)`);
 }
 
-/** Filters as set_ftrace_filter takes them, on names like a kernel's; the limit is 30 ms (C-FILT-1). */
+/** Filters as set_ftrace_filter takes them, on names like a kernel's (the aim: 30 ms each), and operations of the core on as many records. */
 function filters(count: number): void {
   const parts = [
     'sched',
@@ -138,6 +140,29 @@ function filters(count: number): void {
     }
     console.log(`filter '${words}' on ${count} names: ${spread(times)} ms`);
   }
+  const core = new FtraceCore({
+    backend: new FakeMachine(profiles['x86-64']),
+    sites: names.map((name, index) => ({ name, ip: table.address(index), siteOffset: 4n, symbolSize: 12n })),
+    records: { siteBytes: 5 },
+  });
+  const all = core.createOps({ name: 'all', func: 1n });
+  const one = core.createOps({ name: 'one', func: 2n });
+  const operations: [string, () => unknown][] = [
+    ['register all', () => core.register(all)],
+    ['filter of one', () => core.setFilter(one, 'filter', names[7]!)],
+    ['register one', () => core.register(one)],
+    ['unregister one', () => core.unregister(one)],
+    ['filter of all', () => core.setFilter(all, 'filter', 'sched*')],
+    ['off', () => core.setEnabled(false)],
+    ['on', () => core.setEnabled(true)],
+    ['unregister all', () => core.unregister(all)],
+  ];
+  const figures = operations.map(([what, perform]) => {
+    const start = performance.now();
+    perform();
+    return `${what} ${(performance.now() - start).toFixed(0)} ms`;
+  });
+  console.log(`core on ${count} records: ${figures.join(', ')}`);
 }
 
 try {
