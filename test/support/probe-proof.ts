@@ -9,7 +9,13 @@ import type { Arch } from '../../src/arch.js';
 import { ByteView } from '../../src/bytes.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
-import { type IrEmulation, type Process, startProcess, type StopReason } from '../../src/emulator/index.js';
+import {
+  type IrEmulation,
+  type Machine,
+  type Process,
+  startProcess,
+  type StopReason,
+} from '../../src/emulator/index.js';
 import { withRuntime } from '../../src/ftrace/inject.js';
 import { entryPoint } from '../../src/ftrace/routes.js';
 import { planSession } from '../../src/ftrace/session-plan.js';
@@ -28,6 +34,7 @@ import { compileProgram, registerValue, runProgram } from '../../src/kprobes/pro
 import { compileArguments, parseProbe } from '../../src/kprobes/events.js';
 import { load, type Program } from '../../src/program/program.js';
 import { readRing, type RingRecord, tracedFunctions } from '../../src/trace/index.js';
+import { cpuOf } from './probe-everywhere.js';
 
 /** A place that can have a probe. */
 export interface Place {
@@ -310,22 +317,42 @@ export interface ProbedRun {
   readonly overwritten: number;
   /** Breakpoints that were served. */
   readonly traps: number;
-  readonly instructions: number;
   readonly session: ProbeSession;
 }
 
-/** Runs a program with probes. */
-export function runProbed(
-  subject: Subject,
-  steps: readonly {
-    readonly define: string;
-    readonly optimize?: boolean;
-    readonly version?: '2009' | 'modern';
-    readonly preempt?: 'none' | 'full';
-  }[],
-  args: readonly string[] = [],
-): ProbedRun {
-  const { arch, image } = subject;
+/** The platform's, which nobody touches. */
+const PLATFORM = 'x18';
+/** Arithmetic flags of x86: a function may be called with no other ones changed. */
+const FLAGS = 0x8d5n;
+
+/** What the callback of buffers may change is changed whenever it is called, whether its code does it or not. */
+function spoilInCallbacks(program: Program, machine: Machine): void {
+  const { abi } = program.arch;
+  const { optimization, abi: frame } = probeSupport(program.arch);
+  const callback = optimization.kind === 'jump' ? entryPoint(program, optimization.callees[0]!) : null;
+  assert(callback !== null, 'the runtime has no callback for jumps');
+  const kept = new Set([
+    ...[...abi.preservedRegisters, abi.stackPointer, ...(abi.linkRegister === null ? [] : [abi.linkRegister])],
+    ...[...abi.argumentRegisters.slice(0, 2), 'pc', PLATFORM],
+  ]);
+  const spoilt = [...frame.registers.values()].flatMap(({ machine: name, bytes }) =>
+    name === null || kept.has(name) ? [] : [{ name, mask: name === 'rflags' ? FLAGS : (1n << BigInt(8 * bytes)) - 1n }],
+  );
+  machine.hook(callback.address, (cpu) => {
+    for (const { name, mask } of spoilt) cpu.setRegister(name, cpu.register(name) ^ mask);
+    return 'continue';
+  });
+}
+
+export interface ProbeStep {
+  readonly define: string;
+  readonly optimize?: boolean;
+  readonly version?: '2009' | 'modern';
+  readonly preempt?: 'none' | 'full';
+}
+
+/** The image with probes. */
+function planned({ arch, image }: Subject, steps: readonly ProbeStep[]): { session: ProbeSession; bytes: Uint8Array } {
   // Without the text of a session file, whose parsing takes longer than all the rest when there are thousands of probes.
   const server = probeServer(arch);
   const at = { line: 1, column: 1 };
@@ -347,25 +374,115 @@ export function runProbed(
   if (session === null) throw new Error('no probes');
   const bytes = image.bytes.slice();
   for (const step of plan.steps) bytes.set(step.after, step.fileOffset);
+  return { session, bytes };
+}
+
+function ringOf({ arch }: Subject, program: Program, { memory }: Machine): ReturnType<typeof readRing> {
+  const symbol = entryPoint(program, 'elftrace_ring')!;
+  const { wordBytes, dataEndian } = arch.target;
+  const pointer = new ByteView(memory.read(symbol.identity, wordBytes)!, dataEndian, 'ring').word(0, wordBytes);
+  return readRing((at, size) => memory.read(at, size), pointer, dataEndian);
+}
+
+/** Runs a program with probes. */
+export function runProbed(subject: Subject, steps: readonly ProbeStep[], args: readonly string[] = []): ProbedRun {
+  const { session, bytes } = planned(subject, steps);
   const output: Uint8Array[] = [];
   const guest = process(subject, bytes, output, args);
   const { machine } = guest;
-  const program = load(readElf(bytes), arch);
+  const program = load(readElf(bytes), subject.arch);
+  spoilInCallbacks(program, machine);
   const run = new ProbeRun({ session, program, machine, comm: 'program' });
   let stop = guest.run({ budget: BUDGET });
   while ((stop.kind === 'trap' || stop.kind === 'fault') && run.serve(stop)) stop = guest.run({ budget: BUDGET });
-  const symbol = entryPoint(program, 'elftrace_ring')!;
-  const { wordBytes, dataEndian } = arch.target;
-  const pointer = new ByteView(machine.memory.read(symbol.identity, wordBytes)!, dataEndian, 'ring').word(0, wordBytes);
-  const ring = readRing((at, size) => machine.memory.read(at, size), pointer, dataEndian);
+  const ring = ringOf(subject, program, machine);
   return {
     end: endOf(subject, guest, stop, output, (address) => run.originOf(address)),
     records: ring.records,
     overwritten: Number(ring.overwritten),
     traps: run.traps,
-    instructions: machine.instructions,
     session,
   };
+}
+
+// ---------------------------------------------------------------------------------------------------------------- costs
+
+export interface FormCost {
+  readonly hits: number;
+  readonly traps: number;
+  /** Executed for the probes, the program's own not counted. */
+  readonly instructions: number;
+}
+
+/**
+ * What probes cost in both forms, handlers included. Traps are served by TypeScript elsewhere, where no instruction is counted; so here the guest does
+ * the work in both forms: a trap goes on in the probe's own buffer, which saves, calls the handler and restores as every trap handler has to, and the
+ * way back from the exception leads to the copy in its slot. Counted besides are the instruction that traps and the one that returns. That is the least
+ * that a breakpoint can cost: what kernels do in between (entry, look-up of the probe, a second trap behind copies that cannot jump) is left out.
+ * @param places  whose windows do not overlap, and whose instructions are copied
+ */
+export function costOfForms(subject: Subject, places: readonly Place[]): { jump: FormCost; breakpoint: FormCost } {
+  const run = (bytes: Uint8Array, serve: (guest: Process) => number): FormCost => {
+    const guest = process(subject, bytes, [], []);
+    const traps = serve(guest);
+    const program = load(readElf(bytes), subject.arch);
+    const hits = ringOf(subject, program, guest.machine).records.filter(({ kind }) => kind === 'probe').length;
+    return { hits, traps, instructions: guest.machine.instructions };
+  };
+  const toEnd = (guest: Process): number => {
+    assert.equal(guest.run({ budget: BUDGET }).kind, 'exit');
+    return 0;
+  };
+  const plain = subject.image.bytes.slice();
+  for (const step of planProbes(subject.image, subject.arch, []).plan.steps) plain.set(step.after, step.fileOffset);
+  const own = run(plain, toEnd).instructions;
+  const { session, bytes } = planned(
+    subject,
+    definitions(subject, places).map((define) => ({ define, optimize: true })),
+  );
+  const jump = run(bytes, toEnd);
+  const breakpoint = run(bytes, (guest) => {
+    const { machine } = guest;
+    const { support } = session.machine;
+    const restored = new Map<bigint, bigint>();
+    for (const { address, window } of places) {
+      const part = session.machine.partOf(address);
+      const execution = session.machine.execution(address, false);
+      assert(part !== null && execution !== null && 'slot' in execution && execution.slot !== null);
+      const range = subject.program.codeAt(address)!;
+      const offset = Number(address - range.address);
+      const original = range.bytes.slice(offset, offset + window);
+      original.set(support.breakpoint(execution.instruction.bytes));
+      machine.memory.write(address, original);
+      const after = part.buffer.address + BigInt(part.buffer.copiedOffset);
+      restored.set(after, execution.slot);
+      machine.hook(after, () => 'stop');
+    }
+    let traps = 0;
+    for (;;) {
+      const stop = guest.run({ budget: BUDGET });
+      const pc = machine.register('pc');
+      const slot = restored.get(pc);
+      if (stop.kind === 'hook' && slot !== undefined) {
+        machine.setRegister('pc', slot);
+        continue;
+      }
+      if (stop.kind !== 'trap') {
+        assert.equal(stop.kind, 'exit');
+        return traps;
+      }
+      traps++;
+      const end = session.machine.slotEndingAt(stop.instruction);
+      const part = session.machine.partOf(stop.instruction);
+      assert(end !== null || part !== null);
+      machine.setRegister(
+        'pc',
+        end === null ? part!.buffer.address : support.slots.finish(end.instruction, end.address, cpuOf(machine)),
+      );
+    }
+  });
+  const less = (cost: FormCost): FormCost => ({ ...cost, instructions: cost.instructions + 2 * cost.traps - own });
+  return { jump: less(jump), breakpoint: less(breakpoint) };
 }
 
 /** Places whose windows do not overlap each other, as often as needed to have each once. */
