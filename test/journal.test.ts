@@ -64,6 +64,17 @@ const goneModules: fc.Arbitrary<GoneModule> = fc.record({
     fc.record({ name: fc.string(), address: fc.bigInt(0n, 2n ** 64n - 1n), pointer: fc.bigInt(0n, 2n ** 64n - 1n) }),
     { maxLength: 2 },
   ),
+  probes: fc.array(
+    fc.record({
+      id: fc.nat(),
+      address: fc.bigInt(0n, 2n ** 64n - 1n),
+      symbol: fc.string(),
+      offset: fc.nat(),
+      atEntry: fc.boolean(),
+      site: fc.option(fc.bigInt(0n, 2n ** 64n - 1n)),
+    }),
+    { maxLength: 2 },
+  ),
 });
 
 const records: fc.Arbitrary<FileRecord> = fc

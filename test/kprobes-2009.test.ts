@@ -553,7 +553,7 @@ describe('the gaps of the patch, closed; and as it was written, on text that is 
     expect(() => new Kprobes2009(machine, { optimization: true, literal: true })).toThrow('running machines only');
   });
 
-  test('text that is gone is not written any more', () => {
+  test('K-OPT-8: text that is gone is not written any more', () => {
     const s = setup();
     const probe = s.add(A);
     settle(s.core);
@@ -565,5 +565,28 @@ describe('the gaps of the patch, closed; and as it was written, on text that is 
     s.core.quiescence();
     expect(s.stores).toHaveLength(stores);
     expect(s.slots.count).toBe(0);
+  });
+
+  test('K-OPT-8: a new probe where one is gone has a new copy, and is armed; the object keeps its kind (T-KP-39) and gets no jump again', () => {
+    const s = setup();
+    const calls: string[] = [];
+    const old = s.add(A, OPTIMIZE, { pre: () => calls.push('old') && 0 });
+    settle(s.core);
+    s.core.kill(A, A + 0x40n);
+    s.reload();
+    expect(s.core.hit(A, registers())).toBeNull();
+    const probe = s.add(A, DISABLED, { pre: () => calls.push('new') && 0 });
+    expect(s.core.states().map(({ flags, text }) => [flags & (GONE | DISABLED), text])).toEqual([
+      [DISABLED, 'original'],
+    ]);
+    expect(s.core.enable(probe)).toBe('done');
+    settle(s.core);
+    expect([textOf(s, A), s.slots.count]).toEqual(['breakpoint', 1]);
+    expect([s.core.hit(A, registers()), calls]).toEqual([0, ['new']]);
+    expect(outcome(s.core.register(new Kprobe(A, { post: () => undefined })))).toBe('EEXIST post-handler');
+    expect([s.core.unregister(probe), s.isOriginal]).toEqual(['done', true]);
+    expect(s.core.unregister(old)).toBe('done');
+    s.core.quiescence();
+    expect([s.isOriginal, s.slots.count, s.core.states()]).toEqual([true, 0, []]);
   });
 });

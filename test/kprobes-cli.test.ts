@@ -1,9 +1,10 @@
 /** Probes on the command line: patch, run, status, explain, revert, plan and apply, on a sample with ftrace sites. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, expect, test } from '@jest/globals';
+import { EM_ARM } from '../src/elf/constants.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, root } from './support/pipeline.js';
 
@@ -123,6 +124,34 @@ test('probes that are refused: the reason, and no output', () => {
   expect([ppc.status, ppc.stderr]).toEqual([expect.any(Number), expect.stringMatching(/position-independent/)]);
 });
 
+test('K-OPT-8 load --probes: the image and its modules have room; probes of a module that is unloaded are gone, and status says so', () => {
+  const sample = (name: string): string => join(builtSamples, 'x86-64', name);
+  const run = (...args: string[]): [number | null, string, string] => {
+    const { status, stdout, stderr } = elftrace(args, { cwd: folder });
+    return [status, stdout, stderr];
+  };
+  const one = sample('far-one.ko');
+  expect(run('load', sample('core.o'), one, '-o', 'plain')[0]).toBe(0);
+  const noRoom = run('patch', 'plain', '-o', 'none', '--probe', 'p core_round+5');
+  expect(noRoom).toEqual([2, '', expect.stringMatching(/lay it out with load --probes \[no-runtime\]/)]);
+  const twice = run('load', 'plain', '--probes', '1', '-o', 'none');
+  expect(twice).toEqual([2, '', expect.stringMatching(/has its runtime already/)]);
+  const zero = run('load', sample('core.o'), '--probes', '0', '-o', 'none');
+  expect(zero).toEqual([2, '', expect.stringMatching(/--probes takes a number from 1/)]);
+
+  expect(run('load', sample('core.o'), one, '--probes', '4', '-o', 'small')[0]).toBe(0);
+  // A module that comes later has room, too; the core does not know it.
+  expect(run('load', 'small', sample('far-two.ko'), '-o', 'image')[0]).toBe(0);
+  const probes = ['--probe', 'p:a two_wide+6', '--probe', 'p:b core_round+5', '--optimize'];
+  const [status, stdout] = run('patch', 'image', ...probes, '-o', 'probed');
+  expect([status, stdout]).toEqual([0, expect.stringMatching(/2 places probed: 2 by jumps$/m)]);
+  expect(run('unload', 'probed', 'far_two', '-o', 'less')).toEqual([0, expect.anything(), '']);
+  const json = JSON.parse(run('status', 'less', '--json')[1]) as { probes: { state: string; symbol: string }[] };
+  expect(validator('status')(json)).toBe(true);
+  expect(json.probes.map(({ symbol, state }) => `${symbol} ${state}`)).toEqual(['core_round jump', 'two_wide gone']);
+  expect(run('status', 'less')[1]).toMatch(/k {2}two_wide\+0x6 {2}\[GONE\] {2}kprobes\/a$/m);
+});
+
 test('explain: whether a place can have a probe and a jump, and the rule that decides', () => {
   const place = (text: string): string => elftrace(['explain', SAMPLE, text]).stdout;
   expect(place('mix64+0x5')).toMatch(/^ {2}probe {4}yes: mix64\+0x5 .*\n {2}jump {5}yes: jmp32 over \d instructions/m);
@@ -131,4 +160,18 @@ test('explain: whether a place can have a probe and a jump, and the rule that de
   const json = JSON.parse(elftrace(['explain', SAMPLE, 'mix64+0x5', '--json']).stdout) as { probe: object };
   expect(validator('explain')(json)).toBe(true);
   expect(json.probe).toMatchObject({ probeable: true, optimizable: true, form: 'jmp32', symbol: 'mix64', offset: 5 });
+});
+
+test.each([
+  ['patch --probe', ['-o', at('a32.out'), '--probe', 'p:e f']],
+  ['patch --optimize', ['-o', at('a32.out'), '--probe', 'p:e f', '--optimize']],
+])('A32 is recognised and refused: %s', (_, options) => {
+  const bytes = readFileSync(join(builtSamples, 'ppc32', 'core-mcount'));
+  // e_machine, in the file's byte order.
+  bytes.writeUInt16BE(EM_ARM, 18);
+  writeFileSync(at('a32'), bytes);
+  const { status, stdout, stderr } = elftrace(['patch', at('a32'), ...options]);
+  expect([status, stdout]).toEqual([4, '']);
+  expect(stderr).toMatch(/ARM \(32 bit\): recognised, and not served .*\(ENODEV\) \[unsupported-machine\]/);
+  expect(existsSync(at('a32.out'))).toBe(false);
 });

@@ -350,9 +350,54 @@ describe('undoing', () => {
     expect(outcome(s.core.enable(a))).toBe('EINVAL gone');
     settle(s.core);
     expect(s.stores).toHaveLength(stores);
-    s.add(A);
+    s.reload();
+    const calls: string[] = [];
+    const b = s.add(A, DISABLED, { pre: () => calls.push('b') && 0 });
     expect(s.slots.count).toBe(2);
-    expect(s.bytes(A, 1)).not.toBe('8d');
+    // GONE is cleared, and DISABLED set until it is armed.
+    expect(s.core.states().map(({ flags }) => flags)).toEqual([DISABLED]);
+    expect([s.isOriginal, a.flags & GONE, b.flags & GONE]).toEqual([true, GONE, 0]);
+    expect(s.core.enable(b)).toBe('done');
+    settle(s.core);
+    expect(stateOf(s, A)).toBe('jump none optimized');
+    // Of the two only the new one has text.
+    s.core.detour(A, registers());
+    expect([calls, outcome(s.core.enable(a))]).toEqual([['b'], 'EINVAL gone']);
+    expect([s.core.unregister(a), s.core.unregister(b)]).toEqual(['done', 'done']);
+    settle(s.core);
+    s.core.quiescence();
+    expect([s.isOriginal, s.slots.count, s.core.states()]).toEqual([true, 0, []]);
+  });
+
+  test('K-OPT-8: a probe that is gone is missed by nobody: not armed with the others, not counted as in the way, not found by a trap', () => {
+    const s = setup();
+    // At A + 3, in the window of a later probe at A.
+    const inside = s.add(A + 3n);
+    const other = s.add(B);
+    settle(s.core);
+    s.core.kill(A, A + 0x40n);
+    s.reload();
+    expect(s.core.hit(A + 3n, registers())).toBeNull();
+    s.core.disarmAll();
+    s.core.armAll();
+    settle(s.core);
+    expect([s.bytes(A, 11), stateOf(s, B)]).toEqual(['8d40018b0d0010000011c8', 'jump none optimized']);
+    s.add(A);
+    settle(s.core);
+    expect(stateOf(s, A)).toBe('jump none optimized');
+    expect([inside.flags & GONE, other.flags & GONE]).toEqual([GONE, 0]);
+  });
+
+  test('K-OPT-8: the init text of a module is freed before the rest of it', () => {
+    const s = setup();
+    const [init, rest] = [s.add(A), s.add(B)];
+    settle(s.core);
+    const before = s.bytes(A, 0x80);
+    s.core.kill(A, A + 0x40n);
+    settle(s.core);
+    expect([init.flags & GONE, rest.flags & GONE, s.bytes(A, 0x80)]).toEqual([GONE, 0, before]);
+    s.core.kill(A, B + 0x40n);
+    expect([rest.flags & GONE, s.bytes(A, 0x80), s.slots.count]).toEqual([GONE, before, 0]);
   });
 
   test('K-OPT-9: when arming fails the flags are as before', () => {
@@ -377,7 +422,13 @@ test('K-ADDR-7: a probe on an ftrace site has no breakpoint, no slot and no jump
   expect(stateOf(s, A)).toBe('ftrace none');
   expect(s.isOriginal).toBe(true);
   expect(s.slots.count).toBe(0);
-  s.core.unregister(a);
+  // K-OPT-8: the filter of the ops forgets what is gone; text that comes again may have no site there.
+  s.core.kill(A, B);
+  expect(s.disarmed).toEqual([A]);
+  expect([a.flags & GONE, stateOf(s, A)]).toEqual([GONE, 'original none']);
+  const again = s.add(A);
+  expect([again.flags, s.armed, s.slots.count]).toEqual([FTRACE, [A, A], 0]);
+  for (const each of [a, again]) s.core.unregister(each);
   s.core.quiescence();
   expect(s.core.states()).toEqual([]);
 });

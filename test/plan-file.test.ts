@@ -66,7 +66,15 @@ describe('the format', () => {
       session: ['version: 1\nsteps: []\n'],
       forms: { 'ppc-nop': '2008' },
       brought: ['new'],
-      gone: [{ name: 'm', unload: 0, sites: [{ ip: 16n, name: 'f', siteOffset: -4n, weak: false }], symbols: [] }],
+      gone: [
+        {
+          name: 'm',
+          unload: 0,
+          sites: [{ ip: 16n, name: 'f', siteOffset: -4n, weak: false }],
+          symbols: [],
+          probes: [{ id: 1, address: 24n, symbol: 'f', offset: 8, atEntry: false, site: null }],
+        },
+      ],
       injected: false,
     },
     unpatched: true,

@@ -553,6 +553,7 @@ export const arm64Probes: ProbeSupport = {
     maxBytes: 4,
     alignBytes: 16,
     callees: ['elftrace_probe_hit'],
+    calleeReach: null,
     needsQuiescence: false,
     windows,
     build,

@@ -721,6 +721,7 @@ class PpcProbes {
         maxBytes: 4,
         alignBytes: SLOT_BYTES,
         callees: ['elftrace_probe_hit'],
+        calleeReach: branchReach,
         needsQuiescence: false,
         windows: (code, address) => this.windows(code, address),
         build: (window, request) => this.build(window, request),

@@ -766,6 +766,7 @@ export const riscvProbes: ProbeSupport = {
     maxBytes: MAX_WINDOW,
     alignBytes: 8,
     callees: ['elftrace_probe_hit'],
+    calleeReach: null,
     needsQuiescence: true,
     windows,
     build,

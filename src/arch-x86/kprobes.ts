@@ -635,6 +635,7 @@ export const x86Probes: ProbeSupport = {
     maxBytes: MAX_OPTIMIZED,
     alignBytes: 16,
     callees: ['elftrace_probe_hit'],
+    calleeReach: { min: -FAR + 64n, max: FAR - 64n, alignBytes: 1 },
     needsQuiescence: true,
     windows,
     build,

@@ -12,7 +12,7 @@ import { readRecord } from '../ftrace/journal.js';
 import { loadIntoSession } from '../ftrace/session-parts.js';
 import { findSites } from '../ftrace/sites.js';
 import { withRoomFor } from '../ftrace/inject.js';
-import { probeServer } from '../kprobes/index.js';
+import { probeRoomFor, probeServer } from '../kprobes/index.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import {
@@ -40,6 +40,8 @@ export interface LoadArguments {
   readonly moduleBase?: string | undefined;
   readonly entry?: string | undefined;
   readonly runtime?: string | undefined;
+  /** Room for so many probes. */
+  readonly probes?: number | undefined;
   /** Load options of the machine by name. */
   readonly machine: Readonly<Record<string, string | undefined>>;
   readonly json: boolean;
@@ -116,10 +118,12 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     found.every((each) => arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)));
   const flavour =
     found.length === 0
-      ? null
+      ? args.probes === undefined
+        ? null
+        : runtimeFlavours(arch.target.id)[0]
       : (runtimeConvention(arch, found, Object.fromEntries(given)) ??
         runtimeFlavours(arch.target.id).find((each) => found.includes(each) || serves(each)));
-  const bytes = flavour ? runtimeObject(arch.target.id, flavour) : null;
+  const bytes = flavour ? runtimeObject(arch.target.id, flavour, args.probes !== undefined) : null;
   if (machineOf(args)['a64-era'] === 'callops' && flavour !== 'callops') {
     throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
   }
@@ -133,10 +137,25 @@ function machineOf(args: LoadArguments): Record<string, string> {
   );
 }
 
+/** As many as a room can be asked for: what they take is still in the reach of a branch. */
+const MOST_PROBES = 0x4000;
+
+function checkProbes({ probes, runtime }: LoadArguments, isLaidIn: boolean): void {
+  if (probes === undefined) return;
+  if (!Number.isSafeInteger(probes) || probes < 1 || probes > MOST_PROBES) {
+    throw new ElftraceError('usage', `--probes takes a number from 1 to ${MOST_PROBES}`, { value: probes });
+  }
+  if (runtime === 'none')
+    throw new ElftraceError('usage', '--probes: the room goes with the runtime, which --runtime=none leaves out');
+  if (isLaidIn)
+    throw new ElftraceError('usage', '--probes: the image has its runtime already, with or without room for probes');
+}
+
 export async function runLoad(args: LoadArguments): Promise<number> {
   const output = outputPath(args.path, args.output, false);
   const core = await sourceOf(args.path, null);
   const arch = archOf(core.image.header);
+  checkProbes(args, readLoadMap(core.image)?.parts.some(({ kind }) => kind === 'runtime') === true);
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));
   const runtime = await runtimeOf(args, [core.image, ...modules.map((each) => each.image)], arch);
@@ -145,6 +164,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
     machine,
     sha256: hash,
     ...(args.entry === undefined ? {} : { entry: args.entry }),
+    ...(args.probes === undefined ? {} : { probeRoom: probeRoomFor(args.probes) }),
   };
   const loaded = readLoadMap(core.image) !== null;
   const record = loaded ? readRecord(core.image) : null;

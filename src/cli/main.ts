@@ -136,6 +136,7 @@ const parser = yargs(own)
         .option('module-base', { type: 'string', describe: 'address of the first module' })
         .option('entry', { type: 'string', describe: 'symbol to start at instead of _start' })
         .option('runtime', { type: 'string', describe: "object with the tracer's entries; none: leave it out" })
+        .option('probes', { type: 'number', describe: 'room for so many probes of patch --probe' })
         .option('x86-tramp', {
           type: 'string',
           describe: 'x86-64: modern (default), 2014, or none: private trampolines',

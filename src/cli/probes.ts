@@ -61,27 +61,29 @@ function refusalJson({ reason, code, errno, rule }: ProbeRefusal): Json {
 }
 
 /** A probed address, for scripts. */
-export function probeJson({ address, symbol, offset, state, events, refusal }: ListedProbe): Json {
+export function probeJson({ address, symbol, offset, state, events, gone, refusal }: ListedProbe): Json {
   const { part } = state;
   return {
     address: hex(address),
     symbol,
     offset,
-    state: state.text,
+    state: gone ? 'gone' : state.text,
     events: events.map(({ definition }) => ({
       event: `${definition.group}/${definition.event}`,
       return: definition.isReturn,
       definition: definition.text,
     })),
-    buffer: part === null || state.text !== 'jump' ? null : hex(part.slot),
-    replaced: part === null || state.text !== 'jump' ? 0 : part.length,
+    buffer: gone || part === null || state.text !== 'jump' ? null : hex(part.slot),
+    replaced: gone || part === null || state.text !== 'jump' ? 0 : part.length,
     refusal: refusal === null ? null : refusalJson(refusal),
   };
 }
 
 /** A probed address as a kernel lists it (`kprobes/list`), with its events. */
-export function probeLine({ address, symbol, offset, state, events }: ListedProbe): string {
-  const flags = { jump: '  [OPTIMIZED]', ftrace: '  [FTRACE]', breakpoint: '', original: '  [DISABLED]' }[state.text];
+export function probeLine({ address, symbol, offset, state, events, gone }: ListedProbe): string {
+  const flags = gone
+    ? '  [GONE]'
+    : { jump: '  [OPTIMIZED]', ftrace: '  [FTRACE]', breakpoint: '', original: '  [DISABLED]' }[state.text];
   const kind = events.some(({ definition }) => definition.isReturn) ? 'r' : 'k';
   const names = events.map(({ definition: { group, event } }) => `${group}/${event}`).join(' ');
   return `${address.toString(16).padStart(16, '0')}  ${kind}  ${symbol}+${hex(offset)}${flags}  ${names}`;
@@ -89,14 +91,16 @@ export function probeLine({ address, symbol, offset, state, events }: ListedProb
 
 /** `set` of a session's probes, in a few words. */
 export function probeSummary(probes: readonly ListedProbe[]): string {
-  const count = (text: string): number => probes.filter(({ state }) => state.text === text).length;
+  const there = probes.filter(({ gone }) => !gone);
+  const count = (text: string): number => there.filter(({ state }) => state.text === text).length;
   const forms = [
     [count('jump'), 'by jumps'],
     [count('breakpoint'), 'by breakpoints'],
     [count('ftrace'), 'on ftrace sites'],
   ] as const;
   const shown = forms.filter(([number]) => number > 0).map(([number, form]) => `${number} ${form}`);
-  return `${probes.length} places probed: ${shown.join(', ')}`;
+  const gone = probes.length > there.length ? `, ${probes.length - there.length} gone` : '';
+  return `${there.length} places probed: ${shown.join(', ')}${gone}`;
 }
 
 /** Why places that were to be optimised are not. */

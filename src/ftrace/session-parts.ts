@@ -116,10 +116,13 @@ export function unloadFromSession(request: PartsRequest, name: string, arch: Arc
   const { image, record, hash, probes } = request;
   const base = readElf(unpatched(image, null, hash));
   const loaded = unload(base, name, arch, { sha256: hash });
-  const { session, symbols } = planSession(base, arch, recordedSessions(record), { ...sessionOptions(record), probes });
-  const reason = session.moduleUse(name);
+  const { session, symbols, host } = planSession(base, arch, recordedSessions(record), {
+    ...sessionOptions(record),
+    probes,
+  });
+  const reason = session.moduleUse(name) ?? host?.moduleUse(name) ?? null;
   if (reason !== null) throw new ElftraceError('module-in-use', `${reason} (EBUSY)`, { symbol: name });
-  const there = session.core.state.records.modules.includes(name);
+  const there = session.isLoaded(name);
   const part = readLoadMap(base)?.parts.find((each) => each.name === name);
   const gone: GoneModule = {
     name,
@@ -128,6 +131,8 @@ export function unloadFromSession(request: PartsRequest, name: string, arch: Arc
     symbols: symbols.filter(
       ({ address }) => part?.ranges.some(({ start, end }) => address >= start && address < end) === true,
     ),
+    // Those of an earlier life of the module are known already.
+    probes: (host?.placesIn(name) ?? []).filter(({ id }) => session.goneProbe(id) === null),
   };
   const next: FileRecord = {
     ...record,

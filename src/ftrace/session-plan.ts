@@ -7,7 +7,7 @@ import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './core/session.js';
 import { formatReport, type Outcome } from './core/index.js';
-import type { GoneSymbol } from './gone-modules.js';
+import type { GoneProbe, GoneSymbol } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
 import { load, trampolineSection } from '../program/program.js';
 import { withHazards } from './hazards.js';
@@ -32,6 +32,8 @@ export interface SessionPlan {
   readonly steps: readonly SessionStep[];
   /** Symbols that operations named, with their places. */
   readonly symbols: readonly GoneSymbol[];
+  /** Who served the steps about probes. */
+  readonly host: ProbeHost | null;
 }
 
 /** Options that decide bytes, as a record keeps them beside the session (RT-7). */
@@ -81,6 +83,14 @@ export function sessionOptions({ forms, gone }: SessionForms): SessionOptions {
 /** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
 export interface ProbeHost {
   perform(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
+  /** Why a module cannot go: a probe elsewhere reads its data. null when it can. */
+  moduleUse(name: string): string | null;
+  /** A module goes, and its probes with it (K-OPT-8): before ftrace forgets its sites. */
+  unloadModule(name: string): void;
+  /** A module came: its text is as it was before anybody was there. */
+  loadModule(name: string): void;
+  /** All probes that were ever set in a module. */
+  placesIn(module: string): readonly GoneProbe[];
   /** After the last step: what waits for time to pass is done, objects are written. */
   finish(): void;
 }
@@ -165,10 +175,16 @@ export function planSession(
       return { func, data: pointer };
     },
     ...(probes ? { probe: (operation) => probes.perform(operation) } : {}),
-    loadModule: (name) => session.loadModule(name),
+    loadModule(name) {
+      const outcome = session.loadModule(name);
+      if (outcome.kind === 'done') probes?.loadModule(name);
+      return outcome;
+    },
     unloadModule(name) {
-      const reason = session.moduleUse(name);
-      return reason === null ? session.unloadModule(name) : { kind: 'refused', errno: 'EBUSY', reason };
+      const reason = session.moduleUse(name) ?? probes?.moduleUse(name) ?? null;
+      if (reason !== null) return { kind: 'refused', errno: 'EBUSY', reason };
+      if (session.isLoaded(name)) probes?.unloadModule(name);
+      return session.unloadModule(name);
     },
   });
   const steps: SessionStep[] = [];
@@ -228,5 +244,6 @@ export function planSession(
     session,
     steps,
     symbols: [...symbols.values()],
+    host: probes ?? null,
   };
 }

@@ -19,7 +19,7 @@ import {
   profiles,
   type SiteInput,
 } from './core/index.js';
-import type { GoneModule, GoneSymbol } from './gone-modules.js';
+import type { GoneModule, GoneProbe, GoneSymbol } from './gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
 import { type DirectVariant, setDirectVariant } from './direct-variant.js';
 import { checkAcceptance, type Plan, type PlanRequest, planSites } from './plan.js';
@@ -284,8 +284,7 @@ export class Session {
     if (sites === undefined) {
       throw new ElftraceError('no-match', `there is no module '${name}' in the image`, { symbol: name });
     }
-    const loaded = this.core.state.records.modules.includes(name);
-    if (!loaded) {
+    if (!this.isLoaded(name)) {
       this.backend.setGone(name, gone !== null);
       if (gone === null && this.#unloads.has(name)) this.modules.initialise(name);
     }
@@ -302,6 +301,20 @@ export class Session {
   /** How often a module went so far. */
   unloadsOf(name: string): number {
     return this.#unloads.get(name) ?? 0;
+  }
+
+  /** A module is there, its code in the image or gone with a later step. */
+  isLoaded(name: string): boolean {
+    return this.core.state.records.modules.includes(name);
+  }
+
+  /** Where a probe of the session was, and in which module, if that has gone. */
+  goneProbe(id: number): { readonly module: string; readonly probe: GoneProbe } | null {
+    for (const { name, probes } of this.modules.gone) {
+      const probe = probes.find((each) => each.id === id);
+      if (probe !== undefined) return { module: name, probe };
+    }
+    return null;
   }
 
   /** Sites of a module of the image, as the core sees them. */

@@ -248,6 +248,8 @@ export interface JumpOptimization {
   readonly alignBytes: number;
   /** Symbols of the runtime that buffers call: `elftrace_probe_hit`. */
   readonly callees: readonly string[];
+  /** Distances buffer -> callee that the call reaches; null: buffers hold the address. */
+  readonly calleeReach: Reach | null;
   /**
    * Windows may hold several instructions, so nobody may stand between them when the jump is written (H4). False: only buffers need a
    * grace period, before they are used again (H11).

@@ -11,6 +11,9 @@ export const FLAGS_2009 = { GONE: 1, DISABLED: 2, OPTIMIZE: 4 } as const;
 /** Flags of today. 4 is what the core has done. */
 export const FLAGS = { GONE: 1, DISABLED: 2, OPTIMIZED: 4, FTRACE: 8, ON_FUNC_ENTRY: 16 } as const;
 
+/** Handlers of such a probe do not run, and nothing of it is armed: disabled, or its text is gone. The bits are those of both versions. */
+export const isOff = (flags: number): boolean => (flags & (FLAGS.GONE | FLAGS.DISABLED)) !== 0;
+
 /** `regs` at a handler: of a breakpoint the pc that the trap left; of a jump what the buffer saved, of which the pc cannot be changed. */
 export interface KprobeHandlers {
   /** Nonzero: the handler has set the pc, the instruction is not executed. */

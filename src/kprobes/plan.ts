@@ -31,9 +31,11 @@ export function probeServer(arch: Arch): ProbeServer {
           held.session = own.session;
           return own.session.perform(operation);
         },
-        finish() {
-          own.session?.finish();
-        },
+        moduleUse: (name) => own.session?.moduleUse(name) ?? null,
+        unloadModule: (name) => own.session?.unloadModule(name),
+        loadModule: (name) => own.session?.loadModule(name),
+        placesIn: (module) => own.session?.placesIn(module) ?? [],
+        finish: () => own.session?.finish(),
       };
     },
     get session() {

@@ -7,17 +7,20 @@
  * and knows what each breakpoint stands for (run.ts).
  */
 import type { Arch } from '../arch.js';
+import { alignUpBig, type Reach, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Ops, Outcome } from '../ftrace/core/index.js';
+import type { GoneProbe } from '../ftrace/gone-modules.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { Session } from '../ftrace/session.js';
 import type { ProbeHost } from '../ftrace/session-plan.js';
 import type { SessionOperation } from '../ftrace/session-file.js';
 import { findSites } from '../ftrace/sites.js';
 import { recordIp } from '../ftrace/tracing.js';
+import { farStub } from '../program/loader.js';
 import { load, probeSections, type Program } from '../program/program.js';
 import {
   PROBE_EVENT_FLAGS,
@@ -28,10 +31,10 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
-import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
-import { FLAGS_2009, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
+import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
+import { FLAGS, FLAGS_2009, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
 import { compileProgram, decodeWords } from './program.js';
-import { SlotPool } from './slots.js';
+import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
 import { type DetourPart, TextMachine } from './text-machine.js';
@@ -39,12 +42,19 @@ import { ProbeText, refusalError, type ValidProbe } from './validate.js';
 
 type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
 
+/** Where a probe is: in text of the image, or of a module that has gone from it. */
+export interface ProbePlace extends Pick<ValidProbe, 'address' | 'symbol' | 'offset' | 'atEntry'> {
+  readonly module: string | null;
+  /** Of the ftrace site that serves it: the ip that callbacks are told. */
+  readonly site: Address | null;
+}
+
 /** An event as it was registered. */
 export interface ProbeEvent {
   /** Recorded with every hit. */
   readonly id: number;
   readonly definition: ProbeDefinition;
-  readonly place: ValidProbe;
+  readonly place: ProbePlace;
   readonly arguments: readonly CompiledArgument[];
   readonly probe: Kprobe;
   readonly optimize: boolean;
@@ -57,6 +67,8 @@ export interface ListedProbe {
   readonly offset: number;
   readonly state: ProbeState;
   readonly events: readonly ProbeEvent[];
+  /** Their text is gone (K-OPT-8); others may be at the address. */
+  readonly gone: boolean;
   /** Why it is no jump although it was asked for; null otherwise. */
   readonly refusal: ProbeRefusal | null;
 }
@@ -72,6 +84,39 @@ export function probeRoomFor(probes: number): { readonly text: number; readonly 
   return { text: pages(0x4000 + 0x200 * probes), data: pages(0x4000 + 0x180 * probes) };
 }
 
+/** Room for slots, and how buffers in it get to their callees. */
+interface SlotRoom extends SlotArea {
+  readonly callees: readonly Address[];
+  /** Stubs in front of the slots, with what they lead to: in modules, which lie out of the runtime's reach. */
+  readonly stubs: readonly { readonly address: Address; readonly target: Address }[];
+}
+
+function roomAt(
+  address: Address,
+  size: number,
+  isFirst: boolean,
+  support: ProbeSupport,
+  callees: readonly Address[],
+  reach: Reach | null,
+  arch: Arch,
+): SlotRoom {
+  const end = address + BigInt(size);
+  const isNear = (callee: Address): boolean =>
+    reach === null || [address, end].every((from) => reaches(reach, from, callee));
+  const stubBytes = arch.loader.kind === 'none' ? 0 : arch.loader.stubs.entryBytes;
+  const stubs: { address: Address; target: Address }[] = [];
+  let at = alignUpBig(address + BigInt(isFirst ? TRAMPOLINE_BYTES : 0), 16n);
+  const ways = callees.map((target) => {
+    if (isNear(target)) return target;
+    stubs.push({ address: at, target });
+    at += BigInt(stubBytes);
+    return stubs[stubs.length - 1]!.address;
+  });
+  return { start: alignUpBig(at, BigInt(support.slots.alignBytes)), end, callees: ways, stubs };
+}
+
+const isGone = ({ probe }: Pick<ProbeEvent, 'probe'>): boolean => (probe.flags & FLAGS.GONE) !== 0;
+
 /** What a state machine of either version is asked for here. */
 type Core = Kprobes2009<DetourPart> | KprobesModern<DetourPart>;
 
@@ -86,9 +131,15 @@ export class ProbeSession implements ProbeHost {
   /** By number. */
   private readonly list = new Map<number, ProbeEvent>();
   private readonly names = new Map<string, ProbeEvent>();
+  /** Those that were removed since, too. */
+  private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
   private readonly refusals = new Map<Address, ProbeRefusal>();
   private readonly ops = new Map<Address, Address>();
+  /** Probes that are set and whose text is in the image no more. */
+  private readonly absent = new Map<Address, ProbePlace>();
+  /** Bytes of ours in the text of modules that went and are in the image. */
+  private readonly stale = new Map<string, { readonly address: Address; readonly size: number }[]>();
   /** Probed sites, with their ips. */
   private readonly ftraceSites = new Map<Address, Address>();
   private ftraceOps: Ops | null = null;
@@ -103,6 +154,10 @@ export class ProbeSession implements ProbeHost {
   private data: { at: Address; readonly end: Address };
   private nextId = 1;
   private readonly word: 4 | 8;
+  /** The runtime's room, and those of modules. */
+  private readonly rooms: readonly SlotRoom[];
+  private readonly pool: SlotPool;
+  private readonly toc: Address | null;
 
   /**
    * @param original  the image before anything was patched, with the runtime in it
@@ -118,28 +173,31 @@ export class ProbeSession implements ProbeHost {
     this.word = program.image.wordBytes;
     const own = load(readElf(original.bytes.slice()), arch);
     this.text = new ProbeText(own, findSites(own));
-    const slots = program.image.section(probeSections.text);
+    const slots = program.image.sectionsNamed(probeSections.text);
     const data = program.image.section(probeSections.data);
-    if (slots === undefined || data === undefined) {
-      throw new ElftraceError('no-runtime', 'the image was laid out without room for probes: revert it first', {
-        section: probeSections.text,
-        reason: 'no-memory',
-      });
+    if (slots[0] === undefined || data === undefined) {
+      throw new ElftraceError(
+        'no-runtime',
+        'the image was laid out without room for probes: lay it out with load --probes',
+        { section: probeSections.text, reason: 'no-memory' },
+      );
     }
     const { support } = this.text;
-    const step = Math.max(TRAMPOLINE_BYTES, support.slots.alignBytes);
-    this.trampoline = slots.address;
+    this.trampoline = slots[0].address;
     this.data = { at: data.address, end: data.address + BigInt(data.size) };
-    const pool = new SlotPool([{ start: slots.address + BigInt(step), end: slots.address + BigInt(slots.size) }]);
     const { optimization } = support;
     const callees =
       optimization.kind === 'none'
-        ? null
-        : optimization.callees.map((name) => entryPoint(program, name)?.address ?? null);
+        ? []
+        : optimization.callees.flatMap((name) => entryPoint(program, name)?.address ?? []);
+    const reach = optimization.kind === 'none' ? null : optimization.calleeReach;
+    this.rooms = slots.map(({ address, size }, i) => roomAt(address, size, i === 0, support, callees, reach, arch));
+    this.pool = new SlotPool(this.rooms);
     const runtime = program.loadMap?.parts.find(({ kind }) => kind === 'runtime');
+    this.toc = runtime?.toc ?? program.toc;
     this.machine = new TextMachine({
       support,
-      slots: pool,
+      slots: this.pool,
       store: {
         isFile: true,
         read: (address, size) => this.bytes(address, size)?.slice() ?? null,
@@ -149,6 +207,8 @@ export class ProbeSession implements ProbeHost {
         sync: () => undefined,
       },
       check: (address) => {
+        const absent = this.absent.get(address);
+        if (absent) return { kind: 'absent', address, ftrace: absent.site !== null };
         const found = this.placeOf(address);
         return found.kind === 'refused'
           ? found
@@ -161,8 +221,9 @@ export class ProbeSession implements ProbeHost {
             };
       },
       op: (address) => this.opOf(address),
-      callees: callees === null || callees.includes(null) ? null : callees.filter((each) => each !== null),
-      toc: runtime?.toc ?? program.toc,
+      callees: optimization.kind === 'none' || callees.length < optimization.callees.length ? null : callees,
+      calleesFrom: (buffer) => this.rooms.find(({ start, end }) => buffer >= start && buffer < end)?.callees ?? callees,
+      toc: this.toc,
       redZone: program.loadMap?.base !== 'kernel',
       armFtrace: (address) => {
         this.armFtrace(address);
@@ -202,7 +263,8 @@ export class ProbeSession implements ProbeHost {
     const func = this.session.functionAddress('elftrace_probe_ftrace');
     this.ftraceTable ??= this.allocate(1);
     const data = this.ftraceTable;
-    if (func === null || data === null || this.opOf(address) === null) {
+    const absent = this.absent.get(address);
+    if (func === null || data === null || (absent === undefined && this.opOf(address) === null)) {
       const reason =
         func === null ? 'the entries of the image pass no registers' : 'no room for the object of the probe';
       this.ftraceOutcome = { kind: 'refused', errno: func === null ? 'EINVAL' : 'ENOMEM', reason };
@@ -212,7 +274,7 @@ export class ProbeSession implements ProbeHost {
     const ops = isFirst
       ? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] })
       : (this.ftraceOps ?? core.createOps({ name: 'probes', func, data, flags: ['SAVE_REGS'] }));
-    const ip = this.siteIp(address);
+    const ip = absent?.site ?? this.siteIp(address);
     const filtered = core.setFilterAddresses(ops, 'filter', [ip]);
     this.ftraceOutcome = filtered.kind === 'done' && isFirst ? core.register(ops) : filtered;
     if (this.ftraceOutcome.kind !== 'done') return;
@@ -281,7 +343,7 @@ export class ProbeSession implements ProbeHost {
     const preempt = this.preempt ?? 'none';
     const options = {
       onRefusal: (address: Address, refusal: ProbeRefusal) => {
-        this.refusals.set(address, refusal);
+        if (!this.absent.has(address)) this.refusals.set(address, refusal);
       },
     };
     this.started =
@@ -328,8 +390,9 @@ export class ProbeSession implements ProbeHost {
     if (this.names.has(name)) {
       throw refusalError(refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${name} already`));
     }
-    const place = this.text.validate(definition.where);
-    if (place.kind === 'refused') throw refusalError(place, { symbol: text });
+    const gone = this.session.goneProbe(this.nextId);
+    const place = gone === null ? this.placeFor(definition, text) : { ...gone.probe, module: gone.module };
+    if (gone !== null) this.absent.set(place.address, place);
     if (definition.isReturn && !place.atEntry) {
       throw refusalError(
         refuse('EINVAL', 'not-a-boundary', 'grammar', 'a return probe is set at the entry of a function'),
@@ -337,11 +400,14 @@ export class ProbeSession implements ProbeHost {
       );
     }
     const { support } = this.text;
-    const compiled = compileArguments(definition, {
-      abi: support.abi,
-      symbol: (name) => this.text.symbolAddress(name),
-      atEntry: place.atEntry,
-    });
+    const compiled =
+      gone !== null
+        ? []
+        : compileArguments(definition, {
+            abi: support.abi,
+            symbol: (name) => this.text.symbolAddress(name),
+            atEntry: place.atEntry,
+          });
     compileProgram(compiled, this.word);
     const is2009 = this.version === '2009';
     const probe = new Kprobe(
@@ -363,6 +429,7 @@ export class ProbeSession implements ProbeHost {
     if (refused !== null) return refused;
     this.list.set(made.id, made);
     this.names.set(name, made);
+    this.all.push(made);
     this.byProbe.set(probe, made);
     if (optimize && place.site !== null) {
       this.refusals.set(
@@ -376,6 +443,31 @@ export class ProbeSession implements ProbeHost {
       );
     }
     return { kind: 'done', steps: [], warnings: [] };
+  }
+
+  /** A module that is not loaded yet, or no more, has no text and no symbols, whatever lies in the image. */
+  private placeFor(definition: ProbeDefinition, text: string): ProbePlace {
+    const { where } = definition;
+    const found = this.text.validate(where);
+    if (found.kind === 'refused') throw refusalError(found, { symbol: text });
+    const { address, symbol, offset, atEntry } = found;
+    const module = this.moduleAt(address);
+    if (module !== null && !this.session.isLoaded(module)) {
+      const reason = `${symbol} is in module ${module}, which is not loaded`;
+      throw refusalError(
+        where.kind === 'symbol'
+          ? refuse('ENOENT', 'no-symbol', 'K-ADDR-1', reason)
+          : refuse('EINVAL', 'not-text', 'K-ADDR-2', reason),
+        { symbol: text },
+      );
+    }
+    return { address, symbol, offset, atEntry, module, site: found.site === null ? null : this.siteIp(address) };
+  }
+
+  /** The module whose code is at an address of the image. */
+  private moduleAt(address: Address): string | null {
+    const part = this.program.partOf(address);
+    return part?.kind === 'module' ? part.name : null;
   }
 
   /** Null: it is done. */
@@ -405,29 +497,118 @@ export class ProbeSession implements ProbeHost {
     return { kind: 'done', steps: [], warnings: [] };
   }
 
-  /** Time passes until nothing changes any more; then the objects are written. */
-  finish(): void {
-    if (this.started === null) return;
-    const core = this.started;
+  // ------------------------------------------------------------------------------------------------------------ modules
+
+  moduleUse(name: string): string | null {
+    const ranges = this.program.loadMap?.parts.find((part) => part.name === name)?.ranges ?? [];
+    const inside = (value: bigint): boolean => ranges.some(({ start, end }) => value >= start && value < end);
+    const user = this.events.find(
+      (event) =>
+        event.place.module !== name &&
+        !isGone(event) &&
+        event.arguments.some(
+          ({ steps, memory }) =>
+            (memory !== null || steps.some(({ kind }) => kind === 'load')) &&
+            steps.some((step) => step.kind === 'constant' && inside(step.value)),
+        ),
+    );
+    return user === undefined ? null : `${name} has data that the probe ${user.probe.name} reads`;
+  }
+
+  private rest(core: Core): void {
     for (let i = 0; i < RUNS; i++) {
       core.tick(10);
       core.quiescence();
     }
+  }
+
+  unloadModule(name: string): void {
+    // What waited for its jump has it by then, as it had at the end of an earlier call.
+    if (this.started !== null) this.rest(this.started);
+    const stale: { address: Address; size: number }[] = [];
+    for (const { address, flags, part, text } of this.started?.states() ?? []) {
+      const absent = this.absent.get(address);
+      if ((flags & FLAGS.GONE) !== 0 || (absent?.module ?? this.moduleAt(address)) !== name) continue;
+      const execution = this.machine.execution(address, false);
+      if (absent === undefined && text !== 'ftrace' && execution !== null && 'instruction' in execution) {
+        stale.push({ address, size: part?.length ?? execution.instruction.bytes.length });
+      }
+      this.started?.kill(address, address + 1n);
+      this.absent.delete(address);
+    }
+    this.stale.set(name, stale);
+  }
+
+  loadModule(name: string): void {
+    const { image } = this.text.program;
+    for (const { address, size } of this.stale.get(name) ?? []) {
+      const offset = image.fileOffsetOf(address);
+      this.bytes(address, size)?.set(image.bytes.subarray(offset, offset + size));
+    }
+    this.stale.delete(name);
+  }
+
+  placesIn(module: string): readonly GoneProbe[] {
+    return this.all
+      .filter(({ place }) => place.module === module)
+      .map(({ id, place: { address, symbol, offset, atEntry, site } }) => ({
+        id,
+        address,
+        symbol,
+        offset,
+        atEntry,
+        site,
+      }));
+  }
+
+  // ----------------------------------------------------------------------------------------------------------- the end
+
+  /** Time passes until nothing changes any more; then the objects are written. */
+  finish(): void {
+    if (this.started === null) return;
+    const core = this.started;
+    this.rest(core);
+    this.tidySlots();
+    const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
+    // F-3: with the last probe everything goes.
+    if (live.length === 0) return;
     this.writeTrampoline();
     this.writeFtraceTable();
-    for (const state of core.states()) {
+    for (const state of live) {
       const { address, part } = state;
       const op = this.opOf(address);
       if (op === null) throw this.full(address);
       let next = 0n;
       // Handlers run in the order of the list.
-      for (const event of this.eventsOf(state).reverse()) next = this.writeEvent(event, next);
+      for (const event of this.eventsOf(state).reverse()) if (!isGone(event)) next = this.writeEvent(event, next);
       const words: (bigint | number)[] = Array.from({ length: PROBE_OP_WORD_COUNT }, () => 0n);
       words[PROBE_OP_WORDS.address] = address;
       words[PROBE_OP_WORDS.ip] = address + BigInt(this.text.support.trapDelta);
       words[PROBE_OP_WORDS.adjust] = (part as DetourPart | null)?.buffer.stackAdjust ?? 0;
       words[PROBE_OP_WORDS.events] = next;
       this.writeWords(op, words);
+    }
+  }
+
+  /** Copies and buffers that were given back leave nothing, since nobody executes a file; those that stay find their callees. */
+  private tidySlots(): void {
+    const map = this.program.loadMap;
+    for (const { start, end, stubs } of this.rooms) {
+      let at = start;
+      const clear = (to: Address): void => {
+        if (to > at) this.bytes(at, Number(to - at))?.fill(0);
+      };
+      const taken = this.pool.taken.filter(({ address }) => address >= start && address < end);
+      for (const { address, sizeBytes } of taken) {
+        clear(address);
+        at = address + BigInt(sizeBytes);
+      }
+      clear(end);
+      if (taken.length === 0 || map === null) continue;
+      for (const { address, target } of stubs) {
+        const bytes = farStub(map, this.arch, address, target, this.toc);
+        this.bytes(address, bytes.length)?.set(bytes);
+      }
     }
   }
 
@@ -496,19 +677,17 @@ export class ProbeSession implements ProbeHost {
 
   /** Probed addresses, ascending. */
   probes(): readonly ListedProbe[] {
-    return (this.started?.states() ?? []).map((state) => {
-      const events = this.eventsOf(state);
-      const asked = events.some(({ optimize }) => optimize);
-      const { symbol, offset } = events[0]!.place;
-      const isJump = state.text === 'jump';
-      return {
-        address: state.address,
-        symbol,
-        offset,
-        state,
-        events,
-        refusal: asked && !isJump ? this.whyNot(state.address) : null,
-      };
+    return (this.started?.states() ?? []).flatMap((state) => {
+      const all = this.eventsOf(state);
+      return [false, true].flatMap((gone) => {
+        const events = all.filter((event) => isGone(event) === gone);
+        const [first] = events;
+        if (first === undefined) return [];
+        const { symbol, offset } = first.place;
+        const wants = !gone && state.text !== 'jump' && events.some(({ optimize }) => optimize);
+        const refusal = wants ? this.whyNot(state.address) : null;
+        return [{ address: state.address, symbol, offset, state, events, gone, refusal }];
+      });
     });
   }
 

@@ -10,6 +10,11 @@ export interface SlotArea {
   readonly end: Address;
 }
 
+interface Piece {
+  readonly address: Address;
+  readonly sizeBytes: number;
+}
+
 interface Gap {
   readonly start: Address;
   readonly end: Address;
@@ -18,10 +23,9 @@ interface Gap {
 export class SlotPool {
   /** Of every area what is free, ascending. Few however many pieces are taken, so that a search does not look at pieces. */
   private readonly gaps: Gap[][];
-  /** Taken, with the bytes behind each that only its alignment takes. */
-  private readonly pieces = new Map<Address, { readonly area: number; readonly end: Address }>();
+  private readonly pieces = new Map<Address, Piece & { readonly area: number; readonly end: Address }>();
 
-  constructor(areas: readonly SlotArea[]) {
+  constructor(private readonly areas: readonly SlotArea[]) {
     this.gaps = areas.map((area) => [{ ...area }]);
   }
 
@@ -30,8 +34,14 @@ export class SlotPool {
     return this.pieces.size;
   }
 
+  /** The pieces that are taken, ascending. */
+  get taken(): readonly Piece[] {
+    return [...this.pieces.values()].sort((a, b) => (a.address < b.address ? -1 : 1));
+  }
+
   /**
-   * A piece that code at `near` reaches; null: there is none. The lowest free place is taken, so that the same requests give the same places.
+   * A piece that code at `near` reaches; null: there is none. The lowest free place of the nearest area is taken, so that the same requests give the
+   * same places.
    * @param reach  distances piece − near
    */
   allocate(sizeBytes: number, alignBytes: number, near: Address, reach: Reach): Address | null {
@@ -39,16 +49,21 @@ export class SlotPool {
     const align = BigInt(alignBytes);
     // The first place that is reached at all.
     const lowest = near + reach.min;
-    for (const [area, gaps] of this.gaps.entries()) {
+    const away = ({ start, end }: SlotArea): bigint => (near < start ? start - near : near >= end ? near - end : 0n);
+    const nearest = this.areas
+      .map((area, index) => ({ index, away: away(area) }))
+      .sort((a, b) => (a.away < b.away ? -1 : a.away > b.away ? 1 : 0));
+    for (const { index: area } of nearest) {
+      const gaps = this.gaps[area]!;
       for (let i = firstBehind(gaps, lowest); i < gaps.length; i++) {
         const gap = gaps[i]!;
         const at = alignUpBig(lowest > gap.start ? lowest : gap.start, align);
         const end = at + BigInt(sizeBytes);
         if (!reaches(distance, near, at)) break;
         if (end > gap.end) continue;
-        // What is too small for anything is not kept as a gap.
+        // What only the alignment takes is not kept as a gap.
         const padded = alignUpBig(end, align);
-        const taken = { area, end: padded < gap.end ? padded : gap.end };
+        const taken = { address: at, sizeBytes, area, end: padded < gap.end ? padded : gap.end };
         const left = [
           { start: gap.start, end: at },
           { start: taken.end, end: gap.end },

@@ -18,6 +18,7 @@ import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
 import {
   failed,
   FLAGS_2009,
+  isOff,
   type Kprobe,
   type KprobeEvent,
   type KprobeFaults,
@@ -55,7 +56,7 @@ interface Entry<Part extends OptimizedPart> {
   /** In the order in which handlers run: the newest first, the one with a break handler last. */
   probes: Kprobe[];
   part: Part | null;
-  readonly slot: OwnSlot;
+  slot: OwnSlot;
   armed: boolean;
   freed: boolean;
 }
@@ -226,7 +227,11 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       return failed('EEXIST', refuse('EEXIST', 'break-handler', 'T-6', 'a probe with a break handler is there'));
     }
     if ((entry.flags & GONE) !== 0) {
-      return failed('EINVAL', refuse('EINVAL', 'gone', 'T-6', 'the text of the probe that is there is gone'));
+      // K-OPT-8, as it was then too: other text lies there now. The object keeps its kind and has no jump any more.
+      const slot = this.machine.prepareSlot(entry.address);
+      if (slot.kind === 'refused') return failed(slot.errno, slot);
+      entry.slot = slot;
+      entry.flags = (entry.flags & ~GONE) | DISABLED;
     }
     if (entry.kind === 'probe') entry.kind = 'aggregate';
     if (breakpoint) entry.probes.push(probe);
@@ -244,8 +249,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       entry.probes = entry.probes.filter((each) => each !== probe);
       probe.address = null;
       // Disabled when all that are left are.
-      if (entry.probes.every(({ flags }) => (flags & DISABLED) !== 0) && (entry.flags & DISABLED) === 0)
-        this.disableEntry(entry);
+      if (entry.probes.every(({ flags }) => isOff(flags)) && (entry.flags & DISABLED) === 0) this.disableEntry(entry);
       return 'done';
     }
     if (entry.kind === 'optimized' && this.isBlocked) {
@@ -310,7 +314,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       return 'waiting';
     }
     probe.flags |= DISABLED;
-    if (entry.probes.every(({ flags }) => (flags & DISABLED) !== 0)) this.disableEntry(entry);
+    if (entry.probes.every(({ flags }) => isOff(flags))) this.disableEntry(entry);
     return 'done';
   }
 
@@ -468,7 +472,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
    */
   hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
     const entry = this.hash.get(address);
-    if (!entry) return null;
+    // Of text that is gone nobody says what a breakpoint stands for.
+    if (!entry || (entry.flags & GONE) !== 0) return null;
     if (this.active > 0) {
       this.miss(entry);
       return 0;
@@ -495,7 +500,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     this.active++;
     try {
       for (const probe of entry.probes) {
-        if ((probe.flags & DISABLED) !== 0) continue;
+        if (isOff(probe.flags)) continue;
         this.current = probe;
         const result = probe.handlers.pre?.(probe, regs) ?? 0;
         if (result !== 0) return result;
@@ -519,7 +524,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     if (!entry || this.active > 0) return;
     this.active++;
     try {
-      for (const probe of entry.probes) if ((probe.flags & DISABLED) === 0) probe.handlers.post?.(probe, regs);
+      for (const probe of entry.probes) if (!isOff(probe.flags)) probe.handlers.post?.(probe, regs);
     } finally {
       this.active--;
     }

@@ -16,6 +16,7 @@ import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
 import {
   failed,
   FLAGS,
+  isOff,
   type Kprobe,
   type KprobeEvent,
   type KprobeFaults,
@@ -96,7 +97,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     probe.flags &= DISABLED;
     probe.nmissed = 0;
     const old = this.hash.get(address);
-    return old ? this.join(old, probe) : this.fresh(probe, address, ftrace);
+    return old ? this.join(old, probe, ftrace) : this.fresh(probe, address, ftrace);
   }
 
   private fresh(probe: Kprobe, address: Address, ftrace: boolean): KprobeResult {
@@ -148,7 +149,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     return true;
   }
 
-  private join(entry: Entry<Part>, probe: Kprobe): KprobeResult {
+  private join(entry: Entry<Part>, probe: Kprobe, ftrace: boolean): KprobeResult {
     if (entry.kind === 'probe') {
       entry.kind = 'aggregate';
       // The aggregator is prepared for optimisation, for which its probes may be fit one day.
@@ -161,12 +162,12 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       this.optimize(entry);
     }
     if ((entry.flags & GONE) !== 0) {
-      // K-OPT-8
-      const slot = this.machine.prepareSlot(entry.address);
-      if (slot.kind === 'refused') return failed(slot.errno, slot);
+      // K-OPT-8: what is there now may be other text, with a site or without.
+      const slot = ftrace ? null : this.machine.prepareSlot(entry.address);
+      if (slot?.kind === 'refused') return failed(slot.errno, slot);
       entry.slot = slot;
-      if (this.options.optimization) this.prepare(entry);
-      entry.flags = (entry.flags & ~GONE) | DISABLED;
+      entry.flags = (entry.flags & ~(GONE | FTRACE)) | DISABLED | (ftrace ? FTRACE : 0);
+      if (!ftrace && this.options.optimization) this.prepare(entry);
     }
     const { post } = probe.handlers;
     // K-OPT-6
@@ -198,8 +199,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     // Neither optimised nor on a list: nobody else will look at it.
     if (
       isLast &&
-      (entry.kind === 'probe' ||
-        ((entry.flags & DISABLED) !== 0 && entry.list === 'none' && (entry.flags & OPTIMIZED) === 0))
+      (entry.kind === 'probe' || (isOff(entry.flags) && entry.list === 'none' && (entry.flags & OPTIMIZED) === 0))
     ) {
       this.hash.delete(entry.address);
       probe.address = null;
@@ -212,7 +212,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       entry.post = entry.probes.some(({ handlers }) => handlers.post !== undefined);
     }
     // The last one with a post-handler may be gone.
-    if ((entry.flags & DISABLED) === 0 && !this.allDisarmed) this.optimize(entry);
+    if (!isOff(entry.flags) && !this.allDisarmed) this.optimize(entry);
     return 'done';
   }
 
@@ -232,9 +232,9 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
 
   /** K-OPT-9. */
   private disableChild(entry: Entry<Part>, probe: Kprobe): void {
-    if ((probe.flags & DISABLED) !== 0) return;
+    if (isOff(probe.flags)) return;
     probe.flags |= DISABLED;
-    if ((entry.flags & DISABLED) !== 0 || entry.probes.some(({ flags }) => (flags & DISABLED) === 0)) return;
+    if (isOff(entry.flags) || entry.probes.some(({ flags }) => !isOff(flags))) return;
     if (!this.allDisarmed) this.disarm(entry, true);
     entry.flags |= DISABLED;
   }
@@ -262,14 +262,14 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   armAll(): KprobeResult {
     if (!this.allDisarmed) return 'done';
     this.allDisarmed = false;
-    for (const entry of this.hash.values()) if ((entry.flags & DISABLED) === 0) this.arm(entry);
+    for (const entry of this.hash.values()) if (!isOff(entry.flags)) this.arm(entry);
     return 'done';
   }
 
   disarmAll(): KprobeResult {
     if (this.allDisarmed) return 'done';
     this.allDisarmed = true;
-    for (const entry of this.hash.values()) if ((entry.flags & DISABLED) === 0) this.disarm(entry, false);
+    for (const entry of this.hash.values()) if (!isOff(entry.flags)) this.disarm(entry, false);
     return 'done';
   }
 
@@ -277,19 +277,21 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   forbidOptimization(): void {
     if (!this.allowed) return;
     this.allowed = false;
-    for (const entry of this.hash.values()) if ((entry.flags & DISABLED) === 0) this.unoptimize(entry, false);
+    for (const entry of this.hash.values()) if (!isOff(entry.flags)) this.unoptimize(entry, false);
   }
 
   allowOptimization(): void {
     if (this.allowed || !this.options.optimization) return;
     this.allowed = true;
-    for (const entry of this.hash.values()) if ((entry.flags & DISABLED) === 0) this.optimize(entry);
+    for (const entry of this.hash.values()) if (!isOff(entry.flags)) this.optimize(entry);
   }
 
   /** K-OPT-8: a module's text was given back. */
   kill(start: Address, end: Address): void {
     for (const entry of this.hash.values()) {
       if (entry.address < start || entry.address >= end || (entry.flags & GONE) !== 0) continue;
+      // The ops of ftrace is no text of the module, and its filter must not keep the address.
+      if ((entry.flags & FTRACE) !== 0 && entry.armed) this.machine.disarmFtrace(entry.address);
       entry.flags |= GONE;
       for (const probe of entry.probes) probe.flags |= GONE;
       entry.post = false;
@@ -330,7 +332,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     for (let i = 1n; i < BigInt(this.machine.maxOptimizedBytes); i++) {
       const entry = this.hash.get(address - i);
       if (!entry?.part) continue;
-      const disarmed = (entry.flags & DISABLED) !== 0 && entry.list === 'none';
+      const disarmed = isOff(entry.flags) && entry.list === 'none';
       if (!disarmed && this.machine.covers(entry.part, entry.address, address)) return entry;
     }
     return null;
@@ -402,14 +404,14 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       return refuse('EINVAL', 'no-optimization', 'K-OPT-2', 'no buffer was prepared');
     }
     if (!this.allowed) return refuse('ENOSYS', 'optimization-off', 'K-OPT-2', 'optimisation is switched off');
-    if ((entry.flags & DISABLED) !== 0 || this.allDisarmed) {
+    if (isOff(entry.flags) || this.allDisarmed) {
       return refuse('EINVAL', 'disabled', 'K-OPT-2', 'the probe is not armed');
     }
     if (entry.post) return refuse('EINVAL', 'post-handler', 'K-OPT-2', 'a probe has a post-handler');
     const length = BigInt(entry.part.length);
     for (let i = 1n; i < length; i++) {
       const other = this.hash.get(address + i);
-      if (other && !((other.flags & DISABLED) !== 0 && other.list === 'none')) {
+      if (other && !(isOff(other.flags) && other.list === 'none')) {
         return refuse('EEXIST', 'other-probe', 'K-OPT-2', 'another probe is inside the window');
       }
     }
@@ -521,7 +523,8 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
   /** @returns null: no probe of ours; `resume-in-buffer`: caught in the middle of a change (X-8); else the pre-handlers' result */
   hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
     const entry = this.hash.get(address);
-    if (!entry) return null;
+    // Of text that is gone nobody says what a breakpoint stands for.
+    if (!entry || (entry.flags & GONE) !== 0) return null;
     if (this.active > 0) {
       this.miss(entry);
       return 0;
@@ -533,7 +536,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
 
   detour(address: Address, regs: ProbeCpu): void {
     const entry = this.hash.get(address);
-    if (!entry || (entry.flags & DISABLED) !== 0) return;
+    if (!entry || isOff(entry.flags)) return;
     if (this.active > 0) this.miss(entry);
     else this.machine.detour(address, regs, () => this.pre(entry, regs, false));
   }
@@ -542,7 +545,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     this.active++;
     try {
       for (const probe of entry.probes) {
-        if ((probe.flags & DISABLED) !== 0) continue;
+        if (isOff(probe.flags)) continue;
         const result = probe.handlers.pre?.(probe, regs) ?? 0;
         // The optimised path has its own walker: results are ignored (T-KP-6).
         if (stops && result !== 0) return result;
@@ -558,7 +561,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     if (!entry || this.active > 0) return;
     this.active++;
     try {
-      for (const probe of entry.probes) if ((probe.flags & DISABLED) === 0) probe.handlers.post?.(probe, regs);
+      for (const probe of entry.probes) if (!isOff(probe.flags)) probe.handlers.post?.(probe, regs);
     } finally {
       this.active--;
     }

@@ -34,7 +34,7 @@ export interface TextMachineOptions {
   readonly support: ProbeSupport;
   readonly store: ProbeStore;
   readonly slots: SlotPool;
-  /** Section 3: the code and instruction at an address, and whether ftrace serves it. */
+  /** Section 3: the code and instruction at an address, and whether ftrace serves it. `absent`: text that is not there any more, of which nothing is written. */
   readonly check: (address: Address) =>
     | {
         readonly kind: 'valid';
@@ -43,12 +43,15 @@ export interface TextMachineOptions {
         readonly instruction: ProbeInstruction;
         readonly ftrace: boolean;
       }
+    | { readonly kind: 'absent'; readonly address: Address; readonly ftrace: boolean }
     | ProbeRefusal;
   /** Address of the object that a buffer hands to its callback; null: no room. Given back with the buffer. */
   readonly op?: (address: Address) => Address | null;
   readonly freeOp?: (op: Address) => void;
   /** Addresses of the callees of buffers; null: the image has none, so there are no jumps. */
   readonly callees: readonly Address[] | null;
+  /** What a buffer at an address calls instead: ways to them that it reaches. */
+  readonly calleesFrom?: (buffer: Address) => readonly Address[];
   readonly toc?: Address | null;
   readonly redZone: boolean;
   readonly armFtrace?: (address: Address, wantsIp: boolean) => void;
@@ -107,9 +110,10 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   // --------------------------------------------------------------------------------------------------------------- slots
 
-  prepareSlot(address: Address): Prepared | ProbeRefusal {
+  prepareSlot(address: Address): OwnSlot | ProbeRefusal {
     const found = this.options.check(address);
     if (found.kind === 'refused') return found;
+    if (found.kind === 'absent') return { kind: 'own-slot', address };
     const entry: Prepared = {
       kind: 'own-slot',
       address,
@@ -226,6 +230,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   }
 
   arm(address: Address): void {
+    if (!this.prepared.has(address)) return;
     this.options.store.store(address, this.breakpointOf(address));
     this.options.store.sync();
   }
@@ -265,9 +270,9 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   prepare(address: Address): { readonly kind: 'prepared'; readonly part: DetourPart } | ProbeRefusal {
     const { optimization } = this.support;
-    const { slots, callees, store, toc = null, redZone } = this.options;
+    const { slots, callees: own, calleesFrom, store, toc = null, redZone } = this.options;
     if (optimization.kind === 'none') return refuse('ENOSYS', 'no-optimization', 'section 7', optimization.reason);
-    if (callees === null) {
+    if (own === null) {
       return refuse(
         'ENOSYS',
         'no-optimization',
@@ -277,6 +282,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     }
     const found = this.options.check(address);
     if (found.kind === 'refused') return found;
+    if (found.kind === 'absent') return refuse('EINVAL', 'gone', 'K-OPT-8', 'the text of the probe is gone');
     const windows = optimization.windows(found.code, address);
     if ('kind' in windows) return windows;
     let refusal: ProbeRefusal = refuse(
@@ -293,6 +299,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
         slots.free(at);
         return refuse('ENOMEM', 'no-memory', 'X-4', 'no room for the object that the callback gets');
       }
+      const callees = calleesFrom?.(at) ?? own;
       const buffer = optimization.build(window, { address: at, op, callees, toc, redZone });
       if (buffer.kind === 'refused') {
         slots.free(at);

@@ -51,7 +51,10 @@ export interface LoaderOptions {
   readonly convention?: EntryConvention;
   /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
   readonly coreSites?: readonly Address[];
-  /** Room that a runtime gets for probes, bytes: out-of-line code, and objects. None by default. */
+  /**
+   * Room for probes that a runtime gets, bytes: out-of-line code, and objects. Every module gets as much for code, since it lies out of the runtime's reach; one that
+   * comes later has what the runtime has. None by default.
+   */
   readonly probeRoom?: { readonly text: number; readonly data: number };
   readonly sha256?: Sha256;
 }
@@ -236,6 +239,29 @@ function loaderOf(arch: Arch): ModuleLoader {
   return arch.loader;
 }
 
+/** A stub of a loaded image that leads to code out of the reach of what is around it, r2 or its like left alone. */
+export function farStub(
+  map: LoadMap,
+  arch: Arch,
+  address: Address,
+  target: Address,
+  targetToc: Address | null,
+): Uint8Array {
+  const loader = loaderOf(arch);
+  const toc = map.parts.find(({ ranges }) => ranges.some(({ start, end }) => address >= start && address < end))?.toc;
+  const context = {
+    loader,
+    base: map.base,
+    options: machineOptions(loader, machineOptionsOf(loader, map)),
+    coreToc: map.parts[0]?.toc ?? null,
+  };
+  return stubWriter(context, loader.entryStub('regs', 'module'), target, targetToc, toc ?? null)(address);
+}
+
+/** The options of a load map that are the machine's. */
+const machineOptionsOf = (loader: ModuleLoader, { options }: LoadMap): Record<string, string> =>
+  Object.fromEntries(Object.entries(options).filter(([name]) => name in loader.options));
+
 /** The machine's options with their defaults. */
 function machineOptions(loader: ModuleLoader, given: Readonly<Record<string, string>>): MachineOptions {
   for (const [name, value] of Object.entries(given)) {
@@ -282,9 +308,7 @@ function takeApart(
   if (image.notes().some((note) => note.owner === loadMapOwner && note.section !== mapNoteSection(image))) {
     throw new ElftraceError('state-mismatch', 'the image is patched: revert it, change its modules, patch it again');
   }
-  const machine = Object.fromEntries(
-    Object.keys(loader.options).map((name) => [name, map.options[name] ?? loader.options[name]![0]!]),
-  );
+  const machine = machineOptions(loader, machineOptionsOf(loader, map));
   const address = (key: string): Address => {
     const text = map.options[key];
     if (text === undefined) throw new ElftraceError('bad-record', `the load map does not say '${key}'`);
@@ -394,7 +418,7 @@ function assemble(
   for (const part of parts) areas.set(part, new StubAreas(part, loader));
   const block = kernelBlock(plan, parts, fresh);
   const room = trampolineRoom(plan, fresh);
-  const probes = probeRoom(plan, fresh);
+  const probes = probeRoom(plan, parts, fresh);
   for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
 
   place(plan, parts, fresh);
@@ -427,7 +451,10 @@ function assemble(
   }
   for (const part of fresh) makeSymbols(part, loader.tocSymbol);
   if (room !== null) nameRoom(room.owner, room.section, 'elftrace_text');
-  for (const { owner, section, symbol } of probes) nameRoom(owner, section, symbol);
+  for (const { owner, section, symbol } of probes) {
+    // Every module has one of the name.
+    nameRoom(owner, section, symbol, owner.kind === 'module' ? elf.STB_LOCAL : elf.STB_GLOBAL);
+  }
   setThreadMode(parts, arch.target.wordBytes);
   if (plan.base === 'kernel') setKernelWords(parts, loader, arch.target.codeEndian);
   plan.entry = entryOf(plan, scope);
@@ -586,11 +613,15 @@ function trampolineRoom(
 /** Room for out-of-line code of probes, and for the objects that their callback gets (50-kprobes section 11). */
 function probeRoom(
   plan: Plan,
+  parts: readonly Part[],
   fresh: readonly ObjectPart[],
 ): { readonly owner: ObjectPart; readonly section: PartSection; readonly symbol: string }[] {
-  const { probeRoom: sizes } = plan.options;
-  const owner = fresh.find((part) => part.kind === 'runtime');
-  if (sizes === undefined || owner === undefined) return [];
+  const runtime = parts.find((part) => part.kind === 'runtime');
+  if (runtime === undefined) return [];
+  const owner = fresh.find((part) => part === runtime);
+  const there = runtime.sections.find(({ name }) => name === probeSections.text)?.size;
+  const sizes = owner ? plan.options.probeRoom : there === undefined ? undefined : { text: there, data: 0 };
+  if (sizes === undefined) return [];
   const make = (name: string, flags: bigint, size: number): PartSection =>
     madeSection({
       name,
@@ -600,25 +631,30 @@ function probeRoom(
       size,
       contents: new Uint8Array(size),
     });
-  const text = make(probeSections.text, elf.SHF_EXECINSTR, sizes.text);
-  const data = make(probeSections.data, elf.SHF_WRITE, sizes.data);
-  owner.sections.splice(owner.sections.findLastIndex((each) => permissionOf(each.flags) === 'rx') + 1, 0, text);
-  const first = owner.sections.findIndex((each) => permissionOf(each.flags) === 'rw');
-  owner.sections.splice(first < 0 ? owner.sections.length : first, 0, data);
-  // Symbols name their sections by position.
-  return [
-    { owner, section: text, symbol: 'elftrace_slots' },
-    { owner, section: data, symbol: 'elftrace_probes' },
-  ];
+  const rooms: { owner: ObjectPart; section: PartSection; symbol: string }[] = [];
+  for (const part of fresh) {
+    const code = part.sections.findLastIndex((each) => permissionOf(each.flags) === 'rx');
+    if (part.kind === 'core' || (part.kind === 'module' && code < 0)) continue;
+    const section = make(probeSections.text, elf.SHF_EXECINSTR, sizes.text);
+    part.sections.splice(code + 1, 0, section);
+    rooms.push({ owner: part, section, symbol: 'elftrace_slots' });
+  }
+  if (owner !== undefined) {
+    const section = make(probeSections.data, elf.SHF_WRITE, sizes.data);
+    const first = owner.sections.findIndex((each) => permissionOf(each.flags) === 'rw');
+    owner.sections.splice(first < 0 ? owner.sections.length : first, 0, section);
+    rooms.push({ owner, section, symbol: 'elftrace_probes' });
+  }
+  return rooms;
 }
 
 /** A symbol for a room, so that listings name what lies there. */
-function nameRoom(owner: Part, section: PartSection, name: string): void {
+function nameRoom(owner: Part, section: PartSection, name: string, binding: number = elf.STB_GLOBAL): void {
   owner.symbols.push({
     name,
     value: section.address,
     size: BigInt(section.size),
-    info: (elf.STB_GLOBAL << 4) | elf.STT_OBJECT,
+    info: (binding << 4) | elf.STT_OBJECT,
     other: 0,
     home: owner.sections.indexOf(section),
   });

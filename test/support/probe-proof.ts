@@ -360,7 +360,7 @@ function planned({ arch, image }: Subject, steps: readonly ProbeStep[]): { sessi
     probes(session, own) {
       const host = server.hosts(session, own);
       return {
-        perform: (operation) => host.perform(operation),
+        ...host,
         finish() {
           for (const { define, optimize = false, version = null, preempt = null } of steps) {
             host.perform({ kind: 'probe', define, optimize, version, preempt, at });

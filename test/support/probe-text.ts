@@ -37,9 +37,14 @@ export interface World {
   /** `401000 cc`, in order. */
   readonly stores: string[];
   readonly events: string[];
+  /** Addresses that ftrace was asked to serve, and to serve no more. */
+  readonly armed: bigint[];
+  readonly disarmed: bigint[];
   readonly onEvent: (event: KprobeEvent) => void;
   /** All text is what it was at the start. */
   readonly isOriginal: boolean;
+  /** The same text comes again, as a module that is loaded anew at its place. */
+  reload(): void;
 }
 
 export interface WorldOptions {
@@ -61,6 +66,7 @@ export function world(options: WorldOptions = {}): World {
   const original = text.slice();
   const areas = new Map<bigint, number>();
   const stores: string[] = [];
+  const [armed, disarmed]: [bigint[], bigint[]] = [[], []];
   const slots = new SlotPool([{ start: 0x50_0000n, end: 0x50_0000n + room }]);
   const codeAt = (address: bigint): ProbeCode | null => {
     const index = Number((address - BASE) / 0x40n);
@@ -106,6 +112,8 @@ export function world(options: WorldOptions = {}): World {
       if (instruction.kind === 'refused') return instruction;
       return { kind: 'valid', address, code, instruction, ftrace: ftrace.includes(address) };
     },
+    armFtrace: (address) => armed.push(address),
+    disarmFtrace: (address) => disarmed.push(address),
   });
   const events: string[] = [];
   return {
@@ -117,11 +125,16 @@ export function world(options: WorldOptions = {}): World {
     },
     stores,
     events,
+    armed,
+    disarmed,
     onEvent: ({ what, address }) => {
       events.push(address === 0n ? what : `${what} ${address.toString(16)}`);
     },
     get isOriginal() {
       return equalBytes(text, original);
+    },
+    reload() {
+      text.set(original);
     },
   };
 }
