@@ -128,7 +128,9 @@ export class ProbeSession implements ProbeHost {
   /** Where functions with return probes go back to: a breakpoint. */
   readonly trampoline: Address;
   private readonly program: Program;
-  private readonly list: ProbeEvent[] = [];
+  /** By number. */
+  private readonly list = new Map<number, ProbeEvent>();
+  private readonly names = new Map<string, ProbeEvent>();
   /** Those that were removed since, too. */
   private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
@@ -389,11 +391,9 @@ export class ProbeSession implements ProbeHost {
   private add(text: string, optimize: boolean): Outcome {
     const { arch } = this;
     const definition = parseProbe(text, arch.target.wordBytes === 8 ? 64 : 32);
-    const { group, event } = definition;
-    if (this.list.some((each) => each.definition.group === group && each.definition.event === event)) {
-      throw refusalError(
-        refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${group}/${event} already`),
-      );
+    const name = `${definition.group}/${definition.event}`;
+    if (this.names.has(name)) {
+      throw refusalError(refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${name} already`));
     }
     const gone = this.session.goneProbe(this.nextId);
     const place = gone === null ? this.placeFor(definition, text) : { ...gone.probe, module: gone.module };
@@ -424,7 +424,7 @@ export class ProbeSession implements ProbeHost {
         },
       },
       is2009 && optimize ? FLAGS_2009.OPTIMIZE : 0,
-      `${group}/${event}`,
+      name,
     );
     const made: ProbeEvent = { id: this.nextId++, definition, place, arguments: compiled, probe, optimize };
     if (optimize) this.wanted.add(place.address);
@@ -432,7 +432,8 @@ export class ProbeSession implements ProbeHost {
     const result = this.core().register(probe);
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
-    this.list.push(made);
+    this.list.set(made.id, made);
+    this.names.set(name, made);
     this.all.push(made);
     this.byProbe.set(probe, made);
     if (optimize && place.site !== null) {
@@ -492,13 +493,12 @@ export class ProbeSession implements ProbeHost {
   }
 
   private remove(name: string): Outcome {
-    const [group, event] = name.includes('/') ? (name.split('/') as [string, string]) : ['kprobes', name];
-    const at = this.list.findIndex(({ definition }) => definition.group === group && definition.event === event);
-    if (at < 0) {
-      throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${group}/${event}`));
-    }
-    this.core().unregister(this.list[at]!.probe);
-    this.list.splice(at, 1);
+    const full = name.includes('/') ? name : `kprobes/${name}`;
+    const event = this.names.get(full);
+    if (event === undefined) throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${full}`));
+    this.core().unregister(event.probe);
+    this.list.delete(event.id);
+    this.names.delete(full);
     return { kind: 'done', steps: [], warnings: [] };
   }
 
@@ -507,7 +507,7 @@ export class ProbeSession implements ProbeHost {
   moduleUse(name: string): string | null {
     const ranges = this.program.loadMap?.parts.find((part) => part.name === name)?.ranges ?? [];
     const inside = (value: bigint): boolean => ranges.some(({ start, end }) => value >= start && value < end);
-    const user = this.list.find(
+    const user = this.events.find(
       (event) =>
         event.place.module !== name &&
         !isGone(event) &&
@@ -661,7 +661,7 @@ export class ProbeSession implements ProbeHost {
   }
 
   get events(): readonly ProbeEvent[] {
-    return this.list;
+    return [...this.list.values()];
   }
 
   /** What was recorded under an event's id. Null: there is no such event. */
@@ -670,7 +670,7 @@ export class ProbeSession implements ProbeHost {
     words: readonly bigint[],
     comm: string,
   ): { readonly event: ProbeEvent; readonly values: readonly Fetched[]; readonly parent: Address } | null {
-    const event = this.list.find((each) => each.id === id);
+    const event = this.list.get(id);
     if (event === undefined) return null;
     const { isReturn } = event.definition;
     const littleEndian = this.arch.target.dataEndian === 'little';
