@@ -69,12 +69,19 @@ export class ProbeRun {
   /** Who trapped; null: a thread for which the runtime has no room. */
   private current: number | null = null;
   private readonly word: 4 | 8;
+  /** Symbols of the runtime, which every hit asks for. */
+  private readonly graphStack: Address | null;
+  private readonly ringPointer: Address | null;
+  private readonly threadMode: Address | null;
   private readonly cpu: ProbeCpu;
   private readonly source: FetchSource;
 
   constructor(private readonly options: ProbeRunOptions) {
     const { program, machine, comm } = options;
     this.word = program.image.wordBytes;
+    this.graphStack = entryPoint(program, 'elftrace_graph_stack')?.identity ?? null;
+    this.ringPointer = entryPoint(program, 'elftrace_ring')?.identity ?? null;
+    this.threadMode = entryPoint(program, 'elftrace_thread_mode')?.identity ?? null;
     this.cpu = {
       register: (name) => machine.register(name),
       setRegister: (name, value) => {
@@ -192,15 +199,13 @@ export class ProbeRun {
   // ------------------------------------------------------------------------------------------------------------- threads
 
   private block(thread: number): Address | null {
-    const stack = entryPoint(this.options.program, 'elftrace_graph_stack');
-    return stack === null ? null : stack.identity + BigInt(thread * threadBytes(this.word));
+    return this.graphStack === null ? null : this.graphStack + BigInt(thread * threadBytes(this.word));
   }
 
   /** The number under which the runtime knows the thread that runs, found and claimed as the runtime does it; null: all belong to others. */
   private thread(): number | null {
-    const { program, session } = this.options;
-    const symbol = entryPoint(program, 'elftrace_thread_mode');
-    const word = symbol === null ? THREAD_MODES.one : Number(this.readWord(symbol.identity, 0));
+    const { session } = this.options;
+    const word = this.threadMode === null ? THREAD_MODES.one : Number(this.readWord(this.threadMode, 0));
     const mode = word === THREAD_MODES.fs ? 'fs' : word === THREAD_MODES.gs ? 'gs' : 'one';
     const key = session.machine.support.abi.threadKey(this.cpu, mode);
     const owner = BigInt.asUintN(8 * this.word, key + 1n);
@@ -242,8 +247,7 @@ export class ProbeRun {
   }
 
   private ring(): Address | null {
-    const symbol = entryPoint(this.options.program, 'elftrace_ring');
-    return symbol === null ? null : this.readWord(symbol.identity, 0);
+    return this.ringPointer === null ? null : this.readWord(this.ringPointer, 0);
   }
 
   private header(): ByteView | null {

@@ -130,7 +130,9 @@ export class ProbeSession implements ProbeHost {
   /** Where functions with return probes go back to: a breakpoint. */
   readonly trampoline: Address;
   private readonly program: Program;
-  private readonly list: ProbeEvent[] = [];
+  /** By number. */
+  private readonly list = new Map<number, ProbeEvent>();
+  private readonly names = new Map<string, ProbeEvent>();
   /** Those that were removed since, too. */
   private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
@@ -141,6 +143,9 @@ export class ProbeSession implements ProbeHost {
   private readonly absent = new Map<Address, ProbePlace>();
   /** Bytes of ours in the text of modules that went and are in the image. */
   private readonly stale = new Map<string, { readonly address: Address; readonly size: number }[]>();
+  /** Probed addresses by object, and the number of events at each. */
+  private readonly owners = new Map<Address, Address>();
+  private readonly probed = new Map<Address, number>();
   /** Probed sites, with their ips. */
   private readonly ftraceSites = new Map<Address, Address>();
   private ftraceOps: Ops | null = null;
@@ -252,7 +257,8 @@ export class ProbeSession implements ProbeHost {
     return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
   }
 
-  private placeOf(address: Address): ValidProbe | ProbeRefusal {
+  /** What validation says of an address. */
+  placeOf(address: Address): ValidProbe | ProbeRefusal {
     const range = this.text.program.codeAt(address);
     if (range === undefined) {
       return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
@@ -333,6 +339,7 @@ export class ProbeSession implements ProbeHost {
       if (at === null) return null;
       op = { at, uses: 0 };
       this.ops.set(address, op);
+      this.owners.set(at, address);
     }
     op.uses += uses;
     return op.at;
@@ -340,18 +347,19 @@ export class ProbeSession implements ProbeHost {
 
   /** A buffer that handed it over is gone. */
   private freeOp(at: Address): void {
-    for (const [address, op] of this.ops) {
-      if (op.at !== at) continue;
-      op.uses--;
-      if (!this.list.some(({ place }) => place.address === address)) this.forget(address);
-    }
+    const address = this.owners.get(at);
+    const op = address === undefined ? undefined : this.ops.get(address);
+    if (address === undefined || op === undefined) return;
+    op.uses--;
+    this.forget(address);
   }
 
-  /** F-3: nobody needs the object any more. */
+  /** F-3: the object goes when nobody needs it any more. */
   private forget(address: Address): void {
     const op = this.ops.get(address);
-    if (op === undefined || op.uses > 0 || this.ftraceSites.has(address)) return;
+    if (op === undefined || op.uses > 0 || this.ftraceSites.has(address) || (this.probed.get(address) ?? 0) > 0) return;
     this.ops.delete(address);
+    this.owners.delete(op.at);
     this.room.free(op.at);
   }
 
@@ -421,11 +429,9 @@ export class ProbeSession implements ProbeHost {
   private add(text: string, optimize: boolean): Outcome {
     const { arch } = this;
     const definition = parseProbe(text, arch.target.wordBytes === 8 ? 64 : 32);
-    const { group, event } = definition;
-    if (this.list.some((each) => each.definition.group === group && each.definition.event === event)) {
-      throw refusalError(
-        refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${group}/${event} already`),
-      );
+    const name = `${definition.group}/${definition.event}`;
+    if (this.names.has(name)) {
+      throw refusalError(refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${name} already`));
     }
     const gone = this.session.goneProbe(this.nextId);
     const place = gone === null ? this.placeFor(definition, text) : { ...gone.probe, module: gone.module };
@@ -456,7 +462,7 @@ export class ProbeSession implements ProbeHost {
         },
       },
       is2009 && optimize ? FLAGS_2009.OPTIMIZE : 0,
-      `${group}/${event}`,
+      name,
     );
     const made: ProbeEvent = { id: this.nextId++, definition, place, arguments: compiled, probe, optimize };
     if (optimize) this.wanted.add(place.address);
@@ -464,7 +470,9 @@ export class ProbeSession implements ProbeHost {
     const result = this.core().register(probe);
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
-    this.list.push(made);
+    this.list.set(made.id, made);
+    this.probed.set(place.address, (this.probed.get(place.address) ?? 0) + 1);
+    this.names.set(name, made);
     this.all.push(made);
     this.byProbe.set(probe, made);
     if (optimize && place.site !== null) {
@@ -524,17 +532,17 @@ export class ProbeSession implements ProbeHost {
   }
 
   private remove(name: string): Outcome {
-    const [group, event] = name.includes('/') ? (name.split('/') as [string, string]) : ['kprobes', name];
-    const at = this.list.findIndex(({ definition }) => definition.group === group && definition.event === event);
-    if (at < 0) {
-      throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${group}/${event}`));
-    }
-    const core = this.core();
-    const [{ probe, place }] = this.list.splice(at, 1) as [ProbeEvent];
-    core.unregister(probe);
+    const full = name.includes('/') ? name : `kprobes/${name}`;
+    const event = this.names.get(full);
+    if (event === undefined) throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${full}`));
+    const { address } = event.place;
+    this.core().unregister(event.probe);
+    this.list.delete(event.id);
+    this.names.delete(full);
+    this.probed.set(address, (this.probed.get(address) ?? 1) - 1);
     // Nobody executes a file: what the probe had is free for the next one at once.
     this.rest();
-    if (!this.list.some((each) => each.place.address === place.address)) this.forget(place.address);
+    this.forget(address);
     return { kind: 'done', steps: [], warnings: [] };
   }
 
@@ -543,7 +551,7 @@ export class ProbeSession implements ProbeHost {
   moduleUse(name: string): string | null {
     const ranges = this.program.loadMap?.parts.find((part) => part.name === name)?.ranges ?? [];
     const inside = (value: bigint): boolean => ranges.some(({ start, end }) => value >= start && value < end);
-    const user = this.list.find(
+    const user = this.events.find(
       (event) =>
         event.place.module !== name &&
         !isGone(event) &&
@@ -704,7 +712,7 @@ export class ProbeSession implements ProbeHost {
   }
 
   get events(): readonly ProbeEvent[] {
-    return this.list;
+    return [...this.list.values()];
   }
 
   /** What was recorded under an event's id. Null: there is no such event. */
@@ -713,7 +721,7 @@ export class ProbeSession implements ProbeHost {
     words: readonly bigint[],
     comm: string,
   ): { readonly event: ProbeEvent; readonly values: readonly Fetched[]; readonly parent: Address } | null {
-    const event = this.list.find((each) => each.id === id);
+    const event = this.list.get(id);
     if (event === undefined) return null;
     const { isReturn } = event.definition;
     const littleEndian = this.arch.target.dataEndian === 'little';

@@ -131,8 +131,8 @@ export function probeRace(request: ProbeRaceRequest): ImageRace {
   for (const each of to) states.go(each);
 
   const { address } = states.event!.place;
-  const place = host.text.validateAt(host.text.program.codeAt(address)!, address);
-  if (place.kind === 'refused') throw refusalError(place);
+  const place = host.placeOf(address);
+  if (place.kind === 'refused') throw new ElftraceError('internal', place.reason);
   const { code } = place;
   const original = [{ address: code.start, bytes: code.bytes }];
   const stage = stageOf({
