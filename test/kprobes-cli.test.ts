@@ -112,15 +112,18 @@ test('probes that are refused: the reason, and no output', () => {
     expect([define, result.status, result.stdout]).toEqual([define, status, '']);
     expect(result.stderr).toMatch(message);
   }
-  const ppc = elftrace([
-    'patch',
-    join(builtSamples, 'x86-64', 'pie-patchable-5'),
-    '-o',
-    at('none'),
-    '--probe',
-    'p leaf',
-  ]);
-  expect([ppc.status, ppc.stderr]).toEqual([expect.any(Number), expect.stringMatching(/position-independent/)]);
+  for (const [file, message] of [
+    ['x86-64/pie-patchable-5', /cannot be laid into a position-independent file \[no-runtime\]$/m],
+    ['x86-64/module-fentry.ko', /a relocatable file is loaded first .* \[no-runtime\]$/m],
+    // K-ADDR-7: "Without that support -> EINVAL".
+    [
+      'arm64/program-patchable-4-2',
+      /the entry callops passes no registers, regs \(--a64-era=regs\) would \(no-ftrace-support, EINVAL\)/,
+    ],
+  ] as const) {
+    const { status, stderr } = elftrace(['patch', join(builtSamples, file), '-o', at('none'), '--probe', 'p recurse']);
+    expect([file, status, stderr]).toEqual([file, file.startsWith('arm64') ? 1 : 2, expect.stringMatching(message)]);
+  }
 });
 
 test('K-OPT-8 load --probes: the image and its modules have room; probes of a module that is unloaded are gone, and status says so', () => {
