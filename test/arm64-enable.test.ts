@@ -15,7 +15,7 @@ import { entryPoint } from '../src/ftrace/routes.js';
 import { Session } from '../src/ftrace/session.js';
 import { planTracing, type Tracer } from '../src/ftrace/tracing.js';
 import type { EntryFlavour } from '../src/runtime/index.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage, trace } from './support/loaded.js';
 import {

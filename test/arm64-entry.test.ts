@@ -12,7 +12,7 @@ import { revert } from '../src/ftrace/apply.js';
 import { Session } from '../src/ftrace/session.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import { archOf } from '../src/arches.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { runImage } from './support/loaded.js';
 import { openBytes, readSample } from './support/pipeline.js';
 import { describeWith, run, tool } from './support/tools.js';

@@ -12,7 +12,7 @@ import { readElf } from '../src/elf/read.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
 import { load } from '../src/program/program.js';
 import { runtimeFlavours, runtimeObject } from '../src/runtime/index.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 

@@ -9,7 +9,7 @@ import { type ChainHop, siteChain } from '../src/ftrace/chain.js';
 import { type Verdict, verdictSeverity } from '../src/ftrace/verdicts.js';
 import { rules, ruleText } from '../src/report/rules.js';
 import { verdictPages } from '../src/report/verdict-pages.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { loadSample } from './support/loaded-samples.js';
 import { builtSamples, edited, openBytes, readSample, root, sampleFiles } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';

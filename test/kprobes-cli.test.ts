@@ -1,10 +1,11 @@
 /** Probes on the command line: patch, run, status, explain, revert, plan and apply, on a sample with ftrace sites. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, expect, test } from '@jest/globals';
-import { elftrace } from './support/cli.js';
+import { EM_ARM } from '../src/elf/constants.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, root } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-probes-'));
@@ -162,4 +163,18 @@ test('explain: whether a place can have a probe and a jump, and the rule that de
   const json = JSON.parse(elftrace(['explain', SAMPLE, 'mix64+0x5', '--json']).stdout) as { probe: object };
   expect(validator('explain')(json)).toBe(true);
   expect(json.probe).toMatchObject({ probeable: true, optimizable: true, form: 'jmp32', symbol: 'mix64', offset: 5 });
+});
+
+test.each([
+  ['patch --probe', ['-o', at('a32.out'), '--probe', 'p:e f']],
+  ['patch --optimize', ['-o', at('a32.out'), '--probe', 'p:e f', '--optimize']],
+])('A32 is recognised and refused: %s', (_, options) => {
+  const bytes = readFileSync(join(builtSamples, 'ppc32', 'core-mcount'));
+  // e_machine, in the file's byte order.
+  bytes.writeUInt16BE(EM_ARM, 18);
+  writeFileSync(at('a32'), bytes);
+  const { status, stdout, stderr } = elftrace(['patch', at('a32'), ...options]);
+  expect([status, stdout]).toEqual([4, '']);
+  expect(stderr).toMatch(/ARM \(32 bit\): recognised, and not served .*\(ENODEV\) \[unsupported-machine\]/);
+  expect(existsSync(at('a32.out'))).toBe(false);
 });

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { builtFolder as built } from '../scripts/build-samples.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'kprobes-images-'));
 

@@ -11,7 +11,7 @@ import { findSites } from '../src/ftrace/sites.js';
 import { readTables } from '../src/ftrace/tables.js';
 import { originalCore, unload } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import {
   assemble,
   compile,

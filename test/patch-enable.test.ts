@@ -11,7 +11,7 @@ import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/ftrace/apply.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planTracing } from '../src/ftrace/tracing.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadedCases, loadSamples, runImage } from './support/loaded.js';
 import { builtSamples, differences, openBytes, readSample, sampleNames } from './support/pipeline.js';

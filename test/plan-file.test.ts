@@ -8,7 +8,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
 import { decodePlanFile, encodePlanFile, inject, injectionOf } from '../src/ftrace/plan-file.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, planNop, readSample } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-plan-'));

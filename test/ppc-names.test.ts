@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { openBytes } from './support/pipeline.js';
 import { describeWith } from './support/tools.js';
 

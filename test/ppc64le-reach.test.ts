@@ -9,7 +9,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { findNamedSites } from '../src/cli/explain.js';
 import { siteChain } from '../src/ftrace/chain.js';
 import { verify } from '../src/ftrace/verdicts.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { comparable, runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { sitesOf } from './support/loaded-samples.js';
 import { sameBytes } from './support/pipeline.js';

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { cliPath, elftrace } from './support/cli.js';
+import { cliPath, warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'race-'));

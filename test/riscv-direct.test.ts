@@ -21,7 +21,7 @@ import { Session } from '../src/ftrace/session.js';
 import type { Sites } from '../src/ftrace/sites.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import { watchRepeats } from '../src/trace/repeats.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 import {
   both,

@@ -8,7 +8,7 @@ import { parseCall } from '../src/cli/call-expression.js';
 import { compareRuns } from '../src/cli/compare.js';
 import { ElftraceError } from '../src/errors.js';
 import { buildPpc, ppcGcc, PROGRAMS, writeSource } from './support/emulator.js';
-import { cliPath, elftrace } from './support/cli.js';
+import { cliPath, warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { ends, kinds, run } from './support/run.js';
 import { describeWith } from './support/tools.js';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, edited, openBytes, readSample, root } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'schemas-'));

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import { withRoomFor } from '../src/ftrace/inject.js';
 import { runtimeObject } from '../src/runtime/index.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-session-'));

@@ -19,7 +19,7 @@ import { planSession } from '../src/ftrace/session-plan.js';
 import { loadImages, loadMore, type Source } from '../src/program/loader.js';
 import { type EntryFlavour, runtimeObject } from '../src/runtime/index.js';
 import { sha256 } from '../src/sha256.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 
 const cases: readonly { readonly target: TargetId; readonly flavour: EntryFlavour; readonly ending: string }[] = [

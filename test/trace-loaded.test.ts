@@ -9,7 +9,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { findNamedSites } from '../src/cli/explain.js';
 import { siteChain } from '../src/ftrace/chain.js';
 import { verify } from '../src/ftrace/verdicts.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences, type BothTraces } from './support/compare-traces.js';
 import { loadedSamples, loadSample, sitesOf, traced } from './support/loaded-samples.js';
 import { root } from './support/pipeline.js';

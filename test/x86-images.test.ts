@@ -23,7 +23,7 @@ import { planTracing } from '../src/ftrace/tracing.js';
 import { applyPlan } from '../src/ftrace/apply.js';
 import { readLoadMap } from '../src/program/load-map.js';
 import { type EntryFlavour, OPS_FLAGS, OPS_WORDS } from '../src/runtime/index.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage } from './support/loaded.js';
 import { differences, edited, errorOf, openBytes, readSample } from './support/pipeline.js';

@@ -22,7 +22,7 @@ import {
 } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
 import { runtimeObject } from '../src/runtime/index.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage, trace } from './support/loaded.js';
 import { builtSamples, codeOf, errorOf, openBytes, readSample, root } from './support/pipeline.js';

@@ -13,7 +13,7 @@ import { withRuntime } from '../src/ftrace/inject.js';
 import { planSites } from '../src/ftrace/plan.js';
 import { planTracing, type Tracer, type TracingRequest } from '../src/ftrace/tracing.js';
 import { verify } from '../src/ftrace/verdicts.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { traceDifferences, runWithBoth } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
 import { differences, openBytes, readSample, sampleNames } from './support/pipeline.js';

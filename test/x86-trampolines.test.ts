@@ -19,7 +19,7 @@ import { applyPlan } from '../src/ftrace/apply.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { planTracing, type Tracer, type TracingPlan, type TracingRequest } from '../src/ftrace/tracing.js';
 import { OPS_FLAGS, OPS_WORDS } from '../src/runtime/index.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { comparable, runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
 import { differences, edited, type Opened, openBytes, readSample } from './support/pipeline.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect } from '@jest/globals';
-import { elftrace, type CliResult } from './cli.js';
+import { type CliResult, warmElftrace as elftrace } from './cli.js';
 import { buildPpc, PROGRAMS, writeSource } from './emulator.js';
 import type { PpcKind } from './emulator.js';
 import { root } from './pipeline.js';
