@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, expect, test } from '@jest/globals';
 import { EM_ARM } from '../src/elf/constants.js';
+import { readElf } from '../src/elf/read.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, root } from './support/pipeline.js';
 
@@ -153,6 +154,26 @@ test('K-OPT-8 load --probes: the image and its modules have room; probes of a mo
   expect(validator('status')(json)).toBe(true);
   expect(json.probes.map(({ symbol, state }) => `${symbol} ${state}`)).toEqual(['core_round jump', 'two_wide gone']);
   expect(run('status', 'less')[1]).toMatch(/k {2}two_wide\+0x6 {2}\[GONE\] {2}kprobes\/a$/m);
+});
+
+test('section 11: relocations that the linker kept go with the runtime that is laid in, with a notice, and come back', () => {
+  const sample = join(builtSamples, 'x86-64', 'program-fentry-relocations');
+  const kept = (path: string): string[] =>
+    readElf(new Uint8Array(readFileSync(path))).sections.flatMap(({ name }) =>
+      name.startsWith('.rela') ? [name] : [],
+    );
+  expect(kept(sample)).toContain('.rela.text');
+  const probes = ['--probe', 'p:a mix64+5', '--probe', 'p:b sum+5', '--optimize'];
+  const patched = elftrace(['patch', sample, ...probes, '-o', at('kept')]);
+  expect(patched).toMatchObject({
+    status: 0,
+    stderr: expect.stringMatching(
+      /notice: the relocations that the linker kept \(\.rela\.text, .*\) are not in the image$/m,
+    ),
+  });
+  expect(kept(at('kept'))).toEqual([]);
+  expect(elftrace(['revert', at('kept'), '-o', at('kept.r')]).status).toBe(0);
+  expect(readFileSync(at('kept.r')).equals(readFileSync(sample))).toBe(true);
 });
 
 test('explain: whether a place can have a probe and a jump, and the rule that decides', () => {

@@ -6,6 +6,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { explainProbe, planProbes, probeRoomFor, ProbeText } from '../src/kprobes/index.js';
 import type { ProbeWhere } from '../src/kprobes/events.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { openBytes, readSample } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -176,6 +177,29 @@ describeWith(['gcc'], 'x86-64', () => {
     expect(() => session('p _start+1')).toThrow(/\(relocation, EINVAL\) \[section 11\]/);
     expect(session('p _start')).toMatchObject([{ state: { text: 'breakpoint' }, refusal: { code: 'relocation' } }]);
     expect(session('p _start+11')).toMatchObject([{ state: { text: 'jump' } }]);
+  });
+
+  test('load --probes: objects without sites get a runtime for their probes; a core with entries of its own has none', () => {
+    const path = (name: string): string => join(folder, name);
+    const exit = 'mov $60,%eax\n xor %edi,%edi\n syscall';
+    writeFileSync(
+      path('bare.s'),
+      `.text\n${f('_start', `call plain\n ${exit}`)}${f('plain', 'lea 1(%rdi),%eax\n nop\n nop\n ret')}`,
+    );
+    run('gcc', ['-c', '-o', path('bare.o'), path('bare.s')]);
+    const probed = (...args: string[]) => elftrace(args, { cwd: folder });
+    expect(probed('load', 'bare.o', '--probes', '2', '-o', 'bare')).toMatchObject({ status: 0, stderr: '' });
+    const define = ['--probe', 'p:e plain', '--optimize'];
+    expect(probed('patch', 'bare', ...define, '-o', 'bare.p')).toMatchObject({ status: 0, stderr: '' });
+    expect(probed('run', 'bare.p', '--trace', 'bare.t', '--format', 'ftrace')).toMatchObject({ status: 0 });
+    expect(readFileSync(path('bare.t'), 'utf8')).toMatch(/ e: \(plain\+0x0\)/);
+    const own = ['ftrace_caller', 'ftrace_call'].map((name) => f(name, 'ret')).join('');
+    writeFileSync(path('own.s'), `.text\n${f('_start', exit)}${own}`);
+    run('gcc', ['-c', '-o', path('own.o'), path('own.s')]);
+    expect(probed('load', 'own.o', '--probes', '2', '-o', 'own')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/--probes: no runtime was laid in/),
+    });
   });
 
   test('files that take no runtime say why: they are position-independent, or not linked', () => {
