@@ -31,6 +31,7 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
+import { whyNotFtrace } from './explain.js';
 import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
 import { FLAGS, FLAGS_2009, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
 import { compileProgram, decodeWords } from './program.js';
@@ -283,8 +284,7 @@ export class ProbeSession implements ProbeHost {
     const data = this.ftraceTable;
     const absent = this.absent.get(address);
     if (func === null || data === null || (absent === undefined && this.opOf(address) === null)) {
-      const reason =
-        func === null ? 'the entries of the image pass no registers' : 'no room for the object of the probe';
+      const reason = func === null ? this.whyNotFtrace(address) : 'no room for the object of the probe';
       this.ftraceOutcome = { kind: 'refused', errno: func === null ? 'EINVAL' : 'ENOMEM', reason };
       return;
     }
@@ -298,6 +298,13 @@ export class ProbeSession implements ProbeHost {
     if (this.ftraceOutcome.kind !== 'done') return;
     this.ftraceOps = ops;
     this.ftraceSites.set(address, ip);
+  }
+
+  private whyNotFtrace(address: Address): string {
+    const place = this.placeOf(address);
+    const site = place.kind === 'valid' ? place.site : null;
+    const refusal = site === null ? null : whyNotFtrace(this.text.sites!, site);
+    return refusal?.reason ?? 'the entries of the image have no callback for probes (elftrace_probe_ftrace)';
   }
 
   private disarmFtrace(address: Address): void {

@@ -8,6 +8,7 @@ import type { Reach } from '../bits.js';
 import type { Address } from '../units.js';
 import {
   type DetourBuffer,
+  jumpWindows,
   type JumpWindow,
   type ProbeCode,
   type ProbeCpu,
@@ -346,7 +347,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     const found = this.options.check(address);
     if (found.kind === 'refused') return found;
     if (found.kind === 'absent') return refuse('EINVAL', 'gone', 'K-OPT-8', 'the text of the probe is gone');
-    const windows = optimization.windows(found.code, address);
+    const windows = jumpWindows(optimization, found.code, address);
     if ('kind' in windows) return windows;
     let refusal: ProbeRefusal = refuse(
       'ENOMEM',
