@@ -587,7 +587,7 @@ describeWith(generatedTools, 'executed on images', () => {
   });
 
   describe.each(generatedCases)('$name: failures', (each) => {
-    test('A8 C-UPD-2 C-UPD-3 C-UPD-4: the report has its seven parts in order; nothing is written; everything is ENODEV afterwards', () => {
+    test('A8 C-UPD-2 C-UPD-3 C-UPD-4 P-NEW-4: the report has its seven parts in order; nothing is written; everything is ENODEV afterwards', () => {
       const made = machineOf(each);
       const { core, backend, sites } = made.session;
       const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
@@ -727,7 +727,7 @@ describeWith(generatedTools, 'executed on images', () => {
       }
     });
 
-    test('A5.1 A5.2 C-IPM-4: every error of both generations, and nothing is written', () => {
+    test('A5.1 A5.2 C-IPM-4 P-ENT-5: every error of both generations, and nothing is written', () => {
       const made = machineOf(each);
       const { core } = made.session;
       const [a, b] = ['direct_a', 'direct_b'].map((name) => made.session.functionAddress(name) ?? 0x10n);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, expect, test } from '@jest/globals';
 import { EM_ARM } from '../src/elf/constants.js';
+import { readElf } from '../src/elf/read.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, root } from './support/pipeline.js';
 
@@ -113,15 +114,18 @@ test('probes that are refused: the reason, and no output', () => {
     expect([define, result.status, result.stdout]).toEqual([define, status, '']);
     expect(result.stderr).toMatch(message);
   }
-  const ppc = elftrace([
-    'patch',
-    join(builtSamples, 'x86-64', 'pie-patchable-5'),
-    '-o',
-    at('none'),
-    '--probe',
-    'p leaf',
-  ]);
-  expect([ppc.status, ppc.stderr]).toEqual([expect.any(Number), expect.stringMatching(/position-independent/)]);
+  for (const [file, message] of [
+    ['x86-64/pie-patchable-5', /cannot be laid into a position-independent file \[no-runtime\]$/m],
+    ['x86-64/module-fentry.ko', /a relocatable file is loaded first .* \[no-runtime\]$/m],
+    // K-ADDR-7: "Without that support -> EINVAL".
+    [
+      'arm64/program-patchable-4-2',
+      /the entry callops passes no registers, regs \(--a64-era=regs\) would \(no-ftrace-support, EINVAL\)/,
+    ],
+  ] as const) {
+    const { status, stderr } = elftrace(['patch', join(builtSamples, file), '-o', at('none'), '--probe', 'p recurse']);
+    expect([file, status, stderr]).toEqual([file, file.startsWith('arm64') ? 1 : 2, expect.stringMatching(message)]);
+  }
 });
 
 test('K-OPT-8 load --probes: the image and its modules have room; probes of a module that is unloaded are gone, and status says so', () => {
@@ -150,6 +154,26 @@ test('K-OPT-8 load --probes: the image and its modules have room; probes of a mo
   expect(validator('status')(json)).toBe(true);
   expect(json.probes.map(({ symbol, state }) => `${symbol} ${state}`)).toEqual(['core_round jump', 'two_wide gone']);
   expect(run('status', 'less')[1]).toMatch(/k {2}two_wide\+0x6 {2}\[GONE\] {2}kprobes\/a$/m);
+});
+
+test('section 11: relocations that the linker kept go with the runtime that is laid in, with a notice, and come back', () => {
+  const sample = join(builtSamples, 'x86-64', 'program-fentry-relocations');
+  const kept = (path: string): string[] =>
+    readElf(new Uint8Array(readFileSync(path))).sections.flatMap(({ name }) =>
+      name.startsWith('.rela') ? [name] : [],
+    );
+  expect(kept(sample)).toContain('.rela.text');
+  const probes = ['--probe', 'p:a mix64+5', '--probe', 'p:b sum+5', '--optimize'];
+  const patched = elftrace(['patch', sample, ...probes, '-o', at('kept')]);
+  expect(patched).toMatchObject({
+    status: 0,
+    stderr: expect.stringMatching(
+      /notice: the relocations that the linker kept \(\.rela\.text, .*\) are not in the image$/m,
+    ),
+  });
+  expect(kept(at('kept'))).toEqual([]);
+  expect(elftrace(['revert', at('kept'), '-o', at('kept.r')]).status).toBe(0);
+  expect(readFileSync(at('kept.r')).equals(readFileSync(sample))).toBe(true);
 });
 
 test('explain: whether a place can have a probe and a jump, and the rule that decides', () => {

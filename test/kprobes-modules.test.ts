@@ -10,6 +10,7 @@ import { readElf } from '../src/elf/read.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';
 import { applyPlan, revert, unpatched } from '../src/ftrace/apply.js';
 import { readRecord } from '../src/ftrace/journal.js';
+import { withRuntime } from '../src/ftrace/inject.js';
 import { entryPoint } from '../src/ftrace/routes.js';
 import { loadIntoSession, recordedSessions, replaySessions, unloadFromSession } from '../src/ftrace/session-parts.js';
 import { sessionOptions } from '../src/ftrace/session-plan.js';
@@ -23,6 +24,7 @@ import {
   probeServer,
   ProbeText,
 } from '../src/kprobes/index.js';
+import { whyNotFtrace } from '../src/kprobes/explain.js';
 import { loadImages, type Source } from '../src/program/loader.js';
 import { load } from '../src/program/program.js';
 import { type EntryFlavour, runtimeObject } from '../src/runtime/index.js';
@@ -244,3 +246,45 @@ const unrecorded = (bytes: Uint8Array): Uint8Array => {
   const image = readElf(bytes);
   return bytes.slice(64, image.section('.note.elftrace')!.offset);
 };
+
+describe('K-ADDR-7: sites whose entry passes no registers', () => {
+  // As they are, and as patch would lay them out with the entry that does it.
+  test.each([
+    ['arm64/program-patchable-4-2', 'callops', 'regs', '--a64-era=regs'],
+    ['arm64/program-patchable-4-2', 'args', 'regs', '--a64-era=regs'],
+    ['riscv64/program-patchable-8-4-aligned', 'g3c', 'g2', '--riscv-site=g2'],
+    ['riscv64/program-patchable-4', 'g2-merged', 'g2', '--riscv-site=g2'],
+    ['riscv64/program-patchable-4', 'g2-plain', 'g2', '--riscv-site=g2'],
+  ] as const)('%s with the entry %s: EINVAL, and explain names %s', (name, flavour, other, option) => {
+    const opened = openBytes(readSample(name));
+    const { arch, sites } = opened;
+    const laid = (entry: EntryFlavour) => withRuntime(sites, undefined, undefined, entry, {}, probeRoomFor(1));
+    const where = { kind: 'symbol', module: null, name: 'recurse', offset: 0n } as const;
+    const explained = (entry: EntryFlavour) => {
+      const program = load(laid(entry), arch);
+      return explainProbe(new ProbeText(program, findSites(program)), where);
+    };
+    const plan = (entry: EntryFlavour) => () =>
+      planProbes(laid(entry), arch, [{ name: 's', text: yaml([{ probe: { define: 'p recurse' } }]) }]);
+    const { place } = explained(flavour);
+    expect(place).toMatchObject({ errno: 'EINVAL', code: 'no-ftrace-support', rule: 'K-ADDR-7' });
+    const reason = (place as { reason: string }).reason;
+    expect(reason).toMatch(new RegExp(`^the entry ${flavour} passes no registers, .* would$`));
+    expect(reason).toContain(`${other} (${option})`);
+    expect(plan(flavour)).toThrow(reason);
+    expect(explained(other).place).toMatchObject({ kind: 'valid' });
+    expect(plan(other)().probes!.probes()).toMatchObject([{ state: { text: 'ftrace' } }]);
+  });
+
+  test('-pg on arm64 has a site behind the prologue and no entry with registers', () => {
+    const { program, sites } = openBytes(readSample('arm64/program-mcount'));
+    const index = [...Array(sites.count).keys()].find(
+      (i) => program.symbolName(sites.functionSymbol(i)) === 'recurse',
+    )!;
+    const reason = whyNotFtrace(sites, index);
+    expect(reason).toMatchObject({
+      code: 'no-ftrace-support',
+      reason: 'the entry pg passes no registers, and none that serves the site does',
+    });
+  });
+});

@@ -3,9 +3,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { explainProbe, ProbeText } from '../src/kprobes/index.js';
+import { withRuntime } from '../src/ftrace/inject.js';
+import { explainProbe, planProbes, probeRoomFor, ProbeText } from '../src/kprobes/index.js';
 import type { ProbeWhere } from '../src/kprobes/events.js';
-import { openBytes } from './support/pipeline.js';
+import { warmElftrace as elftrace } from './support/cli.js';
+import { openBytes, readSample } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-kprobes-'));
@@ -133,5 +135,87 @@ describeWith(['gcc'], 'x86-64', () => {
     expect(jump('short')).toBe('EILSEQ too-short');
     expect(jump('patched', 4)).toBe('5 bytes');
     expect(jump('pad', 4)).toBe('5 bytes');
+  });
+
+  test('section 11: a field that a loader still writes is in no probed instruction and in no window', () => {
+    const path = (name: string): string => join(folder, name);
+    writeFileSync(path('lib.s'), '.data\n.globl outside\n.type outside,@object\n.size outside,8\noutside: .quad 1');
+    const body = 'nop\n movabs $outside,%rax\n lea 1(%rdi),%eax\n nop\n nop\n nop\n ret';
+    writeFileSync(path('user.s'), `.text\n${f('_start', body)}`);
+    const gcc = (...args: string[]): void => void run('gcc', ['-nostdlib', ...args]);
+    gcc('-shared', '-o', path('lib.so'), path('lib.s'));
+    // The dynamic linker writes into the text of this one.
+    const link = ['-no-pie', '-Wl,-z,notext,-z,nocopyreloc', '-Wl,--emit-relocs'];
+    gcc(...link, '-o', path('user'), path('user.s'), path('lib.so'));
+    gcc('-c', '-o', path('user.o'), path('user.s'));
+    for (const [name, who] of [
+      ['user', /dynamic linker/],
+      ['user.o', /load the file first/],
+    ] as const) {
+      const opened = openBytes(new Uint8Array(readFileSync(path(name))));
+      const own = new ProbeText(opened.program, opened.sites);
+      const explained = (offset: number) => explainProbe(own, at('_start', offset));
+      // The breakpoint fits in front of the field, a window of five bytes does not.
+      expect([name, explained(0)]).toMatchObject([
+        name,
+        { place: { kind: 'valid' }, jump: { errno: 'EBUSY', code: 'relocation' } },
+      ]);
+      expect([name, explained(1).place]).toMatchObject([
+        name,
+        { errno: 'EINVAL', code: 'relocation', rule: 'section 11' },
+      ]);
+      expect((explained(1).place as { reason: string }).reason).toMatch(who);
+      expect([name, explained(11)]).toMatchObject([name, { place: { kind: 'valid' }, jump: { kind: 'window' } }]);
+    }
+    // Patching says the same, and what a linker kept is about nothing any more.
+    const session = (define: string) => {
+      const { arch, sites: found } = openBytes(new Uint8Array(readFileSync(path('user'))));
+      const laid = withRuntime(found, undefined, undefined, undefined, {}, probeRoomFor(1));
+      const text = JSON.stringify({ version: 1, steps: [{ probe: { define, optimize: true } }] });
+      return planProbes(laid, arch, [{ name: 's', text }]).probes!.probes();
+    };
+    expect(() => session('p _start+1')).toThrow(/\(relocation, EINVAL\) \[section 11\]/);
+    expect(session('p _start')).toMatchObject([{ state: { text: 'breakpoint' }, refusal: { code: 'relocation' } }]);
+    expect(session('p _start+11')).toMatchObject([{ state: { text: 'jump' } }]);
+  });
+
+  test('load --probes: objects without sites get a runtime for their probes; a core with entries of its own has none', () => {
+    const path = (name: string): string => join(folder, name);
+    const exit = 'mov $60,%eax\n xor %edi,%edi\n syscall';
+    writeFileSync(
+      path('bare.s'),
+      `.text\n${f('_start', `call plain\n ${exit}`)}${f('plain', 'lea 1(%rdi),%eax\n nop\n nop\n ret')}`,
+    );
+    run('gcc', ['-c', '-o', path('bare.o'), path('bare.s')]);
+    const probed = (...args: string[]) => elftrace(args, { cwd: folder });
+    expect(probed('load', 'bare.o', '--probes', '2', '-o', 'bare')).toMatchObject({ status: 0, stderr: '' });
+    const define = ['--probe', 'p:e plain', '--optimize'];
+    expect(probed('patch', 'bare', ...define, '-o', 'bare.p')).toMatchObject({ status: 0, stderr: '' });
+    expect(probed('run', 'bare.p', '--trace', 'bare.t', '--format', 'ftrace')).toMatchObject({ status: 0 });
+    expect(readFileSync(path('bare.t'), 'utf8')).toMatch(/ e: \(plain\+0x0\)/);
+    const own = ['ftrace_caller', 'ftrace_call'].map((name) => f(name, 'ret')).join('');
+    writeFileSync(path('own.s'), `.text\n${f('_start', exit)}${own}`);
+    run('gcc', ['-c', '-o', path('own.o'), path('own.s')]);
+    expect(probed('load', 'own.o', '--probes', '2', '-o', 'own')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/--probes: no runtime was laid in/),
+    });
+  });
+
+  test('files that take no runtime say why: they are position-independent, or not linked', () => {
+    for (const [name, reason] of [
+      ['x86-64/pie-patchable-5', 'position-independent'],
+      ['x86-64/shared-fentry.so', 'position-independent'],
+      ['x86-64/module-fentry.ko', 'relocatable'],
+    ] as const) {
+      const { sites: found } = openBytes(readSample(name));
+      let error: unknown = null;
+      try {
+        withRuntime(found, undefined, undefined, undefined, {}, probeRoomFor(1));
+      } catch (each) {
+        error = each;
+      }
+      expect([name, error]).toMatchObject([name, { code: 'no-runtime', context: { reason } }]);
+    }
   });
 });

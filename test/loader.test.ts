@@ -136,7 +136,7 @@ describeWith(loaderTools, 'loading', () => {
         expect(program.partOf(map.parts[2]!.ranges[0]!.start)?.name).toBe('mod_a');
       });
 
-      test('T-PPC-21 T-PPC-28 each module has its TOC, its stubs and a stub of ftrace_caller', () => {
+      test('P-STUB-3 T-PPC-21 T-PPC-28 each module has its TOC, its stubs and a stub of ftrace_caller', () => {
         const { bytes, map } = load(target, core, [a, b], { runtime });
         const program = loadProgram(readElf(bytes), arch);
         const entry = program.image.symbols.find('ftrace_caller');

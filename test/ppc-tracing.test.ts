@@ -245,7 +245,7 @@ describe.each(loadedCases)('$name', (each) => {
     expect(refusalOf(on, NEAR, { expect: 'mcount' })!.code).toBe('wrong-target');
   });
 
-  test('C-MOD-3 T-PPC-14 T-PPC-16 T-PPC-23: the module stands in the image; without it, or without its stub, there is no call', () => {
+  test('C-MOD-3 P-STUB-3 T-PPC-14 T-PPC-16 T-PPC-23: the module stands in the image; without it, or without its stub, there is no call', () => {
     const bytes = imageOf(each);
     const off = nopped(bytes);
     const opened = openBytes(off);

@@ -258,7 +258,7 @@ describe('who has a trampoline', () => {
     expect(without.entered.get('matches')).toBe(without.entered.get('ftrace_ops_list_func'));
   });
 
-  test('T-X86-5: an ops that is allocated dynamically is not even asked for memory in 2014; the same without DYNAMIC has one', () => {
+  test('C-TRAMP-3 T-X86-5: an ops that is allocated dynamically is not even asked for memory in 2014; the same without DYNAMIC has one', () => {
     for (const [flags, expected] of [
       [['DYNAMIC'], 0],
       [[], 1],

@@ -169,7 +169,7 @@ describe.each(variants)('trampolines $tramp', (variant) => {
     expect(both.guest.length).toBe(of(isOne));
   });
 
-  test('T-X86-5: ops that are allocated dynamically', () => {
+  test('C-TRAMP-3 T-X86-5: ops that are allocated dynamically', () => {
     const { session, core } = make();
     const dynamic = core.createOps({
       name: 'd',

@@ -192,7 +192,7 @@ function expectShared({ bytes, plan }: Done, notices: readonly unknown[]): void 
 
 describe.each(variants)('%s', (variant) => {
   test.each(['plain', 'regs'] as const)(
-    'T-X86-3 T-X86-7 T-X86-8 T-X86-11 T-X86-12 T-X86-13 T-X86-14 T-X86-16 T-X86-20 T-X86-24 T-X86-27: %s, made, called and run',
+    'C-TRAMP-1 C-TRAMP-2 C-TRAMP-6 T-X86-3 T-X86-7 T-X86-8 T-X86-11 T-X86-12 T-X86-13 T-X86-14 T-X86-16 T-X86-20 T-X86-24 T-X86-27: %s, made, called and run',
     (kind) => {
       const { bytes, plan } = register(base(variant), { tracer: COUNTER, saveRegs: kind === 'regs' });
       const state = stateOf(bytes);
@@ -200,8 +200,13 @@ describe.each(variants)('%s', (variant) => {
       expect(isAllocated(state)).toBe(true);
       // Every site calls the block itself, and nobody the list.
       expect(state.targets).toEqual([state.trampoline]);
+      // A section and a segment that the file did not have.
       const room = state.opened.image.section('.elftrace.text')!;
       expect(state.trampoline).toBe(room.address);
+      const had = openBytes(original);
+      expect([had.image.section('.elftrace.text'), had.program.codeAt(room.address)]).toEqual([undefined, undefined]);
+      expect(state.opened.image.segments.find(({ address: at, fileSize }) => room.address >= at && room.address < at + BigInt(fileSize))!.flags & 7).toBe(5); // prettier-ignore
+      expect(stateOf(base(variant)).trampoline).toBe(0n);
       const found = decoded(state, variant, kind);
       expect([...found.load]).toEqual([0x48, 0x8b, 0x15]);
       expect([found.loads, found.callee]).toEqual([state.ops, address(state.opened, 'elftrace_counter')]);
@@ -259,7 +264,7 @@ describe.each(variants)('%s', (variant) => {
     ).toThrow(/fault|stopped/);
   });
 
-  test('T-X86-18 T-X86-19 T-X86-21: another function for the same ops: the same block, four bytes of its call', () => {
+  test('C-TRAMP-2 T-X86-18 T-X86-19 T-X86-21: another function for the same ops: the same block, four bytes of its call', () => {
     for (const saveRegs of [false, true]) {
       const kind = saveRegs ? 'regs' : 'plain';
       const first = register(base(variant), { tracer: FUNCTION, saveRegs });
@@ -388,7 +393,7 @@ describe.each(variants)('%s', (variant) => {
     expect(plan.notices).toEqual([expect.stringMatching(/ops-load: .*48:8b:0d|ops-load: .*48 8b 0d/)]);
   });
 
-  test('T-X86-17: a trampoline that its user gave is called and never written', () => {
+  test('C-TRAMP-2 T-X86-17: a trampoline that its user gave is called and never written', () => {
     const image = base(variant);
     const { opened, ops } = stateOf(image);
     // The user's: the register entry, as it stands.
@@ -463,7 +468,7 @@ describe.each(variants)('%s', (variant) => {
 });
 
 describe('capabilities', () => {
-  test('T-X86-23 T-X86-31: one machine has private trampolines; on the others every hit goes through the shared entry', () => {
+  test('C-TRAMP-3 T-X86-23 T-X86-31: one machine has private trampolines; on the others every hit goes through the shared entry', () => {
     const kinds = arches.map(({ target, trampolines }) => [target.id, trampolines.kind]);
     expect(kinds.filter(([, kind]) => kind === 'private')).toEqual([['x86-64', 'private']]);
     expect(kinds.length).toBe(7);

@@ -775,7 +775,10 @@ export const riscvProbes: ProbeSupport = {
     undo(window) {
       const first = breakpoint(window.bytes);
       const text = concatBytes([first, window.bytes.slice(first.length)]);
-      return replace(window.address, text, isWordwise(window));
+      const steps = replace(window.address, text, isWordwise(window));
+      if (scratchOf(window) === null) return steps;
+      // The jump is two instructions. Who stands between them has not executed the first one of the window: the second may not come back under it.
+      return [...steps.slice(0, 2), { kind: 'wait' }, ...steps.slice(2)];
     },
   },
 };

@@ -23,7 +23,7 @@ import {
   runtimeConvention,
   type Source,
 } from '../program/loader.js';
-import { load as loadProgram } from '../program/program.js';
+import { load as loadProgram, probeSections } from '../program/program.js';
 import { loadJson } from '../report/json.js';
 import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
@@ -158,10 +158,15 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   checkProbes(args, readLoadMap(core.image)?.parts.some(({ kind }) => kind === 'runtime') === true);
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));
-  const runtime = await runtimeOf(args, [core.image, ...modules.map((each) => each.image)], arch);
+  const images = [core.image, ...modules.map((each) => each.image)];
+  const runtime = await runtimeOf(args, images, arch);
   const machine = machineOf(args);
+  // Probes need no sites; where there are none nothing says which entries the runtime has.
+  const [first] = runtimeFlavours(arch.target.id);
+  const hasSites = images.some((image) => conventionsOf(image, arch).length > 0);
   const options: LoaderOptions = {
     machine,
+    ...(args.probes === undefined || hasSites || !first ? {} : { convention: first }),
     sha256: hash,
     ...(args.entry === undefined ? {} : { entry: args.entry }),
     ...(args.probes === undefined ? {} : { probeRoom: probeRoomFor(args.probes) }),
@@ -199,6 +204,9 @@ export async function runLoad(args: LoadArguments): Promise<number> {
             },
             arch,
           );
+  if (args.probes !== undefined && readElf(result.bytes).section(probeSections.text) === undefined) {
+    throw new ElftraceError('usage', '--probes: no runtime was laid in, so there is no room for them');
+  }
   writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
   for (const notice of result.notices) err(`${args.path}: notice: ${notice}`);
   if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));

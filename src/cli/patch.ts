@@ -22,7 +22,7 @@ import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';
-import type { Source } from '../program/loader.js';
+import { leftOut, type Source } from '../program/loader.js';
 import { load } from '../program/program.js';
 import {
   hazardNotices,
@@ -486,6 +486,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   const notices = [
     ...applied.notices,
     ...(plan.notices ?? []),
+    ...(opened.injected ? leftOut(before.image) : []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
     ...hazardNotices(plan),

@@ -128,14 +128,14 @@ export function withRuntime(
     throw new ElftraceError(
       'no-runtime',
       `${missing}, and a relocatable file is loaded first (elftrace load), or names what its sites call (--entry SYMBOL)`,
-      {},
+      { reason: 'relocatable' },
     );
   }
   if (image.header.type !== elf.ET_EXEC) {
     throw new ElftraceError(
       'no-runtime',
       `${missing}, and the runtime cannot be laid into a position-independent file`,
-      {},
+      { reason: 'position-independent' },
     );
   }
   const without = probeRoom === undefined ? null : (runtimeFlavours(arch.target.id)[0] ?? null);

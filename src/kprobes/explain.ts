@@ -1,7 +1,14 @@
 /** Whether a place can have a probe, how its instruction would be executed, and whether a jump can take the place of the breakpoint. */
+import type { TargetId } from '../arch.js';
+import { readElf } from '../elf/read.js';
+import { flavourFor } from '../ftrace/inject.js';
+import { entryPoint } from '../ftrace/routes.js';
+import type { Sites } from '../ftrace/sites.js';
+import { entriesOf } from '../ftrace/tracing.js';
+import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { ProbeWhere } from './events.js';
 import type { JumpWindow, ProbeRefusal } from './model.js';
-import { refuse } from './model.js';
+import { jumpWindows, refuse } from './model.js';
 import type { ProbeText, ValidProbe } from './validate.js';
 
 export interface ProbeExplanation {
@@ -10,11 +17,41 @@ export interface ProbeExplanation {
   readonly jump: JumpWindow | ProbeRefusal | null;
 }
 
+/** The entry of a flavour passes registers to a probe: its runtime has the callback for that. */
+function passesRegisters(target: TargetId, flavour: EntryFlavour): boolean {
+  const bytes = runtimeObject(target, flavour, true);
+  return bytes !== null && readElf(bytes).symbols.find('elftrace_probe_ftrace') > 0;
+}
+
+/**
+ * Why a probe at a site cannot be served by ftrace (K-ADDR-7): the entry that the image has, or would get, passes no registers. The reason names those that
+ * would do it. null: it can, or what the entry will be is not decided yet.
+ */
+export function whyNotFtrace(sites: Sites, index: number): ProbeRefusal | null {
+  const { program } = sites;
+  const { id } = program.arch.target;
+  const reading = sites.reading(index);
+  if (program.relocatable || reading === null) return null;
+  const flavours = runtimeFlavours(id);
+  const own = entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program).kind;
+  const flavour = own ?? flavourFor(sites, undefined, undefined, flavours[0] ?? null);
+  if (passesRegisters(id, flavour)) return null;
+  const served = sites.entriesOf(index, reading);
+  const others = flavours.filter((each) => served.includes(each) && passesRegisters(id, each));
+  // Where an option chooses the entry.
+  const option = ({ arm64: '--a64-era', riscv64: '--riscv-site' } as Partial<Record<TargetId, string>>)[id];
+  const names = others.map((each) => (option === undefined ? each : `${each} (${option}=${each})`));
+  const hint = names.length === 0 ? 'and none that serves the site does' : `${names.join(', ')} would`;
+  return refuse('EINVAL', 'no-ftrace-support', 'K-ADDR-7', `the entry ${flavour} passes no registers, ${hint}`);
+}
+
 /** Looks at a place; writes nothing and needs no room. */
 export function explainProbe(text: ProbeText, where: ProbeWhere): ProbeExplanation {
   const place = text.validate(where);
   if (place.kind === 'refused') return { place, jump: null };
   if (place.site !== null) {
+    const unserved = text.sites === null ? null : whyNotFtrace(text.sites, place.site);
+    if (unserved !== null) return { place: unserved, jump: null };
     const reason = 'probes on ftrace sites are served by ftrace, without a breakpoint or jump';
     return { place, jump: refuse('EINVAL', 'site-in-window', 'K-ADDR-7', reason) };
   }
@@ -22,7 +59,7 @@ export function explainProbe(text: ProbeText, where: ProbeWhere): ProbeExplanati
   if (optimization.kind === 'none') {
     return { place, jump: refuse('ENOSYS', 'no-optimization', 'section 7', optimization.reason) };
   }
-  const windows = optimization.windows(place.code, place.address);
+  const windows = jumpWindows(optimization, place.code, place.address);
   if ('kind' in windows) return { place, jump: windows };
   return { place, jump: windows[0] ?? null };
 }

@@ -26,7 +26,7 @@ export type ProbeErrno =
  *
  * - where: `not-served` (no probes on this machine), `address-and-symbol`, `no-address`, `no-symbol`, `not-text`, `init-text`, `blacklisted`,
  *   `other-patch` (a jump label, static call, alternative, bug entry), `not-a-boundary`, `misaligned`, `inside-site`, `registered-twice`,
- *   `no-ftrace-support`, `gone`
+ *   `no-ftrace-support`, `relocation` (a field of it is still to be written by a loader), `gone`
  * - instruction: `undecodable`, `trap` (a trap of its own), `forced-emulation` (prefix), `masks-interrupts`, `far-branch`, `privileged`,
  *   `virtualisation`, `system`, `exclusive-sequence`, `exception-table`, `indirect-memory-branch`, `unsupported-instruction`
  * - slot and buffer: `out-of-reach`, `no-memory`
@@ -48,6 +48,7 @@ export type ProbeRefusalCode =
   | 'inside-site'
   | 'registered-twice'
   | 'no-ftrace-support'
+  | 'relocation'
   | 'gone'
   | 'undecodable'
   | 'trap'
@@ -238,7 +239,9 @@ export interface BufferRequest {
 export type TextStep =
   | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
   /** Every processor fetches anew. */
-  | { readonly kind: 'sync' };
+  | { readonly kind: 'sync' }
+  /** Until every thread was where it holds nothing: nobody stands between the instructions of the jump any more. */
+  | { readonly kind: 'wait' };
 
 /** The jump form of a machine. */
 export interface JumpOptimization {
@@ -265,6 +268,23 @@ export interface JumpOptimization {
   optimize(window: JumpWindow, buffer: Address): readonly TextStep[];
   /** Jump -> breakpoint. The caller looks first whether the jump is there (T-KP-36). */
   undo(window: JumpWindow, buffer: Address): readonly TextStep[];
+}
+
+/**
+ * The ways to optimise a probe in code that will not be written any more. A copy would keep the field of a relocation that is applied later as it is
+ * now, and the relocation would write over the jump: such windows are none.
+ */
+export function jumpWindows(
+  { windows }: Pick<JumpOptimization, 'windows'>,
+  code: ProbeCode,
+  address: Address,
+): readonly JumpWindow[] | ProbeRefusal {
+  const found = windows(code, address);
+  if ('kind' in found) return found;
+  const settled = found.filter(({ bytes }) => !code.hasRelocation(address, address + BigInt(bytes.length)));
+  if (settled.length > 0) return settled;
+  const reason = 'a relocation that is still to be applied writes into the window';
+  return refuse('EBUSY', 'relocation', 'section 11', reason);
 }
 
 // ------------------------------------------------------------------------------------------------------------- grammar

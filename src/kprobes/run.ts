@@ -124,20 +124,14 @@ export class ProbeRun {
 
   private execute(address: Address, inBuffer: boolean): boolean {
     const { session, machine } = this.options;
-    const { support } = session.machine;
     machine.setRegister('pc', address);
-    const part = inBuffer ? session.machine.partOf(address) : null;
-    if (part !== null) {
-      machine.setRegister('pc', part.buffer.address + BigInt(part.buffer.copiedOffset));
+    const next = session.machine.continuation(address, inBuffer);
+    if (next === null) return false;
+    if (next.kind === 'at') {
+      machine.setRegister('pc', next.address);
       return true;
     }
-    const found = session.machine.execution(address, false);
-    if (found === null || 'code' in found) return false;
-    if (found.slot !== null) {
-      machine.setRegister('pc', found.slot);
-      return true;
-    }
-    const result = support.simulate(found.instruction, this.cpu);
+    const result = session.machine.support.simulate(next.instruction, this.cpu);
     if (result.kind === 'fault') return false;
     machine.setRegister('pc', result.pc);
     return true;

@@ -31,13 +31,14 @@ import {
 } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
+import { whyNotFtrace } from './explain.js';
 import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
 import { FLAGS, FLAGS_2009, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
 import { compileProgram, decodeWords } from './program.js';
 import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
-import { type DetourPart, TextMachine } from './text-machine.js';
+import { type DetourPart, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
 
 type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
@@ -161,12 +162,14 @@ export class ProbeSession implements ProbeHost {
 
   /**
    * @param original  the image before anything was patched, with the runtime in it
+   * @param watcher  told of every store
    * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes, 'no-runtime' where the runtime serves none
    */
   constructor(
     private readonly session: Session,
     original: ElfImage,
     private readonly arch: Arch,
+    watcher: TextWatcher | null = null,
   ) {
     const { program } = session.sites;
     this.program = program;
@@ -198,6 +201,7 @@ export class ProbeSession implements ProbeHost {
     this.machine = new TextMachine({
       support,
       slots: this.pool,
+      watcher,
       store: {
         isFile: true,
         read: (address, size) => this.bytes(address, size)?.slice() ?? null,
@@ -240,7 +244,8 @@ export class ProbeSession implements ProbeHost {
     return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
   }
 
-  private placeOf(address: Address): ValidProbe | ProbeRefusal {
+  /** What validation says of an address. */
+  placeOf(address: Address): ValidProbe | ProbeRefusal {
     const range = this.text.program.codeAt(address);
     if (range === undefined) {
       return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
@@ -265,8 +270,7 @@ export class ProbeSession implements ProbeHost {
     const data = this.ftraceTable;
     const absent = this.absent.get(address);
     if (func === null || data === null || (absent === undefined && this.opOf(address) === null)) {
-      const reason =
-        func === null ? 'the entries of the image pass no registers' : 'no room for the object of the probe';
+      const reason = func === null ? this.whyNotFtrace(address) : 'no room for the object of the probe';
       this.ftraceOutcome = { kind: 'refused', errno: func === null ? 'EINVAL' : 'ENOMEM', reason };
       return;
     }
@@ -280,6 +284,13 @@ export class ProbeSession implements ProbeHost {
     if (this.ftraceOutcome.kind !== 'done') return;
     this.ftraceOps = ops;
     this.ftraceSites.set(address, ip);
+  }
+
+  private whyNotFtrace(address: Address): string {
+    const place = this.placeOf(address);
+    const site = place.kind === 'valid' ? place.site : null;
+    const refusal = site === null ? null : whyNotFtrace(this.text.sites!, site);
+    return refusal?.reason ?? 'the entries of the image have no callback for probes (elftrace_probe_ftrace)';
   }
 
   private disarmFtrace(address: Address): void {
@@ -337,7 +348,8 @@ export class ProbeSession implements ProbeHost {
 
   // --------------------------------------------------------------------------------------------------------- operations
 
-  private core(): Core {
+  /** The state machine of this session. */
+  core(): Core {
     if (this.started !== null) return this.started;
     const version = this.version ?? 'modern';
     const preempt = this.preempt ?? 'none';
@@ -569,6 +581,12 @@ export class ProbeSession implements ProbeHost {
     const core = this.started;
     this.rest(core);
     this.tidySlots();
+    this.write();
+  }
+
+  /** What handlers need in the image. */
+  write(): void {
+    const core = this.core();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
     if (live.length === 0) return;
@@ -675,9 +693,13 @@ export class ProbeSession implements ProbeHost {
     return this.started?.hit(address, regs) ?? null;
   }
 
+  states(): readonly ProbeState[] {
+    return this.started?.states() ?? [];
+  }
+
   /** Probed addresses, ascending. */
   probes(): readonly ListedProbe[] {
-    return (this.started?.states() ?? []).flatMap((state) => {
+    return this.states().flatMap((state) => {
       const all = this.eventsOf(state);
       return [false, true].flatMap((gone) => {
         const events = all.filter((event) => isGone(event) === gone);

@@ -174,16 +174,19 @@ export class ProbeText {
     return info !== undefined && new TextDecoder('latin1').decode(image.contents(info)).includes('retpoline=Y\0');
   }
 
-  /** A relocation that a loader or linker still applies: of relocatable files, and dynamic ones. */
+  /** A relocation that a loader or linker still applies writes there: of relocatable files, and dynamic ones. What a linker kept is done. */
   private relocated(range: CodeRange, start: Address, end: Address): boolean {
     const { program } = this;
-    if (program.relocatable) {
-      const { offset } = program.relocationsOf(range.section);
-      // A field begins at most 7 bytes in front of what it writes.
-      return offset.some((at) => at + 8 > Number(start) && at < Number(end));
+    const placed = program.relocatable ? program.relocationsOf(range.section) : program.dynamicRelocations;
+    // No field has more than 8 bytes.
+    for (let rank = placed.from(start - 8n); rank < placed.count; rank++) {
+      const at = BigInt(placed.offset[rank]!);
+      if (at >= end) return false;
+      const rows = placed.tables[placed.table[rank]!]!;
+      const rule = program.arch.relocations.get(rows.type[placed.row[rank]!]!);
+      const writes = rule === undefined || (rule.rule !== 'none' && rule.field.slices.length > 0);
+      if (writes && at + BigInt(rule?.field.sizeBytes ?? 8) > start) return true;
     }
-    const { count, offset } = program.dynamicRelocations;
-    for (let i = 0; i < count; i++) if (offset[i]! + 8n > start && offset[i]! < end) return true;
     return false;
   }
 
@@ -355,6 +358,11 @@ export class ProbeText {
     if (instruction.kind === 'refused') return instruction;
     const other = site !== null ? null : code.otherPatch(address, address + BigInt(instruction.bytes.length));
     if (other !== null) return refuse('EINVAL', 'other-patch', 'K-ADDR-3', `${shown()} is ${other}`);
+    if (site === null && code.hasRelocation(address, address + BigInt(instruction.bytes.length))) {
+      const who = this.program.relocatable ? 'load the file first' : 'the dynamic linker writes it';
+      const reason = `a relocation of ${shown()} is still to be applied: ${who}`;
+      return refuse('EINVAL', 'relocation', 'section 11', reason);
+    }
     const atEntry =
       address === code.start ||
       address === support.adjust(code, code.start) ||

@@ -31,6 +31,19 @@ function isReplaced(image: ElfImage, section: ElfSection): boolean {
   }
 }
 
+/**
+ * Notices about what an image of a linked core does not have: relocations that the linker kept (--emit-relocs). They name symbols by numbers that change, and
+ * what is patched would make them wrong; the record brings them back.
+ */
+export function leftOut(core: ElfImage): readonly string[] {
+  if (core.header.type === elf.ET_REL) return [];
+  const kept = core.sections.filter(
+    ({ type, flags }) => (type === elf.SHT_REL || type === elf.SHT_RELA) && (flags & elf.SHF_ALLOC) === 0n,
+  );
+  if (kept.length === 0) return [];
+  return [`the relocations that the linker kept (${kept.map(({ name }) => name).join(', ')}) are not in the image`];
+}
+
 const hasToc = (arch: Arch): boolean => arch.loader.kind === 'modules' && arch.loader.tocSymbol !== null;
 
 /** A linked program as the core of an image: its bytes stay where they are. */

@@ -19,7 +19,7 @@ import type { Address } from '../units.js';
 import { version } from '../version.js';
 import { conventionsOf } from './conventions.js';
 import { coreStubPages } from './core-stubs.js';
-import { linkedCore, originalCore, partsOf } from './image-parts.js';
+import { leftOut, linkedCore, originalCore, partsOf } from './image-parts.js';
 import { headerBytes, headerPlace, type ImageParts, writeImage } from './image-writer.js';
 import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layout.js';
 import { linkPart, stubWriter } from './link.js';
@@ -176,7 +176,9 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   const coreSites = convention === undefined ? conventionsOf(coreSource.image, arch) : [convention];
   const inModules = modules.flatMap((source) => conventionsOf(source.image, arch));
   const moduleSites = convention === undefined ? inModules : inModules.map(() => convention);
-  return assemble(plan, linked ? [core] : [], linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
+  const present = linked ? [core] : [];
+  const laid = assemble(plan, present, linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
+  return { ...laid, notices: [...leftOut(coreSource.image), ...laid.notices] };
 }
 
 /**
@@ -230,7 +232,7 @@ export function unload(image: ElfImage, name: string, arch: Arch, options: Loade
   return { ...finish(plan, left), notices: [] };
 }
 
-export { originalCore };
+export { leftOut, originalCore };
 
 function loaderOf(arch: Arch): ModuleLoader {
   if (arch.loader.kind === 'none') {

@@ -8,7 +8,7 @@
 import type { AddressReader, Arch, CalleeKind, StubReading } from '../arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
-import type { ElfImage, RelocationTable, SymbolTable } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
@@ -32,12 +32,8 @@ export interface CodeRange {
  * Relocations of one section of a relocatable file, sorted by offset; columns of equal length. Offsets in a section fit a
  * number, which is what shapes compare with.
  */
-export interface PlacedRelocations {
+export interface PlacedRelocations extends Omit<SortedRelocations, 'offset'> {
   readonly offset: Float64Array;
-  /** Position in `tables`. */
-  readonly table: Uint8Array;
-  readonly row: Uint32Array;
-  readonly tables: readonly RelocationTable[];
 }
 
 /** Section of the private trampolines that `patch` makes (RT-4). */
