@@ -406,6 +406,8 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   private isIntact({ window }: DetourPart): boolean {
     const from = this.support.breakpoint(window.instructions[0]!.bytes).length;
     const rest = window.bytes.subarray(from);
+    // Behind the last instruction of a program nothing can be read.
+    if (rest.length === 0) return true;
     const now = this.options.store.read(window.address + BigInt(from), rest.length);
     return now !== null && equalBytes(now, rest);
   }
