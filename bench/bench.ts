@@ -1,6 +1,7 @@
 /**
  * `npm run bench`: ratios measured in one run, interleaved, each with its spread. Absolute times are printed for orientation
- * only; machines differ and are noisy. Inputs are made here (inputs.ts).
+ * only; machines differ and are noisy. Inputs are made here (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator
+ * alone: all of it, or the loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -165,7 +166,7 @@ function filters(count: number): void {
   console.log(`core on ${count} records: ${figures.join(', ')}`);
 }
 
-try {
+function benchPatching(): void {
   filters(60000);
   const object = join(folder, 'sixty.o');
   const out = join(folder, 'out.o');
@@ -219,7 +220,12 @@ try {
   console.log(
     `memory: ${used.toFixed(0)} MiB for a file of ${size.toFixed(0)} MiB, bare node ${empty.toFixed(0)} MiB: bare + ${((used - empty) / size).toFixed(2)} times the file`,
   );
-  benchEmulator({ root, folder, runs, hasTool, spread });
+}
+
+try {
+  const [part, ...only] = process.argv.slice(2);
+  if (part === undefined) benchPatching();
+  benchEmulator({ root, folder, runs, only, hasTool, spread });
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

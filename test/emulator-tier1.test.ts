@@ -85,6 +85,143 @@ test('accesses that share a check: at both ends of a window, all or the right on
   }
 });
 
+describe('functions that are copied to their calls', () => {
+  const MASK = ~1n;
+  const LINK = s(15);
+  const address = (line: number): bigint => CODE + BigInt(4 * line);
+  const call =
+    (line: number, to: number, ret = line + 1): HandInstruction =>
+    (b) => {
+      b.mov(LINK, address(ret));
+      return { kind: 'call', pc: address(to), ret: address(line + 1) };
+    };
+  const ret: HandInstruction = () => ({ kind: 'ret', s: LINK, mask: MASK });
+  const branch = (a: number, b: bigint, to: number, next: number): HandInstruction => () => ({
+    kind: 'br', condition: 'eq', width: 64, a: s(a), b, pc: address(to), next: address(next),
+  }); // prettier-ignore
+  /**
+   * A loop that calls a function directly and one indirectly; the first calls a third one, has a loop of its own and an access that
+   * faults in the round that s14 says, and comes back somewhere else in the round that s13 says.
+   */
+  const program: readonly HandInstruction[] = [
+    (b) => void b.to(s(0), 'add', s(0), 1n),
+    call(1, 9),
+    (b) => void b.to(s(1), 'xor', s(1), s(2)),
+    (b) => {
+      b.mov(LINK, address(4));
+      return { kind: 'calli', s: s(12), mask: MASK, ret: address(4) };
+    },
+    branch(0, 60n, 6, 5),
+    () => ({ kind: 'jmp', pc: address(0) }),
+    () => ({ kind: 'trap', trap: 'trap-instruction' }),
+    // Where the function comes back to when it does not come back.
+    (b) => void b.to(s(9), 'add', s(9), 1000n),
+    () => ({ kind: 'jmp', pc: address(2) }),
+    // 9: the function; keeps its way back, calls 20
+    (b) => void b.mov(s(11), LINK),
+    (b) => void b.mov(s(5), 3n),
+    (b) => void b.to(s(2), 'add', s(2), s(0)),
+    (b) => void b.to(s(5), 'sub', s(5), 1n),
+    branch(5, 0n, 14, 11),
+    call(14, 20),
+    (b) => {
+      b.to(s(6), 'seteq', s(0), s(14));
+      b.select(s(6), s(6), 0x66n, s(10));
+    },
+    (b) => void b.load('ld64', s(7), s(6), 0n),
+    (b) => {
+      b.to(s(8), 'seteq', s(0), s(13));
+      b.select(LINK, s(8), address(7), s(11));
+    },
+    (b) => void b.store('st64', s(2), s(10), 8n),
+    ret,
+    // 20
+    (b) => void b.to(s(3), 'addsh1', s(3), s(2)),
+    ret,
+    // 22: called through s12
+    (b) => void b.to(s(4), 'sub', s(4), s(3)),
+    ret,
+  ];
+  const SIZE = 0x1000;
+  const DATA = 0x2_0000n;
+  const start = (tier: 0 | 1, more: readonly HandInstruction[] = program): Machine => {
+    defaults.tier = tier;
+    const machine = handMachine(more);
+    machine.map({ address: DATA, size: SIZE, permission: 'rw' });
+    machine.setRegister('s10', DATA);
+    machine.setRegister('s12', address(22));
+    return machine;
+  };
+  const both = (): readonly [Machine, Machine] => [start(0), start(1)];
+
+  test('one region holds caller and callees; counts, registers and memory at every budget are those of tier 0', () => {
+    for (const [fault, elsewhere] of [
+      [-1n, -1n],
+      [17n, -1n],
+      [-1n, 23n],
+      [41n, 12n],
+    ] as const) {
+      const pair = both();
+      for (const each of pair) {
+        each.setRegister('s13', BigInt.asUintN(64, elsewhere));
+        each.setRegister('s14', BigInt.asUintN(64, fault));
+      }
+      for (let budget = 1; ; budget = (budget % 37) + 1) {
+        const [x, y] = pair.map((each) => each.run({ budget }));
+        expect(y).toEqual(x);
+        expect(differences(...pair)).toEqual([]);
+        if (x!.kind !== 'step-limit') break;
+      }
+      expect(differences(...pair, true)).toEqual([]);
+      expect(pair[0].instructions).toBeGreaterThan(fault < 0n ? 1000 : 300);
+      expect(pair[0].register('s9')).toBe(elsewhere < 0n ? 0n : 1000n);
+    }
+    const [, machine] = both();
+    machine.setRegister('s13', 100n);
+    machine.setRegister('s14', 100n);
+    expect(machine.run()).toMatchObject({ kind: 'trap' });
+    // The indirect call became known after the region was made: its callee has one of its own.
+    expect(machine.compiledCounts).toMatchObject({ regions: 2, dropped: 0 });
+  });
+
+  test('a callee that is overwritten is what the next call executes, and a hook in it is called each time', () => {
+    let version = 1n;
+    const changing = program.map((each, line): HandInstruction => {
+      return line === 20 ? (b) => void b.to(s(3), 'add', s(3), version) : each;
+    });
+    const pair = ([0, 1] as const).map((tier) => start(tier, changing));
+    const events: number[][] = [[], []];
+    for (const machine of pair) {
+      machine.setRegister('s13', 1000n);
+      machine.setRegister('s14', 1000n);
+    }
+    const both = (act: (machine: Machine, which: number) => void): void => {
+      pair.forEach(act);
+      expect(differences(pair[0]!, pair[1]!)).toEqual([]);
+    };
+    both((machine) => machine.run({ budget: 333 }));
+    for (let round = 0; round < 6; round++) {
+      version *= 10n;
+      both((machine) => {
+        machine.memory.write(address(20), Uint8Array.of(round));
+        machine.run({ budget: 50 });
+      });
+    }
+    expect(pair[1]!.compiledCounts?.dropped).toBeGreaterThan(5);
+    both((machine, which) => {
+      const off = machine.hook(address(20), (each) => {
+        events[which]!.push(each.instructions);
+        return 'continue';
+      });
+      machine.run({ budget: 200 });
+      off();
+      machine.run({ budget: 200 });
+    });
+    expect(events[1]).toEqual(events[0]);
+    expect(events[0]!.length).toBeGreaterThan(5);
+  });
+});
+
 describe('random programs in step on both tiers', () => {
   for (const { target, emulation } of arches) {
     // The ELFv2 big-endian target has the front end of ELFv1.

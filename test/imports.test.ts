@@ -27,7 +27,7 @@ const rules: Readonly<Record<string, Rule>> = {
   ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['arch'] },
   kprobes: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'ftrace', 'runtime'], types: ['arch'] },
   emulator: { values: ['program', 'elf', 'isa'], types: ['arch'] },
-  race: { values: ['ftrace', 'runtime', 'emulator', 'program', 'elf', 'arches'], types: ['arch', 'isa'] },
+  race: { values: ['ftrace', 'kprobes', 'runtime', 'emulator', 'program', 'elf', 'arches'], types: ['arch', 'isa'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },
   program: { values: ['elf', 'relocs', 'isa', 'sha256'], types: ['arch'] },
   arches: { values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'elf'], types: ['arch'] },

@@ -1,7 +1,6 @@
 /**
- * Probes set, optimised, undone and removed while a thread runs: every store of the life of a probe falls on every instruction of a call, with the
- * thread's CPU fetching ahead until it synchronises. Safe with quiescence; without it, and with the gaps of 2009 open, it goes wrong in the way
- * that the rules say. The text belongs to a machine, never to a file.
+ * Probes on a machine that runs: single moments of their lives, told by hand, and the gaps of 2009 as a thread meets them. Every order of everything is
+ * in probes-race.test.ts. The text belongs to a machine, never to a file.
  */
 import { describe, expect, test } from '@jest/globals';
 import { x86Probes } from '../src/arch-x86/kprobes.js';
@@ -265,81 +264,6 @@ test('the program, and the jump', () => {
   live.enter();
   live.leave();
   expect([live.failure, live.hits, live.counter]).toEqual([null, 1, 1n]);
-});
-
-/** Every way to let a thread's `events` fall before, between and behind `stores`. */
-function* schedules(stores: number, events: number): Generator<readonly number[]> {
-  if (stores === 0) {
-    yield [];
-    return;
-  }
-  for (let first = 0; first <= events; first++) {
-    for (const rest of schedules(stores - 1, events - first)) yield [first, ...rest];
-  }
-}
-
-/** (n + k)! / (n! k!) */
-function choose(n: number, k: number): number {
-  let result = 1;
-  for (let i = 1; i <= k; i++) result = (result * (n + i)) / i;
-  return Math.round(result);
-}
-
-/** Instructions of the function. */
-const EVENTS = 5;
-
-interface Outcome {
-  readonly schedules: number;
-  readonly failed: number;
-  /** Of the failed: the thread stood inside of the window when bytes behind its first changed. */
-  readonly inside: number;
-  readonly left: Set<string>;
-}
-
-function explore(core: Options['core'], quiescence: boolean): Outcome {
-  const dry = new Live({ core });
-  dry.live();
-  const result = { schedules: 0, failed: 0, inside: 0, left: new Set<string>() };
-  for (const schedule of schedules(dry.stores, EVENTS)) {
-    let isInside = false;
-    const live: Live = new Live({
-      core,
-      quiescence,
-      beforeStore(index) {
-        for (let i = 0; i < (schedule[index] ?? 0); i++) live.advance();
-        const { pc } = live.machine;
-        if (!live.outside && pc > F && pc < F + WINDOW) isInside = true;
-      },
-    });
-    live.enter();
-    live.live();
-    live.leave();
-    result.schedules++;
-    result.left.add(live.bytes);
-    if (live.failure === null) continue;
-    result.failed++;
-    if (isInside) result.inside++;
-  }
-  expect(result.schedules).toBe(choose(EVENTS, dry.stores));
-  return result;
-}
-
-describe('every order of the stores of a life and the instructions of a call', () => {
-  test.each(['2009', 'modern'] as const)(
-    'T-KP-31, %s: with quiescence all are safe, without it a thread inside the window breaks',
-    (core) => {
-      const safe = explore(core, true);
-      expect([safe.failed, [...safe.left]]).toEqual([0, [ORIGINAL]]);
-      const twin = explore(core, false);
-      expect(twin.schedules).toBe(safe.schedules);
-      expect(twin.failed).toBeGreaterThan(0);
-      // Nobody else does.
-      expect(twin.inside).toBe(twin.failed);
-      process.stderr.write(
-        `probes of ${core}: ${safe.schedules} schedules, 0 fail with quiescence, ${twin.failed} without it\n`,
-      );
-    },
-  );
 });
 
 test.each(['2009', 'modern'] as const)(

@@ -6,7 +6,7 @@ import { expect, test } from '@jest/globals';
 import { readSample } from './support/pipeline.js';
 import { prove, runProbed, subjectOf, survey } from './support/probe-proof.js';
 
-const PPC = ['gpr0', 'gpr11', 'gpr12', 'ctr', 'trap', 'dar', 'dsisr'];
+const PPC = ['gpr0', 'gpr11', 'gpr12', 'ctr', 'trap'];
 const RISCV = ['t0', 't1', 't3', 't4', 't5', 't6', 'status', 'badaddr', 'cause', 'orig_a0'];
 const ARM64 = ['x9', 'x10', 'x11', 'x12', 'x13', 'x14', 'x15', 'x16', 'x17', 'pstate'];
 
@@ -23,7 +23,7 @@ const counts = (record: Readonly<Record<string, number>>): string =>
   Object.entries(record).sort().map(([code, count]) => `${count} ${code}`).join(', ') || 'none'; // prettier-ignore
 
 test.each(SAMPLES)('T-KP-1 T-KP-32 every instruction of %s by breakpoint and by jump', (name, scratch) => {
-  const proof = prove(subjectOf(readSample(name), scratch));
+  const proof = prove(subjectOf(readSample(name), { scratch }));
   expect(proof).not.toBeNull();
   const { instructions, places, refusedProbes, refusedJumps, executed, hits, jumps, jumpBatches, jumpHits } = proof!;
   process.stderr.write(

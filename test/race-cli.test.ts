@@ -59,6 +59,22 @@ describe('images', () => {
       ]).toEqual([name, name === 'g' ? 0 : expect.any(Number), true]);
   });
 
+  test('T-KP-31: --probe: a probe comes, becomes a jump and goes; as text, JSON and a page', () => {
+    const args = ['race', arm, '--probe', 'leaf+12', '--to', 'jump,none', '--no-stale-fetch'];
+    const good = elftrace(args);
+    expect([good.status, good.stderr]).toEqual([0, '']);
+    expect(good.stdout).toMatch(/^probe leaf\+0xc: none to jump to none: holds in every order\n/);
+    expect(good.stdout).toMatch(/the handler: hits of leaf\+0xc go on at elftrace_slots\+0x10\n[^]*wait until every thread/);
+    const page = join(folder, 'probe.html');
+    const bad = elftrace([...args, '--variant', 'no-wait', '--json', '--html', page]);
+    const [race] = racesOf(bad.stdout);
+    expect([bad.status, race!.schedule!.rule]).toEqual([1, 'freed-memory']);
+    expect(race).toMatchObject({ request: { function: 'leaf', probe: 'leaf+12', version: 'modern', from: 'none', to: 'jump,none' } });
+    expect(readFileSync(page, 'utf8')).toMatch(/<g class="event instruction wrong"><title>elftrace_slots/);
+    for (const wrong of [['--site', 'leaf', '--probe', 'leaf+12'], [], ['--probe', 'leaf+12', '--variant', 'stopped']])
+      expect(elftrace(['race', arm, ...wrong]).status).toBe(2);
+  }); // prettier-ignore
+
   test('registers and stores of each instruction', () => {
     const args = [
       'race',
@@ -123,7 +139,7 @@ describe('images', () => {
       const { status, stderr } = elftrace(['race', ...args]);
       return [status, stderr];
     };
-    expect(usage()).toEqual([2, expect.stringMatching(/name an image and --site F, or ask for --demo/)]);
+    expect(usage()).toEqual([2, expect.stringMatching(/name an image and --site F or --probe F\+4, or ask for --demo/)]);
     expect(usage(arm)).toEqual([2, expect.stringMatching(/say which function/)]);
     expect(usage(arm, '--site', 'leaf', '--variant', 'upside-down')).toEqual([2, expect.stringMatching(/no-sync/)]);
     expect(usage(arm, '--site', 'leaf', '--call', 'other(1)')).toEqual([2, expect.stringMatching(/--call calls other/)]);

@@ -28,6 +28,7 @@ import { type Reach, reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded, Operands } from '../isa/table.js';
+import { perFunction } from '../kprobes/layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -185,14 +186,19 @@ function unprobable({ row }: Decoded): Reason | null {
   return null;
 }
 
+/** Per word its mnemonic; empty: nothing that is known. */
+const namesOf = perFunction((code) =>
+  Array.from({ length: code.bytes.length >> 2 }, (_, i) => decodeAt(code, 4 * i)?.row.mnemonic ?? ''),
+);
+
 function exclusive(code: ProbeCode, offset: number): Reason | null {
-  const nameAt = (at: number): string => decodeAt(code, at)?.row.mnemonic ?? '';
-  const own = nameAt(offset);
+  const names = namesOf(code);
+  const own = names[offset >> 2] ?? '';
   if (LOAD_EXCLUSIVE.test(own) || STORE_EXCLUSIVE.test(own)) {
     return { code: 'exclusive-sequence', why: 'is exclusive' };
   }
   for (let at = offset - 4; at >= 0 && at >= offset - 4 * EXCLUSIVE_WORDS; at -= 4) {
-    const name = nameAt(at);
+    const name = names[at >> 2] ?? '';
     if (STORE_EXCLUSIVE.test(name)) return null;
     if (LOAD_EXCLUSIVE.test(name)) {
       return { code: 'exclusive-sequence', why: `lies behind ${name} at +${hex(at)}, whose store has not come yet` };
@@ -352,12 +358,9 @@ class Assembly {
       this.words[at] = arm64Table.encode('ldr-x-lit', { xt: register, off: numbers + 8 * i - 4 * at });
     });
     const out = new Uint8Array(numbers + 8 * this.literals.length);
-    this.words.forEach((value, i) => {
-      out.set(word(value), 4 * i);
-    });
-    this.literals.forEach(({ value }, i) => {
-      new ByteView(out, 'little', 'buffer').insertU64(numbers + 8 * i, value);
-    });
+    const view = new DataView(out.buffer);
+    for (const [i, value] of this.words.entries()) view.setUint32(4 * i, value, true);
+    for (const [i, { value }] of this.literals.entries()) view.setBigUint64(numbers + 8 * i, wrap(value), true);
     return out;
   }
 }
@@ -371,33 +374,49 @@ const ldp = (xt: number, xt2: number, pairimm: number): [string, Operands] => [
   { xt, xt2, base: SP, pairimm },
 ];
 
-function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequest): void {
-  out.add('sub-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP });
-  for (let n = 0; n < 30; n += 2) out.add(...stp(n, n + 1, 8 * n));
-  out.add('add-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: 0 });
-  out.add(...stp(LINK, 0, LR));
-  out.literal(0, window.address);
-  out.add('mrs', { sysreg: NZCV, xt: 1 });
-  out.add(...stp(0, 1, PC));
+const encodeAll = (list: readonly (readonly [string, Operands])[]): readonly number[] =>
+  list.map(([mnemonic, operands]) => arm64Table.encode(mnemonic, operands));
+const pairs = (from: number): number[] => Array.from({ length: (30 - from) / 2 }, (_, i) => from + 2 * i);
+
+const ENTER = encodeAll([
+  ['sub-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP }],
+  ...pairs(0).map((n) => stp(n, n + 1, 8 * n)),
+  ['add-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: 0 }],
+  stp(LINK, 0, LR),
+]);
+/** x0 holds the address of the probe. */
+const NOTE = encodeAll([
+  ['mrs', { sysreg: NZCV, xt: 1 }],
+  stp(0, 1, PC),
   // The record of the probed code, for who walks the stack.
-  out.add(...stp(29, 0, PT_REGS_BYTES));
-  out.add('add-imm', { sf: 1, sh: 0, imm12: PT_REGS_BYTES, rnsp: SP, rdsp: 29 });
+  stp(29, 0, PT_REGS_BYTES),
+  ['add-imm', { sf: 1, sh: 0, imm12: PT_REGS_BYTES, rnsp: SP, rdsp: 29 }],
   // Not in a system call.
-  out.add('movn', { sf: 1, hw: 0, imm16: 0, rd: 0 });
-  out.add('str-x-imm', { xt: 0, base: SP, pimm: SYSCALL });
+  ['movn', { sf: 1, hw: 0, imm16: 0, rd: 0 }],
+  ['str-x-imm', { xt: 0, base: SP, pimm: SYSCALL }],
+]);
+const REGISTERS_IN_X1 = encodeAll([['add-imm', { sf: 1, sh: 0, imm12: 0, rnsp: SP, rdsp: 1 }]]);
+const LEAVE = encodeAll([
+  ['blr', { xn: CALLEE }],
+  ['ldr-x-imm', { xt: 0, base: SP, pimm: PSTATE }],
+  ['msr-reg', { sysreg: NZCV, xt: 0 }],
+  // x18 belongs to the platform.
+  ...pairs(2).map((n): [string, Operands] =>
+    n === 18 ? ['ldr-x-imm', { xt: 19, base: SP, pimm: 8 * 19 }] : ldp(n, n + 1, 8 * n),
+  ),
+  ['ldr-x-imm', { xt: LINK, base: SP, pimm: LR }],
+  ldp(0, 1, 0),
+  ['add-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP }],
+]);
+
+function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequest): void {
+  out.put(...ENTER);
+  out.literal(0, window.address);
+  out.put(...NOTE);
   out.literal(0, op);
-  out.add('add-imm', { sf: 1, sh: 0, imm12: 0, rnsp: SP, rdsp: 1 });
+  out.put(...REGISTERS_IN_X1);
   out.literal(CALLEE, callees[0] ?? 0n);
-  out.add('blr', { xn: CALLEE });
-  out.add('ldr-x-imm', { xt: 0, base: SP, pimm: PSTATE });
-  out.add('msr-reg', { sysreg: NZCV, xt: 0 });
-  for (let n = 2; n < 30; n += 2) {
-    if (n === 18) out.add('ldr-x-imm', { xt: 19, base: SP, pimm: 8 * 19 });
-    else out.add(...ldp(n, n + 1, 8 * n));
-  }
-  out.add('ldr-x-imm', { xt: LINK, base: SP, pimm: LR });
-  out.add(...ldp(0, 1, 0));
-  out.add('add-imm', { sf: 1, sh: 0, imm12: FRAME_BYTES, rnsp: SP, rdsp: SP });
+  out.put(...LEAVE);
 }
 
 /** The instruction for this place, and the way on; false: out of reach. */

@@ -34,6 +34,7 @@ import { type Reach, reaches, signExtend32 } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded, Operands } from '../isa/table.js';
+import { perFunction } from '../kprobes/layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -197,7 +198,11 @@ class PpcProbes {
   }
 
   private words(values: readonly number[]): Uint8Array {
-    return concatBytes(values.map((value) => this.word(value)));
+    const out = new Uint8Array(4 * values.length);
+    const view = new DataView(out.buffer);
+    const isLittle = this.target.endian === 'little';
+    for (const [i, value] of values.entries()) view.setUint32(4 * i, value, isLittle);
+    return out;
   }
 
   private encode(mnemonic: string, operands: Operands): number {
@@ -252,7 +257,7 @@ class PpcProbes {
     if (offset < 0 || offset + 4 > code.bytes.length) {
       return refuse('EINVAL', 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
     }
-    if (this.isSecondWord(code.bytes, offset)) {
+    if (this.secondWords(code).has(offset)) {
       return refuse('EINVAL', 'not-a-boundary', 'K-ADDR-4', `${where} is the second word of a prefixed instruction`);
     }
     const found = this.find(code.bytes, offset);
@@ -274,14 +279,26 @@ class PpcProbes {
     };
   }
 
-  /** Decodes from the start: the word in front may look like a prefix and be the second word of one itself. */
-  private isSecondWord(bytes: Uint8Array, offset: number): boolean {
-    if (!this.wide) return false;
+  /** Per word its mnemonic; null: the first or second word of a prefixed instruction, or nothing that is known. */
+  private readonly namesOf = perFunction(({ bytes }) =>
+    Array.from({ length: bytes.length >> 2 }, (_, i) => {
+      const found = this.find(bytes, 4 * i);
+      return found?.kind === 'word' ? found.decoded.row.mnemonic : null;
+    }),
+  );
+
+  /** Words that are second ones. Decodes from the start: the word in front may look like a prefix and be the second word of one itself. */
+  private readonly secondWords = perFunction(({ bytes }): ReadonlySet<number> => {
+    const found = new Set<number>();
+    if (!this.wide) return found;
     const view = new ByteView(bytes, this.target.endian, 'code');
-    let at = 0;
-    while (at < offset) at += isPrefix(view.u32(at)) ? 8 : 4;
-    return at !== offset;
-  }
+    for (let at = 0; at + 8 <= bytes.length; at += 4) {
+      if (!isPrefix(view.u32(at))) continue;
+      at += 4;
+      found.add(at);
+    }
+    return found;
+  });
 
   private isSimulated(found: Found): boolean {
     if (found.kind === 'prefixed') return false;
@@ -313,16 +330,13 @@ class PpcProbes {
 
   /** The instruction is one of a load-and-reserve ... store-conditional sequence. */
   private inReservation(code: ProbeCode, offset: number): ProbeRefusal | null {
-    const nameAt = (at: number): string | null => {
-      const found = this.find(code.bytes, at);
-      return found?.kind === 'word' ? found.decoded.row.mnemonic : null;
-    };
-    const own = nameAt(offset);
+    const names = this.namesOf(code);
+    const own = names[offset >> 2] ?? null;
     const no = (why: string): ProbeRefusal =>
       refuse('EINVAL', 'exclusive-sequence', 'K-ADDR-5', `${code.name}+${hex(offset)} ${why}`);
     if (own !== null && (LOAD_RESERVE.test(own) || STORE_CONDITIONAL.test(own))) return no(`is ${own}`);
     for (let at = offset - 4; at >= 0 && at >= offset - 4 * RESERVATION_WORDS; at -= 4) {
-      const name = nameAt(at);
+      const name = names[at >> 2] ?? null;
       if (name === null) continue;
       if (STORE_CONDITIONAL.test(name)) return null;
       if (LOAD_RESERVE.test(name)) return no(`lies behind the ${name} at +${hex(at)}, whose store has not come yet`);
@@ -528,32 +542,68 @@ class PpcProbes {
     return this.encode(name, name === 'mfspr' ? { rt: register, spr } : { rs: register, spr });
   }
 
+  /** What is the same in every buffer. */
+  private readonly sequences = new Map<
+    number,
+    { readonly enter: number[]; readonly note: number[]; readonly leave: number[] }
+  >();
+
+  private sequencesFor(bytes: number): { readonly enter: number[]; readonly note: number[]; readonly leave: number[] } {
+    const known = this.sequences.get(bytes);
+    if (known) return known;
+    const li = (value: number): number => this.encode('addi', { rt: 3, ra0: 0, si: value });
+    const others = Array.from({ length: 30 }, (_, i) => i + 2);
+    const made = {
+      enter: [
+        this.push(bytes),
+        this.save(0, 0),
+        ...others.map((n) => this.save(n, n)),
+        this.encode('addi', { rt: 3, ra0: 1, si: bytes }),
+        this.save(3, 1),
+      ],
+      // r3 holds the address of the probe.
+      note: [
+        this.save(3, NIP),
+        li(0x4000),
+        this.save(3, MSR),
+        this.special('mfspr', 3, 9),
+        this.save(3, CTR),
+        this.special('mfspr', 3, 8),
+        this.save(3, LINK),
+        this.special('mfspr', 3, 1),
+        this.save(3, XER),
+        this.encode('mfcr', { rt: 3 }),
+        this.save(3, CCR),
+        li(0x700),
+        this.save(3, TRAP_NUMBER),
+      ],
+      leave: [
+        this.restore(3, LINK),
+        this.special('mtspr', 3, 8),
+        this.restore(3, CTR),
+        this.special('mtspr', 3, 9),
+        this.restore(3, XER),
+        this.special('mtspr', 3, 1),
+        this.restore(3, CCR),
+        this.encode('mtcrf', { fxm: 0xff, rs: 3 }),
+        this.restore(0, 0),
+        ...others.map((n) => this.restore(n, n)),
+        this.pop(bytes),
+      ],
+    };
+    this.sequences.set(bytes, made);
+    return made;
+  }
+
   /** Saves, calls, restores: nothing that the code has is changed behind it. */
   private template(window: JumpWindow, request: BufferRequest, entry: Address): Uint8Array | ProbeRefusal {
     const { frame, redZone: below } = this.frame;
     const bytes = frame + (this.target.abi === 'elfv2' && request.redZone ? PROTECTED_ZONE : below);
-    const li = (value: number): number => this.encode('addi', { rt: 3, ra0: 0, si: value });
-    const others = Array.from({ length: 30 }, (_, i) => i + 2);
+    const { enter, note, leave } = this.sequencesFor(bytes);
     const head = [
-      this.push(bytes),
-      this.save(0, 0),
-      ...others.map((n) => this.save(n, n)),
-      this.encode('addi', { rt: 3, ra0: 1, si: bytes }),
-      this.save(3, 1),
+      ...enter,
       ...this.load(3, window.address),
-      this.save(3, NIP),
-      li(0x4000),
-      this.save(3, MSR),
-      this.special('mfspr', 3, 9),
-      this.save(3, CTR),
-      this.special('mfspr', 3, 8),
-      this.save(3, LINK),
-      this.special('mfspr', 3, 1),
-      this.save(3, XER),
-      this.encode('mfcr', { rt: 3 }),
-      this.save(3, CCR),
-      li(0x700),
-      this.save(3, TRAP_NUMBER),
+      ...note,
       ...(this.wide && request.toc !== null ? this.load(2, request.toc) : []),
       ...this.load(3, request.op),
       this.encode('addi', { rt: 4, ra0: 1, si: this.frame.at }),
@@ -567,21 +617,7 @@ class PpcProbes {
         `the callback at ${hex(entry)} is not within 32 MiB of ${hex(from)}`,
       );
     }
-    return this.words([
-      ...head,
-      (branch(from, entry) | 1) >>> 0,
-      this.restore(3, LINK),
-      this.special('mtspr', 3, 8),
-      this.restore(3, CTR),
-      this.special('mtspr', 3, 9),
-      this.restore(3, XER),
-      this.special('mtspr', 3, 1),
-      this.restore(3, CCR),
-      this.encode('mtcrf', { fxm: 0xff, rs: 3 }),
-      this.restore(0, 0),
-      ...others.map((n) => this.restore(n, n)),
-      this.pop(bytes),
-    ]);
+    return this.words([...head, (branch(from, entry) | 1) >>> 0, ...leave]);
   }
 
   build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal {

@@ -30,6 +30,7 @@ import { type Reach, reaches } from '../bits.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded } from '../isa/table.js';
+import { perFunction } from '../kprobes/layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -65,7 +66,12 @@ const SECTION = '50-kprobes 10';
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
 const word = (value: number): Uint8Array => wordBytes(value, 'little');
 const parcel = (value: number): Uint8Array => Uint8Array.of(value & 0xff, value >>> 8);
-const words = (values: readonly number[]): Uint8Array => concatBytes(values.map((value) => word(value)));
+function words(values: readonly number[]): Uint8Array {
+  const out = new Uint8Array(4 * values.length);
+  const view = new DataView(out.buffer);
+  for (const [i, value] of values.entries()) view.setUint32(4 * i, value, true);
+  return out;
+}
 
 function quad(value: bigint): Uint8Array {
   const out = new Uint8Array(8);
@@ -137,9 +143,6 @@ const FENCE = 0x0f;
 const knowsPlace = (base: Decoded): boolean => [AUIPC, JAL, JALR, BRANCH].includes(opcodeOf(base));
 const isLeaving = (base: Decoded): boolean => [JAL, JALR, BRANCH].includes(opcodeOf(base));
 
-/** Functions decoded once: windows look at all of a function for each of its instructions. */
-const decodedFunctions = new WeakMap<Uint8Array, readonly Placed[]>();
-
 function placedAt(bytes: Uint8Array, offset: number): Placed {
   const low = bytes[offset]! | ((bytes[offset + 1] ?? 0) << 8);
   const decoded = decodeAt(bytes, offset);
@@ -148,18 +151,42 @@ function placedAt(bytes: Uint8Array, offset: number): Placed {
     : { offset, sizeBytes: decoded.row.sizeBytes, base: expand(decoded), mnemonic: decoded.row.mnemonic };
 }
 
-function instructionsOf({ bytes }: ProbeCode): readonly Placed[] {
-  const known = decodedFunctions.get(bytes);
-  if (known) return known;
-  const found: Placed[] = [];
+/** A function as windows look at it. */
+interface Layout {
+  readonly list: readonly Placed[];
+  /** Jumps and branches whose target is known, in the order of the code. */
+  readonly branches: readonly { readonly from: number; readonly to: number }[];
+  /** The first jump through a register of which nobody knows where it leads; null: there is none. */
+  readonly unknownJump: number | null;
+  /** Per instruction, a bit for each register that somebody may read before it is written: see `livenessOf`. */
+  live: Int32Array | null;
+}
+
+const layoutOf = perFunction(({ bytes }): Layout => {
+  const list: Placed[] = [];
   for (let at = 0; at + 2 <= bytes.length;) {
     const each = placedAt(bytes, at);
-    found.push(each);
+    list.push(each);
     at += each.sizeBytes;
   }
-  decodedFunctions.set(bytes, found);
-  return found;
-}
+  const branches: { from: number; to: number }[] = [];
+  let unknownJump: number | null = null;
+  for (const [index, { offset, base }] of list.entries()) {
+    // Padding behind the code decodes as nothing, and nobody jumps from there.
+    if (base === null) continue;
+    const opcode = opcodeOf(base);
+    const { rd = 0, rs1 = 0, off = 0, imm = 0 } = base.operands;
+    if (opcode === JALR && rd === ZERO && !(rs1 === RA && imm === 0)) {
+      const target = pairTarget(list, index);
+      if (target !== null) branches.push({ from: offset, to: target });
+      // Returns where t0 is the link (millicode).
+      else if (!(rs1 === T0 && imm === 0)) unknownJump ??= offset;
+    } else if (opcode === BRANCH || (opcode === JAL && rd === ZERO)) branches.push({ from: offset, to: offset + off });
+  }
+  return { list, branches, unknownJump, live: null };
+});
+
+const instructionsOf = (code: ProbeCode): readonly Placed[] => layoutOf(code).list;
 
 /** Position in `list` of the instruction at an offset; -1: none begins there. */
 function indexOf(list: readonly Placed[], offset: number): number {
@@ -177,22 +204,20 @@ function indexOf(list: readonly Placed[], offset: number): number {
 
 function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal {
   const offset = Number(address - code.start);
-  const where = `${code.name}+${hex(offset)}`;
-  if (offset < 0 || offset >= code.bytes.length) {
-    return refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
-  }
+  const no = (what: string): ProbeRefusal =>
+    refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${code.name}+${hex(offset)} is ${what}`);
+  if (offset < 0 || offset >= code.bytes.length) return no('outside the function');
   const list = instructionsOf(code);
   const index = indexOf(list, offset);
-  if (index < 0) return refuse('EILSEQ', 'not-a-boundary', 'K-ADDR-4', `${where} is inside an instruction`);
-  return classify(code, list, index);
+  return index < 0 ? no('inside an instruction') : classify(code, list, index);
 }
 
 function classify(code: ProbeCode, list: readonly Placed[], index: number): ProbeInstruction | ProbeRefusal {
   const { offset, sizeBytes, base, mnemonic } = list[index]!;
-  const where = `${code.name}+${hex(offset)}`;
   const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal =>
-    refuse('EINVAL', reason, 'K-ADDR-5', `${mnemonic} at ${where} ${why}`);
+    refuse('EINVAL', reason, 'K-ADDR-5', `${mnemonic} at ${code.name}+${hex(offset)} ${why}`);
   if (base === null || offset + sizeBytes > code.bytes.length) {
+    const where = `${code.name}+${hex(offset)}`;
     return refuse('EINVAL', 'undecodable', 'K-ADDR-5', `no instruction that is known at ${where}`);
   }
   const { flow, attributes } = base.row;
@@ -318,9 +343,12 @@ const A0 = 10;
 const A1 = 11;
 const A7 = 17;
 
-const reads = ({ row, operands }: Decoded, register: number): boolean =>
-  row.fields.some(({ name }) => (name === 'rs1' || name === 'rs2') && operands[name] === register);
-const writes = ({ operands }: Decoded, register: number): boolean => operands['rd'] === register;
+/** Bits of the registers that an instruction reads. */
+const readsOf = ({ row, operands }: Decoded): number =>
+  row.fields.reduce(
+    (mask, { name }) => (name === 'rs1' || name === 'rs2' ? mask | (1 << (operands[name] ?? ZERO)) : mask),
+    0,
+  );
 
 /** Registers that may be given up: not ra, sp, gp, tp. What calls may change first. */
 const SCRATCH: readonly number[] = [
@@ -353,36 +381,46 @@ const SCRATCH: readonly number[] = [
   27,
 ];
 
-/** Every way on from an offset writes the register before anybody can read it. */
-function isDead(list: readonly Placed[], offset: number, register: number): boolean {
-  const seen = new Set<number>();
-  const open = [offset];
-  while (open.length > 0) {
-    const at = open.pop()!;
-    if (seen.has(at)) continue;
-    seen.add(at);
-    const index = indexOf(list, at);
-    const each = list[index];
-    // It leaves the function, or nobody knows what it does.
-    if (!each?.base) return false;
-    const { base } = each;
-    if (reads(base, register)) return false;
+/**
+ * Of each instruction the registers that some way on reads before it writes them, by the flow of the whole function. Calls, returns, whatever leaves the
+ * function or is not known may read any.
+ */
+function livenessOf(layout: Layout): Int32Array {
+  if (layout.live !== null) return layout.live;
+  const { list } = layout;
+  const live = new Int32Array(list.length);
+  const at = (index: number): number => (index < 0 || index >= list.length ? -1 : live[index]!);
+  const step = ({ offset, base }: Placed, index: number): number => {
+    if (base === null) return -1;
     const opcode = opcodeOf(base);
     const { rd = 0, off = 0 } = base.operands;
-    if (opcode === JALR || opcode === SYSTEM) return false;
-    if (opcode === JAL && rd !== ZERO) return false;
-    if (writes(base, register)) continue;
-    if (opcode === JAL || opcode === BRANCH) open.push(at + off);
-    if (opcode !== JAL) open.push(at + each.sizeBytes);
+    if (opcode === JALR || opcode === SYSTEM || (opcode === JAL && rd !== ZERO)) return -1;
+    const there = opcode === JAL || opcode === BRANCH ? at(indexOf(list, offset + off)) : 0;
+    const next = opcode === JAL ? 0 : at(index + 1);
+    const written = base.operands['rd'] === undefined ? 0 : 1 << rd;
+    return readsOf(base) | ((there | next) & ~written);
+  };
+  // Backwards, so that only loops need another round.
+  for (let changes = true; changes;) {
+    changes = false;
+    for (let index = list.length - 1; index >= 0; index--) {
+      const now = step(list[index]!, index);
+      if (now === live[index]) continue;
+      live[index] = now;
+      changes = true;
+    }
   }
-  return true;
+  layout.live = live;
+  return live;
 }
 
 /** At a function's entry t0 is the link of call hooks, and handlers ask for arguments, used or not: the jump would have changed them. */
 const isTakenAtEntry = (register: number): boolean => register === T0 || (register >= A0 && register <= A7);
 
-function deadAt(list: readonly Placed[], offset: number, atEntry: boolean): number | null {
-  return SCRATCH.find((register) => !(atEntry && isTakenAtEntry(register)) && isDead(list, offset, register)) ?? null;
+function deadAt(layout: Layout, offset: number, atEntry: boolean): number | null {
+  const index = indexOf(layout.list, offset);
+  const live = index < 0 ? -1 : livenessOf(layout)[index]!;
+  return SCRATCH.find((register) => !(atEntry && isTakenAtEntry(register)) && (live & (1 << register)) === 0) ?? null;
 }
 
 // ----------------------------------------------------------------------------------------------------------------- windows
@@ -397,29 +435,17 @@ function pairTarget(list: readonly Placed[], index: number): number | null {
 }
 
 /** Nobody comes to the bytes between the first instruction of a window and its end. */
-function interiorIsFree(code: ProbeCode, list: readonly Placed[], from: number, to: number): ProbeRefusal | null {
+function interiorIsFree(code: ProbeCode, layout: Layout, from: number, to: number): ProbeRefusal | null {
   const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, SECTION, why);
   if (!code.sizeKnown) return no('unknown-size', `the size of ${code.name} is not known`);
-  for (const [index, { offset, base }] of list.entries()) {
-    const where = `${code.name}+${hex(offset)}`;
-    if (base === null) {
-      // Padding behind the code decodes as nothing, and nobody jumps from there.
-      continue;
-    }
-    const opcode = opcodeOf(base);
-    const { rd = 0, rs1 = 0, off = 0, imm = 0 } = base.operands;
-    let target: number | null = null;
-    if (opcode === JALR && rd === ZERO && !(rs1 === RA && imm === 0)) {
-      target = pairTarget(list, index);
-      if (target === null && !(rs1 === T0 && imm === 0) && !code.noJumpTables) {
-        return no('indirect-jump', `the jump through a register at ${where} may lead into the window`);
-      }
-    } else if (opcode === BRANCH || (opcode === JAL && rd === ZERO)) target = offset + off;
-    if (target !== null && target > from && target < to) {
-      return no('branch-into-window', `${where} leads to ${code.name}+${hex(target)}`);
-    }
+  const unknown = code.noJumpTables ? null : layout.unknownJump;
+  const into = layout.branches.find((branch) => branch.to > from && branch.to < to);
+  if (unknown !== null && (into === undefined || unknown < into.from)) {
+    const where = `${code.name}+${hex(unknown)}`;
+    return no('indirect-jump', `the jump through a register at ${where} may lead into the window`);
   }
-  return null;
+  if (into === undefined) return null;
+  return no('branch-into-window', `${code.name}+${hex(into.from)} leads to ${code.name}+${hex(into.to)}`);
 }
 
 /** The whole instructions that cover `bytes` from `index` on, or why they are no window. */
@@ -458,7 +484,8 @@ function cover(
   return { instructions, length };
 }
 
-function windowOf(code: ProbeCode, list: readonly Placed[], index: number, bytes: 4 | 8): JumpWindow | ProbeRefusal {
+function windowOf(code: ProbeCode, layout: Layout, index: number, bytes: 4 | 8): JumpWindow | ProbeRefusal {
+  const { list } = layout;
   const { offset } = list[index]!;
   const address = code.start + BigInt(offset);
   const covered = cover(code, list, index, bytes);
@@ -466,7 +493,7 @@ function windowOf(code: ProbeCode, list: readonly Placed[], index: number, bytes
   const { instructions, length } = covered;
   const end = offset + length;
   if (instructions.length > 1) {
-    const refusal = interiorIsFree(code, list, offset, end);
+    const refusal = interiorIsFree(code, layout, offset, end);
     if (refusal) return refusal;
     const other = code.otherPatch(address, address + BigInt(length));
     if (other !== null) return refuse('EBUSY', 'site-in-window', SECTION, `${other} lies in the window`);
@@ -502,8 +529,8 @@ function windowOf(code: ProbeCode, list: readonly Placed[], index: number, bytes
       `${last.mnemonic} at the end of a window of 8 bytes leads out of reach`,
     );
   }
-  const there = deadAt(list, offset, offset === 0);
-  const back = deadAt(list, end, false);
+  const there = deadAt(layout, offset, offset === 0);
+  const back = deadAt(layout, end, false);
   if (there === null || back === null) {
     const where = there === null ? 'at the probe' : 'behind the window';
     return refuse('EINVAL', 'no-free-register', SECTION, `no register is dead ${where}`);
@@ -520,10 +547,10 @@ function windowOf(code: ProbeCode, list: readonly Placed[], index: number, bytes
 function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal {
   const first = decode(code, address);
   if (first.kind === 'refused') return first;
-  const list = instructionsOf(code);
-  const index = indexOf(list, Number(address - code.start));
-  const near = windowOf(code, list, index, 4);
-  const far = windowOf(code, list, index, 8);
+  const layout = layoutOf(code);
+  const index = indexOf(layout.list, Number(address - code.start));
+  const near = windowOf(code, layout, index, 4);
+  const far = windowOf(code, layout, index, 8);
   const found = [near, far].filter((each) => each.kind === 'window');
   return found.length > 0 || near.kind === 'window' ? found : near;
 }
@@ -582,6 +609,15 @@ class Assembly {
 /** All but zero and sp. */
 const SAVED: readonly number[] = Array.from({ length: 32 }, (_, n) => n).filter((n) => n !== ZERO && n !== SP);
 
+const PUSH = words([
+  riscvTable.encode('addi', { rd: SP, rs1: SP, imm: -PT_REGS_BYTES }),
+  ...SAVED.map((n) => riscvTable.encode('sd', { rs2: n, rs1: SP, imm: 8 * n })),
+]);
+const POP = words([
+  ...SAVED.map((n) => riscvTable.encode('ld', { rd: n, rs1: SP, imm: 8 * n })),
+  riscvTable.encode('addi', { rd: SP, rs1: SP, imm: PT_REGS_BYTES }),
+]);
+
 function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequest): void {
   const save = (register: number, imm: number): void => {
     out.add('sd', { rs2: register, rs1: SP, imm });
@@ -589,8 +625,7 @@ function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequ
   const li = (imm: number): void => {
     out.add('addi', { rd: T0, rs1: ZERO, imm });
   };
-  out.add('addi', { rd: SP, rs1: SP, imm: -PT_REGS_BYTES });
-  for (const n of SAVED) save(n, 8 * n);
+  out.bytes(PUSH);
   out.add('addi', { rd: T0, rs1: SP, imm: PT_REGS_BYTES });
   save(T0, 8 * SP);
   out.literal(T0, window.address);
@@ -606,8 +641,7 @@ function template(out: Assembly, window: JumpWindow, { op, callees }: BufferRequ
   out.add('addi', { rd: A1, rs1: SP, imm: 0 });
   out.literal(T0, callees[0] ?? 0n);
   out.add('jalr', { rd: RA, rs1: T0, imm: 0 });
-  for (const n of SAVED) out.add('ld', { rd: n, rs1: SP, imm: 8 * n });
-  out.add('addi', { rd: SP, rs1: SP, imm: PT_REGS_BYTES });
+  out.bytes(POP);
 }
 
 /** A jump out of the buffer; false: out of reach. */
@@ -741,7 +775,10 @@ export const riscvProbes: ProbeSupport = {
     undo(window) {
       const first = breakpoint(window.bytes);
       const text = concatBytes([first, window.bytes.slice(first.length)]);
-      return replace(window.address, text, isWordwise(window));
+      const steps = replace(window.address, text, isWordwise(window));
+      if (scratchOf(window) === null) return steps;
+      // The jump is two instructions. Who stands between them has not executed the first one of the window: the second may not come back under it.
+      return [...steps.slice(0, 2), { kind: 'wait' }, ...steps.slice(2)];
     },
   },
 };

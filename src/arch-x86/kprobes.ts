@@ -28,6 +28,7 @@
  */
 import { ByteView, concatBytes } from '../bytes.js';
 import { hex } from '../errors.js';
+import { perFunction } from '../kprobes/layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -229,12 +230,7 @@ interface Layout {
   readonly branches: readonly { readonly from: number; readonly to: number }[];
 }
 
-const layouts = new WeakMap<ProbeCode, Layout>();
-
-function layoutOf(code: ProbeCode): Layout {
-  const known = layouts.get(code);
-  if (known) return known;
-  const { bytes, name } = code;
+const layoutOf = perFunction(({ bytes, name, noJumpTables }): Layout => {
   const owner = new Uint32Array(bytes.length);
   const branches: { from: number; to: number }[] = [];
   let refusal: ProbeRefusal | null = null;
@@ -252,36 +248,32 @@ function layoutOf(code: ProbeCode): Layout {
         refusal ??= no(EILSEQ, 'foreign-breakpoint', 'X-2', `${where} is a breakpoint of somebody else`);
       }
       // ff /4 and ff /5; ea does not exist in 64-bit mode and is undecodable.
-      if (opcode === 0xff && ((scratch.modRm >> 3) & 6) === 4 && !code.noJumpTables) {
+      if (opcode === 0xff && ((scratch.modRm >> 3) & 6) === 4 && !noJumpTables) {
         refusal ??= no(EILSEQ, 'indirect-jump', 'X-2', `the indirect jump at ${where} may lead into the window`);
       }
     }
     if (flow === 'jump' || flow === 'branch') branches.push({ from: at, to: at + size + scratch.imm });
     at += size;
   }
-  const made = { owner, refusal, branches };
-  layouts.set(code, made);
-  return made;
-}
+  return { owner, refusal, branches };
+});
 
 function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal {
   const offset = Number(address - code.start);
+  const { owner } = layoutOf(code);
+  const at = (owner[offset] ?? 0) - 1;
+  if (at === offset) return classify(code, offset);
   const where = `${code.name}+${hex(offset)}`;
   if (offset < 0 || offset >= code.bytes.length) {
     return refuse(EILSEQ, 'not-a-boundary', 'K-ADDR-4', `${where} is outside the function`);
   }
-  const at = layoutOf(code).owner[offset]! - 1;
   // What is behind the last instruction that can be decoded is looked at by itself.
-  const isNext = at < 0 && (offset === 0 || layoutOf(code).owner[offset - 1]! > 0);
+  const isNext = at < 0 && (offset === 0 || owner[offset - 1]! > 0);
   if (isNext) return classify(code, offset);
   if (at < 0) return refuse(EILSEQ, 'undecodable', 'K-ADDR-4', `${code.name} cannot be decoded up to ${where}`);
-  if (at !== offset) {
-    const site = code.siteAt(address);
-    return site
-      ? refuse(EILSEQ, 'inside-site', 'K-ADDR-7', `${where} is inside an ftrace site`)
-      : refuse(EILSEQ, 'not-a-boundary', 'K-ADDR-4', `${where} is inside the instruction at ${code.name}+${hex(at)}`);
-  }
-  return classify(code, offset);
+  return code.siteAt(address)
+    ? refuse(EILSEQ, 'inside-site', 'K-ADDR-7', `${where} is inside an ftrace site`)
+    : refuse(EILSEQ, 'not-a-boundary', 'K-ADDR-4', `${where} is inside the instruction at ${code.name}+${hex(at)}`);
 }
 
 function classify(code: ProbeCode, offset: number): ProbeInstruction | ProbeRefusal {

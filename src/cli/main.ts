@@ -419,11 +419,18 @@ const parser = yargs(own)
       y
         .positional('path', { type: 'string', describe: 'program or loaded image' })
         .option('site', { type: 'string', describe: 'function whose site changes' })
-        .option('from', { type: 'string', default: 'nop', describe: 'state of the site before' })
+        .option('probe', { type: 'string', describe: 'in place of a site, where a kprobe comes and goes: leaf+4' })
+        .option('from', { type: 'string', describe: 'state before (nop; of a probe: none)' })
         .option('to', {
           type: 'string',
-          default: 'call',
-          describe: 'nop, call, function, list, graph, direct:CALLER, or a callback of the image',
+          describe:
+            'nop, call (default), function, list, graph, direct:CALLER, or a callback; of a probe: probe, jump, none, and jump,none',
+        })
+        .option('kprobe-opt', {
+          type: 'string',
+          choices: ['2009', 'modern'] as const,
+          default: 'modern' as const,
+          describe: 'probes: jump optimisation of 2009, for --preempt=none, or of today',
         })
         .option('variant', {
           type: 'string',

@@ -1,5 +1,5 @@
 /**
- * `elftrace race IMAGE --site F --from nop --to call`: every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13, each
+ * `elftrace race IMAGE --site F --from nop --to call`, or `--probe F+4 --from none --to jump`: every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13, each
  * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import { writeFileSync } from 'node:fs';
@@ -10,9 +10,11 @@ import {
   breakages,
   type Hazard,
   hazards,
-  type ImageRaceRequest,
+  type ImageRace,
   imageRace,
+  parseProbeStates,
   parseRaceState,
+  probeRace,
   type RaceCase,
   type RaceOptions,
   type RaceProgress,
@@ -34,8 +36,10 @@ import { err, errBytes, out } from './terminal.js';
 export interface RaceArguments {
   readonly path?: string | undefined;
   readonly site?: string | undefined;
-  readonly from: string;
-  readonly to: string;
+  readonly probe?: string | undefined;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly kprobeOpt: '2009' | 'modern';
   readonly variant?: readonly string[] | undefined;
   readonly cpus: number;
   readonly call?: string | undefined;
@@ -76,29 +80,59 @@ function bound(name: string, value: number | undefined, whole: boolean): number 
   return value;
 }
 
-function requestOf(image: Uint8Array, args: RaceArguments): ImageRaceRequest {
-  if (args.site === undefined) throw new ElftraceError('usage', 'say which function: --site F; or --demo');
-  const call = args.call === undefined ? null : parseCall(args.call);
-  if (call !== null && call.name !== args.site) {
-    throw new ElftraceError('usage', `--call calls ${call.name}, and the site is in ${args.site}`);
+/** A race on an image, and what was asked, for the report. */
+interface Asked {
+  readonly race: ImageRace;
+  readonly request: NonNullable<RaceReport['request']>;
+}
+
+function ask(image: Uint8Array, args: RaceArguments): Asked {
+  const { site, probe, preempt, staleFetch } = args;
+  if ((site === undefined) === (probe === undefined)) {
+    throw new ElftraceError('usage', 'say which function, --site F; or which probe, --probe F+4; or --demo');
   }
+  const call = args.call === undefined ? null : parseCall(args.call);
   const entries = args.riscvSite ?? args.a64Era;
-  return {
+  const common = {
     image,
-    site: args.site,
-    from: parseRaceState(args.from),
-    to: parseRaceState(args.to),
     cpus: args.cpus,
     call: call?.args ?? null,
-    variants: (args.variant ?? []).map(variantOf),
-    preempt: args.preempt,
-    staleFetch: args.staleFetch,
-    ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+    preempt,
+    staleFetch,
     ...(entries === undefined ? {} : { entries }),
-    ...(args.a64Default === undefined ? {} : { literalOff: args.a64Default }),
     ...(args.x86Tramp === undefined ? {} : { machine: { 'x86-tramp': args.x86Tramp } }),
   };
-}
+  const variants = (args.variant ?? []).map(variantOf);
+  const from = args.from ?? (probe === undefined ? 'nop' : 'none');
+  const to = args.to ?? (probe === undefined ? 'call' : 'jump');
+  const race =
+    probe === undefined
+      ? imageRace({
+          ...common,
+          site: site!,
+          from: parseRaceState(from),
+          to: parseRaceState(to),
+          variants,
+          ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+          ...(args.a64Default === undefined ? {} : { literalOff: args.a64Default }),
+        })
+      : probeRace({
+          ...common,
+          probe,
+          from: parseProbeStates(from),
+          to: parseProbeStates(to),
+          version: args.kprobeOpt,
+          variants: variants.map((each) => {
+            if (each !== 'stopped') return each;
+            throw new ElftraceError('usage', '--variant stopped: a probe is no instruction of several words', { value: each });
+          }),
+        });
+  if (call !== null && call.name !== race.site.function) {
+    throw new ElftraceError('usage', `--call calls ${call.name}, and the ${probe === undefined ? 'site' : 'probe'} is in ${race.site.function}`);
+  }
+  const { function: name } = race.site;
+  return { race, request: { function: name, ...(probe === undefined ? {} : { probe, version: args.kprobeOpt }), from, to, preempt, variants, staleFetch } };
+} // prettier-ignore
 
 /** Runs a search; progress on a terminal, an end with Ctrl-C or when the time is over. */
 async function search(each: RaceCase, args: RaceArguments, title: string): Promise<RaceResult> {
@@ -211,20 +245,12 @@ async function demos(args: RaceArguments): Promise<RaceReport[]> {
 
 async function imageReport(args: RaceArguments): Promise<RaceReport> {
   const input = await readInput(args.path!);
-  const request = requestOf(input.bytes, args);
-  const each = imageRace(request);
+  const { race: each, request } = ask(input.bytes, args);
   const result = await search(each, args, each.sequence.name);
   return {
     title: each.sequence.name,
     target: each.arch.target.id,
-    request: {
-      function: request.site,
-      from: args.from,
-      to: args.to,
-      preempt: args.preempt,
-      variants: request.variants ?? [],
-      staleFetch: args.staleFetch,
-    },
+    request,
     demo: null,
     cpus: args.cpus,
     sequence: each.sequence,
@@ -241,9 +267,9 @@ export async function runRace(args: RaceArguments): Promise<number> {
   bound('max-steps', args.maxSteps, true);
   bound('max-seconds', args.maxSeconds, false);
   if (args.demo === undefined && args.path === undefined) {
-    throw new ElftraceError('usage', 'name an image and --site F, or ask for --demo');
+    throw new ElftraceError('usage', 'name an image and --site F or --probe F+4, or ask for --demo');
   }
-  if (args.demo !== undefined && (args.path !== undefined || args.site !== undefined)) {
+  if (args.demo !== undefined && (args.path ?? args.site ?? args.probe) !== undefined) {
     throw new ElftraceError('usage', '--demo has programs of its own: it takes no image and no --site');
   }
   const reports = args.demo === undefined ? [await imageReport(args)] : await demos(args);

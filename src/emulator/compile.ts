@@ -386,6 +386,14 @@ export class RegionCompiler {
       if (successors[nextSuccessor++]! >= 0) this.follow(node, edges[nextEdge++]!);
       else this.leaveFor(address, dirty);
     };
+    /** Goes to the one of the region's targets that `this.target` is; goes on here when it is none. */
+    const chooseTarget = (): void => {
+      this.choose(targets, (target) => {
+        this.follow(node, edges[nextEdge + targets.indexOf(target)]!);
+      });
+      nextEdge += targets.length;
+      nextSuccessor += targets.length;
+    };
     const groups = this.groupsOf(ops, block.instructions);
     const isEntry = this.entries.has(index);
     const final = this.finalStop(block);
@@ -538,6 +546,10 @@ export class RegionCompiler {
         break;
       }
       case 'call': {
+        if (targets.length > 0) {
+          goOn(terminator.pc);
+          break;
+        }
         this.storeSlots(dirty.slots());
         this.storeFuel();
         this.storePlace(terminator.pc);
@@ -550,6 +562,7 @@ export class RegionCompiler {
       case 'calli': {
         this.value(terminator.s);
         code.i64(terminator.mask).op(I64.and).set(this.target);
+        chooseTarget();
         this.storeSlots(dirty.slots());
         this.storeFuel();
         dirty = new SlotSet(registers);
@@ -561,6 +574,7 @@ export class RegionCompiler {
       case 'ret':
         this.value(terminator.s);
         code.i64(terminator.mask).op(I64.and).set(this.target);
+        chooseTarget();
         this.storeSlots(dirty.slots());
         this.storeFuel();
         // An address may look like a stop.
@@ -570,9 +584,7 @@ export class RegionCompiler {
       case 'ind': {
         this.value(terminator.s);
         code.i64(terminator.mask).op(I64.and).set(this.target);
-        this.choose(targets, (target) => {
-          this.follow(node, edges[nextEdge + targets.indexOf(target)]!);
-        });
+        chooseTarget();
         this.storeSlots(dirty.slots());
         this.storeFuel();
         code.i32(0).i64(block.instructions.at(-1)!).memory([I64.store], CONTROL.site);
@@ -825,7 +837,7 @@ export class RegionCompiler {
       this.assign(op.d, row.type);
     } else {
       this.value(op.c, row.type);
-      code.raw(row.swap).memory(row.access, host);
+      code.raw(row.swap).memory(row.access, host, row.lane);
     }
   }
 }

@@ -73,8 +73,6 @@ interface Place {
 export interface CodeSource extends BlockSource {
   /** The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit last. */
   predictions(address: Address): readonly { readonly instruction: Address; readonly descriptor: number }[];
-  /** True where tier 0 has translated a block. */
-  known(address: Address): boolean;
   /** Tier 0 asks before it executes the block at this address. */
   entered(address: Address): void;
 }
@@ -111,7 +109,7 @@ export class CompiledTier {
   private readonly searching = new Set<Address>();
   /** How often regions were made anew because of misses. */
   private readonly remade = new Map<Address, number>();
-  /** Where indirect jumps went. */
+  /** Where indirect jumps and calls went. */
   private readonly jumps = new Map<Address, Set<Address>>();
   /** Blocks from which one may come directly, by address; only what tier 0 has translated. */
   private readonly predecessors = new Map<Address, Address[]>();
@@ -120,6 +118,9 @@ export class CompiledTier {
   private moduleCount = 0;
   private compiledCount = 0;
   private droppedCount = 0;
+  /** Blocks of the regions that are being made, and their ops without those that nobody sees: copies and neighbours share them. */
+  private readonly lifted = new Map<Address, Block | null>();
+  private readonly simplified = new WeakMap<Block, readonly Op[]>();
   /** Times at which tier 0 was found in a block. */
   private readonly heat = new Map<Address, number>();
   /** Regions that compiled code has asked for often enough; they wait for others. */
@@ -295,9 +296,12 @@ export class CompiledTier {
     }
   }
 
-  /** An indirect call went there. */
-  noteCalled(address: Address): void {
-    this.called.add(address);
+  /** The indirect call of the instruction went to an address. */
+  calledFrom(instruction: Address, target: Address): void {
+    this.called.add(target);
+    const targets = this.jumps.get(instruction);
+    if (!targets) this.jumps.set(instruction, new Set([target]));
+    else if (targets.size < 256) targets.add(target);
   }
 
   /** Tier 0 was found before the block at an address. Compiles what is hot. */
@@ -349,6 +353,7 @@ export class CompiledTier {
       ...new Set([address, ...others.filter((each) => !this.units.has(each) && !this.refused.has(each))]),
     ];
     const regions: { readonly entry: Address; readonly region: Region }[] = [];
+    this.lifted.clear();
     let blocks = 0;
     for (let i = 0; i < wanted.length && regions.length < BATCH_REGIONS && blocks < BATCH_BLOCKS; i++) {
       const entry = wanted[i]!;
@@ -359,9 +364,9 @@ export class CompiledTier {
       }
       regions.push({ entry, region });
       blocks += region.blocks.length;
-      for (const { block } of region.blocks) {
+      for (const { block, targets } of region.blocks) {
         const { terminator } = block;
-        if (terminator.kind !== 'call' || wanted.includes(terminator.pc)) continue;
+        if (terminator.kind !== 'call' || targets.length > 0 || wanted.includes(terminator.pc)) continue;
         if (this.units.has(terminator.pc) || this.refused.has(terminator.pc)) continue;
         if (this.source.known(terminator.pc)) wanted.push(terminator.pc);
       }
@@ -372,9 +377,25 @@ export class CompiledTier {
   }
 
   private readonly bound: Omit<BlockSource, 'targets'> = {
-    lift: (address, leaders) => this.source.lift(address, leaders),
+    lift: (address, leaders) => {
+      if (leaders) return this.source.lift(address, leaders);
+      let block = this.lifted.get(address);
+      if (block === undefined) {
+        block = this.source.lift(address, null);
+        this.lifted.set(address, block);
+      }
+      return block;
+    },
     excluded: (address) => this.source.excluded(address),
-    simplify: (block) => this.source.simplify(block),
+    known: (address) => this.source.known(address),
+    simplify: (block) => {
+      let ops = this.simplified.get(block);
+      if (!ops) {
+        ops = this.source.simplify(block);
+        this.simplified.set(block, ops);
+      }
+      return ops;
+    },
   };
 
   private tableIndex(address: Address): number {

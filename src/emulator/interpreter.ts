@@ -101,6 +101,8 @@ interface Context {
   exit(reason: ExitReason): void;
   /** Label to leave with the reason `miss`; the address is in its local. */
   readonly miss: number;
+  /** Label for accesses that their window does not serve; null: look for another window. */
+  readonly unexpected: number | null;
 }
 
 interface Handler {
@@ -143,12 +145,17 @@ function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'):
       code.tee(ADDRESS);
       code.get(DESCRIPTOR).memory([I64.load], WINDOW.base).op(I64.sub).tee(OFFSET);
       code.get(DESCRIPTOR).memory([I64.load], limits);
-      code.op(I64.ltu).if();
-      code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
-      code.else();
-      code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
-      code.op(I32.eqz).brIf(context.miss);
-      code.end();
+      if (context.unexpected !== null) {
+        code.op(I64.geu).brIf(context.unexpected);
+        code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+      } else {
+        code.op(I64.ltu).if();
+        code.get(DESCRIPTOR).memory([I32.load], WINDOW.host).get(OFFSET).op(I32.wrap).op(I32.add).set(HOST);
+        code.else();
+        code.get(ADDRESS).i32(row.bytes).i32(limits).get(POINTER).call(context.resolve).tee(HOST);
+        code.op(I32.eqz).brIf(context.miss);
+        code.end();
+      }
       if (row.form === 'load') {
         field(code, 2);
         code.get(HOST).memory(row.access).raw(row.swap);
@@ -157,7 +164,7 @@ function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'):
         code.get(HOST);
         if (variant === 'kk') constantValue(code, RECORD_BYTES + 8);
         else slotValue(code, 2, row.type);
-        code.raw(row.swap).memory(row.access);
+        code.raw(row.swap).memory(row.access, 0, row.lane);
       }
       context.next(variant === 'kk' ? 2 : 1);
     },
@@ -328,6 +335,18 @@ function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
 }
 
 /**
+ * The first of two links when the i32 on the stack is not 0, else the second. A branch, not a `select`: where the processor predicts it, what
+ * the next block does need not wait for the comparison.
+ */
+function choose(code: Code, links: number): void {
+  code.if('i32');
+  code.get(POINTER).memory([I32.load], links);
+  code.else();
+  code.get(POINTER).memory([I32.load], links + 4);
+  code.end();
+}
+
+/**
  * Compares operands a and b and enters the block that the comparison chooses: headers at `links` (taken) and `links` + 4.
  * A constant operand is at `constant`.
  */
@@ -339,14 +358,13 @@ function chooseAndEnter(
   links: number,
   constant: number,
 ): void {
-  code.get(POINTER).memory([I32.load], links);
-  code.get(POINTER).memory([I32.load], links + 4);
   slotValue(code, 4);
   if (width === 32) code.op(I32.wrap);
   if (variant === 'ss') slotValue(code, 6);
   else constantValue(code, constant);
   if (width === 32) code.op(I32.wrap);
-  code.op(compareOpcode(condition, width)).select();
+  code.op(compareOpcode(condition, width));
+  choose(code, links);
   enter();
 }
 
@@ -385,12 +403,11 @@ function resultHandlers(): Handler[] {
         key: `rec0+br:${condition}:${width}:${variant}`,
         write: ({ code, enter }: Context) => {
           writeRecord(code, variant);
-          code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
-          code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
           slotValue(code, 4);
           if (width === 32) code.op(I32.wrap).i32(0);
           else code.i64(0n);
-          code.op(compareOpcode(condition, width)).select();
+          code.op(compareOpcode(condition, width));
+          choose(code, RECORD_BYTES + 8);
           enter();
         },
       })),
@@ -414,9 +431,8 @@ function countingHandlers(): Handler[] {
         code.raw(row.a);
         constantValue(code);
         code.raw(row.b).raw(row.both).tee(OFFSET).memory([I64.store]);
-        code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
-        code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
-        code.get(OFFSET).i64(0n).op(I64[condition]).select();
+        code.get(OFFSET).i64(0n).op(I64[condition]);
+        choose(code, RECORD_BYTES + 8);
         enter();
       },
     })),
@@ -435,11 +451,10 @@ function steppingHandlers(): Handler[] {
       slotValue(code, 4);
       constantValue(code);
       code.op(I64.add).tee(OFFSET).memory([I64.store]);
-      code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
-      code.get(POINTER).memory([I32.load], RECORD_BYTES + 12);
       code.get(OFFSET);
       slotValue(code, 6);
-      code.op(I64[condition]).select();
+      code.op(I64[condition]);
+      choose(code, RECORD_BYTES + 8);
       enter();
     },
   }));
@@ -511,13 +526,55 @@ function controlHandlers(): Handler[] {
   ];
 }
 
-const HANDLERS: readonly Handler[] = [
-  ...OP_NAMES.flatMap(opHandlers),
-  ...branchHandlers(),
-  ...countingHandlers(),
-  ...resultHandlers(),
-  ...steppingHandlers(),
-  ...controlHandlers(),
+/**
+ * What compiled programs of all machines spend their time in: ops with their variants. All other handlers are outside the interpreter's
+ * function: V8 compiles that whole, twice, and with all of them takes half as long again.
+ */
+const HOT = `
+  add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; aligned; and sk ss; and32 sk ss;
+  br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
+  ins16 ss; ins8 ss; ld16s k; ld16sbe k; ld16u i k; ld16ube i k; ld32s i k; ld32sbe i k; ld32u i k; ld32ube i k; ld64 i k;
+  ld64be i k; ld8s k; ld8u i k; mov k s; mul sk ss; mul32 sk ss; mul32s ss; or sk ss; or32 ss; rec sk ss;
+  rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
+  rotl sk; rotl32 sk; rotr32 sk; sar sk; sar32 sk; sar32s sk; sarlost sk; select; seteq sk ss; setge32 ss; setgeu ss; setlt ss;
+  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; st16 i k;
+  st16be i k; st32 i k; st32be i k; st64 i k kk; st64be i k; st8 i k kk; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
+  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
+`;
+const HOT_KEYS: ReadonlySet<string> = new Set(
+  HOT.split(';').flatMap((line) => {
+    const [op, ...variants] = line.trim().split(' ');
+    return variants.length === 0 ? [op!] : variants.map((each) => `${op!}:${each}`);
+  }),
+);
+
+/** Functions outside, by what their handlers return: the way to the next record (0: an access missed), or the next block's header. */
+const OUTSIDE = ['access', 'op', 'branch'] as const;
+interface PlacedHandler extends Handler {
+  readonly place: 'inside' | (typeof OUTSIDE)[number];
+  readonly isAccess: boolean;
+}
+
+const placed = (handlers: readonly Handler[], place: PlacedHandler['place']): readonly PlacedHandler[] =>
+  handlers.map((each) => ({
+    ...each,
+    place: HOT_KEYS.has(each.key) ? 'inside' : place,
+    isAccess: place === 'access',
+  }));
+
+function placedOps(name: OpName): readonly PlacedHandler[] {
+  const { form } = OPS[name];
+  const leaves = form === 'check' || form === 'leave';
+  return placed(opHandlers(name), leaves ? 'inside' : form === 'load' || form === 'store' ? 'access' : 'op');
+}
+
+const HANDLERS: readonly PlacedHandler[] = [
+  ...OP_NAMES.flatMap(placedOps),
+  ...placed(branchHandlers(), 'branch'),
+  ...placed(countingHandlers(), 'branch'),
+  ...placed(resultHandlers(), 'branch'),
+  ...placed(steppingHandlers(), 'branch'),
+  ...placed(controlHandlers(), 'inside'),
 ];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
 
@@ -576,6 +633,42 @@ export function resolveFunction(): WasmFunction {
   return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
+/** The function of handlers that are outside; it gets the first locals of `run`. The address of a missed access is in `CONTROL.value`. */
+function outside(
+  handlers: readonly Handler[],
+  context: Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>,
+): WasmFunction {
+  const code = new Code(128);
+  const miss = code.block();
+  // The first handler stands behind the innermost block.
+  const labels = new Map([...handlers].reverse().map((each) => [handlerNumber(each.key), code.block()]));
+  const table = Array.from({ length: Math.max(...labels.keys()) + 1 }, (_, number) => labels.get(number) ?? miss);
+  code.get(POINTER).memory([I32.load16u], 0).brTable(table, miss);
+  for (const handler of handlers) {
+    code.end();
+    const never = (): never => {
+      throw new ElftraceError('internal', `tier 0 cannot leave from ${handler.key}`);
+    };
+    handler.write({
+      ...context,
+      code,
+      miss,
+      unexpected: null,
+      next: (records = 1) => {
+        code.i32(RECORD_BYTES * records).return();
+      },
+      enter: () => {
+        code.return();
+      },
+      resume: never,
+      exit: never,
+    });
+  }
+  code.unreachable().end();
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(0);
+  return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i32', 'i32', 'i64', 'i64'], code };
+}
+
 /** The module for machines of one address width and code alignment; `lanes`: with the ops on lanes of vectors. */
 export function generateInterpreter(
   addressBits: 32 | 64,
@@ -587,33 +680,47 @@ export function generateInterpreter(
   const resolve = functions.length;
   const code = new Code(0x8000);
   const leave = code.block();
+  const poor = code.block();
+  const missed = code.block();
   const miss = code.block();
-  const entry = code.loop();
-  // Pay for the block in `HEADER`.
-  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).if();
-  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.add).set(FUEL);
-  code.get(HEADER).set(POINTER).i32(reasonNumber('fuel')).set(REASON).br(leave);
-  code.end();
-  code.get(HEADER).i32(HEADER_BYTES).op(I32.add).set(POINTER);
+  const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
+  const common = { calls, resolve, is32: addressBits === 32, codeShift };
+  const used = lanes ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
+  // Accesses that their window does not serve go on in the function of accesses.
+  const others = OUTSIDE.map((place) =>
+    outside(
+      used.filter((each) => each.place === place || (place === 'access' && each.isAccess)),
+      common,
+    ),
+  );
+  /** Pays for the block in `HEADER` and stands at its first record. */
+  const pay = (): void => {
+    code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.sub).tee(FUEL).i32(0).op(I32.lt).brIf(poor);
+    code.get(HEADER).i32(HEADER_BYTES).op(I32.add).set(POINTER);
+  };
+  pay();
+  // The only loop: V8 keeps constants of the handlers, byte orders, in registers or on the stack from in front of it.
   const dispatch = code.loop();
-  const labels: number[] = [];
-  for (let i = 0; i < HANDLERS.length; i++) labels.push(code.block());
-  labels.reverse();
-  code.get(POINTER).memory([I32.load16u], 0).brTable(labels, labels[0]!);
-  for (const handler of HANDLERS) {
+  const entering = code.block();
+  const far = code.block();
+  const branch = code.block();
+  const op = code.block();
+  const access = code.block();
+  const inside = HANDLERS.filter((each) => each.place === 'inside');
+  const blocks = new Map([...inside].reverse().map((each) => [each, code.block()]));
+  const places = { inside: op, access, op, branch };
+  const labels = HANDLERS.map((each) => blocks.get(each) ?? places[each.place]);
+  code.get(POINTER).memory([I32.load16u], 0).brTable(labels, op);
+  for (const handler of inside) {
     code.end();
-    // V8 compiles the whole function before the first instruction: what is not used costs time.
-    if (!lanes && isLaneOp(handler.key)) {
-      code.unreachable();
-      continue;
-    }
     handler.write({
+      ...common,
       code,
-      calls,
-      resolve,
       miss,
-      is32: addressBits === 32,
-      codeShift: { 1: 0, 2: 1, 4: 2 }[codeAlignBytes],
+      unexpected: access,
+      enter: () => {
+        code.set(HEADER).br(entering);
+      },
       next: (records = 1) => {
         code
           .get(POINTER)
@@ -621,9 +728,6 @@ export function generateInterpreter(
           .op(I32.add)
           .set(POINTER)
           .br(dispatch);
-      },
-      enter: () => {
-        code.set(HEADER).br(entry);
       },
       resume: () => {
         code.set(POINTER).br(dispatch);
@@ -635,11 +739,28 @@ export function generateInterpreter(
       },
     });
   }
+  code.unreachable();
+  for (const place of OUTSIDE) {
+    code.end();
+    code.get(HEADER).get(FUEL).get(POINTER).call(resolve + 1 + OUTSIDE.indexOf(place)); // prettier-ignore
+    if (place === 'branch') code.set(HEADER).br(entering);
+    else code.set(HOST).br(far);
+  }
   code.end();
+  code.get(HOST).op(I32.eqz).brIf(missed);
+  code.get(POINTER).get(HOST).op(I32.add).set(POINTER).br(dispatch);
+  code.end();
+  pay();
+  code.br(dispatch);
   code.end();
   code.unreachable();
   code.end();
-  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value).i32(reasonNumber('miss')).set(REASON);
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
+  code.end();
+  code.i32(reasonNumber('miss')).set(REASON).br(leave);
+  code.end();
+  code.get(FUEL).get(HEADER).memory([I32.load], 12).op(I32.add).set(FUEL);
+  code.get(HEADER).set(POINTER).i32(reasonNumber('fuel')).set(REASON);
   code.end();
   code.i32(0).get(POINTER).memory([I32.store], CONTROL.pointer);
   code.i32(0).get(FUEL).memory([I32.store], CONTROL.fuel);
@@ -647,6 +768,7 @@ export function generateInterpreter(
   return writeModule([
     ...functions,
     resolveFunction(),
+    ...others,
     {
       parameters: ['i32', 'i32'],
       results: ['i32'],

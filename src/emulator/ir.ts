@@ -108,10 +108,12 @@ export const I64 = {
 } as const; // prettier-ignore
 
 export const F64 = { load: 0x2b, store: 0x39 } as const;
-export const V128 = { load: [0xfd, 0x00], store: [0xfd, 0x0b] } as const;
+export const V128 = {
+  load: [0xfd, 0x00], store: [0xfd, 0x0b], load32Zero: [0xfd, 0x5c], load64Zero: [0xfd, 0x5d], store32Lane: [0xfd, 0x5a], store64Lane: [0xfd, 0x5b],
+} as const; // prettier-ignore
 /** Vector opcodes that are used by name; all stand behind 0xfd. */
 export const SIMD = {
-  shuffle: 0x0d, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
+  shuffle: 0x0d, swizzle: 0x0e, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
 } as const; // prettier-ignore
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -382,8 +384,9 @@ export interface AccessRow {
   readonly bytes: 1 | 2 | 4 | 8 | 16;
   readonly signed: boolean;
   readonly endian: Endian;
-  /** The wasm access; loads are followed by `swap`, stores preceded. */
+  /** The wasm access; loads are followed by `swap`, stores preceded. `lane`: of a vector, which it stores. */
   readonly access: Bytes;
+  readonly lane?: 0;
   readonly swap: Bytes;
   /** First half of a read-modify-write: a fault is one of writing, for the same instruction goes on to store there. */
   readonly update?: true;
@@ -453,20 +456,36 @@ const signedWord = (opcode: number): PureRow => binary([opcode, I64.extendS], [I
 /** A comparison leaves an i32. */
 const set = (opcode: number): PureRow => binary([opcode, I64.extendU]);
 
-/**
- * Byte order by shuffle: splat, shuffle with a zero vector, extract. Three machine instructions, and it needs no local,
- * which rotates and masks would.
- */
-const swapBytes = (lanes: Bytes): Bytes => [
-  0xfd, 0x12,
-  0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-  0xfd, 0x0d, ...lanes, 16, 16, 16, 16, 16, 16, 16, 16,
-  0xfd, 0x1d, 0,
+/** A swizzle whose mask is a constant: one machine instruction, and V8 keeps the mask in a register. Lanes of 0xff are 0. */
+const swizzle = (lanes: Bytes): Bytes => [
+  0xfd, 0x0c, ...lanes, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd, SIMD.swizzle,
 ]; // prettier-ignore
-const SWAP16 = swapBytes([1, 0, 16, 16, 16, 16, 16, 16]);
-const SWAP32 = swapBytes([3, 2, 1, 0, 16, 16, 16, 16]);
-const SWAP64 = swapBytes([7, 6, 5, 4, 3, 2, 1, 0]);
-const SWAPS = { 1: [], 2: SWAP16, 4: SWAP32, 8: SWAP64, 16: [] } as const satisfies Record<number, Bytes>;
+const LANES32 = swizzle([3, 2, 1, 0, 0xff, 0xff, 0xff, 0xff]);
+const LANES64 = swizzle([7, 6, 5, 4, 3, 2, 1, 0]);
+const SPLAT64 = [0xfd, SIMD.splat64];
+const LOW_LANE = [0xfd, SIMD.lane64, 0];
+/** Byte order, without a local, which rotates and masks would need: of the low 16 bits by a product, of more by a swizzle. */
+const SWAP16 = [
+  ...constant(0xffff), I64.and, ...constant(0x1_0001), I64.mul, ...constant(8), I64.shr, ...constant(0xffff), I64.and,
+]; // prettier-ignore
+const SWAP32 = [...SPLAT64, ...LANES32, ...LOW_LANE];
+const SWAP64 = [...SPLAT64, ...LANES64, ...LOW_LANE];
+/** What follows a load, whose value is in a vector where it has 4 or 8 bytes; a load of 2 bytes leaves no other bits. */
+const SWAP_LOADED = {
+  1: [],
+  2: SWAP16.slice(constant(0xffff).length + 1),
+  4: [...LANES32, ...LOW_LANE],
+  8: [...LANES64, ...LOW_LANE],
+  16: [],
+} as const satisfies Record<number, Bytes>;
+/** What precedes a store, which stores a lane of a vector where it has 4 or 8 bytes. */
+const SWAP_STORED = {
+  1: [],
+  2: SWAP16.slice(0, -constant(0xffff).length - 1),
+  4: [...SPLAT64, ...LANES32],
+  8: [...SPLAT64, ...LANES64],
+  16: [],
+} as const satisfies Record<number, Bytes>;
 
 const ZERO128: Bytes = [0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /** Lanes of a shuffle: the lower half of the first operand and that of the second. */
@@ -481,12 +500,12 @@ const vectors = (opcode: number): PureRow => ({
 }); // prettier-ignore
 
 const load = (bytes: AccessRow['bytes'], signed: boolean, access: Bytes, endian: Endian = 'little'): AccessRow => {
-  let swap: Bytes = endian === 'big' ? SWAPS[bytes] : [];
+  let swap: Bytes = endian === 'big' ? SWAP_LOADED[bytes] : [];
   if (endian === 'big' && signed) swap = [...swap, bytes === 2 ? I64.extend16 : I64.extend32];
   return { form: 'load', type: 'i64', bytes, signed, endian, access, swap };
 };
 const store = (bytes: AccessRow['bytes'], access: Bytes, endian: Endian = 'little'): AccessRow => ({
-  form: 'store', type: 'i64', bytes, signed: false, endian, access, swap: endian === 'big' ? SWAPS[bytes] : [],
+  form: 'store', type: 'i64', bytes, signed: false, endian, access, swap: endian === 'big' ? SWAP_STORED[bytes] : [],
 }); // prettier-ignore
 
 const vectorShift = (opcode: number): PureRow => ({ ...vectors(opcode), second: 'i64', b: [I32.wrap] });
@@ -622,9 +641,9 @@ const OP_TABLE = {
   ld64: load(8, false, [I64.load]),
   ld16ube: load(2, false, [I64.load16u], 'big'),
   ld16sbe: load(2, true, [I64.load16u], 'big'),
-  ld32ube: load(4, false, [I64.load32u], 'big'),
-  ld32sbe: load(4, true, [I64.load32u], 'big'),
-  ld64be: load(8, false, [I64.load], 'big'),
+  ld32ube: load(4, false, V128.load32Zero, 'big'),
+  ld32sbe: load(4, true, V128.load32Zero, 'big'),
+  ld64be: load(8, false, V128.load64Zero, 'big'),
   /** Of atomic instructions that store afterwards. */
   ld32srmw: { ...load(4, true, [I64.load32s]), update: true },
   ld64rmw: { ...load(8, false, [I64.load]), update: true },
@@ -633,8 +652,8 @@ const OP_TABLE = {
   st32: store(4, [I64.store32]),
   st64: store(8, [I64.store]),
   st16be: store(2, [I64.store16], 'big'),
-  st32be: store(4, [I64.store32], 'big'),
-  st64be: store(8, [I64.store], 'big'),
+  st32be: { ...store(4, V128.store32Lane, 'big'), lane: 0 },
+  st64be: { ...store(8, V128.store64Lane, 'big'), lane: 0 },
   /** Into and out of slots of other types, bits unchanged. Big-endian doubles pass through `bits`. */
   ldf64: { ...load(8, false, [F64.load]), type: 'f64' },
   stf64: { ...store(8, [F64.store]), type: 'f64' },

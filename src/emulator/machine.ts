@@ -28,7 +28,7 @@ import {
 import { OPS } from './ir.js';
 import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
 import type { EncodedBlock } from './interpreter.js';
-import { CODE_PAGE_BITS, firstDifference, GuestMemory } from './memory.js';
+import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
 import { Reservations } from './reservations.js';
@@ -214,8 +214,8 @@ export class Machine {
   private compiled: CompiledTier | null = null;
   private readonly tier: 'auto' | 0 | 1;
   private readonly tierUpAfter: number;
-  /** Targets of indirect calls, and of indirect jumps by their instructions, as tier 0 saw them. */
-  private readonly indirectCalls = new Set<Address>();
+  /** Indirect calls and jumps and where they went, as tier 0 saw them. */
+  private readonly indirectCalls: (readonly [Address, Address])[] = [];
   private readonly indirectJumps: (readonly [Address, Address])[] = [];
   /** State of the sequence that spreads samples, so that they fall on no loop's period. */
   private sampleSeed = 1;
@@ -254,7 +254,7 @@ export class Machine {
           if (what === 'bytes') return;
           this.fetch.forget(address, size);
         }
-        this.dropRange(address, size);
+        this.dropRange(address, size, what === 'bytes');
       },
     };
     const lineBytes = options.fetchLineBytes ?? 64;
@@ -742,14 +742,14 @@ export class Machine {
           descriptor,
         }));
       },
-      known: (address) => this.blocks.has(address),
+      known: (address) => this.tier === 1 || this.blocks.has(address),
       entered: (address) => {
         const known = this.blocks.get(address);
         if (known && known.prefix !== 'region') this.drop(known);
       },
     });
     for (const each of this.blocks.values()) this.compiled.translated(each.block);
-    for (const each of this.indirectCalls) this.compiled.noteCalled(each);
+    for (const [site, target] of this.indirectCalls) this.compiled.calledFrom(site, target);
     for (const [site, target] of this.indirectJumps) this.compiled.jumped(site, target);
     return this.compiled;
   }
@@ -828,22 +828,29 @@ export class Machine {
     }
   }
 
-  private dropRange(address: Address, size: number): void {
+  /**
+   * Code in the range is stale. `only`: blocks of its pages that hold none of its bytes stay, for the host writes to code in few places; a
+   * program that stores to a page of code goes on doing so, and does it faster when the page holds none.
+   */
+  private dropRange(address: Address, size: number, only = false): void {
     if (size === 0) return;
     this.compiled?.dropRange(address, size);
-    const first = Number(address >> CODE_PAGE_BITS);
-    const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
     if (this.byPage.size === 0) return;
+    // What made a block end may lie behind it.
+    const reach = BigInt(MAX_INSTRUCTION_BYTES);
+    const end = address + BigInt(size);
+    const first = Number((only ? address - reach : address) >> CODE_PAGE_BITS);
+    const last = Number((end - 1n) >> CODE_PAGE_BITS);
+    const dropPage = (page: number): void => {
+      for (const each of [...(this.byPage.get(page) ?? [])]) {
+        if (!only || (each.block.address < end && each.block.end + reach > address)) this.drop(each);
+      }
+    };
     if (last - first < this.byPage.size) {
-      for (let page = first; page <= last; page++) this.dropPage(page);
+      for (let page = first; page <= last; page++) dropPage(page);
     } else {
-      for (const page of [...this.byPage.keys()]) if (page >= first && page <= last) this.dropPage(page);
+      for (const page of [...this.byPage.keys()]) if (page >= first && page <= last) dropPage(page);
     }
-  }
-
-  private dropPage(page: number): void {
-    const set = this.byPage.get(page);
-    if (set) for (const each of [...set]) this.drop(each);
   }
 
   private dropCovering(address: Address): void {
@@ -1208,11 +1215,11 @@ export class Machine {
     if (this.tier === 0) return;
     const { block } = this.ownerOf(pointer);
     const { kind } = block.terminator;
+    const site = block.instructions.at(-1)!;
     if (kind === 'calli') {
-      this.indirectCalls.add(this.pc);
-      this.compiled?.noteCalled(this.pc);
+      if (this.compiled) this.compiled.calledFrom(site, this.pc);
+      else if (this.indirectCalls.length < 4096) this.indirectCalls.push([site, this.pc]);
     } else if (kind === 'ind') {
-      const site = block.instructions.at(-1)!;
       if (this.compiled) this.compiled.jumped(site, this.pc);
       else if (this.indirectJumps.length < 4096) this.indirectJumps.push([site, this.pc]);
     }

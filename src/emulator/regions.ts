@@ -22,6 +22,15 @@ import type { Address } from '../units.js';
 
 export const MAX_REGION_BLOCKS = 200;
 const MAX_REGION_OPS = 12_000;
+/** A function that is copied to its calls: so many blocks and ops at most, with what it calls itself. */
+const MAX_BODY_BLOCKS = 16;
+const MAX_BODY_OPS = 160;
+/** Copies within copies. */
+const MAX_BODY_DEPTH = 3;
+/** Of a region, in copies. */
+const MAX_COPIED_BLOCKS = 100;
+/** Functions of one indirect call that are copied to it. */
+const MAX_CALLEES = 2;
 
 /** What finding a region needs to know of the machine. */
 export interface BlockSource {
@@ -29,8 +38,10 @@ export interface BlockSource {
   lift(address: Address, leaders: ReadonlySet<Address> | null): Block | null;
   /** True where only tier 0 may execute: hooks, gates. */
   excluded(address: Address): boolean;
-  /** Addresses to which the indirect jump of the instruction went before. */
+  /** Addresses to which the indirect jump or call of the instruction went before. */
   targets(instruction: Address): readonly Address[];
+  /** True where the machine has executed something. */
+  known(address: Address): boolean;
   /** Drops ops that nobody sees. */
   simplify(block: Block): readonly Op[];
 }
@@ -41,27 +52,27 @@ export interface RegionBlock {
   readonly ops: readonly Op[];
   /**
    * Indices of the blocks that follow, -1 outside the region: first those of `leavez` ops in order, then those of the terminator
-   * (`br`: taken, next; `ind`: its targets in the order of `targets`; `jmp`: one; calls: where they return to).
+   * (`br`: taken, next; `jmp`: one; `ind`, `ret`, `calli`, and a `call` that goes on in a copy: those of `targets` in order; calls
+   * then, unless they go on in a copy for sure: where they return to).
    */
   readonly successors: readonly number[];
-  /** Targets of an `ind`, all of the region. */
+  /** Addresses for which the region goes on in itself, all of it: of an `ind`, of a call into copies, of a `ret` out of one. */
   readonly targets: readonly Address[];
   /** Index of the block behind a helper, which is begun anew, or -1. */
   readonly resumed: number;
 }
 
+/** Where a call goes on: in copies, behind itself when the callee comes back, or both. */
+export function returnsHere({ block, targets }: RegionBlock): boolean {
+  const { kind } = block.terminator;
+  return kind === 'calli' || (kind === 'call' && targets.length === 0);
+}
+
 export interface Region {
   /** The first is the region's own entry. */
   readonly blocks: readonly RegionBlock[];
-  readonly indexOf: ReadonlyMap<Address, number>;
   /** Indices of the blocks at which the region can be begun; the first is 0. */
   readonly entries: readonly number[];
-}
-
-/** Guest address behind the terminator, when it is a call. */
-function returnOf(block: Block): Address | null {
-  const { terminator } = block;
-  return terminator.kind === 'call' || terminator.kind === 'calli' ? terminator.ret : null;
 }
 
 /** Address of the last instruction. */
@@ -73,82 +84,232 @@ function leaves(ops: readonly Op[]): Address[] {
   return ops.filter((op) => op.op === 'leavez').map((op) => BigInt(op.c));
 }
 
-interface Exits {
-  readonly direct: readonly Address[];
-  readonly resumed: Address | null;
+/**
+ * What is being gone through: the region's own code, or the copy of a function for one call. In a copy a return is expected to lead back
+ * behind the call. It compares the address, as everything here goes by addresses: a copy changes nothing but time.
+ */
+interface Body {
+  readonly caller: Body | null;
+  /** Where the call returns to. */
+  readonly ret: Address;
+  readonly depth: number;
+  /** Blocks by address, as indices. */
+  readonly places: Map<Address, number>;
+  readonly seen: Set<Address>;
 }
 
-function exitsOf(block: Block, source: BlockSource): Exits {
+interface Exit {
+  readonly address: Address;
+  readonly body: Body;
+}
+
+interface Found {
+  readonly body: Body;
+  block: Block;
+  /** Copies of functions that the block calls. */
+  callees: ReadonlyMap<Address, Body>;
+}
+
+/** Direct ways out of a terminator other than calls. */
+function waysOf(block: Block, source: BlockSource): readonly Address[] {
   const { terminator } = block;
-  const left = leaves(block.ops);
   switch (terminator.kind) {
     case 'jmp':
-      return { direct: [...left, terminator.pc], resumed: null };
+      return [terminator.pc];
     case 'br':
-      return { direct: [...left, terminator.pc, terminator.next], resumed: null };
+      return [terminator.pc, terminator.next];
+    case 'ind':
+      return source.targets(lastInstruction(block));
     case 'call':
     case 'calli':
-      return { direct: [...left, terminator.ret], resumed: null };
-    case 'ind':
-      return { direct: [...left, ...source.targets(lastInstruction(block))], resumed: null };
     case 'helper':
     case 'sync':
-      return { direct: left, resumed: terminator.next };
     case 'ret':
     case 'trap':
     case 'unknown':
     case 'fetch':
-      return { direct: left, resumed: null };
+      return [];
     default:
       return terminator satisfies never;
   }
 }
 
-/** The region that begins at `entry`; null where it may not begin. */
-export function findRegion(entry: Address, source: BlockSource, maxBlocks = MAX_REGION_BLOCKS): Region | null {
-  if (source.excluded(entry)) return null;
-  const found = new Map<Address, { block: Block; exits: Exits }>();
-  const queue: Address[] = [entry];
-  const seen = new Set<Address>(queue);
+/** Functions that the call at the end of a block is known to lead to. */
+function calleesOf(block: Block, source: BlockSource): readonly Address[] {
+  const { terminator } = block;
+  if (terminator.kind === 'call') return [terminator.pc];
+  return terminator.kind === 'calli' ? source.targets(lastInstruction(block)).slice(0, MAX_CALLEES) : [];
+}
+
+/** The blocks of a function that is worth a copy: small, with no calls but of such functions; 0 for others. */
+function bodySize(entry: Address, source: BlockSource, depth: number): number {
+  if (depth > MAX_BODY_DEPTH || source.excluded(entry) || !source.known(entry)) return 0;
+  const queue = [entry];
+  const seen = new Set(queue);
   let size = 0;
-  for (let next = 0; next < queue.length && found.size < maxBlocks && size < MAX_REGION_OPS; next++) {
-    const address = queue[next]!;
+  let blocks = 0;
+  for (const address of queue) {
     const block = source.lift(address, null);
-    if (!block) continue;
-    const exits = exitsOf(block, source);
-    found.set(address, { block, exits });
+    if (!block) return 0;
+    blocks++;
     size += block.ops.length;
-    for (const each of exits.resumed === null ? exits.direct : [...exits.direct, exits.resumed]) {
-      if (seen.has(each) || source.excluded(each)) continue;
+    const { kind } = block.terminator;
+    if (kind === 'helper' || kind === 'sync' || kind === 'ind') return 0;
+    const ways = [...leaves(block.ops), ...waysOf(block, source)];
+    if (block.terminator.kind === 'call' || block.terminator.kind === 'calli') {
+      const callees = calleesOf(block, source);
+      if (callees.length === 0) return 0;
+      for (const each of callees) {
+        const inner = bodySize(each, source, depth + 1);
+        if (inner === 0) return 0;
+        blocks += inner;
+      }
+      ways.push(block.terminator.ret);
+    }
+    if (blocks > MAX_BODY_BLOCKS || size > MAX_BODY_OPS) return 0;
+    for (const each of ways) {
+      if (seen.has(each)) continue;
+      if (source.excluded(each)) return 0;
       seen.add(each);
       queue.push(each);
     }
   }
-  if (!found.has(entry)) return null;
-  // Blocks in which another one begins end there.
-  const leaders = new Set(found.keys());
-  for (const [address, { block }] of found) {
-    if (!block.instructions.some((each) => each !== address && leaders.has(each))) continue;
-    const cut = source.lift(address, leaders);
-    if (cut) found.set(address, { block: cut, exits: exitsOf(cut, source) });
+  return blocks;
+}
+
+/** The region that begins at `entry`; null where it may not begin. */
+export function findRegion(entry: Address, source: BlockSource, maxBlocks = MAX_REGION_BLOCKS): Region | null {
+  if (source.excluded(entry)) return null;
+  const newBody = (caller: Body | null, ret: Address): Body => ({
+    caller,
+    ret,
+    depth: caller ? caller.depth + 1 : 0,
+    places: new Map(),
+    seen: new Set(),
+  });
+  const own = newBody(null, 0n);
+  own.seen.add(entry);
+  const found: Found[] = [];
+  const queue: Exit[] = [{ address: entry, body: own }];
+  const sizes = new Map<Address, number>();
+  let size = 0;
+  let copied = 0;
+  /** Bodies for the functions that a block calls and that are copied to it. */
+  const copies = (block: Block, body: Body): ReadonlyMap<Address, Body> => {
+    const out = new Map<Address, Body>();
+    const { terminator } = block;
+    if (terminator.kind !== 'call' && terminator.kind !== 'calli') return out;
+    for (const callee of calleesOf(block, source)) {
+      if (callee === entry || body.depth >= MAX_BODY_DEPTH) continue;
+      let blocks = sizes.get(callee);
+      if (blocks === undefined) {
+        blocks = bodySize(callee, source, 1);
+        sizes.set(callee, blocks);
+      }
+      // What a copy calls was counted with it.
+      if (blocks === 0 || (body === own && copied + blocks > MAX_COPIED_BLOCKS)) continue;
+      if (body === own) copied += blocks;
+      out.set(callee, newBody(body, terminator.ret));
+    }
+    return out;
+  };
+  for (let next = 0; next < queue.length && found.length < maxBlocks && size < MAX_REGION_OPS; next++) {
+    const { address, body } = queue[next]!;
+    const block = source.lift(address, null);
+    if (!block) continue;
+    const each: Found = { body, block, callees: copies(block, body) };
+    body.places.set(address, found.length);
+    found.push(each);
+    size += block.ops.length;
+    const { direct, resumed } = exitsOf(each, source);
+    const left = leaves(block.ops).map((to): Exit => ({ address: to, body }));
+    for (const exit of [...left, ...direct, ...(resumed ? [resumed] : [])]) {
+      if (exit.body.seen.has(exit.address) || source.excluded(exit.address)) continue;
+      exit.body.seen.add(exit.address);
+      queue.push(exit);
+    }
   }
-  const indexOf = new Map([...found.keys()].map((address, index) => [address, index]));
-  const at = (address: Address): number => indexOf.get(address) ?? -1;
-  const blocks = [...found.values()].map(({ block, exits }): RegionBlock => {
+  if (!own.places.has(entry)) return null;
+  // Blocks in which another one begins end there.
+  for (const each of found) {
+    const { block, body } = each;
+    if (!block.instructions.some((place) => place !== block.address && body.places.has(place))) continue;
+    const cut = source.lift(block.address, new Set(body.places.keys()));
+    if (!cut) continue;
+    each.block = cut;
+    each.callees = new Map();
+  }
+  const at = ({ address, body }: Exit): number => body.places.get(address) ?? -1;
+  const blocks = found.map(({ block, body, callees }): RegionBlock => {
+    const there = new Map([...callees].filter(([address, callee]) => callee.places.has(address)));
+    const { direct, resumed } = exitsOf({ block, body, callees: there }, source);
+    const { kind } = block.terminator;
+    const chosen = kind === 'ind' || kind === 'ret' ? direct.filter((exit) => at(exit) >= 0) : direct;
     const ops = source.simplify(block);
-    const isJump = block.terminator.kind === 'ind';
-    const left = leaves(ops);
-    const own = exits.direct.slice(leaves(block.ops).length);
-    const targets = isJump ? own.filter((each) => indexOf.has(each)) : [];
     return {
       block,
       ops,
-      successors: [...left, ...(isJump ? targets : own)].map(at),
-      targets,
-      resumed: exits.resumed === null ? -1 : at(exits.resumed),
+      successors: [...leaves(ops).map((address) => at({ address, body })), ...chosen.map(at)],
+      targets: (kind === 'ind' || kind === 'ret' ? chosen : chosen.slice(0, there.size)).map((exit) => exit.address),
+      resumed: resumed ? at(resumed) : -1,
     };
   });
-  return { blocks, indexOf, entries: entriesOf(blocks) };
+  const reached = reachable(blocks);
+  return { blocks: reached, entries: entriesOf(reached) };
+}
+
+/** Where the terminator leads, and where a helper goes on. */
+function exitsOf(
+  { block, body, callees }: Found,
+  source: BlockSource,
+): { readonly direct: readonly Exit[]; readonly resumed: Exit | null } {
+  const { terminator } = block;
+  const here = (address: Address): Exit => ({ address, body });
+  const direct = waysOf(block, source).map(here);
+  let resumed: Exit | null = null;
+  switch (terminator.kind) {
+    case 'call':
+    case 'calli':
+      for (const [address, callee] of callees) direct.push({ address, body: callee });
+      if (terminator.kind === 'calli' || callees.size === 0) direct.push(here(terminator.ret));
+      break;
+    case 'ret':
+      if (body.caller) direct.push({ address: body.ret, body: body.caller });
+      break;
+    case 'helper':
+    case 'sync':
+      resumed = here(terminator.next);
+      break;
+    case 'jmp':
+    case 'br':
+    case 'ind':
+    case 'trap':
+    case 'unknown':
+    case 'fetch':
+      break;
+    default:
+      terminator satisfies never;
+  }
+  return { direct, resumed };
+}
+
+/** Without the blocks to which nothing leads: copies for calls of blocks that were cut before their call. */
+function reachable(blocks: readonly RegionBlock[]): readonly RegionBlock[] {
+  const order = [0];
+  const numbers = new Map([[0, 0]]);
+  for (const index of order) {
+    const { successors, resumed } = blocks[index]!;
+    for (const to of [...successors, resumed]) {
+      if (to < 0 || numbers.has(to)) continue;
+      numbers.set(to, order.length);
+      order.push(to);
+    }
+  }
+  const number = (index: number): number => numbers.get(index) ?? -1;
+  return order.map((index) => {
+    const each = blocks[index]!;
+    return { ...each, successors: each.successors.map(number), resumed: number(each.resumed) };
+  });
 }
 
 /** The first block, loop headers, and what calls and helpers go on with. */
@@ -177,7 +338,7 @@ function entriesOf(blocks: readonly RegionBlock[]): number[] {
   };
   visit(0);
   blocks.forEach((each) => {
-    if (returnOf(each.block) !== null && each.successors.at(-1)! >= 0) entries.add(each.successors.at(-1)!);
+    if (returnsHere(each) && each.successors.at(-1)! >= 0) entries.add(each.successors.at(-1)!);
     if (each.resumed >= 0) entries.add(each.resumed);
   });
   return [...entries];
@@ -514,9 +675,15 @@ export interface Flow {
   readonly live: readonly SlotSet[];
 }
 
-/** True for terminators at which everything dirty is written back. */
-function writesBack(block: Block): boolean {
-  return block.terminator.kind !== 'jmp' && block.terminator.kind !== 'br' && block.terminator.kind !== 'ind';
+/** True for terminators at which everything dirty is written back, in some case. */
+function writesBack({ block, targets }: RegionBlock): boolean {
+  const { kind } = block.terminator;
+  return kind !== 'jmp' && kind !== 'br' && !(kind === 'call' && targets.length > 0);
+}
+
+/** Successors that are reached with registers in locals: not what a callee that is no copy returns to. */
+function keeping(each: RegionBlock): readonly number[] {
+  return returnsHere(each) ? each.successors.slice(0, -1) : each.successors;
 }
 
 /**
@@ -529,7 +696,8 @@ export function flowOf(region: Region, registers: number): Flow {
   const fresh = (): SlotSet[] => Array.from({ length: count }, () => new SlotSet(registers));
   const [defined, used, kept, dirty, live] = [fresh(), fresh(), fresh(), fresh(), fresh()];
   const entries = new Set(region.entries);
-  blocks.forEach(({ block, ops, successors }, index) => {
+  blocks.forEach((each, index) => {
+    const { block, ops, successors } = each;
     const [def, use] = [defined[index]!, used[index]!];
     let exited = false;
     const exit = (): void => {
@@ -556,34 +724,29 @@ export function flowOf(region: Region, registers: number): Flow {
       see(terminator.a);
       if (typeof terminator.b === 'number') see(terminator.b);
     } else if ('s' in terminator) see(terminator.s);
-    if (writesBack(block) || terminator.kind === 'ind' || successors.includes(-1)) exit();
+    if (writesBack(each) || successors.includes(-1)) exit();
     if (!exited)
       for (const words = kept[index]!.words, at = { i: 0 }; at.i < words.length; at.i++) words[at.i] = 0xffff_ffff;
   });
   // Forwards: what may be dirty.
   for (let changed = true; changed;) {
     changed = false;
-    blocks.forEach(({ block, successors }, index) => {
-      if (block.terminator.kind === 'call' || block.terminator.kind === 'calli') {
-        // Only a `leavez` could lead on without the write-back; calls have none.
-        return;
-      }
+    blocks.forEach((each, index) => {
       const out = dirty[index]!.copy();
       out.addAll(defined[index]!);
-      for (const to of successors) if (to >= 0 && dirty[to]!.addAll(out)) changed = true;
+      for (const to of keeping(each)) if (to >= 0 && dirty[to]!.addAll(out)) changed = true;
     });
   }
   // Backwards: what is needed.
   for (let changed = true; changed;) {
     changed = false;
     for (let index = count - 1; index >= 0; index--) {
-      const { block, successors } = blocks[index]!;
+      const successors = keeping(blocks[index]!);
       const now = live[index]!;
       const words = now.words;
-      const calls = block.terminator.kind === 'call' || block.terminator.kind === 'calli';
       for (let i = 0; i < words.length; i++) {
         let out = 0;
-        if (!calls) for (const to of successors) if (to >= 0) out |= live[to]!.words[i]!;
+        for (const to of successors) if (to >= 0) out |= live[to]!.words[i]!;
         const then =
           (words[i]! |
             used[index]!.words[i]! |

@@ -163,13 +163,14 @@ export class Code extends Bytes {
     return this;
   }
 
-  /** A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset. */
-  memory(opcode: readonly number[], offset = 0): this {
+  /** A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset, lane where it has one. */
+  memory(opcode: readonly number[], offset = 0, lane?: number): this {
     this.push(opcode[0]!);
     if (opcode.length > 1) this.push(opcode[1]!);
     this.push(0);
     if (offset < 0x80) this.push(offset);
     else this.unsigned(offset);
+    if (lane !== undefined) this.push(lane);
     return this;
   }
 

@@ -120,14 +120,15 @@ function atRest(session: Session, image: ElfImage): Uint8Array {
 /** Ranges in which two images of one size differ, near ones as one. */
 function differingRanges(before: Uint8Array, after: Uint8Array, word: number): [start: number, end: number][] {
   const ranges: [number, number][] = [];
-  for (let at = 0; at < before.length; at += word) {
-    let differs = false;
-    for (let i = at; i < at + word && i < before.length; i++) if (before[i] !== after[i]) differs = true;
-    if (!differs) continue;
+  for (let at = 0; ;) {
+    while (at < before.length && before[at] === after[at]) at++;
+    if (at === before.length) break;
+    const start = at - (at % word);
+    const end = Math.min(start + word, before.length);
     const last = ranges[ranges.length - 1];
-    const end = Math.min(at + word, before.length);
-    if (last?.[1] === at) last[1] = end;
-    else ranges.push([at, end]);
+    if (last?.[1] === start) last[1] = end;
+    else ranges.push([start, end]);
+    at = end;
   }
   return ranges;
 }

@@ -112,6 +112,10 @@ export interface RowField {
   /** Lowest bit of a slice; the value is a multiple of 2 ** lowBit. */
   readonly lowBit: number;
   readonly signed: boolean;
+  /** Values without their bias: multiples of `step` from `min` to `max`. */
+  readonly min: number;
+  readonly max: number;
+  readonly step: number;
 }
 
 export interface Row {
@@ -214,13 +218,19 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
     const widthBits = 32 - Math.clz32(covered);
     const wanted = (widthBits === 32 ? 0xffff_ffff : 2 ** widthBits - 1) - (2 ** lowBit - 1);
     if (covered !== wanted) throw badRow(spec, `the slices of '${name}' leave a gap`);
+    const signed = field.kind === 'signed' || field.kind === 'displacement';
+    const step = 2 ** lowBit;
+    const most = signed ? 2 ** (widthBits - 1) - 1 : 2 ** widthBits - 1;
     rowFields.push({
       name,
       spec: field,
       slices,
       widthBits,
       lowBit,
-      signed: field.kind === 'signed' || field.kind === 'displacement',
+      signed,
+      min: signed ? -(2 ** (widthBits - 1)) : 0,
+      max: most - (most % step),
+      step,
     });
   }
   // Every name of the syntax is a field, and every field is in the syntax (suffixes are in the mnemonic).
@@ -266,22 +276,20 @@ export function extractField(field: RowField, word: number): number {
 /** `word` with the field replaced; range and alignment errors name row and field. */
 export function insertField(field: RowField, word: number, value: number, mnemonic: string): number {
   const raw = value - (field.spec.bias ?? 0);
-  const max = field.signed ? 2 ** (field.widthBits - 1) - 1 : 2 ** field.widthBits - 1;
-  const min = field.signed ? -(2 ** (field.widthBits - 1)) : 0;
-  const aligned = max - (((max % 2 ** field.lowBit) + 2 ** field.lowBit) % 2 ** field.lowBit);
+  const { min, max, step } = field;
   if (!Number.isInteger(raw)) {
     throw new ElftraceError('operand-out-of-range', `${mnemonic}: operand ${field.name}: ${value} is no integer`, {
       symbol: mnemonic,
       value,
     });
   }
-  if (raw < min || raw > aligned || raw % 2 ** field.lowBit !== 0) {
+  if (raw < min || raw > max || raw % step !== 0) {
     throw outOfRange(
       'operand-out-of-range',
       `${mnemonic}: operand ${field.name}`,
       BigInt(raw),
       BigInt(min),
-      BigInt(aligned),
+      BigInt(max),
       {
         symbol: mnemonic,
       },
@@ -290,7 +298,7 @@ export function insertField(field: RowField, word: number, value: number, mnemon
   let out = word;
   for (const { high, low, at } of field.slices) {
     const width = high - low + 1;
-    const ones = width === 32 ? 0xffff_ffff : 2 ** width - 1;
+    const ones = width === 32 ? -1 : (1 << width) - 1;
     const bits = ((raw >> low) & ones) >>> 0;
     out = ((out & ~(ones << at)) | (bits << at)) >>> 0;
   }

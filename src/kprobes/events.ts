@@ -74,6 +74,9 @@ export interface ProbeDefinition {
   readonly arguments: readonly ProbeArgument[];
 }
 
+/** Patterns that match at one place, by their text: definitions come by the thousand. */
+const stickies = new Map<string, RegExp>();
+
 class Cursor {
   at = 0;
   constructor(readonly text: string) {}
@@ -97,7 +100,11 @@ class Cursor {
 
   /** The text that matches at this place, consumed; null: it does not match. */
   take(pattern: RegExp): RegExpExecArray | null {
-    const sticky = new RegExp(pattern.source, 'y');
+    let sticky = stickies.get(pattern.source);
+    if (sticky === undefined) {
+      sticky = new RegExp(pattern.source, 'y');
+      stickies.set(pattern.source, sticky);
+    }
     sticky.lastIndex = this.at;
     const match = sticky.exec(this.text);
     if (match) this.at += match[0].length;

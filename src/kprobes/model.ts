@@ -239,7 +239,9 @@ export interface BufferRequest {
 export type TextStep =
   | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
   /** Every processor fetches anew. */
-  | { readonly kind: 'sync' };
+  | { readonly kind: 'sync' }
+  /** Until every thread was where it holds nothing: nobody stands between the instructions of the jump any more. */
+  | { readonly kind: 'wait' };
 
 /** The jump form of a machine. */
 export interface JumpOptimization {

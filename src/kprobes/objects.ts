@@ -87,7 +87,6 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   disarmFtrace(address: Address): void;
   /** The bytes at the address are the object's jump. */
   hasJump(address: Address, part: Part): boolean;
-
   /** All of the window behind the breakpoint is as it was or the jump: who hit the breakpoint may go on in the buffer. */
   mayResume(address: Address, part: Part): boolean;
 

@@ -54,12 +54,17 @@ export class ProbeRun {
   /** Breakpoints that were served. */
   traps = 0;
   private readonly word: 4 | 8;
+  /** Symbols of the runtime, which every hit asks for. */
+  private readonly graphStack: Address | null;
+  private readonly ring: Address | null;
   private readonly cpu: ProbeCpu;
   private readonly source: FetchSource;
 
   constructor(private readonly options: ProbeRunOptions) {
     const { program, machine, comm } = options;
     this.word = program.image.wordBytes;
+    this.graphStack = entryPoint(program, 'elftrace_graph_stack')?.identity ?? null;
+    this.ring = entryPoint(program, 'elftrace_ring')?.identity ?? null;
     this.cpu = {
       register: (name) => machine.register(name),
       setRegister: (name, value) => {
@@ -119,20 +124,14 @@ export class ProbeRun {
 
   private execute(address: Address, inBuffer: boolean): boolean {
     const { session, machine } = this.options;
-    const { support } = session.machine;
     machine.setRegister('pc', address);
-    const part = inBuffer ? session.machine.partOf(address) : null;
-    if (part !== null) {
-      machine.setRegister('pc', part.buffer.address + BigInt(part.buffer.copiedOffset));
+    const next = session.machine.continuation(address, inBuffer);
+    if (next === null) return false;
+    if (next.kind === 'at') {
+      machine.setRegister('pc', next.address);
       return true;
     }
-    const found = session.machine.execution(address, false);
-    if (found === null || 'code' in found) return false;
-    if (found.slot !== null) {
-      machine.setRegister('pc', found.slot);
-      return true;
-    }
-    const result = support.simulate(found.instruction, this.cpu);
+    const result = session.machine.support.simulate(next.instruction, this.cpu);
     if (result.kind === 'fault') return false;
     machine.setRegister('pc', result.pc);
     return true;
@@ -140,8 +139,7 @@ export class ProbeRun {
 
   /** A callback of the program is at work: the hit is missed, the instruction is executed all the same. */
   private isBusy(): boolean {
-    const stack = entryPoint(this.options.program, 'elftrace_graph_stack');
-    return stack !== null && this.readWord(stack.identity, THREAD_WORDS.active) !== 0n;
+    return this.graphStack !== null && this.readWord(this.graphStack, THREAD_WORDS.active) !== 0n;
   }
 
   private miss(address: Address): 0 {
@@ -198,9 +196,8 @@ export class ProbeRun {
   /** Writes what the runtime's callback writes. */
   private record(event: ProbeEvent, parent?: Address): void {
     const { program, machine } = this.options;
-    const symbol = entryPoint(program, 'elftrace_ring');
-    if (symbol === null) return;
-    const ring = this.readWord(symbol.identity, 0);
+    if (this.ring === null) return;
+    const ring = this.readWord(this.ring, 0);
     const { dataEndian } = program.arch.target;
     // A return says first where it went.
     const words = [...(parent === undefined ? [] : [parent]), ...runProgram(event.arguments, this.source)];

@@ -38,7 +38,7 @@ import { compileProgram, decodeWords } from './program.js';
 import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
-import { type DetourPart, TextMachine } from './text-machine.js';
+import { type DetourPart, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
 
 type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
@@ -129,7 +129,9 @@ export class ProbeSession implements ProbeHost {
   /** Where functions with return probes go back to: a breakpoint. */
   readonly trampoline: Address;
   private readonly program: Program;
-  private readonly list: ProbeEvent[] = [];
+  /** By number. */
+  private readonly list = new Map<number, ProbeEvent>();
+  private readonly names = new Map<string, ProbeEvent>();
   /** Those that were removed since, too. */
   private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
@@ -160,12 +162,14 @@ export class ProbeSession implements ProbeHost {
 
   /**
    * @param original  the image before anything was patched, with the runtime in it
+   * @param watcher  told of every store
    * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes, 'no-runtime' where the runtime serves none
    */
   constructor(
     private readonly session: Session,
     original: ElfImage,
     private readonly arch: Arch,
+    watcher: TextWatcher | null = null,
   ) {
     const { program } = session.sites;
     this.program = program;
@@ -197,6 +201,7 @@ export class ProbeSession implements ProbeHost {
     this.machine = new TextMachine({
       support,
       slots: this.pool,
+      watcher,
       store: {
         isFile: true,
         read: (address, size) => this.bytes(address, size)?.slice() ?? null,
@@ -239,7 +244,8 @@ export class ProbeSession implements ProbeHost {
     return offset < 0 || offset + size > image.bytes.length ? null : image.bytes.subarray(offset, offset + size);
   }
 
-  private placeOf(address: Address): ValidProbe | ProbeRefusal {
+  /** What validation says of an address. */
+  placeOf(address: Address): ValidProbe | ProbeRefusal {
     const range = this.text.program.codeAt(address);
     if (range === undefined) {
       return refuse('EINVAL', 'not-text', 'K-ADDR-2', `${hex(address)} is not in text`);
@@ -342,7 +348,8 @@ export class ProbeSession implements ProbeHost {
 
   // --------------------------------------------------------------------------------------------------------- operations
 
-  private core(): Core {
+  /** The state machine of this session. */
+  core(): Core {
     if (this.started !== null) return this.started;
     const version = this.version ?? 'modern';
     const preempt = this.preempt ?? 'none';
@@ -391,11 +398,9 @@ export class ProbeSession implements ProbeHost {
   private add(text: string, optimize: boolean): Outcome {
     const { arch } = this;
     const definition = parseProbe(text, arch.target.wordBytes === 8 ? 64 : 32);
-    const { group, event } = definition;
-    if (this.list.some((each) => each.definition.group === group && each.definition.event === event)) {
-      throw refusalError(
-        refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${group}/${event} already`),
-      );
+    const name = `${definition.group}/${definition.event}`;
+    if (this.names.has(name)) {
+      throw refusalError(refuse('EEXIST', 'registered-twice', 'grammar', `there is an event ${name} already`));
     }
     const gone = this.session.goneProbe(this.nextId);
     const place = gone === null ? this.placeFor(definition, text) : { ...gone.probe, module: gone.module };
@@ -426,7 +431,7 @@ export class ProbeSession implements ProbeHost {
         },
       },
       is2009 && optimize ? FLAGS_2009.OPTIMIZE : 0,
-      `${group}/${event}`,
+      name,
     );
     const made: ProbeEvent = { id: this.nextId++, definition, place, arguments: compiled, probe, optimize };
     if (optimize) this.wanted.add(place.address);
@@ -434,7 +439,8 @@ export class ProbeSession implements ProbeHost {
     const result = this.core().register(probe);
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
-    this.list.push(made);
+    this.list.set(made.id, made);
+    this.names.set(name, made);
     this.all.push(made);
     this.byProbe.set(probe, made);
     if (optimize && place.site !== null) {
@@ -494,13 +500,12 @@ export class ProbeSession implements ProbeHost {
   }
 
   private remove(name: string): Outcome {
-    const [group, event] = name.includes('/') ? (name.split('/') as [string, string]) : ['kprobes', name];
-    const at = this.list.findIndex(({ definition }) => definition.group === group && definition.event === event);
-    if (at < 0) {
-      throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${group}/${event}`));
-    }
-    this.core().unregister(this.list[at]!.probe);
-    this.list.splice(at, 1);
+    const full = name.includes('/') ? name : `kprobes/${name}`;
+    const event = this.names.get(full);
+    if (event === undefined) throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${full}`));
+    this.core().unregister(event.probe);
+    this.list.delete(event.id);
+    this.names.delete(full);
     return { kind: 'done', steps: [], warnings: [] };
   }
 
@@ -509,7 +514,7 @@ export class ProbeSession implements ProbeHost {
   moduleUse(name: string): string | null {
     const ranges = this.program.loadMap?.parts.find((part) => part.name === name)?.ranges ?? [];
     const inside = (value: bigint): boolean => ranges.some(({ start, end }) => value >= start && value < end);
-    const user = this.list.find(
+    const user = this.events.find(
       (event) =>
         event.place.module !== name &&
         !isGone(event) &&
@@ -576,6 +581,12 @@ export class ProbeSession implements ProbeHost {
     const core = this.started;
     this.rest(core);
     this.tidySlots();
+    this.write();
+  }
+
+  /** What handlers need in the image. */
+  write(): void {
+    const core = this.core();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
     if (live.length === 0) return;
@@ -657,7 +668,7 @@ export class ProbeSession implements ProbeHost {
   }
 
   get events(): readonly ProbeEvent[] {
-    return this.list;
+    return [...this.list.values()];
   }
 
   /** What was recorded under an event's id. Null: there is no such event. */
@@ -666,7 +677,7 @@ export class ProbeSession implements ProbeHost {
     words: readonly bigint[],
     comm: string,
   ): { readonly event: ProbeEvent; readonly values: readonly Fetched[]; readonly parent: Address } | null {
-    const event = this.list.find((each) => each.id === id);
+    const event = this.list.get(id);
     if (event === undefined) return null;
     const { isReturn } = event.definition;
     const littleEndian = this.arch.target.dataEndian === 'little';
@@ -682,9 +693,13 @@ export class ProbeSession implements ProbeHost {
     return this.started?.hit(address, regs) ?? null;
   }
 
+  states(): readonly ProbeState[] {
+    return this.started?.states() ?? [];
+  }
+
   /** Probed addresses, ascending. */
   probes(): readonly ListedProbe[] {
-    return (this.started?.states() ?? []).flatMap((state) => {
+    return this.states().flatMap((state) => {
       const all = this.eventsOf(state);
       return [false, true].flatMap((gone) => {
         const events = all.filter((event) => isGone(event) === gone);

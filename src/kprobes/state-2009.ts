@@ -58,6 +58,8 @@ interface Entry<Part extends OptimizedPart> {
   part: Part | null;
   slot: OwnSlot;
   armed: boolean;
+  /** The jump is being replaced by the breakpoint: until every processor has seen that, some bytes of it may still be executed. */
+  undoing: boolean;
   freed: boolean;
 }
 
@@ -163,6 +165,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       part: null,
       slot,
       armed: false,
+      undoing: false,
       freed: false,
     };
     this.hash.set(address, entry);
@@ -293,7 +296,9 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     if (entry.part === null) return;
     // T-KP-36: being on no list does not prove that a jump is there.
     if (!this.literal && !this.machine.hasJump(entry.address, entry.part)) return;
+    entry.undoing = true;
     this.machine.unoptimize(entry.address, entry.part);
+    entry.undoing = false;
     this.emit('unoptimized', entry.address);
   }
 
@@ -482,8 +487,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
     const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
     if (result !== 0 || entry.part === null) return result;
-    // Who came back into a window that is about to change would not have been waited for.
-    const changes = this.queue.includes(entry) || this.machine.hasJump(address, entry.part);
+    // Who came back into a window that changes, or is about to, would not have been waited for.
+    const changes = entry.undoing || this.queue.includes(entry) || this.machine.hasJump(address, entry.part);
     return changes && this.machine.mayResume(address, entry.part) ? 'resume-in-buffer' : 0;
   }
 

@@ -4,6 +4,7 @@
  */
 import { equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
+import type { Reach } from '../bits.js';
 import type { Address } from '../units.js';
 import {
   type DetourBuffer,
@@ -31,6 +32,19 @@ export interface ProbeStore {
   sync(): void;
 }
 
+/** Told what is done to text and to the room for code, in order: `race` makes its sequences of it. */
+export interface TextWatcher {
+  /** Before bytes are stored, and behind it. */
+  storing(address: Address, bytes: Uint8Array): void;
+  stored(address: Address, bytes: Uint8Array): void;
+  synchronised(): void;
+  /** Every thread was where it holds nothing, in the middle of a change. */
+  waited(): void;
+  /** Room for a copy or a buffer is taken, or given back. */
+  taken(what: string, address: Address, size: number): void;
+  freed(what: string, address: Address, size: number): void;
+}
+
 export interface TextMachineOptions {
   readonly support: ProbeSupport;
   readonly store: ProbeStore;
@@ -55,6 +69,7 @@ export interface TextMachineOptions {
   readonly calleesFrom?: (buffer: Address) => readonly Address[];
   readonly toc?: Address | null;
   readonly redZone: boolean;
+  readonly watcher?: TextWatcher | null;
   readonly armFtrace?: (address: Address, wantsIp: boolean) => void;
   readonly disarmFtrace?: (address: Address) => void;
 }
@@ -72,6 +87,12 @@ export interface PlacedSlot {
   readonly instruction: ProbeInstruction;
   readonly image: SlotImage;
 }
+
+/** How a thread goes on behind the handlers of a breakpoint. */
+export type Continuation =
+  | { readonly kind: 'at'; readonly address: Address }
+  /** The effect of the instruction, at its own place. */
+  | { readonly kind: 'simulate'; readonly instruction: ProbeInstruction };
 
 interface Prepared extends OwnSlot {
   readonly instruction: ProbeInstruction;
@@ -102,6 +123,33 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   get maxOptimizedBytes(): number {
     const { optimization } = this.support;
     return optimization.kind === 'jump' ? optimization.maxBytes : 0;
+  }
+
+  // ------------------------------------------------------------------------------------------------------ text and room
+
+  private write(address: Address, bytes: Uint8Array): void {
+    const { store, watcher } = this.options;
+    watcher?.storing(address, bytes);
+    store.store(address, bytes);
+    watcher?.stored(address, bytes);
+  }
+
+  private sync(): void {
+    this.options.store.sync();
+    this.options.watcher?.synchronised();
+  }
+
+  private take(what: string, sizeBytes: number, alignBytes: number, near: Address, reach: Reach): Address | null {
+    const at = this.options.slots.allocate(sizeBytes, alignBytes, near, reach);
+    if (at !== null) this.options.watcher?.taken(what, at, sizeBytes);
+    return at;
+  }
+
+  private giveBack(what: string, address: Address): void {
+    const { slots, watcher } = this.options;
+    const size = slots.taken.find((each) => each.address === address)?.sizeBytes ?? 0;
+    slots.free(address);
+    watcher?.freed(what, address, size);
   }
 
   check(address: Address): CheckedAddress | ProbeRefusal {
@@ -138,9 +186,9 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     { instruction }: Prepared,
     boost: boolean,
   ): { readonly placed: PlacedSlot } | { readonly refused: ProbeRefusal } {
-    const { slots, store, support } = this.options;
+    const { support } = this.options;
     const { sizeBytes, alignBytes, reach } = support.slots;
-    const at = slots.allocate(sizeBytes, alignBytes, address, reach);
+    const at = this.take('copy', sizeBytes, alignBytes, address, reach);
     if (at === null) {
       return {
         refused: refuse('ENOMEM', 'no-memory', 'section 4', `no room for a copy within reach of ${hex(address)}`),
@@ -148,11 +196,11 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     }
     const image = support.slots.write(instruction, at, boost);
     if (image.kind === 'refused') {
-      slots.free(at);
+      this.giveBack('copy', at);
       return { refused: image };
     }
-    store.store(at, image.bytes);
-    store.sync();
+    this.write(at, image.bytes);
+    this.sync();
     const placed: PlacedSlot = { probe: address, address: at, instruction, image };
     if (image.end.kind === 'breakpoint') this.ends.set(at + BigInt(image.end.offset), placed);
     return { placed };
@@ -163,7 +211,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
       if (entry !== own) continue;
       for (const slot of [entry.boosted, entry.stepped]) {
         if (!slot) continue;
-        this.options.slots.free(slot.address);
+        this.giveBack('copy', slot.address);
         if (slot.image.end.kind === 'breakpoint') this.ends.delete(slot.address + BigInt(slot.image.end.offset));
       }
       this.copies.delete(entry);
@@ -187,6 +235,19 @@ export class TextMachine implements KprobeMachine<DetourPart> {
       entry.stepped = slot.placed;
     }
     return { instruction, slot: entry.stepped.address };
+  }
+
+  /**
+   * Where a thread goes on that hit the breakpoint at an address; null: nowhere.
+   * @param inBuffer  with the copies in the detour buffer
+   */
+  continuation(address: Address, inBuffer: boolean): Continuation | null {
+    const part = inBuffer ? this.partOf(address) : null;
+    if (part !== null) return { kind: 'at', address: part.buffer.address + BigInt(part.buffer.copiedOffset) };
+    const found = this.execution(address, false);
+    if (found === null || 'code' in found) return null;
+    const { slot, instruction } = found;
+    return slot === null ? { kind: 'simulate', instruction } : { kind: 'at', address: slot };
   }
 
   /** The copy whose end is at an address. */
@@ -232,15 +293,15 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   arm(address: Address): void {
     if (!this.prepared.has(address)) return;
-    this.options.store.store(address, this.breakpointOf(address));
-    this.options.store.sync();
+    this.write(address, this.breakpointOf(address));
+    this.sync();
   }
 
   disarm(address: Address): void {
     const entry = this.prepared.get(address);
     if (!entry) return;
-    this.options.store.store(address, entry.instruction.bytes.slice(0, this.breakpointOf(address).length));
-    this.options.store.sync();
+    this.write(address, entry.instruction.bytes.slice(0, this.breakpointOf(address).length));
+    this.sync();
   }
 
   /** The bytes at an address are our breakpoint. */
@@ -271,7 +332,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   prepare(address: Address): { readonly kind: 'prepared'; readonly part: DetourPart } | ProbeRefusal {
     const { optimization } = this.support;
-    const { slots, callees: own, calleesFrom, store, toc = null, redZone } = this.options;
+    const { callees: own, calleesFrom, toc = null, redZone } = this.options;
     if (optimization.kind === 'none') return refuse('ENOSYS', 'no-optimization', 'section 7', optimization.reason);
     if (own === null) {
       return refuse(
@@ -293,23 +354,23 @@ export class TextMachine implements KprobeMachine<DetourPart> {
       `no room for a buffer within reach of ${hex(address)}`,
     );
     for (const window of windows) {
-      const at = slots.allocate(window.bufferBytes, optimization.alignBytes, address, window.reach);
+      const at = this.take('detour buffer', window.bufferBytes, optimization.alignBytes, address, window.reach);
       if (at === null) continue;
       const op = this.options.op ? this.options.op(address) : 0n;
       if (op === null) {
-        slots.free(at);
+        this.giveBack('detour buffer', at);
         return refuse('ENOMEM', 'no-memory', 'X-4', 'no room for the object that the callback gets');
       }
       const callees = calleesFrom?.(at) ?? own;
       const buffer = optimization.build(window, { address: at, op, callees, toc, redZone });
       if (buffer.kind === 'refused') {
-        slots.free(at);
+        this.giveBack('detour buffer', at);
         this.options.freeOp?.(op);
         refusal = buffer;
         continue;
       }
-      store.store(at, buffer.bytes);
-      store.sync();
+      this.write(at, buffer.bytes);
+      this.sync();
       const part: DetourPart = { slot: at, length: window.bytes.length, saved: window.bytes, window, buffer, op };
       this.parts.add(part);
       return { kind: 'prepared', part };
@@ -319,15 +380,15 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   remove(part: DetourPart): void {
     this.parts.delete(part);
-    this.options.slots.free(part.slot);
+    this.giveBack('detour buffer', part.slot);
     this.options.freeOp?.(part.op);
   }
 
   private carryOut(steps: readonly TextStep[]): void {
-    const { store } = this.options;
     for (const step of steps) {
-      if (step.kind === 'sync') store.sync();
-      else store.store(step.address, step.bytes);
+      if (step.kind === 'sync') this.sync();
+      else if (step.kind === 'wait') this.options.watcher?.waited();
+      else this.write(step.address, step.bytes);
     }
   }
 

@@ -332,10 +332,10 @@ export class ProbeText {
     const code = this.code(range, asked);
     if (code === null) return refuse('ENOENT', 'no-symbol', 'K-ADDR-1', `no symbol covers ${hex(asked)}`);
     const address = support.adjust(code, asked);
-    const shown = `${code.name}+${hex(address - code.start)}`;
+    const shown = (): string => `${code.name}+${hex(address - code.start)}`;
     const part = this.program.partOf(asked);
     if (part?.kind === 'module' && range.name.startsWith('.init')) {
-      return refuse('ENOENT', 'init-text', 'K-ADDR-2', `${shown} is init code of a module that is loaded`);
+      return refuse('ENOENT', 'init-text', 'K-ADDR-2', `${shown()} is init code of a module that is loaded`);
     }
     const refusal = this.blacklist(code, section, address, shown);
     if (refusal) return refusal;
@@ -352,15 +352,15 @@ export class ProbeText {
       // On machines of one-instruction sites this is no boundary, and the machine says so.
       const decoded = support.decode(code, address);
       if (decoded.kind === 'refused') return decoded;
-      return refuse('EINVAL', 'inside-site', 'K-ADDR-7', `${shown} is inside an ftrace site`);
+      return refuse('EINVAL', 'inside-site', 'K-ADDR-7', `${shown()} is inside an ftrace site`);
     }
     const instruction = support.decode(code, address);
     if (instruction.kind === 'refused') return instruction;
     const other = site !== null ? null : code.otherPatch(address, address + BigInt(instruction.bytes.length));
-    if (other !== null) return refuse('EINVAL', 'other-patch', 'K-ADDR-3', `${shown} is ${other}`);
+    if (other !== null) return refuse('EINVAL', 'other-patch', 'K-ADDR-3', `${shown()} is ${other}`);
     if (site === null && code.hasRelocation(address, address + BigInt(instruction.bytes.length))) {
       const who = this.program.relocatable ? 'load the file first' : 'the dynamic linker writes it';
-      const reason = `a relocation of ${shown} is still to be applied: ${who}`;
+      const reason = `a relocation of ${shown()} is still to be applied: ${who}`;
       return refuse('EINVAL', 'relocation', 'section 11', reason);
     }
     const atEntry =
@@ -376,8 +376,8 @@ export class ProbeText {
   }
 
   /** K-ADDR-3. */
-  private blacklist(code: ProbeCode, section: number, address: Address, shown: string): ProbeRefusal | null {
-    const no = (why: string): ProbeRefusal => refuse('EINVAL', 'blacklisted', 'K-ADDR-3', `${shown}: ${why}`);
+  private blacklist(code: ProbeCode, section: number, address: Address, shown: () => string): ProbeRefusal | null {
+    const no = (why: string): ProbeRefusal => refuse('EINVAL', 'blacklisted', 'K-ADDR-3', `${shown()}: ${why}`);
     const { name } = code;
     if (name.startsWith('__cfi_') || name.startsWith('__pfx_'))
       return no('what is in front of a function is not code of it');

@@ -13,7 +13,7 @@ import { archOf } from '../arches.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { type IrEmulation, callFunction, type CpuState, Machine, startProcess } from '../emulator/index.js';
+import type { IrEmulation } from '../emulator/index.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type CallSite, formatReport, GraphUser, type Ops, type Outcome } from '../ftrace/core/index.js';
 import { withRuntime } from '../ftrace/inject.js';
@@ -22,14 +22,13 @@ import { entryPoint } from '../ftrace/routes.js';
 import { Session, type SessionOptions } from '../ftrace/session.js';
 import { findSites } from '../ftrace/sites.js';
 import type { EntryKind } from '../ftrace/tracing.js';
-import { readLoadMap } from '../program/load-map.js';
 import { OPS_WORDS } from '../runtime/abi.js';
 import { load, type Program } from '../program/program.js';
-import type { Address, RegisterName } from '../units.js';
+import type { Address } from '../units.js';
 import type { RaceCase } from './hazards.js';
-import type { RaceOptions } from './explore.js';
-import type { CheckView, CodeExtent, RaceStep, Scene, Sequence, Unit, UnitForm } from './model.js';
-import { type Breakage, broken, pokeSequence, splitStores } from './sequence.js';
+import { BUDGET, stageOf } from './image-stage.js';
+import type { CheckView, RaceStep, Scene, Sequence, Unit, UnitForm } from './model.js';
+import { type Breakage, broken, pokeSequence, splitStores, startsOf } from './sequence.js';
 
 /** What the site of the function has. */
 export type RaceState =
@@ -104,14 +103,7 @@ export interface ImageRace extends RaceCase {
   isCode(address: Address): boolean;
 }
 
-const STACK_BYTES = 0x8000n;
-const STACKS = { 32: 0x6000_0000n, 64: 0x6f00_0000_0000n } as const;
-/** Of the caller's stack, copied to every thread's own: its frames above the stack pointer. */
-const ABOVE = 0x1000n;
-const BELOW = 0x4000n;
 const FREED: Uint8Array = Uint8Array.of(0xde, 0xad, 0xfe, 0xed);
-/** Instructions of a call without a patcher. */
-const CALL_LIMIT = 100_000;
 
 function done(outcome: Outcome, what: string): void {
   if (outcome.kind === 'done') return;
@@ -304,23 +296,11 @@ class Recorder {
   }
 }
 
-/** The object or function in which a place is. */
-function labelOf(image: ElfImage, address: Address): string {
-  const { symbols } = image;
-  let best = -1;
-  for (let i = 1; i < symbols.count; i++) {
-    const value = symbols.value[i]!;
-    if (symbols.sectionIndex[i] === 0 || value > address || symbols.name(i) === '') continue;
-    if (best >= 0 && value < symbols.value[best]!) continue;
-    best = i;
-  }
-  if (best < 0) return hex(address);
-  const distance = address - symbols.value[best]!;
-  return distance > 0x4000n ? hex(address) : `${symbols.name(best)}${distance === 0n ? '' : `+${hex(distance)}`}`;
-}
-
-/** The image with entries. */
-function prepared(request: ImageRaceRequest): { readonly image: ElfImage; readonly arch: Arch; readonly emulation: IrEmulation } {
+/** The image with entries; `probeRoom`: and with room for probes. */
+export function prepared(
+  request: Pick<ImageRaceRequest, 'image' | 'entries' | 'machine'>,
+  probeRoom?: Parameters<typeof withRuntime>[5],
+): { readonly image: ElfImage; readonly arch: Arch; readonly emulation: IrEmulation } {
   const given = readElf(request.image);
   const arch = archOf(given.header);
   const { emulation } = arch;
@@ -328,134 +308,10 @@ function prepared(request: ImageRaceRequest): { readonly image: ElfImage; readon
   const program = load(given, arch);
   const image =
     entryPoint(program, 'ftrace_caller') === null
-      ? withRuntime(findSites(program), undefined, undefined, request.entries, request.machine ?? {})
+      ? withRuntime(findSites(program), undefined, undefined, request.entries, request.machine ?? {}, probeRoom)
       : given;
   return { image, arch, emulation };
 } // prettier-ignore
-
-/** Registers and memory at the beginning of a call of the function, in a machine that is only good for that. */
-interface Moment {
-  readonly machine: Machine;
-  readonly cpu: CpuState;
-}
-
-function reach(image: ElfImage, race: { readonly arch: Arch; readonly emulation: IrEmulation; readonly program: Program; readonly request: ImageRaceRequest }, starts: readonly Address[]): Moment {
-  const { arch, emulation, program, request } = race;
-  const { site, call = null, budget = 20_000_000 } = request;
-  const start = call === null ? ('entry' as const) : ('none' as const);
-  const process = startProcess({ image, abi: arch.abi, emulation, start });
-  const { machine } = process;
-  for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) machine.setRegister(name, value);
-  if (call !== null) {
-    const registers = new Map<RegisterName, bigint>();
-    for (const [register, anchor] of emulation.process.anchors) {
-      const found = program.symbols.find(anchor);
-      if (found > 0) registers.set(register, program.symbols.value[found]!);
-    }
-    const { entry } = emulation.process;
-    const toc = program.tocAt(starts[0]!);
-    if (entry.kind === 'descriptor' && toc !== null) registers.set(entry.toc, toc);
-    let cpu: CpuState | null = null;
-    callFunction(process, { abi: arch.abi, emulation, target: { kind: 'code', address: starts[0]! }, args: call, registers }, () => {
-      cpu = machine.saveCpu(0);
-      return { kind: 'step-limit' };
-    });
-    return { machine, cpu: cpu! };
-  }
-  const hooks = starts.map((address) => machine.hook(address, () => 'stop'));
-  const stop = machine.run({ budget });
-  for (const off of hooks) off();
-  if (stop.kind !== 'hook') {
-    const why = stop.kind === 'exit' ? 'ends' : stop.kind === 'step-limit' ? `executes ${budget} instructions` : `stops (${stop.kind})`;
-    throw new ElftraceError('no-match', `the program ${why} without a call of ${site}; give arguments for one: --call '${site}(1, 2)'`, {
-      symbol: site,
-    });
-  }
-  return { machine, cpu: machine.saveCpu(0) };
-} // prettier-ignore
-
-/** A machine for races with the same memory, and as many CPUs at the same place as there are threads. */
-function crowd(moment: Moment, arch: Arch, emulation: IrEmulation, cpus: number, stop: Address, staleFetch: boolean): Machine {
-  const machine = new Machine({
-    lifter: emulation.lifter,
-    blockInstructions: 1,
-    ...(staleFetch ? { fetch: 'buffered' as const, fetchLineBytes: 64 } : {}),
-  });
-  const { memory } = moment.machine;
-  for (const { address, size, permission, name } of memory.windows) {
-    machine.map({ address, size, permission, ...(name === undefined ? {} : { name }) });
-    for (let at = 0; at < size; at += 0x1000) {
-      const page = memory.read(address + BigInt(at), Math.min(0x1000, size - at))!;
-      if (page.some((byte) => byte !== 0)) machine.memory.write(address + BigInt(at), page);
-    }
-  }
-  const { abi, target } = arch;
-  const stacks = STACKS[target.wordBytes === 8 ? 64 : 32];
-  machine.map({ address: stacks, size: Number(STACK_BYTES) * cpus, permission: 'rw', name: 'stacks' });
-  for (let cpu = 1; cpu < cpus; cpu++) machine.addCpu();
-  machine.restoreCpus(Array.from({ length: cpus }, () => ({ ...moment.cpu, fetched: null })));
-  for (let cpu = 0; cpu < cpus; cpu++) {
-    machine.switchTo(cpu);
-    const old = machine.register(abi.stackPointer);
-    const sp = stacks + BigInt(cpu) * STACK_BYTES + BELOW + (old & 0xfffn);
-    for (let at = 0n; at < ABOVE; at += 64n) {
-      const piece = memory.read(old + at, 64);
-      if (piece) machine.memory.write(sp + at, piece);
-    }
-    if (abi.linkRegister === null) machine.writeWord(sp, target.wordBytes, stop);
-    else machine.setRegister(abi.linkRegister, stop);
-    machine.setRegister(abi.stackPointer, sp);
-  }
-  machine.switchTo(0);
-  return machine;
-} // prettier-ignore
-
-/** One call by the first thread, alone: where it got to, and how it came back; null when it did not. */
-interface Alone {
-  readonly registers: ReadonlyMap<RegisterName, bigint> | null;
-  readonly visited: ReadonlySet<Address>;
-  readonly end: string;
-}
-
-function alone(machine: Machine, stop: Address, names: readonly RegisterName[]): Alone {
-  const start = machine.snapshot();
-  machine.switchTo(0);
-  const visited = new Set<Address>();
-  let end = `executes ${CALL_LIMIT} instructions`;
-  let registers: Map<RegisterName, bigint> | null = null;
-  for (let i = 0; i < CALL_LIMIT; i++) {
-    const pc = machine.register('pc');
-    if (pc === stop) {
-      registers = new Map(names.map((name) => [name, machine.register(name)]));
-      end = 'returns';
-      break;
-    }
-    visited.add(pc);
-    const reason = machine.step();
-    if (reason.kind === 'step-limit') continue;
-    end = `stops (${reason.kind}) at ${hex(pc)}`;
-    break;
-  }
-  machine.restore(start);
-  return { registers, visited, end };
-}
-
-/** Functions that were visited, as extents; instructions outside functions by themselves. */
-function* extentsOf(program: Program, visited: Iterable<Address>): Generator<CodeExtent> {
-  const seen = new Set<Address>();
-  for (const address of visited) {
-    const range = program.codeAt(address);
-    const symbol = range === undefined ? -1 : program.functionAt(range, address);
-    const start = symbol < 0 ? undefined : program.functions.placeOf(symbol)?.value;
-    const size = symbol < 0 ? 0n : program.symbols.size[symbol]!;
-    const place: CodeExtent =
-      start !== undefined && size > 0n
-        ? { start, end: start + size, name: program.symbolName(symbol) }
-        : { start: address, end: address + 1n, name: hex(address) };
-    if (!seen.has(place.start)) yield place;
-    seen.add(place.start);
-  }
-}
 
 /**
  * The race of a request: scene, sequence and options, ready for `race` or `startRace`.
@@ -493,60 +349,15 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
   states.go(from, to);
   recorder.on = false;
 
-  const range = program.codeAt(site.ip)!;
-  const symbol = program.functionAt(range, site.ip);
-  const first = program.functions.placeOf(symbol)!.value;
-  const local = first + BigInt(arch.abi.localEntryOffset(program.symbols.other[symbol]!));
-  const moment = reach(before, { arch, emulation, program, request }, first === local ? [first] : [first, local]);
-  const stop = (1n << BigInt(8 * arch.target.wordBytes)) - 0x2000n;
-  const staleFetch = request.staleFetch ?? true;
-  const machine = crowd(moment, arch, emulation, cpus, stop, staleFetch);
-
-  const { abi } = arch;
-  const names = [abi.stackPointer, ...abi.preservedRegisters, abi.resultRegister];
-  const then = alone(machine, stop, names);
-  if (then.registers === null) {
-    throw new ElftraceError('unsupported-form', `a call of ${name} ${then.end}: only functions that return by themselves are raced`, {
-      symbol: name,
-    });
-  }
-  const whole = machine.snapshot();
-  for (const step of recorder.steps) if (step.kind === 'store') machine.memory.write(step.address, step.bytes);
-  const later = alone(machine, stop, names);
-  machine.restore(whole);
-
-  const threads = Array.from({ length: cpus }, (_, cpu) => {
-    machine.switchTo(cpu);
-    const expect = new Map<RegisterName, bigint>();
-    for (const each of names) {
-      const value = then.registers!.get(each)!;
-      if (each === abi.stackPointer) expect.set(each, value + BigInt(cpu) * STACK_BYTES);
-      else if (each === abi.resultRegister) {
-        // What a function returns may depend on other threads.
-        if (cpus === 1 && later.registers?.get(each) === value) expect.set(each, value);
-      } else if (machine.register(each) === value) expect.set(each, value);
-    }
-    return { name: `CPU ${cpu}`, expect };
+  const stage = stageOf({
+    before, program, arch, emulation, name, at: site.ip, cpus, staleFetch: request.staleFetch ?? true,
+    call: request.call ?? null, budget: request.budget ?? BUDGET,
+    then: [], later: recorder.steps.flatMap((step) => (step.kind === 'store' ? [step] : [])),
   });
-  machine.switchTo(0);
-
-  const map = readLoadMap(before);
-  const runtime: CodeExtent[] = (map?.parts ?? [])
-    .filter(({ kind }) => kind === 'runtime')
-    .flatMap((part) => part.ranges.map(({ start, end }) => ({ start, end, name: 'runtime' })));
-  const code =
-    cpus === 1
-      ? [...extentsOf(program, [...then.visited, ...later.visited]), ...runtime]
-      : program.code.map(({ address, bytes, name: section }) => ({ start: address, end: address + BigInt(bytes.length), name: section }));
   const callbacks = callbacksOf(session, [from, to]);
   const passesOps = session.backend.capabilities.passes === 4;
   const scene: Scene = {
-    machine,
-    threads,
-    stop,
-    stackPointer: abi.stackPointer,
-    livePatching: arch.livePatching,
-    code,
+    ...stage.scene,
     marks: callbacks,
     checks: passesOps ? checksOf([from, to], session, states) : new Map(),
     units: unitsOf(recorder, arch, site.ip),
@@ -558,16 +369,10 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     patchers: [{ name: 'patcher', steps: recorder.steps }],
   };
   for (const variant of variants) if (variant !== 'stopped') sequence = broken(sequence, variant);
-  const raceOptions: RaceOptions = staleFetch ? { prefetch: true } : {};
-  const placeOf = (address: Address): string => {
-    // The word in front of a function is its own (A-CO-1).
-    if (address < first && first - address <= 16n) return `${name}-${hex(first - address)}`;
-    const home = program.codeAt(address);
-    const named = home === undefined ? states.describe(address, arch.target.wordBytes) : program.describe(home, address);
-    return named === null || named === '' ? labelOf(before, address) : named;
-  };
+  const placeOf = (address: Address): string =>
+    stage.placeOf(address, () => states.describe(address, arch.target.wordBytes));
   return {
-    scene, sequence, options: raceOptions, labels: new Map(), arch, image: before, program,
+    scene, sequence, options: stage.options, labels: new Map(), arch, image: before, program,
     site: { function: name, address: site.ip }, placeOf, isCode: (address) => program.codeAt(address) !== undefined,
   };
 } // prettier-ignore
@@ -614,11 +419,7 @@ function unitsOf(recorder: Recorder, arch: Arch, site: Address): readonly Unit[]
   const places = [...recorder.live].sort(([a], [b]) => (distance(a) < distance(b) ? -1 : 1));
   return places.map(([address, contents]) => {
     const forms = contents.map((bytes, i): UnitForm => {
-      const starts: number[] = [];
-      for (let at = 0; at < bytes.length;) {
-        starts.push(at);
-        at += Math.max(1, arch.isa.decode(bytes, at, address + BigInt(at)).sizeBytes);
-      }
+      const starts = startsOf(arch.isa, bytes, address);
       return { name: i === 0 ? 'what stood there' : i === 1 ? 'what comes' : `what comes after ${i - 1}`, bytes, starts };
     });
     const breakpoint: UnitForm = { name: 'breakpoint', bytes: Uint8Array.of(0xcc), starts: [0] };

@@ -17,6 +17,7 @@ export type {
   Condition,
   EndView,
   Patcher,
+  ProbeEntry,
   Property,
   RaceAction,
   RaceStep,
@@ -41,3 +42,4 @@ export {
   type RaceState,
   type RaceVariant,
 } from './image.js';
+export { parseProbeStates, probeRace, type ProbeRaceRequest, type ProbeRaceState } from './image-probes.js';

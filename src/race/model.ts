@@ -6,12 +6,24 @@
  */
 import type { LiveEntry, LivePatching } from '../arch.js';
 import type { Machine, StopReason } from '../emulator/index.js';
+import type { ProbeCpu } from '../kprobes/model.js';
 import type { Address, RegisterName } from '../units.js';
 
 /** A step is done only where a variable of the sequence has this value; else nothing happens. Tested together with the step. */
 export interface Condition {
   readonly variable: string;
   readonly equals: bigint;
+}
+
+/** What the handler of probes does with a thread that trapped at an address. */
+export interface ProbeEntry {
+  readonly address: Address;
+  /** Handlers of a probe run: noted with what the call executes. null: the breakpoint only stops behind a copy. */
+  readonly mark: string | null;
+  /** Where threads go on, whatever they come with; null: that depends on them. */
+  readonly to: Address | null;
+  /** Does what is left of the instruction; where the thread goes on, or null where it cannot. */
+  resume(cpu: ProbeCpu): Address | null;
 }
 
 /** What a patcher does at once, seen by nobody half done. */
@@ -33,6 +45,10 @@ export type RaceAction =
       readonly size: number;
       readonly fill: Uint8Array;
     }
+  /** What was given back belongs to somebody again. */
+  | { readonly kind: 'take'; readonly what: string; readonly address: Address; readonly size: number }
+  /** Nothing but what the step's `serves` says. */
+  | { readonly kind: 'serve' }
   /** The trap handler serves these from now on, in place of others at the same addresses; or no more. */
   | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
   | { readonly kind: 'retract'; readonly entries: readonly LiveEntry[] }
@@ -55,6 +71,8 @@ export type RaceStep = RaceAction & {
   readonly stopped?: boolean;
   /** Every CPU fetches anew before it goes on, as when it was stopped for this. */
   readonly synchronises?: boolean;
+  /** From this step on, and at once with it, these are what the handler of probes serves: all of them. */
+  readonly serves?: readonly ProbeEntry[];
 };
 
 /** One who changes things: its steps in their order. */
@@ -70,6 +88,8 @@ export interface Sequence {
   readonly variables?: Readonly<Record<string, bigint>>;
   /** Entries that the trap handler serves from the start. */
   readonly published?: readonly LiveEntry[];
+  /** What the handler of probes serves from the start. */
+  readonly serves?: readonly ProbeEntry[];
 }
 
 /** A place whose instructions may only be executed as a whole form: one of these contents, from one of their boundaries. */

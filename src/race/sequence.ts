@@ -3,6 +3,7 @@
  * it safe. Owns no order: orders come in, and are kept or, on request, broken.
  */
 import type { LivePatching, LiveStep, LivePatch } from '../arch.js';
+import type { Isa } from '../isa/instruction.js';
 import type { Address } from '../units.js';
 import type { RaceStep, Sequence } from './model.js';
 
@@ -53,6 +54,16 @@ export function splitStores(address: Address, bytes: Uint8Array, size: number, l
     from = to;
   }
   return out;
+}
+
+/** Offsets at which instructions begin. */
+export function startsOf(isa: Isa, bytes: Uint8Array, address: Address): number[] {
+  const starts: number[] = [];
+  for (let at = 0; at < bytes.length;) {
+    starts.push(at);
+    at += Math.max(1, isa.decode(bytes, at, address + BigInt(at)).sizeBytes);
+  }
+  return starts;
 }
 
 /** What a broken variant leaves out or changes. */

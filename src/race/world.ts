@@ -9,9 +9,10 @@
  */
 import type { LiveEntry } from '../arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { type CpuState, type Machine, type StopReason } from '../emulator/index.js';
+import { type CpuState, type Machine, type StopReason, type TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
-import type { Property, RaceStep, Scene, Sequence, Violation } from './model.js';
+import type { ProbeCpu } from '../kprobes/model.js';
+import type { ProbeEntry, Property, RaceStep, Scene, Sequence, Violation } from './model.js';
 
 /** A thread that executes, a patcher, or a CPU that fetches the window ahead of its thread. */
 export interface Actor {
@@ -44,6 +45,8 @@ interface ThreadState {
   readonly round: number;
   /** Of each call, the last one may not be over. */
   readonly marks: readonly (readonly string[])[];
+  /** What trapped, as it was fetched; empty while nothing has. */
+  readonly trapped: string;
 }
 
 interface PatcherState {
@@ -59,6 +62,7 @@ interface Books {
   readonly variables: ReadonlyMap<string, bigint>;
   readonly locks: ReadonlyMap<string, number>;
   readonly published: readonly LiveEntry[];
+  readonly serves: readonly ProbeEntry[];
   readonly freed: readonly { readonly start: Address; readonly end: Address; readonly what: string }[];
 }
 
@@ -81,6 +85,9 @@ interface Journal {
 const LINE = 64n;
 /** No instruction is longer. */
 const LONGEST = { breakpoint: 15n, word: 8n } as const;
+
+/** Instructions that are there to trap; those of PowerPC are conditional ones. */
+const isBreakpoint = (trap: TrapKind): boolean => trap === 'breakpoint' || trap === 'trap-instruction';
 
 const latin1 = new TextDecoder('latin1');
 
@@ -121,6 +128,8 @@ export class World {
   private journal: Journal | null = null;
   private footprint: Footprint = { reads: [], writes: [], readNames: [], writtenNames: [] };
   private readonly longest: bigint;
+  /** Threads may trap at probes. */
+  private readonly servesProbes: boolean;
   /** Lines of code that a patcher ever stores to, in machines that model fetching. */
   private patched: readonly Range[] = [];
   /** Addresses of its lines. */
@@ -145,6 +154,9 @@ export class World {
       });
     }
     this.longest = LONGEST[scene.livePatching.kind];
+    this.servesProbes =
+      sequence.serves !== undefined ||
+      sequence.patchers.some(({ steps }) => steps.some(({ serves }) => serves !== undefined));
     this.code = scene.code && [...scene.code].sort((a, b) => (a.start < b.start ? -1 : 1));
     const threads = scene.threads.map(({ name }, index): Actor => ({ kind: 'thread', index, name }));
     this.actors = [
@@ -192,11 +204,12 @@ export class World {
     machine.forgetInstructions();
     this.initial = threads.map(({ index }) => machine.saveCpu(index));
     this.books = {
-      threads: threads.map(() => ({ status: 'ready', round: 0, marks: [[]] })),
+      threads: threads.map(() => ({ status: 'ready', round: 0, marks: [[]], trapped: '' })),
       patchers: sequence.patchers.map(() => ({ at: 0, pending: 0 })),
       variables: new Map(Object.entries(sequence.variables ?? {})),
       locks: new Map(),
       published: sequence.published ?? [],
+      serves: sequence.serves ?? [],
       freed: [],
     };
   }
@@ -242,9 +255,9 @@ export class World {
     }
   }
 
-  private readonly entries: LiveEntry[] = [];
+  private readonly entries: (LiveEntry | ProbeEntry)[] = [];
 
-  private entryId(entry: LiveEntry): number {
+  private entryId(entry: LiveEntry | ProbeEntry): number {
     const at = this.entries.indexOf(entry);
     return at < 0 ? this.entries.push(entry) - 1 : at;
   }
@@ -268,7 +281,7 @@ export class World {
   }
 
   private keyOf(cpus: readonly CpuState[]): string {
-    const { threads, patchers, variables, locks, published, freed } = this.books;
+    const { threads, patchers, variables, locks, published, serves, freed } = this.books;
     let text = '';
     cpus.forEach(({ state, pc, fetched }, index) => {
       let own = `${pc.toString(36)} ${latin1.decode(state)}`;
@@ -280,13 +293,14 @@ export class World {
           own += !fetched.lines.has(line) ? '-,' : kept ? `${this.intern(kept.bytes)},` : '=,';
         }
       }
-      const { status, round, marks } = threads[index]!;
-      text += `${this.stateId(own)}${status[0]!}${round}[${marks.map((each) => each.join('+')).join('/')}];`;
+      const { status, round, marks, trapped } = threads[index]!;
+      text += `${this.stateId(own)}${status[0]!}${round}${trapped}[${marks.map((each) => each.join('+')).join('/')}];`;
     });
     for (const { at, pending } of patchers) text += `${at}.${pending};`;
     for (const [name, value] of variables) text += `${name}=${value},`;
     for (const [name, owner] of locks) text += `${name}!${owner},`;
-    text += `${published.map((each) => this.entryId(each)).join()};${freed.length};`;
+    text += `${published.map((each) => this.entryId(each)).join()};${serves.map((each) => this.entryId(each)).join()};`;
+    text += `${freed.map(({ start }) => start.toString(36)).join()};`;
     const lines: string[] = [];
     for (const [line, id] of this.lines) lines.push(`${line.toString(36)}:${id}`);
     return text + lines.sort().join();
@@ -420,12 +434,16 @@ export class World {
     // A wait begins when the step before it is done, and asks then who is inside.
     if (beforeWait || step.stopped === true) found.readNames.push('points');
     if (step.synchronises === true) found.writes.push(...this.patched);
+    if (step.serves !== undefined) found.writtenNames.push('pokes');
     switch (step.kind) {
       case 'store':
         found.writes.push([step.address, step.address + BigInt(step.bytes.length)]);
         break;
       case 'free':
+      case 'take':
         found.writes.push([step.address, step.address + BigInt(step.size)]);
+        break;
+      case 'serve':
         break;
       case 'synchronise':
         found.writes.push(...this.patched);
@@ -516,14 +534,10 @@ export class World {
     if (status === 'trapped') {
       footprint.readNames.push('pokes');
       footprint.writtenNames.push('trapped');
-      const { livePatching } = this.scene;
-      if (
-        livePatching.kind !== 'breakpoint' ||
-        !livePatching.handle(this.books.published, pc, livePatching.trapped(machine))
-      ) {
+      if (!this.handled(thread, pc)) {
         return done({ rule: 'stopped', message: `a breakpoint at ${hex(pc)} that nobody serves`, address: pc });
       }
-      this.update(thread, { status: 'running' });
+      this.update(thread, { status: 'running', trapped: '' });
       return done(null);
     }
     const [start, end] = this.fetchRange(thread)!;
@@ -546,6 +560,7 @@ export class World {
       if (message !== null) return done({ rule: 'wrong-ops', message, address: pc });
     }
     machine.forgetInstructions();
+    const fetched = this.servesProbes ? machine.instructionBytes() : null;
     const before = machine.fetchLineBytes > 0 ? machine.saveCpu(thread).fetched : null;
     const stop = machine.step();
     if (before && before.lines.size > 0 && machine.saveCpu(thread).fetched!.lines.size < before.lines.size)
@@ -557,19 +572,65 @@ export class World {
         return done({ rule: 'freed-memory', message, address: pc });
       }
     }
-    if (stop.kind === 'trap' && stop.trap === 'breakpoint' && this.usesBreakpoints()) {
+    if (stop.kind === 'trap' && isBreakpoint(stop.trap) && (fetched !== null || this.usesBreakpoints())) {
       footprint.writtenNames.push('trapped');
-      this.update(thread, { status: 'trapped' });
+      this.update(thread, { status: 'trapped', trapped: fetched === null ? '' : hexBytes(fetched) });
       return done(null);
     }
     if (stop.kind !== 'step-limit') return done(this.stopped(stop, pc));
     const mark = this.scene.marks.get(pc);
-    if (mark !== undefined) {
-      const { marks } = this.books.threads[thread]!;
-      this.update(thread, { marks: [...marks.slice(0, -1), [...marks.at(-1)!, mark]] });
-    }
+    if (mark !== undefined) this.mark(thread, mark);
     if (machine.register('pc') === this.scene.stop) return done(this.returned(thread));
     return done(null);
+  }
+
+  private mark(thread: number, mark: string): void {
+    const { marks } = this.books.threads[thread]!;
+    this.update(thread, { marks: [...marks.slice(0, -1), [...marks.at(-1)!, mark]] });
+  }
+
+  /** The handler lets the thread go on; false: nobody knows of a breakpoint there. */
+  private handled(thread: number, pc: Address): boolean {
+    const { machine } = this;
+    const { livePatching } = this.scene;
+    if (
+      livePatching.kind === 'breakpoint' &&
+      livePatching.handle(this.books.published, pc, livePatching.trapped(machine))
+    )
+      return true;
+    const entry = this.books.serves.find(({ address }) => address === pc);
+    if (entry !== undefined) {
+      const to = entry.resume(this.probeCpu());
+      if (to === null) return false;
+      machine.setRegister('pc', to);
+      if (entry.mark !== null) this.mark(thread, entry.mark);
+      return true;
+    }
+    // Something else stands there by now: the thread tries again.
+    const { trapped } = this.books.threads[thread]!;
+    const size = trapped === '' ? 0 : (trapped.length + 1) / 3;
+    this.footprint.reads.push([pc, pc + BigInt(size)]);
+    const now = machine.memory.read(pc, size);
+    return size > 0 && now !== null && hexBytes(now) !== trapped;
+  }
+
+  /** The processor as the handler of probes sees it. What it accesses belongs to the event. */
+  private probeCpu(): ProbeCpu {
+    const { machine } = this;
+    return {
+      register: (name) => machine.register(name),
+      setRegister: (name, value) => {
+        machine.setRegister(name, value);
+      },
+      read: (address, size) => {
+        this.footprint.reads.push([address, address + BigInt(size)]);
+        return machine.memory.read(address, size);
+      },
+      write: (address, bytes) => {
+        this.footprint.writes.push([address, address + BigInt(bytes.length)]);
+        return machine.memory.write(address, bytes);
+      },
+    };
   }
 
   private usesBreakpoints(): boolean {
@@ -679,6 +740,7 @@ export class World {
     const step = steps[state.at]!;
     if (this.holds(step)) {
       this.act(step, index);
+      if (step.serves !== undefined) this.books = { ...this.books, serves: step.serves };
       if (step.synchronises === true)
         for (let cpu = 0; cpu < this.machine.cpuCount; cpu++) this.machine.synchronise(cpu);
     }
@@ -719,6 +781,13 @@ export class World {
         this.books = { ...books, freed: [...books.freed, { start: address, end: address + BigInt(size), what }] };
         break;
       }
+      case 'take': {
+        const end = step.address + BigInt(step.size);
+        this.books = { ...books, freed: books.freed.filter((each) => each.end <= step.address || end <= each.start) };
+        break;
+      }
+      case 'serve':
+        break;
       case 'publish': {
         const others = books.published.filter(({ address }) => !step.entries.some((each) => each.address === address));
         const published = [...others, ...step.entries].sort((x, y) => (x.address < y.address ? -1 : 1));

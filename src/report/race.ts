@@ -3,7 +3,7 @@
  * places come from whoever has them. The page needs nothing but itself: no script, no other file.
  */
 import { hex, hexBytes } from '../errors.js';
-import type { RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
+import type { ProbeEntry, RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
 import type { Address } from '../units.js';
 import type { Json } from './json.js';
 
@@ -13,6 +13,9 @@ export interface RaceReport {
   /** What was asked, for races of images. */
   readonly request: {
     readonly function: string;
+    /** Of a probe: where, and which jump optimisation. */
+    readonly probe?: string;
+    readonly version?: string;
     readonly from: string;
     readonly to: string;
     readonly preempt: string;
@@ -63,10 +66,15 @@ export function stepText(
       const shown = step.bytes.length >= 2 && step.bytes.length <= 8 && isCode(step.address) && step.phase !== 'part';
       const text = shown ? disassemble(step.bytes, step.address) : '';
       const readable = text !== '' && !text.startsWith('.');
-      return `store ${placeOf(step.address)}: ${was}${short(step.bytes)}${label}${readable ? `  ${text}` : ''}`;
+      const serves = step.serves === undefined ? '' : `; the handler: ${servedText(placeOf, step.serves)}`;
+      return `store ${placeOf(step.address)}: ${was}${short(step.bytes)}${label}${readable ? `  ${text}` : ''}${serves}`;
     }
     case 'free':
       return `free ${step.what}: ${String(step.size)} bytes at ${placeOf(step.address)}${label}`;
+    case 'take':
+      return `take ${step.what}: ${String(step.size)} bytes at ${placeOf(step.address)}${label}`;
+    case 'serve':
+      return `the handler: ${servedText(placeOf, step.serves ?? [])}${label}`;
     case 'synchronise':
       return `${step.thread === 'all' ? 'every CPU fetches anew' : `CPU ${String(step.thread)} fetches anew`}${label}`;
     case 'wait':
@@ -86,6 +94,14 @@ export function stepText(
     default:
       return step satisfies never;
   }
+}
+
+/** Where threads go on behind the breakpoints of probes. */
+function servedText(placeOf: RaceReport['placeOf'], serves: readonly ProbeEntry[]): string {
+  const hits = serves.flatMap(({ address, mark, to }) =>
+    mark === null ? [] : [`hits of ${placeOf(address)} ${to === null ? 'are simulated' : `go on at ${placeOf(to)}`}`],
+  );
+  return hits.length === 0 ? 'no probe' : hits.join(', ');
 }
 
 /** At most 16 bytes. */

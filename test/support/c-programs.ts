@@ -145,7 +145,7 @@ export const ARM64_CSMITH_TARGETS: readonly PpcTarget[] = [
   { ...ARM64, name: 'arm64-signed', flags: [...NO_PIE, '-fno-tree-vectorize', '-mbranch-protection=standard'] },
 ];
 
-export type Level = '0' | '2' | 's';
+export type Level = '0' | '1' | '2' | 's';
 export const LEVELS: readonly Level[] = ['0', '2', 's'];
 
 let folder: string | undefined;
@@ -351,10 +351,31 @@ export function sections(output: string): ReadonlyMap<string, string> {
 /** The headers of csmith's runtime (package libcsmith-dev). */
 export const CSMITH_HEADERS = '/usr/include/csmith';
 
-/** A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable. */
-export function buildCsmith(target: PpcTarget, level: Level, seed: number): string {
+/** Of programs of a few hundred instructions that end soon; without optimisation the same source has several times as many. */
+const small = (level: Level): string[] =>
+  Object.entries({
+    'max-funcs': level === '0' ? 2 : 4,
+    'max-block-size': level === '0' ? 2 : 3,
+    'max-block-depth': level === '0' ? 2 : 3,
+    'max-expr-complexity': level === '0' ? 3 : 8,
+    'max-array-len-per-dim': 5,
+    'max-struct-fields': 6,
+  }).flatMap(([name, value]) => [`--${name}`, String(value)]);
+
+/**
+ * A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable.
+ * @param isSmall  a small one, with a checksum that needs no table
+ */
+export function buildCsmith(target: PpcTarget, level: Level, seed: number, isSmall = false): string {
   const source = scratch(`csmith-${seed}.c`);
   // csmith leaves a file platform.info where it runs.
-  run('csmith', ['--seed', String(seed), '--concise', '--no-float', '-o', source], dirname(source));
-  return buildProgram(target, level, [source], ['-I', join(PROGRAMS, 'csmith'), '-I', CSMITH_HEADERS]);
+  run(
+    'csmith',
+    ['--seed', String(seed), '--concise', '--no-float', ...(isSmall ? small(level) : []), '-o', source],
+    dirname(source),
+  );
+  const headers = [...(isSmall ? [join(PROGRAMS, 'csmith-small')] : []), join(PROGRAMS, 'csmith'), CSMITH_HEADERS];
+  // Without optimisation the compiler emits every function of the checked arithmetic.
+  const referenced = isSmall ? ['-ffunction-sections', '-Wl,--gc-sections'] : [];
+  return buildProgram(target, level, [source], [...headers.flatMap((each) => ['-I', each]), ...referenced]);
 }

@@ -9,7 +9,13 @@ import type { Arch } from '../../src/arch.js';
 import { ByteView } from '../../src/bytes.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
-import { type IrEmulation, type Process, startProcess, type StopReason } from '../../src/emulator/index.js';
+import {
+  type IrEmulation,
+  type Machine,
+  type Process,
+  startProcess,
+  type StopReason,
+} from '../../src/emulator/index.js';
 import { withRuntime } from '../../src/ftrace/inject.js';
 import { entryPoint } from '../../src/ftrace/routes.js';
 import { planSession } from '../../src/ftrace/session-plan.js';
@@ -28,9 +34,12 @@ import { compileProgram, registerValue, runProgram } from '../../src/kprobes/pro
 import { compileArguments, parseProbe } from '../../src/kprobes/events.js';
 import { load, type Program } from '../../src/program/program.js';
 import { readRing, type RingRecord, tracedFunctions } from '../../src/trace/index.js';
+import { cpuOf } from './probe-everywhere.js';
 
 /** A place that can have a probe. */
 export interface Place {
+  /** In the order of the survey. */
+  readonly index: number;
   readonly address: bigint;
   readonly name: string;
   readonly method: string;
@@ -41,6 +50,8 @@ export interface Place {
 export interface Survey {
   readonly instructions: number;
   readonly places: readonly Place[];
+  /** Instructions that stand for the place behind them: landing pads, and in functions with sites what is in front of those. */
+  readonly steppedOver: number;
   /** By reason. */
   readonly refusedProbes: Readonly<Record<string, number>>;
   readonly refusedJumps: Readonly<Record<string, number>>;
@@ -55,35 +66,57 @@ export interface Subject {
   readonly program: Program;
   /** Registers that are not compared: the entries of ftrace may change them, or the program takes them from memory that it never wrote. */
   readonly scratch: readonly string[];
-  /** Bytes below the stack pointer that belong to the program. */
-  readonly redZone: number;
   /** Places that ftrace serves are probed, too. */
   readonly sites: boolean;
 }
 
-/** Room for a probe at every instruction. */
-export function subjectOf(
-  bytes: Uint8Array,
-  scratch: readonly string[] = [],
-  redZone = 128,
-  withSites = true,
-): Subject {
+export interface SubjectOptions {
+  readonly scratch?: readonly string[];
+  readonly sites?: boolean;
+}
+
+/** Registers of frames that neither a trap here nor a buffer fills. */
+const UNFILLED = ['dar', 'dsisr'];
+
+/** Bytes below the stack pointer that belong to the program. */
+function redZoneOf({ target }: Arch): bigint {
+  if (target.id === 'x86-64') return 128n;
+  return target.abiName === 'elfv1' || target.abiName === 'elfv2' ? 288n : 0n;
+}
+
+/**
+ * Probes of one run: as many as have buffers within the shortest reach of a jump, 1 MiB (RISC-V), and an image with room for them that is not mostly
+ * room.
+ */
+const AT_ONCE = 1500;
+
+function instructionsIn({ arch: { isa }, code }: Program): number {
+  let count = 0;
+  for (const { bytes, address } of code) {
+    for (let at = 0; at < bytes.length; count++) {
+      at += isa.decode(bytes, at, address + BigInt(at))?.sizeBytes ?? isa.minInstructionBytes;
+    }
+  }
+  return count;
+}
+
+/** Room for a probe at every instruction, as many as there are at once. */
+export function subjectOf(bytes: Uint8Array, { scratch = [], sites: withSites = true }: SubjectOptions = {}): Subject {
   const before = readElf(bytes);
   const arch = archOf(before.header);
   const { emulation } = arch;
   if (emulation.kind !== 'ir') throw new Error('the machine is not emulated');
   const own = load(before, arch);
   const sites = findSites(own);
-  const probes = own.code.reduce((sum, each) => sum + Math.ceil(each.bytes.length / 3), 0);
-  const image = readElf(withRuntime(sites, undefined, undefined, undefined, {}, probeRoomFor(probes)).bytes.slice());
+  const room = probeRoomFor(Math.min(instructionsIn(own), AT_ONCE));
+  const image = readElf(withRuntime(sites, undefined, undefined, undefined, {}, room).bytes.slice());
   const program = load(image, arch);
   return {
     arch,
     emulation,
     image,
     program,
-    scratch,
-    redZone,
+    scratch: [...scratch, ...UNFILLED],
     sites: withSites,
     text: new ProbeText(program, findSites(program)),
   };
@@ -97,6 +130,7 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
   const places: Place[] = [];
   const seen = new Set<bigint>();
   let instructions = 0;
+  let steppedOver = 0;
   for (const { name, address } of tracedFunctions(program)) {
     const range = program.codeAt(address);
     if (!wanted(name) || program.partOf(address)?.kind === 'runtime' || range === undefined) continue;
@@ -116,16 +150,21 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
         refusedProbes[place.code] = (refusedProbes[place.code] ?? 0) + 1;
         continue;
       }
-      // Landing pads are stepped over: the place is the one behind.
-      if (place.address !== here) continue;
+      if (place.address !== here) {
+        steppedOver++;
+        continue;
+      }
       const method = place.site !== null ? 'ftrace' : place.instruction.method;
-      if (place.site !== null && !subject.sites) continue;
+      if (place.site !== null && !subject.sites) {
+        refusedProbes['site-left-out'] = (refusedProbes['site-left-out'] ?? 0) + 1;
+        continue;
+      }
       const window = jump?.kind === 'window' ? jump.bytes.length : 0;
       if (jump?.kind === 'refused') refusedJumps[jump.code] = (refusedJumps[jump.code] ?? 0) + 1;
-      places.push({ address: here, name, method, window });
+      places.push({ index: places.length, address: here, name, method, window });
     }
   }
-  return { instructions, places, refusedProbes, refusedJumps };
+  return { instructions, places, steppedOver, refusedProbes, refusedJumps };
 }
 
 /** The registers that a place's event records: three of the machine's, other ones at other places. */
@@ -134,11 +173,8 @@ function fetched(subject: Subject, index: number): string {
   return [0, 1, 2].map((i) => `r${i}=%${names[(3 * index + i) % names.length]!}`).join(' ');
 }
 
-function definitions(subject: Subject, survey: Survey, places: readonly Place[]): string[] {
-  return places.map((place) => {
-    const index = survey.places.indexOf(place);
-    return `p:e${index} 0x${place.address.toString(16)} ${fetched(subject, index)}`;
-  });
+function definitions(subject: Subject, places: readonly Place[]): string[] {
+  return places.map(({ index, address }) => `p:e${index} 0x${address.toString(16)} ${fetched(subject, index)}`);
 }
 
 /** How a run ended, in what a program leaves behind. */
@@ -205,8 +241,8 @@ export interface Hit {
   readonly words: readonly (bigint | null)[];
 }
 
-/** Bytes below the stack, and below what a program may keep there, that handlers may overwrite. */
-const BELOW = 1024;
+/** Bytes below the stack, and below what a program may keep there, that handlers may overwrite: more than any of ours does. */
+const BELOW = 8192;
 
 function process(subject: Subject, bytes: Uint8Array, output: Uint8Array[], args: readonly string[]): Process {
   return startProcess({
@@ -215,6 +251,8 @@ function process(subject: Subject, bytes: Uint8Array, output: Uint8Array[], args
     emulation: subject.emulation,
     args: ['program', ...args],
     env: [],
+    // Each run is over before compiling its code would pay.
+    tier: 0,
     onOutput: (_descriptor, piece) => {
       output.push(piece.slice());
     },
@@ -263,7 +301,7 @@ export function oracle(
       });
       hits.push({ address, words });
       if (clobber) {
-        const end = each.register(subject.arch.abi.stackPointer) - BigInt(subject.redZone);
+        const end = each.register(subject.arch.abi.stackPointer) - redZoneOf(subject.arch);
         each.memory.write(end - BigInt(BELOW), new Uint8Array(BELOW).fill(0xa5));
       }
       return 'continue';
@@ -279,22 +317,42 @@ export interface ProbedRun {
   readonly overwritten: number;
   /** Breakpoints that were served. */
   readonly traps: number;
-  readonly instructions: number;
   readonly session: ProbeSession;
 }
 
-/** Runs a program with probes. */
-export function runProbed(
-  subject: Subject,
-  steps: readonly {
-    readonly define: string;
-    readonly optimize?: boolean;
-    readonly version?: '2009' | 'modern';
-    readonly preempt?: 'none' | 'full';
-  }[],
-  args: readonly string[] = [],
-): ProbedRun {
-  const { arch, image } = subject;
+/** The platform's, which nobody touches. */
+const PLATFORM = 'x18';
+/** Arithmetic flags of x86: a function may be called with no other ones changed. */
+const FLAGS = 0x8d5n;
+
+/** What the callback of buffers may change is changed whenever it is called, whether its code does it or not. */
+function spoilInCallbacks(program: Program, machine: Machine): void {
+  const { abi } = program.arch;
+  const { optimization, abi: frame } = probeSupport(program.arch);
+  const callback = optimization.kind === 'jump' ? entryPoint(program, optimization.callees[0]!) : null;
+  assert(callback !== null, 'the runtime has no callback for jumps');
+  const kept = new Set([
+    ...[...abi.preservedRegisters, abi.stackPointer, ...(abi.linkRegister === null ? [] : [abi.linkRegister])],
+    ...[...abi.argumentRegisters.slice(0, 2), 'pc', PLATFORM],
+  ]);
+  const spoilt = [...frame.registers.values()].flatMap(({ machine: name, bytes }) =>
+    name === null || kept.has(name) ? [] : [{ name, mask: name === 'rflags' ? FLAGS : (1n << BigInt(8 * bytes)) - 1n }],
+  );
+  machine.hook(callback.address, (cpu) => {
+    for (const { name, mask } of spoilt) cpu.setRegister(name, cpu.register(name) ^ mask);
+    return 'continue';
+  });
+}
+
+export interface ProbeStep {
+  readonly define: string;
+  readonly optimize?: boolean;
+  readonly version?: '2009' | 'modern';
+  readonly preempt?: 'none' | 'full';
+}
+
+/** The image with probes. */
+function planned({ arch, image }: Subject, steps: readonly ProbeStep[]): { session: ProbeSession; bytes: Uint8Array } {
   // Without the text of a session file, whose parsing takes longer than all the rest when there are thousands of probes.
   const server = probeServer(arch);
   const at = { line: 1, column: 1 };
@@ -316,25 +374,115 @@ export function runProbed(
   if (session === null) throw new Error('no probes');
   const bytes = image.bytes.slice();
   for (const step of plan.steps) bytes.set(step.after, step.fileOffset);
+  return { session, bytes };
+}
+
+function ringOf({ arch }: Subject, program: Program, { memory }: Machine): ReturnType<typeof readRing> {
+  const symbol = entryPoint(program, 'elftrace_ring')!;
+  const { wordBytes, dataEndian } = arch.target;
+  const pointer = new ByteView(memory.read(symbol.identity, wordBytes)!, dataEndian, 'ring').word(0, wordBytes);
+  return readRing((at, size) => memory.read(at, size), pointer, dataEndian);
+}
+
+/** Runs a program with probes. */
+export function runProbed(subject: Subject, steps: readonly ProbeStep[], args: readonly string[] = []): ProbedRun {
+  const { session, bytes } = planned(subject, steps);
   const output: Uint8Array[] = [];
   const guest = process(subject, bytes, output, args);
   const { machine } = guest;
-  const program = load(readElf(bytes), arch);
+  const program = load(readElf(bytes), subject.arch);
+  spoilInCallbacks(program, machine);
   const run = new ProbeRun({ session, program, machine, comm: 'program' });
   let stop = guest.run({ budget: BUDGET });
   while ((stop.kind === 'trap' || stop.kind === 'fault') && run.serve(stop)) stop = guest.run({ budget: BUDGET });
-  const symbol = entryPoint(program, 'elftrace_ring')!;
-  const { wordBytes, dataEndian } = arch.target;
-  const pointer = new ByteView(machine.memory.read(symbol.identity, wordBytes)!, dataEndian, 'ring').word(0, wordBytes);
-  const ring = readRing((at, size) => machine.memory.read(at, size), pointer, dataEndian);
+  const ring = ringOf(subject, program, machine);
   return {
     end: endOf(subject, guest, stop, output, (address) => run.originOf(address)),
     records: ring.records,
     overwritten: Number(ring.overwritten),
     traps: run.traps,
-    instructions: machine.instructions,
     session,
   };
+}
+
+// ---------------------------------------------------------------------------------------------------------------- costs
+
+export interface FormCost {
+  readonly hits: number;
+  readonly traps: number;
+  /** Executed for the probes, the program's own not counted. */
+  readonly instructions: number;
+}
+
+/**
+ * What probes cost in both forms, handlers included. Traps are served by TypeScript elsewhere, where no instruction is counted; so here the guest does
+ * the work in both forms: a trap goes on in the probe's own buffer, which saves, calls the handler and restores as every trap handler has to, and the
+ * way back from the exception leads to the copy in its slot. Counted besides are the instruction that traps and the one that returns. That is the least
+ * that a breakpoint can cost: what kernels do in between (entry, look-up of the probe, a second trap behind copies that cannot jump) is left out.
+ * @param places  whose windows do not overlap, and whose instructions are copied
+ */
+export function costOfForms(subject: Subject, places: readonly Place[]): { jump: FormCost; breakpoint: FormCost } {
+  const run = (bytes: Uint8Array, serve: (guest: Process) => number): FormCost => {
+    const guest = process(subject, bytes, [], []);
+    const traps = serve(guest);
+    const program = load(readElf(bytes), subject.arch);
+    const hits = ringOf(subject, program, guest.machine).records.filter(({ kind }) => kind === 'probe').length;
+    return { hits, traps, instructions: guest.machine.instructions };
+  };
+  const toEnd = (guest: Process): number => {
+    assert.equal(guest.run({ budget: BUDGET }).kind, 'exit');
+    return 0;
+  };
+  const plain = subject.image.bytes.slice();
+  for (const step of planProbes(subject.image, subject.arch, []).plan.steps) plain.set(step.after, step.fileOffset);
+  const own = run(plain, toEnd).instructions;
+  const { session, bytes } = planned(
+    subject,
+    definitions(subject, places).map((define) => ({ define, optimize: true })),
+  );
+  const jump = run(bytes, toEnd);
+  const breakpoint = run(bytes, (guest) => {
+    const { machine } = guest;
+    const { support } = session.machine;
+    const restored = new Map<bigint, bigint>();
+    for (const { address, window } of places) {
+      const part = session.machine.partOf(address);
+      const execution = session.machine.execution(address, false);
+      assert(part !== null && execution !== null && 'slot' in execution && execution.slot !== null);
+      const range = subject.program.codeAt(address)!;
+      const offset = Number(address - range.address);
+      const original = range.bytes.slice(offset, offset + window);
+      original.set(support.breakpoint(execution.instruction.bytes));
+      machine.memory.write(address, original);
+      const after = part.buffer.address + BigInt(part.buffer.copiedOffset);
+      restored.set(after, execution.slot);
+      machine.hook(after, () => 'stop');
+    }
+    let traps = 0;
+    for (;;) {
+      const stop = guest.run({ budget: BUDGET });
+      const pc = machine.register('pc');
+      const slot = restored.get(pc);
+      if (stop.kind === 'hook' && slot !== undefined) {
+        machine.setRegister('pc', slot);
+        continue;
+      }
+      if (stop.kind !== 'trap') {
+        assert.equal(stop.kind, 'exit');
+        return traps;
+      }
+      traps++;
+      const end = session.machine.slotEndingAt(stop.instruction);
+      const part = session.machine.partOf(stop.instruction);
+      assert(end !== null || part !== null);
+      machine.setRegister(
+        'pc',
+        end === null ? part!.buffer.address : support.slots.finish(end.instruction, end.address, cpuOf(machine)),
+      );
+    }
+  });
+  const less = (cost: FormCost): FormCost => ({ ...cost, instructions: cost.instructions + 2 * cost.traps - own });
+  return { jump: less(jump), breakpoint: less(breakpoint) };
 }
 
 /** Places whose windows do not overlap each other, as often as needed to have each once. */
@@ -342,40 +490,54 @@ export function batches(places: readonly Place[]): Place[][] {
   const found: Place[][] = [];
   for (let left = places.filter(({ window }) => window > 0); left.length > 0;) {
     let end = 0n;
-    const batch = left.filter(({ address, window }) => {
-      if (address < end) return false;
-      end = address + BigInt(window);
-      return true;
-    });
-    found.push(batch);
-    left = left.filter((each) => !batch.includes(each));
+    const batch: Place[] = [];
+    const rest: Place[] = [];
+    for (const each of left) {
+      if (each.address < end) rest.push(each);
+      else {
+        end = each.address + BigInt(each.window);
+        batch.push(each);
+      }
+    }
+    found.push(...pieces(batch));
+    left = rest;
   }
   return found;
+}
+
+/** What is probed at once. */
+function pieces(places: readonly Place[]): Place[][] {
+  return Array.from({ length: Math.ceil(places.length / AT_ONCE) }, (_, i) =>
+    places.slice(i * AT_ONCE, (i + 1) * AT_ONCE),
+  );
 }
 
 /** Events are those of the oracle; of a ring that was full, the last ones. */
 function expectEvents(run: ProbedRun, expected: readonly Hit[], what: string): void {
   const events = run.records.filter(({ kind }) => kind === 'probe');
-  const show = ({ address, words }: Hit): string =>
-    `${address.toString(16)} ${words.map((each) => (each === null ? '?' : each.toString(16))).join(' ')}`;
-  // Of a ring that was full the last ones are there.
   const there = run.overwritten === 0 ? expected : expected.slice(expected.length - events.length);
-  const last = there.map(show);
-  const seen = events.map(({ ip, words = [] }, i) =>
-    show({ address: ip, words: words.slice(0, 6).map((each, w) => (there[i]?.words[w] === null ? null : each)) }),
+  const isSame = ({ ip, words = [] }: RingRecord, hit: Hit | undefined): boolean =>
+    hit !== undefined && hit.address === ip && hit.words.every((each, i) => each === null || each === words[i]);
+  const at = events.findIndex((each, i) => !isSame(each, there[i]));
+  const show = (address: bigint | undefined, words: readonly (bigint | null)[] | undefined): string =>
+    `${address?.toString(16)} ${words?.map((each) => (each === null ? '?' : each.toString(16))).join(' ')}`;
+  const seen = at < 0 ? '' : show(events[at]?.ip, events[at]?.words);
+  assert.deepEqual(
+    [what, events.length, seen, at],
+    [what, there.length, at < 0 ? '' : show(there[at]?.address, there[at]?.words), -1],
   );
-  const at = seen.findIndex((each, i) => each !== last[i]);
-  assert.deepEqual([what, seen.length, at < 0 ? '' : seen[at], at], [what, last.length, at < 0 ? '' : last[at], -1]);
 }
 
 export interface Proof extends Survey {
   readonly hits: number;
+  /** Values of events that are not compared. */
+  readonly indeterminate: number;
   readonly jumpBatches: number;
   readonly jumps: number;
   /** Places that were executed at least once. */
   readonly executed: number;
-  readonly trapsByBreakpoints: number;
-  readonly instructionsByBreakpoints: number;
+  /** Breakpoints that were served. */
+  readonly traps: number;
   readonly jumpHits: number;
 }
 
@@ -388,7 +550,11 @@ function determinate(
   found: Survey,
   args: readonly string[],
   limit?: number,
-): { readonly hits: readonly Hit[]; readonly expectEnd: (end: EndState) => void } | null {
+): {
+  readonly hits: readonly Hit[];
+  readonly indeterminate: number;
+  readonly expectEnd: (end: EndState) => void;
+} | null {
   const truth = oracle(subject, found, args, limit);
   const other = truth === null ? null : oracle(subject, found, args, limit, true);
   if (truth === null || other === null) return null;
@@ -406,6 +572,7 @@ function determinate(
   });
   return {
     hits,
+    indeterminate: hits.reduce((sum, { words }) => sum + words.filter((each) => each === null).length, 0),
     expectEnd: (end) => {
       assert.deepEqual(masked(end), masked(truth.end));
     },
@@ -422,20 +589,29 @@ export function prove(
   const found = survey(subject, wanted);
   const truth = determinate(subject, found, args, limit);
   if (truth === null) return null;
-  const all = runProbed(
-    subject,
-    definitions(subject, found, found.places).map((define) => ({ define })),
-    args,
-  );
-  truth.expectEnd(all.end);
-  expectEvents(all, truth.hits, 'breakpoints');
+  const hitsIn = (places: readonly Place[]): readonly Hit[] => {
+    if (places.length === found.places.length) return truth.hits;
+    const addresses = new Set(places.map(({ address }) => address));
+    return truth.hits.filter(({ address }) => addresses.has(address));
+  };
+  let traps = 0;
+  for (const [number, batch] of pieces(found.places).entries()) {
+    const run = runProbed(
+      subject,
+      definitions(subject, batch).map((define) => ({ define })),
+      args,
+    );
+    truth.expectEnd(run.end);
+    expectEvents(run, hitsIn(batch), `breakpoints, batch ${number}`);
+    traps += run.traps;
+  }
   const groups = batches(found.places);
   let jumps = 0;
   let jumpHits = 0;
   for (const [number, batch] of groups.entries()) {
     const run = runProbed(
       subject,
-      definitions(subject, found, batch).map((define) => ({ define, optimize: true })),
+      definitions(subject, batch).map((define) => ({ define, optimize: true })),
       args,
     );
     const missing = run.session.probes().filter(({ state }) => state.text !== 'jump');
@@ -443,8 +619,7 @@ export function prove(
       missing.map(({ symbol, offset, refusal }) => `${symbol}+${offset} ${refusal?.code ?? ''}`),
       [],
     );
-    const addresses = new Set(batch.map(({ address }) => address));
-    const hits = truth.hits.filter(({ address }) => addresses.has(address));
+    const hits = hitsIn(batch);
     truth.expectEnd(run.end);
     expectEvents(run, hits, `jumps, batch ${number}`);
     // T-KP-1: nobody trapped.
@@ -455,11 +630,11 @@ export function prove(
   return {
     ...found,
     hits: truth.hits.length,
+    indeterminate: truth.indeterminate,
     jumpBatches: groups.length,
     jumps,
     executed: new Set(truth.hits.map(({ address }) => address)).size,
-    trapsByBreakpoints: all.traps,
-    instructionsByBreakpoints: all.instructions,
+    traps,
     jumpHits,
   };
 }

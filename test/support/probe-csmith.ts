@@ -1,0 +1,91 @@
+/**
+ * The proof of probes (probe-proof.ts) on random programs of csmith, 50 for each target with fixed seeds. ELFTRACE_PROBE_PROGRAMS and ELFTRACE_SEED:
+ * another number of programs, one in ten of which is a large one, and another first seed (`node build/scripts/soak-probes.js`).
+ */
+import { readFileSync } from 'node:fs';
+import { expect, test } from '@jest/globals';
+import {
+  ARM64_CSMITH_TARGETS,
+  buildCsmith,
+  type Level,
+  type PpcTarget,
+  RISCV_TARGETS,
+  TARGETS as PPC_TARGETS,
+  X86_TARGETS,
+} from './c-programs.js';
+import { prove, subjectOf } from './probe-proof.js';
+import { describeWith } from './tools.js';
+
+const ppc = (name: string): readonly PpcTarget[] => PPC_TARGETS.filter((each) => each.name === name);
+
+/** Compilers and instruction sets that the programs of a target are built with in turn. */
+const VARIANTS = {
+  // Of x86-64 without SSE the headers of csmith do not compile.
+  'x86-64': X86_TARGETS.slice(1),
+  ppc32: ppc('ppc32'),
+  'ppc64-elfv1': ppc('ppc64-elfv1'),
+  'ppc64-elfv2-be': ppc('ppc64-elfv2-be'),
+  'ppc64-elfv2-le': ppc('ppc64-elfv2-le'),
+  riscv64: RISCV_TARGETS,
+  arm64: ARM64_CSMITH_TARGETS,
+} as const satisfies Record<string, readonly PpcTarget[]>;
+
+const LEVELS: readonly Level[] = ['0', '1', '2', 's'];
+const isSoak = process.env['ELFTRACE_PROBE_PROGRAMS'] !== undefined;
+const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? 50);
+/** Programs that execute more instructions of their own are left out. */
+const HITS = { small: 4_000, large: 60_000 };
+
+function add(sum: Record<string, number>, more: Readonly<Record<string, number>>): void {
+  for (const [key, value] of Object.entries(more)) sum[key] = (sum[key] ?? 0) + value;
+}
+
+/** Targets do not prove the same programs. */
+const firstSeed = (name: keyof typeof VARIANTS): number =>
+  Number(process.env['ELFTRACE_SEED'] ?? 1) + 100_000 * Object.keys(VARIANTS).indexOf(name);
+
+export function csmithTests(...targets: readonly (keyof typeof VARIANTS)[]): void {
+  for (const name of targets) {
+    const variants: readonly PpcTarget[] = VARIANTS[name];
+    describeWith(['csmith', ...new Set(variants.map(({ gcc }) => gcc))], `csmith on ${name}`, () => {
+      test('T-KP-1 T-KP-32 every instruction by breakpoint and by jump', () => {
+        const begin = performance.now();
+        const sum = {
+          ...{ programs: 0, tooLong: 0, instructions: 0, steppedOver: 0, probed: 0, executed: 0, hits: 0 },
+          ...{ indeterminate: 0, traps: 0, jumps: 0, jumpBatches: 0, jumpHits: 0 },
+        };
+        const refusedProbes: Record<string, number> = {};
+        const refusedJumps: Record<string, number> = {};
+        for (let seed = firstSeed(name); sum.programs < PROGRAMS; seed++) {
+          const isLarge = isSoak && seed % 10 === 0;
+          // Every variant with every level.
+          const level = LEVELS[Math.floor(seed / variants.length) % LEVELS.length]!;
+          const path = buildCsmith(variants[seed % variants.length]!, level, seed, !isLarge);
+          let proof;
+          try {
+            proof = prove(subjectOf(new Uint8Array(readFileSync(path))), [], HITS[isLarge ? 'large' : 'small']);
+          } catch (cause) {
+            throw new Error(`csmith ${seed} at ${path}`, { cause });
+          }
+          if (proof === null) {
+            sum.tooLong++;
+            continue;
+          }
+          sum.programs++;
+          sum.probed += proof.places.length;
+          const { instructions, steppedOver, executed, hits, indeterminate, traps, jumps, jumpBatches, jumpHits } =
+            proof;
+          add(sum, { instructions, steppedOver, executed, hits, indeterminate, traps, jumps, jumpBatches, jumpHits });
+          add(refusedProbes, proof.refusedProbes);
+          add(refusedJumps, proof.refusedJumps);
+        }
+        const seconds = Math.round((performance.now() - begin) / 1000);
+        process.stderr.write(`${name}: ${JSON.stringify({ ...sum, refusedProbes, refusedJumps, seconds })}\n`);
+        expect(sum.programs).toBe(PROGRAMS);
+        expect(sum.jumpHits).toBeGreaterThan(300 * PROGRAMS);
+        // What reads memory that it never wrote is an exception.
+        expect(sum.indeterminate).toBeLessThan(sum.hits / 50);
+      });
+    });
+  }
+}
