@@ -77,6 +77,6 @@ test('section 4: pieces are the lowest free ones in reach, never overlap, and co
       const [first] = AREAS;
       expect(pool.allocate(Number(first!.end - first!.start), 4, first!.start, REACHES[0]!)).toBe(first!.start);
     }),
-    { numRuns: 300 },
+    { seed: 40, numRuns: 300 },
   );
 });

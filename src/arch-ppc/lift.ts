@@ -527,7 +527,12 @@ function shiftCarry(x: Lifting, carry: Slot): void {
 
 /** Arithmetic shift right of a value that is sign-extended in `s`; CA tells of lost ones. */
 function shiftRightAlgebraic(x: Lifting, d: Slot, s: Slot, count: Operand): void {
-  const lost = x.b.make('sarlost', s, count);
+  const sign = 1n << 63n;
+  // Of the sign and the lost bits: more than the sign alone.
+  const lost =
+    typeof count === 'bigint'
+      ? x.b.make('setgtu', x.b.make('and', s, sign | ((1n << count) - 1n)), sign)
+      : x.b.make('sarlost', s, count);
   x.b.to(d, 'sar', s, count);
   shiftCarry(x, lost);
   x.narrow(d);

@@ -12,7 +12,7 @@
  * every loop contains): the code stops unless there is enough for the longest way to the next such place. So it never becomes
  * negative, counts are exact, and tier 0 executes the last few instructions of a budget.
  *
- * **Calls** store everything, look up the callee in a table by the number of its address and call it. The caller goes on when the
+ * **Calls** that go on in no copy of the callee (`regions.ts`) store everything, look up the callee in a table by the number of its address and call it. The caller goes on when the
  * callee came back to the return address and returns its result otherwise: whoever called may find that the address is its own.
  * `stack` bounds the depth: a region that has too little left stops, and is begun anew on an empty stack.
  *

@@ -13,6 +13,10 @@
  * A dispatch node is the header of its loop and costs one `br_table` an iteration. Loops without entries in their inside have
  * none. Loops that the program itself enters in several places (irreducible ones) get one for all their entries.
  *
+ * Small functions that make no other calls are **copied to their calls**: the call goes on in blocks of the copy, and the return out of
+ * it compares where it goes with where the call came from. Everything goes by addresses, so a callee that comes back elsewhere simply
+ * leaves the region. Each call has a copy of its own, whose registers stay in locals, and which an optimising compiler sees through.
+ *
  * The graph of blocks and dispatch nodes is reducible then, and nests into blocks and loops by its dominator tree.
  * Source: N. Ramsey, Beyond Relooper: recursive translation of unstructured control flow to structured control flow, ICFP 2022.
  */

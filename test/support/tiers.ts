@@ -326,8 +326,16 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
   for (let step = 0; step < steps && differing.length === 0; step++) {
     const budget = random(4) === 0 ? 1 + random(12) : 1 + random(2500);
     const pc = machines[0].register('pc');
+    // A machine that has translated nothing yet: what is stale in both tiers would be the same in both.
+    const fresh = added.length === 0 && random(8) === 0 ? new Machine({ lifter, tier: 0 }) : null;
+    fresh?.restore(machines[0].snapshot());
     const reasons = machines.map((each) => text({ ...each.run({ budget }), watch: undefined }));
     differing = differences(...machines);
+    if (fresh) {
+      const reason = text({ ...fresh.run({ budget }), watch: undefined });
+      differing.push(...differences(machines[0], fresh).map((each) => `a fresh machine: ${each}`));
+      if (reason !== reasons[0]) differing.push(`${reasons[0]!}, a fresh machine ${reason}`);
+    }
     if (reasons[0] !== reasons[1]) differing.push(reasons.join(' and '));
     if (text(events[0]) !== text(events[1])) {
       const at = events[0].findIndex((each, i) => each !== events[1][i]);
