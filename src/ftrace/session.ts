@@ -146,7 +146,7 @@ export class Session {
   readonly #unloads = new Map<string, number>();
   /** Modules that are there, whatever ftrace makes of them. */
   readonly #there = new Set<string>();
-  /** The core has no sites, so there is nothing that ftrace does (C-INIT-1); modules come and go all the same. */
+  /** The core has no sites, so ftrace is dead from the start (C-INIT-3); modules come and go all the same. */
   readonly #untraceable: boolean;
 
   private constructor(
@@ -296,18 +296,18 @@ export class Session {
       if (gone === null && this.#unloads.has(name)) this.modules.initialise(name);
     }
     const outcome = this.core.loadModule(name, sites);
-    if (!comes || (outcome.kind !== 'done' && !this.#untraceable)) return outcome;
-    this.#there.add(name);
-    return this.#untraceable ? { kind: 'done', steps: [], warnings: [] } : outcome;
+    if (outcome.kind === 'done' || this.#untraceable) this.#there.add(name);
+    return outcome;
   }
 
   /** C-MOD-2: a module goes. Its code stays where it is, unless the caller takes it away. */
   unloadModule(name: string): Outcome {
     const outcome = this.core.unloadModule(name);
-    if (outcome.kind !== 'done' && !(this.#untraceable && this.#there.has(name))) return outcome;
-    this.#unloads.set(name, this.unloadsOf(name) + 1);
-    this.#there.delete(name);
-    return this.#untraceable ? { kind: 'done', steps: [], warnings: [] } : outcome;
+    if (outcome.kind === 'done' || (this.#untraceable && this.#there.has(name))) {
+      this.#unloads.set(name, this.unloadsOf(name) + 1);
+      this.#there.delete(name);
+    }
+    return outcome;
   }
 
   /** How often a module went so far. */
