@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { jumpBytes } from '../src/arch-x86/trampoline.js';
-import type { LiveEntry, TargetId, TextSeam } from '../src/arch.js';
+import type { LivePatch, TargetId, TextSeam } from '../src/arch.js';
 import { archOf } from '../src/arches.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
@@ -599,7 +599,7 @@ function live(variant: Variant, options: SessionOptions & { readonly quiesce?: (
       breakpoints: {
         model: livePatching,
         isCode: (at) => code.some((each) => at >= each.address && at < each.address + BigInt(each.size)),
-        between: (entries: readonly LiveEntry[]) => {
+        between: (entries: readonly LivePatch[]) => {
           for (const { address } of entries) published.add(address);
         },
       },
