@@ -205,7 +205,7 @@ describeWith(ARM64_TOOLS, 'arm64: buffers', () => {
         .map((line) => line.replace(/^(ldr x\d+), 0x.*$/, '$1, =').replace(/, 0x110[0-9a-f]{2}$/, ', there'));
     expect(tail('b .+64', 1)).toEqual(['b 0x10040']);
     expect(tail('bl .+64', 2)).toEqual(['ldr x30, =', 'b 0x10040']);
-    expect(tail('blr x3', 2)).toEqual(['ldr x30, =', 'br x3']);
+    expect(tail('blr x3', 2)).toEqual(['ldr x30, =', 'ret x3']);
     expect(tail('br x3', 1)).toEqual(['br x3']);
     expect(tail('ret', 1)).toEqual(['ret']);
     expect(tail('adrp x4,.+0x5000', 2)).toEqual(['ldr x4, =', 'b 0x10004']);

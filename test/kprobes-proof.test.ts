@@ -1,39 +1,45 @@
 /**
- * Breakpoint path and jump path of every instruction of samples, on every machine: the same events and the same final state as without probes.
- * Registers that are left out: those that entries of ftrace do not keep, and words of a frame that no buffer fills.
+ * Breakpoint path and jump path of every instruction of samples, on every machine: the same events and the same final state as without probes; and what a
+ * hit costs in both forms.
  */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
+import { builtFolder as built } from '../scripts/build-samples.js';
 import { readSample } from './support/pipeline.js';
 import { batches, costOfForms, prove, subjectOf, survey } from './support/probe-proof.js';
 
-/** Sites are probed as well where entries keep every register that a frame has. */
-const SAMPLES: readonly (readonly [name: string, scratch: readonly string[], sites: boolean, jumps: number])[] = [
-  ['x86-64/program-fentry', ['r11', 'orig_ax'], true, 300],
-  ['x86-64/program-mcount', ['r11', 'orig_ax'], true, 300],
-  ['ppc32/program-mcount', [], false, 700],
-  ['ppc64-elfv2-le/program-mprofile', [], false, 700],
-  ['riscv64/program-patchable-8', [], false, 600],
-  ['arm64/program-patchable-2', [], false, 500],
-];
+/** What entries of x86-64 and calls through a register leave changed; sites are probed as well where entries keep every other register of a frame. */
+const X86_SCRATCH = ['r10', 'r11', 'orig_ax'];
+
+/** The same code with other tables, or none, or sites around it; and one with functions whose sites no call passes. */
+const REPEATED = /stripped|relocations|record|fentry-nop|patchable-\d+-\d+$|aligned|bypassed/;
+
+const SAMPLES = ['x86-64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'riscv64', 'arm64'].flatMap(
+  (target) =>
+    readdirSync(join(built, target))
+      .filter((name) => name.startsWith('program-') && !REPEATED.test(name))
+      .map((name) => `${target}/${name}`),
+);
+
 const counts = (record: Readonly<Record<string, number>>): string =>
   Object.entries(record).sort().map(([code, count]) => `${count} ${code}`).join(', ') || 'none'; // prettier-ignore
 
-test.each(SAMPLES)(
-  'T-KP-1 T-KP-32 every instruction of %s by breakpoint and by jump',
-  (name, scratch, sites, least) => {
-    const begin = performance.now();
-    const proof = prove(subjectOf(readSample(name), { scratch, sites }));
-    expect(proof).not.toBeNull();
-    const { instructions, places, refusedProbes, refusedJumps, executed, hits, jumps, jumpBatches, jumpHits } = proof!;
-    process.stderr.write(
-      `${name}: ${instructions} instructions, ${places.length} probed (refused: ${counts(refusedProbes)}), ${executed} executed, ` +
-        `${hits} hits; ${jumps} jumps in ${jumpBatches} batches, ${jumpHits} hits (not optimised: ${counts(refusedJumps)}); ` +
-        `${Math.round(performance.now() - begin)} ms\n`,
-    );
-    expect(places.length).toBeGreaterThan(400);
-    expect(jumps).toBeGreaterThan(least);
-  },
-);
+test.each(SAMPLES)('T-KP-1 T-KP-32 every instruction of %s by breakpoint and by jump', (name) => {
+  const isX86 = name.startsWith('x86-64');
+  const proof = prove(subjectOf(readSample(name), { scratch: isX86 ? X86_SCRATCH : [], sites: isX86 }));
+  expect(proof).not.toBeNull();
+  const { instructions, places, refusedProbes, refusedJumps, executed, hits, jumps, jumpBatches, jumpHits } = proof!;
+  process.stderr.write(
+    `${name}: ${instructions} instructions, ${places.length} probed (refused: ${counts(refusedProbes)}), ${executed} executed, ` +
+      `${hits} hits; ${jumps} jumps in ${jumpBatches} batches, ${jumpHits} hits (not optimised: ${counts(refusedJumps)})\n`,
+  );
+  // The one about landing pads is small.
+  const isSmall = name.endsWith('mixed');
+  expect(places.length).toBeGreaterThan(isSmall ? 100 : 400);
+  expect(jumps).toBeGreaterThan(isSmall ? 100 : 300);
+  expect(proof!.indeterminate).toBe(0);
+});
 
 test.each([
   'x86-64/program-fentry',

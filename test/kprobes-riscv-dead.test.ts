@@ -213,7 +213,10 @@ test('section 10: a window is replaced breakpoint first, then what is behind its
           ] as const) {
             const now = from.slice();
             const stores = steps.filter((each) => each.kind === 'store');
-            expect(steps.map(({ kind }) => kind)).toEqual(stores.flatMap(() => ['store', 'sync']));
+            // A jump of two instructions is left before the second of them comes back as something else.
+            const wait = window.form !== 'jal' && to === armed ? ['wait'] : [];
+            const kinds = stores.flatMap((_, i) => ['store', 'sync', ...(i === 0 ? wait : [])]);
+            expect(steps.map(({ kind }) => kind)).toEqual(kinds);
             const seen = stores.map((each) => {
               const start = Number(each.address - window.address);
               expect(start + each.bytes.length).toBeLessThanOrEqual(window.bytes.length);

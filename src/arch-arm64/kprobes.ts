@@ -20,7 +20,7 @@
  *       buffer:  sub sp,sp,#352                 struct pt_regs and a frame record
  *                x0..x30, sp, pc, nzcv; x0 = object, x1 = registers; blr callback; everything back
  *                ldr x1,[x1,#8]                 the copy. Of bl: x30 = address+4; of adrp, literals: the number
- *                b address+4                    of b, bl: b target
+ *                b address+4                    of b, bl: b target; of blr: ret through its register, which says nothing in BTYPE
  *
  * Sources: Arm ARM for A-profile B2.2.5, C6, D8.4.2; AAPCS64; struct pt_regs of the Linux user API for arm64 (40-arm64 6.1).
  */
@@ -92,6 +92,7 @@ export const arm64ProbeAbi: ProbeAbi = {
   result: 'x0',
   stackPointer: 'sp',
   instructionPointer: 'pc',
+  threadKey: (cpu) => cpu.register('tpidr_el0'),
   frameBytes: PT_REGS_BYTES,
 };
 
@@ -443,7 +444,8 @@ function goOn(out: Assembly, instruction: ProbeInstruction): boolean {
       return true;
     case 'blr':
       out.literal(LINK, next);
-      out.add('br', operands);
+      // Not br, which says `jump` in BTYPE: a function's `bti c` would trap. ret says nothing and lands everywhere.
+      out.add('ret', operands);
       return true;
     case 'adr':
     case 'adrp':

@@ -34,7 +34,7 @@ const LEVELS: readonly Level[] = ['0', '1', '2', 's'];
 const isSoak = process.env['ELFTRACE_PROBE_PROGRAMS'] !== undefined;
 const PROGRAMS = Number(process.env['ELFTRACE_PROBE_PROGRAMS'] ?? 50);
 /** Programs that execute more instructions of their own are left out. */
-const HITS = { small: 4_000, large: 60_000 };
+const HITS = { small: 2_500, large: 60_000 };
 
 function add(sum: Record<string, number>, more: Readonly<Record<string, number>>): void {
   for (const [key, value] of Object.entries(more)) sum[key] = (sum[key] ?? 0) + value;
