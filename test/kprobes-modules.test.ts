@@ -163,6 +163,11 @@ describe.each(cases)(
         expect(events).toContain(`e${i}`);
       }
       expect(revert(readElf(patched))).toEqual(image);
+      // A return goes through the runtime and back into the module, with the module's TOC.
+      if (flavour === 'pg' || flavour === 'mcount' || site) {
+        const returns = call(patch(image, [probe('r:back one_data')]), 'one_data', 3n);
+        expect([returns.result, returns.events]).toEqual([call(image, 'one_data', 3n).result, ['back']]);
+      }
       // Unregistered, nothing of it is left (F-3).
       const nothing = patch(image, []);
       const without = patch(image, [
@@ -208,6 +213,8 @@ describe.each(cases)(
       expect(revert(readElf(twice))).toEqual(image);
     });
 
+    // What it shows is no machine's: both versions, breakpoints of one byte and of four.
+    if (!['x86-64', 'arm64'].includes(target)) return;
     test('K-OPT-8: the steps unload and load, with the code left in the image: it is not written, and comes as it was', () => {
       const both = loadIntoSession({ ...request(patch(image, [])) }, [two], arch, {}, null).bytes;
       const inside = placeIn(both, 'two_wide');

@@ -193,6 +193,25 @@ describeWith(['gcc'], 'x86-64', () => {
     expect(probed('patch', 'bare', ...define, '-o', 'bare.p')).toMatchObject({ status: 0, stderr: '' });
     expect(probed('run', 'bare.p', '--trace', 'bare.t', '--format', 'ftrace')).toMatchObject({ status: 0 });
     expect(readFileSync(path('bare.t'), 'utf8')).toMatch(/ e: \(plain\+0x0\)/);
+    // A module of such a core comes and goes although ftrace has nothing to do there.
+    writeFileSync(path('m.s'), `.text\n${f('thrice', 'call __fentry__\n lea 1(%rdi,%rdi,2),%eax\n nop\n nop\n ret')}`);
+    run('gcc', ['-c', '-o', path('m.o'), path('m.s')]);
+    const steps: readonly string[][] = [
+      ['load', 'bare.o', 'm.o', '--probes', '2', '-o', 'with'],
+      ['patch', 'with', '--probe', 'p:e plain', '--probe', 'p:m thrice+5', '--optimize', '-o', 'both'],
+      ['unload', 'both', 'm', '-o', 'without'],
+      ['load', 'without', 'm.o', '-o', 'again'],
+    ];
+    for (const step of steps) expect([step, probed(...step)]).toMatchObject([step, { status: 0 }]);
+    const status = (name: string): string[] =>
+      probed('status', name).stdout.split('\n').filter((line) => /kprobes\//.test(line)).map((line) => line.replace(/^\S+ +k +/, '')); // prettier-ignore
+    expect(status('both')).toEqual(['plain+0x0  [OPTIMIZED]  kprobes/e', 'thrice+0x5  [OPTIMIZED]  kprobes/m']);
+    for (const name of ['without', 'again']) {
+      expect([name, status(name)]).toEqual([
+        name,
+        ['plain+0x0  [OPTIMIZED]  kprobes/e', 'thrice+0x5  [GONE]  kprobes/m'],
+      ]);
+    }
     const own = ['ftrace_caller', 'ftrace_call'].map((name) => f(name, 'ret')).join('');
     writeFileSync(path('own.s'), `.text\n${f('_start', exit)}${own}`);
     run('gcc', ['-c', '-o', path('own.o'), path('own.s')]);

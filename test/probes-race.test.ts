@@ -155,7 +155,7 @@ describe.each(probeMachines)('$name: the gaps of 2009, open and closed', (each) 
   test('T-KP-35, H13: undo between the jump and its entry leaving the queue', () => {
     const between = (life: ProbeLife): ProbeLife => {
       life.arm().begin().do((core) => { core.tick(10); });
-      life.recorder.wait();
+      life.recorder.waited();
       life.do(() => { optimizer(life).quiescence({ stepwise: true }); }).do(() => optimizer(life).step());
       life.remove().do(() => { while (optimizer(life).step()) continue; });
       return life.settle();
@@ -202,7 +202,7 @@ describe('T-KP-12, T-KP-35, H13: user and optimizer in every order', () => {
         if (!(core instanceof Kprobes2009)) throw new Error('2009');
         const optimizer: readonly (() => unknown)[] = [
           () => life.do(() => { core.tick(10); }),
-          () => { life.recorder.wait(); },
+          () => { life.recorder.waited(); },
           () => life.do(() => { core.quiescence({ stepwise: true }); }),
           ...Array.from({ length: STEPS - 3 }, () => () => life.do(() => core.step())),
         ];

@@ -92,6 +92,7 @@ export const arm64ProbeAbi: ProbeAbi = {
   result: 'x0',
   stackPointer: 'sp',
   instructionPointer: 'pc',
+  threadKey: (cpu) => cpu.register('tpidr_el0'),
   frameBytes: PT_REGS_BYTES,
 };
 

@@ -132,6 +132,7 @@ export function ppcProbeAbi({ abi }: PpcProbeAbi): ProbeAbi {
     result: 'gpr3',
     stackPointer: 'gpr1',
     instructionPointer: 'nip',
+    threadKey: (cpu) => cpu.register(word === 8 ? 'r13' : 'r2'),
     frameBytes: word * PT_REGS_WORDS,
   };
 }

@@ -115,6 +115,7 @@ export const riscvProbeAbi: ProbeAbi = {
   result: 'a0',
   stackPointer: 'sp',
   instructionPointer: 'epc',
+  threadKey: (cpu) => cpu.register('tp'),
   frameBytes: PT_REGS_BYTES,
 };
 

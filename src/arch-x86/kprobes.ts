@@ -86,6 +86,12 @@ export const x86ProbeAbi: ProbeAbi = {
   stackPointer: 'sp',
   instructionPointer: 'ip',
   frameBytes: FRAME_BYTES,
+  threadKey(cpu, mode) {
+    if (mode === 'one') return 0n;
+    // The first word of the segment points to itself (fs), or to who runs (gs).
+    const word = cpu.read(cpu.register(mode === 'fs' ? 'fs_base' : 'gs_base'), 8);
+    return word === null ? 0n : new ByteView(word, 'little', 'thread').u64(0);
+  },
 };
 
 // --------------------------------------------------------------------------------------------------------------- rules

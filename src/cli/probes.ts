@@ -11,6 +11,7 @@ import {
   type ListedProbe,
   probeServer,
   type ProbeExplanation,
+  type ProbeProfile,
   type ProbeRefusal,
   type ProbeRun,
   type ProbeSessionPlan,
@@ -107,6 +108,25 @@ export function probeSummary(probes: readonly ListedProbe[]): string {
 export function probeNotices(probes: readonly ListedProbe[]): readonly string[] {
   return probes.flatMap(({ symbol, offset, refusal }) =>
     refusal === null ? [] : [`${symbol}+${hex(offset)} is not optimised: ${refusalText(refusal)}`],
+  );
+}
+
+/** What a run counted at a probed place, for scripts. */
+export function profileJson({ address, symbol, offset, events, hits, missed }: ProbeProfile): Json {
+  return {
+    address: hex(address),
+    symbol,
+    offset,
+    events: events.map(({ definition: { group, event } }) => `${group}/${event}`),
+    hits: Number(hits),
+    missed: Number(missed),
+  };
+}
+
+/** What a trace does not have. */
+export function profileNotices(run: ProbeRun | null): readonly string[] {
+  return (run?.profile() ?? []).flatMap(({ symbol, offset, missed }) =>
+    missed === 0n ? [] : [`${symbol}+${hex(offset)}: ${missed.toString()} hits were missed`],
   );
 }
 

@@ -48,7 +48,7 @@ import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
-import { probeEvent, recordedProbes } from './probes.js';
+import { probeEvent, profileJson, profileNotices, recordedProbes } from './probes.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
@@ -660,6 +660,7 @@ function statusJson(
     seconds: execution.seconds,
     tier: 0,
     stop: { ...details, ...stop },
+    ...(execution.probes === null ? {} : { probes: execution.probes.profile().map((each) => profileJson(each)) }),
     ...(end.kind === 'returned'
       ? {
           result: {
@@ -744,7 +745,7 @@ export async function runRun(args: RunArguments): Promise<number> {
           nameAt(loaded, execution.guest, address),
         ),
     });
-    for (const notice of notices) err(`${file.name}: notice: ${notice}`);
+    for (const notice of [...notices, ...profileNotices(execution.probes)]) err(`${file.name}: notice: ${notice}`);
   }
   traceFile?.close();
   guestOutput?.close();

@@ -102,6 +102,10 @@ export interface SessionPlanOptions extends SessionOptions {
   readonly probes?: ProbeHosts | undefined;
 }
 
+/** A module came or went: where ftrace is dead for want of sites (C-INIT-3), it does not hear of it, and probes do. */
+const moved = (outcome: Outcome): Outcome =>
+  outcome.kind === 'refused' ? { kind: 'done', steps: [], warnings: [] } : outcome;
+
 /**
  * The image that a file gets. Where nobody is registered any more, what the core wrote into its own room for those who were goes too: the file is the
  * image with its sites as nops and nothing else (F-3). In a machine it stays: a thread may still be on its way through it.
@@ -176,15 +180,19 @@ export function planSession(
     },
     ...(probes ? { probe: (operation) => probes.perform(operation) } : {}),
     loadModule(name) {
+      const was = session.isLoaded(name);
       const outcome = session.loadModule(name);
-      if (outcome.kind === 'done') probes?.loadModule(name);
-      return outcome;
+      if (was || !session.isLoaded(name)) return outcome;
+      probes?.loadModule(name);
+      return moved(outcome);
     },
     unloadModule(name) {
       const reason = session.moduleUse(name) ?? probes?.moduleUse(name) ?? null;
       if (reason !== null) return { kind: 'refused', errno: 'EBUSY', reason };
-      if (session.isLoaded(name)) probes?.unloadModule(name);
-      return session.unloadModule(name);
+      const was = session.isLoaded(name);
+      if (was) probes?.unloadModule(name);
+      const outcome = session.unloadModule(name);
+      return was && !session.isLoaded(name) ? moved(outcome) : outcome;
     },
   });
   const steps: SessionStep[] = [];

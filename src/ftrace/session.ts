@@ -144,6 +144,10 @@ interface Modules {
 export class Session {
   /** How often each module went. */
   readonly #unloads = new Map<string, number>();
+  /** Modules that are there, whatever ftrace makes of them. */
+  readonly #there = new Set<string>();
+  /** The core has no sites, so ftrace is dead from the start (C-INIT-3); modules come and go all the same. */
+  readonly #untraceable: boolean;
 
   private constructor(
     readonly sites: Sites,
@@ -151,7 +155,9 @@ export class Session {
     readonly core: FtraceCore,
     private readonly modules: Modules,
     private readonly gates: HostGates | null,
-  ) {}
+  ) {
+    this.#untraceable = core.dead !== null;
+  }
 
   /**
    * Opens a session on an image with entries; the bytes given stay as they are.
@@ -284,17 +290,23 @@ export class Session {
     if (sites === undefined) {
       throw new ElftraceError('no-match', `there is no module '${name}' in the image`, { symbol: name });
     }
-    if (!this.isLoaded(name)) {
+    const comes = !this.#there.has(name);
+    if (comes) {
       this.backend.setGone(name, gone !== null);
       if (gone === null && this.#unloads.has(name)) this.modules.initialise(name);
     }
-    return this.core.loadModule(name, sites);
+    const outcome = this.core.loadModule(name, sites);
+    if (outcome.kind === 'done' || this.#untraceable) this.#there.add(name);
+    return outcome;
   }
 
   /** C-MOD-2: a module goes. Its code stays where it is, unless the caller takes it away. */
   unloadModule(name: string): Outcome {
     const outcome = this.core.unloadModule(name);
-    if (outcome.kind === 'done') this.#unloads.set(name, this.unloadsOf(name) + 1);
+    if (outcome.kind === 'done' || (this.#untraceable && this.#there.has(name))) {
+      this.#unloads.set(name, this.unloadsOf(name) + 1);
+      this.#there.delete(name);
+    }
     return outcome;
   }
 
@@ -305,7 +317,7 @@ export class Session {
 
   /** A module is there, its code in the image or gone with a later step. */
   isLoaded(name: string): boolean {
-    return this.core.state.records.modules.includes(name);
+    return this.#there.has(name);
   }
 
   /** Where a probe of the session was, and in which module, if that has gone. */

@@ -38,7 +38,7 @@ export {
 } from './objects.js';
 export { planProbes, probeServer, type ProbeServer, type ProbeSessionPlan } from './plan.js';
 export { decodeWords } from './program.js';
-export { type ProbeMachine, ProbeRun, type ProbeStop } from './run.js';
+export { type ProbeMachine, type ProbeProfile, ProbeRun, type ProbeStop } from './run.js';
 export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';
 export { type SlotArea, SlotPool } from './slots.js';
 export { Kprobes2009, type Options2009 } from './state-2009.js';

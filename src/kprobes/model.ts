@@ -314,6 +314,11 @@ export interface ProbeAbi {
   readonly instructionPointer: string;
   /** Bytes of the frame. */
   readonly frameBytes: number;
+  /**
+   * What tells threads apart, as `elftrace_thread_key` of the runtime has it.
+   * @param mode  what the runtime was told (x86-64); elsewhere it does not matter
+   */
+  threadKey(cpu: ProbeCpu, mode: 'one' | 'fs' | 'gs'): bigint;
 }
 
 // ----------------------------------------------------------------------------------------------------------- the model

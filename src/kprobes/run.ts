@@ -17,13 +17,17 @@ import {
   RING_KINDS,
   RING_RECORD,
   RING_RECORD_BYTES,
+  ONE_STACK,
+  THREAD_COUNT,
+  THREAD_MODES,
   THREAD_WORDS,
+  threadBytes,
 } from '../runtime/abi.js';
 import type { Address, RegisterName } from '../units.js';
 import type { FetchSource } from './events.js';
 import type { ProbeCpu } from './model.js';
 import { registerValue, runProgram } from './program.js';
-import type { ProbeEvent, ProbeSession } from './session.js';
+import type { ListedProbe, ProbeEvent, ProbeSession } from './session.js';
 
 /** A processor and its memory. */
 export interface ProbeMachine {
@@ -50,13 +54,25 @@ export interface ProbeRunOptions {
   readonly comm: string;
 }
 
+export interface ProbeProfile extends Pick<ListedProbe, 'address' | 'symbol' | 'offset' | 'events'> {
+  readonly hits: bigint;
+  /** Hits while a callback ran, and calls for which return probes had no instance (MAXACTIVE). */
+  readonly missed: bigint;
+}
+
+/** Whether a call with a frame at `below` is gone when one at `now` begins: left by longjmp. As `is_gone` of the runtime. */
+const isGone = (below: bigint, now: bigint): boolean => below < now && now - below < ONE_STACK;
+
 export class ProbeRun {
   /** Breakpoints that were served. */
   traps = 0;
+  /** Who trapped; null: a thread for which the runtime has no room. */
+  private current: number | null = null;
   private readonly word: 4 | 8;
   /** Symbols of the runtime, which every hit asks for. */
   private readonly graphStack: Address | null;
-  private readonly ring: Address | null;
+  private readonly ringPointer: Address | null;
+  private readonly threadMode: Address | null;
   private readonly cpu: ProbeCpu;
   private readonly source: FetchSource;
 
@@ -64,7 +80,8 @@ export class ProbeRun {
     const { program, machine, comm } = options;
     this.word = program.image.wordBytes;
     this.graphStack = entryPoint(program, 'elftrace_graph_stack')?.identity ?? null;
-    this.ring = entryPoint(program, 'elftrace_ring')?.identity ?? null;
+    this.ringPointer = entryPoint(program, 'elftrace_ring')?.identity ?? null;
+    this.threadMode = entryPoint(program, 'elftrace_thread_mode')?.identity ?? null;
     this.cpu = {
       register: (name) => machine.register(name),
       setRegister: (name, value) => {
@@ -90,6 +107,16 @@ export class ProbeRun {
     return stop.kind === 'trap' ? this.trap(stop.instruction) : this.fault(stop.instruction);
   }
 
+  /** Probed places with their hits so far, and those that were missed, as a kernel counts them (`kprobe_profile`). */
+  profile(): readonly ProbeProfile[] {
+    const { session } = this.options;
+    return session.probes().map(({ address, symbol, offset, events }) => {
+      const op = session.objectAt(address);
+      const word = (index: number): bigint => (op === null ? 0n : this.readWord(op, index));
+      return { address, symbol, offset, events, hits: word(PROBE_OP_WORDS.hits), missed: word(PROBE_OP_WORDS.missed) };
+    });
+  }
+
   /** What was recorded under an event's id. */
   recorded(id: number, words: readonly bigint[], comm: string): ReturnType<ProbeSession['recorded']> {
     return this.options.session.recorded(id, words, comm);
@@ -104,15 +131,17 @@ export class ProbeRun {
 
   private trap(address: Address): boolean {
     const { session, machine } = this.options;
-    if (address === session.trampoline) return this.returned();
     const slot = session.machine.slotEndingAt(address);
     if (slot !== null) {
       machine.setRegister('pc', session.machine.support.slots.finish(slot.instruction, slot.address, this.cpu));
       return true;
     }
-    const { trapDelta } = session.machine.support;
-    machine.setRegister('pc', address + BigInt(trapDelta));
-    const result = this.isBusy() ? this.miss(address) : session.hit(address, this.cpu);
+    const isReturn = address === session.trampoline;
+    if (!isReturn && session.machine.continuation(address, false) === null) return false;
+    this.current = this.thread();
+    if (isReturn) return this.returned();
+    machine.setRegister('pc', address + BigInt(session.machine.support.trapDelta));
+    const result = this.handled(address);
     if (result === null) {
       machine.setRegister('pc', address);
       return false;
@@ -120,6 +149,20 @@ export class ProbeRun {
     this.traps++;
     if (result !== 0 && result !== 'resume-in-buffer') return true;
     return this.execute(address, result === 'resume-in-buffer');
+  }
+
+  /** What `handle` of the runtime does. A hit while a callback of the program is at work is missed; the instruction is executed all the same. */
+  private handled(address: Address): ReturnType<ProbeSession['hit']> {
+    const { session } = this.options;
+    const block = this.current === null ? null : this.block(this.current);
+    if (block === null) {
+      this.addHeader(RING_HEADER.dropped, 1n);
+      return 0;
+    }
+    const isBusy = this.readWord(block, THREAD_WORDS.active) !== 0n;
+    const op = session.objectAt(address);
+    if (op !== null) this.addWord(op, isBusy ? PROBE_OP_WORDS.missed : PROBE_OP_WORDS.hits, 1n);
+    return isBusy ? 0 : session.hit(address, this.cpu);
   }
 
   private execute(address: Address, inBuffer: boolean): boolean {
@@ -137,17 +180,6 @@ export class ProbeRun {
     return true;
   }
 
-  /** A callback of the program is at work: the hit is missed, the instruction is executed all the same. */
-  private isBusy(): boolean {
-    return this.graphStack !== null && this.readWord(this.graphStack, THREAD_WORDS.active) !== 0n;
-  }
-
-  private miss(address: Address): 0 {
-    const op = this.options.session.objectAt(address);
-    if (op !== null) this.addWord(op, PROBE_OP_WORDS.missed, 1n);
-    return 0;
-  }
-
   /** A fetch of the guest's callback found nothing mapped: it yields 1. */
   private fault(instruction: Address): boolean {
     const { program, machine } = this.options;
@@ -162,6 +194,29 @@ export class ProbeRun {
     } else machine.setRegister('pc', machine.register(linkRegister));
     machine.setRegister(resultRegister, 1n);
     return true;
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- threads
+
+  private block(thread: number): Address | null {
+    return this.graphStack === null ? null : this.graphStack + BigInt(thread * threadBytes(this.word));
+  }
+
+  /** The number under which the runtime knows the thread that runs, found and claimed as the runtime does it; null: all belong to others. */
+  private thread(): number | null {
+    const { session } = this.options;
+    const word = this.threadMode === null ? THREAD_MODES.one : Number(this.readWord(this.threadMode, 0));
+    const mode = word === THREAD_MODES.fs ? 'fs' : word === THREAD_MODES.gs ? 'gs' : 'one';
+    const key = session.machine.support.abi.threadKey(this.cpu, mode);
+    const owner = BigInt.asUintN(8 * this.word, key + 1n);
+    for (let i = 0; i < THREAD_COUNT; i++) {
+      const block = this.block(i);
+      if (block === null) return 0;
+      const seen = this.readWord(block, THREAD_WORDS.owner);
+      if (seen === 0n) this.writeWord(block, THREAD_WORDS.owner, owner);
+      if (seen === 0n || seen === owner) return i;
+    }
+    return null;
   }
 
   // -------------------------------------------------------------------------------------------------------------- memory
@@ -186,34 +241,43 @@ export class ProbeRun {
   // -------------------------------------------------------------------------------------------------------------- events
 
   private event(event: ProbeEvent): void {
-    const { session } = this.options;
-    const op = session.objectAt(event.place.address);
-    if (op !== null) this.addWord(op, PROBE_OP_WORDS.hits, 1n);
-    if (event.definition.isReturn) this.begin(event, op);
-    else this.record(event);
+    if (this.current === null) return;
+    if (event.definition.isReturn) this.begin(event, this.current);
+    else this.record(event, this.current);
+  }
+
+  private ring(): Address | null {
+    return this.ringPointer === null ? null : this.readWord(this.ringPointer, 0);
+  }
+
+  private header(): ByteView | null {
+    const ring = this.ring();
+    const bytes = ring === null ? null : this.options.machine.memory.read(ring, RING_HEADER_BYTES);
+    return bytes === null ? null : new ByteView(bytes, this.options.program.arch.target.dataEndian, 'ring');
+  }
+
+  private addHeader(offset: number, value: bigint): void {
+    const [ring, header] = [this.ring(), this.header()];
+    if (ring === null || header === null) return;
+    const after = new Uint8Array(8);
+    new ByteView(after, this.options.program.arch.target.dataEndian, 'ring').insertU64(0, header.u64(offset) + value);
+    this.options.machine.memory.write(ring + BigInt(offset), after);
   }
 
   /** Writes what the runtime's callback writes. */
-  private record(event: ProbeEvent, parent?: Address): void {
+  private record(event: ProbeEvent, thread: number, parent?: Address): void {
     const { program, machine } = this.options;
-    if (this.ring === null) return;
-    const ring = this.readWord(this.ring, 0);
+    const ring = this.ring();
     const { dataEndian } = program.arch.target;
     // A return says first where it went.
     const words = [...(parent === undefined ? [] : [parent]), ...runProgram(event.arguments, this.source)];
     const count = 1 + Math.ceil(words.length / 3);
-    const bytes = machine.memory.read(ring, RING_HEADER_BYTES);
-    if (bytes === null) return;
-    const header = new ByteView(bytes, dataEndian, 'ring');
+    const header = this.header();
+    if (ring === null || header === null) return;
     const capacity = header.u32(RING_HEADER.capacity);
     const head = header.u64(RING_HEADER.head);
-    const add = (offset: number, value: bigint): void => {
-      const after = new Uint8Array(8);
-      new ByteView(after, dataEndian, 'ring').insertU64(0, header.u64(offset) + value);
-      machine.memory.write(ring + BigInt(offset), after);
-    };
     if ((header.u32(RING_HEADER.flags) & RING_FLAGS.keepOldest) !== 0 && head + BigInt(count) > BigInt(capacity)) {
-      add(RING_HEADER.dropped, 1n);
+      this.addHeader(RING_HEADER.dropped, 1n);
       return;
     }
     for (let i = 0; i < count; i++) {
@@ -224,18 +288,23 @@ export class ProbeRun {
       view.insertU64(RING_RECORD.ip, i === 0 ? event.place.address : (words[at + 1] ?? 0n));
       view.insertU64(RING_RECORD.parentIp, i === 0 ? BigInt(event.id) : (words[at + 2] ?? 0n));
       view.insertU32(RING_RECORD.kind, i === 0 ? RING_KINDS.probe : RING_KINDS.data);
+      view.insertU32(RING_RECORD.thread, thread);
       const number = Number((head + BigInt(i)) % BigInt(capacity));
       machine.memory.write(ring + BigInt(RING_HEADER_BYTES + number * RING_RECORD_BYTES), record);
     }
-    add(RING_HEADER.head, BigInt(count));
+    this.addHeader(RING_HEADER.head, BigInt(count));
   }
 
   // -------------------------------------------------------------------------------------------------------- return probes
 
-  private instances(): { readonly depth: Address; readonly stack: Address } | null {
+  private instances(thread: number): { readonly depth: Address; readonly stack: Address } | null {
     const depth = entryPoint(this.options.program, 'elftrace_probe_depth');
     const stack = entryPoint(this.options.program, 'elftrace_probe_instances');
-    return depth === null || stack === null ? null : { depth: depth.identity, stack: stack.identity };
+    if (depth === null || stack === null) return null;
+    return {
+      depth: depth.identity + BigInt(thread * this.word),
+      stack: this.instance(stack.identity, thread * PROBE_INSTANCE_COUNT),
+    };
   }
 
   private instance(stack: Address, index: number): Address {
@@ -243,15 +312,16 @@ export class ProbeRun {
   }
 
   /** What `begin_call` of the runtime does. */
-  private begin(event: ProbeEvent, op: Address | null): void {
+  private begin(event: ProbeEvent, thread: number): void {
     const { program, machine, session } = this.options;
-    const found = this.instances();
+    const op = session.objectAt(event.place.address);
+    const found = this.instances(thread);
     if (found === null || op === null) return;
     const { linkRegister, stackPointer } = program.arch.abi;
     const stack = machine.register(stackPointer);
     const frame = linkRegister === null ? stack + BigInt(this.word) : stack;
     let depth = Number(this.readWord(found.depth, 0));
-    while (depth > 0 && this.readWord(this.instance(found.stack, depth - 1), PROBE_INSTANCE_WORDS.frame) < frame)
+    while (depth > 0 && isGone(this.readWord(this.instance(found.stack, depth - 1), PROBE_INSTANCE_WORDS.frame), frame))
       depth--;
     let active = 0;
     for (let i = 0; i < depth; i++) {
@@ -279,8 +349,9 @@ export class ProbeRun {
   /** A function with return probes has returned. False: nobody knows where to. */
   private returned(): boolean {
     const { program, machine, session } = this.options;
-    const found = this.instances();
-    if (found === null) return false;
+    const thread = this.current;
+    const found = thread === null ? null : this.instances(thread);
+    if (thread === null || found === null) return false;
     const frame = machine.register(program.arch.abi.stackPointer);
     let depth = Number(this.readWord(found.depth, 0));
     for (; depth > 0; depth--) {
@@ -292,7 +363,7 @@ export class ProbeRun {
       const parent = this.readWord(each, PROBE_INSTANCE_WORDS.parentIp);
       const event = session.eventAddresses.get(this.readWord(each, PROBE_INSTANCE_WORDS.event));
       machine.setRegister('pc', parent);
-      if (event !== undefined) this.record(event, parent);
+      if (event !== undefined) this.record(event, thread, parent);
       if (parent === session.trampoline) continue;
       this.writeWord(found.depth, 0, BigInt(depth - 1));
       this.traps++;

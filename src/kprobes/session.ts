@@ -76,6 +76,8 @@ export interface ListedProbe {
 
 /** Room for the trap of return probes, in front of all slots. */
 const TRAMPOLINE_BYTES = 16;
+/** Objects are found by their addresses. */
+const ANYWHERE: Reach = { min: 0n, max: 1n << 64n, alignBytes: 1 };
 /** Runs of the optimizer after which everything has come to rest. */
 const RUNS = 4;
 
@@ -136,11 +138,15 @@ export class ProbeSession implements ProbeHost {
   private readonly all: ProbeEvent[] = [];
   private readonly byProbe = new Map<Kprobe, ProbeEvent>();
   private readonly refusals = new Map<Address, ProbeRefusal>();
-  private readonly ops = new Map<Address, Address>();
+  /** Objects by probed address, and how many buffers hand them over. */
+  private readonly ops = new Map<Address, { readonly at: Address; uses: number }>();
   /** Probes that are set and whose text is in the image no more. */
   private readonly absent = new Map<Address, ProbePlace>();
   /** Bytes of ours in the text of modules that went and are in the image. */
   private readonly stale = new Map<string, { readonly address: Address; readonly size: number }[]>();
+  /** Probed addresses by object, and the number of events at each. */
+  private readonly owners = new Map<Address, Address>();
+  private readonly probed = new Map<Address, number>();
   /** Probed sites, with their ips. */
   private readonly ftraceSites = new Map<Address, Address>();
   private ftraceOps: Ops | null = null;
@@ -152,7 +158,11 @@ export class ProbeSession implements ProbeHost {
   private started: Core | null = null;
   private version: '2009' | 'modern' | null = null;
   private preempt: 'none' | 'full' | null = null;
-  private data: { at: Address; readonly end: Address };
+  /** Objects of probes. */
+  private readonly data: SlotArea;
+  private readonly room: SlotPool;
+  /** Events and tables, which are written anew each time. */
+  private written: Address[] = [];
   private nextId = 1;
   private readonly word: 4 | 8;
   /** The runtime's room, and those of modules. */
@@ -169,7 +179,7 @@ export class ProbeSession implements ProbeHost {
     private readonly session: Session,
     original: ElfImage,
     private readonly arch: Arch,
-    watcher: TextWatcher | null = null,
+    private readonly watcher: TextWatcher | null = null,
   ) {
     const { program } = session.sites;
     this.program = program;
@@ -187,7 +197,8 @@ export class ProbeSession implements ProbeHost {
     }
     const { support } = this.text;
     this.trampoline = slots[0].address;
-    this.data = { at: data.address, end: data.address + BigInt(data.size) };
+    this.data = { start: data.address, end: data.address + BigInt(data.size) };
+    this.room = new SlotPool([this.data]);
     const { optimization } = support;
     const callees =
       optimization.kind === 'none'
@@ -224,7 +235,10 @@ export class ProbeSession implements ProbeHost {
               ftrace: found.site !== null,
             };
       },
-      op: (address) => this.opOf(address),
+      op: (address) => this.opOf(address, 1),
+      freeOp: (op) => {
+        this.freeOp(op);
+      },
       callees: optimization.kind === 'none' || callees.length < optimization.callees.length ? null : callees,
       calleesFrom: (buffer) => this.rooms.find(({ start, end }) => buffer >= start && buffer < end)?.callees ?? callees,
       toc: this.toc,
@@ -299,8 +313,12 @@ export class ProbeSession implements ProbeHost {
     if (ip === undefined || this.ftraceOps === null) return;
     this.ftraceSites.delete(address);
     // A filter without sites would be everything.
-    if (this.ftraceSites.size === 0) core.unregister(this.ftraceOps);
-    else core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
+    if (this.ftraceSites.size > 0) core.setFilterAddresses(this.ftraceOps, 'filter', [ip], { remove: true });
+    else {
+      core.unregister(this.ftraceOps);
+      if (this.ftraceTable !== null) this.room.free(this.ftraceTable);
+      this.ftraceTable = null;
+    }
   }
 
   private writeFtraceTable(): void {
@@ -309,6 +327,7 @@ export class ProbeSession implements ProbeHost {
     const words = [BigInt(rows.length), ...rows.flatMap(([address, ip]) => [ip, this.opOf(address) ?? 0n])];
     const table = this.allocate(words.length);
     if (table === null) throw this.full(rows[0]?.[0] ?? 0n);
+    this.written.push(table);
     this.writeWords(table, words);
     this.writeWords(this.ftraceTable, [table]);
   }
@@ -316,25 +335,44 @@ export class ProbeSession implements ProbeHost {
   // ------------------------------------------------------------------------------------------------------------ objects
 
   private allocate(words: number): Address | null {
-    const { at, end } = this.data;
-    const size = BigInt(Math.ceil((words * this.word) / 8) * 8);
-    if (at + size > end) return null;
-    this.data.at = at + size;
-    return at;
+    return this.room.allocate(words * this.word, 8, this.data.start, ANYWHERE);
   }
 
   /** The object of a probed address. */
-  private opOf(address: Address): Address | null {
-    const known = this.ops.get(address);
-    if (known !== undefined) return known;
-    const made = this.allocate(PROBE_OP_WORD_COUNT);
-    if (made !== null) this.ops.set(address, made);
-    return made;
+  private opOf(address: Address, uses = 0): Address | null {
+    let op = this.ops.get(address);
+    if (op === undefined) {
+      const at = this.allocate(PROBE_OP_WORD_COUNT);
+      if (at === null) return null;
+      op = { at, uses: 0 };
+      this.ops.set(address, op);
+      this.owners.set(at, address);
+    }
+    op.uses += uses;
+    return op.at;
+  }
+
+  /** A buffer that handed it over is gone. */
+  private freeOp(at: Address): void {
+    const address = this.owners.get(at);
+    const op = address === undefined ? undefined : this.ops.get(address);
+    if (address === undefined || op === undefined) return;
+    op.uses--;
+    this.forget(address);
+  }
+
+  /** F-3: the object goes when nobody needs it any more. */
+  private forget(address: Address): void {
+    const op = this.ops.get(address);
+    if (op === undefined || op.uses > 0 || this.ftraceSites.has(address) || (this.probed.get(address) ?? 0) > 0) return;
+    this.ops.delete(address);
+    this.owners.delete(op.at);
+    this.room.free(op.at);
   }
 
   /** Address of the object of a probed address; null: it has none. */
   objectAt(address: Address): Address | null {
-    return this.ops.get(address) ?? null;
+    return this.ops.get(address)?.at ?? null;
   }
 
   private writeWords(address: Address, words: readonly (bigint | number)[]): void {
@@ -440,6 +478,7 @@ export class ProbeSession implements ProbeHost {
     const refused = this.outcomeOf(result, text);
     if (refused !== null) return refused;
     this.list.set(made.id, made);
+    this.probed.set(place.address, (this.probed.get(place.address) ?? 0) + 1);
     this.names.set(name, made);
     this.all.push(made);
     this.byProbe.set(probe, made);
@@ -503,9 +542,14 @@ export class ProbeSession implements ProbeHost {
     const full = name.includes('/') ? name : `kprobes/${name}`;
     const event = this.names.get(full);
     if (event === undefined) throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${full}`));
+    const { address } = event.place;
     this.core().unregister(event.probe);
     this.list.delete(event.id);
     this.names.delete(full);
+    this.probed.set(address, (this.probed.get(address) ?? 1) - 1);
+    // Nobody executes a file: what the probe had is free for the next one at once.
+    this.rest();
+    this.forget(address);
     return { kind: 'done', steps: [], warnings: [] };
   }
 
@@ -527,16 +571,19 @@ export class ProbeSession implements ProbeHost {
     return user === undefined ? null : `${name} has data that the probe ${user.probe.name} reads`;
   }
 
-  private rest(core: Core): void {
+  /** Time passes until nothing changes any more. */
+  rest(): void {
+    const core = this.core();
     for (let i = 0; i < RUNS; i++) {
       core.tick(10);
+      this.watcher?.waited();
       core.quiescence();
     }
   }
 
   unloadModule(name: string): void {
     // What waited for its jump has it by then, as it had at the end of an earlier call.
-    if (this.started !== null) this.rest(this.started);
+    if (this.started !== null) this.rest();
     const stale: { address: Address; size: number }[] = [];
     for (const { address, flags, part, text } of this.started?.states() ?? []) {
       const absent = this.absent.get(address);
@@ -578,15 +625,18 @@ export class ProbeSession implements ProbeHost {
   /** Time passes until nothing changes any more; then the objects are written. */
   finish(): void {
     if (this.started === null) return;
-    const core = this.started;
-    this.rest(core);
-    this.tidySlots();
+    this.rest();
     this.write();
   }
 
   /** What handlers need in the image. */
   write(): void {
     const core = this.core();
+    this.tidySlots();
+    this.bytes(this.data.start, Number(this.data.end - this.data.start))?.fill(0);
+    for (const each of this.written) this.room.free(each);
+    this.written = [];
+    this.eventAddresses.clear();
     const live = core.states().filter((state) => this.eventsOf(state).some((event) => !isGone(event)));
     // F-3: with the last probe everything goes.
     if (live.length === 0) return;
@@ -647,6 +697,7 @@ export class ProbeSession implements ProbeHost {
       : 0;
     this.writeWords(at, [...words, ...program]);
     this.eventAddresses.set(at, event);
+    this.written.push(at);
     return at;
   }
 

@@ -20,26 +20,21 @@ import {
   FLAGS_2009,
   isOff,
   type Kprobe,
-  type KprobeEvent,
-  type KprobeFaults,
   type KprobeMachine,
   type KprobeResult,
   type OptimizedPart,
   type OwnSlot,
   type ProbeState,
 } from './objects.js';
+import { KprobeStates, type ProbedEntry, type StatesOptions } from './states.js';
 
-export interface Options2009 {
+export interface Options2009 extends StatesOptions {
   /** Built in, and the kernel is not preemptible (T-10). */
   readonly optimization: boolean;
   /** T-KP-20. `as-written`: the found probe's own address is asked about. Default. */
   readonly lookup?: 'as-written' | 'covering';
   /** Opens the gaps of T-KP-35 to 38. Not for files. */
   readonly literal?: boolean;
-  readonly faults?: KprobeFaults;
-  readonly onEvent?: (event: KprobeEvent) => void;
-  /** Why a probe that was to be optimised is not. */
-  readonly onRefusal?: (address: Address, refusal: ProbeRefusal) => void;
 }
 
 /** Ticks from queueing to the optimizer. */
@@ -47,17 +42,11 @@ export const OPTIMIZE_DELAY_2009 = 10;
 
 const { GONE, DISABLED, OPTIMIZE } = FLAGS_2009;
 
-/** What the hash holds for an address. */
-interface Entry<Part extends OptimizedPart> {
-  readonly address: Address;
+/** What the hash holds for an address; the newest probe first, the one with a break handler last. */
+interface Entry<Part extends OptimizedPart> extends ProbedEntry<Part> {
   /** `optimized` from the moment of queueing, and after a fall back too: its pre-handler is the detour (T-KP-7). */
   kind: 'probe' | 'aggregate' | 'optimized';
-  flags: number;
-  /** In the order in which handlers run: the newest first, the one with a break handler last. */
-  probes: Kprobe[];
-  part: Part | null;
   slot: OwnSlot;
-  armed: boolean;
   /** The jump is being replaced by the breakpoint: until every processor has seen that, some bytes of it may still be executed (X-8). */
   undoing: boolean;
   freed: boolean;
@@ -69,41 +58,26 @@ interface Walk<Part extends OptimizedPart> {
   written: Entry<Part> | null;
 }
 
-export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
-  private readonly hash = new Map<Address, Entry<Part>>();
+export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends KprobeStates<Part, Entry<Part>> {
   /** Head first. */
   private queue: Entry<Part>[] = [];
-  private now = 0;
-  private due: number | null = null;
   private waiting = false;
   private walk: Walk<Part> | null = null;
   private deferred: (() => void)[] = [];
-  /** Unlinked, to be freed after the grace period. */
-  private retired: Entry<Part>[] = [];
-  private allDisarmed = false;
-  /** A handler runs: a hit is missed. */
-  private active = 0;
-  /** Whose handler it is. */
-  private current: Kprobe | null = null;
   private readonly literal: boolean;
   private readonly lookup: 'as-written' | 'covering';
-  private readonly faults: KprobeFaults;
 
   /** @throws ElftraceError 'usage' for `literal` on a file */
   constructor(
-    private readonly machine: KprobeMachine<Part>,
+    machine: KprobeMachine<Part>,
     private readonly options: Options2009,
   ) {
+    super(machine, options, OPTIMIZE_DELAY_2009);
     this.literal = options.literal ?? false;
     this.lookup = options.lookup ?? 'as-written';
-    this.faults = options.faults ?? {};
     if (this.literal && machine.isFile) {
       throw new ElftraceError('usage', 'the gaps of 2009 that corrupt text are for running machines only');
     }
-  }
-
-  private emit(what: KprobeEvent['what'], address: Address): void {
-    this.options.onEvent?.({ what, address });
   }
 
   // ------------------------------------------------------------------------------------------------------ registration
@@ -151,7 +125,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
 
   /** Whether the queue's lock is held by the optimizer, for those who take it. */
   private get isBlocked(): boolean {
-    return !this.literal && (this.waiting || this.walk !== null);
+    return !this.literal && this.isOptimizing;
   }
 
   private fresh(probe: Kprobe, address: Address): KprobeResult {
@@ -175,7 +149,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     const refusal = (probe.flags & OPTIMIZE) === 0 ? null : this.optimize(entry, probe);
     if (refusal !== null) {
       probe.flags &= ~OPTIMIZE;
-      this.options.onRefusal?.(address, refusal);
+      this.refused(address, refusal);
     }
     return 'done';
   }
@@ -204,16 +178,9 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       this.schedule();
     };
     // T-KP-12: not while the optimizer holds the lock.
-    if (this.waiting || this.walk !== null) this.deferred.push(enqueue);
+    if (this.isOptimizing) this.deferred.push(enqueue);
     else enqueue();
     return null;
-  }
-
-  /** T-KP-14. */
-  private schedule(): void {
-    if (this.due !== null) return;
-    this.due = this.now + OPTIMIZE_DELAY_2009;
-    this.emit('scheduled', 0n);
   }
 
   /** T-2, T-6, T-KP-40. */
@@ -304,13 +271,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
 
   // ------------------------------------------------------------------------------------------------- enabling, disabling
 
-  private isRegistered(probe: Kprobe): Entry<Part> | null {
-    const entry = probe.address === null ? undefined : this.hash.get(probe.address);
-    return entry?.probes.includes(probe) ? entry : null;
-  }
-
   disable(probe: Kprobe): KprobeResult {
-    const entry = this.isRegistered(probe);
+    const entry = this.entryOf(probe);
     if (!entry) return failed('EINVAL');
     if (entry.kind === 'optimized' && this.isBlocked) {
       this.deferred.push(() => {
@@ -330,7 +292,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
   }
 
   enable(probe: Kprobe): KprobeResult {
-    const entry = this.isRegistered(probe);
+    const entry = this.entryOf(probe);
     if (!entry) return failed('EINVAL');
     if ((probe.flags & GONE) !== 0) return failed('EINVAL', refuse('EINVAL', 'gone', 'T-8', 'the text is gone'));
     probe.flags &= ~DISABLED;
@@ -393,15 +355,13 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
 
   // ---------------------------------------------------------------------------------------------------------- optimizer
 
-  /** Time passes. The optimizer begins when it is due: it takes the lock and waits. */
-  tick(count = 1): void {
-    for (let i = 0; i < count; i++) {
-      this.now++;
-      if (this.due === null || this.now < this.due || this.waiting || this.walk !== null) continue;
-      this.due = null;
-      this.waiting = true;
-      this.emit('optimizer-waits', 0n);
-    }
+  protected get isOptimizing(): boolean {
+    return this.waiting || this.walk !== null;
+  }
+
+  /** It takes the lock and waits. */
+  protected begin(): void {
+    this.waiting = true;
   }
 
   /** Every CPU has been scheduled: waits are over. */
@@ -444,7 +404,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
       const refusal = this.faults.optimize?.(entry.address) ?? this.machine.optimize(entry.address, part);
       if (refusal) {
         // T-KP-13: it stays queued, and nobody schedules the optimizer for it.
-        this.options.onRefusal?.(entry.address, refusal);
+        this.refused(entry.address, refusal);
         this.emit('optimize-refused', entry.address);
         return true;
       }
@@ -470,19 +430,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
 
   // ---------------------------------------------------------------------------------------------------------------- hits
 
-  /**
-   * A breakpoint was hit.
-   * @returns null: no probe of ours is there; `resume-in-buffer`: the copies in the buffer stand for the instruction; nonzero: a handler took over;
-   *          0: the instruction is executed
-   */
-  hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
-    const entry = this.hash.get(address);
-    // Of text that is gone nobody says what a breakpoint stands for.
-    if (!entry || (entry.flags & GONE) !== 0) return null;
-    if (this.active > 0) {
-      this.miss(entry);
-      return 0;
-    }
+  protected served(entry: Entry<Part>, regs: ProbeCpu): number | 'resume-in-buffer' {
+    const { address } = entry;
     if (entry.kind !== 'optimized') return this.pre(entry, regs);
     // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
     const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
@@ -492,52 +441,23 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     return changes && this.machine.mayResume(address, entry.part) ? 'resume-in-buffer' : 0;
   }
 
-  /** A detour buffer was entered. */
-  detour(address: Address, regs: ProbeCpu): void {
-    const entry = this.hash.get(address);
-    if (!entry) return;
-    if (this.active > 0) this.miss(entry);
-    else this.machine.detour(address, regs, () => this.pre(entry, regs));
+  protected inBuffer(entry: Entry<Part>, regs: ProbeCpu): number {
+    return this.pre(entry, regs);
+  }
+
+  protected isSilent(): boolean {
+    return false;
   }
 
   /** T-KP-6, in order up to the first nonzero result. */
   private pre(entry: Entry<Part>, regs: ProbeCpu): number {
-    this.active++;
-    try {
-      for (const probe of entry.probes) {
-        if (isOff(probe.flags)) continue;
-        this.current = probe;
-        const result = probe.handlers.pre?.(probe, regs) ?? 0;
-        if (result !== 0) return result;
-      }
-      return 0;
-    } finally {
-      this.current = null;
-      this.active--;
-    }
+    return this.handle(entry, (probe) => probe.handlers.pre?.(probe, regs) ?? 0);
   }
 
   /** A handler faulted: of an aggregate, optimised or not, the handler's own probe is asked (T-KP-30). Nonzero: it has been dealt with. */
   fault(regs: ProbeCpu): number {
-    const probe = this.current;
+    const probe = this.running;
     return probe?.handlers.fault?.(probe, regs) ?? 0;
-  }
-
-  /** After the instruction. */
-  post(address: Address, regs: ProbeCpu): void {
-    const entry = this.hash.get(address);
-    if (!entry || this.active > 0) return;
-    this.active++;
-    try {
-      for (const probe of entry.probes) if (!isOff(probe.flags)) probe.handlers.post?.(probe, regs);
-    } finally {
-      this.active--;
-    }
-  }
-
-  /** T-9. */
-  private miss(entry: Entry<Part>): void {
-    for (const probe of entry.probes) probe.nmissed++;
   }
 
   // ------------------------------------------------------------------------------------------------------------- listing
@@ -552,23 +472,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> {
     return this.hash.get(address)?.probes.some(({ handlers }) => handlers.post !== undefined) ?? false;
   }
 
-  states(): readonly ProbeState[] {
-    return [...this.hash.values()]
-      .sort((a, b) => (a.address < b.address ? -1 : 1))
-      .map((entry) => ({
-        address: entry.address,
-        kind: entry.kind,
-        text:
-          entry.part !== null && this.machine.hasJump(entry.address, entry.part)
-            ? 'jump'
-            : entry.armed
-              ? 'breakpoint'
-              : 'original',
-        list: this.queue.includes(entry) ? 'optimizing' : 'none',
-        flags: entry.flags,
-        probes: [...entry.probes],
-        part: entry.part,
-      }));
+  protected describe(entry: Entry<Part>): Pick<ProbeState, 'kind' | 'list'> {
+    return { kind: entry.kind, list: this.queue.includes(entry) ? 'optimizing' : 'none' };
   }
 }
 

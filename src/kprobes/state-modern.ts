@@ -18,7 +18,6 @@ import {
   FLAGS,
   isOff,
   type Kprobe,
-  type KprobeEvent,
   type KprobeFaults,
   type KprobeMachine,
   type KprobeResult,
@@ -26,14 +25,11 @@ import {
   type OwnSlot,
   type ProbeState,
 } from './objects.js';
+import { KprobeStates, type ProbedEntry, type StatesOptions } from './states.js';
 
-export interface OptionsModern {
+export interface OptionsModern extends StatesOptions {
   /** Built in. */
   readonly optimization: boolean;
-  readonly faults?: KprobeFaults;
-  readonly onEvent?: (event: KprobeEvent) => void;
-  /** Why a probe that was to be optimised is not. */
-  readonly onRefusal?: (address: Address, refusal: ProbeRefusal) => void;
 }
 
 /** Ticks from queueing to the optimizer. */
@@ -43,47 +39,29 @@ const { GONE, DISABLED, OPTIMIZED, FTRACE } = FLAGS;
 
 type List = 'none' | 'optimizing' | 'unoptimizing' | 'freeing';
 
-interface Entry<Part extends OptimizedPart> {
-  readonly address: Address;
+interface Entry<Part extends OptimizedPart> extends ProbedEntry<Part> {
   kind: 'probe' | 'aggregate';
-  flags: number;
-  probes: Kprobe[];
-  /** Prepared: a buffer exists. */
-  part: Part | null;
   list: List;
-  /** The breakpoint or the ops of ftrace is there; under a jump too. */
-  armed: boolean;
   slot: OwnSlot | null;
   /** Keeps IPMODIFY for the ops of ftrace. */
   post: boolean;
 }
 
-export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
-  private readonly hash = new Map<Address, Entry<Part>>();
+export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends KprobeStates<Part, Entry<Part>> {
   private optimizing: Entry<Part>[] = [];
   private unoptimizing: Entry<Part>[] = [];
   private freeing: Entry<Part>[] = [];
-  private retired: Entry<Part>[] = [];
   /** Queued when the optimizer began to wait. */
   private waited: readonly Entry<Part>[] = [];
-  private now = 0;
-  private due: number | null = null;
   private waiting = false;
-  private allDisarmed = false;
   private allowed: boolean;
-  private active = 0;
-  private readonly faults: KprobeFaults;
 
   constructor(
-    private readonly machine: KprobeMachine<Part>,
+    machine: KprobeMachine<Part>,
     private readonly options: OptionsModern,
   ) {
+    super(machine, options, OPTIMIZE_DELAY);
     this.allowed = options.optimization;
-    this.faults = options.faults ?? {};
-  }
-
-  private emit(what: KprobeEvent['what'], address: Address): void {
-    this.options.onEvent?.({ what, address });
   }
 
   // ------------------------------------------------------------------------------------------------------ registration
@@ -142,7 +120,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     if (this.faults.allocate?.(entry.address) === false) return false;
     const prepared = this.machine.prepare(entry.address);
     if (prepared.kind === 'refused') {
-      this.options.onRefusal?.(entry.address, prepared);
+      this.refused(entry.address, prepared);
       return false;
     }
     entry.part = prepared.part;
@@ -214,11 +192,6 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     // The last one with a post-handler may be gone.
     if (!isOff(entry.flags) && !this.allDisarmed) this.optimize(entry);
     return 'done';
-  }
-
-  private entryOf(probe: Kprobe): Entry<Part> | null {
-    const entry = probe.address === null ? undefined : this.hash.get(probe.address);
-    return entry?.probes.includes(probe) ? entry : null;
   }
 
   // ------------------------------------------------------------------------------------------------- enabling, disabling
@@ -375,12 +348,6 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     entry.list = 'none';
   }
 
-  private kick(): void {
-    if (this.due !== null) return;
-    this.due = this.now + OPTIMIZE_DELAY;
-    this.emit('scheduled', 0n);
-  }
-
   /** K-OPT-2. */
   private optimize(entry: Entry<Part>): void {
     if (this.whyNot(entry) !== null) return;
@@ -394,7 +361,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     entry.flags |= OPTIMIZED;
     this.put(entry, 'optimizing');
     this.emit('queued', entry.address);
-    this.kick();
+    this.schedule();
   }
 
   /** Why a probe stays a breakpoint; null: it may be optimised. */
@@ -431,7 +398,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
         if (!force) return;
         this.rewrite(entry);
         this.put(entry, 'freeing');
-        this.kick();
+        this.schedule();
         return;
       case 'freeing':
         return;
@@ -440,7 +407,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
         else {
           this.put(entry, 'unoptimizing');
           this.emit('undo-queued', entry.address);
-          this.kick();
+          this.schedule();
         }
         return;
       default:
@@ -458,16 +425,15 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
 
   // ---------------------------------------------------------------------------------------------------------- optimizer
 
-  tick(count = 1): void {
-    for (let i = 0; i < count; i++) {
-      this.now++;
-      if (this.due === null || this.now < this.due || this.waiting) continue;
-      this.due = null;
-      this.undoQueued();
-      this.waiting = true;
-      this.waited = [...this.optimizing];
-      this.emit('optimizer-waits', 0n);
-    }
+  protected get isOptimizing(): boolean {
+    return this.waiting;
+  }
+
+  /** K-OPT-3: undo, then wait. */
+  protected begin(): void {
+    this.undoQueued();
+    this.waiting = true;
+    this.waited = [...this.optimizing];
   }
 
   /** K-OPT-3, step 1. */
@@ -507,7 +473,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
       this.free(entry);
     }
     this.emit('optimizer-done', 0n);
-    if (this.optimizing.length > 0 || this.unoptimizing.length > 0) this.kick();
+    if (this.optimizing.length > 0 || this.unoptimizing.length > 0) this.schedule();
   }
 
   private free(entry: Entry<Part>): void {
@@ -520,55 +486,23 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
 
   // ---------------------------------------------------------------------------------------------------------------- hits
 
-  /** @returns null: no probe of ours; `resume-in-buffer`: caught in the middle of a change (X-8); else the pre-handlers' result */
-  hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
-    const entry = this.hash.get(address);
-    // Of text that is gone nobody says what a breakpoint stands for.
-    if (!entry || (entry.flags & GONE) !== 0) return null;
-    if (this.active > 0) {
-      this.miss(entry);
-      return 0;
-    }
-    const result = this.pre(entry, regs, true);
+  protected served(entry: Entry<Part>, regs: ProbeCpu): number | 'resume-in-buffer' {
+    const result = this.pre(entry, regs, false);
     // X-8: queued, or caught in the middle of a change: the copies in the buffer are as good as the slot.
     return result === 0 && (entry.flags & OPTIMIZED) !== 0 && entry.part !== null ? 'resume-in-buffer' : result;
   }
 
-  detour(address: Address, regs: ProbeCpu): void {
-    const entry = this.hash.get(address);
-    if (!entry || isOff(entry.flags)) return;
-    if (this.active > 0) this.miss(entry);
-    else this.machine.detour(address, regs, () => this.pre(entry, regs, false));
+  /** The optimised path has its own walker: results are ignored (T-KP-6). */
+  protected inBuffer(entry: Entry<Part>, regs: ProbeCpu): number {
+    return this.pre(entry, regs, true);
   }
 
-  private pre(entry: Entry<Part>, regs: ProbeCpu, stops: boolean): number {
-    this.active++;
-    try {
-      for (const probe of entry.probes) {
-        if (isOff(probe.flags)) continue;
-        const result = probe.handlers.pre?.(probe, regs) ?? 0;
-        // The optimised path has its own walker: results are ignored (T-KP-6).
-        if (stops && result !== 0) return result;
-      }
-      return 0;
-    } finally {
-      this.active--;
-    }
+  protected isSilent(entry: Entry<Part>): boolean {
+    return isOff(entry.flags);
   }
 
-  post(address: Address, regs: ProbeCpu): void {
-    const entry = this.hash.get(address);
-    if (!entry || this.active > 0) return;
-    this.active++;
-    try {
-      for (const probe of entry.probes) if (!isOff(probe.flags)) probe.handlers.post?.(probe, regs);
-    } finally {
-      this.active--;
-    }
-  }
-
-  private miss(entry: Entry<Part>): void {
-    for (const probe of entry.probes) probe.nmissed++;
+  private pre(entry: Entry<Part>, regs: ProbeCpu, all: boolean): number {
+    return this.handle(entry, (probe) => probe.handlers.pre?.(probe, regs) ?? 0, all);
   }
 
   // ------------------------------------------------------------------------------------------------------------- listing
@@ -587,26 +521,12 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> {
     return entry ? this.whyNot(entry) : null;
   }
 
-  states(): readonly ProbeState[] {
-    return [...this.hash.values()]
-      .sort((a, b) => (a.address < b.address ? -1 : 1))
-      .map((entry) => ({
-        address: entry.address,
-        kind: entry.kind === 'aggregate' && entry.part !== null ? 'optimized' : entry.kind,
-        text:
-          (entry.flags & FTRACE) !== 0
-            ? entry.armed
-              ? 'ftrace'
-              : 'original'
-            : entry.part !== null && this.machine.hasJump(entry.address, entry.part)
-              ? 'jump'
-              : entry.armed
-                ? 'breakpoint'
-                : 'original',
-        list: entry.list,
-        flags: entry.flags,
-        probes: [...entry.probes],
-        part: entry.part,
-      }));
+  protected describe(entry: Entry<Part>): Pick<ProbeState, 'kind' | 'list'> {
+    return { kind: entry.kind === 'aggregate' && entry.part !== null ? 'optimized' : entry.kind, list: entry.list };
+  }
+
+  protected override textOf(entry: Entry<Part>): ProbeState['text'] {
+    if ((entry.flags & FTRACE) === 0) return super.textOf(entry);
+    return entry.armed ? 'ftrace' : 'original';
   }
 }

@@ -38,7 +38,7 @@ export interface TextWatcher {
   storing(address: Address, bytes: Uint8Array): void;
   stored(address: Address, bytes: Uint8Array): void;
   synchronised(): void;
-  /** Every thread was where it holds nothing, in the middle of a change. */
+  /** Every thread was where it holds nothing. */
   waited(): void;
   /** Room for a copy or a buffer is taken, or given back. */
   taken(what: string, address: Address, size: number): void;
@@ -147,9 +147,11 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   private giveBack(what: string, address: Address): void {
     const { slots, watcher } = this.options;
-    const size = slots.taken.find((each) => each.address === address)?.sizeBytes ?? 0;
+    if (watcher) {
+      const piece = slots.taken.find((each) => each.address === address);
+      watcher.freed(what, address, piece?.sizeBytes ?? 0);
+    }
     slots.free(address);
-    watcher?.freed(what, address, size);
   }
 
   check(address: Address): CheckedAddress | ProbeRefusal {

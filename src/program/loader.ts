@@ -224,7 +224,9 @@ export function unload(image: ElfImage, name: string, arch: Arch, options: Loade
     throw new ElftraceError('module-in-use', `${name} is used by ${users.join(', ')} (EBUSY)`, { symbol: name });
   }
   let left = parts.filter((part) => part !== going);
-  if (plan.sitesIn === 'modules' && !left.some((part) => part.kind === 'module')) {
+  // Room for probes serves the core, too.
+  const serves = left.some(({ sections }) => sections.some(({ name: each }) => each === probeSections.text));
+  if (plan.sitesIn === 'modules' && !serves && !left.some((part) => part.kind === 'module')) {
     left = left.filter((part) => part.kind !== 'runtime');
     plan.sitesIn = null;
     plan.convention = null;

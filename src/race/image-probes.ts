@@ -47,7 +47,6 @@ const EVENT = 'race/probe';
 const MARK = 'probe';
 /** Operations of sessions have a place in a file. */
 const NOWHERE = { line: 1, column: 1 } as const;
-const TICKS = 10;
 const FREED = Uint8Array.of(0xde, 0xad, 0xfe, 0xed);
 
 /** Takes a probe from state to state. */
@@ -57,6 +56,8 @@ class ProbeStates {
   event: ProbeEvent | null = null;
   /** Objects of the probe, as they were when it was last there. */
   data: Uint8Array | null = null;
+  /** What buffers hand to their callback. */
+  object: Address | null = null;
 
   constructor(
     private readonly host: ProbeSession,
@@ -64,14 +65,6 @@ class ProbeStates {
     private readonly request: ProbeRaceRequest,
     private readonly objects: () => Uint8Array,
   ) {}
-
-  private settle(): void {
-    const core = this.host.core();
-    core.tick(TICKS);
-    this.recorder.wait();
-    core.quiescence();
-    this.recorder.settle();
-  }
 
   private register(): void {
     const { probe, from, to, version = 'modern', preempt = 'full' } = this.request;
@@ -96,11 +89,9 @@ class ProbeStates {
     if (to === 'none') {
       const { definition } = this.event!;
       host.perform({ at: NOWHERE, kind: 'no-probe', event: `${definition.group}/${definition.event}` });
-      this.recorder.settle();
-      this.settle();
     } else if (to === 'jump') {
       if (core instanceof KprobesModern) core.allowOptimization();
-      this.settle();
+      host.rest();
       const [listed] = host.probes();
       if (listed!.state.text !== 'jump') throw refusalError(listed!.refusal!, { symbol: this.request.probe });
     } else if (at === 'jump') {
@@ -109,12 +100,14 @@ class ProbeStates {
         throw new ElftraceError('plan-refused', reason, { what: this.request.probe });
       }
       core.forbidOptimization();
-      this.settle();
+      host.rest();
     }
+    this.recorder.settle();
     this.at = to;
     if (to === 'none') return;
     host.write();
     this.data = this.objects();
+    this.object = host.objectAt(this.event!.place.address);
   }
 }
 
@@ -151,13 +144,12 @@ export function probeRace(request: ProbeRaceRequest): ImageRace {
 
   const marks = new Map<Address, string>();
   const checks = new Map<Address, NonNullable<ReturnType<NonNullable<Scene['checks']>['get']>>>();
-  const own = host.objectAt(address);
   const callee = entryPoint(program, 'elftrace_probe_hit')?.address;
   if (callee !== undefined) {
     marks.set(callee, MARK);
     checks.set(callee, ({ register }) => {
       const op = register(arch.abi.argumentRegisters[0]!);
-      return op === own ? null : `the callback is called with ${hex(op)}, which is not the object of the probe`;
+      return op === states.object ? null : `the callback is called with ${hex(op)}, which is not the object of the probe`;
     });
   }
   const scene: Scene = { ...stage.scene, marks, checks, units: recorder.units() };

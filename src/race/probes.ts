@@ -40,6 +40,8 @@ export class ProbeRecorder implements TextWatcher {
   /** What was served before the first of the steps. */
   first: readonly ProbeEntry[] = [];
   private table: readonly ProbeEntry[] = [];
+  /** A wait that comes before the next step, if there is one. */
+  private waits = false;
   private readonly entries = new Map<string, ProbeEntry>();
   private core: ProbeDecisions | null = null;
   private machine: TextMachine | null = null;
@@ -57,6 +59,7 @@ export class ProbeRecorder implements TextWatcher {
     this.table = this.ask();
     this.first = this.table;
     this.steps = [];
+    this.waits = false;
   }
 
   /** The operation is over: what it changed besides text. */
@@ -64,13 +67,13 @@ export class ProbeRecorder implements TextWatcher {
     const table = this.ask();
     if (table === this.table) return;
     this.table = table;
-    this.steps.push({ kind: 'serve', serves: table });
+    this.push({ kind: 'serve', serves: table });
   }
 
-  /** Every thread goes through a place where it holds nothing. */
-  wait(): void {
-    this.settle();
-    this.steps.push({ kind: 'wait', until: 'outside' });
+  private push(step: RaceStep): void {
+    if (this.waits) this.steps.push({ kind: 'wait', until: 'outside' });
+    this.waits = false;
+    this.steps.push(step);
   }
 
   // ------------------------------------------------------------------------------------------------------------- watching
@@ -83,27 +86,28 @@ export class ProbeRecorder implements TextWatcher {
     const table = this.ask();
     const part = this.isPart(address, bytes) ? ({ phase: 'part' } as const) : {};
     const store: RaceStep = { kind: 'store', address, bytes: bytes.slice(), ...part };
-    this.steps.push(table === this.table ? store : { ...store, serves: table });
+    this.push(table === this.table ? store : { ...store, serves: table });
     this.table = table;
   }
 
   synchronised(): void {
     this.settle();
-    this.steps.push({ kind: 'synchronise', thread: 'all' });
+    this.push({ kind: 'synchronise', thread: 'all' });
   }
 
   waited(): void {
-    this.wait();
+    this.settle();
+    this.waits = true;
   }
 
   taken(what: string, address: Address, size: number): void {
     this.settle();
-    this.steps.push({ kind: 'take', what: `the ${what}`, address, size });
+    this.push({ kind: 'take', what: `the ${what}`, address, size });
   }
 
   freed(what: string, address: Address, size: number): void {
     this.settle();
-    this.steps.push({ kind: 'free', what: `the ${what}`, address, size, fill: this.options.fill });
+    this.push({ kind: 'free', what: `the ${what}`, address, size, fill: this.options.fill });
   }
 
   // -------------------------------------------------------------------------------------------------------------- serving

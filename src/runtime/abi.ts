@@ -118,6 +118,9 @@ export const RING_CLOCKS = { machine: 1 } as const;
 /** `elftrace_graph_stack`: blocks of this many threads. */
 export const THREAD_COUNT = 8;
 
+/** Frames farther apart than this lie on different stacks. */
+export const ONE_STACK = 1n << 20n;
+
 /** Words at the head of a thread's block. */
 export const THREAD_WORDS = { owner: 0, active: 1, depth: 2, overrun: 3, abandoned: 4, sideDepth: 5 } as const;
 

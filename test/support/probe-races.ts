@@ -213,7 +213,7 @@ export class ProbeLife {
   /** Time for the optimizer, and quiescence. */
   settle(): this {
     this.core.tick(TICKS);
-    this.recorder.wait();
+    this.recorder.waited();
     this.core.quiescence();
     this.recorder.settle();
     return this;
