@@ -46,8 +46,11 @@ const PROBE_FRAME_BYTES = 32;
 /** Misses after which a region is made anew; doubled each time. */
 const FIRST_MISSES = 32;
 
-/** Times that compiled code must ask for a region until it is made. */
-const MANY_ASKED = 30;
+/**
+ * Times that compiled code must ask for a region until it is made. Making one takes milliseconds, asking for it and going on in tier 0 some microseconds: with a
+ * tenth of this a program that goes through much code a little more often than that spends all its time here.
+ */
+const MANY_ASKED = 300;
 
 /** A region with its place. */
 interface Unit {
