@@ -11,11 +11,12 @@ import { fileURLToPath } from 'node:url';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { FtraceCore, profiles } from '../src/ftrace/core/index.js';
-import { applyFilter, type FilterNames } from '../src/ftrace/filter.js';
+import { applyFilter } from '../src/ftrace/filter.js';
 import { findSites } from '../src/ftrace/sites.js';
 import { verify } from '../src/ftrace/verdicts.js';
 import { load } from '../src/program/program.js';
 import { FakeMachine } from '../test/support/fake-ftrace.js';
+import { filterTable, kernelNames } from '../test/support/kernel-names.js';
 import { benchEmulator } from './emulator.js';
 import { arm64Image, ppc64LoadedImage, ppc64StubImage, x86Image, x86Object } from './inputs.js';
 
@@ -103,35 +104,8 @@ function inProcess(name: string, bytes: Uint8Array, count: number): void {
 
 /** Filters as set_ftrace_filter takes them, on names like a kernel's (the aim: 30 ms each), and operations of the core on as many records. */
 function filters(count: number): void {
-  const parts = [
-    'sched',
-    'mutex',
-    'tcp',
-    'vfs',
-    'ext4',
-    'net',
-    'do',
-    'sys',
-    'lock',
-    'read',
-    'write',
-    'page',
-    'alloc',
-    'timer',
-  ];
-  const names = Array.from(
-    { length: count },
-    (_, i) => `${parts[i % 14]!}_${parts[(i >> 3) % 14]!}_${parts[(i >> 7) % 14]!}_${i}`,
-  );
-  const table: FilterNames = {
-    count,
-    name: (index) => names[index]!,
-    address: (index) => 0x1000n + 16n * BigInt(index),
-    module: (index) => (index % 10 === 0 ? `m${index % 50}` : null),
-    disabled: () => false,
-    siteOffset: () => 4n,
-    maxSiteOffset: 16n,
-  };
+  const names = kernelNames(count);
+  const table = filterTable(names);
   for (const words of ['sched*', '*lock*', 'sch*lock*9', '[st]*_read_*', '* !mutex_* !*lock*', '*:mod:m1*']) {
     const times: number[] = [];
     for (let i = 0; i < runs; i++) {

@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { LiveEntry } from '../src/arch.js';
+import type { LivePatch } from '../src/arch.js';
 import { archOf } from '../src/arches.js';
 import { guestRing } from '../src/cli/guest-trace.js';
 import { equalBytes } from '../src/bytes.js';
@@ -582,7 +582,7 @@ const sectionsOfCode = readElf(running.bytes).sections.filter(({ flags }) => (fl
 let traps = 0;
 let ended = -1;
 /** Lets the program run; breakpoints of the protocol are served as a kernel's handler would. */
-function go(budget: number, published: readonly LiveEntry[]): void {
+function go(budget: number, published: readonly LivePatch[]): void {
   const end = live.instructions + budget;
   while (ended < 0 && live.instructions < end) {
     const stop = live.run({ budget: end - live.instructions });

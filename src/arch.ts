@@ -642,12 +642,11 @@ export interface TrapRegisters {
   writeWord(address: Address, size: number, value: bigint): boolean;
 }
 
-/** What a handler knows of one patch of a published batch; the rest is the machine's. */
-export type LiveEntry = LivePatch;
-
-export type LiveStep =
-  /** The handler knows these from now on. */
-  | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
+/** `Entry`: what a handler knows of one patch of a published batch; more than the patch is the machine's. */
+export type LiveStep<Entry extends LivePatch = LivePatch> =
+  /** The handler knows these from now on; ascending addresses. */
+  | { readonly kind: 'publish'; readonly entries: readonly Entry[] }
+  /** One store of bytes. Only one byte is atomic with respect to fetch. */
   | {
       readonly kind: 'store';
       readonly phase: 'int3' | 'tail' | 'head';
@@ -656,8 +655,9 @@ export type LiveStep =
     }
   /** Every processor sees what was stored. */
   | { readonly kind: 'sync' }
+  /** The handler knows nothing any more. */
   | { readonly kind: 'retract' }
-  /** Until no processor is in the handler. */
+  /** Until no processor is in the handler with an entry of the batch. */
   | { readonly kind: 'wait-handlers' };
 
 /** Instructions of several bytes are changed behind a breakpoint. */
@@ -668,7 +668,7 @@ export interface BreakpointPatching {
   /** The whole protocol, in order. Ascending addresses. */
   steps(patches: readonly LivePatch[]): readonly LiveStep[];
   /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
-  handle(entries: readonly LiveEntry[], at: Address, cpu: TrappedCpu): boolean;
+  handle(entries: readonly LivePatch[], at: Address, cpu: TrappedCpu): boolean;
   /** A processor as `handle` needs it. */
   trapped(registers: TrapRegisters): TrappedCpu;
 }

@@ -1,5 +1,4 @@
 /** x86-64 sites as gcc, clang, GNU ld and lld make them, in objects and linked images; patched programs are run. */
-import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +9,7 @@ import { readElf } from '../src/elf/read.js';
 import { findSites, type Sites } from '../src/ftrace/sites.js';
 import { load } from '../src/program/program.js';
 import { asChange } from './support/fake-view.js';
-import { describeWith, run, tool } from './support/tools.js';
+import { describeWith, run, runProgramFile, tool } from './support/tools.js';
 
 const SAMPLE = `
 typedef __builtin_va_list va_list;
@@ -256,7 +255,7 @@ function status(bytes: Uint8Array): number {
   const file = join(folder, 'patched');
   writeFileSync(file, bytes);
   chmodSync(file, 0o755);
-  const result = process.arch === 'x64' ? spawnSync(file) : spawnSync('qemu-x86_64', [file]);
+  const result = process.arch === 'x64' ? runProgramFile(file) : runProgramFile('qemu-x86_64', [file]);
   return result.status ?? -1;
 }
 

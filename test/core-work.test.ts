@@ -3,47 +3,19 @@ import { describe, expect, test } from '@jest/globals';
 import { FtraceCore, profiles } from '../src/ftrace/core/index.js';
 import { applyFilter, type FilterNames } from '../src/ftrace/filter.js';
 import { FakeMachine } from './support/fake-ftrace.js';
+import { filterTable, kernelNames } from './support/kernel-names.js';
 
 const COUNT = 60_000;
-const parts = [
-  'sched',
-  'mutex',
-  'tcp',
-  'vfs',
-  'ext4',
-  'net',
-  'do',
-  'sys',
-  'lock',
-  'read',
-  'write',
-  'page',
-  'alloc',
-  'timer',
-];
-
-/** Names of two to four parts and a number, the same in every run. */
-const names = Array.from({ length: COUNT }, (_, index) => {
-  let state = (index * 2_654_435_761) >>> 0;
-  const words = Array.from({ length: 2 + (index % 3) }, () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return parts[(state >>> 16) % parts.length]!;
-  });
-  return `${words.join('_')}_${index}`;
-});
+const names = kernelNames(COUNT);
 
 let reads = 0;
+const columns = filterTable(names);
 const table: FilterNames = {
-  count: COUNT,
+  ...columns,
   name: (index) => {
     reads++;
-    return names[index]!;
+    return columns.name(index);
   },
-  address: (index) => 0x1000n + 16n * BigInt(index),
-  module: (index) => (index % 10 === 0 ? `m${index % 50}` : null),
-  disabled: () => false,
-  siteOffset: () => 4n,
-  maxSiteOffset: 16n,
 };
 
 describe('work of the core on 60,000 functions', () => {

@@ -9,8 +9,17 @@ import { builtFolder as built } from '../scripts/build-samples.js';
 import { readSample } from './support/pipeline.js';
 import { batches, costOfForms, prove, subjectOf, survey } from './support/probe-proof.js';
 
-/** What entries of x86-64 and calls through a register leave changed; sites are probed as well where entries keep every other register of a frame. */
-const X86_SCRATCH = ['r10', 'r11', 'orig_ax'];
+/** What entries of x86-64 leave changed; sites are probed as well where entries keep every other register of a frame. */
+const X86_SCRATCH = ['r11', 'orig_ax'];
+/** Sites of the large model load r10 themselves. */
+const LARGE_SCRATCH = [...X86_SCRATCH, 'r10'];
+/** Jumps that there are at least, where it is not 300. */
+const LEAST: Readonly<Record<string, number>> = {
+  'ppc32/program-mcount': 700,
+  'ppc64-elfv2-le/program-mprofile': 700,
+  'riscv64/program-patchable-8': 600,
+  'arm64/program-patchable-2': 500,
+};
 
 /** The same code with other tables, or none, or sites around it; and one with functions whose sites no call passes. */
 const REPEATED = /stripped|relocations|record|fentry-nop|patchable-\d+-\d+$|aligned|bypassed/;
@@ -27,7 +36,8 @@ const counts = (record: Readonly<Record<string, number>>): string =>
 
 test.each(SAMPLES)('T-KP-1 T-KP-32 every instruction of %s by breakpoint and by jump', (name) => {
   const isX86 = name.startsWith('x86-64');
-  const proof = prove(subjectOf(readSample(name), { scratch: isX86 ? X86_SCRATCH : [], sites: isX86 }));
+  const scratch = !isX86 ? [] : name.endsWith('large') ? LARGE_SCRATCH : X86_SCRATCH;
+  const proof = prove(subjectOf(readSample(name), { scratch, sites: isX86 }));
   expect(proof).not.toBeNull();
   const { instructions, places, refusedProbes, refusedJumps, executed, hits, jumps, jumpBatches, jumpHits } = proof!;
   process.stderr.write(
@@ -37,7 +47,7 @@ test.each(SAMPLES)('T-KP-1 T-KP-32 every instruction of %s by breakpoint and by 
   // The one about landing pads is small.
   const isSmall = name.endsWith('mixed');
   expect(places.length).toBeGreaterThan(isSmall ? 100 : 400);
-  expect(jumps).toBeGreaterThan(isSmall ? 100 : 300);
+  expect(jumps).toBeGreaterThan(isSmall ? 100 : (LEAST[name] ?? 300));
   expect(proof!.indeterminate).toBe(0);
 });
 

@@ -3,13 +3,12 @@
  * what its calls run in the emulator; what must not happen has a twin in which it does. Sessions of the core throughout; x86-trampolines.test.ts has the same
  * for single tracers.
  */
-import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { jumpBytes } from '../src/arch-x86/trampoline.js';
-import type { LiveEntry, TargetId, TextSeam } from '../src/arch.js';
+import type { LivePatch, TargetId, TextSeam } from '../src/arch.js';
 import { archOf } from '../src/arches.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
@@ -27,7 +26,7 @@ import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage } from './support/loaded.js';
 import { differences, edited, errorOf, openBytes, readSample } from './support/pipeline.js';
-import { tool } from './support/tools.js';
+import { runProgramFile, tool } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-images-'));
 afterAll(() => {
@@ -187,7 +186,7 @@ function elsewhere(bytes: Uint8Array): string[] {
   chmodSync(path, 0o755);
   const native = process.platform === 'linux' && process.arch === 'x64';
   return [...(native ? [[path]] : []), ...(tool('qemu-x86_64') ? [['qemu-x86_64', path]] : [])].map(
-    ([command, ...args]) => spawnSync(command!, args, { encoding: 'utf8', timeout: 20_000 }).stdout,
+    ([command, ...args]) => runProgramFile(command!, args).stdout,
   );
 }
 
@@ -599,7 +598,7 @@ function live(variant: Variant, options: SessionOptions & { readonly quiesce?: (
       breakpoints: {
         model: livePatching,
         isCode: (at) => code.some((each) => at >= each.address && at < each.address + BigInt(each.size)),
-        between: (entries: readonly LiveEntry[]) => {
+        between: (entries: readonly LivePatch[]) => {
           for (const { address } of entries) published.add(address);
         },
       },

@@ -7,7 +7,7 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/core/index.js';
-import type { LiveEntry } from '../src/arch.js';
+import type { LivePatch } from '../src/arch.js';
 import { liveText, outsideTracer } from '../src/ftrace/live.js';
 import { Session } from '../src/ftrace/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
@@ -235,7 +235,7 @@ describe('T-X86-21 section 4: a session on a machine that goes on running betwee
         },
       });
       let [exit, traps, others] = [-1, 0, 0];
-      const go = (budget: number, published: readonly LiveEntry[]): void => {
+      const go = (budget: number, published: readonly LivePatch[]): void => {
         const end = machine.instructions + budget;
         while (exit < 0 && machine.instructions < end) {
           const stop = machine.run({ budget: end - machine.instructions });

@@ -4,7 +4,6 @@
  * while two processors run through it.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
@@ -24,6 +23,7 @@ import { comparable, runWithBoth, traceDifferences } from './support/compare-tra
 import { runImage } from './support/loaded.js';
 import { differences, edited, type Opened, openBytes, readSample } from './support/pipeline.js';
 import { interleavings } from './support/interleavings.js';
+import { runProgramFile } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-tramp-'));
 afterAll(() => {
@@ -153,7 +153,7 @@ function run(bytes: Uint8Array): { output: string; count: number; entries: reado
   const path = join(folder, 'program');
   writeFileSync(path, bytes);
   chmodSync(path, 0o755);
-  if (native) expect(lines(spawnSync(path, { encoding: 'utf8' }).stdout)).toBe(lines(both.output));
+  if (native) expect(lines(runProgramFile(path).stdout)).toBe(lines(both.output));
   return { output: lines(both.output), count: Number(word('elftrace_count')), entries: comparable(both.guest) };
 }
 

@@ -18,7 +18,7 @@
  * One old instruction, of any length up to the new one's with its padding, must stand there: a processor that is between two
  * old ones cannot be seen.
  */
-import type { BreakpointPatching, TrappedCpu } from '../arch.js';
+import type { BreakpointPatching, LivePatch, LiveStep, TrappedCpu } from '../arch.js';
 import { signExtend32 } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -29,12 +29,8 @@ import { NOP5, NOP6 } from './sites.js';
 /** X-MOD-2: a batch holds this many. */
 export const MAX_BATCH = 256;
 
-/** One instruction to be written, with everything behind it that the change owns. */
-export interface TextPatch {
-  readonly address: Address;
-  /** 1 byte or more. */
-  readonly after: Uint8Array;
-}
+/** One instruction to be written, with everything behind it that the change owns: 1 byte or more. */
+export type TextPatch = LivePatch;
 
 /** What the trap handler does for a processor that trapped at an address of the batch. */
 export type TrapEffect =
@@ -53,21 +49,7 @@ export interface BatchEntry extends TextPatch {
   readonly effect: TrapEffect;
 }
 
-export type PokeStep =
-  /** The handler knows these from now on; ascending addresses. */
-  | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] }
-  /** One store of bytes. Only one byte is atomic with respect to fetch. */
-  | {
-      readonly kind: 'store';
-      readonly phase: 'int3' | 'tail' | 'head';
-      readonly address: Address;
-      readonly bytes: Uint8Array;
-    }
-  | { readonly kind: 'sync' }
-  /** The handler knows nothing any more. */
-  | { readonly kind: 'retract' }
-  /** Until no processor is in the handler with an entry of the batch. */
-  | { readonly kind: 'wait-handlers' };
+export type PokeStep = LiveStep<BatchEntry>;
 
 const INT3 = 0xcc;
 const NOP2_LOW = 0x9066;

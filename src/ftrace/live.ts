@@ -2,7 +2,7 @@
  * Live sessions: the memory of a running machine as the text that a session writes. The copy of the image stays beside it, because shapes read
  * files; before anything is compared it is brought up to date with the machine. Knows a machine by what it needs of it only.
  */
-import type { BreakpointPatching, LiveEntry } from '../arch.js';
+import type { BreakpointPatching, LivePatch } from '../arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { type LoadMap, partAt } from '../program/load-map.js';
 import type { Address } from '../units.js';
@@ -36,7 +36,7 @@ export interface LiveOptions {
   readonly breakpoints?: {
     readonly model: BreakpointPatching;
     readonly isCode: (address: Address) => boolean;
-    readonly between: (published: readonly LiveEntry[]) => void;
+    readonly between: (published: readonly LivePatch[]) => void;
   };
   /** Called for every store before it is made, in order. */
   readonly onStore?: (address: Address, bytes: Uint8Array) => void;
@@ -60,7 +60,7 @@ export function liveText(machine: LiveMachine, options: LiveOptions = {}): (imag
       if (!breakpoints?.isCode(address) || !breakpoints.model.canWrite(patch)) {
         return machine.memory.write(address, bytes);
       }
-      let published: readonly LiveEntry[] = [];
+      let published: readonly LivePatch[] = [];
       for (const step of breakpoints.model.steps([patch])) {
         if (step.kind === 'publish') published = step.entries;
         else if (step.kind === 'retract') published = [];

@@ -4,7 +4,7 @@
  * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a free. A thread is a CPU of the machine that calls a
  * function and returns to `stop`. An event of the one may fall between any two instructions of the other; every order is a schedule.
  */
-import type { LiveEntry, LivePatching } from '../arch.js';
+import type { LivePatch, LivePatching } from '../arch.js';
 import type { Machine, StopReason } from '../emulator/index.js';
 import type { ProbeCpu } from '../kprobes/model.js';
 import type { Address, RegisterName } from '../units.js';
@@ -50,8 +50,8 @@ export type RaceAction =
   /** Nothing but what the step's `serves` says. */
   | { readonly kind: 'serve' }
   /** The trap handler serves these from now on, in place of others at the same addresses; or no more. */
-  | { readonly kind: 'publish'; readonly entries: readonly LiveEntry[] }
-  | { readonly kind: 'retract'; readonly entries: readonly LiveEntry[] }
+  | { readonly kind: 'publish'; readonly entries: readonly LivePatch[] }
+  | { readonly kind: 'retract'; readonly entries: readonly LivePatch[] }
   /** Mutual exclusion among patchers. */
   | { readonly kind: 'lock'; readonly lock: string }
   | { readonly kind: 'unlock'; readonly lock: string }
@@ -87,7 +87,7 @@ export interface Sequence {
   readonly patchers: readonly Patcher[];
   readonly variables?: Readonly<Record<string, bigint>>;
   /** Entries that the trap handler serves from the start. */
-  readonly published?: readonly LiveEntry[];
+  readonly published?: readonly LivePatch[];
   /** What the handler of probes serves from the start. */
   readonly serves?: readonly ProbeEntry[];
 }

@@ -7,7 +7,7 @@
  *
  * Virtual time stands still, so that a clock read by one thread does not depend on how far another one is.
  */
-import type { LiveEntry } from '../arch.js';
+import type { LivePatch } from '../arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type CpuState, type Machine, type StopReason, type TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
@@ -61,7 +61,7 @@ interface Books {
   readonly patchers: readonly PatcherState[];
   readonly variables: ReadonlyMap<string, bigint>;
   readonly locks: ReadonlyMap<string, number>;
-  readonly published: readonly LiveEntry[];
+  readonly published: readonly LivePatch[];
   readonly serves: readonly ProbeEntry[];
   readonly freed: readonly { readonly start: Address; readonly end: Address; readonly what: string }[];
 }
@@ -255,9 +255,9 @@ export class World {
     }
   }
 
-  private readonly entries: (LiveEntry | ProbeEntry)[] = [];
+  private readonly entries: (LivePatch | ProbeEntry)[] = [];
 
-  private entryId(entry: LiveEntry | ProbeEntry): number {
+  private entryId(entry: LivePatch | ProbeEntry): number {
     const at = this.entries.indexOf(entry);
     return at < 0 ? this.entries.push(entry) - 1 : at;
   }

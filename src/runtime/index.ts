@@ -2,7 +2,7 @@
  * The guest runtime as bytes: what patched code calls, prebuilt per target and entry convention. Owns the choice of the object and the names
  * in it; laying it out is the loader's work.
  */
-import type { TargetId } from '../arch.js';
+import type { EntryConvention, TargetId } from '../arch.js';
 import { OBJECTS } from './objects.js';
 
 export * from './abi.js';
@@ -33,21 +33,7 @@ export * from './abi.js';
  * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
  * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
  */
-export type EntryFlavour =
-  | 'pg'
-  | 'regs'
-  | 'args'
-  | 'callops'
-  | 'modern'
-  | 'y2014'
-  | 'mcount'
-  | 'g0'
-  | 'g1'
-  | 'g2'
-  | 'g2-plain'
-  | 'g2-merged'
-  | 'g3'
-  | 'g3c';
+export type EntryFlavour = EntryConvention;
 
 /** Names in the runtime, by what a request needs (the rules' section 2). */
 export interface RuntimeSymbols {

@@ -2,10 +2,23 @@
  * Finds external tools (binutils, cross compilers, emulators) at run time. A test that needs one says so: without it the
  * group is skipped and the reason printed; with ELFTRACE_REQUIRE_TOOLS=1 (set in CI) a missing tool is a failure instead.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, test } from '@jest/globals';
+
+/**
+ * Runs a program that a test has just written, or a tool on it. Test files share this process, and one that starts a program at the moment in which another
+ * writes its own keeps that file open for writing until it has become the program: the kernel then refuses to execute it (ETXTBSY), for an instant.
+ */
+export function runProgramFile(command: string, args: readonly string[] = []): SpawnSyncReturns<string> {
+  for (let tries = 0; ; tries++) {
+    const result = spawnSync(command, [...args], { encoding: 'utf8', timeout: 20_000 });
+    const isBusy = result.error !== undefined && 'code' in result.error && result.error.code === 'ETXTBSY';
+    if (!isBusy || tries >= 100) return result;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+  }
+}
 
 const found = new Map<string, string | null>();
 
