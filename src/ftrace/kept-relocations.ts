@@ -3,12 +3,13 @@
  * what they are the value of. Where an instruction was copied, the entry goes to the field in the copy; an entry whose field is there no more becomes
  * R_*_NONE. Owns that decision and the bytes of the entries; writes into the bytes it is given only.
  */
+import type { Arch } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { SHF_ALLOC } from '../elf/constants.js';
 import { keptTables } from '../program/kept-tables.js';
-import type { Program } from '../program/program.js';
+import { load, type Program } from '../program/program.js';
 import { applyRelocation, computeRelocation } from '../relocs/apply.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import { type SortedRelocations, sortRelocations } from '../relocs/read.js';
@@ -43,15 +44,11 @@ export function differingRanges(before: Uint8Array, after: Uint8Array, word: num
 }
 
 /** A change of `after` as a step of a plan. */
-export function changeStep(
-  image: ElfImage,
-  after: Uint8Array,
-  [start, end]: readonly [number, number],
-  rule: string,
-): Step {
+export function changeStep(image: ElfImage, after: Uint8Array, [start, end]: readonly [number, number]): Step {
   const section = image.sections.find(
     (each) => each.fileSize > 0 && start >= each.offset && start < each.offset + each.fileSize,
   );
+  const isEntry = keptTables(image).some((table) => table.section === section?.index);
   return {
     kind: 'store',
     site: -1,
@@ -60,7 +57,7 @@ export function changeStep(
     fileOffset: start,
     before: image.bytes.slice(start, end),
     after: after.slice(start, end),
-    rule,
+    rule: isEntry ? 'section 11' : 'A7',
   };
 }
 
@@ -236,24 +233,28 @@ class Settling {
 
 /**
  * Makes the kept relocations of an image true of what it became.
- * @param program   the image before
+ * @param image     as it was
  * @param after     its bytes now; the entries in it are changed
  * @param replaced  code that breakpoints or jumps stand for
  */
-export function settleKeptRelocations(program: Program, after: Uint8Array, replaced: readonly ReplacedCode[]): void {
-  const tables = tablesOfCode(program.image);
-  if (tables.length > 0) new Settling(program, tables, after, replaced).settle();
+export function settleKeptRelocations(
+  image: ElfImage,
+  arch: Arch,
+  after: Uint8Array,
+  replaced: readonly ReplacedCode[],
+): void {
+  const tables = tablesOfCode(image);
+  if (tables.length > 0) new Settling(load(image, arch), tables, after, replaced).settle();
 }
 
 /** The plan of an image that `load` or the runtime made, with the changes of its kept relocations. */
-export function withKeptRelocations(plan: Plan, program: Program): Plan {
-  const { image } = program;
-  if (program.loadMap === null || plan.steps.length === 0 || tablesOfCode(image).length === 0) return plan;
+export function withKeptRelocations(plan: Plan, { image, arch, loadMap }: Program): Plan {
+  if (loadMap === null || plan.steps.length === 0 || tablesOfCode(image).length === 0) return plan;
   const written = image.bytes.slice();
   for (const { fileOffset, after } of plan.steps) written.set(after, fileOffset);
   const settled = written.slice();
-  settleKeptRelocations(program, settled, []);
+  settleKeptRelocations(image, arch, settled, []);
   const more = differingRanges(written, settled, image.wordBytes);
-  const steps = [...plan.steps, ...more.map((range) => changeStep(image, settled, range, 'section 11'))];
+  const steps = [...plan.steps, ...more.map((range) => changeStep(image, settled, range))];
   return { ...plan, steps: steps.sort((a, b) => a.fileOffset - b.fileOffset) };
 }

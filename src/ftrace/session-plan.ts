@@ -203,10 +203,8 @@ export function planSession(
   }
   probes?.finish();
   const after = atRest(session, image);
-  settleKeptRelocations(load(image, arch), after, probes?.replacedCode() ?? []);
-  const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) =>
-    changeStep(image, after, range, 'A7'),
-  );
+  settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
+  const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) => changeStep(image, after, range));
   const enabled = core.records.filter((site) => site.count > 0).length;
   const warnings = steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []));
   const plan: Plan = {
