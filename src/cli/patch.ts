@@ -23,7 +23,7 @@ import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';
-import { type Source } from '../program/loader.js';
+import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
 import {
   hazardNotices,
