@@ -167,7 +167,7 @@ describeWith(['gcc'], 'x86-64', () => {
       expect((explained(1).place as { reason: string }).reason).toMatch(who);
       expect([name, explained(11)]).toMatchObject([name, { place: { kind: 'valid' }, jump: { kind: 'window' } }]);
     }
-    // Patching says the same, and what a linker kept is about nothing any more.
+    // Patching says the same, and what a linker kept is applied already.
     const session = (define: string) => {
       const { arch, sites: found } = openBytes(new Uint8Array(readFileSync(path('user'))));
       const laid = withRuntime(found, undefined, undefined, undefined, {}, probeRoomFor(1));

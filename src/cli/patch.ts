@@ -13,6 +13,7 @@ import type { DirectVariant } from '../ftrace/direct-variant.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
 import { enableEntry } from '../ftrace/journal.js';
+import { withKeptRelocations } from '../ftrace/kept-relocations.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { FileRecord } from '../ftrace/journal.js';
@@ -22,7 +23,7 @@ import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';
-import { leftOut, type Source } from '../program/loader.js';
+import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
 import {
   hazardNotices,
@@ -332,7 +333,7 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
     preempt: args.preempt,
     ...readonlyOf(args),
   });
-  return { plan, on, kept: null };
+  return { plan: withKeptRelocations(plan, on.program), on, kept: null };
 }
 
 /** The plan of a request, and the file that it is about. */
@@ -351,7 +352,8 @@ async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
       'the file was patched by a session: go on with --session (step `tracing: off`), or revert it',
     );
   }
-  return { ...planWords(opened, args), kept: null };
+  const { plan, on } = planWords(opened, args);
+  return { plan: withKeptRelocations(plan, on.program), on, kept: null };
 }
 
 function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> {
@@ -486,7 +488,6 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   const notices = [
     ...applied.notices,
     ...(plan.notices ?? []),
-    ...(opened.injected ? leftOut(before.image) : []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
     ...hazardNotices(plan),

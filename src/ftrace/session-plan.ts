@@ -12,7 +12,8 @@ import type { FileRecord } from './journal.js';
 import { load, trampolineSection } from '../program/program.js';
 import { withHazards } from './hazards.js';
 import { dataSection } from './inject.js';
-import type { Plan, Step } from './plan.js';
+import { changeStep, differingRanges, type ReplacedCode, settleKeptRelocations } from './kept-relocations.js';
+import type { Plan } from './plan.js';
 import { findSites } from './sites.js';
 import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
@@ -93,6 +94,8 @@ export interface ProbeHost {
   placesIn(module: string): readonly GoneProbe[];
   /** After the last step: what waits for time to pass is done, objects are written. */
   finish(): void;
+  /** Code that breakpoints and jumps stand for now, and where its copies are. */
+  replacedCode(): readonly ReplacedCode[];
 }
 
 /** Makes a host for a session; `image` is the one that the session was opened on. */
@@ -119,22 +122,6 @@ function atRest(session: Session, image: ElfImage): Uint8Array {
     if (room !== undefined) bytes.set(image.contents(room), room.offset);
   }
   return bytes;
-}
-
-/** Ranges in which two images of one size differ, near ones as one. */
-function differingRanges(before: Uint8Array, after: Uint8Array, word: number): [start: number, end: number][] {
-  const ranges: [number, number][] = [];
-  for (let at = 0; ;) {
-    while (at < before.length && before[at] === after[at]) at++;
-    if (at === before.length) break;
-    const start = at - (at % word);
-    const end = Math.min(start + word, before.length);
-    const last = ranges[ranges.length - 1];
-    if (last?.[1] === start) last[1] = end;
-    else ranges.push([start, end]);
-    at = end;
-  }
-  return ranges;
 }
 
 /**
@@ -216,22 +203,8 @@ export function planSession(
   }
   probes?.finish();
   const after = atRest(session, image);
-  const { sections } = image;
-  const planned: Step[] = differingRanges(image.bytes, after, image.wordBytes).map(([start, end]) => {
-    const section = sections.find(
-      (each) => each.fileSize > 0 && start >= each.offset && start < each.offset + each.fileSize,
-    );
-    return {
-      kind: 'store',
-      site: -1,
-      section: section?.name ?? '',
-      address: image.addressOf(start) ?? BigInt(start),
-      fileOffset: start,
-      before: image.bytes.slice(start, end),
-      after: after.slice(start, end),
-      rule: 'A7',
-    };
-  });
+  settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
+  const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) => changeStep(image, after, range));
   const enabled = core.records.filter((site) => site.count > 0).length;
   const warnings = steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []));
   const plan: Plan = {

@@ -36,6 +36,7 @@ export function probeServer(arch: Arch): ProbeServer {
         loadModule: (name) => own.session?.loadModule(name),
         placesIn: (module) => own.session?.placesIn(module) ?? [],
         finish: () => own.session?.finish(),
+        replacedCode: () => own.session?.replacedCode() ?? [],
       };
     },
     get session() {

@@ -14,6 +14,7 @@ import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Ops, Outcome } from '../ftrace/core/index.js';
 import type { GoneProbe } from '../ftrace/gone-modules.js';
+import type { ReplacedCode } from '../ftrace/kept-relocations.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { Session } from '../ftrace/session.js';
 import type { ProbeHost } from '../ftrace/session-plan.js';
@@ -627,6 +628,22 @@ export class ProbeSession implements ProbeHost {
     if (this.started === null) return;
     this.rest();
     this.write();
+  }
+
+  replacedCode(): readonly ReplacedCode[] {
+    return this.states().flatMap((state): ReplacedCode[] => {
+      const { address: start, text } = state;
+      if (this.absent.has(start)) return [];
+      if (text === 'jump') {
+        const { window, buffer } = state.part as DetourPart;
+        const end = start + BigInt(window.bytes.length);
+        return [{ start, end, copy: buffer.address + BigInt(buffer.copiedOffset) }];
+      }
+      const execution = text === 'breakpoint' ? this.machine.execution(start, false) : null;
+      if (execution === null || 'code' in execution) return [];
+      const { length } = this.text.support.breakpoint(execution.instruction.bytes);
+      return [{ start, end: start + BigInt(length), copy: execution.slot }];
+    });
   }
 
   /** What handlers need in the image. */

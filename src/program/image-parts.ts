@@ -4,51 +4,20 @@
  */
 import type { Arch } from '../arch.js';
 import * as elf from '../elf/constants.js';
-import type { ElfImage, ElfSection } from '../elf/image.js';
+import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { sha256 as portableSha256, type Sha256 } from '../sha256.js';
+import { stayingSections } from './kept-tables.js';
 import type { LoadedPart, LoadMap } from './load-map.js';
 import type { Part, PartSection, PartSymbol } from './part.js';
 import { Program } from './program.js';
-
-/** Sections that an image gets anew, or that name symbols by numbers that change. */
-function isReplaced(image: ElfImage, section: ElfSection): boolean {
-  const allocated = (section.flags & elf.SHF_ALLOC) !== 0n;
-  switch (section.type) {
-    case elf.SHT_NULL:
-    case elf.SHT_SYMTAB:
-    case elf.SHT_SYMTAB_SHNDX:
-    case elf.SHT_GROUP:
-      return true;
-    case elf.SHT_REL:
-    case elf.SHT_RELA:
-      return !allocated;
-    case elf.SHT_STRTAB:
-      return !allocated;
-    default:
-      return section.index === image.header.shstrndx;
-  }
-}
-
-/**
- * Notices about what an image of a linked core does not have: relocations that the linker kept (--emit-relocs). They name symbols by numbers that change, and
- * what is patched would make them wrong; the record brings them back.
- */
-export function leftOut(core: ElfImage): readonly string[] {
-  if (core.header.type === elf.ET_REL) return [];
-  const kept = core.sections.filter(
-    ({ type, flags }) => (type === elf.SHT_REL || type === elf.SHT_RELA) && (flags & elf.SHF_ALLOC) === 0n,
-  );
-  if (kept.length === 0) return [];
-  return [`the relocations that the linker kept (${kept.map(({ name }) => name).join(', ')}) are not in the image`];
-}
 
 const hasToc = (arch: Arch): boolean => arch.loader.kind === 'modules' && arch.loader.tocSymbol !== null;
 
 /** A linked program as the core of an image: its bytes stay where they are. */
 export function linkedCore(name: string, sha256: string, image: ElfImage, arch: Arch): Part {
-  const kept = image.sections.filter((section) => !isReplaced(image, section));
+  const kept = stayingSections(image);
   const position = new Map(kept.map((section, i) => [section.index, i]));
   // The core is the first part: its sections begin at number 1.
   const renumbered = (index: number): number => (position.has(index) ? position.get(index)! + 1 : 0);

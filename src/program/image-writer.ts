@@ -18,6 +18,7 @@ import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSegment } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
+import { keptTables, renumberedTable, stayingSections } from './kept-tables.js';
 import { encodeLoadMap, type LoadedPart, type LoadMap, loadMapSection, type TableRange } from './load-map.js';
 import { congruentOffset, endOf, type Part, rangesOf, runsOf, segmentFlags } from './part.js';
 
@@ -268,6 +269,17 @@ export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; rea
     entrySize: BigInt(symbolBytes),
   });
   append('.strtab', elf.SHT_STRTAB, strings.bytes, 1);
+  if (original !== null) {
+    const numbers = symbolNumbers(original, runs.locals[0]!.first, runs.globals[0]!.first);
+    const staying = stayingSections(original);
+    for (const table of keptTables(original)) {
+      const { name, type, flags, alignBytes, entrySize } = original.sections[table.section]!;
+      // The core is the first part: its sections begin at number 1.
+      const info = 1 + staying.findIndex(({ index }) => index === table.target);
+      const bytes = renumberedTable(original, table, numbers);
+      append(name, type, bytes, Math.max(1, Number(alignBytes)), { flags, link: symtabIndex, info, entrySize });
+    }
+  }
   for (const section of sections) names.offset(section.name);
   names.offset('.shstrtab');
   append('.shstrtab', elf.SHT_STRTAB, names.bytes, 1);
@@ -305,6 +317,15 @@ export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; rea
   }
   writeHeader(view, image, { phoff, phnum: table.length, shoff, shnum, shstrndx: shnum - 1 });
   return { bytes, map };
+}
+
+/** Numbers in the image of a core's symbols: its local ones, and the others, are each in the order that they had. */
+function symbolNumbers({ symbols }: ElfImage, local: number, global: number): Uint32Array {
+  const numbers = new Uint32Array(symbols.count);
+  for (let i = 1; i < symbols.count; i++) {
+    numbers[i] = symbols.info[i]! >> 4 === elf.STB_LOCAL ? local++ : global++;
+  }
+  return numbers;
 }
 
 function load(

@@ -19,7 +19,7 @@ import type { Address } from '../units.js';
 import { version } from '../version.js';
 import { conventionsOf } from './conventions.js';
 import { coreStubPages } from './core-stubs.js';
-import { leftOut, linkedCore, originalCore, partsOf } from './image-parts.js';
+import { linkedCore, originalCore, partsOf } from './image-parts.js';
 import { headerBytes, headerPlace, type ImageParts, writeImage } from './image-writer.js';
 import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layout.js';
 import { linkPart, stubWriter } from './link.js';
@@ -177,8 +177,7 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   const inModules = modules.flatMap((source) => conventionsOf(source.image, arch));
   const moduleSites = convention === undefined ? inModules : inModules.map(() => convention);
   const present = linked ? [core] : [];
-  const laid = assemble(plan, present, linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
-  return { ...laid, notices: [...leftOut(coreSource.image), ...laid.notices] };
+  return assemble(plan, present, linked ? [] : [core as ObjectPart], request, coreSites, moduleSites);
 }
 
 /**
@@ -234,7 +233,7 @@ export function unload(image: ElfImage, name: string, arch: Arch, options: Loade
   return { ...finish(plan, left), notices: [] };
 }
 
-export { leftOut, originalCore };
+export { originalCore };
 
 function loaderOf(arch: Arch): ModuleLoader {
   if (arch.loader.kind === 'none') {
