@@ -6,10 +6,32 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } f
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import type { Plugin } from 'esbuild';
+import { arches } from '../src/arches.js';
+import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
-const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd', 'yaml'];
+const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd'];
+
+/** Fills `emulator/prebuilt.js` with the modules of all machines. */
+const prebuilt: Plugin = {
+  name: 'prebuilt',
+  setup: ({ onLoad }) => {
+    onLoad({ filter: /[/\\]emulator[/\\]prebuilt\.js$/ }, () => {
+      const modules = new Map<string, string>();
+      for (const { emulation } of arches) {
+        if (emulation.kind === 'none') continue;
+        const bytes = generateInterpreter(emulation.lifter);
+        modules.set(moduleKey(emulation.lifter), Buffer.from(bytes).toString('base64'));
+      }
+      const entries = [...modules].map(
+        ([key, text]) => `['${key}', () => Uint8Array.from(Buffer.from('${text}', 'base64'))]`,
+      );
+      return { contents: `export const PREBUILT = new Map([${entries.join()}]);` };
+    });
+  },
+};
 
 rmSync(dist, { recursive: true, force: true });
 await build({
@@ -22,6 +44,8 @@ await build({
   platform: 'node',
   target: 'node20',
   external,
+  plugins: [prebuilt],
+  alias: { yaml: './node_modules/yaml/browser/index.js' },
   // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
   chunkNames: '[name]-[hash]',
   // yargs reaches for require in some paths; an ES module has none.

@@ -37,6 +37,7 @@ import { CONDITIONS, F64, I32, I64, isLaneOp, mirrored, OPS, OP_NAMES, recordCod
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
+import { PREBUILT } from './prebuilt.js';
 import { ElftraceError } from '../errors.js';
 
 /** Why the generated code returned. The order is the number. */
@@ -578,9 +579,20 @@ const HANDLERS: readonly PlacedHandler[] = [
 ];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
 
-function handlerNumber(key: string): number {
+/** What a handler's key ends with behind `NAME:`; empty where the name is all of it. */
+type Variant = '' | 's' | 'k' | 'i' | 'kk' | 'ss' | 'sk';
+/** Numbers that were asked for, by name and variant: whoever translates puts no keys together. */
+const NUMBERS = new Map<string, Partial<Record<Variant, number>>>();
+
+function handlerNumber(name: string, variant: Variant = ''): number {
+  let numbers = NUMBERS.get(name);
+  if (!numbers) NUMBERS.set(name, (numbers = {}));
+  const known = numbers[variant];
+  if (known !== undefined) return known;
+  const key = variant === '' ? name : `${name}:${variant}`;
   const number = HANDLER_NUMBERS.get(key);
   if (number === undefined) throw new ElftraceError('internal', `tier 0 has no handler ${key}`, { what: key });
+  numbers[variant] = number;
   return number;
 }
 
@@ -641,7 +653,7 @@ function outside(
   const code = new Code(128);
   const miss = code.block();
   // The first handler stands behind the innermost block.
-  const labels = new Map([...handlers].reverse().map((each) => [handlerNumber(each.key), code.block()]));
+  const labels = new Map([...handlers].reverse().map((each) => [HANDLER_NUMBERS.get(each.key)!, code.block()]));
   const table = Array.from({ length: Math.max(...labels.keys()) + 1 }, (_, number) => labels.get(number) ?? miss);
   code.get(POINTER).memory([I32.load16u], 0).brTable(table, miss);
   for (const handler of handlers) {
@@ -669,12 +681,16 @@ function outside(
   return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i32', 'i32', 'i64', 'i64'], code };
 }
 
-/** The module for machines of one address width and code alignment; `lanes`: with the ops on lanes of vectors. */
-export function generateInterpreter(
-  addressBits: 32 | 64,
-  codeAlignBytes: 1 | 2 | 4,
-  lanes: boolean,
-): Uint8Array<ArrayBuffer> {
+/** What modules depend on: address width, code alignment, and whether they have the ops on lanes of vectors. */
+type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes'>;
+
+/** The same for lifters whose machines can have the same module. */
+export function moduleKey({ addressBits, codeAlignBytes, lanes }: ModuleShape): string {
+  return `${addressBits}/${codeAlignBytes}/${lanes === true}`;
+}
+
+/** The module for machines of such a shape. */
+export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: ModuleShape): Uint8Array<ArrayBuffer> {
   const { names, functions } = buildFunctions();
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
@@ -685,7 +701,7 @@ export function generateInterpreter(
   const miss = code.block();
   const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
   const common = { calls, resolve, is32: addressBits === 32, codeShift };
-  const used = lanes ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
+  const used = lanes === true ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
   // Accesses that their window does not serve go on in the function of accesses.
   const others = OUTSIDE.map((place) =>
     outside(
@@ -791,11 +807,10 @@ export class Interpreter {
     private readonly host: HostMemory,
     lifter: Lifter,
   ) {
-    const lanes = lifter.lanes === true;
-    const key = `${lifter.addressBits}/${lifter.codeAlignBytes}/${lanes}`;
+    const key = moduleKey(lifter);
     let module = modules.get(key);
     if (module === undefined) {
-      module = compileModule(generateInterpreter(lifter.addressBits, lifter.codeAlignBytes, lanes));
+      module = compileModule(PREBUILT.get(key)?.() ?? generateInterpreter(lifter));
       modules.set(key, module);
     }
     const { run } = instantiate(module, host);
@@ -884,10 +899,10 @@ export class Encoder {
     this.scratch = STATE + Math.ceil(slots.sizeBytes / 8) * 8;
   }
 
-  private record(key: string, d: number, a: number, b: number, constant: bigint): number {
+  private record(name: string, variant: Variant, d: number, a: number, b: number, constant: bigint): number {
     const { host, pointer } = this;
     const half = pointer >> 1;
-    host.u16[half] = handlerNumber(key);
+    host.u16[half] = handlerNumber(name, variant);
     host.u16[half + 1] = d;
     host.u16[half + 2] = a;
     host.u16[half + 3] = b;
@@ -906,7 +921,7 @@ export class Encoder {
   private place(operand: Operand, which: number): number {
     if (typeof operand === 'number') return this.address(operand);
     const place = this.scratch + 8 * which;
-    this.record('mov:k', place, 0, 0, operand);
+    this.record('mov', 'k', place, 0, 0, operand);
     return place;
   }
 
@@ -917,61 +932,61 @@ export class Encoder {
     const row = OPS[op.op];
     switch (row.form) {
       case 'unary':
-        if (op.op === 'mov' && typeof op.a === 'bigint') this.record('mov:k', this.address(op.d), 0, 0, op.a);
-        else this.record(`${op.op}:s`, this.address(op.d), this.place(op.a, 0), 0, 0n);
+        if (op.op === 'mov' && typeof op.a === 'bigint') this.record('mov', 'k', this.address(op.d), 0, 0, op.a);
+        else this.record(op.op, 's', this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
       case 'binary': {
         const swap = typeof op.a === 'bigint' && COMMUTATIVE.has(op.op);
         const a = swap ? op.b : op.a;
         const b = swap ? op.a : op.b;
         const first = this.place(a, 0);
-        if (typeof b === 'bigint') this.record(`${op.op}${suffix}:sk`, this.address(op.d), first, 0, b);
-        else this.record(`${op.op}:ss`, this.address(op.d), first, this.address(b), 0n);
+        if (typeof b === 'bigint') this.record(`${op.op}${suffix}`, 'sk', this.address(op.d), first, 0, b);
+        else this.record(op.op, 'ss', this.address(op.d), first, this.address(b), 0n);
         break;
       }
       case 'select': {
         const [a, b, c] = [this.place(op.a, 0), this.place(op.b, 1), this.place(op.c, 2)];
-        this.record('select', this.address(op.d), a, b, BigInt(c));
+        this.record('select', '', this.address(op.d), a, b, BigInt(c));
         break;
       }
       case 'load':
       case 'store': {
         if (row.form === 'store' && typeof op.c === 'bigint' && typeof op.b === 'bigint') {
           const to = this.place(op.a, 0);
-          this.record(`${op.op}:kk`, 0, to, WINDOW.start, op.b);
-          this.record('more', 0, 0, 0, op.c);
+          this.record(op.op, 'kk', 0, to, WINDOW.start, op.b);
+          this.record('more', '', 0, 0, 0, op.c);
           break;
         }
         const value = row.form === 'load' ? this.address(op.d) : this.place(op.c, 2);
         const base = this.place(op.a, 0);
-        if (typeof op.b === 'bigint') this.record(`${op.op}:k`, value, base, WINDOW.start, op.b);
-        else this.record(`${op.op}:i`, value, base, WINDOW.start, BigInt(this.address(op.b)));
+        if (typeof op.b === 'bigint') this.record(op.op, 'k', value, base, WINDOW.start, op.b);
+        else this.record(op.op, 'i', value, base, WINDOW.start, BigInt(this.address(op.b)));
         break;
       }
       case 'aligned':
-        this.record(op.op, 0, this.place(op.a, 0), 0, BigInt(op.b));
+        this.record(op.op, '', 0, this.place(op.a, 0), 0, BigInt(op.b));
         break;
       case 'record': {
         const kind = recordCode(op.kind);
         const a = this.place(op.a, 0);
         const condition = row.guarded ? this.place(op.c, 2) : 0;
         const name = row.guarded ? 'recif' : 'rec';
-        if (typeof op.b === 'bigint') this.record(`${name}${suffix}:sk`, this.address(op.d), a, kind, op.b);
-        else this.record(`${name}${suffix}:ss`, this.address(op.d), a, this.address(op.b), BigInt(kind));
-        if (row.guarded) this.record('more', condition, 0, 0, 0n);
+        if (typeof op.b === 'bigint') this.record(`${name}${suffix}`, 'sk', this.address(op.d), a, kind, op.b);
+        else this.record(`${name}${suffix}`, 'ss', this.address(op.d), a, this.address(op.b), BigInt(kind));
+        if (row.guarded) this.record('more', '', condition, 0, 0, 0n);
         break;
       }
       case 'leave': {
-        const record = this.record(op.op, 0, this.place(op.a, 0), 0, 0n);
+        const record = this.record(op.op, '', 0, this.place(op.a, 0), 0, 0n);
         if (op.op === 'leavez') this.pending.push({ address: BigInt(op.c), link: record + 8 });
         break;
       }
       case 'test':
       case 'flags':
-        this.record(op.op, this.address(op.d), this.place(op.a, 0), 0, 0n);
+        this.record(op.op, '', this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
       case 'check':
-        this.record(op.op, 0, this.place(op.a, 0), 0, typeof op.b === 'bigint' ? op.b : 0n);
+        this.record(op.op, '', 0, this.place(op.a, 0), 0, typeof op.b === 'bigint' ? op.b : 0n);
         break;
       default:
         row satisfies never;
@@ -983,13 +998,13 @@ export class Encoder {
     if (typeof op.a !== 'number' || typeof op.b !== 'bigint') throw new ElftraceError('internal', 'not a step');
     this.op = op;
     this.index = op.at;
-    this.record(`step+br:${condition}`, this.address(op.d), this.address(op.a), this.address(other), op.b);
+    this.record(`step+br:${condition}`, '', this.address(op.d), this.address(op.a), this.address(other), op.b);
   }
 
   /** An `exit` record; the constant goes to whoever handles the exit. */
   exit(reason: ExitReason, constant: bigint): void {
     this.op = undefined;
-    this.record('exit', reasonNumber(reason), 0, 0, constant);
+    this.record('exit', '', reasonNumber(reason), 0, 0, constant);
   }
 
   /** A stub for a guest address; `link` is the host address of the word that gets the header once it exists. */
@@ -1016,7 +1031,7 @@ export class Encoder {
     switch (terminator.kind) {
       case 'jmp':
       case 'call': {
-        const record = this.record('jmp', 0, 0, 0, 0n);
+        const record = this.record('jmp', '', 0, 0, 0, 0n);
         this.stub(terminator.pc, record + 8);
         break;
       }
@@ -1025,15 +1040,15 @@ export class Encoder {
         if (fused || (step && last)) {
           if (fused) this.encode(fused, `${comparesResult(fused, terminator) ? '0' : ''}+br:${condition}:${width}`);
           else if (step && last) this.encodeStep(last, step);
-          const links = this.record('goto', 0, 0, 0, 0n) + 8;
+          const links = this.record('goto', '', 0, 0, 0, 0n) + 8;
           this.stub(terminator.pc, links);
           this.stub(terminator.next, links + 4);
           break;
         }
         const variant = typeof b === 'bigint' ? 'sk' : 'ss';
         const second = typeof b === 'bigint' ? 0 : this.address(b);
-        const record = this.record(`br:${condition}:${width}:${variant}`, 0, this.address(a), second, 0n);
-        if (typeof b === 'bigint') this.record('goto', 0, 0, 0, b);
+        const record = this.record(`br:${condition}:${width}`, variant, 0, this.address(a), second, 0n);
+        if (typeof b === 'bigint') this.record('goto', '', 0, 0, 0, b);
         this.stub(terminator.pc, record + 8);
         this.stub(terminator.next, record + 12);
         break;
@@ -1041,7 +1056,7 @@ export class Encoder {
       case 'calli':
       case 'ret':
       case 'ind':
-        this.record('ind', 0, this.address(terminator.s), 0, terminator.mask);
+        this.record('ind', '', 0, this.address(terminator.s), 0, terminator.mask);
         break;
       case 'helper':
       case 'trap':

@@ -5,36 +5,67 @@
 import { OPS } from './ir.js';
 import type { Block, Op, Operand, SlotLayout } from './ir.js';
 
-/** Slots an op reads, into `out`. */
-function reads(op: Op, out: (slot: number) => void): void {
-  const see = (operand: Operand): void => {
-    if (typeof operand === 'number') out(operand);
-  };
-  const row = OPS[op.op];
-  if (row.form === 'test' || row.form === 'flags') {
-    const first = Number(op.a);
-    for (let i = 0; i < (row.form === 'test' ? row.slots : 4); i++) out(first + i);
-    return;
+/**
+ * What is known of slots behind the op that is looked at: of guest slots in which span between possible stops each is overwritten first, of
+ * temporaries in which block each is read. Numbers of spans and blocks only grow, so nothing is ever cleared, and a small program does not
+ * pay for sets that are made for each of its blocks.
+ */
+class Marks {
+  private overwritten = new Int32Array(256);
+  private live = new Int32Array(256);
+  private span = 1;
+  private block = 1;
+  private firstTemporary = 0;
+
+  begin({ count, firstTemporary }: SlotLayout): void {
+    if (count > this.live.length) {
+      this.overwritten = new Int32Array(count);
+      this.live = new Int32Array(count);
+    }
+    this.firstTemporary = firstTemporary;
+    this.span++;
+    this.block++;
+    // Far from where the numbers would repeat.
+    if (this.span < 0x4000_0000) return;
+    this.overwritten.fill(0);
+    this.live.fill(0);
+    this.span = this.block = 1;
   }
-  see(op.a);
-  see(op.b);
-  see(op.c);
+
+  /** A possible stop: all guest slots are visible. */
+  stop(): void {
+    this.span++;
+  }
+
+  read(operand: Operand): void {
+    if (typeof operand !== 'number') return;
+    if (operand >= this.firstTemporary) this.live[operand] = this.block;
+    else this.overwritten[operand] = 0;
+  }
+
+  write(slot: number): void {
+    if (slot >= this.firstTemporary) this.live[slot] = 0;
+    else this.overwritten[slot] = this.span;
+  }
+
+  isDead(slot: number): boolean {
+    return slot >= this.firstTemporary ? this.live[slot] !== this.block : this.overwritten[slot] === this.span;
+  }
 }
+
+const marks = new Marks();
 
 /**
  * The ops of `block` without those whose results are overwritten before they can be read. Every load, store, check and the
  * terminator is a possible stop at which all guest slots are visible, flags too; temporaries die with the block.
  */
 export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[] {
-  const { ops } = block;
-  /** Guest slots that are overwritten before the next possible stop or read. */
-  const overwritten = new Set<number>();
-  const liveTemporaries = new Set<number>();
-  const { terminator } = block;
-  const readByTerminator: Operand[] = [];
-  if (terminator.kind === 'br') readByTerminator.push(terminator.a, terminator.b);
-  else if ('s' in terminator) readByTerminator.push(terminator.s);
-  for (const operand of readByTerminator) if (typeof operand === 'number') liveTemporaries.add(operand);
+  const { ops, terminator } = block;
+  marks.begin(slots);
+  if (terminator.kind === 'br') {
+    marks.read(terminator.a);
+    marks.read(terminator.b);
+  } else if ('s' in terminator) marks.read(terminator.s);
 
   const kept: Op[] = [];
   for (let i = ops.length - 1; i >= 0; i--) {
@@ -42,25 +73,25 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
     const row = OPS[op.op];
     const { form } = row;
     if (form === 'load' || form === 'store' || form === 'aligned' || form === 'check' || form === 'leave') {
-      if (form === 'load') liveTemporaries.delete(op.d);
-      overwritten.clear();
+      marks.stop();
+      // Whoever looks at a load that stops sees what its guest slot was before.
+      if (form === 'load' && op.d >= slots.firstTemporary) marks.write(op.d);
     } else {
-      const dead = (slot: number): boolean =>
-        slot >= slots.firstTemporary ? !liveTemporaries.has(slot) : overwritten.has(slot);
       const width = form === 'record' ? 3 : 1;
       let useless = true;
-      for (let k = 0; k < width; k++) if (!dead(op.d + k)) useless = false;
+      for (let k = 0; k < width; k++) if (!marks.isDead(op.d + k)) useless = false;
       if (useless) continue;
       // A guarded record may stay what it was.
-      for (let k = 0; k < width && !(row.form === 'record' && row.guarded); k++) {
-        overwritten.add(op.d + k);
-        liveTemporaries.delete(op.d + k);
-      }
+      if (!(row.form === 'record' && row.guarded)) for (let k = 0; k < width; k++) marks.write(op.d + k);
     }
-    reads(op, (slot) => {
-      overwritten.delete(slot);
-      liveTemporaries.add(slot);
-    });
+    if (row.form === 'test' || row.form === 'flags') {
+      const first = Number(op.a);
+      for (let k = 0; k < (row.form === 'test' ? row.slots : 4); k++) marks.read(first + k);
+    } else {
+      marks.read(op.a);
+      marks.read(op.b);
+      marks.read(op.c);
+    }
     kept.push(op);
   }
   return kept.reverse();

@@ -148,7 +148,10 @@ function badRow(spec: RowSpec, cause: string): ElftraceError {
   return new ElftraceError('bad-row', `row ${spec.mnemonic} '${spec.pattern}': ${cause}`, { what: spec.mnemonic });
 }
 
-/** Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither overlap nor leave gaps. */
+/**
+ * Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither overlap nor leave gaps. Its names are for `checkNames`:
+ * a row that is compiled because a word is of it is one of a table that tests have checked.
+ */
 export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldSpec>>): Row {
   interface Piece {
     readonly width: number;
@@ -233,19 +236,6 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
       step,
     });
   }
-  // Every name of the syntax is a field, and every field is in the syntax (suffixes are in the mnemonic).
-  const named = new Set(spec.syntax.replace(/'[^']*'/g, ' ').match(/[a-z_][a-z0-9_]*/g) ?? []);
-  for (const name of named) {
-    if (!slicesOf.has(name)) throw badRow(spec, `the syntax names '${name}', which is no field of the pattern`);
-  }
-  for (const field of rowFields) {
-    if (field.spec.kind !== 'suffix' && !named.has(field.name)) {
-      throw badRow(spec, `field '${field.name}' is not in the syntax`);
-    }
-  }
-  for (const name in spec.attributes.not ?? {}) {
-    if (!slicesOf.has(name)) throw badRow(spec, `'not' names '${name}', which is no field of the pattern`);
-  }
   return {
     mnemonic: spec.mnemonic,
     sizeBytes: total === 16 ? 2 : 4,
@@ -256,6 +246,23 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
     flow: spec.attributes.flow ?? 'next',
     attributes: spec.attributes,
   };
+}
+
+/** Every name of the syntax and of `not` is a field, and every field is in the syntax (suffixes are in the mnemonic). */
+function checkNames(spec: RowSpec, row: Row): void {
+  const fields = new Set(row.fields.map((each) => each.name));
+  const named = new Set(row.syntax.replace(/'[^']*'/g, ' ').match(/[a-z_][a-z0-9_]*/g) ?? []);
+  for (const name of named) {
+    if (!fields.has(name)) throw badRow(spec, `the syntax names '${name}', which is no field of the pattern`);
+  }
+  for (const field of row.fields) {
+    if (field.spec.kind !== 'suffix' && !named.has(field.name)) {
+      throw badRow(spec, `field '${field.name}' is not in the syntax`);
+    }
+  }
+  for (const name in row.attributes.not ?? {}) {
+    if (!fields.has(name)) throw badRow(spec, `'not' names '${name}', which is no field of the pattern`);
+  }
 }
 
 /** Value of a field in a word: sign-extended where the kind says so, low zero bits put back, bias added. */
@@ -407,11 +414,15 @@ class Decoder {
   private fill(key: number): readonly Candidate[] {
     let mask = 0;
     let match = 0;
-    this.selector.forEach((bit, i) => {
-      mask |= 1 << bit;
-      if ((key >>> i) & 1) match |= 1 << bit;
-    });
-    const bucket = this.rows.filter((each) => ((each.match ^ match) & each.mask & mask) === 0);
+    for (let i = 0; i < this.selector.length; i++) {
+      mask |= 1 << this.selector[i]!;
+      if ((key >>> i) & 1) match |= 1 << this.selector[i]!;
+    }
+    const bucket: Candidate[] = [];
+    for (let i = 0; i < this.rows.length; i++) {
+      const each = this.rows[i]!;
+      if (((each.match ^ match) & each.mask & mask) === 0) bucket.push(each);
+    }
     this.buckets[key] = bucket;
     return bucket;
   }
@@ -476,6 +487,7 @@ export class IsaTable {
   /** Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first contradiction. */
   check(): void {
     for (const list of this.aliases.values()) for (const alias of list) this.checkAlias(alias);
+    for (const each of this.spec.rows) checkNames(each, this.row(each.mnemonic));
     this.checkOverlaps(this.rows);
   }
 
