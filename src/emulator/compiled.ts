@@ -51,6 +51,12 @@ const FIRST_MISSES = 32;
  * tenth of this a program that goes through much code a little more often than that spends all its time here.
  */
 const MANY_ASKED = 300;
+/**
+ * The same for regions that were dropped after they had been there for as many instructions as compiled code executes while one is made, or more: functions
+ * that somebody patches now and then, not code that is written all the time.
+ */
+const FEW_ASKED = 16;
+const WORTH_ANEW = 1_000_000;
 
 /** A region with its place. */
 interface Unit {
@@ -60,6 +66,8 @@ interface Unit {
   readonly pages: ReadonlySet<number>;
   /** Instructions that are to blame when a shared check fails, by the instruction that makes it. */
   readonly groups: ReadonlyMap<Address, readonly Address[]>;
+  /** Instructions that the machine had executed when it was made. */
+  readonly made: number;
   misses: number;
   jumps: number;
   dropped: boolean;
@@ -76,6 +84,8 @@ interface Place {
 export interface CodeSource extends BlockSource {
   /** The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit last. */
   predictions(address: Address): readonly { readonly instruction: Address; readonly descriptor: number }[];
+  /** Instructions executed so far. */
+  instructions(): number;
   /** Tier 0 asks before it executes the block at this address. */
   entered(address: Address): void;
 }
@@ -97,6 +107,8 @@ export class CompiledTier {
   private readonly probe: RunFunction;
   private readonly empty: unknown;
   private readonly codeShift: number;
+  /** Functions that every module has. */
+  private readonly common: readonly WasmFunction[];
   /** Table entries by the address of the callee. */
   private indices = new Map<Address, number>();
   private readonly units = new Map<Address, Unit>();
@@ -130,6 +142,8 @@ export class CompiledTier {
   private readonly pending = new Set<Address>();
   /** How often compiled code asked for a region that is not there. */
   private readonly asked = new Map<Address, number>();
+  /** Regions that are made anew as soon as they are asked for a few times. */
+  private readonly worthAnew = new Set<Address>();
 
   constructor(
     private readonly host: HostMemory,
@@ -139,6 +153,7 @@ export class CompiledTier {
     private readonly maxModuleBytes = MAX_MODULE_BYTES,
   ) {
     this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
+    this.common = [gotoFunction(this.codeShift), resolveFunction()];
     const { empty } = instantiate(compileModule(writeModule([emptyFunction()])), host);
     this.table = makeTable(TABLE_ENTRIES, empty);
     const functions = [enterFunction(this.codeShift), emptyFunction(), probeFunction(2)];
@@ -201,10 +216,12 @@ export class CompiledTier {
     }
     const count = (this.asked.get(address) ?? 0) + 1;
     this.asked.set(address, count);
-    if (count < MANY_ASKED) return 0;
+    if (count < FEW_ASKED) return 0;
+    const anew = this.worthAnew.has(address);
+    if (!anew && count < MANY_ASKED) return 0;
     this.pending.add(address);
     // Those that are about as hot share a module: each costs V8 some 100 KB.
-    if (count >= 2 * MANY_ASKED || this.pending.size >= BATCH_REGIONS) this.flush(address);
+    if (anew || count >= 2 * MANY_ASKED || this.pending.size >= BATCH_REGIONS) this.flush(address);
     return this.find(address);
   }
 
@@ -443,7 +460,7 @@ export class CompiledTier {
       compiled.push(new RegionCompiler(region, context).compile(`r${compiled.length}`));
     }
     const functions = someFunctions(used, firstHelper);
-    const bytes = writeModule([...compiled, gotoFunction(this.codeShift), resolveFunction(), ...functions], 0);
+    const bytes = writeModule([...compiled, ...this.common, ...functions], 0);
     const exports = instantiate(compileModule(bytes), host, this.table);
     this.moduleBytes += bytes.length;
     this.moduleCount++;
@@ -461,8 +478,10 @@ export class CompiledTier {
       const last = block.end > block.address ? block.end - 1n : block.address;
       for (let page = block.address >> CODE_PAGE_BITS; page <= last >> CODE_PAGE_BITS; page++) pages.add(Number(page));
     }
-    const unit: Unit = { entry, region, index, pages, groups, misses: 0, jumps: 0, dropped: false };
+    const made = this.source.instructions();
+    const unit: Unit = { entry, region, index, pages, groups, made, misses: 0, jumps: 0, dropped: false };
     this.units.set(entry, unit);
+    this.worthAnew.delete(entry);
     this.compiledCount++;
     for (const page of pages) {
       let set = this.byPage.get(page);
@@ -629,6 +648,7 @@ export class CompiledTier {
     unit.dropped = true;
     this.droppedCount++;
     this.units.delete(unit.entry);
+    if (this.source.instructions() - unit.made >= WORTH_ANEW) this.worthAnew.add(unit.entry);
     this.table.set(unit.index, this.empty);
     for (const number of unit.region.entries) {
       const { address } = unit.region.blocks[number]!.block;
@@ -668,6 +688,7 @@ export class CompiledTier {
     this.refused.clear();
     this.pending.clear();
     this.asked.clear();
+    this.worthAnew.clear();
     this.heat.clear();
   }
 }

@@ -750,6 +750,7 @@ export class Machine {
         }));
       },
       known: (address) => this.tier === 1 || this.blocks.has(address),
+      instructions: () => this.totalInstructions,
       entered: (address) => {
         const known = this.blocks.get(address);
         if (known && known.prefix !== 'region') this.drop(known);
