@@ -301,6 +301,52 @@ describe('hooks', () => {
     expect(jumping.instructions).toBe(1);
   });
 
+  test.each([0, 1] as const)('may take hooks off, set others and change their own instruction (tier %d)', (tier) => {
+    const machine = ppcMachine(
+      'le',
+      [
+        ['addi', { rt: 3, ra0: 3, si: 1 }],
+        ['b', { li: 4 }],
+        ['addi', { rt: 4, ra0: 4, si: 1 }],
+        ['b', { li: -12 }],
+      ],
+      { tier },
+    );
+    machine.run({ budget: 400 });
+    const calls: string[] = [];
+    const note =
+      (name: string, more?: () => void): (() => 'continue') =>
+      () => {
+        calls.push(name);
+        more?.();
+        return 'continue';
+      };
+    const offThird: (() => void)[] = [];
+    const offFirst = machine.hook(
+      0x1_0008n,
+      note('first', () => {
+        offFirst();
+        // The instruction that is about to be executed, with the block that it is in.
+        machine.memory.write(0x1_0008n, ppcWords('le', [['addi', { rt: 4, ra0: 4, si: 1000 }]]));
+        offThird.push(machine.hook(0x1_0008n, note('third')));
+      }),
+    );
+    const offSecond = machine.hook(
+      0x1_0008n,
+      note('second', () => {
+        if (calls.length > 4) {
+          offSecond();
+          for (const off of offThird) off();
+        }
+      }),
+    );
+    machine.run({ budget: 400 });
+    // Who is set by a hook is called from the next time on; who is taken off while hooks are called is called this once more.
+    expect(calls).toEqual(['first', 'second', 'second', 'third', 'second', 'third']);
+    expect([machine.register('r3'), machine.register('r4')]).toEqual([200n, 100n + 100n * 1000n]);
+    expect(machine.instructions).toBe(800);
+  });
+
   test('single steps over a hooked instruction call it once', () => {
     const machine = ppcMachine('le', [
       ['addi', { rt: 3, ra0: 3, si: 1 }],

@@ -192,18 +192,20 @@ export class CompiledTier {
     return stop;
   }
 
-  /** Compiled code asked for a region. If there is none it is made when it is asked for often. */
-  wanted(address: Address): void {
-    if (this.places.has(address)) {
-      this.remember(address);
-      return;
+  /** Compiled code asked for a region: as `find`. If there is none it is made when it is asked for often. */
+  wanted(address: Address): number {
+    const place = this.places.get(address);
+    if (place) {
+      this.remember(address, place);
+      return place.packed;
     }
     const count = (this.asked.get(address) ?? 0) + 1;
     this.asked.set(address, count);
-    if (count < MANY_ASKED) return;
+    if (count < MANY_ASKED) return 0;
     this.pending.add(address);
     // Those that are about as hot share a module: each costs V8 some 100 KB.
     if (count >= 2 * MANY_ASKED || this.pending.size >= BATCH_REGIONS) this.flush(address);
+    return this.find(address);
   }
 
   /** Makes the regions that wait. */
@@ -215,9 +217,7 @@ export class CompiledTier {
   }
 
   /** Compiled code finds the region of an address by itself from now on. */
-  private remember(address: Address): void {
-    const place = this.places.get(address);
-    if (!place) return;
+  private remember(address: Address, place: Place): void {
     const at = lookupPlace(address, this.codeShift);
     this.host.u64[at >> 3] = address;
     this.host.u32[(at + 8) >> 2] = place.packed;
@@ -476,8 +476,9 @@ export class CompiledTier {
     for (const number of region.entries) {
       const { address } = region.blocks[number]!.block;
       if (number !== 0 && this.places.has(address)) continue;
-      this.places.set(address, { unit, packed: index | ((number === 0 ? 0 : number + 1) << 16) });
-      this.remember(address);
+      const place: Place = { unit, packed: index | ((number === 0 ? 0 : number + 1) << 16) };
+      this.places.set(address, place);
+      this.remember(address, place);
       this.source.entered(address);
     }
   }

@@ -596,6 +596,11 @@ function handlerNumber(name: string, variant: Variant = ''): number {
   return number;
 }
 
+/** Those that are written while a program runs. */
+const EXIT_HANDLER = handlerNumber('exit');
+const JMP_HANDLER = handlerNumber('jmp');
+const GOTO_HANDLER = handlerNumber('goto');
+
 /** Host address of the lookup entry of a guest address. The code above computes the same. */
 function lookupEntry(address: bigint, codeShift: number): number {
   const low = Number(address & 0xffff_ffffn);
@@ -1095,7 +1100,7 @@ export function writeDropped(host: HostMemory, header: number, address: bigint):
   host.u32[header >> 2] = 0;
   host.u32[(header + 12) >> 2] = 0;
   const record = header + HEADER_BYTES;
-  host.u16[record >> 1] = handlerNumber('exit');
+  host.u16[record >> 1] = EXIT_HANDLER;
   host.u16[(record >> 1) + 1] = reasonNumber('untranslated');
   host.u64[(record + 8) >> 3] = address;
 }
@@ -1103,7 +1108,7 @@ export function writeDropped(host: HostMemory, header: number, address: bigint):
 /** Turns the first record of a dropped block into a jump to the one that replaced it. */
 export function writeForward(host: HostMemory, header: number, target: number): void {
   const record = header + HEADER_BYTES;
-  host.u16[record >> 1] = handlerNumber('jmp');
+  host.u16[record >> 1] = JMP_HANDLER;
   host.u32[(record + 8) >> 2] = target;
 }
 
@@ -1112,7 +1117,7 @@ export function writeTrampoline(host: HostMemory, record: number, count: number)
   const header = CONTROL.trampoline;
   host.u32[(header + 12) >> 2] = count;
   const at = header + HEADER_BYTES;
-  host.u16[at >> 1] = handlerNumber('goto');
+  host.u16[at >> 1] = GOTO_HANDLER;
   host.u32[(at + 8) >> 2] = record;
   return header;
 }

@@ -145,6 +145,8 @@ interface Translated {
   readonly encoded: EncodedBlock;
   /** What it asks for before its first instruction. */
   readonly prefix: 'hook' | 'region' | null;
+  /** The hooks of its address, whatever comes and goes: while there are some it is the same list. */
+  readonly hooks: readonly Hook[];
   readonly pages: readonly number[];
   /** Where it is found by its address. */
   readonly home: Map<Address, Translated>;
@@ -626,9 +628,13 @@ export class Machine {
       this.dropCovering(address);
     }
     return () => {
-      const rest = (this.hooks.get(address) ?? []).filter((each) => each !== own);
-      if (rest.length > 0) this.hooks.set(address, rest);
-      else if (this.hooks.delete(address)) this.dropCovering(address);
+      const rest = this.hooks.get(address);
+      const index = rest?.indexOf(own) ?? -1;
+      if (!rest || index === -1) return;
+      rest.splice(index, 1);
+      if (rest.length > 0) return;
+      this.hooks.delete(address);
+      this.dropCovering(address);
     };
   }
 
@@ -709,7 +715,8 @@ export class Machine {
     const ops = eliminateDeadOps(block, this.lifter.slots);
     const encoder = new Encoder(this.host, this.lifter.slots, start);
     const encoded = encoder.write(ops, block.terminator, block.instructions.length, prefix);
-    return { block, encoded, prefix, pages, home: this.blocks, dropped: false };
+    const hooks = this.hooks.get(block.address) ?? [];
+    return { block, encoded, prefix, hooks, pages, home: this.blocks, dropped: false };
   }
 
   /** The compiled tier, if this machine has one and it is time for it. */
@@ -916,19 +923,31 @@ export class Machine {
     let watched = 0;
     /** Tier 0 executes the next block, whatever is compiled. */
     let interpret = false;
+    /** Compiled code has just asked for a region of `pc`. */
+    let asked = false;
     /** There is stack for compiled code; null: not known yet. */
     let stack: boolean | null = null;
     for (;;) {
       if (entry === 0) {
         if (remaining <= 0) return { kind: 'step-limit' };
-        const passing = cpu.passHook === this.pc;
+        let passing = cpu.passHook === this.pc;
         if (!passing) cpu.passHook = null;
         watched = 0;
+        const known = alone ? undefined : this.blocks.get(this.pc);
+        const hooked = known?.prefix === 'hook';
+        // What tier 0 would come back for after its first record.
+        if (hooked && !passing) {
+          const stop = this.serveHooks(cpu, known);
+          if (stop) return stop;
+          if (cpu.passHook === null) continue;
+          passing = true;
+        }
         const compiled = this.compiledTier();
         const worthwhile = remaining >= LEAST_COMPILED || this.tier === 1;
         if (compiled && worthwhile && !interpret && !passing && !alone) {
           if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
-          const place = compiled.find(this.pc);
+          const place = asked ? compiled.wanted(this.pc) : compiled.find(this.pc);
+          asked = false;
           if (place !== 0 && (stack ??= compiled.hasStack())) {
             const fuel = Math.min(remaining, SLICE);
             const stop = compiled.enter(place, this.pc, fuel);
@@ -942,10 +961,10 @@ export class Machine {
                 break;
               case 'jump':
                 compiled.jumped(host.u64[CONTROL.site >> 3]!, this.pc);
-                compiled.wanted(this.pc);
+                asked = true;
                 break;
               case 'lookup':
-                compiled.wanted(this.pc);
+                asked = true;
                 break;
               case 'miss':
                 compiled.missed(this.pc);
@@ -960,7 +979,8 @@ export class Machine {
             continue;
           }
         }
-        const gate = passing ? this.gates.get(this.pc) : undefined;
+        asked = false;
+        const gate = passing && this.gates.size > 0 ? this.gates.get(this.pc) : undefined;
         if (gate) {
           const address = this.pc;
           const result = gate(this);
@@ -971,7 +991,7 @@ export class Machine {
           if (result === 'stop') return { kind: 'hook', address };
           continue;
         }
-        let block = alone ? null : this.translate(this.pc);
+        let block = alone ? null : known && !known.dropped ? known : this.translate(this.pc);
         if (alone || (block && block.block.instructions.length > remaining)) {
           block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc), slow);
         }
@@ -1050,15 +1070,11 @@ export class Machine {
         }
         case 'hook': {
           const owner = this.ownerOf(pointer);
-          const address = rewind(owner, 0);
+          rewind(owner, 0);
           // A block without instructions costs nothing, so it can be reached with nothing left.
           if (remaining <= 0) break;
-          cpu.passHook = address;
-          let stop = false;
-          for (const each of [...(this.hooks.get(address) ?? [])]) if (each(this) === 'stop') stop = true;
-          if (this.pc !== address) cpu.passHook = null;
-          if (stop) return { kind: 'hook', address };
-          this.checkCpu(cpu);
+          const stop = this.serveHooks(cpu, owner);
+          if (stop) return stop;
           break;
         }
         case 'helper': {
@@ -1198,6 +1214,17 @@ export class Machine {
           reason satisfies never;
       }
     }
+  }
+
+  /** Calls the hooks in front of a block, at which `pc` is. They are behind it (`passHook`) unless one of them went elsewhere. */
+  private serveHooks(cpu: Cpu, { block: { address }, hooks }: Translated): StopReason | null {
+    cpu.passHook = address;
+    let stop = false;
+    for (const each of [...hooks]) if (each(this) === 'stop') stop = true;
+    if (this.pc !== address) cpu.passHook = null;
+    if (stop) return { kind: 'hook', address };
+    this.checkCpu(cpu);
+    return null;
   }
 
   /** Instructions until tier 0 is looked at again. */

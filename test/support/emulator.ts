@@ -100,10 +100,10 @@ export function ppcWords(kind: PpcKind, lines: readonly PpcLine[]): Uint8Array {
 export function ppcMachine(
   kind: PpcKind,
   lines: readonly PpcLine[],
-  options: { readonly address?: bigint; readonly permission?: 'rx' | 'rwx' } = {},
+  options: { readonly address?: bigint; readonly permission?: 'rx' | 'rwx'; readonly tier?: 0 | 1 | 'auto' } = {},
 ): Machine {
-  const { address = 0x1_0000n, permission = 'rx' } = options;
-  const machine = new Machine({ lifter: ppcEmulation(kind).lifter });
+  const { address = 0x1_0000n, permission = 'rx', tier } = options;
+  const machine = new Machine({ lifter: ppcEmulation(kind).lifter, ...(tier !== undefined && { tier }) });
   machine.load(address, ppcWords(kind, lines), { permission, size: 0x1000 });
   machine.map({ address: 0x2_0000n, size: 0x1000, permission: 'rw' });
   machine.setRegister('pc', address);
