@@ -21,7 +21,7 @@ import { type FileSystem, NO_FILES, putNumber } from './files.js';
 import { Machine } from './machine.js';
 import type { MachineOptions, StopReason } from './machine.js';
 import type { Permission } from './memory.js';
-import type { IrEmulation } from './model.js';
+import type { IrEmulation, ProcessModel } from './model.js';
 import { createSyscalls } from './syscalls.js';
 import type { GuestInput, GuestOutput } from './syscalls.js';
 import type { Address, Endian } from '../units.js';
@@ -139,12 +139,26 @@ function permissionOf(flags: number): Permission {
   return execute ? 'rx' : (flags & 4) !== 0 ? 'r' : 'none';
 }
 
+/** Throws when the file cannot be started so. */
+function checkForm({ header, segments }: ProcessImage, start: 'entry' | 'none'): void {
+  if (header.type !== ET_EXEC && header.type !== ET_DYN) {
+    throw new ElftraceError('unsupported-form', 'only linked programs (ET_EXEC, ET_DYN) can be run');
+  }
+  if (start === 'none') return;
+  if (segments.some((each) => each.type === PT_INTERP)) {
+    throw new ElftraceError('unsupported-form', 'the program asks for a dynamic loader (PT_INTERP)');
+  }
+  if (header.type === ET_DYN && header.entry === 0n) {
+    throw new ElftraceError('unsupported-form', 'a shared object has no start; call one of its functions');
+  }
+}
+
 /** Maps the segments; returns the address after the last, page-aligned, and the address of the program headers. */
 function mapSegments(
   machine: Machine,
   image: ProcessImage,
   bias: Address,
-  guard: IrEmulation['process']['guard'],
+  guard: ProcessModel['guard'],
 ): { end: Address; headers: Address } {
   // Linux guards the code of a static executable that says so.
   const guards = guard !== undefined && (gnuProperty(image, guard.propertyType) & guard.propertyBit) !== 0;
@@ -187,110 +201,95 @@ function mapSegments(
 }
 
 /**
- * Creates the machine and the process in it.
- * @throws ElftraceError 'unsupported-form' when the file is no static executable, 'usage' when its segments cannot be mapped
+ * The stack of a process, mapped as far as it was touched: at most STACK_BYTES down from `end`. How far is part of the machine's
+ * snapshots.
  */
-export function startProcess(options: ProcessOptions): Process {
-  const { image, abi, emulation } = options;
-  const { header } = image;
-  const model = emulation.process;
-  const start = options.start ?? 'entry';
-  if (header.type !== ET_EXEC && header.type !== ET_DYN) {
-    throw new ElftraceError('unsupported-form', 'only linked programs (ET_EXEC, ET_DYN) can be run');
+class Stack {
+  private size = STACK_FIRST_BYTES;
+
+  constructor(
+    private readonly machine: Machine,
+    /** Exclusive. */
+    readonly end: Address,
+  ) {}
+
+  /** Maps the first part. */
+  map(): void {
+    this.machine.map({
+      address: this.end - BigInt(STACK_FIRST_BYTES),
+      size: STACK_FIRST_BYTES,
+      permission: 'rw',
+      name: 'stack',
+    });
   }
-  if (start === 'entry') {
-    if (image.segments.some((each) => each.type === PT_INTERP)) {
-      throw new ElftraceError('unsupported-form', 'the program asks for a dynamic loader (PT_INTERP)');
-    }
-    if (header.type === ET_DYN && header.entry === 0n) {
-      throw new ElftraceError('unsupported-form', 'a shared object has no start; call one of its functions');
+
+  /** Maps more of it if `address` is in it; false when it is not. */
+  grow(address: Address): boolean {
+    const bottom = this.end - BigInt(this.size);
+    if (address >= bottom || address < this.end - BigInt(STACK_BYTES)) return false;
+    let size = this.size * 2;
+    while (address < this.end - BigInt(size)) size *= 2;
+    const request = {
+      address: this.end - BigInt(size),
+      size: size - this.size,
+      permission: 'rw',
+      name: 'stack',
+    } as const;
+    if (this.machine.memory.tryMap(request) !== null) return false;
+    this.size = size;
+    return true;
+  }
+
+  place(address: Address, bytes: Uint8Array): void {
+    const { memory } = this.machine;
+    if (memory.write(address, bytes)) return;
+    if (!this.grow(address) || !memory.write(address, bytes)) {
+      throw new ElftraceError('usage', 'arguments and environment do not fit the stack', { max: STACK_BYTES });
     }
   }
-  const wordBytes = header.is64 ? 8 : 4;
-  const bias = header.type === ET_DYN ? BIAS[wordBytes] : 0n;
-  const entry = header.entry + bias;
-  // The layout is known only after mapping, the handler is asked only when the program runs.
-  let stackSize = STACK_FIRST_BYTES;
-  const layout = {
-    heapStart: 0n,
-    stackBytes: STACK_BYTES,
-    mappingTop: model.stackTop - BigInt(STACK_BYTES) - STACK_GAP,
-    growStack: (address: Address): boolean => {
-      const bottom = model.stackTop - BigInt(stackSize);
-      if (address >= bottom || address < model.stackTop - BigInt(STACK_BYTES)) return false;
-      let size = stackSize * 2;
-      while (address < model.stackTop - BigInt(size)) size *= 2;
-      const request = {
-        address: model.stackTop - BigInt(size),
-        size: size - stackSize,
-        permission: 'rw',
-        name: 'stack',
-      } as const;
-      if (machine.memory.tryMap(request) !== null) return false;
-      stackSize = size;
-      return true;
-    },
-  };
-  const machine: Machine = new Machine({
-    lifter: emulation.lifter,
-    syscall: (running) => handler(running),
-    onFault: (_machine, address) => layout.growStack(address),
-    ...(options.tier !== undefined && { tier: options.tier }),
-    ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
-  });
-  const { end, headers } = mapSegments(machine, image, bias, model.guard);
-  layout.heapStart = end;
-  const handler = createSyscalls(machine, {
-    convention: abi.syscall,
-    model,
-    layout,
-    wordBytes,
-    output: options.onOutput ?? ((): void => undefined),
-    input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
-    files: options.files ?? NO_FILES,
-  });
-  machine.addState(() => {
-    const then = stackSize;
+
+  save(): () => void {
+    const { size } = this;
     return () => {
-      stackSize = then;
+      this.size = size;
     };
-  });
-  for (const { address, addend } of options.relocations ?? []) {
+  }
+}
+
+/** Where things are in a process. */
+interface Places {
+  readonly wordBytes: 4 | 8;
+  /** What was added to every address of the file. */
+  readonly bias: Address;
+  readonly entry: Address;
+  /** The program headers. */
+  readonly headers: Address;
+}
+
+function relocate(
+  machine: Machine,
+  relocations: Iterable<RelativeRelocation>,
+  { wordBytes, bias }: Places,
+  endian: Endian,
+): void {
+  for (const { address, addend } of relocations) {
     const word = new Uint8Array(wordBytes);
-    putNumber(word, 0, wordBytes, BigInt.asUintN(8 * wordBytes, addend + bias), header.endian);
+    putNumber(word, 0, wordBytes, BigInt.asUintN(8 * wordBytes, addend + bias), endian);
     if (!machine.memory.write(address + bias, word)) {
       throw new ElftraceError('bad-reference', `a relocation names ${hex(address)}, which is not mapped`, { address });
     }
   }
+}
 
-  machine.map({
-    address: model.stackTop - BigInt(STACK_FIRST_BYTES),
-    size: STACK_FIRST_BYTES,
-    permission: 'rw',
-    name: 'stack',
-  });
-  const place = (address: Address, bytes: Uint8Array): void => {
-    if (machine.memory.write(address, bytes)) return;
-    if (!layout.growStack(address) || !machine.memory.write(address, bytes)) {
-      throw new ElftraceError('usage', 'arguments and environment do not fit the stack', { max: STACK_BYTES });
-    }
-  };
-  let top = model.stackTop;
-  const push = (bytes: Uint8Array): Address => {
-    top -= BigInt(bytes.length);
-    place(top, bytes);
-    return top;
-  };
-  const encoder = new TextEncoder();
-  const pushText = (text: string): Address => push(encoder.encode(`${text}\0`));
-  const args = options.args ?? ['program'];
-  const name = pushText(args[0] ?? '');
-  const random = push(Uint8Array.from({ length: 16 }, (_, i) => (i * 0x1d + 0x5a) & 0xff));
-  const environment = (options.env ?? []).map(pushText);
-  const pointers = args.map(pushText);
-
+/** The auxiliary vector. `random` and `name`: where the random bytes and the file name are. */
+function auxiliaryVector(
+  header: ProcessImage['header'],
+  model: ProcessModel,
+  { entry, headers }: Places,
+  { random, name }: { readonly random: Address; readonly name: Address },
+): readonly (readonly [type: number, value: bigint])[] {
   const cacheLine = BigInt(model.cacheLineBytes);
-  const auxiliary: readonly (readonly [number, bigint])[] = [
+  return [
     [AT.PHDR, headers],
     [AT.PHENT, BigInt(header.phentsize)],
     [AT.PHNUM, BigInt(header.phnum)],
@@ -311,6 +310,27 @@ export function startProcess(options: ProcessOptions): Process {
     ...(cacheLine === 0n ? [] : [[AT.DCACHEBSIZE, cacheLine] as const, [AT.ICACHEBSIZE, cacheLine] as const]),
     [AT.NULL, 0n],
   ];
+}
+
+/** Puts on the stack what a program finds there; returns the stack pointer. */
+function fillStack(stack: Stack, options: ProcessOptions, places: Places): Address {
+  const { header } = options.image;
+  const { wordBytes } = places;
+  let top = stack.end;
+  const push = (bytes: Uint8Array): Address => {
+    top -= BigInt(bytes.length);
+    stack.place(top, bytes);
+    return top;
+  };
+  const encoder = new TextEncoder();
+  const pushText = (text: string): Address => push(encoder.encode(`${text}\0`));
+  const args = options.args ?? ['program'];
+  const name = pushText(args[0] ?? '');
+  const random = push(Uint8Array.from({ length: 16 }, (_, i) => (i * 0x1d + 0x5a) & 0xff));
+  const environment = (options.env ?? []).map(pushText);
+  const pointers = args.map(pushText);
+
+  const auxiliary = auxiliaryVector(header, options.emulation.process, places, { random, name });
   const words: readonly bigint[] = [
     BigInt(args.length),
     ...pointers,
@@ -324,11 +344,12 @@ export function startProcess(options: ProcessOptions): Process {
   words.forEach((value, index) => {
     putNumber(block, index * wordBytes, wordBytes, value, header.endian);
   });
-  place(sp, block);
-  machine.setRegister(abi.stackPointer, sp);
-  const started: Process = { machine, bias, run: (runOptions) => machine.run(runOptions) };
-  if (start === 'none') return started;
+  stack.place(sp, block);
+  return sp;
+}
 
+/** Sets the registers that lead to the program's first instruction. */
+function enter(machine: Machine, model: ProcessModel, { wordBytes, bias, entry }: Places): void {
   switch (model.entry.kind) {
     case 'code':
       machine.setRegister('pc', entry);
@@ -348,5 +369,49 @@ export function startProcess(options: ProcessOptions): Process {
     default:
       model.entry satisfies never;
   }
-  return started;
+}
+
+/**
+ * Creates the machine and the process in it.
+ * @throws ElftraceError 'unsupported-form' when the file is no static executable, 'usage' when its segments cannot be mapped
+ */
+export function startProcess(options: ProcessOptions): Process {
+  const { image, abi, emulation } = options;
+  const { header } = image;
+  const model = emulation.process;
+  const start = options.start ?? 'entry';
+  checkForm(image, start);
+  const wordBytes = header.is64 ? 8 : 4;
+  const bias = header.type === ET_DYN ? BIAS[wordBytes] : 0n;
+  // What the machine asks while the program runs is made behind it.
+  const machine: Machine = new Machine({
+    lifter: emulation.lifter,
+    syscall: (running) => handler(running),
+    onFault: (_machine, address) => stack.grow(address),
+    ...(options.tier !== undefined && { tier: options.tier }),
+    ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
+  });
+  const stack = new Stack(machine, model.stackTop);
+  const { end, headers } = mapSegments(machine, image, bias, model.guard);
+  const places: Places = { wordBytes, bias, entry: header.entry + bias, headers };
+  const handler = createSyscalls(machine, {
+    convention: abi.syscall,
+    model,
+    layout: {
+      heapStart: end,
+      stackBytes: STACK_BYTES,
+      mappingTop: model.stackTop - BigInt(STACK_BYTES) - STACK_GAP,
+      growStack: (address) => stack.grow(address),
+    },
+    wordBytes,
+    output: options.onOutput ?? ((): void => undefined),
+    input: options.onInput ?? ((): Uint8Array => new Uint8Array()),
+    files: options.files ?? NO_FILES,
+  });
+  machine.addState(() => stack.save());
+  relocate(machine, options.relocations ?? [], places, header.endian);
+  stack.map();
+  machine.setRegister(abi.stackPointer, fillStack(stack, options, places));
+  if (start === 'entry') enter(machine, model, places);
+  return { machine, bias, run: (runOptions) => machine.run(runOptions) };
 }
