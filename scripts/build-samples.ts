@@ -92,24 +92,39 @@ export function isExecutable(recipes: Recipes, recipe: Recipe): boolean {
   return recipe.step === 'strip' && from !== undefined && isExecutable(recipes, from);
 }
 
-/** Runs a tool in samples/src; the reason of a failure is its standard error. */
-function run(tool: string, args: readonly string[], input?: string): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(
-      tool,
-      [...args],
-      {
-        cwd: sourceFolder,
-        encoding: 'buffer',
-        maxBuffer: 1 << 26,
-        env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
-      },
-      (error, stdout, stderr) => {
-        if (error) reject(new Error(`${tool} ${args.join(' ')}\n${error.message}\n${stderr.toString()}`));
-        else resolve(stdout);
-      },
-    );
+export interface ToolOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly maxBuffer: number;
+  readonly input?: string;
+}
+
+/** Runs a tool; what it prints. The reason of a failure is its standard error. */
+export type ToolRunner = (tool: string, args: readonly string[], options: ToolOptions) => Promise<Buffer>;
+
+const runHere: ToolRunner = (tool, args, { input, ...options }) =>
+  new Promise((resolve, reject) => {
+    const child = execFile(tool, [...args], { ...options, encoding: 'buffer' }, (error, stdout, stderr) => {
+      if (error) reject(new Error(`${tool} ${args.join(' ')}\n${error.message}\n${stderr.toString()}`));
+      else resolve(stdout);
+    });
     if (input !== undefined) child.stdin?.end(input);
+  });
+
+let runner = runHere;
+
+/** For processes that are too large to start programs themselves. */
+export function runToolsWith(other: ToolRunner): void {
+  runner = other;
+}
+
+/** Runs a tool in samples/src. */
+function run(tool: string, args: readonly string[], input?: string): Promise<Buffer> {
+  return runner(tool, args, {
+    cwd: sourceFolder,
+    maxBuffer: 1 << 26,
+    env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+    ...(input === undefined ? {} : { input }),
   });
 }
 

@@ -2,7 +2,7 @@
  * The branches that entries are patched with: encoding and reading are inverses within the reach, nothing is encoded beyond it, and
  * objdump sees the same target.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

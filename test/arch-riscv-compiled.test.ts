@@ -2,7 +2,7 @@
  * RISC-V sites of real compiler output: every option of gcc and clang that makes sites, relocatable and linked by both
  * linkers with and without relaxation; and patched programs executed by an independent emulator.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';

@@ -2,7 +2,7 @@
  * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable arm64 files (F-2, 40-arm64 section 8): what readelf and objdump see, what ld makes of it,
  * that the linked program calls the entry with the right ops, here and under qemu, and that revert gives the file back. What needs relocations and cannot have them.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

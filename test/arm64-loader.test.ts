@@ -2,7 +2,7 @@
  * The module loader on arm64. What an image must print comes from the same objects linked by GNU ld 2.40 and run under qemu-user; readelf and
  * objdump say whether it is well formed.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';

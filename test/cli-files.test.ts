@@ -1,5 +1,4 @@
 /** What the command line writes: outputs, journals, compressed files, archives, folders, tables. */
-import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -19,8 +18,9 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { isArchive, memberBytes, readArchive } from '../src/elf/archive.js';
-import { elftrace } from './support/cli.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample, sameBytes } from './support/pipeline.js';
+import { outputOf } from './support/spawn.js';
 import { describeWith } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'cli-'));
@@ -173,11 +173,11 @@ describe('containers', () => {
       test('comes back as it was', () => {
         const output = at(`quiet.ko.${suffix}`);
         expect(elftrace(['patch', '--nop', sample(`x86-64/module-fentry.ko.${suffix}`), '-o', output]).status).toBe(0);
-        const inner = execFileSync(program, [...args, output], { maxBuffer: 1 << 26 });
+        const inner = outputOf(program, [...args, output]);
         expect(openBytes(new Uint8Array(inner)).sites.totals().byState).toEqual({ nop: 11 });
         expect(elftrace(['verify', output]).status).toBe(0);
         expect(elftrace(['revert', output, '-o', at(`back.ko.${suffix}`)]).status).toBe(0);
-        const back = execFileSync(program, [...args, at(`back.ko.${suffix}`)], { maxBuffer: 1 << 26 });
+        const back = outputOf(program, [...args, at(`back.ko.${suffix}`)]);
         expect(sameBytes(new Uint8Array(back), module)).toBe(true);
       });
     });

@@ -1,5 +1,5 @@
 /** The command line as its users have it: dist/cli.js as a child process, files in a folder of their own. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { cliPath, elftrace } from './support/cli.js';
 import { smallObject } from './support/elf-builder.js';
 import { builtSamples, edited, openBytes, readSample, sameBytes } from './support/pipeline.js';
+import { spawnSync } from './support/spawn.js';
 import { describeWith, run } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'cli-'));

@@ -1,5 +1,5 @@
 /** What ELF files come in: archives, compressed files, modules with a signature. */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -2,7 +2,7 @@
  * The collection of C programs under test/programs on x86-64, by gcc and clang at three levels: what they print here must be what
  * they print under qemu-user, and on this processor where it is one.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { expect, test } from '@jest/globals';
 import {
   buildCombined,

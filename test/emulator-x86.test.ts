@@ -2,7 +2,7 @@
  * The x86-64 machine: status flags, instruction fetch (own stores at once, those of others after serialising; 00-core F-7), torn
  * instructions, repeated strings, helpers, static programs of glibc, and what `run` offers on the samples.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -3,7 +3,7 @@
  * are only named, prefixed instructions at borders, and the cases in which qemu 7.2 departs from the Power ISA 3.1B.
  */
 import { describe, expect, test } from '@jest/globals';
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { constants } from 'node:os';
 import {
   buildPpc,

@@ -2,7 +2,7 @@
  * RISC-V semantics that no program under qemu-user shows: what is only named, counters, folded pairs against single steps, code at
  * borders of windows and fetch lines, `fence.i`, and reservations of several CPUs.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { describe, expect, test } from '@jest/globals';
 import { riscv64 } from '../src/arch-riscv/index.js';
 import { riscvTable } from '../src/arch-riscv/isa.js';

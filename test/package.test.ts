@@ -2,7 +2,7 @@
  * The package as it is published: `npm pack`, unpacked in an empty folder, with a PATH that holds node and nothing else. No
  * binutils, no qemu, no compiler.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import {
   copyFileSync,
   existsSync,

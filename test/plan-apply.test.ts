@@ -2,7 +2,7 @@
  * Plans, their execution and the way back, on every sample: exactly the plan's edits change, and revert gives the input. The
  * comparison is a plain byte loop, and `cmp -l` once, so that nothing of ours judges itself.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,5 @@
 /** What a process finds and may ask for: held against qemu-user, and against the numbers and structures of the C headers. */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';

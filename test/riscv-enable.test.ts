@@ -2,7 +2,7 @@
  * `patch --enable` on linked programs of RISC-V: the runtime of each generation of sites is laid in, the program does what it did, its own trace
  * is what the machine sees, and revert gives the program back byte for byte.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import type { WritableState } from '../src/arch.js';

@@ -3,7 +3,7 @@
  * its auipc, as readelf and objdump see it; linked by a relaxing ld the pair stays a pair; the program calls the entry, here and under qemu; revert
  * gives the file back.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

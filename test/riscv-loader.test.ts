@@ -2,7 +2,7 @@
  * The module loader on RISC-V: what an image prints is what GNU ld makes of the same objects, near and beyond the reach of a pair; every kind of
  * relocation; the exact bounds of the pair; what is refused.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';

@@ -1,5 +1,5 @@
 /** `elftrace run` on arm64: every sample as under qemu-user, functions called, traces, profile, callers, traps and landing pads. */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';

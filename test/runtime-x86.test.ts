@@ -2,7 +2,7 @@
  * The guest runtime of x86-64: what the objects are made of, and what they do on this processor and under qemu-x86_64. The program in
  * test/programs/x86-runtime patches its own sites and compares; trampolines are made here, for its addresses, and run there.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

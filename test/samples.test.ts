@@ -18,12 +18,21 @@ import {
   recordedVersions,
   runSample,
   runsNatively,
+  runToolsWith,
   sumsOf,
   targetOf,
   toolsOf,
   type Recipe,
 } from '../scripts/build-samples.js';
+import { spawnSync } from './support/spawn.js';
 import { describeWith } from './support/tools.js';
+
+runToolsWith((tool, args, options) => {
+  const { status, signal, stdout, stderr, error } = spawnSync(tool, args, options);
+  if (error === undefined && status === 0) return Promise.resolve(stdout);
+  const how = error?.message ?? String(signal ?? status);
+  return Promise.reject(new Error(`${tool} ${args.join(' ')}\n${how}\n${stderr.toString()}`));
+});
 
 const recipes = readRecipes();
 const executables = recipes.samples.filter((recipe) => isExecutable(recipes, recipe));

@@ -1,10 +1,10 @@
 /** Sites of the bundled samples against what objdump and readelf counted (samples/expected), and where nm puts the functions. */
-import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { readExpected } from '../scripts/build-samples.js';
 import { verify } from '../src/ftrace/verdicts.js';
 import { builtSamples, openBytes, readSample, sampleFiles, sampleNames } from './support/pipeline.js';
+import { outputOf } from './support/spawn.js';
 import { describeWith } from './support/tools.js';
 
 const counts = readExpected('sites.txt');
@@ -115,7 +115,7 @@ describeWith(['nm'], 'functions of sites by nm', () => {
     ['x86-64/module-fentry.ko', 'nm'],
   ];
   test.each(cases)('%s', (name, nm) => {
-    const text = execFileSync(nm, ['-n', join(builtSamples, name)]).toString();
+    const text = outputOf(nm, ['-n', join(builtSamples, name)]).toString();
     const starts = new Map<string, bigint>();
     for (const line of text.split('\n')) {
       const match = /^([0-9a-f]+) [tTwW] (\S+)$/.exec(line);

@@ -3,7 +3,7 @@
  * objects, stubs beyond 2 GiB, kernel addresses. Runs here, on this processor and under qemu-x86_64.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';

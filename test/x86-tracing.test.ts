@@ -3,7 +3,7 @@
  * here, on this processor and under qemu-x86_64 what it did without. Its own trace is what the machine sees. Bytes are compared without the tool's plans.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './support/spawn.js';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';

@@ -17,10 +17,19 @@ export interface ProbeExplanation {
   readonly jump: JumpWindow | ProbeRefusal | null;
 }
 
+/** By target and flavour: asked for each site, and the objects do not change. */
+const passing = new Map<string, boolean>();
+
 /** The entry of a flavour passes registers to a probe: its runtime has the callback for that. */
 function passesRegisters(target: TargetId, flavour: EntryFlavour): boolean {
-  const bytes = runtimeObject(target, flavour, true);
-  return bytes !== null && readElf(bytes).symbols.find('elftrace_probe_ftrace') > 0;
+  const key = `${target}/${flavour}`;
+  let passes = passing.get(key);
+  if (passes === undefined) {
+    const bytes = runtimeObject(target, flavour, true);
+    passes = bytes !== null && readElf(bytes).symbols.find('elftrace_probe_ftrace') > 0;
+    passing.set(key, passes);
+  }
+  return passes;
 }
 
 /**

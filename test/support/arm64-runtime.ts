@@ -2,7 +2,7 @@
  * Programs of arm64 linked by `ld` with the guest runtime, whose sites and objects are written by the plan of a tracer; run under qemu-user and in
  * the emulator. Imports no jest.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { arm64 } from '../../src/arch-arm64/index.js';

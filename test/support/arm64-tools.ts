@@ -2,10 +2,10 @@
  * Words of every A64 row and what GNU objdump prints for them: shared by the tests and scripts/vectors-arm64.ts, which runs
  * outside jest (so this imports nothing of it).
  */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { outputOf } from './spawn.js';
 import { arm64Table } from '../../src/arch-arm64/isa.js';
 
 export const OBJDUMP = 'aarch64-linux-gnu-objdump';
@@ -47,11 +47,10 @@ export function objdump(words: readonly number[], base: number): string[] {
     });
     const path = join(folder, 'words.bin');
     writeFileSync(path, bytes);
-    const text = execFileSync(
-      OBJDUMP,
-      [...['-b', 'binary', '-m', 'aarch64', '-D', '-z', '-M', 'no-aliases', `--adjust-vma=${base}`], path],
-      { maxBuffer: 1 << 28 },
-    ).toString();
+    const text = outputOf(OBJDUMP, [
+      ...['-b', 'binary', '-m', 'aarch64', '-D', '-z', '-M', 'no-aliases', `--adjust-vma=${base}`],
+      path,
+    ]).toString();
     return text
       .split('\n')
       .map((line) => /^\s*[0-9a-f]+:\t[0-9a-f]{8} \t(.*)$/.exec(line)?.[1])

@@ -7,7 +7,7 @@
  *
  * Nothing here imports jest, so that scripts can use it too.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -22,7 +22,7 @@ import { startProcess } from '../../src/emulator/index.js';
 import type { Process } from '../../src/emulator/index.js';
 
 /** The sources lie beside the TypeScript, the tests run from `build/`. */
-const PROGRAMS = join(dirname(fileURLToPath(import.meta.url)), '../../../test/programs');
+export const PROGRAMS = join(dirname(fileURLToPath(import.meta.url)), '../../../test/programs');
 
 function run(command: string, args: readonly string[], cwd?: string): void {
   const result = spawnSync(command, [...args], { cwd });
@@ -243,6 +243,22 @@ ${parts.map((part) => part.call).join('')}  flush();
 
 // ------------------------------------------------------------------------------------------------------- building, running
 
+const assembled = new Map<string, string>();
+
+/** Start-up code in assembly language as an object, which is the same in each program of a target; other sources as they are. */
+function startUp(target: PpcTarget, name: string): string {
+  const source = join(PROGRAMS, name);
+  if (!name.endsWith('.S')) return source;
+  const key = JSON.stringify([target.gcc, target.flags, name]);
+  let object = assembled.get(key);
+  if (object === undefined) {
+    object = scratch('start.o');
+    run(target.gcc, ['-I', PROGRAMS, ...target.flags, '-c', source, '-o', object]);
+    assembled.set(key, object);
+  }
+  return object;
+}
+
 /** Compiles and links a freestanding static program; the path of the executable. */
 export function buildProgram(
   target: PpcTarget,
@@ -253,7 +269,7 @@ export function buildProgram(
   const output = scratch('program');
   run(target.gcc, [
     `-O${level}`, '-w', '-ffreestanding', '-nostdlib', '-static', '-fno-stack-protector', '-I', PROGRAMS, ...target.flags,
-    ...flags, '-o', output, ...(target.start ?? ['start.S']).map((name) => join(PROGRAMS, name)), ...sources, ...target.libraries,
+    ...flags, '-o', output, ...(target.start ?? ['start.S']).map((name) => startUp(target, name)), ...sources, ...target.libraries,
   ]); // prettier-ignore
   return output;
 }

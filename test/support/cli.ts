@@ -1,5 +1,5 @@
 /** Runs the bundled command line; `npm run build` must have been run. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import {
   closeSync,
   existsSync,
@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { CliRequest } from './cli-server.js';
 import { root } from './pipeline.js';
+import { spawnSync } from './spawn.js';
 
 export const cliPath = join(root, 'dist', 'cli.js');
 

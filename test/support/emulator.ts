@@ -1,5 +1,5 @@
 /** Machines for tests: blocks built by hand, PowerPC code assembled from the rows, and compiled programs. */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,5 @@
 /** Cores, modules and a small runtime for tests of the loader; images run under qemu-user and in the emulator. */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';

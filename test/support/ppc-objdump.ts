@@ -1,5 +1,5 @@
 /** Words of every PowerPC row and objdump's texts of them in several dialects: for the tests and for `scripts/vectors-ppc.ts`. */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -260,7 +260,20 @@ function process(subject: Subject, bytes: Uint8Array, output: Uint8Array[], args
   });
 }
 
-/** What hooks see in the program without probes: the sites off, as a session leaves them. */
+const unprobed = new WeakMap<Subject, Uint8Array>();
+
+/** The image with its sites off, as a session without probes leaves them. */
+function withoutProbes(subject: Subject): Uint8Array {
+  let bytes = unprobed.get(subject);
+  if (bytes === undefined) {
+    bytes = subject.image.bytes.slice();
+    for (const step of planProbes(subject.image, subject.arch, []).plan.steps) bytes.set(step.after, step.fileOffset);
+    unprobed.set(subject, bytes);
+  }
+  return bytes;
+}
+
+/** What hooks see in the program without probes. */
 export function oracle(
   subject: Subject,
   survey: Survey,
@@ -268,20 +281,26 @@ export function oracle(
   limit = 200_000,
   clobber = false,
 ): { hits: Hit[]; end: EndState } | null {
-  const { plan } = planProbes(subject.image, subject.arch, []);
-  const bytes = subject.image.bytes.slice();
-  for (const step of plan.steps) bytes.set(step.after, step.fileOffset);
   const output: Uint8Array[] = [];
-  const guest = process(subject, bytes, output, args);
+  const guest = process(subject, withoutProbes(subject), output, args);
   const support = probeSupport(subject.arch);
   const { machine } = guest;
   const hits: Hit[] = [];
   let tooMany = false;
   let before = 0;
+  const lists = new Map<string, ReturnType<typeof compileArguments>>();
+  const listOf = (text: string): ReturnType<typeof compileArguments> => {
+    let list = lists.get(text);
+    if (list === undefined) {
+      const definition = parseProbe(`p 0x1 ${text}`, subject.arch.target.wordBytes === 8 ? 64 : 32);
+      list = compileArguments(definition, { abi: support.abi, symbol: () => null, atEntry: false });
+      assert(compileProgram(list, subject.program.image.wordBytes).length > 0);
+      lists.set(text, list);
+    }
+    return list;
+  };
   survey.places.forEach(({ address, method }, index) => {
-    const definition = parseProbe(`p 0x1 ${fetched(subject, index)}`, subject.arch.target.wordBytes === 8 ? 64 : 32);
-    const list = compileArguments(definition, { abi: support.abi, symbol: () => null, atEntry: false });
-    assert(compileProgram(list, subject.program.image.wordBytes).length > 0);
+    const list = listOf(fetched(subject, index));
     machine.hook(address, (each) => {
       // A repeated instruction (rep movs) comes by once for each round; no other that is copied is followed by itself at once.
       const isRound = each.instructions - before <= 1 && hits.at(-1)?.address === address;
@@ -433,9 +452,7 @@ export function costOfForms(subject: Subject, places: readonly Place[]): { jump:
     assert.equal(guest.run({ budget: BUDGET }).kind, 'exit');
     return 0;
   };
-  const plain = subject.image.bytes.slice();
-  for (const step of planProbes(subject.image, subject.arch, []).plan.steps) plain.set(step.after, step.fileOffset);
-  const own = run(plain, toEnd).instructions;
+  const own = run(withoutProbes(subject), toEnd).instructions;
   const { session, bytes } = planned(
     subject,
     definitions(subject, places).map((define) => ({ define, optimize: true })),

@@ -9,7 +9,7 @@
  *
  * Words come from the rows' encoder, which other tests compare with objdump.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

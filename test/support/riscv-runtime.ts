@@ -2,7 +2,7 @@
  * Traced programs of RISC-V, linked by `ld` with the guest runtime before any loader: sites, inner calls and the words that name ops are
  * written here, from the formulas of the rules and not by the code under test. For `buildTraced`.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -201,11 +201,17 @@ export function linkTraced(
   return output;
 }
 
-/** Objects with calls of the profiling entry get them renamed to the runtime's. */
+const renamings = new Map<string, string>();
+
+/** Objects with calls of the profiling entry get them renamed to the runtime's; equal ones are done once. */
 export function renamed(target: PpcTarget, object: string, names: Readonly<Record<string, string>>): string {
+  const key = JSON.stringify([target.name, object, names]);
+  const known = renamings.get(key);
+  if (known !== undefined) return known;
   const output = scratch('renamed.o');
   const args = Object.entries(names).flatMap(([from, to]) => ['--redefine-sym', `${from}=${to}`]);
   run(target.gcc.replace('gcc', 'objcopy'), [...args, object, output]);
+  renamings.set(key, output);
   return output;
 }
 

@@ -2,15 +2,10 @@
  * RISC-V code through GNU binutils, for tests and for the script that writes their vectors. The words go into an ELF file
  * whose ISA string names the extensions, because objdump takes the set of instructions that it knows from there.
  */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-
-/** Not `run` of tools.ts: scripts use this file too, and they have no jest. */
-function run(name: string, args: readonly string[]): Buffer {
-  return execFileSync(name, args, { maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'pipe'] });
-}
+import { outputOf } from './spawn.js';
 
 export const RISCV_BINUTILS = [
   'riscv64-linux-gnu-as',
@@ -53,10 +48,10 @@ export function objdump(code: Uint8Array): Map<number, string> {
     writeFileSync(join(folder, 'code.bin'), code);
     writeFileSync(join(folder, 'x.s'), `.text\n.incbin "code.bin"\n`);
     const object = join(folder, 'x.o');
-    run('riscv64-linux-gnu-as', ['-I', folder, `-march=${MARCH}`, '-o', object, join(folder, 'x.s')]);
+    outputOf('riscv64-linux-gnu-as', ['-I', folder, `-march=${MARCH}`, '-o', object, join(folder, 'x.s')]);
     // `.incbin` marks its bytes as data.
-    run('riscv64-linux-gnu-objcopy', ['-N', '$d', object]);
-    return parse(run('riscv64-linux-gnu-objdump', ['-d', '-z', '-M', 'no-aliases', object]).toString());
+    outputOf('riscv64-linux-gnu-objcopy', ['-N', '$d', object]);
+    return parse(outputOf('riscv64-linux-gnu-objdump', ['-d', '-z', '-M', 'no-aliases', object]).toString());
   });
 }
 
@@ -65,15 +60,15 @@ export function assemble(text: string, march = MARCH): Uint8Array {
   return inFolder((folder) => {
     writeFileSync(join(folder, 'x.s'), `.option norelax\n.text\n${text}\n`);
     const object = join(folder, 'x.o');
-    run('riscv64-linux-gnu-as', [`-march=${march}`, '-o', object, join(folder, 'x.s')]);
-    run('riscv64-linux-gnu-objcopy', ['-O', 'binary', '-j', '.text', object, join(folder, 'x.bin')]);
+    outputOf('riscv64-linux-gnu-as', [`-march=${march}`, '-o', object, join(folder, 'x.s')]);
+    outputOf('riscv64-linux-gnu-objcopy', ['-O', 'binary', '-j', '.text', object, join(folder, 'x.bin')]);
     return new Uint8Array(readFileSync(join(folder, 'x.bin')));
   });
 }
 
 /** First line of `--version`. */
 export function versionOf(name: string): string {
-  return run(name, ['--version']).toString().split('\n')[0]!;
+  return outputOf(name, ['--version']).toString().split('\n')[0]!;
 }
 
 /** A seeded generator of 32-bit words (xorshift), so that a failing case can be repeated. */

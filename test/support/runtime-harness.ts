@@ -2,7 +2,7 @@
  * Programs linked by `ld` with the guest runtime, before any loader: their calls of the profiling entry are renamed to an entry of the
  * runtime, and the patched calls inside it are written here. Runs them under qemu-user and in the emulator.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -138,14 +138,12 @@ export function buildTraced(build: TracedBuild): string {
   if (build.target.arch.target.id === 'riscv64') return buildRiscv(build);
   const { target, flavour, tracer, level = '2', flags = [], entry = 'ftrace_caller', report = true } = build;
   const sites = build.patchable === true ? ['-fpatchable-function-entry=2'] : siteFlags(target, flavour);
-  const objects = build.sources.map((source) => {
-    const object = scratch('traced.o');
-    const renamed = tracer === 'none' ? [] : ['--redefine-sym', `_mcount=${entry}`];
-    const main = report ? ['--redefine-sym', 'main=traced_main'] : [];
-    const original = compile(target, source, [`-O${level}`, ...sites, ...flags]);
-    run(target.gcc.replace('gcc', 'objcopy'), [...renamed, ...main, original, object]);
-    return object;
-  });
+  const objects = build.sources.map((source) =>
+    riscv.renamed(target, compile(target, source, [`-O${level}`, ...sites, ...flags]), {
+      ...(tracer === 'none' ? {} : { _mcount: entry }),
+      ...(report ? { main: 'traced_main' } : {}),
+    }),
+  );
   const options = [
     ...(flavour === 'regs' ? ['-DRUNTIME_REGS'] : []),
     ...(tracer === 'function' || tracer === 'both' ? ['-DUSE_FUNCTION'] : []),

@@ -2,10 +2,11 @@
  * Finds external tools (binutils, cross compilers, emulators) at run time. A test that needs one says so: without it the
  * group is skipped and the reason printed; with ELFTRACE_REQUIRE_TOOLS=1 (set in CI) a missing tool is a failure instead.
  */
-import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import type { SpawnSyncReturns } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, test } from '@jest/globals';
+import { spawnSync } from './spawn.js';
 
 /**
  * Runs a program that a test has just written, or a tool on it. Test files share this process, and one that starts a program at the moment in which another

@@ -12,7 +12,7 @@
  * Instructions come as bytes from the rows, which other tests hold against capstone and objdump; the driver is assembled by gcc.
  * The processor wins where it differs from qemu (`QEMU_DIFFERENCES`). Flags that the manual leaves undefined are masked.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -2,7 +2,7 @@
  * Other decoders for the tests of the x86-64 one: @alexaltea/capstone-js (Capstone 5.0.9), capstone-wasm and GNU objdump, and
  * a seeded source of byte strings that reach every encoding family.
  */
-import { spawnSync } from 'node:child_process';
+import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';

@@ -2,8 +2,17 @@
 #include <string.h>
 #include <float.h>
 #include <math.h>
+#include <limits.h>
+#include <stdint.h>
+#include <assert.h>
 #define __STDC_LIMIT_MACROS
+#ifndef __OPTIMIZE__
+/* Without optimisation compilers emit every static function that is not inline: several hundred of checked arithmetic, for the linker to drop. */
+#include "platform_generic.h"
+#define static static inline
+#endif
 #include "random_inc.h"
+#undef static
 
 static uint32_t crc32_context = 0xFFFFFFFFUL;
 static void crc32_gentab(void) {}
