@@ -99,6 +99,31 @@ export class ByteView {
   }
 }
 
+/**
+ * A word of 4 or 8 bytes at the start of `bytes`, unsigned. For arrays that were made to hold one word: a view of such an array first moves it out of the
+ * JavaScript heap, which takes longer than all the rest.
+ */
+export function wordOf(bytes: Uint8Array, endian: Endian, size: 4 | 8): bigint {
+  if (bytes.length < size) throw truncated('word', 0, size, bytes.length);
+  const half = (at: number): number =>
+    endian === 'little'
+      ? (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
+      : (bytes[at + 3]! | (bytes[at + 2]! << 8) | (bytes[at + 1]! << 16) | (bytes[at]! << 24)) >>> 0;
+  if (size === 4) return BigInt(half(0));
+  const [low, high] = endian === 'little' ? [half(0), half(4)] : [half(4), half(0)];
+  return high === 0 ? BigInt(low) : (BigInt(high) << 32n) | BigInt(low);
+}
+
+/** The other way round: the low bits of a value as a word, fresh. */
+export function bytesOfWord(value: bigint, endian: Endian, size: 4 | 8): Uint8Array {
+  const bytes = new Uint8Array(size);
+  for (let i = 0; i < size; i += 4) {
+    let rest = Number(BigInt.asUintN(32, i === 0 ? value : value >> 32n));
+    for (let k = i; k < i + 4; k++, rest >>>= 8) bytes[endian === 'little' ? k : size - 1 - k] = rest;
+  }
+  return bytes;
+}
+
 /** True when both arrays hold the same bytes. */
 export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;

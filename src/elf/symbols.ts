@@ -131,7 +131,7 @@ export class LazySymbolTable implements SymbolTable {
     if (this.count === 0) return -1;
     const { view, strings } = this.#source;
     const index = (this.#index ??= this.#buildIndex());
-    const wanted = new TextEncoder().encode(name);
+    const wanted = utf8.encode(name);
     const end = strings.offset + strings.size;
     const hash = hashName(wanted, 0, wanted.length);
     for (let row = index.heads[hash & (index.heads.length - 1)]!; row >= 0; row = index.next[row]!) {
@@ -162,6 +162,8 @@ export class LazySymbolTable implements SymbolTable {
     return { heads, next };
   }
 }
+
+const utf8 = new TextEncoder();
 
 /** FNV-1a over the NUL-terminated bytes, at most HASHED_BYTES of them. */
 function hashName(bytes: Uint8Array, start: number, end: number): number {

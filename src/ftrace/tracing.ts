@@ -145,11 +145,23 @@ const objectSymbols = [
   'elftrace_data',
 ] as const;
 
+/** Asked for at each site; the symbols of a program stay what they are. */
+const knownEntries = new WeakMap<Program, Entries>();
+
 /**
  * The entries of an image.
  * @throws ElftraceError 'no-runtime' with the missing symbols when it has none
  */
 export function entriesOf(program: Program): Entries {
+  let entries = knownEntries.get(program);
+  if (entries === undefined) {
+    entries = findEntries(program);
+    knownEntries.set(program, entries);
+  }
+  return entries;
+}
+
+function findEntries(program: Program): Entries {
   const caller = entryPoint(program, 'ftrace_caller');
   if (caller === null) {
     throw new ElftraceError('no-runtime', `the image has no tracing entries (missing: ftrace_caller, …)`, {

@@ -3,7 +3,7 @@
  * instruction is executed elsewhere or simulated. What handlers record goes into the program's own ring, in the form in which the callback of
  * detour buffers writes it. Knows of a machine what `ProbeMachine` says.
  */
-import { ByteView } from '../bytes.js';
+import { bytesOfWord, ByteView, wordOf } from '../bytes.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { Program } from '../program/program.js';
 import {
@@ -224,13 +224,11 @@ export class ProbeRun {
   private readWord(address: Address, index: number): bigint {
     const bytes = this.options.machine.memory.read(address + BigInt(index * this.word), this.word);
     if (bytes === null) return 0n;
-    return new ByteView(bytes, this.options.program.arch.target.dataEndian, 'probes').word(0, this.word);
+    return wordOf(bytes, this.options.program.arch.target.dataEndian, this.word);
   }
 
   private writeWord(address: Address, index: number, value: bigint): void {
-    const bytes = new Uint8Array(this.word);
-    const view = new ByteView(bytes, this.options.program.arch.target.dataEndian, 'probes');
-    view.insertWord(0, BigInt.asUintN(8 * this.word, value), this.word);
+    const bytes = bytesOfWord(value, this.options.program.arch.target.dataEndian, this.word);
     this.options.machine.memory.write(address + BigInt(index * this.word), bytes);
   }
 
@@ -257,11 +255,13 @@ export class ProbeRun {
   }
 
   private addHeader(offset: number, value: bigint): void {
-    const [ring, header] = [this.ring(), this.header()];
-    if (ring === null || header === null) return;
-    const after = new Uint8Array(8);
-    new ByteView(after, this.options.program.arch.target.dataEndian, 'ring').insertU64(0, header.u64(offset) + value);
-    this.options.machine.memory.write(ring + BigInt(offset), after);
+    const ring = this.ring();
+    if (ring === null) return;
+    const { memory } = this.options.machine;
+    const { dataEndian } = this.options.program.arch.target;
+    const before = memory.read(ring + BigInt(offset), 8);
+    if (before !== null)
+      memory.write(ring + BigInt(offset), bytesOfWord(wordOf(before, dataEndian, 8) + value, dataEndian, 8));
   }
 
   /** Writes what the runtime's callback writes. */
