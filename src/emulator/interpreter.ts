@@ -70,7 +70,7 @@ export const RECORD_BYTES = 16;
 export const HEADER_BYTES = 16;
 /** Operand `a` is constant and the operation does not mind the order. */
 const COMMUTATIVE = new Set<OpName>([
-  'add', 'mul', 'mulhu', 'mulhs', 'and', 'or', 'xor', 'add32', 'mul32', 'and32', 'or32', 'xor32',
+  'add', 'mul', 'mulsx32', 'mulzx32', 'mulhu', 'mulhs', 'and', 'or', 'xor', 'add32', 'mul32', 'and32', 'or32', 'xor32',
   'seteq', 'setne', 'seteq32', 'setne32',
 ]); // prettier-ignore
 
@@ -535,10 +535,10 @@ const HOT = `
   add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; aligned; and sk ss; and32 sk ss;
   br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
   ins16 ss; ins8 ss; ld16s k; ld16sbe k; ld16u i k; ld16ube i k; ld32s i k; ld32sbe i k; ld32u i k; ld32ube i k; ld64 i k;
-  ld64be i k; ld8s k; ld8u i k; mov k s; mul sk ss; mul32 sk ss; mul32s ss; or sk ss; or32 ss; rec sk ss;
+  ld64be i k; ld8s k; ld8u i k; mov k s; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss;
   rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
   rotl sk; rotl32 sk; rotr32 sk; sar sk; sar32 sk; sar32s sk; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
-  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; st16 i k;
+  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; signand sk; signand32 sk; st16 i k;
   st16be i k; st32 i k; st32be i k; st64 i k kk; st64be i k; st8 i k kk; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
   sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
