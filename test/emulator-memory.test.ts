@@ -18,7 +18,7 @@ const WAYS = ['displaced', 'indexed', 'updating'] as const;
 type Way = (typeof WAYS)[number];
 
 /** One access of `name`, then 77 into s3, so that a fault shows what was done. */
-function access(name: OpName, way: Way, displacement: bigint): HandInstruction {
+function access(name: OpName, way: Way, displacement: bigint, addition: 'add' | 'add32' = 'add'): HandInstruction {
   return (b) => {
     const type = OPS[name].form === 'load' || OPS[name].form === 'store' ? OPS[name] : null;
     const slotType = type && 'type' in type ? type.type : 'i64';
@@ -26,7 +26,7 @@ function access(name: OpName, way: Way, displacement: bigint): HandInstruction {
     const second = way === 'indexed' ? s(2) : displacement;
     if (isLoad(name)) b.load(name, value, s(0), second);
     else if (isStore(name)) b.store(name, value, s(0), second);
-    if (way === 'updating') b.to(s(0), 'add', s(0), displacement);
+    if (way === 'updating') b.to(s(0), addition, s(0), displacement);
     b.mov(s(3), 77n);
     return undefined;
   };
@@ -195,6 +195,16 @@ describe('faults', () => {
     machine.setRegister('s0', 0xffff_fff8n);
     machine.run();
     expect(machine.register('s1')).toBe(0x0403_0201n);
+    for (const [addition, after] of [
+      ['add32', 8n],
+      ['add', 0x1_0000_0008n],
+    ] as const) {
+      const updating = handMachine([access('ld32u', 'updating', 0x10n, addition)], 0x1000n, 32);
+      updating.map({ address: 0n, size: 0x1000, permission: 'r' });
+      updating.setRegister('s0', 0xffff_fff8n);
+      updating.run();
+      expect(updating.register('s0')).toBe(after);
+    }
   });
 });
 
