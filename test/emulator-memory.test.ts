@@ -13,15 +13,20 @@ const accesses = OP_NAMES.flatMap((name): { name: OpName; row: AccessRow }[] => 
   return row.form === 'load' || row.form === 'store' ? [{ name, row }] : [];
 });
 
-/** One access of `name` at s0 + displacement, then a store of s0 into s3, so that a fault shows what was done. */
-function access(name: OpName, indexed: boolean, displacement: bigint): HandInstruction {
+/** How an access makes its address: s0 + displacement, s0 + s2, or s0 + displacement that is s0 afterwards. */
+const WAYS = ['displaced', 'indexed', 'updating'] as const;
+type Way = (typeof WAYS)[number];
+
+/** One access of `name`, then 77 into s3, so that a fault shows what was done. */
+function access(name: OpName, way: Way, displacement: bigint, addition: 'add' | 'add32' = 'add'): HandInstruction {
   return (b) => {
     const type = OPS[name].form === 'load' || OPS[name].form === 'store' ? OPS[name] : null;
     const slotType = type && 'type' in type ? type.type : 'i64';
     const value = slotType === 'i64' ? s(1) : HAND_SLOTS.slot(slotType === 'f64' ? 'f0' : 'v0');
-    const second = indexed ? s(2) : displacement;
+    const second = way === 'indexed' ? s(2) : displacement;
     if (isLoad(name)) b.load(name, value, s(0), second);
     else if (isStore(name)) b.store(name, value, s(0), second);
+    if (way === 'updating') b.to(s(0), addition, s(0), displacement);
     b.mov(s(3), 77n);
     return undefined;
   };
@@ -50,12 +55,13 @@ const WINDOWS = [
 describe.each(WINDOWS)('every access in a window at %s', (_name, base) => {
   for (const { name, row } of accesses) {
     test(name, () => {
-      for (const indexed of [false, true]) {
+      for (const way of WAYS) {
         for (const offset of [0, 1, 3, 0xfff - row.bytes, 0x1000 - row.bytes]) {
-          const machine = handMachine([access(name, indexed, -8n)], 0x10_0000n);
+          const machine = handMachine([access(name, way, -8n)], 0x10_0000n);
           machine.map({ address: base, size: 0x1000, permission: 'rw' });
           const address = base + BigInt(offset);
-          machine.setRegister('s0', BigInt.asUintN(64, address + (indexed ? -0x1234n : 8n)));
+          const before = BigInt.asUintN(64, address + (way === 'indexed' ? -0x1234n : 8n));
+          machine.setRegister('s0', before);
           machine.setRegister('s2', 0x1234n);
           if (row.form === 'load') {
             machine.memory.write(address, DATA.slice(7, 7 + row.bytes));
@@ -81,6 +87,7 @@ describe.each(WINDOWS)('every access in a window at %s', (_name, base) => {
             expect(all.filter((byte) => byte !== 0xee).length).toBe(expected.filter((byte) => byte !== 0xee).length);
           }
           expect(machine.register('s3')).toBe(77n);
+          expect(machine.register('s0')).toBe(way === 'updating' ? address : before);
         }
       }
     });
@@ -101,14 +108,14 @@ describe('faults', () => {
       ];
       for (let over = 1; over < row.bytes; over++) cases.push([base + 0x1000n - BigInt(over), base + 0x1000n]);
       for (let under = 1; under < row.bytes; under++) cases.push([base - BigInt(under), base - BigInt(under)]);
-      for (const indexed of [false, true]) {
+      for (const way of WAYS) {
         for (const [address, bad] of cases) {
           const machine = handMachine([
             (b) => {
               b.mov(s(4), 5n);
               return undefined;
             },
-            access(name, indexed, 16n),
+            access(name, way, 16n),
           ]);
           machine.map({ address: base, size: 0x1000, permission: 'rw' });
           machine.map({ address: base + 0x4000n, size: 0x1000, permission: wrong });
@@ -132,19 +139,22 @@ describe('faults', () => {
           expect(machine.run().kind).toBe('unknown-instruction');
           expect(machine.instructions).toBe(2);
           expect(machine.register('s3')).toBe(77n);
+          expect(machine.register('s0')).toBe(way === 'updating' ? address : address - 16n);
         }
       }
     });
 
     test(`${name}: across two windows`, () => {
       for (let head = 1; head < row.bytes; head++) {
-        const machine = handMachine([access(name, false, 0n), access(name, false, 0n)]);
+        const machine = handMachine([access(name, 'displaced', 0n), access(name, 'updating', 8n)]);
         machine.map({ address: 0x7000n, size: 0x1000, permission: row.form === 'load' ? 'r' : 'rw' });
         machine.map({ address: 0x8000n, size: 0x1000, permission: 'rwx' });
         const address = 0x8000n - BigInt(head);
         machine.setRegister('s0', address);
         if (row.form === 'load') {
           machine.memory.write(address, DATA.slice(0, row.bytes));
+          machine.step();
+          machine.setRegister('s0', address - 8n);
           machine.run();
           const slot = row.type === 'i64' ? s(1) : HAND_SLOTS.slot(row.type === 'f64' ? 'f0' : 'v0');
           expect(machine.slot(slot)).toBe(expectedLoad(row, 0));
@@ -153,12 +163,15 @@ describe('faults', () => {
           machine.setRegister('s1', value);
           machine.setSlot(HAND_SLOTS.slot('f0'), value);
           machine.setSlot(HAND_SLOTS.slot('v0'), value);
+          machine.step();
+          machine.setRegister('s0', address - 8n);
           machine.run();
           const expected = bytesOf(value, row.bytes);
           if (row.endian === 'big') expected.reverse();
           expect([...machine.memory.read(address, row.bytes)!]).toEqual([...expected]);
         }
         expect(machine.instructions).toBe(2);
+        expect(machine.register('s0')).toBe(address);
       }
     });
   }
@@ -176,12 +189,22 @@ describe('faults', () => {
   });
 
   test('in 32-bit machines addresses wrap at 4 GiB', () => {
-    const machine = handMachine([access('ld32u', false, 0x10n)], 0x1000n, 32);
+    const machine = handMachine([access('ld32u', 'displaced', 0x10n)], 0x1000n, 32);
     machine.map({ address: 0n, size: 0x1000, permission: 'r' });
     machine.memory.write(8n, Uint8Array.of(1, 2, 3, 4));
     machine.setRegister('s0', 0xffff_fff8n);
     machine.run();
     expect(machine.register('s1')).toBe(0x0403_0201n);
+    for (const [addition, after] of [
+      ['add32', 8n],
+      ['add', 0x1_0000_0008n],
+    ] as const) {
+      const updating = handMachine([access('ld32u', 'updating', 0x10n, addition)], 0x1000n, 32);
+      updating.map({ address: 0n, size: 0x1000, permission: 'r' });
+      updating.setRegister('s0', 0xffff_fff8n);
+      updating.run();
+      expect(updating.register('s0')).toBe(after);
+    }
   });
 });
 

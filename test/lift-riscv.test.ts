@@ -196,11 +196,22 @@ test('random straight-line code: a run gives what single steps give, with the sa
     'c.li',
     'c.mv',
     'add.uw',
+    'addiw',
+    'addw',
+    'xor',
+    'or',
+    'and',
   ];
+  const loads = ['lb', 'lbu', 'lh', 'lhu', 'lw', 'lwu', 'ld'];
   const registers = [ZERO, A0, A1, A2, T0];
   const shifts = [1, 2, 3, 4, 30, 31, 32, 33, 48, 56, 61, 62, 63];
   const one = (): RiscvLine => {
     for (;;) {
+      // Words that are extended again, and what is no word.
+      const rd = registers[next() % registers.length]!;
+      const kind = next() % 8;
+      if (kind === 0) return [loads[next() % loads.length]!, { rd, rs1: A4, imm: 8 * (next() % 8) }];
+      if (kind === 1) return ['addiw', { rd, rs1: registers[next() % registers.length]!, imm: 0 }];
       const row = next() % 3 === 0 ? rows[next() % rows.length]! : riscvTable.row(frequent[next() % frequent.length]!);
       const operands: Record<string, number> = {};
       for (const field of row.fields) {
@@ -213,13 +224,18 @@ test('random straight-line code: a run gives what single steps give, with the sa
       if (encodes(row, operands)) return [row.mnemonic, operands];
     }
   };
+  const data = Uint8Array.from({ length: 64 }, () => next() & 255);
   let instructions = 0;
   for (let i = 0; i < 250; i++) {
     const lines = Array.from({ length: 30 }, one);
     const [whole, stepped] = [riscvMachine([...lines, ['ebreak']]), riscvMachine([...lines, ['ebreak']])];
     const cut = riscvMachine([...lines, ['ebreak']]);
     const value = BigInt(next()) << BigInt(next() % 33);
-    for (const machine of [whole, stepped, cut]) machine.setRegister('a2', value);
+    for (const machine of [whole, stepped, cut]) {
+      machine.setRegister('a2', value);
+      machine.setRegister('a4', DATA);
+      machine.load(DATA, data, { permission: 'r', size: 0x1000 });
+    }
     expect(whole.run().kind).toBe('trap');
     while (stepped.step().kind === 'step-limit');
     cut.run({ budget: next() % 30 });

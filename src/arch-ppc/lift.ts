@@ -374,32 +374,32 @@ function logical(emit: (x: Lifting, d: Slot, s: Slot, b: Slot, f: Fields) => voi
   };
 }
 
-/** CA32 of d = a + b + carry, to be called before d is written. Returns what is xored with d. */
-function wordCarry(x: Lifting, a: Operand, b: Operand, sum: Slot): void {
-  const { b: out } = x;
-  const both = b === x.ones ? out.make('xor', a, x.ones) : b === 0n ? a : out.make('xor', a, b);
-  out.to(CA32, 'xor', both, sum);
-}
-
-/** d := a + b + CA with carry out; `a`, `b` may be constants. */
-function addExtended(x: Lifting, d: Slot, a: Operand, b: Operand): void {
+/** d := a + b + CA with carry out. Of CA32 the operands are kept in time: d may be one of them. */
+function addExtended(x: Lifting, d: Slot, a: Slot, b: Operand): void {
   const { b: out } = x;
   if (!x.is64) {
-    const sum = out.make('add', out.make('add', a, b), CA);
+    const sum = out.make('add', b === 0n ? a : out.make('add', a, b), CA);
     out.to(CA, 'shr', sum, 32n);
     out.to(d, 'zx32', sum);
     return;
   }
+  if (b === 0n) {
+    const before = d === a ? out.temp() : a;
+    out.mov(before, a);
+    out.to(d, 'add', a, CA);
+    out.to(CA, 'setltu', d, before);
+    out.to(CA32, 'xor', before, d);
+    return;
+  }
+  const both = out.make('xor', a, b);
   const first = out.make('add', a, b);
-  const carry1 = out.make('setltu', first, typeof a === 'bigint' ? b : a);
-  const sum = out.make('add', first, CA);
-  const carry2 = out.make('setltu', sum, first);
-  out.to(CA, 'or', carry1, carry2);
-  wordCarry(x, a, b, sum);
-  out.mov(d, sum);
+  const carry = out.make('setltu', first, b);
+  out.to(d, 'add', first, CA);
+  out.to(CA, 'or', carry, out.make('setltu', d, first));
+  out.to(CA32, 'xor', both, d);
 }
 
-function addCarrying(x: Lifting, d: Slot, a: Slot, b: Slot): void {
+function addCarrying(x: Lifting, d: Slot, a: Slot, b: Operand): void {
   const { b: out } = x;
   if (!x.is64) {
     const sum = out.make('add', a, b);
@@ -407,29 +407,20 @@ function addCarrying(x: Lifting, d: Slot, a: Slot, b: Slot): void {
     out.to(d, 'zx32', sum);
     return;
   }
-  const sum = d === a || d === b ? out.temp() : d;
-  out.to(sum, 'add', a, b);
-  out.to(CA, 'setltu', sum, a);
-  wordCarry(x, a, b, sum);
-  out.mov(d, sum);
+  // Of CA32 only bit 32 is ever looked at. A sum that carries is less than either operand: one that is still there afterwards.
+  const isLow = typeof b === 'bigint' && ((b >> 32n) & 1n) === 0n;
+  const both = isLow && d !== a ? a : out.make('xor', a, b);
+  const other = d !== a ? a : d !== b ? b : out.make('add', a, 0n);
+  out.to(d, 'add', a, b);
+  out.to(CA, 'setltu', d, other);
+  out.to(CA32, 'xor', both, d);
 }
 
 const addImmediateCarrying =
   (record: boolean): Lift =>
   (x, f) => {
     const d = f.r('rt');
-    const constant = x.wrap(f.big('si'));
-    if (x.is64) {
-      const a = f.r('ra');
-      const sum = d === a ? x.b.make('add', a, constant) : x.b.to(d, 'add', a, constant);
-      x.b.to(CA, 'setltu', sum, constant);
-      wordCarry(x, a, constant, sum);
-      x.b.mov(d, sum);
-    } else {
-      const sum = x.b.make('add', f.r('ra'), constant);
-      x.b.to(CA, 'shr', sum, 32n);
-      x.b.to(d, 'zx32', sum);
-    }
+    addCarrying(x, d, f.r('ra'), x.wrap(f.big('si')));
     if (record) x.result(d);
     return undefined;
   };
@@ -520,21 +511,23 @@ function rotateDouble(x: Lifting, d: Slot, s: Slot, sh: number, ones: bigint): v
 }
 
 /** CA and CA32 of arithmetic shifts are the same. */
-function shiftCarry(x: Lifting, carry: Slot): void {
-  x.b.mov(CA, carry);
-  if (x.is64) x.b.to(CA32, 'shl', carry, 32n);
+function shiftCarry(x: Lifting): void {
+  if (x.is64) x.b.to(CA32, 'shl', CA, 32n);
+}
+
+/** Arithmetic shift right of the word in `s`; CA tells of lost ones. */
+function shiftWordAlgebraic(x: Lifting, d: Slot, s: Slot, count: bigint): void {
+  x.b.to(CA, 'signand32', s, 0x8000_0000n | ((1n << count) - 1n));
+  shiftCarry(x);
+  x.b.to(d, x.is64 ? 'sar32s' : 'sar32', s, count);
 }
 
 /** Arithmetic shift right of a value that is sign-extended in `s`; CA tells of lost ones. */
 function shiftRightAlgebraic(x: Lifting, d: Slot, s: Slot, count: Operand): void {
-  const sign = 1n << 63n;
-  // Of the sign and the lost bits: more than the sign alone.
-  const lost =
-    typeof count === 'bigint'
-      ? x.b.make('setgtu', x.b.make('and', s, sign | ((1n << count) - 1n)), sign)
-      : x.b.make('sarlost', s, count);
+  if (typeof count === 'bigint') x.b.to(CA, 'signand', s, (1n << 63n) | ((1n << count) - 1n));
+  else x.b.to(CA, 'sarlost', s, count);
+  shiftCarry(x);
   x.b.to(d, 'sar', s, count);
-  shiftCarry(x, lost);
   x.narrow(d);
 }
 
@@ -1147,10 +1140,9 @@ const SEMANTICS = {
     const constant = x.wrap(f.big('si'));
     const [d, a] = [f.r('rt'), f.r('ra')];
     x.b.to(CA, 'setleu', a, constant);
-    const difference = x.is64 && d === a ? x.b.temp() : d;
-    x.b.to(difference, x.sized('sub'), constant, a);
-    if (x.is64) wordCarry(x, a, x.wrap(~constant), difference);
-    x.b.mov(d, difference);
+    const both = x.is64 ? x.b.make('xor', a, x.wrap(~constant)) : 0n;
+    x.b.to(d, x.sized('sub'), constant, a);
+    if (x.is64) x.b.to(CA32, 'xor', both, d);
     return undefined;
   },
   mulli: (x, f) => {
@@ -1169,10 +1161,9 @@ const SEMANTICS = {
   subf: arithmetic((x, d, a, b) => x.b.to(d, x.sized('sub'), b, a)),
   subfc: arithmetic((x, d, a, b) => {
     x.b.to(CA, 'setgeu', b, a);
-    const difference = x.is64 && (d === a || d === b) ? x.b.temp() : d;
-    x.b.to(difference, x.sized('sub'), b, a);
-    if (x.is64) wordCarry(x, x.b.make('xor', a, x.ones), b, difference);
-    x.b.mov(d, difference);
+    const both = x.is64 ? x.b.make('xor', x.b.make('xor', a, x.ones), b) : 0n;
+    x.b.to(d, x.sized('sub'), b, a);
+    if (x.is64) x.b.to(CA32, 'xor', both, d);
   }),
   subfe: arithmetic((x, d, a, b) => {
     addExtended(x, d, x.b.make('xor', a, x.ones), b);
@@ -1185,17 +1176,14 @@ const SEMANTICS = {
   }),
   neg: arithmetic((x, d, a) => x.b.to(d, x.sized('mul'), a, x.ones)),
   mullw: arithmetic((x, d, a, b) => {
-    if (x.is64) x.b.to(d, 'mul', x.b.make('sx32', a), x.b.make('sx32', b));
-    else x.b.to(d, 'mul32', a, b);
+    x.b.to(d, x.is64 ? 'mulsx32' : 'mul32', a, b);
   }),
   mulld: arithmetic((x, d, a, b) => x.b.to(d, 'mul', a, b)),
   mulhw: arithmetic((x, d, a, b) => {
-    const product = x.b.make('mul', x.b.make('sx32', a), x.b.make('sx32', b));
-    x.b.to(d, 'shr', product, 32n);
+    x.b.to(d, 'shr', x.b.make('mulsx32', a, b), 32n);
   }),
   mulhwu: arithmetic((x, d, a, b) => {
-    const product = x.b.make('mul', x.b.make('zx32', a), x.b.make('zx32', b));
-    x.b.to(d, 'shr', product, 32n);
+    x.b.to(d, 'shr', x.b.make('mulzx32', a, b), 32n);
   }),
   mulhd: arithmetic((x, d, a, b) => x.b.to(d, 'mulhs', a, b)),
   mulhdu: arithmetic((x, d, a, b) => x.b.to(d, 'mulhu', a, b)),
@@ -1354,7 +1342,7 @@ const SEMANTICS = {
     shiftRightAlgebraic(x, d, x.b.make('sx32', s), b);
   }),
   srawi: logical((x, d, s, _b, f) => {
-    shiftRightAlgebraic(x, d, x.b.make('sx32', s), f.big('sh'));
+    shiftWordAlgebraic(x, d, s, f.big('sh'));
   }),
   srad: logical((x, d, s, b) => {
     // From 64 on all bits are lost, the sign bit included: shift by 63, and CA is the sign.
@@ -1362,10 +1350,9 @@ const SEMANTICS = {
     const far = out.make('and', b, 64n);
     const count = out.temp();
     out.select(count, far, 63n, b);
-    const carry = out.temp();
-    out.select(carry, far, out.make('shr', s, 63n), out.make('sarlost', s, count));
+    out.select(CA, far, out.make('shr', s, 63n), out.make('sarlost', s, count));
+    shiftCarry(x);
     out.to(d, 'sar', s, count);
-    shiftCarry(x, carry);
   }),
   sradi: logical((x, d, s, _b, f) => {
     shiftRightAlgebraic(x, d, s, f.big('sh6'));

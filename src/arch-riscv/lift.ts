@@ -86,10 +86,20 @@ type PureName = Parameters<BlockBuilder['make']>[0];
 
 const wide = (value: bigint): bigint => BigInt.asUintN(64, value);
 
+/** Ops and loads whose result is a word, sign-extended. */
+const WORD_RESULTS: ReadonlySet<PureName | LoadName> = new Set<PureName | LoadName>([
+  'add32s', 'sub32s', 'mul32s', 'shl32s', 'shr32s', 'sar32s', 'sx8', 'sx16', 'sx32', 'zx8', 'zx16',
+  'seteq', 'setne', 'setlt', 'setltu', 'ld8u', 'ld8s', 'ld16u', 'ld16s', 'ld32s',
+]); // prettier-ignore
+/** Ops whose result is one when both operands are. */
+const WORD_PRESERVING: ReadonlySet<PureName> = new Set<PureName>(['and', 'or', 'xor']);
+
 /** An instruction being lifted. */
 class Lifting {
   /** Registers whose value is known here, by slot. */
   private readonly known = new Map<Slot, bigint>();
+  /** Bit n: register n (which is slot n) is known to hold a word, sign-extended. Compilers extend such ones again. */
+  private words = 0;
   pc: Address = 0n;
   next: Address = 0n;
   /** A shift left whose op waits for the next instruction, which often makes one op of both. */
@@ -108,16 +118,24 @@ class Lifting {
     return slot === GPR[ZERO] ? 0n : this.known.get(slot);
   }
 
-  /** The slot that an instruction writes: `zero` is never written. */
-  private target(d: Slot): Slot {
+  /** True when the operand is known to be a word, sign-extended. */
+  isWord(operand: Operand): boolean {
+    if (typeof operand === 'number' && operand < GPR.length && (this.words >>> operand) & 1) return true;
+    const value = typeof operand === 'bigint' ? operand : this.valueOf(operand);
+    return value !== undefined && sx32(value) === wide(value);
+  }
+
+  /** The slot that an instruction writes: `zero` is never written. `word`: with a word, sign-extended. */
+  private target(d: Slot, word = false): Slot {
     if (d === GPR[ZERO]) return this.b.temp();
     this.known.delete(d);
+    if (d < GPR.length) this.words = word ? this.words | (1 << d) : this.words & ~(1 << d);
     return d;
   }
 
   /** d := a << count, emitted later. */
   shiftLeft(d: Slot, a: Slot, count: bigint): void {
-    this.known.delete(d);
+    this.target(d);
     this.shift = { d, a, count };
   }
 
@@ -143,18 +161,20 @@ class Lifting {
   /** d := a constant. */
   constant(d: Slot, value: bigint): void {
     if (d === GPR[ZERO]) return;
+    this.b.mov(this.target(d, this.isWord(value)), wide(value));
     this.known.set(d, wide(value));
-    this.b.mov(d, wide(value));
   }
 
   copy(d: Slot, from: Operand): void {
     const value = typeof from === 'bigint' ? from : this.valueOf(from);
     if (value !== undefined) this.constant(d, value);
-    else if (d !== GPR[ZERO]) this.b.mov(this.target(d), from);
+    else if (d !== GPR[ZERO]) this.b.mov(this.target(d, this.isWord(from)), from);
   }
 
   to(d: Slot, op: PureName, a: Operand, b: Operand = 0n): void {
-    if (d !== GPR[ZERO]) this.b.to(this.target(d), op, a, b);
+    if (d === GPR[ZERO]) return;
+    const word = WORD_RESULTS.has(op) || (WORD_PRESERVING.has(op) && this.isWord(a) && this.isWord(b));
+    this.b.to(this.target(d, word), op, a, b);
   }
 
   select(d: Slot, c: Operand, a: Operand, b: Operand): void {
@@ -162,7 +182,7 @@ class Lifting {
   }
 
   load(op: LoadName, d: Slot, base: Slot, displacement: bigint): void {
-    this.b.load(op, this.target(d), base, displacement);
+    this.b.load(op, this.target(d, WORD_RESULTS.has(op)), base, displacement);
   }
 }
 
@@ -646,6 +666,7 @@ const SEMANTICS = {
     const a = f.r('rs1');
     const value = x.valueOf(a);
     if (value !== undefined) x.constant(f.r('rd'), sx32(value + f.big('imm')));
+    else if (f.n('imm') === 0 && x.isWord(a)) x.copy(f.r('rd'), a);
     else if (f.n('imm') === 0) x.to(f.r('rd'), 'sx32', a);
     else x.to(f.r('rd'), 'add32s', a, f.big('imm'));
     return undefined;

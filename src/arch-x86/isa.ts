@@ -31,8 +31,8 @@
 import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import type { Operands } from '../isa/table.js';
 import type { Address } from '../units.js';
-import type { ImmediateCode, OpcodeFlow, OpcodeMaps, OpcodeRow, OpcodeTable } from './opcode-map.js';
-import { opcodeMaps, THREE_D_NOW } from './opcode-map.js';
+import type { ImmediateCode, OpcodeFlow, OpcodeRow, OpcodeTable } from './opcode-map.js';
+import { opcodeMaps as maps, THREE_D_NOW } from './opcode-map.js';
 
 /** Longest instruction; a longer run of prefixes faults. */
 export const MAX_INSTRUCTION_BYTES = 15;
@@ -144,14 +144,11 @@ function readSigned(code: Uint8Array, at: number, size: number): number {
   }
 }
 
-let maps: OpcodeMaps | null = null;
-
 /**
  * Decodes the instruction at `offset` into `out`. Reads nothing at or behind `limit` (default: the end of `code`).
  * @returns its size in bytes, or 0 when the bytes are no instruction in 64-bit mode or end too early
  */
 export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number, limit = code.length): number {
-  maps ??= opcodeMaps();
   const end = Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length);
   let at = offset;
   let rex = 0;
@@ -298,7 +295,7 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
   out.vvvv = vvvv;
 
   // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or never.
-  const candidates = table[byte]!;
+  const candidates = table.rows(byte);
   if (candidates.length === 0) return 0;
   const hasModRm = candidates[0]!.hasModRm;
   let modRm = 0;

@@ -68,9 +68,6 @@ export interface OpcodeRow {
 /** Ib 1 byte, Iw 2, Iz 2 or 4, Iv 2, 4 or 8, Id 4, O 4 or 8 by address size; J8 and J32 are displacements. */
 export type ImmediateCode = 'Ib' | 'Iw' | 'Iz' | 'Iv' | 'Id' | 'O' | 'J8' | 'J32' | 'Jz';
 
-/** Candidates for each opcode byte of a map, most specific first. */
-export type OpcodeTable = readonly (readonly OpcodeRow[])[];
-
 /** Suffixes of conditions by the low four opcode bits, as Intel's manual prints them first. */
 export const CONDITIONS = [
   'o', 'no', 'b', 'ae', 'e', 'ne', 'be', 'a', 's', 'ns', 'p', 'np', 'l', 'ge', 'le', 'g',
@@ -1759,7 +1756,8 @@ function usesModRm(operand: string): boolean {
   return /^(?:[EGMRVWUPQNCDS][a-z]*|K[germ]|T[gr])$/.test(operand);
 }
 
-function parseLine(line: string, evex: boolean, into: OpcodeRow[][]): void {
+/** Gives `into` the rows of a line with their opcodes. */
+function parseLine(line: string, evex: boolean, into: (opcode: number, row: OpcodeRow) => void): void {
   const [key, name, operandText, ...flags] = line.split(/\s+/);
   const match = KEY.exec(key ?? '');
   if (!match || name === undefined || operandText === undefined) throw badRow(line, 'not a row');
@@ -1799,7 +1797,7 @@ function parseLine(line: string, evex: boolean, into: OpcodeRow[][]): void {
   const add = (at: number, mnemonic: string, prefixMask: number, wMask: number): void => {
     const names = mnemonic.split('|');
     const [m16, m32, m64] = [names[0]!, names[1] ?? names[0]!, names[2] ?? names[0]!];
-    into[at]!.push({
+    into(at, {
       mnemonics: [m16, m32, m64],
       operands,
       flow,
@@ -1835,11 +1833,50 @@ function parseLine(line: string, evex: boolean, into: OpcodeRow[][]): void {
   }
 }
 
-/** Builds the table of one map. Exported for tests that feed it bad rows. */
-export function buildTable(text: string, evex = false): OpcodeTable {
-  const table: OpcodeRow[][] = Array.from({ length: 256 }, () => []);
-  for (const line of text.split('\n')) if (line.trim() !== '') parseLine(line.trim(), evex, table);
-  return table;
+/** What a line's opcode is, and the first of how many. */
+const PLACE = /^(?:[^.\s]+\.)?([0-9a-f]{2})(\+|cc)?/;
+
+/** One map. Nothing of it is read before a row is asked for, and of each line only its place then: programs use a tenth of them. */
+export class OpcodeTable {
+  private lines: (string[] | undefined)[] | null = null;
+  private readonly parsed: (readonly OpcodeRow[] | undefined)[] = new Array<undefined>(256).fill(undefined);
+
+  constructor(
+    private readonly text: string,
+    private readonly evex = false,
+  ) {}
+
+  /** Candidates of an opcode byte, most specific first. */
+  rows(opcode: number): readonly OpcodeRow[] {
+    return this.parsed[opcode] ?? this.parse(opcode);
+  }
+
+  private parse(opcode: number): readonly OpcodeRow[] {
+    this.lines ??= this.index();
+    const rows: OpcodeRow[] = [];
+    for (const line of this.lines[opcode] ?? []) {
+      parseLine(line, this.evex, (at, row) => {
+        if (at === opcode) rows.push(row);
+      });
+    }
+    this.parsed[opcode] = rows;
+    return rows;
+  }
+
+  /** Lines by opcode. */
+  private index(): (string[] | undefined)[] {
+    const lines: (string[] | undefined)[] = [];
+    for (const padded of this.text.split('\n')) {
+      const line = padded.trim();
+      if (line === '') continue;
+      const place = PLACE.exec(line);
+      if (!place) throw badRow(line, 'not a row');
+      const first = Number.parseInt(place[1]!, 16);
+      const count = place[2] === undefined ? 1 : place[2] === '+' ? 8 : 16;
+      for (let opcode = first; opcode < first + count; opcode++) (lines[opcode] ??= []).push(line);
+    }
+    return lines;
+  }
 }
 
 /** The maps, by how they are reached. VEX and EVEX are indexed by map number, XOP by map number - 8. */
@@ -1853,27 +1890,22 @@ export interface OpcodeMaps {
   readonly xop: readonly OpcodeTable[];
 }
 
-let built: OpcodeMaps | null = null;
-
-/** The maps, built on first use (about 1,900 rows, a few milliseconds). */
-export function opcodeMaps(): OpcodeMaps {
-  built ??= {
-    one: buildTable(ONE_BYTE),
-    legacy0f: buildTable(MAP_0F),
-    legacy0f38: buildTable(MAP_0F38),
-    legacy0f3a: buildTable(MAP_0F3A),
-    vex: [null, buildTable(VEX_0F), buildTable(VEX_0F38), buildTable(VEX_0F3A)],
-    evex: [
-      null,
-      buildTable(EVEX_0F, true),
-      buildTable(EVEX_0F38, true),
-      buildTable(EVEX_0F3A, true),
-      null,
-      buildTable(EVEX_MAP5, true),
-      buildTable(EVEX_MAP6, true),
-      null,
-    ],
-    xop: [buildTable(XOP_8), buildTable(XOP_9), buildTable(XOP_A)],
-  };
-  return built;
-}
+/** About 1,900 rows. */
+export const opcodeMaps: OpcodeMaps = {
+  one: new OpcodeTable(ONE_BYTE),
+  legacy0f: new OpcodeTable(MAP_0F),
+  legacy0f38: new OpcodeTable(MAP_0F38),
+  legacy0f3a: new OpcodeTable(MAP_0F3A),
+  vex: [null, new OpcodeTable(VEX_0F), new OpcodeTable(VEX_0F38), new OpcodeTable(VEX_0F3A)],
+  evex: [
+    null,
+    new OpcodeTable(EVEX_0F, true),
+    new OpcodeTable(EVEX_0F38, true),
+    new OpcodeTable(EVEX_0F3A, true),
+    null,
+    new OpcodeTable(EVEX_MAP5, true),
+    new OpcodeTable(EVEX_MAP6, true),
+    null,
+  ],
+  xop: [new OpcodeTable(XOP_8), new OpcodeTable(XOP_9), new OpcodeTable(XOP_A)],
+};

@@ -70,7 +70,7 @@ export const RECORD_BYTES = 16;
 export const HEADER_BYTES = 16;
 /** Operand `a` is constant and the operation does not mind the order. */
 const COMMUTATIVE = new Set<OpName>([
-  'add', 'mul', 'mulhu', 'mulhs', 'and', 'or', 'xor', 'add32', 'mul32', 'and32', 'or32', 'xor32',
+  'add', 'mul', 'mulsx32', 'mulzx32', 'mulhu', 'mulhs', 'and', 'or', 'xor', 'add32', 'mul32', 'and32', 'or32', 'xor32',
   'seteq', 'setne', 'seteq32', 'setne32',
 ]); // prettier-ignore
 
@@ -129,7 +129,13 @@ function log2(bytes: AccessRow['bytes']): number {
   return { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 }[bytes];
 }
 
-function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'): Handler {
+/** Accesses that have a form which also writes the address to its base: what compilers make of loops over arrays, and pushes. */
+const UPDATING: ReadonlySet<OpName> = new Set<OpName>([
+  'ld8u', 'ld16u', 'ld16s', 'ld32u', 'ld64', 'ld16ube', 'ld16sbe', 'ld32ube', 'ld64be',
+  'st8', 'st16', 'st32', 'st64', 'st16be', 'st32be', 'st64be',
+]); // prettier-ignore
+
+function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk' | 'u'): Handler {
   const indexed = variant === 'i';
   const limits = (row.form === 'load' ? WINDOW.readLimits : WINDOW.writeLimits) + 8 * log2(row.bytes);
   return {
@@ -167,7 +173,12 @@ function accessHandler(name: OpName, row: AccessRow, variant: 'k' | 'i' | 'kk'):
         else slotValue(code, 2, row.type);
         code.raw(row.swap).memory(row.access, 0, row.lane);
       }
-      context.next(variant === 'kk' ? 2 : 1);
+      // The addition is the second record, for accesses that leave from here.
+      if (variant === 'u') {
+        field(code, 4);
+        code.get(ADDRESS).memory([I64.store]);
+      }
+      context.next(variant === 'kk' || variant === 'u' ? 2 : 1);
     },
   };
 }
@@ -223,6 +234,7 @@ function opHandlers(name: OpName): Handler[] {
       return [
         accessHandler(name, row, 'k'),
         accessHandler(name, row, 'i'),
+        ...(UPDATING.has(name) ? [accessHandler(name, row, 'u')] : []),
         // A constant value is in a second record.
         ...(row.form === 'store' && row.type === 'i64' ? [accessHandler(name, row, 'kk')] : []),
       ];
@@ -534,12 +546,12 @@ function controlHandlers(): Handler[] {
 const HOT = `
   add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; aligned; and sk ss; and32 sk ss;
   br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
-  ins16 ss; ins8 ss; ld16s k; ld16sbe k; ld16u i k; ld16ube i k; ld32s i k; ld32sbe i k; ld32u i k; ld32ube i k; ld64 i k;
-  ld64be i k; ld8s k; ld8u i k; mov k s; mul sk ss; mul32 sk ss; mul32s ss; or sk ss; or32 ss; rec sk ss;
+  ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
+  ld64be i k u; ld8s k; ld8u i k u; mov k s; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss;
   rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
   rotl sk; rotl32 sk; rotr32 sk; sar sk; sar32 sk; sar32s sk; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
-  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; st16 i k;
-  st16be i k; st32 i k; st32be i k; st64 i k kk; st64be i k; st8 i k kk; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
+  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; signand sk; signand32 sk; st16 i k u;
+  st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
   sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
 const HOT_KEYS: ReadonlySet<string> = new Set(
@@ -580,7 +592,7 @@ const HANDLERS: readonly PlacedHandler[] = [
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
 
 /** What a handler's key ends with behind `NAME:`; empty where the name is all of it. */
-type Variant = '' | 's' | 'k' | 'i' | 'kk' | 'ss' | 'sk';
+type Variant = '' | 's' | 'k' | 'i' | 'kk' | 'u' | 'ss' | 'sk';
 /** Numbers that were asked for, by name and variant: whoever translates puts no keys together. */
 const NUMBERS = new Map<string, Partial<Record<Variant, number>>>();
 
@@ -892,14 +904,18 @@ export class Encoder {
   private op: Op | undefined;
   /** Stubs that side exits need behind the block. */
   private readonly pending: { readonly address: bigint; readonly link: number }[] = [];
+  /** The op that computes addresses. */
+  private readonly addition: 'add' | 'add32';
   /** Slots behind the layout's, for constants in places that have no constant form. */
   private readonly scratch: number;
 
   constructor(
     private readonly host: HostMemory,
     private readonly slots: SlotLayout,
+    addressBits: 32 | 64,
     private readonly header: number,
   ) {
+    this.addition = addressBits === 32 ? 'add32' : 'add';
     this.pointer = header + HEADER_BYTES;
     this.scratch = STATE + Math.ceil(slots.sizeBytes / 8) * 8;
   }
@@ -930,8 +946,15 @@ export class Encoder {
     return place;
   }
 
-  /** Writes the records of an op; `suffix` names the branch that it is fused with. */
-  private encode(op: Op, suffix = ''): void {
+  /** True when `next` writes the address of the access `op` to its base. */
+  private updates(op: Op, next: Op | undefined): boolean {
+    if (next?.op !== this.addition || next.d !== op.a || next.a !== op.a || next.b !== op.b) return false;
+    if (!UPDATING.has(op.op) || typeof op.b !== 'bigint') return false;
+    return OPS[op.op].form === 'load' ? op.d !== op.a : typeof op.c === 'number';
+  }
+
+  /** Writes the records of an op; `suffix` names the branch that it is fused with, and `next` is the op behind it. */
+  private encode(op: Op, next: Op | undefined, suffix = ''): void {
     this.op = op;
     this.index = op.at;
     const row = OPS[op.op];
@@ -964,7 +987,8 @@ export class Encoder {
         }
         const value = row.form === 'load' ? this.address(op.d) : this.place(op.c, 2);
         const base = this.place(op.a, 0);
-        if (typeof op.b === 'bigint') this.record(op.op, 'k', value, base, WINDOW.start, op.b);
+        if (typeof op.b === 'bigint')
+          this.record(op.op, this.updates(op, next) ? 'u' : 'k', value, base, WINDOW.start, op.b);
         else this.record(op.op, 'i', value, base, WINDOW.start, BigInt(this.address(op.b)));
         break;
       }
@@ -1030,7 +1054,11 @@ export class Encoder {
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
-    for (const op of ops) if (op !== fused && !(step && op === last)) this.encode(op);
+    const joined = fused ?? (step ? last : undefined);
+    ops.forEach((op, index) => {
+      const next = ops[index + 1];
+      if (op !== joined) this.encode(op, next === joined ? undefined : next);
+    });
     this.op = undefined;
     this.index = Math.max(0, count - 1);
     switch (terminator.kind) {
@@ -1043,7 +1071,8 @@ export class Encoder {
       case 'br': {
         const { condition, width, a, b } = terminator;
         if (fused || (step && last)) {
-          if (fused) this.encode(fused, `${comparesResult(fused, terminator) ? '0' : ''}+br:${condition}:${width}`);
+          if (fused)
+            this.encode(fused, undefined, `${comparesResult(fused, terminator) ? '0' : ''}+br:${condition}:${width}`);
           else if (step && last) this.encodeStep(last, step);
           const links = this.record('goto', '', 0, 0, 0, 0n) + 8;
           this.stub(terminator.pc, links);

@@ -573,6 +573,12 @@ const OP_TABLE = {
   bswap64: unary(SWAP64),
   /** 1 when a is negative and loses one bits in an arithmetic shift right by b (0 to 63): the carry of such shifts. */
   sarlost: called('sarlost'),
+  /** 1 when a has the highest bit of a doubleword (word) and at least one other bit of b, which has that one: the same where the count is known. */
+  signand: binary([I64.and, ...constant(1), ...constant(63), I64.shl, I64.gtu, I64.extendU]),
+  signand32: binary([I64.and, ...constant(0x8000_0000), I64.gtu, I64.extendU]),
+  /** Products of words, sign-extended or zero-extended. */
+  mulsx32: binary([I64.mul], [I64.extend32], [I64.extend32]),
+  mulzx32: binary([I64.mul], [I32.wrap, I64.extendU], [I32.wrap, I64.extendU]),
 
   add32: word(I32.add),
   sub32: word(I32.sub),

@@ -713,7 +713,7 @@ export class Machine {
 
   private encode(block: Block, start: number, prefix: 'hook' | 'region' | null, pages: readonly number[]): Translated {
     const ops = eliminateDeadOps(block, this.lifter.slots);
-    const encoder = new Encoder(this.host, this.lifter.slots, start);
+    const encoder = new Encoder(this.host, this.lifter.slots, this.lifter.addressBits, start);
     const encoded = encoder.write(ops, block.terminator, block.instructions.length, prefix);
     const hooks = this.hooks.get(block.address) ?? [];
     return { block, encoded, prefix, hooks, pages, home: this.blocks, dropped: false };

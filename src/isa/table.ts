@@ -323,7 +323,7 @@ interface Candidate {
 }
 
 /**
- * The fixed bits of a pattern. `widths` remembers the tokens that are no digits.
+ * The fixed bits of a pattern. `widths` remembers the widths of tokens.
  * @throws ElftraceError 'bad-row' as `compileRow` does
  */
 function candidateOf(
@@ -335,11 +335,21 @@ function candidateOf(
   let match = 0;
   let total = 0;
   for (const token of spec.pattern.split(' ')) {
-    const digit = token.charCodeAt(0) === 0x30 || token.charCodeAt(0) === 0x31;
-    const width = digit ? token.length : (widths.get(token) ?? tokenWidth(token, fields));
-    if (!digit) widths.set(token, width);
-    mask = (mask << width) | (digit ? 2 ** width - 1 : 0);
-    match = (match << width) | (digit ? Number.parseInt(token, 2) : 0);
+    let width = widths.get(token);
+    if (width === undefined) {
+      const first = token.charCodeAt(0);
+      // Fixed bits are remembered as a negative number.
+      width = first === 0x30 || first === 0x31 ? -token.length : tokenWidth(token, fields);
+      widths.set(token, width);
+    }
+    if (width < 0) {
+      width = -width;
+      mask = (mask << width) | (width === 32 ? -1 : (1 << width) - 1);
+      match = (match << width) | Number.parseInt(token, 2);
+    } else {
+      mask <<= width;
+      match <<= width;
+    }
     total += width;
   }
   // Whatever is unusual is told by those who check.
@@ -370,20 +380,39 @@ function tokenWidth(token: string, fields: Readonly<Record<string, FieldSpec>>):
   return width;
 }
 
-/** Selector: the (at most 8) bit positions that most rows fix, used as the first decoding step. */
+/** How often each bit is set in words that are added: bit n of plane k is bit k of the count of bit n, so that a word costs a few steps, not 32. */
+class BitCounts {
+  private readonly planes: number[] = [];
+
+  add(word: number): void {
+    let carry = word;
+    for (let k = 0; carry !== 0; k++) {
+      const plane = this.planes[k] ?? 0;
+      this.planes[k] = plane ^ carry;
+      carry &= plane;
+    }
+  }
+
+  of(bit: number): number {
+    let count = 0;
+    for (let k = 0; k < this.planes.length; k++) count += ((this.planes[k]! >>> bit) & 1) << k;
+    return count;
+  }
+}
+
+/** Selector: the (at most 9) bit positions that most rows fix, used as the first decoding step. */
 function chooseSelector(rows: readonly Candidate[], bits: number): number[] {
+  const ones = new BitCounts();
+  const zeros = new BitCounts();
+  for (const { mask, match } of rows) {
+    ones.add(mask & match);
+    zeros.add(mask & ~match);
+  }
   const counts: { bit: number; count: number }[] = [];
   for (let bit = 0; bit < bits; bit++) {
-    let ones = 0;
-    let zeros = 0;
-    for (const each of rows) {
-      if ((each.mask >>> bit) & 1) {
-        if ((each.match >>> bit) & 1) ones++;
-        else zeros++;
-      }
-    }
+    const [one, zero] = [ones.of(bit), zeros.of(bit)];
     // A bit that is fixed in many rows and splits them evenly is worth most.
-    counts.push({ bit, count: Math.min(ones, zeros) * 4 + ones + zeros });
+    counts.push({ bit, count: Math.min(one, zero) * 4 + one + zero });
   }
   return counts
     .sort((a, b) => b.count - a.count)
@@ -429,15 +458,18 @@ class Decoder {
 }
 
 function popcount(value: number): number {
-  let count = 0;
-  for (let rest = value >>> 0; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count++;
-  return count;
+  const pairs = value - ((value >>> 1) & 0x5555_5555);
+  const nibbles = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333);
+  return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
 }
 
 /** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
 function rankOf(mask: number, attributes: RowAttributes): number {
   return 2 * popcount(mask) + (attributes.over ? 1 : 0);
 }
+
+/** The rank of a row that fixes all bits and is over others. */
+const MAX_RANK = 65;
 
 function rank(each: Row): number {
   return rankOf(each.mask, each.attributes);
@@ -496,7 +528,9 @@ export class IsaTable {
       // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
       const widths = new Map<string, number>();
       const candidates = this.spec.rows.map((each) => candidateOf(each, this.spec.fields, widths));
-      const ordered = candidates.sort((a, b) => b.rank - a.rank);
+      const byRank: Candidate[][] = [];
+      for (const each of candidates) (byRank[MAX_RANK - each.rank] ??= []).push(each);
+      const ordered = byRank.flat();
       const ofSize = (sizeBytes: 2 | 4): Candidate[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
       this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
     }

@@ -43,11 +43,11 @@ const hasMmx = (row: OpcodeRow): boolean => row.operands.some((each) => /^[PQN]/
 
 /** Every row of the maps that a 64-bit program can contain, MMX and XMM forms apart. */
 export function allRows(): readonly RowPlace[] {
-  const maps = opcodeMaps();
+  const maps = opcodeMaps;
   const out: RowPlace[] = [];
   const walk = (table: OpcodeTable | null | undefined, encoding: RowPlace['encoding'], map: number): void => {
-    table?.forEach((rows, opcode) => {
-      for (const row of rows) {
+    for (let opcode = 0; opcode < 256; opcode++) {
+      for (const row of table?.rows(opcode) ?? []) {
         const forms = hasMmx(row) ? (row.prefixMask === 3 && encoding === 'legacy' ? [true, false] : [true]) : [false];
         for (const mmx of forms) {
           const group = row.modRm >= 0 ? `:${row.modRm.toString(16)}` : row.regMask === 0xff ? '' : `/${row.regMask}`;
@@ -56,7 +56,7 @@ export function allRows(): readonly RowPlace[] {
           out.push({ row, encoding, map, opcode, mmx, key });
         }
       }
-    });
+    }
   };
   walk(maps.one, 'legacy', 0);
   walk(maps.legacy0f, 'legacy', 1);
