@@ -9,7 +9,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import type { ElfImage, RelocationTable } from '../src/elf/image.js';
 import { ElftraceError } from '../src/errors.js';
-import { settleKeptRelocations } from '../src/ftrace/kept-relocations.js';
+import { differingRanges, settleKeptRelocations } from '../src/ftrace/kept-relocations.js';
 import { keptTables } from '../src/program/kept-tables.js';
 import { load } from '../src/program/program.js';
 import { applyRelocation, computeRelocation } from '../src/relocs/apply.js';
@@ -278,3 +278,26 @@ test('50-kprobes 11 sites of ftrace: an entry whose call is not there any more b
     expect(readFileSync(at(`${name}.r`)).equals(readFileSync(file))).toBe(true);
   }
 }); // prettier-ignore
+
+test('ranges that differ, wherever arrays begin and end', () => {
+  let state = 1;
+  const random = (below: number): number => (state = Math.imul(state, 48271) & 0x7fff_ffff || 1) % below;
+  for (let round = 0; round < 2000; round++) {
+    const length = random(70);
+    const [x, y] = [4 * random(2), 3 * random(2)];
+    const before = new Uint8Array(80).subarray(x, x + length);
+    const after = new Uint8Array(80).subarray(y, y + length);
+    for (let i = random(6); i > 0 && length > 0; i--) after[random(length)] = 1;
+    const word = random(2) === 0 ? 4 : 8;
+    const found = differingRanges(before, after, word);
+    const inside = new Set(found.flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i)));
+    // Whole words, each with a difference, and all differences.
+    const expected = new Set<number>();
+    after.forEach((byte, at) => {
+      const start = at - (at % word);
+      for (let i = start; byte !== 0 && i < Math.min(start + word, length); i++) expected.add(i);
+    });
+    expect([...inside].sort()).toEqual([...expected].sort());
+    expect(found.every(([, to], i) => i === found.length - 1 || to < found[i + 1]![0])).toBe(true);
+  }
+});
