@@ -40,6 +40,7 @@ export type {
   Target,
   TargetId,
   WritableState,
+  EntryFlavour,
 } from './arch.js';
 export { arches, archOf, machineName } from './arches.js';
 export type { Flow, Instruction, Isa } from './isa/instruction.js';
@@ -96,7 +97,7 @@ export type { Hazard, HazardousSite, Preemption } from './ftrace/hazards.js';
 export { runtimeImage, withRuntime } from './ftrace/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
-export { runtimeObject, runtimeSymbols, type EntryFlavour } from './runtime/index.js';
+export { runtimeObject, runtimeSymbols } from './runtime/index.js';
 export {
   type HostCall,
   type HostGates,

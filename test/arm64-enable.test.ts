@@ -2,6 +2,7 @@
  * `patch --enable` on arm64 programs, in both eras: the runtime is laid in, the program does what it did, its own trace is what the machine sees,
  * revert gives the program back; what the words in front of functions name; and what cannot be enabled, with the reason.
  */
+import type { EntryFlavour } from '../src/arch.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +15,6 @@ import { GraphUser } from '../src/ftrace/core/index.js';
 import { entryPoint } from '../src/ftrace/routes.js';
 import { Session } from '../src/ftrace/session.js';
 import { planTracing, type Tracer } from '../src/ftrace/tracing.js';
-import type { EntryFlavour } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage, trace } from './support/loaded.js';

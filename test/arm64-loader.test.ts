@@ -23,7 +23,8 @@ import {
   unload,
 } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
-import { type EntryFlavour, runtimeObject } from '../src/runtime/index.js';
+import type { EntryFlavour } from '../src/arch.js';
+import { runtimeObject } from '../src/runtime/index.js';
 import { plainTarget } from './support/arm64-runtime.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { scratch } from './support/c-programs.js';

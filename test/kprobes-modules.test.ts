@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import type { TargetId } from '../src/arch.js';
+import type { TargetId, EntryFlavour } from '../src/arch.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';
@@ -27,7 +27,7 @@ import {
 import { whyNotFtrace } from '../src/kprobes/explain.js';
 import { loadImages, type Source } from '../src/program/loader.js';
 import { load } from '../src/program/program.js';
-import { type EntryFlavour, runtimeObject } from '../src/runtime/index.js';
+import { runtimeObject } from '../src/runtime/index.js';
 import { sha256 } from '../src/sha256.js';
 import { readRing } from '../src/trace/index.js';
 import { openBytes, readSample } from './support/pipeline.js';

@@ -10,7 +10,7 @@
  * Cost of a call = (instructions with the tracer and the others) - (instructions with the others alone), by calls counted. A way that the machine or the
  * file does not have is named with the reason.
  */
-import type { Arch, MachineOptions } from '../arch.js';
+import type { Arch, MachineOptions, EntryFlavour } from '../arch.js';
 import { PT_LOAD } from '../elf/constants.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
@@ -22,7 +22,7 @@ import { entriesOf } from '../ftrace/tracing.js';
 import { type Machine, startProcess } from '../emulator/index.js';
 import { load } from '../program/program.js';
 import { jsonSchema } from '../report/json.js';
-import { type EntryFlavour, OPS_WORDS } from '../runtime/index.js';
+import { OPS_WORDS } from '../runtime/index.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';

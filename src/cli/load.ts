@@ -1,6 +1,6 @@
 /** `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space; `load IMAGE MODULE…` adds to a loaded image. */
 import { basename } from 'node:path';
-import type { Arch } from '../arch.js';
+import type { Arch, EntryFlavour } from '../arch.js';
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';
@@ -25,7 +25,7 @@ import {
 } from '../program/loader.js';
 import { load as loadProgram, probeSections } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';

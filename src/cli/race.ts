@@ -3,7 +3,7 @@
  * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import { writeFileSync } from 'node:fs';
-import type { Arch } from '../arch.js';
+import type { Arch, EntryFlavour } from '../arch.js';
 import { ElftraceError, hex } from '../errors.js';
 import {
   type Breakage,
@@ -25,7 +25,6 @@ import {
 } from '../race/index.js';
 import { jsonSchema } from '../report/json.js';
 import { raceJson, raceLines, racePage, type RaceReport } from '../report/race.js';
-import type { EntryFlavour } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { parseCall } from './call-expression.js';
 import { disassemblerOf } from './disassembly.js';

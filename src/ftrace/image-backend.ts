@@ -6,7 +6,15 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type { Branches, OwnTrampoline, SiteChange, SiteReading, TextSeam, WritableState } from '../arch.js';
+import type {
+  Branches,
+  OwnTrampoline,
+  SiteChange,
+  SiteReading,
+  TextSeam,
+  WritableState,
+  EntryFlavour,
+} from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
@@ -40,7 +48,7 @@ import { type EntryPoint, entryPoint, globalAt, waysTo } from './routes.js';
 import type { SiteDecision } from './plan.js';
 import type { Sites } from './sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
-import { entriesOf, type EntryKind, graphOff, initialState, recordIp } from './tracing.js';
+import { entriesOf, graphOff, initialState, recordIp } from './tracing.js';
 
 /** Memory of the tool's. */
 export interface Room {
@@ -91,7 +99,7 @@ export class ImageBackend implements Backend {
   private readonly branches: Branches;
   private readonly word: 4 | 8;
   private readonly siteIndex = new Map<Address, number>();
-  private readonly kind: EntryKind;
+  private readonly kind: EntryFlavour;
   private readonly caller: EntryPoint;
   private readonly regsCaller: EntryPoint | null;
   private readonly data: Address;

@@ -2,7 +2,7 @@
  * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
  * of the runtime's flavour; the laying out is the loader's.
  */
-import type { MachineOptions } from '../arch.js';
+import type { MachineOptions, EntryFlavour } from '../arch.js';
 import { ByteView } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
@@ -10,7 +10,7 @@ import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages, type LoaderOptions } from '../program/loader.js';
 import type { Program } from '../program/program.js';
-import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import type { Sites } from './sites.js';

@@ -24,13 +24,13 @@
  *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
-import type { TextSeam } from '../arch.js';
+import type { TextSeam, EntryFlavour } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { SiteReading, WritableState } from '../arch.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
-import { type EntryFlavour, flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
+import { flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { type Preemption, withHazards } from './hazards.js';
 import { flavourFor } from './inject.js';
@@ -77,12 +77,6 @@ export interface TracingPlan extends Plan {
 }
 
 /**
- * Entries of an image, whoever provides them. `pg` passes ip and parent_ip and has a branch for the graph tracer; the others pass ops, and the graph
- * tracer is a callback that wants a register frame. The names are those of the runtime's flavours.
- */
-export type EntryKind = EntryFlavour;
-
-/**
  * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
  * and a nop) over what the compiler left, PowerPC and arm64 the word in front of the call, the others turn calls off.
  */
@@ -122,7 +116,7 @@ export function recordIp(sites: Sites, site: number): Address {
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
   /** Convention of the entries: names are those of the runtime's flavours. */
-  readonly kind: EntryKind;
+  readonly kind: EntryFlavour;
   /** Conventions that the symbols fit, `kind` among them: sites of these can call the entries. */
   readonly serves: readonly string[];
   /** Whether the graph tracer is a callback or a branch in the entry. */
@@ -203,14 +197,14 @@ function conventionsOf(program: Program, has: (symbol: string) => boolean): read
 }
 
 /** Plain entries that pass no frame although they pass ops: the graph tracer needs the other entry. */
-const framelessKinds: ReadonlySet<EntryKind> = new Set<EntryKind>(['g0', 'g1']);
+const framelessKinds: ReadonlySet<EntryFlavour> = new Set<EntryFlavour>(['g0', 'g1']);
 
 /** Sites of which one instruction stays when they are off, and those that have the address of their ops in front. */
-const fixedKinds: ReadonlySet<string> = new Set<EntryKind>(['g3', 'g3c']);
+const fixedKinds: ReadonlySet<string> = new Set<EntryFlavour>(['g3', 'g3c']);
 const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
 
 /** Where the graph tracer's branch at an address leads while it is off: behind itself (R-MOD-5: two nops on RISC-V), or to the stub. */
-export function graphOff(program: Program, kind: EntryKind, at: Address): Address {
+export function graphOff(program: Program, kind: EntryFlavour, at: Address): Address {
   return kind === 'pg' || kind === 'g2-plain'
     ? at + BigInt(program.arch.branches.graph.sizeBytes)
     : entryPoint(program, 'ftrace_stub')!.address;

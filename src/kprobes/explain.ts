@@ -1,11 +1,11 @@
 /** Whether a place can have a probe, how its instruction would be executed, and whether a jump can take the place of the breakpoint. */
-import type { TargetId } from '../arch.js';
+import type { TargetId, EntryFlavour } from '../arch.js';
 import { readElf } from '../elf/read.js';
 import { flavourFor } from '../ftrace/inject.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { Sites } from '../ftrace/sites.js';
 import { entriesOf } from '../ftrace/tracing.js';
-import { type EntryFlavour, runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { ProbeWhere } from './events.js';
 import type { JumpWindow, ProbeRefusal } from './model.js';
 import { jumpWindows, refuse } from './model.js';

@@ -2,7 +2,7 @@
  * Which entry convention the patch sites of a file have (05-runtime-abi section 7), from its site tables and calls of the profiling entry. Looks
  * at the words around the calls only; what a site's shape is, is ftrace's.
  */
-import type { Arch, EntryConvention } from '../arch.js';
+import type { Arch, EntryFlavour } from '../arch.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -12,8 +12,8 @@ const patchableSection = '__patchable_function_entries';
 const callTable = '__mcount_loc';
 
 /** The conventions that occur in a file, in order; empty for a file without sites. */
-export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConvention[] {
-  const found = new Set<EntryConvention>();
+export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryFlavour[] {
+  const found = new Set<EntryFlavour>();
   const pads = (): void => {
     for (const table of image.sectionsNamed(patchableSection))
       if (table.size > 0) ofPatchable(image, arch, table, found);
@@ -27,12 +27,7 @@ export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryConven
 }
 
 /** Conventions of the areas that a table of patchable entries names. */
-function ofPatchable(
-  image: ElfImage,
-  arch: Arch,
-  table: ElfImage['sections'][number],
-  found: Set<EntryConvention>,
-): void {
+function ofPatchable(image: ElfImage, arch: Arch, table: ElfImage['sections'][number], found: Set<EntryFlavour>): void {
   const decide = arch.loader.kind === 'none' ? undefined : arch.loader.conventionOfPatchable;
   if (decide === undefined) {
     found.add(arch.loader.kind === 'modules' ? arch.loader.patchable : 'regs');
@@ -77,7 +72,7 @@ function ofPatchable(
   }
 }
 
-function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryConvention>, callee?: string): void {
+function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryFlavour>, callee?: string): void {
   if (arch.loader.kind === 'none') {
     found.add('pg');
     return;
@@ -91,7 +86,7 @@ function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<Entr
   );
 }
 
-function ofObject(image: ElfImage, arch: Arch, found: Set<EntryConvention>): void {
+function ofObject(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
   const isMcount = (name: string): boolean => arch.mcount.symbols.includes(name.startsWith('.') ? name.slice(1) : name);
   for (const section of image.sections) {
     if ((section.flags & elf.SHF_EXECINSTR) === 0n || section.fileSize === 0) continue;
@@ -113,7 +108,7 @@ function ofObject(image: ElfImage, arch: Arch, found: Set<EntryConvention>): voi
   }
 }
 
-function ofLinked(image: ElfImage, arch: Arch, found: Set<EntryConvention>): void {
+function ofLinked(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
   const program = new Program(image, arch);
   const view = new ByteView(image.bytes, arch.target.dataEndian, callTable);
   const { wordBytes } = arch.target;

@@ -8,7 +8,7 @@
  *
  * Parts see each other's exported symbols: those of the request all of one another, later ones those of the image. A linked core sees nobody.
  */
-import type { Arch, EntryConvention, MachineOptions, ModuleLoader } from '../arch.js';
+import type { Arch, EntryFlavour, MachineOptions, ModuleLoader } from '../arch.js';
 import { alignUpBig } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
@@ -48,7 +48,7 @@ export interface LoaderOptions {
    */
   readonly stubSpare?: number;
   /** Convention of the sites, when the caller knows it better than a look at the files tells. */
-  readonly convention?: EntryConvention;
+  readonly convention?: EntryFlavour;
   /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
   readonly coreSites?: readonly Address[];
   /**
@@ -108,7 +108,7 @@ interface Plan {
   readonly moduleBase: Address;
   readonly original: LoadMap['original'];
   readonly options: LoaderOptions;
-  convention: EntryConvention | null;
+  convention: EntryFlavour | null;
   sitesIn: 'core' | 'modules' | null;
   registers: Readonly<Record<string, Address>>;
   entry: Address | null;
@@ -200,7 +200,7 @@ export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
   ]);
 }
 
-const known = (convention: EntryConvention | null): EntryConvention[] => (convention === null ? [] : [convention]);
+const known = (convention: EntryFlavour | null): EntryFlavour[] => (convention === null ? [] : [convention]);
 
 /**
  * Takes a module out of a loaded image (module going). The other parts stay where they are.
@@ -336,7 +336,7 @@ function takeApart(
 }
 
 /** All of them, for what a load map names. */
-export const entryConventions: readonly EntryConvention[] = [
+export const entryConventions: readonly EntryFlavour[] = [
   'pg', 'regs', 'args', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c',
 ]; // prettier-ignore
 
@@ -350,13 +350,13 @@ function mapNoteSection(image: ElfImage): number {
  */
 export function runtimeConvention(
   arch: Arch,
-  found: readonly EntryConvention[],
+  found: readonly EntryFlavour[],
   given: Readonly<Record<string, string>> = {},
-): EntryConvention | null {
+): EntryFlavour | null {
   const distinct = [...new Set(found)];
   if (distinct.length === 0 || arch.loader.kind === 'none') return null;
   const { loader } = arch;
-  let joined: EntryConvention | null = null;
+  let joined: EntryFlavour | null = null;
   if (distinct.length === 1) joined = distinct[0]!;
   else if (loader.joinConventions) joined = loader.joinConventions(distinct);
   else if (distinct.every((each) => each === 'pg' || each === 'regs')) joined = 'regs';
@@ -364,7 +364,7 @@ export function runtimeConvention(
 }
 
 /** One convention for all sites: the entries of a tracer serve one. */
-function oneConvention(loader: ModuleLoader, found: readonly EntryConvention[]): EntryConvention | null {
+function oneConvention(loader: ModuleLoader, found: readonly EntryFlavour[]): EntryFlavour | null {
   const distinct = new Set(found);
   if (distinct.size <= 1) return found[0] ?? null;
   const joined = loader.joinConventions?.([...distinct]) ?? null;
@@ -388,8 +388,8 @@ function assemble(
   present: readonly Part[],
   freshCore: readonly ObjectPart[],
   request: Pick<LoadRequest, 'modules' | 'runtime' | 'options'>,
-  coreSites: readonly EntryConvention[],
-  moduleSites: readonly EntryConvention[],
+  coreSites: readonly EntryFlavour[],
+  moduleSites: readonly EntryFlavour[],
 ): LoadResult {
   const { arch, loader } = plan;
   const notices: string[] = [];

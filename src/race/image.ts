@@ -8,7 +8,7 @@
  * Waits of the core (C-Q-2): `tasks` and `read` wait until every thread was outside; `rude` (something ran on every CPU) does so only where nobody is
  * preempted, else it is a serialising interrupt, which a thread in the middle of a tracer survives.
  */
-import type { Arch } from '../arch.js';
+import type { Arch, EntryFlavour } from '../arch.js';
 import { archOf } from '../arches.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -21,7 +21,6 @@ import type { Text } from '../ftrace/image-backend.js';
 import { entryPoint } from '../ftrace/routes.js';
 import { Session, type SessionOptions } from '../ftrace/session.js';
 import { findSites } from '../ftrace/sites.js';
-import type { EntryKind } from '../ftrace/tracing.js';
 import { OPS_WORDS } from '../runtime/abi.js';
 import { load, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
@@ -85,7 +84,7 @@ export interface ImageRaceRequest {
   /** Nop form of sites that have several (`2008`). */
   readonly nopForm?: string;
   /** Entries to lay in, where there is a choice (RISC-V, arm64). */
-  readonly entries?: EntryKind;
+  readonly entries?: EntryFlavour;
   /** Options of the machine's loader (`x86-tramp`). */
   readonly machine?: Readonly<Record<string, string>>;
   /** What sites off are on arm64. */

@@ -11,7 +11,8 @@ import { applyPlan } from '../../src/ftrace/apply.js';
 import { findSites } from '../../src/ftrace/sites.js';
 import { planTracing, type Tracer } from '../../src/ftrace/tracing.js';
 import { load } from '../../src/program/program.js';
-import { type EntryFlavour, runtimeObject } from '../../src/runtime/index.js';
+import type { EntryFlavour } from '../../src/arch.js';
+import { runtimeObject } from '../../src/runtime/index.js';
 import { ARM64_TARGETS, scratch } from './c-programs.js';
 import { PROGRAMS, runTracedHere, runTracedQemu, type TracedOutcome } from './runtime-harness.js';
 

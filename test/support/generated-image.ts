@@ -6,7 +6,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Arch, TargetId } from '../../src/arch.js';
+import type { Arch, TargetId, EntryFlavour } from '../../src/arch.js';
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
 import { callFunction, Gates, type Machine, type Process, startProcess } from '../../src/emulator/index.js';
@@ -16,7 +16,7 @@ import { liveText } from '../../src/ftrace/live.js';
 import { entryPoint } from '../../src/ftrace/routes.js';
 import { Session } from '../../src/ftrace/session.js';
 import { loadImages, type Source } from '../../src/program/loader.js';
-import { type EntryFlavour, runtimeObject } from '../../src/runtime/index.js';
+import { runtimeObject } from '../../src/runtime/index.js';
 import { type Event, PARENT } from './fake-ftrace.js';
 import { run } from './tools.js';
 

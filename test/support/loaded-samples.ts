@@ -5,14 +5,14 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archOf } from '../../src/arches.js';
-import type { TargetId } from '../../src/arch.js';
+import type { TargetId, EntryFlavour } from '../../src/arch.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/ftrace/apply.js';
 import { findSites, type Sites } from '../../src/ftrace/sites.js';
 import { planTracing, type Tracer } from '../../src/ftrace/tracing.js';
 import { loadImages } from '../../src/program/loader.js';
 import { load } from '../../src/program/program.js';
-import { type EntryFlavour, runtimeObject } from '../../src/runtime/index.js';
+import { runtimeObject } from '../../src/runtime/index.js';
 
 const built = join(dirname(fileURLToPath(import.meta.url)), '../../../samples/built');
 

@@ -10,7 +10,8 @@ import type { Ops, Outcome } from '../../src/ftrace/core/index.js';
 import type { DirectVariant } from '../../src/ftrace/direct-variant.js';
 import { withRuntime } from '../../src/ftrace/inject.js';
 import { Session, type SessionOptions } from '../../src/ftrace/session.js';
-import type { EntryFlavour, OPS_FLAGS } from '../../src/runtime/index.js';
+import type { EntryFlavour } from '../../src/arch.js';
+import type { OPS_FLAGS } from '../../src/runtime/index.js';
 import { openBytes, readSample } from './pipeline.js';
 
 export type Flavour = Extract<EntryFlavour, `g${string}`>;

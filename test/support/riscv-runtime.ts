@@ -2,6 +2,7 @@
  * Traced programs of RISC-V, linked by `ld` with the guest runtime before any loader: sites, inner calls and the words that name ops are
  * written here, from the formulas of the rules and not by the code under test. For `buildTraced`.
  */
+import type { EntryFlavour } from '../../src/arch.js';
 import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -9,7 +10,6 @@ import { fileURLToPath } from 'node:url';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { runtimeObject } from '../../src/runtime/index.js';
-import type { EntryFlavour } from '../../src/runtime/index.js';
 import { type PpcTarget, RISCV_TARGETS, scratch } from './c-programs.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');

@@ -2,6 +2,7 @@
  * Programs linked by `ld` with the guest runtime, before any loader: their calls of the profiling entry are renamed to an entry of the
  * runtime, and the patched calls inside it are written here. Runs them under qemu-user and in the emulator.
  */
+import type { EntryFlavour } from '../../src/arch.js';
 import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,7 +11,6 @@ import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
 import type { Process } from '../../src/emulator/index.js';
 import { runtimeObject } from '../../src/runtime/index.js';
-import type { EntryFlavour } from '../../src/runtime/index.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { scratch } from './c-programs.js';
 import type { Outcome, PpcTarget } from './c-programs.js';
