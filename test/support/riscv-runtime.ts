@@ -3,7 +3,6 @@
  * written here, from the formulas of the rules and not by the code under test. For `buildTraced`.
  */
 import type { EntryFlavour } from '../../src/arch.js';
-import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,6 +10,7 @@ import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { runtimeObject } from '../../src/runtime/index.js';
 import { type PpcTarget, RISCV_TARGETS, scratch } from './c-programs.js';
+import { spawnSync } from './spawn.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 export const PROGRAMS = join(root, 'test/programs');

@@ -3,7 +3,6 @@
  * runtime, and the patched calls inside it are written here. Runs them under qemu-user and in the emulator.
  */
 import type { EntryFlavour } from '../../src/arch.js';
-import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +14,7 @@ import type { ElfImage } from '../../src/elf/image.js';
 import { scratch } from './c-programs.js';
 import type { Outcome, PpcTarget } from './c-programs.js';
 import * as riscv from './riscv-runtime.js';
+import { spawnSync } from './spawn.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 export const PROGRAMS = join(root, 'test/programs');
