@@ -300,6 +300,64 @@ describe('fused pairs', () => {
     }
   });
 
+  test.each(['rotl', 'rotl32', 'shr', 'shr32'] as const)(
+    'a field taken out: %s and a mask, read again or not',
+    (name) => {
+      const mask = 0x00ff_00ff_f0f0_7fffn;
+      for (const count of [0n, 1n, 17n, 31n, 63n]) {
+        for (const a of VALUES.filter((_, k) => k % 3 === 0)) {
+          const shifted = u(REFERENCE[name]!(a, count));
+          const masked = shifted & mask;
+          /** Who reads the temporary behind the mask: nobody, the mask itself, an op, a branch. */
+          for (const reader of ['none', 'same', 'op', 'branch'] as const) {
+            const machine = handMachine([
+              (out) => {
+                const middle = out.make(name, s(0), count);
+                const d = reader === 'same' ? middle : s(1);
+                out.to(d, 'and', middle, mask);
+                if (reader === 'same' || reader === 'op') out.mov(s(2), middle);
+                if (reader !== 'branch') return go(0x2000n);
+                return { kind: 'br', condition: 'eq', width: 64, a: middle, b: shifted, pc: 0x1008n, next: 0x1004n };
+              },
+              () => go(0x3000n),
+              () => go(0x4000n),
+            ]);
+            machine.setRegister('s0', a);
+            machine.run();
+            expect(machine.register('pc')).toBe(reader === 'branch' ? 0x4000n : 0x2000n);
+            const seen = reader === 'same' ? [0n, masked] : [masked, reader === 'op' ? shifted : 0n];
+            expect([machine.register('s1'), machine.register('s2')]).toEqual(seen);
+          }
+        }
+      }
+    },
+  );
+
+  test('a constant and a jump or call, into another slot or none that is read', () => {
+    for (const kind of ['jmp', 'call'] as const) {
+      for (const value of VALUES) {
+        const machine = handMachine([
+          (out) => {
+            out.mov(s(1), value);
+            return kind === 'jmp' ? { kind, pc: 0x1008n } : { kind, pc: 0x1008n, ret: 0x1004n };
+          },
+          () => go(0x2000n),
+          (out) => {
+            out.mov(s(2), s(1));
+            return go(0x3000n);
+          },
+        ]);
+        machine.run();
+        expect([machine.register('pc'), machine.register('s1'), machine.register('s2')]).toEqual([
+          0x3000n,
+          value,
+          value,
+        ]);
+        expect(machine.instructions).toBe(2);
+      }
+    }
+  });
+
   test.each(CONDITIONS)('an addition and a branch that compares the sum with a slot: %s', (condition) => {
     for (const [a, b] of [
       [s(2), s(1)],

@@ -473,6 +473,42 @@ function steppingHandlers(): Handler[] {
   }));
 }
 
+/** Ops before an `and` with a constant that takes a field out of what they give (`rlwinm`, `rldicl`, `ubfx`). */
+const FIELD_OPS = ['rotl', 'rotl32', 'shr', 'shr32'] as const;
+
+/** Such an op with a constant count, which is in field b, and the `and`, whose constant is the record's. */
+function fieldHandlers(): Handler[] {
+  return FIELD_OPS.map((name) => ({
+    key: `${name}+and`,
+    write: ({ code, next }: Context) => {
+      const row = OPS[name];
+      if (row.form !== 'binary') return;
+      field(code, 2);
+      slotValue(code, 4);
+      code.raw(row.a);
+      code.get(POINTER).memory([I64.load16u], 6);
+      code.raw(row.b).raw(row.both);
+      constantValue(code);
+      code.op(I64.and).memory([I64.store]);
+      next();
+    },
+  }));
+}
+
+/** A constant into a slot and a jump: a call. Two records, of which the second holds the link. */
+function callHandler(): Handler {
+  return {
+    key: 'mov+jmp',
+    write: ({ code, enter }) => {
+      field(code, 2);
+      constantValue(code);
+      code.memory([I64.store]);
+      code.get(POINTER).memory([I32.load], RECORD_BYTES + 8);
+      enter();
+    },
+  };
+}
+
 function controlHandlers(): Handler[] {
   return [
     {
@@ -547,10 +583,10 @@ const HOT = `
   add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; aligned; and sk ss; and32 sk ss;
   br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
   ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
-  ld64be i k u; ld8s k; ld8u i k u; mov k s; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss;
+  ld64be i k u; ld8s k; ld8u i k u; mov k s; mov+jmp; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss;
   rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
-  rotl sk; rotl32 sk; rotr32 sk; sar sk; sar32 sk; sar32s sk; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
-  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr32 sk ss; shr32s sk; signand sk; signand32 sk; st16 i k u;
+  rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
+  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk; signand sk; signand32 sk; st16 i k u;
   st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
   sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
@@ -587,6 +623,8 @@ const HANDLERS: readonly PlacedHandler[] = [
   ...placed(countingHandlers(), 'branch'),
   ...placed(resultHandlers(), 'branch'),
   ...placed(steppingHandlers(), 'branch'),
+  ...placed([callHandler()], 'branch'),
+  ...placed(fieldHandlers(), 'op'),
   ...placed(controlHandlers(), 'inside'),
 ];
 const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
@@ -890,6 +928,22 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
   return b === op.d ? { condition: mirrored(condition), other: a } : null;
 }
 
+/** True when the op at `index` and the `and` behind it are one record: what is between them is a temporary that nobody else reads. */
+function takesField(ops: readonly Op[], index: number, terminator: Terminator, slots: SlotLayout): boolean {
+  const op = ops[index]!;
+  const and = ops[index + 1];
+  if (and?.op !== 'and' || and.a !== op.d || typeof and.b !== 'bigint') return false;
+  if (!FIELD_OPS.some((name) => name === op.op) || typeof op.a !== 'number' || typeof op.b !== 'bigint') return false;
+  if (op.b >= 64n || op.d < slots.firstTemporary) return false;
+  for (let i = index + 2; i < ops.length; i++) {
+    const each = ops[i]!;
+    if (each.a === op.d || each.b === op.d || each.c === op.d) return false;
+    if (each.d === op.d) return true;
+  }
+  if (terminator.kind === 'br') return terminator.a !== op.d && terminator.b !== op.d;
+  return !('s' in terminator) || terminator.s !== op.d;
+}
+
 /** The most bytes that a block of so many ops takes: constants may need a record of their own. */
 export function encodedBound(ops: number): number {
   return HEADER_BYTES + (ops * 4 + 16) * RECORD_BYTES;
@@ -1022,6 +1076,13 @@ export class Encoder {
     }
   }
 
+  private encodeField(op: Op, and: Op): void {
+    if (typeof op.a !== 'number' || typeof and.b !== 'bigint') throw new ElftraceError('internal', 'not a field');
+    this.op = op;
+    this.index = op.at;
+    this.record(`${op.op}+and`, '', this.address(and.d), this.address(op.a), Number(op.b), and.b);
+  }
+
   /** The first record of `step+br`. */
   private encodeStep(op: Op, { condition, other }: { condition: Condition; other: number }): void {
     if (typeof op.a !== 'number' || typeof op.b !== 'bigint') throw new ElftraceError('internal', 'not a step');
@@ -1054,17 +1115,23 @@ export class Encoder {
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
-    const joined = fused ?? (step ? last : undefined);
-    ops.forEach((op, index) => {
-      const next = ops[index + 1];
-      if (op !== joined) this.encode(op, next === joined ? undefined : next);
-    });
+    const isCall =
+      (terminator.kind === 'jmp' || terminator.kind === 'call') && last?.op === 'mov' && typeof last.a === 'bigint';
+    const joined = fused ?? (step || isCall ? last : undefined);
+    for (let index = 0; index < ops.length; index++) {
+      const op = ops[index]!;
+      const next = ops[index + 1] === joined ? undefined : ops[index + 1];
+      if (op === joined) continue;
+      if (next && takesField(ops, index, terminator, this.slots)) this.encodeField(op, ops[++index]!);
+      else this.encode(op, next);
+    }
     this.op = undefined;
     this.index = Math.max(0, count - 1);
     switch (terminator.kind) {
       case 'jmp':
       case 'call': {
-        const record = this.record('jmp', '', 0, 0, 0, 0n);
+        if (isCall && typeof last.a === 'bigint') this.record('mov+jmp', '', this.address(last.d), 0, 0, last.a);
+        const record = this.record(isCall ? 'goto' : 'jmp', '', 0, 0, 0, 0n);
         this.stub(terminator.pc, record + 8);
         break;
       }
