@@ -451,16 +451,28 @@ export function buildFunctions(): {
 
 const NEEDED: Partial<Readonly<Record<FunctionName, readonly FunctionName[]>>> = { flagbits: ['mulhs'] };
 
+/** Functions by their names and the numbers of those that they call: every module that is compiled while a program runs has some of them. */
+const built = new Map<string, WasmFunction>();
+
 /** Those of the functions that are asked for, and what they call, numbered from `first`. */
 export function someFunctions(wanted: Iterable<FunctionName>, first: number): readonly WasmFunction[] {
   // In the order in which they were asked for; what they call comes behind.
   const names = [...wanted];
+  const neededBy = (name: FunctionName): readonly FunctionName[] =>
+    NEEDED[name] ?? (name.startsWith('flag') ? ['flagbits'] : []);
   for (let i = 0; i < names.length; i++) {
-    const name = names[i]!;
-    const needed = NEEDED[name] ?? (name.startsWith('flag') ? (['flagbits'] as const) : []);
-    for (const each of needed) if (!names.includes(each)) names.push(each);
+    for (const each of neededBy(names[i]!)) if (!names.includes(each)) names.push(each);
   }
-  return names.map((name) => build(name, (other) => first + names.indexOf(other)));
+  const indexOf = (name: FunctionName): number => first + names.indexOf(name);
+  return names.map((name) => {
+    const key = [name, ...neededBy(name).map(indexOf)].join();
+    let known = built.get(key);
+    if (!known) {
+      known = build(name, indexOf);
+      built.set(key, known);
+    }
+    return known;
+  });
 }
 
 /** Opcode that compares two i32 or i64 values. */

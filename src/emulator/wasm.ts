@@ -282,6 +282,9 @@ export function writeModule(functions: readonly WasmFunction[], indirect?: numbe
   const indices = new Bytes();
   const exports = new Bytes();
   const bodies = new Bytes();
+  // Small arrays are not cheap: those that are needed for each function are made once.
+  const locals = new Bytes();
+  const head = new Bytes();
   let exportCount = 0;
   const typeOf = (each: WasmFunction): number => {
     const key = signatureOf(each);
@@ -305,7 +308,7 @@ export function writeModule(functions: readonly WasmFunction[], indirect?: numbe
       exports.unsigned(index);
       exportCount++;
     }
-    const locals = new Bytes();
+    locals.length = 0;
     const groups: { readonly name: ValueType; count: number }[] = [];
     for (const name of each.locals) {
       const last = groups.at(-1);
@@ -330,7 +333,7 @@ export function writeModule(functions: readonly WasmFunction[], indirect?: numbe
   const out = new Bytes();
   out.pushAll([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
   const section = (id: number, count: number, body: Bytes): void => {
-    const head = new Bytes();
+    head.length = 0;
     head.unsigned(count);
     out.push(id);
     out.unsigned(head.length + body.length);
@@ -347,5 +350,5 @@ export function writeModule(functions: readonly WasmFunction[], indirect?: numbe
   section(3, functions.length, indices);
   section(7, exportCount, exports);
   section(10, functions.length, bodies);
-  return out.view().slice();
+  return out.view();
 }
