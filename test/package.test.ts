@@ -17,6 +17,8 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { arches } from '../src/arches.js';
+import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
 import { builtSamples, readSample, root, sameBytes } from './support/pipeline.js';
 import { libraryExample } from './support/readme.js';
 import { describeWith, run } from './support/tools.js';
@@ -209,6 +211,22 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
 });
 
 describe('package.json', () => {
+  test('brings the interpreters of all machines along as they are generated', () => {
+    const dist = join(installed, 'dist');
+    const text = readdirSync(dist)
+      .filter((name) => name.endsWith('.js'))
+      .map((name) => readFileSync(join(dist, name), 'utf8'))
+      .join('\n');
+    for (const { emulation } of arches) {
+      if (emulation.kind === 'none') continue;
+      const { lifter } = emulation;
+      const module = Buffer.from(generateInterpreter(lifter)).toString('base64');
+      expect(text).toMatch(new RegExp(`["']${moduleKey(lifter)}["'],`));
+      // No message of hundreds of kilobytes.
+      expect(text.includes(module)).toBe(true);
+    }
+  });
+
   test('every dependency has one exact version', () => {
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
     for (const [name, version] of Object.entries(dependencies))
