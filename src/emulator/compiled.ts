@@ -101,6 +101,28 @@ export interface CompiledCounts {
 
 type RunFunction = (...values: number[]) => unknown;
 
+/** What every machine needs around its regions: an empty function for the table, and the functions that enter regions and probe the stack. */
+interface FrameModules {
+  readonly empty: object;
+  readonly enter: object;
+}
+
+const frames = new Map<number, FrameModules>();
+
+/** Compiled once for all machines with such a `codeShift`. */
+function frameModules(codeShift: number): FrameModules {
+  let known = frames.get(codeShift);
+  if (!known) {
+    const functions = [enterFunction(codeShift), emptyFunction(), probeFunction(2)];
+    known = {
+      empty: compileModule(writeModule([emptyFunction()])),
+      enter: compileModule(writeModule(functions, 1)),
+    };
+    frames.set(codeShift, known);
+  }
+  return known;
+}
+
 export class CompiledTier {
   private readonly table: WasmTable;
   private readonly enterModule: (place: number, stack: number) => number;
@@ -154,10 +176,10 @@ export class CompiledTier {
   ) {
     this.codeShift = { 1: 0, 2: 1, 4: 2 }[lifter.codeAlignBytes];
     this.common = [gotoFunction(this.codeShift), resolveFunction()];
-    const { empty } = instantiate(compileModule(writeModule([emptyFunction()])), host);
+    const modules = frameModules(this.codeShift);
+    const { empty } = instantiate(modules.empty, host);
     this.table = makeTable(TABLE_ENTRIES, empty);
-    const functions = [enterFunction(this.codeShift), emptyFunction(), probeFunction(2)];
-    const { enter, probe } = instantiate(compileModule(writeModule(functions, 1)), host, this.table);
+    const { enter, probe } = instantiate(modules.enter, host, this.table);
     if (typeof enter !== 'function' || typeof empty !== 'function' || typeof probe !== 'function') {
       throw new ElftraceError('internal', 'the module of the compiled tier is incomplete');
     }
@@ -286,33 +308,12 @@ export class CompiledTier {
       if (!list) this.predecessors.set(target, [address]);
       else if (list.length < 16 && !list.includes(address)) list.push(address);
     };
-    switch (terminator.kind) {
-      case 'br':
-        from(terminator.next);
-        from(terminator.pc);
-        break;
-      case 'jmp':
-        from(terminator.pc);
-        break;
-      case 'call':
-        this.called.add(terminator.pc);
-        from(terminator.ret);
-        break;
-      case 'calli':
-        from(terminator.ret);
-        break;
-      case 'helper':
-      case 'sync':
-        from(terminator.next);
-        break;
-      case 'ret':
-      case 'ind':
-      case 'trap':
-      case 'unknown':
-      case 'fetch':
-        break;
-      default:
-        terminator satisfies never;
+    if (terminator.kind === 'call') this.called.add(terminator.pc);
+    // Behind a call its callee comes back; `pc` of others is where they go.
+    if ('ret' in terminator) from(terminator.ret);
+    else {
+      if ('next' in terminator) from(terminator.next);
+      if ('pc' in terminator) from(terminator.pc);
     }
   }
 
