@@ -7,6 +7,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import type { Plugin } from 'esbuild';
+import { arm64Table } from '../src/arch-arm64/isa.js';
+import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
+import { riscvTable } from '../src/arch-riscv/isa.js';
 import { arches } from '../src/arches.js';
 import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
 
@@ -14,7 +17,9 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
 const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fzstd'];
 
-/** Fills `emulator/prebuilt.js` with the modules of all machines. */
+const text = (value: unknown): string => JSON.stringify(JSON.stringify(value));
+
+/** Fills `emulator/prebuilt.js` with the modules of all machines, and `isa/prebuilt.js` with the tables of all instruction sets. */
 const prebuilt: Plugin = {
   name: 'prebuilt',
   setup: ({ onLoad }) => {
@@ -29,6 +34,12 @@ const prebuilt: Plugin = {
         ([key, text]) => `['${key}', () => Uint8Array.from(Buffer.from('${text}', 'base64'))]`,
       );
       return { contents: `export const PREBUILT = new Map([${entries.join()}]);` };
+    });
+    onLoad({ filter: /[/\\]isa[/\\]prebuilt\.js$/ }, () => {
+      const entries = [ppc32Table, ppc64Table, riscvTable, arm64Table].map(
+        ({ name, data }) => `['${name}', () => JSON.parse(${text(data)})]`,
+      );
+      return { contents: `export const PREBUILT_TABLES = new Map([${entries.join()}]);` };
     });
   },
 };

@@ -44,6 +44,7 @@ import type {
 } from '../emulator/ir.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
+import { WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import type { Address } from '../units.js';
 import { arm64Table, decodeBitmask } from './isa.js';
@@ -2143,6 +2144,13 @@ function refusedBranches(word: number): bigint {
   return (word & 0xffe0_001f) >>> 0 === 0xd420_0000 || (word & 0xffe0_001f) >>> 0 === 0xd440_0000 ? 0n : all;
 }
 
+const meanings = new WordMemo((word) => {
+  const decoded = arm64Table.decode(word);
+  const mnemonic = decoded?.row.mnemonic ?? null;
+  const emit = (mnemonic !== null && TABLE.get(mnemonic)) || unsupported;
+  return { mnemonic, emit, fields: new Fields(decoded?.operands ?? {}) };
+});
+
 function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
   const view = new ByteView(code, 'little', 'code');
   const builder = new BlockBuilder(SLOTS, address);
@@ -2162,11 +2170,8 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
     if (builder.count > 0 && (full || limits.startsAt(pc))) return builder.finish(pc, { kind: 'jmp', pc });
     const word = view.u32(offset);
-    const decoded = arm64Table.decode(word);
-    const emit = decoded === null ? unsupported : (TABLE.get(decoded.row.mnemonic) ?? unsupported);
-    if (decoded === null || emit === unsupported) {
-      return builder.finish(pc, { kind: 'unknown', mnemonic: decoded?.row.mnemonic ?? null, sizeBytes: 4 });
-    }
+    const { mnemonic, emit, fields } = meanings.of(word);
+    if (emit === unsupported) return builder.finish(pc, { kind: 'unknown', mnemonic, sizeBytes: 4 });
     builder.begin(pc);
     lifting.pc = pc;
     lifting.word = word;
@@ -2175,7 +2180,7 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
       if (refused !== 0n) builder.check('checklanding', BTYPE, refused);
       if (refused !== 14n) builder.mov(BTYPE, 0n);
     }
-    const terminator = emit(lifting, new Fields(decoded.operands));
+    const terminator = emit(lifting, fields);
     pc = BigInt.asUintN(64, pc + 4n);
     if (terminator) return builder.finish(pc, terminator);
   }

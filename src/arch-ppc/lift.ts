@@ -49,6 +49,7 @@ import type {
 } from '../emulator/ir.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
+import { WordMemo } from '../isa/memo.js';
 import type { Decoded, Operands } from '../isa/table.js';
 import type { Address, Endian } from '../units.js';
 import { decodePrefixed, isPrefix } from './isa.js';
@@ -1967,8 +1968,17 @@ const MAX_OPS = 300;
 /** What the lifter needs from the instruction table: the row of a word, or null. */
 export type PpcDecode = (word: number) => Decoded | null;
 
-function named(decoded: Decoded | null): { readonly mnemonic: string; readonly operands: Operands } | null {
-  return decoded && { mnemonic: decoded.row.mnemonic, operands: decoded.operands };
+/** What a word is, wherever it stands. */
+interface Meaning {
+  /** null: no instruction we know. */
+  readonly mnemonic: string | null;
+  readonly emit: Lift;
+  readonly fields: Fields;
+}
+
+function meaningOf(mnemonic: string | null, operands: Operands): Meaning {
+  const emit = (mnemonic !== null && TABLE.get(mnemonic)) || unsupported;
+  return { mnemonic, emit, fields: new Fields(operands) };
 }
 
 /**
@@ -1978,6 +1988,14 @@ function named(decoded: Decoded | null): { readonly mnemonic: string; readonly o
 export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDecode): Lifter {
   const is64 = wordBytes === 8;
   const width: Width = { is64, endian };
+  const meanings = new WordMemo((word) => {
+    const decoded = decode(word);
+    return meaningOf(decoded?.row.mnemonic ?? null, decoded?.operands ?? {});
+  });
+  const prefixed = (prefix: number, suffix: number): Meaning => {
+    const { mnemonic, operands } = decodePrefixed(prefix, suffix);
+    return meaningOf(mnemonic, operands);
+  };
   const lift = (code: Uint8Array, address: Address, limits: LiftLimits): Block => {
     const view = new ByteView(code, endian, 'code');
     const builder = new BlockBuilder(SLOTS, address);
@@ -1995,18 +2013,13 @@ export function createPpcLifter(wordBytes: 4 | 8, endian: Endian, decode: PpcDec
       lifting.pc = pc;
       const sizeBytes = is64 && isPrefix(word) ? 8 : 4;
       if (offset + sizeBytes > code.length) return endOfCode();
-      const decoded = sizeBytes === 8 ? decodePrefixed(word, view.u32(offset + 4)) : named(decode(word));
-      const emit = decoded && TABLE.get(decoded.mnemonic);
+      const { mnemonic, emit, fields } = sizeBytes === 8 ? prefixed(word, view.u32(offset + 4)) : meanings.of(word);
       builder.begin(pc);
       const straddles = sizeBytes === 8 && (pc & 63n) === 60n;
-      const terminator: Terminator | undefined = straddles
-        ? ALIGNMENT
-        : emit
-          ? emit(lifting, new Fields(decoded.operands))
-          : UNKNOWN;
+      const terminator: Terminator | undefined = straddles ? ALIGNMENT : emit(lifting, fields);
       if (terminator?.kind === 'unknown') {
         builder.cancel();
-        return builder.finish(pc, { kind: 'unknown', mnemonic: decoded?.mnemonic ?? null, sizeBytes });
+        return builder.finish(pc, { kind: 'unknown', mnemonic, sizeBytes });
       }
       if (sizeBytes === 8) offset += 4;
       pc = BigInt.asUintN(8 * wordBytes, pc + BigInt(sizeBytes));

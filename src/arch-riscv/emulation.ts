@@ -1,8 +1,7 @@
 /**
  * How RISC-V programs run: the front end, the state at process start, and the numbers of the system calls.
  */
-import { riscvTable } from './isa.js';
-import { createRiscvLifter } from './lift.js';
+import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
 import { GENERIC_STAT, GENERIC_SYSCALLS } from '../emulator/generic-linux.js';
 import type { IrEmulation, SyscallName } from '../emulator/model.js';
@@ -16,7 +15,7 @@ const HWCAP = [...'IMAC'].reduce((bits, letter) => bits | (1n << BigInt(letter.c
 /** The emulation member of the RISC-V `Arch`. */
 export const riscvEmulation: IrEmulation = {
   kind: 'ir',
-  lifter: createRiscvLifter(({ row, operands }) => riscvTable.encode(row.mnemonic, operands)),
+  lifter: riscvLifter,
   process: {
     entry: { kind: 'code', register: null },
     hwcap: HWCAP,

@@ -42,10 +42,11 @@ import type {
   StoreName,
   Terminator,
 } from '../emulator/ir.js';
-import type { Decoded, Operands } from '../isa/table.js';
+import { WordMemo } from '../isa/memo.js';
+import type { Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import { decodeAt, expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, T0, ZERO } from './isa.js';
+import { expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, riscvTable, T0, ZERO } from './isa.js';
 import type { RiscvExecutableMnemonic } from './isa.js';
 
 // -------------------------------------------------------------------------------------------------------------- slots
@@ -104,8 +105,8 @@ class Lifting {
   next: Address = 0n;
   /** A shift left whose op waits for the next instruction, which often makes one op of both. */
   private shift: { readonly d: Slot; readonly a: Slot; readonly count: bigint } | null = null;
-  /** Word of the instruction, or of the base instruction of a compressed one. */
-  word: () => number = () => 0;
+  /** The instruction; of a compressed one its 16 bits. */
+  word = 0;
 
   constructor(
     readonly b: BlockBuilder,
@@ -560,7 +561,7 @@ const csr =
     if (privilege !== 0) return PRIVILEGED;
     if (readOnly && writes) return INVALID;
     if (!CSR_NUMBERS.has(number)) return UNKNOWN;
-    return { kind: 'helper', name: 'csr', argument: x.word(), next: x.next };
+    return { kind: 'helper', name: 'csr', argument: x.word, next: x.next };
   };
 
 function readCsr(state: HelperState, number: number): bigint {
@@ -895,59 +896,74 @@ const TABLE: ReadonlyMap<string, Lift> = new Map([
 /** A block ends when it has this many ops, so that its records are bounded. */
 const MAX_OPS = 300;
 
-/** The word that helpers take apart: that of the row, from its operands. */
-export type RiscvEncode = (decoded: Decoded) => number;
-
-/**
- * The front end.
- * @param encode  encoder over the rows
- */
-export function createRiscvLifter(encode: RiscvEncode): Lifter {
-  const lift = (code: Uint8Array, address: Address, limits: LiftLimits): Block => {
-    const builder = new BlockBuilder(SLOTS, address);
-    const lifting = new Lifting(builder, limits.synchronises === true);
-    let pc = address;
-    // The view may end before the window does; a block of its own decides.
-    const finish = (terminator: Terminator): Block => {
-      lifting.flush();
-      return builder.finish(pc, terminator);
-    };
-    const endOfCode = (): Block => finish(builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
-    for (let offset = 0; ;) {
-      if (offset + 2 > code.length) return endOfCode();
-      const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
-      if (builder.count > 0 && (full || limits.startsAt(pc))) return finish({ kind: 'jmp', pc });
-      const sizeBytes = instructionBytes(code[offset]! | (code[offset + 1]! << 8));
-      // Longer ones are not known anyway; their first bytes say so.
-      if (sizeBytes === 4 && offset + 4 > code.length) return endOfCode();
-      const found = decodeAt(code, offset);
-      const base = found && expand(found);
-      const emit = base && TABLE.get(base.row.mnemonic);
-      if (!base || !JOINED.has(base.row.mnemonic)) lifting.flush();
-      builder.begin(pc);
-      lifting.pc = pc;
-      lifting.next = wide(pc + BigInt(sizeBytes));
-      if (base) lifting.word = (): number => encode(base);
-      const terminator: Terminator | undefined = emit ? emit(lifting, new Fields(base.operands)) : UNKNOWN;
-      // All zeros is illegal by definition, which whoever reads the bytes sees.
-      if (terminator?.kind === 'unknown' || found?.row.mnemonic === 'c.unimp') {
-        builder.cancel();
-        const mnemonic = found && found.row.mnemonic !== 'c.unimp' ? found.row.mnemonic : null;
-        return builder.finish(pc, { kind: 'unknown', mnemonic, sizeBytes });
-      }
-      offset += sizeBytes;
-      pc = lifting.next;
-      if (terminator) return finish(terminator);
-    }
-  };
-  return {
-    addressBits: 64,
-    codeAlignBytes: 2,
-    endian: 'little',
-    slots: SLOTS,
-    registers: REGISTERS,
-    helpers: HELPERS,
-    reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES },
-    lift,
-  };
+/** What a word is, wherever it stands. */
+interface Meaning {
+  /** null: no instruction we know. */
+  readonly mnemonic: string | null;
+  /** null: no semantics. */
+  readonly emit: Lift | null;
+  readonly fields: Fields;
+  /** It asks for a waiting shift. */
+  readonly joins: boolean;
 }
+
+const NOTHING_KNOWN: Meaning = { mnemonic: null, emit: null, fields: new Fields({}), joins: false };
+
+const meanings = new WordMemo<Meaning>((word) => {
+  const found = (word & 3) === 3 ? riscvTable.decode(word, 4) : riscvTable.decode(word, 2);
+  // All zeros is illegal by definition, which whoever reads the bytes sees.
+  if (!found || found.row.mnemonic === 'c.unimp') return NOTHING_KNOWN;
+  const base = expand(found);
+  const { mnemonic } = base.row;
+  const emit = TABLE.get(mnemonic) ?? null;
+  return { mnemonic: found.row.mnemonic, emit, fields: new Fields(base.operands), joins: JOINED.has(mnemonic) };
+});
+
+function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
+  const builder = new BlockBuilder(SLOTS, address);
+  const lifting = new Lifting(builder, limits.synchronises === true);
+  let pc = address;
+  // The view may end before the window does; a block of its own decides.
+  const finish = (terminator: Terminator): Block => {
+    lifting.flush();
+    return builder.finish(pc, terminator);
+  };
+  const endOfCode = (): Block => finish(builder.count > 0 ? { kind: 'jmp', pc } : { kind: 'fetch' });
+  for (let offset = 0; ;) {
+    if (offset + 2 > code.length) return endOfCode();
+    const full = builder.count >= limits.maxInstructions || builder.size >= MAX_OPS;
+    if (builder.count > 0 && (full || limits.startsAt(pc))) return finish({ kind: 'jmp', pc });
+    const low = code[offset]! | (code[offset + 1]! << 8);
+    const sizeBytes = instructionBytes(low);
+    // Longer ones are not known anyway; their first bytes say so.
+    if (sizeBytes === 4 && offset + 4 > code.length) return endOfCode();
+    const word = sizeBytes === 4 ? (low | (code[offset + 2]! << 16) | (code[offset + 3]! << 24)) >>> 0 : low;
+    const { mnemonic, emit, fields, joins } =
+      sizeBytes <= 4 && (sizeBytes === 4 || (low & 3) !== 3) ? meanings.of(word) : NOTHING_KNOWN;
+    if (!joins) lifting.flush();
+    builder.begin(pc);
+    lifting.pc = pc;
+    lifting.next = wide(pc + BigInt(sizeBytes));
+    lifting.word = word;
+    const terminator: Terminator | undefined = emit ? emit(lifting, fields) : UNKNOWN;
+    if (terminator?.kind === 'unknown') {
+      builder.cancel();
+      return builder.finish(pc, { kind: 'unknown', mnemonic, sizeBytes });
+    }
+    offset += sizeBytes;
+    pc = lifting.next;
+    if (terminator) return finish(terminator);
+  }
+}
+
+/** The front end for RV64, user mode. */
+export const riscvLifter: Lifter = {
+  addressBits: 64,
+  codeAlignBytes: 2,
+  endian: 'little',
+  slots: SLOTS,
+  registers: REGISTERS,
+  helpers: HELPERS,
+  reservation: { address: RESERVED_ADDRESS, none: NO_RESERVATION, granuleBytes: CACHE_LINE_BYTES },
+  lift,
+};

@@ -64,28 +64,6 @@ export interface OtherOperand {
 
 export type X86Operand = RegisterOperand | VectorOperand | MemoryOperand | ImmediateOperand | OtherOperand;
 
-/** Bytes of an operand code's size letter. */
-function sizeOf(letters: string, instruction: X86Instruction): OperandBytes {
-  const wide = (instruction.rex & 8) !== 0;
-  switch (letters) {
-    case 'b':
-      return 1;
-    case 'w':
-      return 2;
-    case 'd':
-      return 4;
-    case 'q':
-      return 8;
-    case 'x':
-      return 16;
-    case 'y':
-      return wide ? 8 : 4;
-    // v, z and no letter: by the operand size
-    default:
-      return wide ? 8 : instruction.operandSizePrefix ? 2 : 4;
-  }
-}
-
 /** Bytes of the operand size: REX.W, then 66. */
 export function operandBytes(instruction: X86Instruction): 2 | 4 | 8 {
   return (instruction.rex & 8) !== 0 ? 8 : instruction.operandSizePrefix ? 2 : 4;
@@ -134,14 +112,39 @@ function string(code: string, instruction: X86Instruction, bytes: OperandBytes):
   };
 }
 
+/** Registers that a code names; bytes 0: of the operand size. */
 const FIXED: Readonly<Record<string, readonly [number: number, bytes: OperandBytes | 0]>> = {
   AL: [0, 1],
   CL: [1, 1],
   DX: [2, 2],
-  // By the operand size.
   rAX: [0, 0],
   eAX: [0, 0],
 };
+
+/** Bytes by size letter: of the operand size (0) for v, z and no letter, 4 or with REX.W 8 (-1) for y. */
+const SIZES: Readonly<Record<string, OperandBytes | 0 | -1>> = { b: 1, w: 2, d: 4, q: 8, x: 16, y: -1 };
+
+/** An operand code of a row, taken apart. */
+interface OperandCode {
+  /** Where the operand is: the first letter, `1`, or `fixed`. */
+  readonly place: string;
+  readonly size: OperandBytes | 0 | -1;
+  /** Register number, for `fixed`. */
+  readonly number: number;
+}
+
+const codes = new Map<string, OperandCode>();
+
+function codeOf(text: string): OperandCode {
+  const known = codes.get(text);
+  if (known) return known;
+  const fixed = FIXED[text];
+  const code: OperandCode = fixed
+    ? { place: 'fixed', size: fixed[1], number: fixed[0] }
+    : { place: text[0]!, size: SIZES[text.slice(1)] ?? 0, number: 0 };
+  codes.set(text, code);
+  return code;
+}
 
 /**
  * The operands of an instruction that `decodeInto` has filled in.
@@ -155,73 +158,98 @@ export function operandsOf(
   address: Address,
 ): readonly X86Operand[] {
   const { row, modRm, rex } = instruction;
-  if (!row) return [];
+  const out: X86Operand[] = [];
+  if (!row) return out;
   const next = address + BigInt(instruction.sizeBytes);
   const isRegister = modRm >= 0xc0 || row.modReg;
   const reg = ((modRm >> 3) & 7) | ((rex & 4) << 1);
   const rm = (modRm & 7) | ((rex & 1) << 3);
   let immediateAt = instruction.immOffset;
-  return row.operands.map((operand): X86Operand => {
-    const fixed = FIXED[operand];
-    if (fixed) {
-      const bytes = fixed[1] === 0 ? operandBytes(instruction) : fixed[1];
-      return { kind: 'register', number: fixed[0], bytes, high: false };
-    }
-    if (operand === '1') return { kind: 'immediate', value: 1n, bytes: 1 };
-    const place = operand[0]!;
-    const bytes = sizeOf(operand.slice(1), instruction);
+  const { operands } = row;
+  for (let i = 0; i < operands.length; i++) {
+    const { place, size, number } = codeOf(operands[i]!);
+    const bytes = size > 0 ? (size as OperandBytes) : size < 0 && (rex & 8) === 0 ? 4 : operandBytes(instruction);
+    let operand: X86Operand;
     switch (place) {
       case 'E':
       case 'R':
       case 'M':
-        return isRegister ? general(rm, bytes, instruction) : memory(instruction, bytes, next);
+        operand = isRegister ? general(rm, bytes, instruction) : memory(instruction, bytes, next);
+        break;
       case 'G':
-        return general(reg, bytes, instruction);
-      case 'B':
-        return general(instruction.vvvv & 15, bytes, instruction);
+        operand = general(reg, bytes, instruction);
+        break;
+      case 'I':
+      case 'J': {
+        const first = immediateAt === instruction.immOffset;
+        const width = first ? instruction.immBytes : 1;
+        const value =
+          first && width <= 4
+            ? BigInt(instruction.imm)
+            : BigInt.asIntN(8 * width, littleEndian(code, offset + immediateAt, width));
+        immediateAt += width;
+        operand = { kind: 'immediate', value, bytes };
+        break;
+      }
       case 'Z':
-        return general((instruction.opcode & 7) | ((rex & 1) << 3), bytes, instruction);
+        operand = general((instruction.opcode & 7) | ((rex & 1) << 3), bytes, instruction);
+        break;
+      case 'fixed':
+        operand = { kind: 'register', number, bytes, high: false };
+        break;
+      case '1':
+        operand = { kind: 'immediate', value: 1n, bytes: 1 };
+        break;
+      case 'B':
+        operand = general(instruction.vvvv & 15, bytes, instruction);
+        break;
       case 'V':
-        return { kind: 'vector', number: reg, bytes: 16 };
+        operand = { kind: 'vector', number: reg, bytes: 16 };
+        break;
       case 'U':
       case 'W':
-        return isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, next);
+        operand = isRegister ? { kind: 'vector', number: rm, bytes: 16 } : memory(instruction, bytes, next);
+        break;
       case 'H':
-        return { kind: 'vector', number: instruction.vvvv, bytes: 16 };
+        operand = { kind: 'vector', number: instruction.vvvv, bytes: 16 };
+        break;
       case 'P':
       case 'Q':
       case 'N': {
         // MMX rows that exist on XMM registers under 66.
         const isMmx = !instruction.operandSizePrefix || instruction.repeatPrefix !== 0;
-        if (place !== 'P' && !isRegister) return memory(instruction, isMmx ? 8 : 16, next);
-        const number = place === 'P' ? reg : rm;
-        return isMmx ? { kind: 'other', code: place, number: number & 7 } : { kind: 'vector', number, bytes: 16 };
+        if (place !== 'P' && !isRegister) operand = memory(instruction, isMmx ? 8 : 16, next);
+        else {
+          const which = place === 'P' ? reg : rm;
+          operand = isMmx
+            ? { kind: 'other', code: place, number: which & 7 }
+            : { kind: 'vector', number: which, bytes: 16 };
+        }
+        break;
       }
       case 'X':
       case 'Y':
-        return string(place, instruction, bytes);
-      case 'I':
-      case 'J': {
-        const size = immediateAt === instruction.immOffset ? instruction.immBytes : 1;
-        let value = 0n;
-        for (let i = size - 1; i >= 0; i--) value = (value << 8n) | BigInt(code[offset + immediateAt + i]!);
-        immediateAt += size;
-        const signed = BigInt.asIntN(8 * size, value);
-        return { kind: 'immediate', value: signed, bytes: sizeOf(operand.slice(1), instruction) };
-      }
+        operand = string(place, instruction, bytes);
+        break;
       case 'O': {
-        let value = 0n;
-        for (let i = instruction.immBytes - 1; i >= 0; i--) {
-          value = (value << 8n) | BigInt(code[offset + immediateAt + i]!);
-        }
+        const displacement = littleEndian(code, offset + immediateAt, instruction.immBytes);
         const { segmentPrefix, addressSizePrefix } = instruction;
         const segment = segmentPrefix === 0x64 ? 'fs' : segmentPrefix === 0x65 ? 'gs' : null;
-        return {
-          kind: 'memory', bytes, base: -1, index: -1, scale: 0, displacement: value, segment, address32: addressSizePrefix,
+        operand = {
+          kind: 'memory', bytes, base: -1, index: -1, scale: 0, displacement, segment, address32: addressSizePrefix,
         }; // prettier-ignore
+        break;
       }
       default:
-        return { kind: 'other', code: place, number: place === 'S' || place === 'C' || place === 'D' ? reg : rm };
+        operand = { kind: 'other', code: place, number: place === 'S' || place === 'C' || place === 'D' ? reg : rm };
     }
-  });
+    out.push(operand);
+  }
+  return out;
+}
+
+function littleEndian(code: Uint8Array, at: number, size: number): bigint {
+  let value = 0n;
+  for (let i = size - 1; i >= 0; i--) value = (value << 8n) | BigInt(code[at + i]!);
+  return value;
 }

@@ -2516,6 +2516,25 @@ function semanticsOf(row: OpcodeRow, encoding: X86Instruction['encoding']): Lift
   return SEMANTICS.get(name) ?? null;
 }
 
+interface Meaning {
+  /** null: it stops with its name. */
+  readonly emit: Lift | null;
+  /** It has operands that are MMX registers in some forms. */
+  readonly mayBeMmx: boolean;
+}
+
+/** Every row has one encoding. */
+const meanings = new Map<OpcodeRow, Meaning>();
+
+function meaningOf(row: OpcodeRow, encoding: X86Instruction['encoding']): Meaning {
+  const known = meanings.get(row);
+  if (known) return known;
+  const mayBeMmx = row.operands.some((each) => /^[PQN]/.test(each));
+  const made: Meaning = { emit: semanticsOf(row, encoding), mayBeMmx };
+  meanings.set(row, made);
+  return made;
+}
+
 /** Whether a row is executed, and why not: for the table of coverage. */
 export function x86Coverage(row: OpcodeRow, encoding: X86Instruction['encoding'], mmx: boolean): X86Coverage {
   const name = row.mnemonics[1];
@@ -2673,7 +2692,8 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     }
     x.pc = pc;
     x.operands = operandsOf(instruction, code, offset, pc);
-    const emit = isMmx(x.operands) ? null : semanticsOf(instruction.row!, instruction.encoding);
+    const meaning = meaningOf(instruction.row!, instruction.encoding);
+    const emit = meaning.mayBeMmx && isMmx(x.operands) ? null : meaning.emit;
     builder.begin(pc);
     const { size } = builder;
     const terminator = emit ? emit(x) : UNKNOWN;

@@ -27,7 +27,7 @@ import {
 } from './interpreter.js';
 import { OPS } from './ir.js';
 import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
-import type { EncodedBlock } from './interpreter.js';
+import type { EncodedBlock, ExitReason } from './interpreter.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
 import { eliminateDeadOps } from './passes.js';
@@ -151,6 +151,27 @@ interface Translated {
   /** Where it is found by its address. */
   readonly home: Map<Address, Translated>;
   dropped: boolean;
+}
+
+/** Where a call of `run` is. */
+interface Running {
+  readonly cpu: Cpu;
+  /** Instructions of the budget that are left. */
+  remaining: number;
+  /** Header to enter next; 0: find the block of `pc`. */
+  entry: number;
+  /** The next instruction stores into translated code: execute it alone. */
+  alone: boolean;
+  /** A guard of the next instruction failed: execute it alone and in the slow way. */
+  slow: boolean;
+  /** Watched accesses that the instruction has made since it was begun. */
+  watched: number;
+  /** Tier 0 executes the next block, whatever is compiled. */
+  interpret: boolean;
+  /** Compiled code has just asked for a region of `pc`. */
+  asked: boolean;
+  /** There is stack for compiled code; null: not known yet. */
+  stack: boolean | null;
 }
 
 /** What to watch; `any` is reads and writes. */
@@ -723,7 +744,10 @@ export class Machine {
   private compiledTier(): CompiledTier | null {
     if (this.tier === 0) return null;
     if (this.compiled) return this.compiled;
-    if (this.totalInstructions < this.tierUpAfter) return null;
+    return this.totalInstructions < this.tierUpAfter ? null : this.beginCompiling();
+  }
+
+  private beginCompiling(): CompiledTier {
     const { lifter, host } = this;
     this.compiled = new CompiledTier(host, lifter, this.memory, {
       lift: (address, leaders) => {
@@ -913,99 +937,24 @@ export class Machine {
   private execute(budget: number): StopReason {
     const cpu = this.cpus[this.current]!;
     const { host } = this;
-    let remaining = budget;
-    /** Header to enter next; 0: find the block of `pc`. */
-    let entry = 0;
-    /** The next instruction stores into translated code: execute it alone. */
-    let alone = false;
-    /** A guard of the next instruction failed: execute it alone and in the slow way. */
-    let slow = false;
-    /** Watched accesses that the instruction has made since it was begun. */
-    let watched = 0;
-    /** Tier 0 executes the next block, whatever is compiled. */
-    let interpret = false;
-    /** Compiled code has just asked for a region of `pc`. */
-    let asked = false;
-    /** There is stack for compiled code; null: not known yet. */
-    let stack: boolean | null = null;
+    const run: Running = {
+      cpu,
+      remaining: budget,
+      entry: 0,
+      alone: false,
+      slow: false,
+      watched: 0,
+      interpret: false,
+      asked: false,
+      stack: null,
+    };
     for (;;) {
-      if (entry === 0) {
-        if (remaining <= 0) return { kind: 'step-limit' };
-        let passing = cpu.passHook === this.pc;
-        if (!passing) cpu.passHook = null;
-        watched = 0;
-        const known = alone ? undefined : this.blocks.get(this.pc);
-        const hooked = known?.prefix === 'hook';
-        // What tier 0 would come back for after its first record.
-        if (hooked && !passing) {
-          const stop = this.serveHooks(cpu, known);
-          if (stop) return stop;
-          if (cpu.passHook === null) continue;
-          passing = true;
-        }
-        const compiled = this.compiledTier();
-        const worthwhile = remaining >= LEAST_COMPILED || this.tier === 1;
-        if (compiled && worthwhile && !interpret && !passing && !alone) {
-          if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
-          const place = asked ? compiled.wanted(this.pc) : compiled.find(this.pc);
-          asked = false;
-          if (place !== 0 && (stack ??= compiled.hasStack())) {
-            const fuel = Math.min(remaining, SLICE);
-            const stop = compiled.enter(place, this.pc, fuel);
-            const used = fuel - host.u32[CONTROL.fuel >> 2]!;
-            remaining -= used;
-            cpu.instructions += used;
-            this.pc = host.u64[CONTROL.place >> 3]!;
-            interpret = used === 0;
-            switch (stop) {
-              case 'fuel':
-                break;
-              case 'jump':
-                compiled.jumped(host.u64[CONTROL.site >> 3]!, this.pc);
-                asked = true;
-                break;
-              case 'lookup':
-                asked = true;
-                break;
-              case 'miss':
-                compiled.missed(this.pc);
-                interpret = true;
-                break;
-              case 'exit':
-                interpret = true;
-                break;
-              default:
-                stop satisfies never;
-            }
-            continue;
-          }
-        }
-        asked = false;
-        const gate = passing && this.gates.size > 0 ? this.gates.get(this.pc) : undefined;
-        if (gate) {
-          const address = this.pc;
-          const result = gate(this);
-          this.checkCpu(cpu);
-          cpu.instructions++;
-          remaining--;
-          cpu.passHook = null;
-          if (result === 'stop') return { kind: 'hook', address };
-          continue;
-        }
-        let block = alone ? null : known && !known.dropped ? known : this.translate(this.pc);
-        if (alone || (block && block.block.instructions.length > remaining)) {
-          block = this.translateOnce(this.pc, alone ? 1 : remaining, !passing && this.isHooked(this.pc), slow);
-        }
-        alone = false;
-        slow = false;
-        interpret = false;
-        if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
-        entry = block.encoded.header;
-        if ((passing && block.prefix === 'hook') || block.prefix === 'region') {
-          entry = writeTrampoline(host, entry + HEADER_BYTES + RECORD_BYTES, block.block.instructions.length);
-        }
+      if (run.entry === 0) {
+        const stop = this.enter(run);
+        if (stop) return stop;
+        if (run.entry === 0) continue;
       }
-      let fuel = Math.min(remaining, SLICE);
+      let fuel = Math.min(run.remaining, SLICE);
       const sampling = this.tier === 'auto' && this.compiled !== null;
       if (this.tier === 'auto') {
         const most = sampling
@@ -1013,22 +962,14 @@ export class Machine {
           : Math.max(MAX_BLOCK_INSTRUCTIONS, this.tierUpAfter - this.totalInstructions);
         fuel = Math.min(fuel, most);
       }
-      const reason = EXIT_REASONS[this.interpreter.run(entry, fuel)]!;
+      const reason = EXIT_REASONS[this.interpreter.run(run.entry, fuel)]!;
       const used = fuel - host.u32[CONTROL.fuel >> 2]!;
-      remaining -= used;
+      run.remaining -= used;
       cpu.instructions += used;
       this.untilSample -= used;
-      entry = 0;
+      run.entry = 0;
       const pointer = host.u32[CONTROL.pointer >> 2]!;
-      /** Gives back the instructions of a block from `index` on and stands before that one. */
-      const rewind = (owner: Translated, index: number): Address => {
-        const unused = owner.block.instructions.length - index;
-        remaining += unused;
-        cpu.instructions -= unused;
-        this.pc = owner.block.instructions[index] ?? owner.block.end;
-        if (this.pc !== cpu.passHook) cpu.passHook = null;
-        return this.pc;
-      };
+      // What every program leaves for is here; V8 need not compile the rest for most.
       switch (reason) {
         case 'fuel':
           this.pc = this.ownerOf(pointer).block.address;
@@ -1038,20 +979,13 @@ export class Machine {
             this.compiled?.sample(this.pc);
           }
           break;
-        case 'region': {
-          const owner = this.ownerOf(pointer);
-          rewind(owner, 0);
-          // A region that is gone left this behind.
-          if (this.compiled?.find(this.pc) === 0) this.drop(owner);
-          break;
-        }
         case 'lookup': {
           this.pc = host.u64[CONTROL.value >> 3]!;
           cpu.passHook = null;
           // What is not executed yet is not fetched.
           this.noteJump(pointer);
           if (this.isCompiled(this.pc)) break;
-          const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
+          const found = this.fetch && run.remaining <= 0 ? null : this.translate(this.pc);
           if (found) this.interpreter.enterLookup(this.pc, found.encoded.header);
           break;
         }
@@ -1062,159 +996,251 @@ export class Machine {
           const link = host.u32[header >> 2]!;
           const { generation } = this;
           if (this.isCompiled(this.pc)) break;
-          const found = this.fetch && remaining <= 0 ? null : this.translate(this.pc);
+          const found = this.fetch && run.remaining <= 0 ? null : this.translate(this.pc);
           if (found && generation === this.generation && pointer >= BLOCKS_START) {
             if (link === 0) writeForward(host, header, found.encoded.header);
             else host.u32[link >> 2] = found.encoded.header;
           }
           break;
         }
-        case 'hook': {
-          const owner = this.ownerOf(pointer);
-          rewind(owner, 0);
-          // A block without instructions costs nothing, so it can be reached with nothing left.
-          if (remaining <= 0) break;
-          const stop = this.serveHooks(cpu, owner);
+        default: {
+          const stop = this.serveExit(run, reason, pointer);
           if (stop) return stop;
-          break;
         }
-        case 'helper': {
-          // The block is paid; while the helper looks, its own instruction is not completed yet.
-          cpu.instructions--;
-          const stop = this.helper(this.ownerOf(pointer), (owner, index) => {
-            cpu.instructions++;
-            const place = rewind(owner, index);
-            cpu.instructions--;
-            return place;
-          });
-          cpu.instructions++;
-          this.checkCpu(cpu);
-          if (stop) return stop;
-          cpu.passHook = null;
-          break;
-        }
-        case 'trap': {
-          const owner = this.ownerOf(pointer);
-          const { terminator } = owner.block;
-          const instruction = rewind(owner, owner.block.instructions.length - 1);
-          if (terminator.kind !== 'trap') throw new ElftraceError('internal', 'a trap without a trap');
-          this.synchronise();
-          return { kind: 'trap', trap: terminator.trap, instruction };
-        }
-        case 'check': {
-          const owner = this.ownerOf(pointer);
-          const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
-          const op = owner.encoded.ops[index];
-          const row = op && OPS[op.op];
-          if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
-          const instruction = rewind(owner, owner.encoded.at[index]!);
-          this.synchronise();
-          return { kind: 'trap', trap: row.trap, instruction };
-        }
-        case 'sync': {
-          const { terminator } = this.ownerOf(pointer).block;
-          if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
-          this.pc = terminator.next;
-          cpu.passHook = null;
-          this.synchronise();
-          break;
-        }
-        case 'slow': {
-          const owner = this.ownerOf(pointer);
-          const address = rewind(
-            owner,
-            owner.encoded.at[(pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES]!,
-          );
-          // Its hooks were served when the block was entered, or it is not the first.
-          cpu.passHook = address;
-          alone = true;
-          slow = true;
-          break;
-        }
-        case 'unknown': {
-          const owner = this.ownerOf(pointer);
-          const { terminator } = owner.block;
-          if (terminator.kind !== 'unknown') throw new ElftraceError('internal', 'unknown without a cause');
-          this.pc = owner.block.end;
-          if (remaining <= 0) break;
-          return {
-            kind: 'unknown-instruction',
-            instruction: this.pc,
-            bytes: this.codeBytes(this.pc, terminator.sizeBytes),
-            mnemonic: terminator.mnemonic,
-          };
-        }
-        case 'fetch': {
-          const owner = this.ownerOf(pointer);
-          this.pc = owner.block.end;
-          // Its last bytes may be mapped by the next time.
-          if (owner !== this.scratch) this.drop(owner);
-          if (remaining <= 0) break;
-          const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
-          return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
-        }
-        case 'miss': {
-          const owner = this.ownerOf(pointer);
-          const index = (pointer - owner.encoded.header - HEADER_BYTES) / RECORD_BYTES;
-          const op = owner.encoded.ops[index];
-          const row = op && OPS[op.op];
-          if (row?.form === 'aligned') {
-            const instruction = rewind(owner, owner.encoded.at[index]!);
-            this.synchronise();
-            return { kind: 'trap', trap: 'alignment', instruction };
-          }
-          if (!row || (row.form !== 'load' && row.form !== 'store')) {
-            throw new ElftraceError('internal', 'a missed access without an access');
-          }
-          const address = host.u64[CONTROL.value >> 3]!;
-          const access = row.form === 'load' ? 'read' : 'write';
-          const bad = this.memory.check(address, row.bytes, access);
-          if (bad !== null) {
-            const instruction = rewind(owner, owner.encoded.at[index]!);
-            const wanted = row.update === true ? 'write' : access;
-            this.synchronise();
-            if (this.onFault?.(this, bad, wanted) === true) {
-              this.checkCpu(cpu);
-              break;
-            }
-            return { kind: 'fault', address: bad, access: wanted, instruction };
-          }
-          if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
-            const at = owner.encoded.at[index]!;
-            const instructions = cpu.instructions - (owner.block.instructions.length - at);
-            const instruction = owner.block.instructions[at]!;
-            let pass = cpu.passWatch;
-            if (pass?.pc !== instruction || pass.instructions !== instructions) {
-              pass = { pc: instruction, instructions, served: 0 };
-              watched = 0;
-            }
-            if (++watched > pass.served) {
-              // The instruction begins anew behind the hooks, and passes those accesses that they have seen.
-              rewind(owner, at);
-              cpu.passWatch = { ...pass, served: watched };
-              const bytes = access === 'write' ? this.bytesOfStore(op, row) : null;
-              const event = { address, size: row.bytes, access, instruction, bytes } as const;
-              const stop = this.serveWatches(event);
-              this.checkCpu(cpu);
-              if (stop) return { kind: 'hook', address: instruction, watch: event };
-              break;
-            }
-          }
-          if (access === 'write' && this.sees(address, row.bytes)) {
-            rewind(owner, owner.encoded.at[index]!);
-            if (this.fetch) for (const each of this.ownBlocks(address, row.bytes)) this.drop(each);
-            else this.dropRange(address, row.bytes);
-            alone = true;
-            break;
-          }
-          this.access(op, row, address);
-          entry = writeTrampoline(host, pointer + RECORD_BYTES, 0);
-          break;
-        }
-        default:
-          reason satisfies never;
       }
     }
+  }
+
+  /** Finds what is executed at `pc` and makes it `run.entry`; 0: compiled code, hooks or a gate were there, and something else is next. */
+  private enter(run: Running): StopReason | null {
+    const { cpu } = run;
+    if (run.remaining <= 0) return { kind: 'step-limit' };
+    let passing = cpu.passHook === this.pc;
+    if (!passing) cpu.passHook = null;
+    run.watched = 0;
+    const known = run.alone ? undefined : this.blocks.get(this.pc);
+    // What tier 0 would come back for after its first record.
+    if (known?.prefix === 'hook' && !passing) {
+      const stop = this.serveHooks(cpu, known);
+      if (stop) return stop;
+      if (cpu.passHook === null) return null;
+      passing = true;
+    }
+    const compiled = this.compiledTier();
+    if (compiled && !run.interpret && !passing && !run.alone && this.enterCompiled(run, compiled)) return null;
+    run.asked = false;
+    const gate = passing && this.gates.size > 0 ? this.gates.get(this.pc) : undefined;
+    if (gate) {
+      const address = this.pc;
+      const result = gate(this);
+      this.checkCpu(cpu);
+      cpu.instructions++;
+      run.remaining--;
+      cpu.passHook = null;
+      return result === 'stop' ? { kind: 'hook', address } : null;
+    }
+    let block = run.alone ? null : known && !known.dropped ? known : this.translate(this.pc);
+    if (run.alone || (block && block.block.instructions.length > run.remaining)) {
+      const hooked = !passing && this.isHooked(this.pc);
+      block = this.translateOnce(this.pc, run.alone ? 1 : run.remaining, hooked, run.slow);
+    }
+    run.alone = false;
+    run.slow = false;
+    run.interpret = false;
+    if (!block) return { kind: 'fault', address: this.pc, access: 'execute', instruction: this.pc };
+    const { header } = block.encoded;
+    const skips = (passing && block.prefix === 'hook') || block.prefix === 'region';
+    run.entry = skips
+      ? writeTrampoline(this.host, header + HEADER_BYTES + RECORD_BYTES, block.block.instructions.length)
+      : header;
+    return null;
+  }
+
+  /** Executes compiled code at `pc` where there is some and it is worthwhile; false: tier 0 goes on. */
+  private enterCompiled(run: Running, compiled: CompiledTier): boolean {
+    if (run.remaining < LEAST_COMPILED && this.tier !== 1) return false;
+    const { host } = this;
+    if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
+    const place = run.asked ? compiled.wanted(this.pc) : compiled.find(this.pc);
+    run.asked = false;
+    if (place === 0 || !(run.stack ??= compiled.hasStack())) return false;
+    const fuel = Math.min(run.remaining, SLICE);
+    const stop = compiled.enter(place, this.pc, fuel);
+    const used = fuel - host.u32[CONTROL.fuel >> 2]!;
+    run.remaining -= used;
+    run.cpu.instructions += used;
+    this.pc = host.u64[CONTROL.place >> 3]!;
+    run.interpret = used === 0;
+    switch (stop) {
+      case 'fuel':
+        break;
+      case 'jump':
+        compiled.jumped(host.u64[CONTROL.site >> 3]!, this.pc);
+        run.asked = true;
+        break;
+      case 'lookup':
+        run.asked = true;
+        break;
+      case 'miss':
+        compiled.missed(this.pc);
+        run.interpret = true;
+        break;
+      case 'exit':
+        run.interpret = true;
+        break;
+      default:
+        stop satisfies never;
+    }
+    return true;
+  }
+
+  /** Gives back the instructions of a block from `index` on and stands before that one. */
+  private rewind(run: Running, owner: Translated, index: number): Address {
+    const { cpu } = run;
+    const unused = owner.block.instructions.length - index;
+    run.remaining += unused;
+    cpu.instructions -= unused;
+    this.pc = owner.block.instructions[index] ?? owner.block.end;
+    if (this.pc !== cpu.passHook) cpu.passHook = null;
+    return this.pc;
+  }
+
+  /** What tier 0 has left for, beside what every program does. `pointer`: its record. */
+  private serveExit(
+    run: Running,
+    reason: Exclude<ExitReason, 'fuel' | 'lookup' | 'untranslated'>,
+    pointer: number,
+  ): StopReason | null {
+    const { cpu } = run;
+    const owner = this.ownerOf(pointer);
+    const { block, encoded } = owner;
+    const { terminator } = block;
+    /** Index of the record in the block. */
+    const index = (pointer - encoded.header - HEADER_BYTES) / RECORD_BYTES;
+    switch (reason) {
+      case 'region':
+        this.rewind(run, owner, 0);
+        // A region that is gone left this behind.
+        if (this.compiled?.find(this.pc) === 0) this.drop(owner);
+        return null;
+      case 'hook':
+        this.rewind(run, owner, 0);
+        // A block without instructions costs nothing, so it can be reached with nothing left.
+        return run.remaining > 0 ? this.serveHooks(cpu, owner) : null;
+      case 'helper': {
+        const stop = this.helper(run, owner);
+        this.checkCpu(cpu);
+        if (!stop) cpu.passHook = null;
+        return stop;
+      }
+      case 'trap': {
+        const instruction = this.rewind(run, owner, block.instructions.length - 1);
+        if (terminator.kind !== 'trap') throw new ElftraceError('internal', 'a trap without a trap');
+        this.synchronise();
+        return { kind: 'trap', trap: terminator.trap, instruction };
+      }
+      case 'check': {
+        const op = encoded.ops[index];
+        const row = op && OPS[op.op];
+        if (row?.form !== 'check') throw new ElftraceError('internal', 'a check that failed without a check');
+        const instruction = this.rewind(run, owner, encoded.at[index]!);
+        this.synchronise();
+        return { kind: 'trap', trap: row.trap, instruction };
+      }
+      case 'sync':
+        if (terminator.kind !== 'sync') throw new ElftraceError('internal', 'a synchronisation without a cause');
+        this.pc = terminator.next;
+        cpu.passHook = null;
+        this.synchronise();
+        return null;
+      case 'slow':
+        // Its hooks were served when the block was entered, or it is not the first.
+        cpu.passHook = this.rewind(run, owner, encoded.at[index]!);
+        run.alone = true;
+        run.slow = true;
+        return null;
+      case 'unknown':
+        if (terminator.kind !== 'unknown') throw new ElftraceError('internal', 'unknown without a cause');
+        this.pc = block.end;
+        if (run.remaining <= 0) return null;
+        return {
+          kind: 'unknown-instruction',
+          instruction: this.pc,
+          bytes: this.codeBytes(this.pc, terminator.sizeBytes),
+          mnemonic: terminator.mnemonic,
+        };
+      case 'fetch': {
+        this.pc = block.end;
+        // Its last bytes may be mapped by the next time.
+        if (owner !== this.scratch) this.drop(owner);
+        if (run.remaining <= 0) return null;
+        const bad = this.memory.check(this.pc, 16, 'execute') ?? this.pc;
+        return { kind: 'fault', address: bad, access: 'execute', instruction: this.pc };
+      }
+      case 'miss':
+        return this.serveMiss(run, owner, index);
+      default:
+        return reason satisfies never;
+    }
+  }
+
+  /** An access that no window serves in the fast path: misaligned, a fault, watched, of code, or across windows. `index`: its record. */
+  private serveMiss(run: Running, owner: Translated, index: number): StopReason | null {
+    const { cpu } = run;
+    const { block, encoded } = owner;
+    const op = encoded.ops[index];
+    const at = encoded.at[index]!;
+    const row = op && OPS[op.op];
+    if (row?.form === 'aligned') {
+      const instruction = this.rewind(run, owner, at);
+      this.synchronise();
+      return { kind: 'trap', trap: 'alignment', instruction };
+    }
+    if (!row || (row.form !== 'load' && row.form !== 'store')) {
+      throw new ElftraceError('internal', 'a missed access without an access');
+    }
+    const address = this.host.u64[CONTROL.value >> 3]!;
+    const access = row.form === 'load' ? 'read' : 'write';
+    const bad = this.memory.check(address, row.bytes, access);
+    if (bad !== null) {
+      const instruction = this.rewind(run, owner, at);
+      const wanted = row.update === true ? 'write' : access;
+      this.synchronise();
+      if (this.onFault?.(this, bad, wanted) !== true)
+        return { kind: 'fault', address: bad, access: wanted, instruction };
+      this.checkCpu(cpu);
+      return null;
+    }
+    if (this.watches.size > 0 && this.isWatched(address, row.bytes, access)) {
+      const instructions = cpu.instructions - (block.instructions.length - at);
+      const instruction = block.instructions[at]!;
+      let pass = cpu.passWatch;
+      if (pass?.pc !== instruction || pass.instructions !== instructions) {
+        pass = { pc: instruction, instructions, served: 0 };
+        run.watched = 0;
+      }
+      if (++run.watched > pass.served) {
+        // The instruction begins anew behind the hooks, and passes those accesses that they have seen.
+        this.rewind(run, owner, at);
+        cpu.passWatch = { ...pass, served: run.watched };
+        const bytes = access === 'write' ? this.bytesOfStore(op, row) : null;
+        const event = { address, size: row.bytes, access, instruction, bytes } as const;
+        const stop = this.serveWatches(event);
+        this.checkCpu(cpu);
+        return stop ? { kind: 'hook', address: instruction, watch: event } : null;
+      }
+    }
+    if (access === 'write' && this.sees(address, row.bytes)) {
+      this.rewind(run, owner, at);
+      if (this.fetch) for (const each of this.ownBlocks(address, row.bytes)) this.drop(each);
+      else this.dropRange(address, row.bytes);
+      run.alone = true;
+      return null;
+    }
+    this.access(op, row, address);
+    const record = encoded.header + HEADER_BYTES + RECORD_BYTES * (index + 1);
+    run.entry = writeTrampoline(this.host, record, 0);
+    return null;
   }
 
   /** Calls the hooks in front of a block, at which `pc` is. They are behind it (`passHook`) unless one of them went elsewhere. */
@@ -1344,8 +1370,21 @@ export class Machine {
     }
   }
 
-  /** Runs the helper that ends `owner`. */
-  private helper(owner: Translated, rewind: (owner: Translated, index: number) => Address): StopReason | null {
+  /** Runs the helper that ends `owner`. The block is paid; while the helper looks, its own instruction is not completed yet. */
+  private helper(run: Running, owner: Translated): StopReason | null {
+    const { cpu } = run;
+    cpu.instructions--;
+    const result = this.callHelper(owner);
+    cpu.instructions++;
+    if (result === null || result.kind === 'exit' || result.kind === 'signal') return result;
+    this.rewind(run, owner, owner.block.instructions.length - 1);
+    if (result.kind === 'trap' || result.kind === 'fault') this.synchronise();
+    if (result.kind !== 'fault') return result;
+    return this.onFault?.(this, result.address, result.access) === true ? null : result;
+  }
+
+  /** A stop but for `exit` and `signal` is one before the instruction. */
+  private callHelper(owner: Translated): StopReason | null {
     const { block } = owner;
     const { terminator } = block;
     if (terminator.kind !== 'helper') throw new ElftraceError('internal', 'a helper exit without a helper');
@@ -1373,7 +1412,7 @@ export class Machine {
           this.pc = terminator.next;
           return { kind: 'signal', signal: result.signal, instruction };
         case 'unserved':
-          return { kind: 'syscall', instruction: rewind(owner, index) };
+          return { kind: 'syscall', instruction };
         default:
           return result satisfies never;
       }
@@ -1392,14 +1431,9 @@ export class Machine {
         this.pc = result.pc;
         return null;
       case 'trap':
-        this.synchronise();
-        return { kind: 'trap', trap: result.trap, instruction: rewind(owner, index) };
-      case 'fault': {
-        const { address, access } = result;
-        rewind(owner, index);
-        this.synchronise();
-        return this.onFault?.(this, address, access) === true ? null : { kind: 'fault', address, access, instruction };
-      }
+        return { kind: 'trap', trap: result.trap, instruction };
+      case 'fault':
+        return { kind: 'fault', address: result.address, access: result.access, instruction };
       default:
         return result satisfies never;
     }

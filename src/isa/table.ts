@@ -14,6 +14,7 @@
  *
  * No bit position is written by hand; a field whose lowest slice ends at bit k holds multiples of 2^k.
  */
+import { PREBUILT_TABLES } from './prebuilt.js';
 import { ElftraceError, hex, outOfRange } from '../errors.js';
 import type { Reach } from '../bits.js';
 
@@ -101,6 +102,8 @@ export interface Slice {
   readonly high: number;
   readonly low: number;
   readonly at: number;
+  /** As many ones as the piece has bits. */
+  readonly ones: number;
 }
 
 export interface RowField {
@@ -112,6 +115,8 @@ export interface RowField {
   /** Lowest bit of a slice; the value is a multiple of 2 ** lowBit. */
   readonly lowBit: number;
   readonly signed: boolean;
+  /** Of the spec; 0 where that has none. */
+  readonly bias: number;
   /** Values without their bias: multiples of `step` from `min` to `max`. */
   readonly min: number;
   readonly max: number;
@@ -146,6 +151,36 @@ export interface TableSpec {
 
 function badRow(spec: RowSpec, cause: string): ElftraceError {
   return new ElftraceError('bad-row', `row ${spec.mnemonic} '${spec.pattern}': ${cause}`, { what: spec.mnemonic });
+}
+
+function slice(high: number, low: number, at: number): Slice {
+  const width = high - low + 1;
+  return { high, low, at, ones: width === 32 ? -1 : (1 << width) - 1 };
+}
+
+function fieldOf(name: string, spec: FieldSpec, slices: readonly Slice[]): RowField {
+  let [highest, lowBit] = [0, 31];
+  for (let i = 0; i < slices.length; i++) {
+    const { high, low } = slices[i]!;
+    if (high > highest) highest = high;
+    if (low < lowBit) lowBit = low;
+  }
+  const widthBits = highest + 1;
+  const signed = spec.kind === 'signed' || spec.kind === 'displacement';
+  const step = 2 ** lowBit;
+  const most = signed ? 2 ** (widthBits - 1) - 1 : 2 ** widthBits - 1;
+  return {
+    name,
+    spec,
+    slices,
+    widthBits,
+    lowBit,
+    signed,
+    bias: spec.bias ?? 0,
+    min: signed ? -(2 ** (widthBits - 1)) : 0,
+    max: most - (most % step),
+    step,
+  };
 }
 
 /**
@@ -203,7 +238,7 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
       match = (match | (Number.parseInt(piece.fixed, 2) << at)) >>> 0;
     } else if (piece.field !== undefined) {
       const list = slicesOf.get(piece.field) ?? [];
-      list.push({ high: piece.high!, low: piece.low!, at });
+      list.push(slice(piece.high!, piece.low!, at));
       slicesOf.set(piece.field, list);
     }
   }
@@ -217,24 +252,11 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
         covered = (covered | (1 << bit)) >>> 0;
       }
     }
-    const lowBit = 31 - Math.clz32(covered & -covered);
-    const widthBits = 32 - Math.clz32(covered);
+    const made = fieldOf(name, field, slices);
+    const { widthBits, lowBit } = made;
     const wanted = (widthBits === 32 ? 0xffff_ffff : 2 ** widthBits - 1) - (2 ** lowBit - 1);
     if (covered !== wanted) throw badRow(spec, `the slices of '${name}' leave a gap`);
-    const signed = field.kind === 'signed' || field.kind === 'displacement';
-    const step = 2 ** lowBit;
-    const most = signed ? 2 ** (widthBits - 1) - 1 : 2 ** widthBits - 1;
-    rowFields.push({
-      name,
-      spec: field,
-      slices,
-      widthBits,
-      lowBit,
-      signed,
-      min: signed ? -(2 ** (widthBits - 1)) : 0,
-      max: most - (most % step),
-      step,
-    });
+    rowFields.push(made);
   }
   return {
     mnemonic: spec.mnemonic,
@@ -268,21 +290,19 @@ function checkNames(spec: RowSpec, row: Row): void {
 /** Value of a field in a word: sign-extended where the kind says so, low zero bits put back, bias added. */
 export function extractField(field: RowField, word: number): number {
   let value = 0;
-  for (const { high, low, at } of field.slices) {
-    const width = high - low + 1;
-    const bits = (word >>> at) & (width === 32 ? -1 : (1 << width) - 1);
-    value |= bits << low;
+  const { slices, bias } = field;
+  for (let i = 0; i < slices.length; i++) {
+    const { low, at, ones } = slices[i]!;
+    value |= ((word >>> at) & ones) << low;
   }
-  if (field.signed) {
-    const shift = 32 - field.widthBits;
-    return ((value << shift) >> shift) + (field.spec.bias ?? 0);
-  }
-  return (value >>> 0) + (field.spec.bias ?? 0);
+  if (!field.signed) return (value >>> 0) + bias;
+  const shift = 32 - field.widthBits;
+  return ((value << shift) >> shift) + bias;
 }
 
 /** `word` with the field replaced; range and alignment errors name row and field. */
 export function insertField(field: RowField, word: number, value: number, mnemonic: string): number {
-  const raw = value - (field.spec.bias ?? 0);
+  const raw = value - field.bias;
   const { min, max, step } = field;
   if (!Number.isInteger(raw)) {
     throw new ElftraceError('operand-out-of-range', `${mnemonic}: operand ${field.name}: ${value} is no integer`, {
@@ -303,158 +323,107 @@ export function insertField(field: RowField, word: number, value: number, mnemon
     );
   }
   let out = word;
-  for (const { high, low, at } of field.slices) {
-    const width = high - low + 1;
-    const ones = width === 32 ? -1 : (1 << width) - 1;
+  for (const { low, at, ones } of field.slices) {
     const bits = ((raw >> low) & ones) >>> 0;
     out = ((out & ~(ones << at)) | (bits << at)) >>> 0;
   }
   return out;
 }
 
-/** What finding the row of a word takes; the row itself is compiled when a word is of it. */
-interface Candidate {
-  readonly mnemonic: string;
-  readonly sizeBytes: 2 | 4;
-  readonly mask: number;
-  readonly match: number;
-  readonly rank: number;
-  row: Row | null;
+/** How the row of a word is found: some bits of the word choose a list of rows, of which the first that matches is it. */
+interface DecoderData {
+  /** shift, mask, place, shift, …: runs of bits that are put together to a number. */
+  readonly key: readonly number[];
+  /** Numbers of rows; those to be tried for key k are at starts[k] to starts[k + 1]. */
+  readonly list: readonly number[];
+  readonly starts: readonly number[];
 }
 
 /**
- * The fixed bits of a pattern. `widths` remembers the widths of tokens.
- * @throws ElftraceError 'bad-row' as `compileRow` does
+ * What the patterns of a table come to, as plain numbers: a new process takes 5 ms to parse the patterns of one machine, for which it has
+ * executed nothing yet. The bundle brings them along (`prebuilt.ts`).
  */
-function candidateOf(
-  spec: RowSpec,
-  fields: Readonly<Record<string, FieldSpec>>,
-  widths: Map<string, number>,
-): Candidate {
-  let mask = 0;
-  let match = 0;
-  let total = 0;
-  for (const token of spec.pattern.split(' ')) {
-    let width = widths.get(token);
-    if (width === undefined) {
-      const first = token.charCodeAt(0);
-      // Fixed bits are remembered as a negative number.
-      width = first === 0x30 || first === 0x31 ? -token.length : tokenWidth(token, fields);
-      widths.set(token, width);
-    }
-    if (width < 0) {
-      width = -width;
-      mask = (mask << width) | (width === 32 ? -1 : (1 << width) - 1);
-      match = (match << width) | Number.parseInt(token, 2);
-    } else {
-      mask <<= width;
-      match <<= width;
-    }
-    total += width;
-  }
-  // Whatever is unusual is told by those who check.
-  if (total !== 16 && total !== 32) ({ mask, match } = compileRow(spec, fields));
-  return {
-    mnemonic: spec.mnemonic,
-    sizeBytes: total === 16 ? 2 : 4,
-    mask: mask >>> 0,
-    match: match >>> 0,
-    rank: rankOf(mask, spec.attributes),
-    row: null,
-  };
+export interface TableData {
+  /** name, then high, low, at of each slice: the fields of all rows, equal ones once. */
+  readonly fields: readonly (readonly [name: string, ...slices: number[]])[];
+  /** In the order of the table: bytes, mask, match, numbers of fields. */
+  readonly rows: readonly (readonly number[])[];
+  readonly decoders: { readonly 2: DecoderData; readonly 4: DecoderData };
 }
 
-/** Bits of a field, of its slices, or of free bits; 0 for what cannot be read. */
-function tokenWidth(token: string, fields: Readonly<Record<string, FieldSpec>>): number {
-  if (token.startsWith('.')) return token.length;
-  const bracket = token.indexOf('[');
-  if (bracket < 0) {
-    const field = fields[token];
-    return field?.kind === 'suffix' ? 1 : (field?.width ?? 0);
-  }
-  let width = 0;
-  for (const slice of token.slice(bracket + 1, -1).split('|')) {
-    const [high, low = high] = slice.split(':');
-    width += Number(high) - Number(low) + 1;
-  }
-  return width;
-}
+/** Bits of the number that chooses a list. */
+const KEY_BITS = 9;
 
-/** How often each bit is set in words that are added: bit n of plane k is bit k of the count of bit n, so that a word costs a few steps, not 32. */
-class BitCounts {
-  private readonly planes: number[] = [];
-
-  add(word: number): void {
-    let carry = word;
-    for (let k = 0; carry !== 0; k++) {
-      const plane = this.planes[k] ?? 0;
-      this.planes[k] = plane ^ carry;
-      carry &= plane;
-    }
-  }
-
-  of(bit: number): number {
-    let count = 0;
-    for (let k = 0; k < this.planes.length; k++) count += ((this.planes[k]! >>> bit) & 1) << k;
-    return count;
-  }
-}
-
-/** Selector: the (at most 9) bit positions that most rows fix, used as the first decoding step. */
-function chooseSelector(rows: readonly Candidate[], bits: number): number[] {
-  const ones = new BitCounts();
-  const zeros = new BitCounts();
-  for (const { mask, match } of rows) {
-    ones.add(mask & match);
-    zeros.add(mask & ~match);
-  }
+/** The bit positions that most rows fix, ascending. */
+function chooseKey(rows: readonly Row[], bits: number): number[] {
   const counts: { bit: number; count: number }[] = [];
   for (let bit = 0; bit < bits; bit++) {
-    const [one, zero] = [ones.of(bit), zeros.of(bit)];
+    let [one, zero] = [0, 0];
+    for (const { mask, match } of rows) {
+      if (((mask & match) >>> bit) & 1) one++;
+      else if ((mask >>> bit) & 1) zero++;
+    }
     // A bit that is fixed in many rows and splits them evenly is worth most.
     counts.push({ bit, count: Math.min(one, zero) * 4 + one + zero });
   }
   return counts
     .sort((a, b) => b.count - a.count)
-    .slice(0, Math.min(9, bits))
-    .map((each) => each.bit);
+    .slice(0, Math.min(KEY_BITS, bits))
+    .map((each) => each.bit)
+    .sort((a, b) => a - b);
 }
 
-class Decoder {
-  private readonly selector: readonly number[];
-  /** By the bits of the selector; filled as words ask. */
-  private readonly buckets: (readonly Candidate[] | undefined)[];
-
-  constructor(
-    private readonly rows: readonly Candidate[],
-    bits: number,
-  ) {
-    this.selector = chooseSelector(rows, bits);
-    this.buckets = new Array<undefined>(1 << this.selector.length).fill(undefined);
-  }
-
-  candidates(word: number): readonly Candidate[] {
-    let key = 0;
-    const selector = this.selector;
-    for (let i = 0; i < selector.length; i++) key |= ((word >>> selector[i]!) & 1) << i;
-    return this.buckets[key] ?? this.fill(key);
-  }
-
-  private fill(key: number): readonly Candidate[] {
-    let mask = 0;
-    let match = 0;
-    for (let i = 0; i < this.selector.length; i++) {
-      mask |= 1 << this.selector[i]!;
-      if ((key >>> i) & 1) match |= 1 << this.selector[i]!;
+/** @param rows  of one size, with their numbers, first to be tried first */
+function decoderData(rows: readonly (readonly [row: Row, number: number])[], bits: number): DecoderData {
+  const chosen = chooseKey(
+    rows.map(([each]) => each),
+    bits,
+  );
+  const key: number[] = [];
+  let [runs, width] = [0, 0];
+  chosen.forEach((bit, place) => {
+    if (place === 0 || chosen[place - 1] !== bit - 1) {
+      runs = key.push(bit, 0, place);
+      width = 0;
     }
-    const bucket: Candidate[] = [];
-    for (let i = 0; i < this.rows.length; i++) {
-      const each = this.rows[i]!;
-      if (((each.match ^ match) & each.mask & mask) === 0) bucket.push(each);
-    }
-    this.buckets[key] = bucket;
-    return bucket;
+    key[runs - 2] = (1 << ++width) - 1;
+  });
+  const spread = (value: number): number =>
+    chosen.reduce((sum, bit, place) => sum | (((value >>> place) & 1) << bit), 0);
+  const [list, starts]: [number[], number[]] = [[], [0]];
+  for (let value = 0; value < 1 << chosen.length; value++) {
+    const [mask, match] = [spread(-1), spread(value)];
+    for (const [each, number] of rows) if (((each.match ^ match) & each.mask & mask) === 0) list.push(number);
+    starts.push(list.length);
   }
+  return { key, list, starts };
+}
+
+function tableData({ rows, fields }: TableSpec): TableData {
+  const compiled = rows.map((each) => compileRow(each, fields));
+  const numbers = new Map<string, number>();
+  const distinct: [string, ...number[]][] = [];
+  const numberOf = ({ name, slices }: RowField): number => {
+    const data: [string, ...number[]] = [name, ...slices.flatMap(({ high, low, at }) => [high, low, at])];
+    const text = data.join();
+    const known = numbers.get(text);
+    if (known !== undefined) return known;
+    numbers.set(text, distinct.length);
+    return distinct.push(data) - 1;
+  };
+  // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
+  const ordered = compiled.map((each, number) => [each, number] as const).sort(([a], [b]) => rank(b) - rank(a));
+  const ofSize = (sizeBytes: 2 | 4): DecoderData =>
+    decoderData(
+      ordered.filter(([each]) => each.sizeBytes === sizeBytes),
+      8 * sizeBytes,
+    );
+  return {
+    // Signed, so that no number is larger than V8 keeps in place.
+    rows: compiled.map((each) => [each.sizeBytes, each.mask | 0, each.match | 0, ...each.fields.map(numberOf)]),
+    fields: distinct,
+    decoders: { 2: ofSize(2), 4: ofSize(4) },
+  };
 }
 
 function popcount(value: number): number {
@@ -464,43 +433,47 @@ function popcount(value: number): number {
 }
 
 /** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
-function rankOf(mask: number, attributes: RowAttributes): number {
+function rank({ mask, attributes }: Row): number {
   return 2 * popcount(mask) + (attributes.over ? 1 : 0);
 }
 
-/** The rank of a row that fixes all bits and is over others. */
-const MAX_RANK = 65;
-
-function rank(each: Row): number {
-  return rankOf(each.mask, each.attributes);
+/** The operands are not among those that the row gives up. */
+function isOf({ attributes: { not, when } }: Row, operands: Operands): boolean {
+  if (not) for (const name in not) if (not[name]!.includes(operands[name]!)) return false;
+  return !when || when(operands);
 }
 
 /** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
 export class IsaTable {
   readonly name: string;
-  private readonly specs = new Map<string, RowSpec>();
-  private readonly compiled = new Map<string, Row>();
-  private all: readonly Row[] | undefined;
+  private readonly numbers = new Map<string, number>();
+  /** By number; made when a word is of it or somebody asks for it. */
+  private readonly compiled: (Row | undefined)[];
+  /** By number in `TableData`. */
+  private readonly fields: (RowField | undefined)[] = [];
   private readonly aliases = new Map<string, Alias[]>();
   private readonly formatAddress: (address: bigint) => string;
-  private decoders: { readonly 2: Decoder; readonly 4: Decoder } | undefined;
+  private known: TableData | undefined;
 
   /**
    * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a row when it is first asked
-   *              for or a word is of it, and makes the decoder when something is decoded: a program that looks at one machine must not pay for the
-   *              tables of four at its start. `check()` is then the tests' business.
+   *              for or a word is of it, and takes what the bundle has made of the patterns: a program that looks at one machine must
+   *              not pay for the tables of four at its start. `check()` is then the tests' business.
    */
   constructor(
     private readonly spec: TableSpec,
-    mode: 'checked' | 'deferred' = 'checked',
+    private readonly mode: 'checked' | 'deferred' = 'checked',
   ) {
     this.name = spec.name;
-    for (const each of spec.rows) {
-      if (this.specs.has(each.mnemonic)) throw badRow(each, 'the mnemonic is given twice');
-      this.specs.set(each.mnemonic, each);
+    const { rows } = spec;
+    this.compiled = new Array<undefined>(rows.length).fill(undefined);
+    for (let number = 0; number < rows.length; number++) this.numbers.set(rows[number]!.mnemonic, number);
+    if (this.numbers.size < rows.length) {
+      const twice = rows.find((each, number) => this.numbers.get(each.mnemonic) !== number)!;
+      throw badRow(twice, 'the mnemonic is given twice');
     }
     for (const alias of spec.aliases ?? []) {
-      if (!this.specs.has(alias.of)) {
+      if (!this.numbers.has(alias.of)) {
         throw new ElftraceError('bad-row', `alias ${alias.mnemonic}: no row '${alias.of}'`, { what: alias.mnemonic });
       }
       const list = this.aliases.get(alias.of) ?? [];
@@ -513,7 +486,7 @@ export class IsaTable {
 
   /** Every row, compiled, in the order of the table. */
   get rows(): readonly Row[] {
-    return (this.all ??= this.spec.rows.map((each) => this.row(each.mnemonic)));
+    return this.spec.rows.map((_, number) => this.rowAt(number));
   }
 
   /** Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first contradiction. */
@@ -523,18 +496,45 @@ export class IsaTable {
     this.checkOverlaps(this.rows);
   }
 
-  private get decoder(): { readonly 2: Decoder; readonly 4: Decoder } {
-    if (!this.decoders) {
-      // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
-      const widths = new Map<string, number>();
-      const candidates = this.spec.rows.map((each) => candidateOf(each, this.spec.fields, widths));
-      const byRank: Candidate[][] = [];
-      for (const each of candidates) (byRank[MAX_RANK - each.rank] ??= []).push(each);
-      const ordered = byRank.flat();
-      const ofSize = (sizeBytes: 2 | 4): Candidate[] => ordered.filter((each) => each.sizeBytes === sizeBytes);
-      this.decoders = { 2: new Decoder(ofSize(2), 16), 4: new Decoder(ofSize(4), 32) };
+  /** What the patterns come to. */
+  get data(): TableData {
+    if (this.known) return this.known;
+    const prebuilt = this.mode === 'deferred' ? PREBUILT_TABLES.get(this.name)?.() : undefined;
+    const data = prebuilt ?? tableData(this.spec);
+    if (data.rows.length !== this.spec.rows.length) {
+      throw new ElftraceError('internal', `${this.name}: what was made of the table is of another one`);
     }
-    return this.decoders;
+    return (this.known = data);
+  }
+
+  private rowAt(number: number): Row {
+    return (this.compiled[number] ??= this.known
+      ? this.fromData(number)
+      : compileRow(this.spec.rows[number]!, this.spec.fields));
+  }
+
+  private fromData(number: number): Row {
+    const { mnemonic, syntax, attributes } = this.spec.rows[number]!;
+    const data = this.data.rows[number]!;
+    const fields: RowField[] = [];
+    for (let i = 3; i < data.length; i++) fields.push((this.fields[data[i]!] ??= this.fieldAt(data[i]!)));
+    return {
+      mnemonic,
+      sizeBytes: data[0] === 2 ? 2 : 4,
+      mask: data[1]! >>> 0,
+      match: data[2]! >>> 0,
+      fields,
+      syntax,
+      flow: attributes.flow ?? 'next',
+      attributes,
+    };
+  }
+
+  private fieldAt(number: number): RowField {
+    const [name, ...places] = this.data.fields[number]!;
+    const slices: Slice[] = [];
+    for (let i = 0; i < places.length; i += 3) slices.push(slice(places[i]!, places[i + 1]!, places[i + 2]!));
+    return fieldOf(name, this.spec.fields[name]!, slices);
   }
 
   /** Every name of an alias is a field of its row. */
@@ -553,7 +553,7 @@ export class IsaTable {
   /** A row that is `over` another is tried before it wherever both match. */
   private checkOver(each: Row): void {
     for (const name of each.attributes.over ?? []) {
-      const base = this.specs.has(name) ? this.row(name) : undefined;
+      const base = this.has(name) ? this.row(name) : undefined;
       const wins =
         base !== undefined && (((base.match ^ each.match) & base.mask & each.mask) !== 0 || rank(each) > rank(base));
       if (!wins) {
@@ -620,35 +620,33 @@ export class IsaTable {
 
   /** The row of a mnemonic; throws for a name that the table does not have. */
   row(mnemonic: string): Row {
-    const known = this.compiled.get(mnemonic);
-    if (known) return known;
-    const spec = this.specs.get(mnemonic);
-    if (!spec) {
+    const number = this.numbers.get(mnemonic);
+    if (number === undefined) {
       throw new ElftraceError('unknown-instruction', `${this.name}: no instruction '${mnemonic}'`, { what: mnemonic });
     }
-    const found = compileRow(spec, this.spec.fields);
-    this.compiled.set(mnemonic, found);
-    return found;
+    return this.rowAt(number);
   }
 
   has(mnemonic: string): boolean {
-    return this.specs.has(mnemonic);
+    return this.numbers.has(mnemonic);
   }
 
   /** Row and operands of a word of 2 or 4 bytes, or null. */
   decode(word: number, sizeBytes: 2 | 4 = 4): Decoded | null {
-    const decoders = this.decoders ?? this.decoder;
-    next: for (const candidate of decoders[sizeBytes].candidates(word)) {
-      if ((word & candidate.mask) >>> 0 !== candidate.match) continue;
-      const row = (candidate.row ??= this.row(candidate.mnemonic));
+    const { rows, decoders } = this.known ?? this.data;
+    const { key, list, starts } = decoders[sizeBytes];
+    let which = 0;
+    for (let i = 0; i < key.length; i += 3) which |= ((word >>> key[i]!) & key[i + 1]!) << key[i + 2]!;
+    const end = starts[which + 1]!;
+    for (let at = starts[which]!; at < end; at++) {
+      const number = list[at]!;
+      const data = rows[number]!;
+      if ((word & data[1]!) !== data[2]!) continue;
+      const row = this.compiled[number] ?? this.rowAt(number);
+      const { fields } = row;
       const operands: Record<string, number> = {};
-      for (const field of row.fields) operands[field.name] = extractField(field, word);
-      const { not, when } = row.attributes;
-      if (not) {
-        for (const name in not) if (not[name]!.includes(operands[name]!)) continue next;
-      }
-      if (when && !when(operands)) continue;
-      return { row, operands };
+      for (let i = 0; i < fields.length; i++) operands[fields[i]!.name] = extractField(fields[i]!, word);
+      if (isOf(row, operands)) return { row, operands };
     }
     return null;
   }
