@@ -580,12 +580,12 @@ function controlHandlers(): Handler[] {
  * function: V8 compiles that whole, twice, and with all of them takes half as long again.
  */
 const HOT = `
-  add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; aligned; and sk ss; and32 sk ss;
+  add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; addsh3 ss; aligned; and sk ss; and32 sk ss;
   br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
   ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
-  ld64be i k u; ld8s k; ld8u i k u; mov k s; mov+jmp; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss;
+  ld64be i k u; ld8s k; ld8u i k u; mov k s; mov+jmp; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss; remu ss;
   rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
-  rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
+  rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk ss; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
   setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk; signand sk; signand32 sk; st16 i k u;
   st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
   sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
@@ -700,6 +700,31 @@ export function resolveFunction(): WasmFunction {
   return { parameters: ['i64', 'i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i64', 'i32', 'i32'], code };
 }
 
+/**
+ * Remembers in a record the window that holds an address: accesses that are executed first, or now somewhere else, try again with it.
+ * Parameters: address, record. Returns 0 when that window was tried, when the page map decides, and where there is none.
+ */
+function predictFunction(): WasmFunction {
+  const code = new Code();
+  const [address, record, window] = [0, 1, 2];
+  code.i32(WINDOW.start).set(window);
+  const done = code.block();
+  const loop = code.loop();
+  code.get(window).i32(0).memory([I32.load], CONTROL.windowsEnd).op(I32.geu).brIf(done);
+  code.get(address).get(window).memory([I64.load], WINDOW.base).op(I64.sub);
+  code.get(window).memory([I64.load], WINDOW.size).op(I64.ltu).if();
+  code.get(window).memory([I32.load], WINDOW.flags);
+  code.i32(WINDOW_FLAG.checkRead | WINDOW_FLAG.checkWrite).op(I32.and).brIf(done);
+  code.get(window).get(record).memory([I32.load16u], 6).op(I32.eq).brIf(done);
+  code.get(record).get(window).memory([I32.store16], 6).i32(1).return();
+  code.end();
+  code.get(window).i32(WINDOW.bytes).op(I32.add).set(window).br(loop);
+  code.end();
+  code.end();
+  code.i32(0);
+  return { parameters: ['i64', 'i32'], results: ['i32'], locals: ['i32'], code };
+}
+
 /** The function of handlers that are outside; it gets the first locals of `run`. The address of a missed access is in `CONTROL.value`. */
 function outside(
   handlers: readonly Handler[],
@@ -757,7 +782,7 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
   const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
   const common = { calls, resolve, is32: addressBits === 32, codeShift };
   const used = lanes === true ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
-  // Accesses that their window does not serve go on in the function of accesses.
+  // Accesses that their window does not serve are tried again with another, then in the function of accesses.
   const others = OUTSIDE.map((place) =>
     outside(
       used.filter((each) => each.place === place || (place === 'access' && each.isAccess)),
@@ -777,6 +802,7 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
   const branch = code.block();
   const op = code.block();
   const access = code.block();
+  const unexpected = code.block();
   const inside = HANDLERS.filter((each) => each.place === 'inside');
   const blocks = new Map([...inside].reverse().map((each) => [each, code.block()]));
   const places = { inside: op, access, op, branch };
@@ -788,7 +814,7 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
       ...common,
       code,
       miss,
-      unexpected: access,
+      unexpected,
       enter: () => {
         code.set(HEADER).br(entering);
       },
@@ -811,9 +837,15 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
     });
   }
   code.unreachable();
+  code.end();
+  code
+    .get(ADDRESS)
+    .get(POINTER)
+    .call(resolve + 1)
+    .brIf(dispatch);
   for (const place of OUTSIDE) {
     code.end();
-    code.get(HEADER).get(FUEL).get(POINTER).call(resolve + 1 + OUTSIDE.indexOf(place)); // prettier-ignore
+    code.get(HEADER).get(FUEL).get(POINTER).call(resolve + 2 + OUTSIDE.indexOf(place)); // prettier-ignore
     if (place === 'branch') code.set(HEADER).br(entering);
     else code.set(HOST).br(far);
   }
@@ -839,6 +871,7 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
   return writeModule([
     ...functions,
     resolveFunction(),
+    predictFunction(),
     ...others,
     {
       parameters: ['i32', 'i32'],
