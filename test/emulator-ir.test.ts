@@ -333,6 +333,77 @@ describe('fused pairs', () => {
     },
   );
 
+  test.each(['testlt', 'testgt', 'testeq'] as const)(
+    'a test of a record of an earlier block and the branch on it: %s',
+    (name) => {
+      const kinds = ['bits', 'cmps64', 'cmpu64', 'cmps32', 'cmpu32'] as const;
+      for (const kind of kinds) {
+        for (const a of VALUES) {
+          for (const b of [a, u(a + 1n), u(a ^ (1n << 31n)), VALUES[(VALUES.indexOf(a) * 5 + 3) % VALUES.length]!]) {
+            for (const condition of ['ne', 'eq', 'lt'] as const) {
+              const machine = handMachine([
+                (out) => {
+                  out.record(record, kind, s(0), s(1));
+                  return go(0x1004n);
+                },
+                (out) => {
+                  const answer = out.test(name, record);
+                  return { kind: 'br', condition, width: 64, a: answer, b: 0n, pc: 0x100cn, next: 0x1008n };
+                },
+                () => go(0x2000n),
+                () => go(0x3000n),
+              ]);
+              const first = kind === 'bits' ? a & 15n : a;
+              machine.setRegister('s0', first);
+              machine.setRegister('s1', b);
+              machine.run();
+              const width = kind.endsWith('64') ? 64 : 32;
+              const signs = kind.startsWith('cmps') ? '' : 'u';
+              const asked = { testlt: `lt${signs}`, testgt: `gt${signs}`, testeq: 'eq' } as const;
+              const holds =
+                kind === 'bits'
+                  ? ((first >> { testlt: 3n, testgt: 2n, testeq: 1n }[name]) & 1n) === 1n
+                  : COMPARE[asked[name] as Condition](first, b, width);
+              // The answer is 0 or 1, which is never less than 0.
+              const taken = condition !== 'lt' && holds === (condition === 'ne');
+              expect(machine.register('pc')).toBe(taken ? 0x3000n : 0x2000n);
+            }
+          }
+        }
+      }
+    },
+  );
+
+  test('a move and an indirect branch, to what was moved or elsewhere, known and not yet known', () => {
+    for (const kind of ['calli', 'ret', 'ind'] as const) {
+      for (const [from, through] of [
+        ['constant', 'moved'],
+        ['constant', 'other'],
+        ['slot', 'moved'],
+        ['slot', 'other'],
+      ] as const) {
+        const machine = handMachine([
+          (out) => {
+            out.mov(s(1), from === 'slot' ? s(0) : 0x100bn);
+            const place = { s: through === 'moved' ? s(1) : s(2), mask: u(~3n) };
+            return kind === 'calli' ? { kind, ...place, ret: 0x1004n } : { kind, ...place };
+          },
+          () => go(0x2000n),
+          (out) => {
+            out.to(s(3), 'add', s(3), 1n);
+            return { kind: 'br', condition: 'ne', width: 64, a: s(3), b: 3n, pc: 0x1000n, next: 0x100cn };
+          },
+          () => go(0x3000n),
+        ]);
+        machine.setRegister('s0', 0x100bn);
+        machine.setRegister('s2', 0x1009n);
+        machine.run();
+        expect(['s1', 's3', 'pc'].map((name) => machine.register(name))).toEqual([0x100bn, 3n, 0x3000n]);
+        expect(machine.instructions).toBe(7);
+      }
+    }
+  });
+
   test('a constant and a jump or call, into another slot or none that is read', () => {
     for (const kind of ['jmp', 'call'] as const) {
       for (const value of VALUES) {

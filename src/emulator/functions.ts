@@ -2,7 +2,7 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is long. A module gets
  * the ones it uses.
  */
-import { FLAG_FAMILIES, FLAG_KINDS_START, FLAG_ROTATED, I32, I64, OPS, OP_NAMES, RECORD_KINDS } from './ir.js';
+import { FLAG_FAMILIES, FLAG_KINDS_START, FLAG_ROTATED, I32, I64, OPS, OP_NAMES } from './ir.js';
 import type { CONDITIONS, FlagFamily, FunctionName, RecordTest } from './ir.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
@@ -63,30 +63,35 @@ function division(opcode: number, signed: boolean, remainder: boolean): WasmFunc
   });
 }
 
-/** Record tests: parameters K, A, B. */
-function recordTest(test: RecordTest): WasmFunction {
-  const code = new Code();
-  for (const row of Object.values(RECORD_KINDS)) {
-    if ('nzcv' in row) continue;
-    const { code: kind, compare } = row;
-    code.get(0).i64(BigInt(kind)).op(I64.eq).if();
-    if (compare === null) {
-      const bit = { lt: 3n, gt: 2n, eq: 1n }[test];
-      code.get(1).i64(bit).op(I64.shr).i64(1n).op(I64.and).return();
-    } else {
-      const name = test === 'eq' || compare.signed ? test : (`${test}u` as const);
-      for (const local of [1, 2]) {
-        code.get(local);
-        if (compare.width === 32) code.op(I32.wrap);
-      }
-      code
-        .op(compare.width === 32 ? I32[name] : I64[name])
-        .op(I64.extendU)
-        .return();
-    }
-    code.end();
+/**
+ * Leaves on the stack, as i32, whether a record (K of `RECORD_KINDS` without flags, A, B) is less, greater or equal; `push` pushes field 0 to 2.
+ * A comparison is one of signed 64-bit numbers: words are shifted to the top, and unsigned numbers have their first bit changed.
+ */
+export function recordTest(code: Code, test: RecordTest, push: (field: 0 | 1 | 2) => void): void {
+  push(0);
+  code.op(I64.eqz).if('i32');
+  push(1);
+  code.i64({ lt: 3n, gt: 2n, eq: 1n }[test]).op(I64.shr).op(I32.wrap).i32(1).op(I32.and);
+  code.else();
+  for (const field of [1, 2] as const) {
+    push(field);
+    // 1, 2, 3, 4: signed and unsigned of 64 bits, of 32 bits.
+    push(0);
+    code.i64(1n).op(I64.sub).i64(1n).op(I64.shr).i64(5n).op(I64.shl).op(I64.shl);
+    if (test === 'eq') continue;
+    push(0);
+    code.i64(1n).op(I64.sub).i64(63n).op(I64.shl).op(I64.xor);
   }
-  code.unreachable();
+  code.op(I64[test]).end();
+}
+
+/** Record tests: parameters K, A, B. */
+function recordTestFunction(test: RecordTest): WasmFunction {
+  const code = new Code();
+  recordTest(code, test, (field) => {
+    code.get(field);
+  });
+  code.op(I64.extendU);
   return { parameters: ['i64', 'i64', 'i64'], results: ['i64'], locals: [], code };
 }
 
@@ -418,11 +423,11 @@ function build(name: FunctionName, indexOf: (name: FunctionName) => number): Was
     case 'flagle':
       return flagTest(indexOf('flagbits'), 0x40n, true);
     case 'testlt':
-      return recordTest('lt');
+      return recordTestFunction('lt');
     case 'testgt':
-      return recordTest('gt');
+      return recordTestFunction('gt');
     case 'testeq':
-      return recordTest('eq');
+      return recordTestFunction('eq');
     case 'testnzcv':
       return nzcvTest();
     case 'crc32':

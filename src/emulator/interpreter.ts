@@ -32,7 +32,7 @@ import {
   WINDOW,
   WINDOW_FLAG,
 } from './host.js';
-import { buildFunctions, compareOpcode } from './functions.js';
+import { buildFunctions, compareOpcode, recordTest } from './functions.js';
 import { CONDITIONS, F64, I32, I64, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
@@ -509,6 +509,57 @@ function callHandler(): Handler {
   };
 }
 
+/** Enters the block whose guest address the slot of the record at `at` holds, where the lookup table knows it. */
+function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): void {
+  slotValue(code, at + 4);
+  constantValue(code, at + 8);
+  code.op(I64.and).tee(ADDRESS);
+  // The entry of the hash; see lookupEntry.
+  code.op(I32.wrap).tee(HOST).i32(codeShift).op(I32.shr);
+  code
+    .get(HOST)
+    .i32(codeShift + 11)
+    .op(I32.shr)
+    .op(I32.xor);
+  code
+    .i32(LOOKUP.entries - 1)
+    .op(I32.and)
+    .i32(4)
+    .op(I32.shl)
+    .set(HOST);
+  code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
+  code
+    .get(HOST)
+    .memory([I32.load], LOOKUP.start + 8)
+    .tee(HOST);
+  code.if();
+  code.get(HOST);
+  enter();
+  code.end();
+  code.end();
+  code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
+  exit('lookup');
+}
+
+/** Tests of a condition record that a branch follows, which nobody else asks: two records, like `rec+br`; field a names the record. */
+const BRANCH_TESTS = ['lt', 'gt', 'eq'] as const;
+
+function testHandlers(): Handler[] {
+  return BRANCH_TESTS.map((test) => ({
+    key: `test${test}+br`,
+    write: ({ code, enter }: Context) => {
+      field(code, 4);
+      code.tee(HOST).memory([I64.load]).set(ADDRESS);
+      recordTest(code, test, (part) => {
+        if (part === 0) code.get(ADDRESS);
+        else code.get(HOST).memory([I64.load], 8 * part);
+      });
+      choose(code, RECORD_BYTES + 8);
+      enter();
+    },
+  }));
+}
+
 function controlHandlers(): Handler[] {
   return [
     {
@@ -527,37 +578,22 @@ function controlHandlers(): Handler[] {
     },
     {
       key: 'ind',
-      write: ({ code, enter, exit, codeShift }) => {
-        slotValue(code, 4);
-        constantValue(code);
-        code.op(I64.and).tee(ADDRESS);
-        // The entry of the hash; see lookupEntry.
-        code.op(I32.wrap).tee(HOST).i32(codeShift).op(I32.shr);
-        code
-          .get(HOST)
-          .i32(codeShift + 11)
-          .op(I32.shr)
-          .op(I32.xor);
-        code
-          .i32(LOOKUP.entries - 1)
-          .op(I32.and)
-          .i32(4)
-          .op(I32.shl)
-          .set(HOST);
-        code.get(HOST).memory([I64.load], LOOKUP.start).get(ADDRESS).op(I64.eq).if();
-        code
-          .get(HOST)
-          .memory([I32.load], LOOKUP.start + 8)
-          .tee(HOST);
-        code.if();
-        code.get(HOST);
-        enter();
-        code.end();
-        code.end();
-        code.i32(0).get(ADDRESS).memory([I64.store], CONTROL.value);
-        exit('lookup');
+      write: (context) => {
+        enterIndirect(context, 0);
       },
     },
+    // A move and an indirect branch: PowerPC's branches set the link register or go through CTR, which was just written.
+    ...(['s', 'k'] as const).map((variant) => ({
+      key: `mov+ind:${variant}`,
+      write: (context: Context) => {
+        const { code } = context;
+        field(code, 2);
+        if (variant === 's') slotValue(code, 4);
+        else constantValue(code);
+        code.memory([I64.store]);
+        enterIndirect(context, RECORD_BYTES);
+      },
+    })),
     {
       // What the record before it could not hold.
       key: 'more',
@@ -623,6 +659,7 @@ const HANDLERS: readonly PlacedHandler[] = [
   ...placed(countingHandlers(), 'branch'),
   ...placed(resultHandlers(), 'branch'),
   ...placed(steppingHandlers(), 'branch'),
+  ...placed(testHandlers(), 'inside'),
   ...placed([callHandler()], 'branch'),
   ...placed(fieldHandlers(), 'op'),
   ...placed(controlHandlers(), 'inside'),
@@ -714,7 +751,10 @@ function predictFunction(): WasmFunction {
   code.get(address).get(window).memory([I64.load], WINDOW.base).op(I64.sub);
   code.get(window).memory([I64.load], WINDOW.size).op(I64.ltu).if();
   code.get(window).memory([I32.load], WINDOW.flags);
-  code.i32(WINDOW_FLAG.checkRead | WINDOW_FLAG.checkWrite).op(I32.and).brIf(done);
+  code
+    .i32(WINDOW_FLAG.checkRead | WINDOW_FLAG.checkWrite)
+    .op(I32.and)
+    .brIf(done);
   code.get(window).get(record).memory([I32.load16u], 6).op(I32.eq).brIf(done);
   code.get(record).get(window).memory([I32.store16], 6).i32(1).return();
   code.end();
@@ -961,6 +1001,12 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
   return b === op.d ? { condition: mirrored(condition), other: a } : null;
 }
 
+/** The test whose answer the branch goes by, when one handler does both; else null. Nobody else reads the answer: it is a temporary. */
+function testing(op: Op, { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>): string | null {
+  const asks = a === op.d && b === 0n && width === 64 && (condition === 'ne' || condition === 'eq');
+  return asks && BRANCH_TESTS.some((test) => `test${test}` === op.op) ? `${op.op}+br` : null;
+}
+
 /** True when the op at `index` and the `and` behind it are one record: what is between them is a temporary that nobody else reads. */
 function takesField(ops: readonly Op[], index: number, terminator: Terminator, slots: SlotLayout): boolean {
   const op = ops[index]!;
@@ -1148,9 +1194,11 @@ export class Encoder {
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
-    const isCall =
-      (terminator.kind === 'jmp' || terminator.kind === 'call') && last?.op === 'mov' && typeof last.a === 'bigint';
-    const joined = fused ?? (step || isCall ? last : undefined);
+    const test = last && terminator.kind === 'br' ? testing(last, terminator) : null;
+    const moves = last?.op === 'mov';
+    const isCall = (terminator.kind === 'jmp' || terminator.kind === 'call') && moves && typeof last.a === 'bigint';
+    const isIndirect = moves && 's' in terminator;
+    const joined = fused ?? (step || test !== null || isCall || isIndirect ? last : undefined);
     for (let index = 0; index < ops.length; index++) {
       const op = ops[index]!;
       const next = ops[index + 1] === joined ? undefined : ops[index + 1];
@@ -1179,6 +1227,14 @@ export class Encoder {
           this.stub(terminator.next, links + 4);
           break;
         }
+        if (test !== null && last) {
+          this.record(test, '', 0, this.place(last.a, 0), 0, 0n);
+          const links = this.record('goto', '', 0, 0, 0, 0n) + 8;
+          // The first link is that of a condition which holds.
+          this.stub(terminator.pc, condition === 'ne' ? links : links + 4);
+          this.stub(terminator.next, condition === 'ne' ? links + 4 : links);
+          break;
+        }
         const variant = typeof b === 'bigint' ? 'sk' : 'ss';
         const second = typeof b === 'bigint' ? 0 : this.address(b);
         const record = this.record(`br:${condition}:${width}`, variant, 0, this.address(a), second, 0n);
@@ -1190,6 +1246,11 @@ export class Encoder {
       case 'calli':
       case 'ret':
       case 'ind':
+        if (isIndirect) {
+          const place = this.address(last.d);
+          if (typeof last.a === 'bigint') this.record('mov+ind', 'k', place, 0, 0, last.a);
+          else this.record('mov+ind', 's', place, this.address(last.a), 0, 0n);
+        }
         this.record('ind', '', 0, this.address(terminator.s), 0, terminator.mask);
         break;
       case 'helper':

@@ -160,6 +160,7 @@ interface RecordKindRow {
 export const RECORD_KINDS = {
   /** A holds the flags themselves: 8 = less, 4 = greater, 2 = equal; 1 is the machine's own (PPC: summary overflow). */
   bits: { code: 0, compare: null },
+  /** The code of a comparison is 1, one more for unsigned numbers and two more for words; generated code computes with it. */
   cmps64: { code: 1, compare: { signed: true, width: 64 } },
   cmpu64: { code: 2, compare: { signed: false, width: 64 } },
   cmps32: { code: 3, compare: { signed: true, width: 32 } },
