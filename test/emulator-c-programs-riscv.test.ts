@@ -2,55 +2,7 @@
  * The collection of C programs under test/programs on RISC-V 64, compressed, uncompressed and with bit manipulation, at three levels: what
  * they print here must be what they print under qemu-user. One executable per target and level holds them all.
  */
-import { expect, test } from '@jest/globals';
-import {
-  buildCombined,
-  LEVELS,
-  programName,
-  programPaths,
-  RISCV_TARGETS,
-  runHere,
-  runQemu,
-  sections,
-} from './support/c-programs.js';
-import { tiersInStep } from './support/tiers.js';
-import { describeWith } from './support/tools.js';
+import { RISCV_TARGETS } from './support/c-programs.js';
+import { describeCollection } from './support/program-tests.js';
 
-const PATHS = programPaths();
-const NAMES = PATHS.map(programName);
-let compared = 0;
-
-for (const target of RISCV_TARGETS) {
-  describeWith([target.gcc, target.qemu], `C programs on ${target.name}`, () => {
-    let first: ReadonlyMap<string, string> | undefined;
-    test.each(LEVELS)(`-O%s`, (level) => {
-      const path = buildCombined(target, level, PATHS);
-      const expected = runQemu(target, path);
-      const here = runHere(target, path);
-      const theirs = sections(expected.output);
-      const ours = sections(here.output);
-      const differing = NAMES.filter((name) => ours.get(name) !== theirs.get(name)).map((name) => {
-        const lines = theirs.get(name)?.split('\n') ?? [];
-        const got = ours.get(name)?.split('\n') ?? [];
-        const at = lines.findIndex((each, i) => each !== got[i]);
-        const where = `${name} on ${target.name} at -O${level}`;
-        return `${where}: qemu printed '${lines[at] ?? ''}', the emulator '${got[at] ?? 'nothing'}'`;
-      });
-      expect(differing).toEqual([]);
-      expect(here.end).toBe(expected.end);
-      if (level === '2' && target.name === 'rv64gc') expect(tiersInStep(target, path)).toEqual([]);
-      expect(typeof expected.end).toBe('number');
-      expect([...theirs.keys()]).toEqual(NAMES);
-      for (const [name, text] of theirs) expect([name, /^exit /m.test(text) && text.length > 12]).toEqual([name, true]);
-      // A program whose output depends on the level leans on what C leaves open, and would prove nothing.
-      const reference = (first ??= theirs);
-      expect(NAMES.filter((name) => theirs.get(name) !== reference.get(name))).toEqual([]);
-      compared += NAMES.length;
-      if (level === 's') {
-        process.stderr.write(
-          `${NAMES.length} programs, levels 0 2 s, ${target.name}: ${compared} runs compared so far\n`,
-        );
-      }
-    });
-  });
-}
+describeCollection(RISCV_TARGETS, { inStep: 'rv64gc' });

@@ -2,64 +2,25 @@
  * Numbers and addresses of instructions on arm64, and random programs of csmith: as the tests of PowerPC (`emulator-counts`,
  * `emulator-csmith`) have them.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import {
-  ARM64_TARGETS,
-  buildCombined,
-  buildCsmith,
-  CSMITH_HEADERS,
-  LEVELS,
-  programName,
-  programPaths,
-  runHere,
-  runQemu,
-  scratch,
-  startHere,
-} from './support/c-programs.js';
+import { ARM64_TARGETS, buildCsmith, CSMITH_HEADERS, LEVELS, runHere, runQemu } from './support/c-programs.js';
 import type { Level, PpcTarget } from './support/c-programs.js';
+import { buildNamed, expectSameAddresses, expectSameCount } from './support/program-tests.js';
 import { describeWith } from './support/tools.js';
 
 const [general, , plain] = ARM64_TARGETS as [PpcTarget, PpcTarget, PpcTarget];
 const COUNTED = ['recursion', 'varargs', 'atomics', 'bitfields', 'builtins', 'endian', 'jump-tables', 'structs'];
 const FOLLOWED = ['bits', 'structs', 'varargs-types'];
-const paths = (names: readonly string[]): readonly string[] =>
-  programPaths().filter((path) => names.includes(programName(path)));
-
-/** The log of qemu in single-step mode: a line before each instruction. */
-function qemuLog(target: PpcTarget, program: string): { readonly lines: Buffer; readonly end: number | string } {
-  const log = scratch('log');
-  const { end } = runQemu(target, program, { flags: ['-singlestep', '-d', 'exec,nochain', '-D', log] });
-  return { lines: readFileSync(log), end };
-}
-
-const addresses = (lines: Buffer): number[] =>
-  [...lines.toString('latin1').matchAll(/^Trace .*?\/([0-9a-f]{8,16})\//gm)].map((match) => parseInt(match[1]!, 16));
 
 describeWith([general.gcc, general.qemu], 'instruction counts on arm64', () => {
   test.each<Level>(['2', 's'])('-O%s: as many as under qemu', (level) => {
-    const program = buildCombined(general, level, paths(COUNTED));
-    const { lines, end } = qemuLog(general, program);
-    const here = runHere(general, program);
-    expect(here.end).toBe(end);
-    expect(here.instructions).toBeGreaterThan(100_000);
-    expect(here.instructions).toBe(addresses(lines).length);
-    process.stderr.write(`arm64 -O${level}: ${here.instructions} instructions counted\n`);
+    const counted = expectSameCount(general, buildNamed(general, level, COUNTED));
+    process.stderr.write(`arm64 -O${level}: ${counted} instructions counted\n`);
   });
 
   test('each instruction has the address that it has under qemu', () => {
-    const program = buildCombined(plain, '2', paths(FOLLOWED));
-    const expected = addresses(qemuLog(plain, program).lines);
-    const { process: here } = startHere(plain, program);
-    for (let i = 0; i < expected.length; i++) {
-      const pc = Number(here.machine.register('pc'));
-      if (pc !== expected[i])
-        throw new Error(`instruction ${i} is at ${pc.toString(16)}, under qemu at ${expected[i]!.toString(16)}`);
-      const stop = here.machine.step();
-      if (stop.kind !== 'step-limit') expect([stop.kind, i]).toEqual(['exit', expected.length - 1]);
-    }
-    expect(here.machine.instructions).toBe(expected.length);
-    expect(expected.length).toBeGreaterThan(40_000);
+    expectSameAddresses(plain, buildNamed(plain, '2', FOLLOWED), 40_000);
   });
 });
 

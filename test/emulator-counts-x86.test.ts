@@ -2,42 +2,12 @@
  * Numbers of instructions of x86-64 programs, and every program counter on the way, against the log of qemu-user in single-step mode: one
  * line before each instruction, and before each iteration of a repeated string instruction.
  */
-import { readFileSync } from 'node:fs';
-import { expect, test } from '@jest/globals';
-import {
-  buildCombined,
-  buildProgram,
-  programName,
-  programPaths,
-  runHere,
-  runQemu,
-  scratch,
-  startHere,
-  X86_TARGETS,
-} from './support/c-programs.js';
-import type { Level, PpcTarget } from './support/c-programs.js';
+import { test } from '@jest/globals';
+import { buildProgram, X86_TARGETS } from './support/c-programs.js';
+import type { Level } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
+import { buildNamed, COUNTED, expectSameAddresses, expectSameCount, FOLLOWED } from './support/program-tests.js';
 import { describeWith } from './support/tools.js';
-
-const COUNTED = [
-  'recursion', 'varargs', 'atomics', 'bitfields', 'builtins', 'endian', 'jump-tables', 'printf', 'setjmp', 'structs',
-  'unaligned', 'varargs-types',
-]; // prettier-ignore
-const FOLLOWED = ['bits', 'setjmp', 'structs', 'varargs-types'];
-const paths = (names: readonly string[]): readonly string[] =>
-  programPaths().filter((path) => names.includes(programName(path)));
-
-function qemuLog(target: PpcTarget, program: string): { readonly lines: Buffer; readonly end: number | string } {
-  const log = scratch('log');
-  const { end } = runQemu(target, program, { flags: ['-singlestep', '-d', 'exec,nochain', '-D', log] });
-  return { lines: readFileSync(log), end };
-}
-
-function countTraces(lines: Buffer): number {
-  let count = 0;
-  for (let at = lines.indexOf('Trace '); at >= 0; at = lines.indexOf('Trace ', at + 60)) count++;
-  return count;
-}
 
 /** String instructions with counts of 0, 1 and more, and a comparison that ends early. */
 const STRINGS = `
@@ -70,37 +40,15 @@ int main(void) {
 for (const target of X86_TARGETS.slice(0, 2)) {
   describeWith([target.gcc, target.qemu], `instruction counts on ${target.name}`, () => {
     test.each<Level>(['2', 's'])('-O%s: as many as under qemu', (level) => {
-      const program = buildCombined(target, level, paths(COUNTED));
-      const { lines, end } = qemuLog(target, program);
-      const here = runHere(target, program);
-      expect(here.end).toBe(end);
-      expect(here.instructions).toBeGreaterThan(100_000);
-      expect(here.instructions).toBe(countTraces(lines));
-      process.stderr.write(`${target.name} -O${level}: ${here.instructions} instructions counted\n`);
+      const counted = expectSameCount(target, buildNamed(target, level, COUNTED));
+      process.stderr.write(`${target.name} -O${level}: ${counted} instructions counted\n`);
     });
 
     test.each(['programs', 'string instructions'])(
       'each instruction of %s has the address that it has under qemu',
       (what) => {
-        const program =
-          what === 'programs'
-            ? buildCombined(target, '2', paths(FOLLOWED))
-            : buildProgram(target, '2', [writeSource('strings.c', STRINGS)]);
-        const { lines } = qemuLog(target, program);
-        const expected = [...lines.toString('latin1').matchAll(/^Trace .*?\/([0-9a-f]{8,16})\//gm)].map((match) =>
-          parseInt(match[1]!, 16),
-        );
-        const { process: here } = startHere(target, program);
-        const pc = (): number => Number(here.machine.register('pc'));
-        for (let i = 0; i < expected.length; i++) {
-          if (pc() !== expected[i]) {
-            throw new Error(`instruction ${i} is at ${pc().toString(16)}, under qemu at ${expected[i]!.toString(16)}`);
-          }
-          const stop = here.machine.step();
-          if (stop.kind !== 'step-limit') expect([stop.kind, i]).toEqual(['exit', expected.length - 1]);
-        }
-        expect(here.machine.instructions).toBe(expected.length);
-        expect(expected.length).toBeGreaterThan(what === 'programs' ? 30_000 : 1000);
+        if (what === 'programs') expectSameAddresses(target, buildNamed(target, '2', FOLLOWED), 30_000);
+        else expectSameAddresses(target, buildProgram(target, '2', [writeSource('strings.c', STRINGS)]), 1000);
       },
     );
   });
