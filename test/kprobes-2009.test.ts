@@ -7,29 +7,27 @@ import { refuse } from '../src/kprobes/model.js';
 import { FLAGS_2009, Kprobe, type KprobeFaults, type KprobeHandlers } from '../src/kprobes/objects.js';
 import { Kprobes2009, type Options2009 } from '../src/kprobes/state-2009.js';
 import type { DetourPart } from '../src/kprobes/text-machine.js';
-import { functionAt, outcome, registers, WINDOW, world, type World, type WorldOptions } from './support/probe-text.js';
+import {
+  functionAt,
+  outcome,
+  registers,
+  type Setup as ProbeSetup,
+  setupOf,
+  WINDOW,
+  world,
+  type WorldOptions,
+} from './support/probe-text.js';
 
 const { GONE, DISABLED, OPTIMIZE } = FLAGS_2009;
 const A = functionAt(0);
 const B = functionAt(1);
 
-interface Setup extends World {
-  readonly core: Kprobes2009<DetourPart>;
-  add(address: bigint, flags?: number, handlers?: KprobeHandlers): Kprobe;
-}
+type Setup = ProbeSetup<Kprobes2009<DetourPart>>;
 
 function setup(options: Partial<Options2009> = {}, text: WorldOptions = {}): Setup {
   const made = world({ isFile: options.literal !== true, ...text });
   const core = new Kprobes2009(made.machine, { optimization: true, onEvent: made.onEvent, ...options });
-  // The getter of `isOriginal` must stay one.
-  return Object.assign(Object.create(made) as World, {
-    core,
-    add(address: bigint, flags = OPTIMIZE, handlers: KprobeHandlers = {}): Kprobe {
-      const probe = new Kprobe(address, handlers, flags);
-      expect(core.register(probe)).toBe('done');
-      return probe;
-    },
-  });
+  return setupOf(made, core, OPTIMIZE);
 }
 
 /** Time and quiescence until the optimizer is done. */

@@ -2,44 +2,27 @@
  * Probes of arm64: what can be probed, copies, simulation, the b form and its buffer. Expectations: binutils, the rules, and the same instruction
  * executed at its own place.
  */
-import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { arm64 as arch } from '../src/arch-arm64/index.js';
 import { arm64Probes as support } from '../src/arch-arm64/kprobes.js';
 import { arm64Table } from '../src/arch-arm64/isa.js';
 import { wordBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import type { JumpOptimization, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/kprobes/model.js';
+import type { ProbeCode, ProbeInstruction } from '../src/kprobes/model.js';
 import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';
 import { TextMachine } from '../src/kprobes/text-machine.js';
 import { ARM64_TOOLS, assembleArm64, disassembleArm64 } from './support/arm64-probes.js';
-import { codeOf } from './support/ppc-probes.js';
+import { codeOf, compact, decodedBy, digest, given, jumpsOf, Random, verdictOf } from './support/probe-code.js';
 import { cpuOf } from './support/probe-everywhere.js';
 import { describeWith } from './support/tools.js';
 
 const AT = 0x1_0000n;
-const compact = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
-const digest = (bytes: Uint8Array): string => createHash('sha1').update(bytes).digest('hex');
 
-const jump = ((): JumpOptimization => {
-  const { optimization } = support;
-  if (optimization.kind === 'none') throw new Error(optimization.reason);
-  return optimization;
-})();
-
-function given<T extends object>(value: T | ProbeRefusal): T {
-  if ('errno' in value) throw new Error(value.reason);
-  return value;
-}
-
-function verdict(code: ProbeCode, offset = 0): string {
-  const found = support.decode(code, code.start + BigInt(offset));
-  return found.kind === 'refused' ? `${found.errno} ${found.code}` : found.method;
-}
-
-const decoded = (code: ProbeCode): ProbeInstruction => given(support.decode(code, code.start));
+const jump = jumpsOf(support);
+const verdict = (code: ProbeCode, offset?: number): string => verdictOf(support, code, offset);
+const decoded = (code: ProbeCode, offset?: number): ProbeInstruction => decodedBy(support, code, offset);
 
 const CLASSES: readonly (readonly [source: string, verdict: string])[] = [
   ['add x0,x1,#1', 'copy'],
@@ -279,16 +262,6 @@ describeWith(ARM64_TOOLS, 'arm64: buffers', () => {
 });
 
 // ------------------------------------------------------------------------------------------------------------ three places
-
-class Random {
-  constructor(private state = 0x2545_f491) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-}
 
 const DATA = 0x2_0000n;
 const SLOT = 0x3_0000n;

@@ -7,13 +7,14 @@ import { x86Probes } from '../src/arch-x86/kprobes.js';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import { type ProbeCode, type ProbeCpu, refuse } from '../src/kprobes/model.js';
+import { type ProbeCpu, refuse } from '../src/kprobes/model.js';
 import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';
 import { KprobesModern } from '../src/kprobes/state-modern.js';
 import { type DetourPart, TextMachine } from '../src/kprobes/text-machine.js';
 import { readSample } from './support/pipeline.js';
+import { codeOf } from './support/probe-code.js';
 
 const { emulation } = archOf(readElf(readSample('x86-64/program-fentry')).header);
 if (emulation.kind !== 'ir') throw new Error('x86-64 is emulated');
@@ -89,19 +90,7 @@ class Live {
       read: (address, size) => machine.memory.read(address, size),
       write: (address, bytes) => machine.memory.write(address, bytes),
     };
-    const code: ProbeCode = {
-      name: 'f',
-      start: F,
-      bytes: CODE,
-      sizeKnown: true,
-      localEntry: 0,
-      isEntryText: false,
-      hasException: () => false,
-      otherPatch: () => null,
-      siteAt: () => null,
-      hasRelocation: () => false,
-      noJumpTables: false,
-    };
+    const code = codeOf(CODE, F);
     this.pool = new SlotPool([{ start: SLOTS, end: SLOTS + 0x1000n }]);
     this.text = new TextMachine({
       support: x86Probes,

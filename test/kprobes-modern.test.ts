@@ -3,29 +3,27 @@ import { describe, expect, test } from '@jest/globals';
 import { FLAGS, Kprobe, type KprobeFaults, type KprobeHandlers } from '../src/kprobes/objects.js';
 import { KprobesModern, type OptionsModern } from '../src/kprobes/state-modern.js';
 import type { DetourPart } from '../src/kprobes/text-machine.js';
-import { functionAt, outcome, registers, world, type World, type WorldOptions } from './support/probe-text.js';
+import {
+  functionAt,
+  outcome,
+  registers,
+  type Setup as ProbeSetup,
+  setupOf,
+  world,
+  type WorldOptions,
+} from './support/probe-text.js';
 
 const { GONE, DISABLED, OPTIMIZED, FTRACE } = FLAGS;
 const A = functionAt(0);
 const B = functionAt(1);
 const hexOf = (address: bigint): string => address.toString(16);
 
-interface Setup extends World {
-  readonly core: KprobesModern<DetourPart>;
-  add(address: bigint, flags?: number, handlers?: KprobeHandlers): Kprobe;
-}
+type Setup = ProbeSetup<KprobesModern<DetourPart>>;
 
 function setup(options: Partial<OptionsModern> = {}, text: WorldOptions = {}): Setup {
   const made = world(text);
   const core = new KprobesModern(made.machine, { optimization: true, onEvent: made.onEvent, ...options });
-  return Object.assign(Object.create(made) as World, {
-    core,
-    add(address: bigint, flags = 0, handlers: KprobeHandlers = {}): Kprobe {
-      const probe = new Kprobe(address, handlers, flags);
-      expect(core.register(probe)).toBe('done');
-      return probe;
-    },
-  });
+  return setupOf(made, core, 0);
 }
 
 /** The optimizer runs once, if it is due. */

@@ -2,19 +2,19 @@
  * Probes of PowerPC: what can be probed, copies and their corrections, simulation, the `b` form and its buffer, and what of the state machines
  * differs where one word is replaced. Expectations: binutils (words and texts), the rules, and the same instruction executed at its own place.
  */
-import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { equalBytes, wordBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import type { JumpOptimization, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/kprobes/model.js';
+import type { JumpOptimization, ProbeCode, ProbeInstruction } from '../src/kprobes/model.js';
 import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';
 import { KprobesModern } from '../src/kprobes/state-modern.js';
 import { TextMachine } from '../src/kprobes/text-machine.js';
 import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
+import { codeOf, compact, decodedBy, digest, given, jumpsOf, Random, verdictOf } from './support/probe-code.js';
 import { cpuOf } from './support/probe-everywhere.js';
-import { assemble, codeOf, disassemble, PPC_TARGETS, type PpcTargetName, probesOf } from './support/ppc-probes.js';
+import { assemble, disassemble, PPC_TARGETS, type PpcTargetName, probesOf } from './support/ppc-probes.js';
 import { ppcTargets } from './support/ppc-build.js';
 import { wordsOfRows } from './support/ppc-objdump.js';
 import { describeWith } from './support/tools.js';
@@ -22,31 +22,12 @@ import { describeWith } from './support/tools.js';
 const AT = 0x1000_0000n;
 const TOOLS = ['powerpc-linux-gnu-as', 'powerpc64-linux-gnu-as', 'powerpc64le-linux-gnu-as'];
 const endianOf = (name: PpcTargetName): 'big' | 'little' => ppcTargets[name].arch.target.codeEndian;
-const compact = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
-const digest = (bytes: Uint8Array): string => createHash('sha1').update(bytes).digest('hex');
 
-function jumpOf(name: PpcTargetName): JumpOptimization {
-  const { optimization } = probesOf(name);
-  if (optimization.kind === 'none') throw new Error(optimization.reason);
-  return optimization;
-}
-
-/** Classification of the instruction at an offset, as a word or two. */
-function verdict(name: PpcTargetName, code: ProbeCode, offset = 0): string {
-  const found = probesOf(name).decode(code, code.start + BigInt(offset));
-  return found.kind === 'refused' ? `${found.errno} ${found.code}` : found.method;
-}
-
-function decoded(name: PpcTargetName, code: ProbeCode, offset = 0): ProbeInstruction {
-  const found = probesOf(name).decode(code, code.start + BigInt(offset));
-  if (found.kind === 'refused') throw new Error(found.reason);
-  return found;
-}
-
-function given<T extends object>(value: T | ProbeRefusal): T {
-  if ('errno' in value) throw new Error(value.reason);
-  return value;
-}
+const jumpOf = (name: PpcTargetName): JumpOptimization => jumpsOf(probesOf(name));
+const verdict = (name: PpcTargetName, code: ProbeCode, offset?: number): string =>
+  verdictOf(probesOf(name), code, offset);
+const decoded = (name: PpcTargetName, code: ProbeCode, offset?: number): ProbeInstruction =>
+  decodedBy(probesOf(name), code, offset);
 
 // ------------------------------------------------------------------------------------------------------- what can be probed
 
@@ -674,16 +655,6 @@ const CALLEE = 0x3_2000n;
 const STACK = 0x4_0000n;
 /** Time and random numbers differ from one execution to the next. */
 const NEVER_SAME = /^(mftb|darn)$/;
-
-class Random {
-  constructor(private state = 0x2545_f491) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-}
 
 /** Executes instructions of every row at their place, in a slot and in a buffer with a callback that spoils registers. */
 function threePlaces(name: PpcTargetName): { cases: number; faults: number } {

@@ -10,7 +10,7 @@ import { REGISTER_NAMES, riscvTable } from '../src/arch-riscv/isa.js';
 import { concatBytes } from '../src/bytes.js';
 import { Machine } from '../src/emulator/index.js';
 import type { JumpOptimization, JumpWindow } from '../src/kprobes/model.js';
-import { codeOf } from './support/ppc-probes.js';
+import { codeOf } from './support/probe-code.js';
 
 const jump = ((): JumpOptimization => {
   const { optimization } = support;

@@ -2,41 +2,23 @@
  * Probes of RISC-V: what can be probed, copies, simulation, windows with their conditions, registers that are dead, the buffer, and the order of stores.
  * Expectations: binutils, the rules, and the same instruction executed at its own place.
  */
-import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { riscv64 as arch } from '../src/arch-riscv/index.js';
 import { riscvProbes as support } from '../src/arch-riscv/kprobes.js';
 import { decodeAt, REGISTER_NAMES, riscvTable } from '../src/arch-riscv/isa.js';
 import { concatBytes, equalBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import type { JumpOptimization, JumpWindow, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/kprobes/model.js';
+import type { JumpWindow, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/kprobes/model.js';
+import { codeOf, compact, decodedBy, digest, given, jumpsOf, Random, verdictOf } from './support/probe-code.js';
 import { cpuOf } from './support/probe-everywhere.js';
-import { codeOf } from './support/ppc-probes.js';
 import { assembleRiscv, disassembleRiscv, RISCV_TOOLS } from './support/riscv-probes.js';
 import { describeWith } from './support/tools.js';
 
 const AT = 0x1_0000n;
-const compact = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
-const digest = (bytes: Uint8Array): string => createHash('sha1').update(bytes).digest('hex');
 
-const jump = ((): JumpOptimization => {
-  const { optimization } = support;
-  if (optimization.kind === 'none') throw new Error(optimization.reason);
-  return optimization;
-})();
-
-function given<T extends object>(value: T | ProbeRefusal): T {
-  if ('errno' in value) throw new Error(value.reason);
-  return value;
-}
-
-function verdict(code: ProbeCode, offset = 0): string {
-  const found = support.decode(code, code.start + BigInt(offset));
-  return found.kind === 'refused' ? `${found.errno} ${found.code}` : found.method;
-}
-
-const decoded = (code: ProbeCode, offset = 0): ProbeInstruction =>
-  given(support.decode(code, code.start + BigInt(offset)));
+const jump = jumpsOf(support);
+const verdict = (code: ProbeCode, offset?: number): string => verdictOf(support, code, offset);
+const decoded = (code: ProbeCode, offset?: number): ProbeInstruction => decodedBy(support, code, offset);
 
 function machineAt(bytes: Uint8Array, address = AT): Machine {
   const { emulation } = arch;
@@ -491,16 +473,6 @@ describeWith(RISCV_TOOLS, 'riscv64: the change of a window', () => {
 const assembleReturn = (): Uint8Array => Uint8Array.of(0x67, 0x80, 0, 0);
 
 // ------------------------------------------------------------------------------------------------------------ three places
-
-class Random {
-  constructor(private state = 0x2545_f491) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-}
 
 /** Random instructions of the rows whose name matches, in memory order. */
 function wordsOf(names: RegExp, perRow: number): Uint8Array[] {

@@ -13,6 +13,7 @@ import { type RaceOptions } from './explore.js';
 import { type Property, type RaceStep, type Scene, type Sequence, type Unit, wordBytes } from './model.js';
 import { BASE, calls, type HazardProgram, literal, pair, probe, toc } from './programs.js';
 import { splitStores, textSteps } from './sequence.js';
+import { addThreads, STOP } from './threads.js';
 
 export interface RaceCase {
   readonly scene: Scene;
@@ -39,12 +40,6 @@ export interface Hazard {
   readonly target: TargetId;
   readonly forms: readonly HazardForm[];
 }
-
-/** Calls return here; nothing is mapped. */
-export const STOP: Address = 0x7000_0000n;
-const STACKS = 0x3000_0000n;
-const STACK_BYTES = 0x1000n;
-const ARGUMENT = 41n;
 
 interface Stage {
   readonly arch: Arch;
@@ -87,7 +82,6 @@ function stageOf(program: HazardProgram, setup: Setup): { readonly stage: Stage;
   });
   machine.map({ address: BASE, size: 0x1000, permission: 'rx', name: 'text' });
   machine.map({ address: BASE + 0x1000n, size: 0x1000, permission: 'rw', name: 'data' });
-  machine.map({ address: STACKS, size: Number(STACK_BYTES) * setup.threads, permission: 'rw', name: 'stacks' });
   for (const [offset, text] of Object.entries(program.code)) machine.memory.write(BASE + BigInt(offset), bytesOf(text));
   for (const { address, bytes } of setup.windows ?? [])
     machine.load(address, bytes, { permission: 'rw', size: 0x1000 });
@@ -103,19 +97,9 @@ function stageOf(program: HazardProgram, setup: Setup): { readonly stage: Stage;
     word: (value, size = arch.target.wordBytes) => wordBytes(value, size, lifter.endian),
   };
   const given = Object.entries(setup.registers?.(stage) ?? {});
-  for (let cpu = 0; cpu < setup.threads; cpu++) {
-    if (cpu > 0) machine.addCpu();
-    machine.switchTo(cpu);
-    let sp = STACKS + STACK_BYTES * BigInt(cpu) + 0x800n;
-    if (abi.linkRegister === null) {
-      sp -= 8n;
-      machine.writeWord(sp, 8, STOP);
-    } else machine.setRegister(abi.linkRegister, STOP);
-    machine.setRegister(abi.stackPointer, sp);
-    machine.setRegister(abi.argumentRegisters[0]!, ARGUMENT);
+  addThreads(machine, abi, setup.threads, stage.at('f'), () => {
     for (const [name, value] of given) machine.setRegister(name, value);
-    machine.setRegister('pc', stage.at('f'));
-  }
+  });
   // What the program does while nobody traces it is what it must do.
   const start = machine.snapshot();
   const threads = Array.from({ length: setup.threads }, (_, cpu) => {

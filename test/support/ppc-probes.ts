@@ -1,4 +1,4 @@
-/** PowerPC code for tests of probes: assembled by binutils, wrapped as the probe model sees it, and taken apart by objdump. */
+/** PowerPC code for tests of probes: assembled by binutils and taken apart by objdump. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { ppcTargets } from './ppc-build.js';
 import { assembleWith } from './ppc-build.js';
 import { run } from './tools.js';
 import { readElf } from '../../src/elf/read.js';
-import type { ProbeCode, ProbeSupport } from '../../src/kprobes/model.js';
+import type { ProbeSupport } from '../../src/kprobes/model.js';
 
 export type PpcTargetName = keyof typeof ppcTargets;
 export const PPC_TARGETS: readonly PpcTargetName[] = ['ppc32', 'v1', 'v2be', 'v2le'];
@@ -25,24 +25,6 @@ export function assemble(name: PpcTargetName, source: string): Uint8Array {
   const text = image.section('.text');
   if (!text) throw new Error('no .text');
   return image.contents(text).slice();
-}
-
-/** Code of a function f that fills all its bytes. */
-export function codeOf(bytes: Uint8Array, start: bigint, more: Partial<ProbeCode> = {}): ProbeCode {
-  return {
-    name: 'f',
-    start,
-    bytes,
-    sizeKnown: true,
-    localEntry: 0,
-    isEntryText: false,
-    hasException: () => false,
-    otherPatch: () => null,
-    siteAt: () => null,
-    hasRelocation: () => false,
-    noJumpTables: false,
-    ...more,
-  };
 }
 
 /** objdump's text of code at an address, one line per instruction, blanks made one. */

@@ -5,7 +5,7 @@
 import type { Arch } from '../../src/arch.js';
 import { arches } from '../../src/arches.js';
 import { Machine } from '../../src/emulator/index.js';
-import { type ProbeCode, type ProbeSupport, refuse } from '../../src/kprobes/model.js';
+import { type ProbeSupport, refuse } from '../../src/kprobes/model.js';
 import { FLAGS_2009, Kprobe } from '../../src/kprobes/objects.js';
 import { SlotPool } from '../../src/kprobes/slots.js';
 import { Kprobes2009 } from '../../src/kprobes/state-2009.js';
@@ -13,6 +13,8 @@ import { KprobesModern } from '../../src/kprobes/state-modern.js';
 import { type DetourPart, TextMachine } from '../../src/kprobes/text-machine.js';
 import type { RaceOptions, RaceStep, Scene, Sequence } from '../../src/race/index.js';
 import { ProbeRecorder } from '../../src/race/probes.js';
+import { addThreads, ARGUMENT, STOP } from '../../src/race/threads.js';
+import { codeOf } from './probe-code.js';
 
 export interface ProbeMachineCase {
   readonly name: string;
@@ -82,20 +84,11 @@ export const BASE = 0x1_0000n;
 export const F = BASE;
 export const G = BASE + 0x40n;
 const CALLBACK = BASE + 0x80n;
-const STACKS = 0x3000_0000n;
-const STACK_BYTES = 0x1000n;
-const STOP = 0x7000_0000n;
 const ROOM = 0x1000;
-const ARGUMENT = 41n;
 export const RESULT = 2n * (ARGUMENT + 1n) + 3n;
 const TICKS = 10;
 
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text, 'hex'));
-
-const functionOf = (bytes: Uint8Array, start: bigint): ProbeCode => ({
-  name: 'f', start, bytes, sizeKnown: true, localEntry: 0, isEntryText: false, hasException: () => false, otherPatch: () => null,
-  siteAt: () => null, hasRelocation: () => false, noJumpTables: false,
-}); // prettier-ignore
 
 export function archNamed(target: string): Arch & { readonly probes: ProbeSupport } {
   const arch = arches.find((each) => each.target.id === target);
@@ -147,23 +140,11 @@ export class ProbeLife {
     const { threads = 1 } = options;
     machine.map({ address: BASE, size: 0x1000, permission: 'rx', name: 'text' });
     machine.map({ address: BASE + room, size: ROOM, permission: 'rx', name: 'slots' });
-    machine.map({ address: STACKS, size: Number(STACK_BYTES) * threads, permission: 'rw', name: 'stacks' });
     machine.memory.write(F, this.code);
     machine.memory.write(G, this.code);
     machine.memory.write(CALLBACK, bytesOf(callback));
-    for (let cpu = 0; cpu < threads; cpu++) {
-      if (cpu > 0) machine.addCpu();
-      machine.switchTo(cpu);
-      let sp = STACKS + STACK_BYTES * BigInt(cpu) + 0x800n;
-      if (abi.linkRegister === null) {
-        sp -= 8n;
-        machine.writeWord(sp, 8, STOP);
-      } else machine.setRegister(abi.linkRegister, STOP);
-      machine.setRegister(abi.stackPointer, sp);
-      machine.setRegister(abi.argumentRegisters[0]!, ARGUMENT);
-      machine.setRegister('pc', options.calls ?? F);
-    }
-    const functions = [F, G].map((start) => functionOf(this.code, start));
+    addThreads(machine, abi, threads, options.calls ?? F);
+    const functions = [F, G].map((start) => codeOf(this.code, start));
     this.recorder = new ProbeRecorder({ mark: 'probe', fill: bytesOf('deadfeed'), isa: arch.isa });
     this.pool = new SlotPool([{ start: BASE + room, end: BASE + room + BigInt(ROOM) }]);
     const { probes: support } = arch;

@@ -5,9 +5,10 @@
 import { x86Probes } from '../../src/arch-x86/kprobes.js';
 import { equalBytes } from '../../src/bytes.js';
 import { type ProbeCode, type ProbeCpu, refuse } from '../../src/kprobes/model.js';
-import { type KprobeEvent, type KprobeResult } from '../../src/kprobes/objects.js';
+import { Kprobe, type KprobeEvent, type KprobeHandlers, type KprobeResult } from '../../src/kprobes/objects.js';
 import { SlotPool } from '../../src/kprobes/slots.js';
 import { TextMachine } from '../../src/kprobes/text-machine.js';
+import { codeOf, compact } from './probe-code.js';
 
 export const BASE = 0x40_1000n;
 /** One function every 0x40 bytes. */
@@ -26,8 +27,6 @@ export const BODY: readonly number[] = [
 ]; // prettier-ignore
 /** Bytes that a jump at f covers: lea and mov. */
 export const WINDOW = 9;
-
-const compact = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 export interface World {
   readonly machine: TextMachine;
@@ -71,19 +70,8 @@ export function world(options: WorldOptions = {}): World {
   const codeAt = (address: bigint): ProbeCode | null => {
     const index = Number((address - BASE) / 0x40n);
     if (address < BASE || index >= functions || address >= functionAt(index) + BigInt(body.length)) return null;
-    return {
-      name: `f${index}`,
-      start: functionAt(index),
-      bytes: original.subarray(0x40 * index, 0x40 * index + body.length),
-      sizeKnown: true,
-      localEntry: 0,
-      isEntryText: false,
-      hasException: () => false,
-      otherPatch: () => null,
-      siteAt: () => null,
-      hasRelocation: () => false,
-      noJumpTables: false,
-    };
+    const bytes = original.subarray(0x40 * index, 0x40 * index + body.length);
+    return codeOf(bytes, functionAt(index), { name: `f${index}` });
   };
   const machine = new TextMachine({
     support: x86Probes,
@@ -156,4 +144,29 @@ export function registers(): ProbeCpu {
 export function outcome(result: KprobeResult): string {
   if (typeof result === 'string') return result;
   return result.refusal === null ? result.errno : `${result.errno} ${result.refusal.code}`;
+}
+
+/** A world with a state machine over it. */
+export interface Setup<Core> extends World {
+  readonly core: Core;
+  /** Registers a probe, which must succeed. */
+  add(address: bigint, flags?: number, handlers?: KprobeHandlers): Kprobe;
+}
+
+/** Probes are added with `defaultFlags` where nothing else is said. */
+export function setupOf<Core extends { register(probe: Kprobe): KprobeResult }>(
+  made: World,
+  core: Core,
+  defaultFlags: number,
+): Setup<Core> {
+  // The getter of `isOriginal` must stay one.
+  return Object.assign(Object.create(made) as World, {
+    core,
+    add(address: bigint, flags = defaultFlags, handlers: KprobeHandlers = {}): Kprobe {
+      const probe = new Kprobe(address, handlers, flags);
+      const result = core.register(probe);
+      if (result !== 'done') throw new Error(`at ${address.toString(16)}: ${outcome(result)}`);
+      return probe;
+    },
+  });
 }
