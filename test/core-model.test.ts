@@ -20,43 +20,33 @@ import {
   type SiteInput,
 } from '../src/ftrace/core/index.js';
 import { type Event, FakeMachine } from './support/fake-ftrace.js';
-import { type MFunction, type MOps, type MPair, Model, type Trait } from './support/ftrace-model.js';
+import { type MFunction, Model } from './support/ftrace-model.js';
+import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';
 
 const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? '1000');
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 
 // ----------------------------------------------------------------------------------------------------------- driver
 
-const pool: readonly { readonly name: string; readonly traits: readonly Trait[]; readonly kind: 'plain' | 'direct' }[] =
-  [
-    { name: 'static', traits: [], kind: 'plain' },
-    { name: 'static2', traits: [], kind: 'plain' },
-    { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
-    { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
-    { name: 'regs-static', traits: ['regs'], kind: 'plain' },
-    { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
-    { name: 'recursion', traits: ['recursion'], kind: 'plain' },
-    { name: 'rcu', traits: ['rcu', 'dynamic'], kind: 'plain' },
-    { name: 'rcu-static', traits: ['rcu'], kind: 'plain' },
-    { name: 'livepatch', traits: ['ipmodify', 'regs'], kind: 'plain' },
-    { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
-    { name: 'permanent', traits: ['permanent'], kind: 'plain' },
-    { name: 'own', traits: ['own-trampoline'], kind: 'plain' },
-    { name: 'shared', traits: [], kind: 'plain' },
-    { name: 'shared-regs', traits: ['regs-if', 'dynamic'], kind: 'plain' },
-    { name: 'direct', traits: [], kind: 'direct' },
-    { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
-  ];
-
-const FLAGS = {
-  regs: 'SAVE_REGS',
-  'regs-if': 'SAVE_REGS_IF_SUPPORTED',
-  recursion: 'RECURSION',
-  rcu: 'RCU',
-  ipmodify: 'IPMODIFY',
-  permanent: 'PERMANENT',
-  dynamic: 'DYNAMIC',
-} as const;
+const pool: readonly PoolEntry[] = [
+  { name: 'static', traits: [], kind: 'plain' },
+  { name: 'static2', traits: [], kind: 'plain' },
+  { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
+  { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
+  { name: 'regs-static', traits: ['regs'], kind: 'plain' },
+  { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
+  { name: 'recursion', traits: ['recursion'], kind: 'plain' },
+  { name: 'rcu', traits: ['rcu', 'dynamic'], kind: 'plain' },
+  { name: 'rcu-static', traits: ['rcu'], kind: 'plain' },
+  { name: 'livepatch', traits: ['ipmodify', 'regs'], kind: 'plain' },
+  { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
+  { name: 'permanent', traits: ['permanent'], kind: 'plain' },
+  { name: 'own', traits: ['own-trampoline'], kind: 'plain' },
+  { name: 'shared', traits: [], kind: 'plain' },
+  { name: 'shared-regs', traits: ['regs-if', 'dynamic'], kind: 'plain' },
+  { name: 'direct', traits: [], kind: 'direct' },
+  { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
+];
 
 const texts = [
   '',
@@ -77,7 +67,6 @@ const texts = [
 ];
 
 const modules: Readonly<Record<string, readonly string[]>> = { m0: ['a0', 'a1'], m1: ['b0', 'weak1'] };
-const userNames = ['g0', 'g1', 'g2'];
 
 interface Variant {
   readonly name: ProfileName;
@@ -116,17 +105,15 @@ function keys(events: readonly Event[]): Set<string> {
   return found;
 }
 
-class Driver {
+class Driver extends ModelDriver {
   readonly machine: FakeMachine;
   core: FtraceCore;
   readonly model: Model;
-  ops: Ops[] = [];
-  users: GraphUser[];
-  readonly trail: string[] = [];
   #generation = 0;
   #funcs = 0x100n;
 
   constructor(readonly variant: Variant) {
+    super();
     const caps: Capabilities = profiles[variant.name];
     this.machine = new FakeMachine(caps);
     const names = ['f0', 'f1', 'f2', 'f3', 'f4', 'f5', 'weak0'];
@@ -143,42 +130,17 @@ class Driver {
       records: { siteBytes: 4 },
       policy: { trampolines: variant.trampolines, graph: variant.graph },
     });
-    const globalPair: MPair = { filter: null, notrace: null };
-    const shared: MPair = { filter: null, notrace: null };
-    const sharedPair = this.core.createPair();
-    const all: MOps[] = [];
     const tracer = this.core.createTracer({ name: 'tracer', func: 0xfffn });
-    const mtracer: MOps = {
-      name: 'tracer',
-      traits: new Set(),
-      kind: 'plain',
-      pair: globalPair,
-      func: 0xfffn,
-      address: 0n,
-      filtered: true,
-    };
-    for (const { name, traits, kind } of pool) {
-      const isShared = name.startsWith('shared');
-      const func = kind === 'direct' ? 0n : this.nextFunction();
-      this.ops.push(
-        this.core.createOps({
-          name,
-          func,
-          flags: traits.flatMap((trait) => (trait in FLAGS ? [FLAGS[trait as keyof typeof FLAGS]] : [])),
-          ...(isShared ? { pair: sharedPair } : {}),
-          ...(traits.includes('own-trampoline') ? { trampoline: 0xeeen } : {}),
-          ...(traits.includes('shares') ? { negotiate: () => 0 as const } : {}),
-        }),
-      );
-      const pair = isShared ? shared : { filter: null, notrace: null };
-      all.push({ name, traits: new Set(traits), kind, pair, func, address: 0n, filtered: false });
-    }
+    const mtracer = tracerOf(0xfffn);
+    const all = this.createPool(this.core, pool, ({ traits, kind }) => ({
+      func: kind === 'direct' ? 0n : this.nextFunction(),
+      ...(traits.includes('own-trampoline') ? { trampoline: 0xeeen } : {}),
+    }));
     this.ops.push(tracer);
     all.push(mtracer);
-    this.model = new Model(caps, variant.graph, variant.trampolines, all, globalPair, mtracer);
-    this.model.functions.push(...functions);
+    this.model = new Model(caps, variant.graph, variant.trampolines, all, mtracer.pair, mtracer);
+    this.populate(this.model, functions);
     this.users = userNames.map((name) => new GraphUser(name, { entry: 1n, return: 2n }));
-    for (const name of userNames) this.model.userPairs.set(name, { filter: null, notrace: null });
   }
 
   nextFunction(): bigint {
@@ -193,80 +155,30 @@ class Driver {
   /** One event: the model says what comes of it, then the core does it. */
   event([kind, a, b, c]: readonly [number, number, number, number]): void {
     const { model, core } = this;
-    const index = a % this.ops.length;
-    const ops = this.ops[index]!;
-    const mops = model.all[index]!;
-    const text = texts[b % texts.length]!;
-    const append = c % 4 === 0;
-    const fn = model.functions[b % model.functions.length]!;
-    const user = this.users[a % this.users.length]!;
+    const { ops, mops, text, append, fn, user, module } = this.chosen(a, b, c, texts);
     const address = 0x7000n + BigInt(c % 3) * 0x100n;
-    const module = `m${String(a % 2)}`;
     const before = new Map(model.functions.map((each) => [each.id, model.expected(each)]));
-    let tell: string;
-    let predicted: string | null;
-    let act: () => Outcome;
+    let action: Action;
     if (kind < 24) {
-      if (mops.kind === 'direct') {
-        tell = `register direct ${ops.name} ${address}`;
-        predicted = model.registerDirect(mops, address);
-        act = () => core.registerDirect(ops, address);
-      } else {
-        tell = `register ${ops.name}`;
-        predicted = model.register(mops);
-        act = () => core.register(ops);
-      }
+      action = this.register(ops, mops, address);
     } else if (kind < 40) {
-      if (mops.kind === 'direct') {
-        const now = mops.address;
-        tell = `unregister direct ${ops.name}`;
-        predicted = model.unregisterDirect(mops);
-        act = () => core.unregisterDirect(ops, now);
-      } else {
-        tell = `unregister ${ops.name}`;
-        predicted = model.unregister(mops);
-        act = () => core.unregister(ops);
-      }
+      action = this.unregister(ops, mops);
     } else if (kind < 62) {
-      const which = kind < 56 ? 'filter' : 'notrace';
-      tell = `${which} ${ops.name} '${text}'${append ? ' append' : ''}`;
-      const next = model.words(text, append ? mops.pair[which] : null);
-      predicted = next === null ? 'EINVAL' : model.modify(mops.pair, which, next);
-      if (predicted === null) mops.filtered = true;
-      act = () => core.setFilter(ops, which, text, append ? 'append' : 'replace');
+      action = this.setFilter(ops, mops, kind < 56 ? 'filter' : 'notrace', text, append);
     } else if (kind < 66) {
-      const at = pool.length - 2 + (a % 2);
-      tell = `modify ${pool[at]!.name} to ${address}`;
-      predicted = model.modifyDirect(model.all[at]!, address);
-      act = () => core.modifyDirect(this.ops[at]!, address);
+      action = this.modifyDirect(pool.length - 2 + (a % 2), address);
     } else if (kind < 70) {
-      tell = `direct at ${fn.id} ${address}`;
-      predicted = model.registerAt(fn, address);
-      act = () => core.registerDirectAt(fn.ip, address);
+      action = this.registerAt(fn, address);
     } else if (kind < 72) {
-      tell = `no direct at ${fn.id}`;
-      predicted = model.unregisterAt(fn);
-      act = () => core.unregisterDirectAt(fn.ip);
+      action = this.unregisterAt(fn);
     } else if (kind < 74) {
-      const from = c % 2 === 0 ? (model.table.get(fn.id) ?? 0n) : 0x7000n;
-      tell = `direct at ${fn.id} from ${from} to ${address}`;
-      predicted = model.modifyAt(fn, from, address);
-      act = () => core.modifyDirectAt(fn.ip, from, address);
+      action = this.modifyAt(fn, c % 2 === 0 ? (model.table.get(fn.id) ?? 0n) : 0x7000n, address);
     } else if (kind < 79) {
-      tell = `graph ${user.name}`;
-      predicted = model.registerGraph(user.name);
-      act = () => core.registerGraph(user);
+      action = this.registerGraph(user);
     } else if (kind < 82) {
-      tell = `no graph ${user.name}`;
-      predicted = model.unregisterGraph(user.name);
-      act = () => core.unregisterGraph(user);
+      action = this.unregisterGraph(user);
     } else if (kind < 86) {
-      const which = c % 3 === 0 ? 'notrace' : 'filter';
-      tell = `graph ${which} ${user.name} '${text}'`;
-      const next = model.words(text, null);
-      predicted = next === null || model.era !== 'multi' ? 'EINVAL' : null;
-      if (predicted === null) model.userPairs.get(user.name)![which] = next;
-      act = () => core.setGraphFilter(user, which, text);
+      action = this.setGraphFilter(user, c % 3 === 0 ? 'notrace' : 'filter', text);
     } else if (kind < 90) {
       const names = modules[module]!;
       const load = ++this.#generation;
@@ -277,40 +189,36 @@ class Driver {
         ip: BigInt(0x9000 + 0x1000 * (a % 2) + 0x100 * at),
         weak: name.startsWith('weak'),
       }));
-      tell = `load ${module}`;
-      predicted = model.load(module, functions);
-      act = () =>
-        core.loadModule(
-          module,
-          functions.map(({ name, ip, weak }) => ({ name, ip, weak })),
-        );
+      action = {
+        tell: `load ${module}`,
+        predicted: model.load(module, functions),
+        act: () =>
+          core.loadModule(
+            module,
+            functions.map(({ name, ip, weak }) => ({ name, ip, weak })),
+          ),
+      };
     } else if (kind < 93) {
-      tell = `unload ${module}`;
-      predicted = model.unload(module);
-      act = () => {
-        const outcome = core.unloadModule(module);
-        // Its text has gone, whatever was in it.
-        for (const site of [...this.machine.sites.keys()])
-          if (!core.records.includes(site)) this.machine.sites.delete(site);
-        for (const site of [...this.machine.literals.keys()]) {
-          if (!core.records.includes(site)) this.machine.literals.delete(site);
-        }
-        return outcome;
+      action = {
+        tell: `unload ${module}`,
+        predicted: model.unload(module),
+        act: () => {
+          const outcome = core.unloadModule(module);
+          // Its text has gone, whatever was in it.
+          for (const site of [...this.machine.sites.keys()])
+            if (!core.records.includes(site)) this.machine.sites.delete(site);
+          for (const site of [...this.machine.literals.keys()]) {
+            if (!core.records.includes(site)) this.machine.literals.delete(site);
+          }
+          return outcome;
+        },
       };
     } else if (kind < 95) {
-      tell = 'off';
-      predicted = model.switch(false);
-      act = () => core.setEnabled(false);
+      action = this.switch(false);
     } else if (kind < 97) {
-      tell = 'on';
-      predicted = model.switch(true);
-      act = () => core.setEnabled(true);
+      action = this.switch(true);
     } else if (kind < 98 && mops.kind === 'plain') {
-      const func = this.nextFunction();
-      tell = `function ${ops.name} ${func}`;
-      predicted = null;
-      mops.func = func;
-      act = () => core.setFunction(ops, func);
+      action = this.setFunction(ops, mops, this.nextFunction());
     } else if (c % 2 === 0) {
       this.trail.push('save and restore');
       this.saveAndRestore();
@@ -323,9 +231,9 @@ class Driver {
       this.compare();
       return;
     }
-    this.trail.push(tell);
+    this.trail.push(action.tell);
     counts.events++;
-    this.perform(act, predicted, before);
+    this.perform(action, before);
     this.compare();
   }
 
@@ -430,7 +338,7 @@ class Driver {
 
   readonly #numbers = new Map<object, number>();
 
-  perform(act: () => Outcome, predicted: string | null, before: ReadonlyMap<string, Event[]>): void {
+  perform({ act, predicted }: Action, before: ReadonlyMap<string, Event[]>): void {
     if (this.faultAt !== null) {
       this.performBroken(act, this.faultAt);
       return;
@@ -463,12 +371,7 @@ class Driver {
       counts.done++;
       counts.steps += outcome.steps.length;
     } else counts.refused++;
-    const got = outcome.kind === 'done' ? null : outcome.errno;
-    if (got !== predicted) {
-      this.fail(
-        `outcome ${String(got)}${outcome.kind === 'done' ? '' : ` (${outcome.reason})`}, expected ${String(predicted)}`,
-      );
-    }
+    this.mustBe(outcome, predicted);
     if (outcome.kind === 'refused' && machine.log.length !== written) this.fail('a refusal wrote something');
   }
 
@@ -498,23 +401,8 @@ class Driver {
 
   /** Takes everything out again. */
   finish(): void {
-    const { core, model } = this;
-    const must = (outcome: Outcome): void => {
-      if (outcome.kind !== 'done') this.fail(`at the end: ${outcome.reason}`);
-    };
-    for (const user of this.users) if (model.users.includes(user.name)) must(core.unregisterGraph(user));
-    this.ops.forEach((ops, index) => {
-      if (!ops.has('ENABLED')) return;
-      const mops = model.all[index]!;
-      must(mops.kind === 'direct' ? core.unregisterDirect(ops, mops.address) : core.unregister(ops));
-    });
-    for (const fn of model.functions) if (model.unregisterAt(fn) === null) must(core.unregisterDirectAt(fn.ip));
-    if (core.state.list.length > 0) {
-      // Its functions went with their module.
-      expect(core.state.list.map((ops) => ops.name)).toEqual(['direct callers by address']);
-      return;
-    }
-    must(core.reclaim());
+    if (this.takeOut()) return;
+    this.must(this.core.reclaim());
     if (!this.machine.untouched) this.fail('memory is not as it was');
   }
 }

@@ -5,9 +5,9 @@
  */
 import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
-import { GraphUser, type Ops, type Outcome, profiles } from '../src/ftrace/core/index.js';
+import { GraphUser, type Ops, profiles } from '../src/ftrace/core/index.js';
 import { PARENT } from './support/fake-ftrace.js';
-import { emptyHash, type MFunction, type MOps, type MPair, Model, type Trait } from './support/ftrace-model.js';
+import { emptyHash, type MFunction, Model } from './support/ftrace-model.js';
 import {
   type CallLog,
   type GeneratedCase,
@@ -19,6 +19,7 @@ import {
   generateFunctions,
   REPLACEMENT,
 } from './support/generated-image.js';
+import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';
 import { describeWith } from './support/tools.js';
 
 const SEQUENCES = Number(process.env['ELFTRACE_IMAGE_MODEL'] ?? '1000');
@@ -26,37 +27,25 @@ const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 /** Images of each case: other numbers, other calls. */
 const IMAGES = Number(process.env['ELFTRACE_IMAGES'] ?? '1');
 
-const pool: readonly { readonly name: string; readonly traits: readonly Trait[]; readonly kind: 'plain' | 'direct' }[] =
-  [
-    { name: 'static', traits: [], kind: 'plain' },
-    { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
-    { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
-    { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
-    { name: 'recursion', traits: ['recursion'], kind: 'plain' },
-    { name: 'rcu', traits: ['rcu'], kind: 'plain' },
-    { name: 'livepatch', traits: ['ipmodify', 'regs-if'], kind: 'plain' },
-    { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
-    { name: 'permanent', traits: ['permanent'], kind: 'plain' },
-    { name: 'shared', traits: [], kind: 'plain' },
-    { name: 'direct', traits: [], kind: 'direct' },
-    { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
-  ];
-
-const FLAGS = {
-  regs: 'SAVE_REGS',
-  'regs-if': 'SAVE_REGS_IF_SUPPORTED',
-  recursion: 'RECURSION',
-  rcu: 'RCU',
-  ipmodify: 'IPMODIFY',
-  permanent: 'PERMANENT',
-  dynamic: 'DYNAMIC',
-} as const;
+const pool: readonly PoolEntry[] = [
+  { name: 'static', traits: [], kind: 'plain' },
+  { name: 'dynamic', traits: ['dynamic'], kind: 'plain' },
+  { name: 'regs', traits: ['regs', 'dynamic'], kind: 'plain' },
+  { name: 'regs-if', traits: ['regs-if'], kind: 'plain' },
+  { name: 'recursion', traits: ['recursion'], kind: 'plain' },
+  { name: 'rcu', traits: ['rcu'], kind: 'plain' },
+  { name: 'livepatch', traits: ['ipmodify', 'regs-if'], kind: 'plain' },
+  { name: 'livepatch2', traits: ['ipmodify', 'regs-if', 'dynamic'], kind: 'plain' },
+  { name: 'permanent', traits: ['permanent'], kind: 'plain' },
+  { name: 'shared', traits: [], kind: 'plain' },
+  { name: 'direct', traits: [], kind: 'direct' },
+  { name: 'direct-shares', traits: ['shares'], kind: 'direct' },
+];
 
 const texts = [
   '', 'f0', 'f1', 'f0 f1', 'f1 f2 f3', 'f*', 'f* !f1', '!f2', 'a0', 'a0:mod:m0', '*:mod:m0', '*:mod:m1 f3', '!*:mod:m0', 'b0', 'f4 f3',
 ]; // prettier-ignore
-/** The first is one that records; the others have callbacks, and the last wants only some functions. */
-const userNames = ['g0', 'g1', 'g2'];
+/** The first user is one that records; the others have callbacks, and the last wants only some functions. */
 const wanted = (user: string, name: string): boolean => user !== 'g2' || name !== 'f1';
 const counts = { events: 0, done: 0, refused: 0, calls: 0, callbacks: 0, machines: 0 };
 const byKind = new Map<string, number>();
@@ -76,12 +65,9 @@ function machineOf(each: GeneratedCase, seed: number): GeneratedMachine {
 const json = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? each.toString(16) : each));
 
-class Driver {
+class Driver extends ModelDriver {
   readonly made: GeneratedMachine;
   readonly model: Model;
-  readonly ops: Ops[] = [];
-  readonly users: GraphUser[];
-  readonly trail: string[] = [];
   readonly #byName: ReadonlyMap<string, GeneratedFunction>;
   readonly #livepatch: bigint;
   #generation = 0;
@@ -91,6 +77,7 @@ class Driver {
     readonly each: GeneratedCase,
     readonly seed: number,
   ) {
+    super();
     this.made = machineOf(each, seed);
     const { made } = this;
     const { core, backend } = made.session;
@@ -102,44 +89,25 @@ class Driver {
     const functions = core.records
       .filter(({ name }) => this.#byName.has(name))
       .map(({ name, ip }) => ({ id: name, name, module: null, ip, weak: false }));
-    const all: MOps[] = [];
-    const globalPair: MPair = { filter: null, notrace: null };
-    const shared: MPair = { filter: null, notrace: null };
-    const sharedPair = core.createPair();
     this.#livepatch = made.session.functionAddress('elftrace_livepatch') ?? made.callbacks[0]!;
     const data = made.session.pointerTo('replacement')!;
-    pool.forEach(({ name, traits, kind }, index) => {
-      const isShared = name === 'shared';
+    const all = this.createPool(core, pool, ({ traits, kind }, index) => {
       const modifies = traits.includes('ipmodify');
       const func = kind === 'direct' ? 0n : modifies ? this.#livepatch : made.callbacks[index % 7]!;
-      this.ops.push(
-        core.createOps({
-          name,
-          func,
-          ...(modifies ? { data } : {}),
-          flags: traits.flatMap((trait) => (trait in FLAGS ? [FLAGS[trait as keyof typeof FLAGS]] : [])),
-          ...(isShared ? { pair: sharedPair } : {}),
-          ...(traits.includes('shares') ? { negotiate: () => 0 as const } : {}),
-        }),
-      );
-      const pair = isShared ? shared : { filter: null, notrace: null };
-      all.push({ name, traits: new Set(traits), kind, pair, func, address: 0n, filtered: false });
+      return { func, ...(modifies ? { data } : {}) };
     });
-    const mtracer: MOps = {
-      name: 'tracer', traits: new Set(), kind: 'plain', pair: globalPair, func: made.callbacks[7]!, address: 0n, filtered: true,
-    }; // prettier-ignore
+    const mtracer = tracerOf(made.callbacks[7]!);
     if (each.graph === '2014') {
       this.#tracer = core.state.known.find(({ name }) => name === 'tracer')!;
       this.ops.push(this.#tracer);
       all.push(mtracer);
     }
-    this.model = new Model(backend.capabilities, each.graph, each.trampolines, all, globalPair, mtracer);
-    this.model.functions.push(...functions);
+    this.model = new Model(backend.capabilities, each.graph, each.trampolines, all, mtracer.pair, mtracer);
+    this.populate(this.model, functions);
     this.users = userNames.map(
       (name, index) => new GraphUser(name, index === 0 ? { entry: 0n, return: 0n } : made.graphCallbacks),
     );
     made.wants = wanted;
-    for (const name of userNames) this.model.userPairs.set(name, { filter: null, notrace: null });
   }
 
   get core() {
@@ -154,108 +122,55 @@ class Driver {
   }
 
   event([kind, a, b, c]: readonly [number, number, number, number]): void {
-    const { model, core, made } = this;
-    const index = a % this.ops.length;
-    const ops = this.ops[index]!;
-    const mops = model.all[index]!;
-    const text = texts[b % texts.length]!;
-    const append = c % 4 === 0;
-    const fn = model.functions[b % model.functions.length]!;
-    const user = this.users[a % this.users.length]!;
+    const { model, made } = this;
+    const { ops, mops, text, append, fn, user, module } = this.chosen(a, b, c, texts);
     const address = made.session.functionAddress(c % 2 === 0 ? 'direct_a' : 'direct_b') ?? 0x7000n;
-    const module = `m${String(a % 2)}`;
     // Mostly what can be done now; sometimes the contrary, for the refusals.
     const contrary = c % 8 === 0;
     const takesOut = ops.has('ENABLED') !== contrary;
     const takesDirectOut = (model.byAddress.pair.filter?.ids.has(fn.id) === true) !== contrary;
-    let tell: string;
-    let predicted: string | null;
-    let act: () => Outcome;
+    let action: Action;
     if (kind < 38 && !takesOut) {
-      if (mops.kind === 'direct') {
-        if (!mops.filtered && !contrary) this.event([40, a, 1 + (b % 14), 1]);
-        tell = `register-direct ${ops.name}`;
-        predicted = model.registerDirect(mops, address);
-        act = () => core.registerDirect(ops, address);
-      } else {
-        tell = `register ${ops.name}`;
-        predicted = model.register(mops);
-        act = () => core.register(ops);
-      }
+      if (mops.kind === 'direct' && !mops.filtered && !contrary) this.event([40, a, 1 + (b % 14), 1]);
+      action = this.register(ops, mops, address);
     } else if (kind < 38) {
-      if (mops.kind === 'direct') {
-        const now = mops.address;
-        tell = `unregister-direct ${ops.name}`;
-        predicted = model.unregisterDirect(mops);
-        act = () => core.unregisterDirect(ops, now);
-      } else {
-        tell = `unregister ${ops.name}`;
-        predicted = model.unregister(mops);
-        act = () => core.unregister(ops);
-      }
+      action = this.unregister(ops, mops);
     } else if (kind < 62) {
-      const which = kind < 57 ? 'filter' : 'notrace';
-      tell = `${which} ${ops.name} '${text}'${append ? ' append' : ''}`;
-      const next = model.words(text, append ? mops.pair[which] : null);
-      predicted = next === null ? 'EINVAL' : model.modify(mops.pair, which, next);
-      if (predicted === null) mops.filtered = true;
-      act = () => core.setFilter(ops, which, text, append ? 'append' : 'replace');
+      action = this.setFilter(ops, mops, kind < 57 ? 'filter' : 'notrace', text, append);
     } else if (kind < 67) {
       const [first, second] = ['direct', 'direct-shares'].map((name) => pool.findIndex((each) => each.name === name));
       const at = this.ops[first!]!.has('ENABLED') !== contrary ? first! : second!;
-      tell = `modify-direct ${pool[at]!.name}`;
-      predicted = model.modifyDirect(model.all[at]!, address);
-      act = () => core.modifyDirect(this.ops[at]!, address);
+      action = this.modifyDirect(at, address);
     } else if (kind < 73 && !takesDirectOut) {
-      tell = `direct-at ${fn.id}`;
-      predicted = model.registerAt(fn, address);
-      act = () => core.registerDirectAt(fn.ip, address);
+      action = this.registerAt(fn, address);
     } else if (kind < 73) {
-      tell = `no-direct-at ${fn.id}`;
-      predicted = model.unregisterAt(fn);
-      act = () => core.unregisterDirectAt(fn.ip);
+      action = this.unregisterAt(fn);
     } else if (kind < 74) {
-      const from = c % 4 < 2 ? (model.table.get(fn.id) ?? 0n) : 0x7000n;
-      tell = `modify-direct-at ${fn.id}`;
-      predicted = model.modifyAt(fn, from, address);
-      act = () => core.modifyDirectAt(fn.ip, from, address);
+      action = this.modifyAt(fn, c % 4 < 2 ? (model.table.get(fn.id) ?? 0n) : 0x7000n, address);
     } else if (kind < 82 && model.users.includes(user.name) === contrary) {
-      tell = `graph ${user.name}`;
-      predicted = model.registerGraph(user.name);
-      act = () => core.registerGraph(user);
+      action = this.registerGraph(user);
     } else if (kind < 82) {
-      tell = `no-graph ${user.name}`;
-      predicted = model.unregisterGraph(user.name);
-      act = () => core.unregisterGraph(user);
+      action = this.unregisterGraph(user);
     } else if (kind < 85) {
-      const which = c % 3 === 0 ? 'notrace' : 'filter';
-      tell = `graph-${which} ${user.name} '${text}'`;
-      const next = model.words(text, null);
-      predicted = next === null || model.era !== 'multi' ? 'EINVAL' : null;
-      if (predicted === null) model.userPairs.get(user.name)![which] = next;
-      act = () => core.setGraphFilter(user, which, text);
+      action = this.setGraphFilter(user, c % 3 === 0 ? 'notrace' : 'filter', text);
     } else if (kind < 92 && model.modules.has(module) === contrary) {
-      tell = `load ${module}`;
-      predicted = model.load(module, this.#moduleFunctions(module));
-      act = () => made.session.loadModule(module);
+      action = {
+        tell: `load ${module}`,
+        predicted: model.load(module, this.#moduleFunctions(module)),
+        act: () => made.session.loadModule(module),
+      };
     } else if (kind < 92) {
-      tell = `unload ${module}`;
-      predicted = model.unload(module);
-      act = () => made.session.unloadModule(module);
+      action = {
+        tell: `unload ${module}`,
+        predicted: model.unload(module),
+        act: () => made.session.unloadModule(module),
+      };
     } else if (kind < 94) {
-      tell = 'off';
-      predicted = model.switch(false);
-      act = () => core.setEnabled(false);
+      action = this.switch(false);
     } else if (kind < 96) {
-      tell = 'on';
-      predicted = model.switch(true);
-      act = () => core.setEnabled(true);
+      action = this.switch(true);
     } else if (kind < 99 && mops.kind === 'plain' && !mops.traits.has('ipmodify')) {
-      const func = made.callbacks[b % 7]!;
-      tell = `function ${ops.name}`;
-      predicted = null;
-      mops.func = func;
-      act = () => core.setFunction(ops, func);
+      action = this.setFunction(ops, mops, made.callbacks[b % 7]!);
     } else {
       model.watching = !model.watching;
       made.watching = model.watching;
@@ -263,23 +178,18 @@ class Driver {
       this.compare();
       return;
     }
-    this.trail.push(tell);
+    this.trail.push(action.tell);
     counts.events++;
     let stores = 0;
     made.onStore = () => ++stores > 0;
-    const outcome = act();
+    const outcome = action.act();
     made.onStore = null;
     // C-IPM-5, A6.4: what is refused has written nothing.
     if (outcome.kind === 'refused' && stores > 0) this.fail('a refusal wrote something');
-    const got = outcome.kind === 'done' ? null : outcome.errno;
-    if (got !== predicted) {
-      this.fail(
-        `outcome ${String(got)}${outcome.kind === 'done' ? '' : ` (${outcome.reason})`}, expected ${String(predicted)}`,
-      );
-    }
+    this.mustBe(outcome, action.predicted);
     if (outcome.kind === 'done') {
       counts.done++;
-      const name = tell.split(' ')[0]!;
+      const name = action.tell.split(' ')[0]!;
       byKind.set(name, (byKind.get(name) ?? 0) + 1);
     } else counts.refused++;
     this.compare();
@@ -353,32 +263,21 @@ class Driver {
 
   /** Takes everything out again; the machine can serve the next sequence. */
   finish(): void {
-    const { core, model, made } = this;
-    const must = (outcome: Outcome): void => {
-      if (outcome.kind !== 'done') this.fail(`at the end: ${outcome.reason}`);
-    };
-    for (const user of this.users) if (model.users.includes(user.name)) must(core.unregisterGraph(user));
-    this.ops.forEach((ops, index) => {
-      if (!ops.has('ENABLED')) return;
-      const mops = model.all[index]!;
-      must(mops.kind === 'direct' ? core.unregisterDirect(ops, mops.address) : core.unregister(ops));
-    });
-    for (const fn of model.functions) if (model.unregisterAt(fn) === null) must(core.unregisterDirectAt(fn.ip));
-    const stays = core.state.list.length > 0;
-    if (stays) expect(core.state.list.map((ops) => ops.name)).toEqual(['direct callers by address']);
-    must(core.setEnabled(true));
+    const { core, made } = this;
+    const stays = this.takeOut();
+    this.must(core.setEnabled(true));
     made.watching = true;
     // Text of a module that went is nobody's; when it comes again its sites become nops, as at its first time.
     for (const name of ['m0', 'm1']) {
-      if (!core.state.records.modules.includes(name)) must(made.session.loadModule(name));
-      must(made.session.unloadModule(name));
+      if (!core.state.records.modules.includes(name)) this.must(made.session.loadModule(name));
+      this.must(made.session.unloadModule(name));
     }
     for (const ops of this.ops) {
-      if (ops !== this.#tracer) must(core.destroy(ops));
-      else for (const which of ['filter', 'notrace'] as const) must(core.setFilter(ops, which, ''));
+      if (ops !== this.#tracer) this.must(core.destroy(ops));
+      else for (const which of ['filter', 'notrace'] as const) this.must(core.setFilter(ops, which, ''));
     }
-    must(core.reclaim());
-    if (this.#tracer !== null) must(core.setFunction(this.#tracer, made.callbacks[7]!));
+    this.must(core.reclaim());
+    if (this.#tracer !== null) this.must(core.setFunction(this.#tracer, made.callbacks[7]!));
     if (stays) {
       // Its functions went with their module; the core keeps it.
       started.delete(`${this.each.name} ${this.seed}`);
