@@ -627,7 +627,7 @@ const HOT = `
   rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk ss; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
   setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk; signand sk; signand32 sk; st16 i k u;
   st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
-  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testnzcv; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
+  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testeq+br; testgt+br; testlt+br; testnzcv; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
 const HOT_KEYS: ReadonlySet<string> = new Set(
   HOT.split(';').flatMap((line) => {
@@ -672,7 +672,7 @@ const HANDLERS: readonly PlacedHandler[] = [
   ...placed(countingHandlers(), 'branch'),
   ...placed(resultHandlers(), 'branch'),
   ...placed(steppingHandlers(), 'branch'),
-  ...placed(testHandlers(), 'inside'),
+  ...placed(testHandlers(), 'branch'),
   ...placed([callHandler()], 'branch'),
   ...placed(fieldHandlers(), 'op'),
   ...placed(controlHandlers(), 'inside'),
