@@ -1014,10 +1014,16 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
   return b === op.d ? { condition: mirrored(condition), other: a } : null;
 }
 
-/** The test whose answer the branch goes by, when one handler does both; else null. Nobody else reads the answer: it is a temporary. */
-function testing(op: Op, { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>): string | null {
+/** The test whose answer, a temporary, the branch alone goes by, when one handler does both; else null. */
+function testing(
+  op: Op,
+  { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>,
+  slots: SlotLayout,
+): string | null {
   const asks = a === op.d && b === 0n && width === 64 && (condition === 'ne' || condition === 'eq');
-  return asks && BRANCH_TESTS.some((test) => `test${test}` === op.op) ? `${op.op}+br` : null;
+  return asks && op.d >= slots.firstTemporary && BRANCH_TESTS.some((test) => `test${test}` === op.op)
+    ? `${op.op}+br`
+    : null;
 }
 
 /** True when the op at `index` and the `and` behind it are one record: what is between them is a temporary that nobody else reads. */
@@ -1207,7 +1213,7 @@ export class Encoder {
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
-    const test = last && terminator.kind === 'br' ? testing(last, terminator) : null;
+    const test = last && terminator.kind === 'br' ? testing(last, terminator, this.slots) : null;
     const moves = last?.op === 'mov';
     const isCall = (terminator.kind === 'jmp' || terminator.kind === 'call') && moves && typeof last.a === 'bigint';
     const isIndirect = moves && 's' in terminator;
