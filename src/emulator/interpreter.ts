@@ -627,7 +627,7 @@ const HOT = `
   rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk ss; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
   setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk; signand sk; signand32 sk; st16 i k u;
   st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
-  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testnzcv; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
+  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testeq+br; testgt+br; testlt+br; testnzcv; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
 const HOT_KEYS: ReadonlySet<string> = new Set(
   HOT.split(';').flatMap((line) => {
@@ -672,7 +672,7 @@ const HANDLERS: readonly PlacedHandler[] = [
   ...placed(countingHandlers(), 'branch'),
   ...placed(resultHandlers(), 'branch'),
   ...placed(steppingHandlers(), 'branch'),
-  ...placed(testHandlers(), 'inside'),
+  ...placed(testHandlers(), 'branch'),
   ...placed([callHandler()], 'branch'),
   ...placed(fieldHandlers(), 'op'),
   ...placed(controlHandlers(), 'inside'),
@@ -1014,10 +1014,16 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
   return b === op.d ? { condition: mirrored(condition), other: a } : null;
 }
 
-/** The test whose answer the branch goes by, when one handler does both; else null. Nobody else reads the answer: it is a temporary. */
-function testing(op: Op, { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>): string | null {
+/** The test whose answer, a temporary, the branch alone goes by, when one handler does both; else null. */
+function testing(
+  op: Op,
+  { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>,
+  slots: SlotLayout,
+): string | null {
   const asks = a === op.d && b === 0n && width === 64 && (condition === 'ne' || condition === 'eq');
-  return asks && BRANCH_TESTS.some((test) => `test${test}` === op.op) ? `${op.op}+br` : null;
+  return asks && op.d >= slots.firstTemporary && BRANCH_TESTS.some((test) => `test${test}` === op.op)
+    ? `${op.op}+br`
+    : null;
 }
 
 /** True when the op at `index` and the `and` behind it are one record: what is between them is a temporary that nobody else reads. */
@@ -1207,7 +1213,7 @@ export class Encoder {
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
-    const test = last && terminator.kind === 'br' ? testing(last, terminator) : null;
+    const test = last && terminator.kind === 'br' ? testing(last, terminator, this.slots) : null;
     const moves = last?.op === 'mov';
     const isCall = (terminator.kind === 'jmp' || terminator.kind === 'call') && moves && typeof last.a === 'bigint';
     const isIndirect = moves && 's' in terminator;
