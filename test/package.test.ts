@@ -18,6 +18,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
+import { arm64Table } from '../src/arch-arm64/isa.js';
+import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
+import { riscvTable } from '../src/arch-riscv/isa.js';
 import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
 import { builtSamples, readSample, root, sameBytes } from './support/pipeline.js';
 import { libraryExample } from './support/readme.js';
@@ -211,7 +214,7 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
 });
 
 describe('package.json', () => {
-  test('brings the interpreters of all machines along as they are generated', () => {
+  test('brings interpreters and instruction tables of all machines along as they are generated', () => {
     const dist = join(installed, 'dist');
     const text = readdirSync(dist)
       .filter((name) => name.endsWith('.js'))
@@ -224,6 +227,9 @@ describe('package.json', () => {
       expect(text).toMatch(new RegExp(`["']${moduleKey(lifter)}["'],`));
       // No message of hundreds of kilobytes.
       expect(text.includes(module)).toBe(true);
+    }
+    for (const { data } of [ppc32Table, ppc64Table, riscvTable, arm64Table]) {
+      expect(text.includes(JSON.stringify(data))).toBe(true);
     }
   });
 

@@ -960,6 +960,7 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
 export const riscvLifter: Lifter = {
   addressBits: 64,
   codeAlignBytes: 2,
+  conditionRecords: false,
   endian: 'little',
   slots: SLOTS,
   registers: REGISTERS,

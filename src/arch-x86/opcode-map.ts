@@ -1751,29 +1751,55 @@ function immediateOf(operand: string): ImmediateCode | null {
   }
 }
 
-/** Places that are coded in ModRM.reg or ModRM.rm. */
-function usesModRm(operand: string): boolean {
-  return /^(?:[EGMRVWUPQNCDS][a-z]*|K[germ]|T[gr])$/.test(operand);
+/** What an operand code says about the rows that have it. */
+interface OperandFacts {
+  readonly immediate: ImmediateCode | null;
+  /** It is coded in ModRM.reg or ModRM.rm. */
+  readonly inModRm: boolean;
+  /** ModRM.mod that it demands: 1 memory, 2 a register, 3 any. */
+  readonly modMask: number;
+  readonly eightMask: number;
+  readonly usesVvvv: boolean;
+  readonly plainReg: boolean;
 }
 
-/** Gives `into` the rows of a line with their opcodes. */
-function parseLine(line: string, evex: boolean, into: (opcode: number, row: OpcodeRow) => void): void {
+const facts = new Map<string, OperandFacts>();
+
+function factsOf(operand: string): OperandFacts {
+  const known = facts.get(operand);
+  if (known) return known;
+  const eight = /^[KT]([a-z])$/.exec(operand)?.[1];
+  const made: OperandFacts = {
+    immediate: immediateOf(operand),
+    inModRm: /^(?:[EGMRVWUPQNCDS][a-z]*|K[germ]|T[gr])$/.test(operand),
+    modMask: /^(?:M[a-z]*|Km)$/.test(operand) ? 1 : /^(?:[RUN][a-z]*|Kr|Tr)$/.test(operand) ? 2 : 3,
+    eightMask: eight === undefined ? 0 : eight === 'g' ? 1 : eight === 'h' ? 4 : 2,
+    usesVvvv: /^(?:[HB][a-z]+|Kh|Th)$/.test(operand),
+    plainReg: /^(?:G[a-z]|Kg)$/.test(operand),
+  };
+  facts.set(operand, made);
+  return made;
+}
+
+/** The rows of a line for one opcode. */
+function parseLine(line: string, evex: boolean, wanted: number): OpcodeRow[] {
   const [key, name, operandText, ...flags] = line.split(/\s+/);
   const match = KEY.exec(key ?? '');
   if (!match || name === undefined || operandText === undefined) throw badRow(line, 'not a row');
-  const opcode = Number.parseInt(match[2]!, 16);
+  const [, prefixes, first, series, regFirst, regLast, wholeText, suffix = ''] = match;
   const operands = operandText === '-' ? [] : operandText.split(',');
   const immediates: ImmediateCode[] = [];
   let modMask = 3;
-  let usesVvvv = false;
   let eightMask = 0;
+  let [usesVvvv, plainReg, inModRm] = [false, false, false];
   for (const operand of operands) {
-    const immediate = immediateOf(operand);
-    if (immediate !== null) immediates.push(immediate);
-    if (/^M[a-z]*$/.test(operand) || operand === 'Km') modMask = 1;
-    if (/^[RUN][a-z]*$/.test(operand) || operand === 'Kr' || operand === 'Tr') modMask = 2;
-    if (/^[KT][a-z]$/.test(operand)) eightMask |= operand[1] === 'g' ? 1 : operand[1] === 'h' ? 4 : 2;
-    if (/^[HB][a-z]+$/.test(operand) || operand === 'Kh' || operand === 'Th') usesVvvv = true;
+    const each = factsOf(operand);
+    if (each.immediate !== null) immediates.push(each.immediate);
+    if (each.modMask !== 3) modMask = each.modMask;
+    eightMask |= each.eightMask;
+    usesVvvv ||= each.usesVvvv;
+    plainReg ||= each.plainReg;
+    inModRm ||= each.inModRm;
   }
   let flow: OpcodeFlow = 'next';
   for (const flag of flags) {
@@ -1782,32 +1808,29 @@ function parseLine(line: string, evex: boolean, into: (opcode: number, row: Opco
     else if (!['lock', 'vsib', 'modreg'].includes(flag)) throw badRow(line, `flag ${flag}`);
   }
   const modReg = flags.includes('modreg');
-  const whole = match[6] === undefined ? -1 : Number.parseInt(match[6], 16);
+  const whole = wholeText === undefined ? -1 : Number.parseInt(wholeText, 16);
   let regMask = 0xff;
-  if (match[4] !== undefined) {
-    const first = Number(match[4]);
-    const last = match[5] === undefined ? first : Number(match[5]);
+  if (regFirst !== undefined) {
     regMask = 0;
-    for (let reg = first; reg <= last; reg++) regMask |= 1 << reg;
+    for (let reg = Number(regFirst); reg <= Number(regLast ?? regFirst); reg++) regMask |= 1 << reg;
   }
-  const suffix = match[7] ?? '';
   const lMask = suffix.includes('.l0') ? 1 : suffix.includes('.l1') ? 6 : suffix.includes('.l2') ? 4 : 7;
   const fixedW = suffix.includes('.w0') ? 1 : suffix.includes('.w1') ? 2 : 3;
 
-  const add = (at: number, mnemonic: string, prefixMask: number, wMask: number): void => {
+  const rows: OpcodeRow[] = [];
+  const add = (mnemonic: string, prefixMask: number, wMask: number): void => {
     const names = mnemonic.split('|');
-    const [m16, m32, m64] = [names[0]!, names[1] ?? names[0]!, names[2] ?? names[0]!];
-    into(at, {
-      mnemonics: [m16, m32, m64],
+    rows.push({
+      mnemonics: [names[0]!, names[1] ?? names[0]!, names[2] ?? names[0]!],
       operands,
       flow,
-      hasModRm: whole >= 0 || match[4] !== undefined || operands.some(usesModRm),
+      hasModRm: whole >= 0 || regFirst !== undefined || inModRm,
       immediates,
       lock: flags.includes('lock'),
       vsib: flags.includes('vsib'),
       modReg,
       eightMask,
-      plainReg: operands.some((operand) => /^(?:G[a-z]|Kg)$/.test(operand)),
+      plainReg,
       usesVvvv,
       prefixMask,
       regMask,
@@ -1818,19 +1841,19 @@ function parseLine(line: string, evex: boolean, into: (opcode: number, row: Opco
     });
   };
 
-  for (const [prefixMask, typeSuffix] of match[1] === undefined ? [[15, ''] as const] : PREFIXES[match[1]]!) {
+  for (const [prefixMask, typeSuffix] of prefixes === undefined ? [[15, ''] as const] : PREFIXES[prefixes]!) {
     const typed = name.replace('?', typeSuffix);
     const typeW = !evex || typeSuffix === '' ? 3 : typeSuffix.endsWith('s') ? 1 : 2;
-    const pair = /^(.*)\[(\w+)\|(\w+)\](.*)$/.exec(typed);
+    const pair = typed.includes('[') ? /^(.*)\[(\w+)\|(\w+)\](.*)$/.exec(typed) : null;
     if (pair) {
-      add(opcode, `${pair[1]!}${pair[2]!}${pair[4]!}`, prefixMask, 1);
-      add(opcode, `${pair[1]!}${pair[3]!}${pair[4]!}`, prefixMask, 2);
-    } else if (match[3] === 'cc') {
-      for (let i = 0; i < 16; i++) add(opcode + i, typed.replace('CC', CONDITIONS[i]!), prefixMask, fixedW & typeW);
-    } else if (match[3] === '+') {
-      for (let i = 0; i < 8; i++) add(opcode + i, typed, prefixMask, fixedW & typeW);
-    } else add(opcode, typed, prefixMask, fixedW & typeW);
+      add(`${pair[1]!}${pair[2]!}${pair[4]!}`, prefixMask, 1);
+      add(`${pair[1]!}${pair[3]!}${pair[4]!}`, prefixMask, 2);
+    } else {
+      const condition = series === 'cc' ? CONDITIONS[wanted - Number.parseInt(first!, 16)]! : '';
+      add(series === 'cc' ? typed.replace('CC', condition) : typed, prefixMask, fixedW & typeW);
+    }
   }
+  return rows;
 }
 
 /** What a line's opcode is, and the first of how many. */
@@ -1854,11 +1877,7 @@ export class OpcodeTable {
   private parse(opcode: number): readonly OpcodeRow[] {
     this.lines ??= this.index();
     const rows: OpcodeRow[] = [];
-    for (const line of this.lines[opcode] ?? []) {
-      parseLine(line, this.evex, (at, row) => {
-        if (at === opcode) rows.push(row);
-      });
-    }
+    for (const line of this.lines[opcode] ?? []) rows.push(...parseLine(line, this.evex, opcode));
     this.parsed[opcode] = rows;
     return rows;
   }

@@ -611,20 +611,23 @@ function controlHandlers(): Handler[] {
   ];
 }
 
+/** What modules depend on: address width, code alignment, whether they have the ops on lanes of vectors, and what is hot in them. */
+type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes' | 'endian' | 'conditionRecords'>;
+
 /**
- * What compiled programs of all machines spend their time in: ops with their variants. All other handlers are outside the interpreter's
- * function: V8 compiles that whole, twice, and with all of them takes half as long again.
+ * What compiled programs spend their time in: ops with their variants. All other handlers are outside the interpreter's function: V8 compiles
+ * that whole, twice, the second time while the program runs beside it, and with all of them takes half as long again.
  */
 const HOT = `
   add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; addsh3 ss; aligned; and sk ss; and32 sk ss;
   br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
-  ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
+  flagb; flagbe; flage; flagle; ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
   ld64be i k u; ld8s k; ld8u i k u; mov k s; mov+jmp; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss; remu ss;
   rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
   rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk ss; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
   setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk; signand sk; signand32 sk; st16 i k u;
   st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
-  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
+  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testeq+br; testgt+br; testlt+br; testnzcv; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
 const HOT_KEYS: ReadonlySet<string> = new Set(
   HOT.split(';').flatMap((line) => {
@@ -633,19 +636,29 @@ const HOT_KEYS: ReadonlySet<string> = new Set(
   }),
 );
 
-/** Functions outside, by what their handlers return: the way to the next record (0: an access missed), or the next block's header. */
-const OUTSIDE = ['access', 'op', 'branch'] as const;
-interface PlacedHandler extends Handler {
-  readonly place: 'inside' | (typeof OUTSIDE)[number];
-  readonly isAccess: boolean;
+/** True for handlers of `HOT` that machines of this shape have no use for, or next to none. */
+function isForOthers(key: string, { endian, conditionRecords, lanes }: ModuleShape): boolean {
+  const isReversed = endian === 'little' ? /^(?:ld|st)\d+[us]?be:/ : /^(?:ld|st)(?:16|32|64)[us]?:/;
+  // Only x86 has records of six flags, and ops on lanes so far.
+  if (isReversed.test(key) || (lanes !== true && key.startsWith('flag'))) return true;
+  // Words are sign-extended where there are no condition records (RISC-V), zero-extended elsewhere.
+  return conditionRecords === false
+    ? /^(?:rec|test|ins)|^(?:add|sub|mul|mulsx|mulzx|and|or|xor|sh[lr]|sar|rot[lr]|signand|set[a-z]+)32\b|^br:\w+:32/.test(
+        key,
+      )
+    : /^(?:add|sub|mul|sh[lr])32s\b/.test(key);
 }
 
-const placed = (handlers: readonly Handler[], place: PlacedHandler['place']): readonly PlacedHandler[] =>
-  handlers.map((each) => ({
-    ...each,
-    place: HOT_KEYS.has(each.key) ? 'inside' : place,
-    isAccess: place === 'access',
-  }));
+/** Functions outside, by what their handlers return: the way to the next record (0: an access missed), or the next block's header. */
+const OUTSIDE = ['access', 'op', 'branch'] as const;
+type Place = 'inside' | (typeof OUTSIDE)[number];
+interface PlacedHandler extends Handler {
+  /** Where it is unless it is hot. */
+  readonly place: Place;
+}
+
+const placed = (handlers: readonly Handler[], place: Place): readonly PlacedHandler[] =>
+  handlers.map((each) => ({ ...each, place }));
 
 function placedOps(name: OpName): readonly PlacedHandler[] {
   const { form } = OPS[name];
@@ -659,7 +672,7 @@ const HANDLERS: readonly PlacedHandler[] = [
   ...placed(countingHandlers(), 'branch'),
   ...placed(resultHandlers(), 'branch'),
   ...placed(steppingHandlers(), 'branch'),
-  ...placed(testHandlers(), 'inside'),
+  ...placed(testHandlers(), 'branch'),
   ...placed([callHandler()], 'branch'),
   ...placed(fieldHandlers(), 'op'),
   ...placed(controlHandlers(), 'inside'),
@@ -801,16 +814,14 @@ function outside(
   return { parameters: ['i32', 'i32', 'i32'], results: ['i32'], locals: ['i32', 'i32', 'i32', 'i64', 'i64'], code };
 }
 
-/** What modules depend on: address width, code alignment, and whether they have the ops on lanes of vectors. */
-type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes'>;
-
 /** The same for lifters whose machines can have the same module. */
-export function moduleKey({ addressBits, codeAlignBytes, lanes }: ModuleShape): string {
-  return `${addressBits}/${codeAlignBytes}/${lanes === true}`;
+export function moduleKey({ addressBits, codeAlignBytes, lanes, endian, conditionRecords }: ModuleShape): string {
+  return [addressBits, codeAlignBytes, endian, lanes === true, conditionRecords !== false].join('/');
 }
 
 /** The module for machines of such a shape. */
-export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: ModuleShape): Uint8Array<ArrayBuffer> {
+export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer> {
+  const { addressBits, codeAlignBytes, lanes } = shape;
   const { names, functions } = buildFunctions();
   const calls = new Map<string, number>(names.map((name, index) => [name, index]));
   const resolve = functions.length;
@@ -821,11 +832,13 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
   const miss = code.block();
   const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
   const common = { calls, resolve, is32: addressBits === 32, codeShift };
+  const placeOf = ({ key, place }: PlacedHandler): Place =>
+    HOT_KEYS.has(key) && !isForOthers(key, shape) ? 'inside' : place;
   const used = lanes === true ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
   // Accesses that their window does not serve are tried again with another, then in the function of accesses.
   const others = OUTSIDE.map((place) =>
     outside(
-      used.filter((each) => each.place === place || (place === 'access' && each.isAccess)),
+      used.filter((each) => placeOf(each) === place || (place === 'access' && each.place === place)),
       common,
     ),
   );
@@ -843,10 +856,10 @@ export function generateInterpreter({ addressBits, codeAlignBytes, lanes }: Modu
   const op = code.block();
   const access = code.block();
   const unexpected = code.block();
-  const inside = HANDLERS.filter((each) => each.place === 'inside');
+  const inside = HANDLERS.filter((each) => placeOf(each) === 'inside');
   const blocks = new Map([...inside].reverse().map((each) => [each, code.block()]));
   const places = { inside: op, access, op, branch };
-  const labels = HANDLERS.map((each) => blocks.get(each) ?? places[each.place]);
+  const labels = HANDLERS.map((each) => blocks.get(each) ?? places[placeOf(each)]);
   code.get(POINTER).memory([I32.load16u], 0).brTable(labels, op);
   for (const handler of inside) {
     code.end();
@@ -1001,10 +1014,16 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
   return b === op.d ? { condition: mirrored(condition), other: a } : null;
 }
 
-/** The test whose answer the branch goes by, when one handler does both; else null. Nobody else reads the answer: it is a temporary. */
-function testing(op: Op, { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>): string | null {
+/** The test whose answer, a temporary, the branch alone goes by, when one handler does both; else null. */
+function testing(
+  op: Op,
+  { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>,
+  slots: SlotLayout,
+): string | null {
   const asks = a === op.d && b === 0n && width === 64 && (condition === 'ne' || condition === 'eq');
-  return asks && BRANCH_TESTS.some((test) => `test${test}` === op.op) ? `${op.op}+br` : null;
+  return asks && op.d >= slots.firstTemporary && BRANCH_TESTS.some((test) => `test${test}` === op.op)
+    ? `${op.op}+br`
+    : null;
 }
 
 /** True when the op at `index` and the `and` behind it are one record: what is between them is a temporary that nobody else reads. */
@@ -1194,7 +1213,7 @@ export class Encoder {
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
     const step = last && terminator.kind === 'br' ? stepping(last, terminator) : null;
-    const test = last && terminator.kind === 'br' ? testing(last, terminator) : null;
+    const test = last && terminator.kind === 'br' ? testing(last, terminator, this.slots) : null;
     const moves = last?.op === 'mov';
     const isCall = (terminator.kind === 'jmp' || terminator.kind === 'call') && moves && typeof last.a === 'bigint';
     const isIndirect = moves && 's' in terminator;

@@ -972,11 +972,12 @@ export interface RegisterView {
 
 /** One machine's front end: everything the emulator must know about an instruction set. */
 export interface Lifter {
-  /** Identifies the generated interpreter: lifters with equal `addressBits` and `codeAlignBytes` share it. */
   readonly addressBits: 32 | 64;
   readonly codeAlignBytes: 1 | 2 | 4;
   /** The front end uses ops on lanes of vectors (`isLaneOp`). Default: no. */
   readonly lanes?: boolean;
+  /** The front end keeps comparisons in condition records. Default: yes. */
+  readonly conditionRecords?: boolean;
   readonly endian: Endian;
   readonly slots: SlotLayout;
   readonly registers: readonly RegisterView[];

@@ -200,6 +200,8 @@ const BLOCKS_START = RECORDS_START + SCRATCH_BYTES;
 const CHUNK_BYTES = 0x20_0000;
 const DEFAULT_RECORD_BYTES = 0x100_0000;
 
+const NOWHERE = (): boolean => false;
+
 export class Machine {
   readonly memory: GuestMemory;
   readonly lifter: Lifter;
@@ -708,10 +710,8 @@ export class Machine {
     const { fetch } = this;
     if (!fetch) {
       const code = this.memory.code(address, MAX_CODE_BYTES);
-      const hooked = (place: Address): boolean => this.isHooked(place);
-      return (
-        code && this.lifter.lift(code, address, { maxInstructions, startsAt: hooked, slow, ...this.guardedLimits() })
-      );
+      const startsAt = this.hooks.size + this.gates.size > 0 ? (place: Address) => this.isHooked(place) : NOWHERE;
+      return code && this.lifter.lift(code, address, { maxInstructions, startsAt, slow, ...this.guardedLimits() });
     }
     const code = fetch.code(this.current, address);
     if (!code) return null;
@@ -1301,7 +1301,7 @@ export class Machine {
   instructionBytes(): Uint8Array {
     const code = this.fetch ? this.fetch.code(this.current, this.pc) : this.memory.code(this.pc, MAX_CODE_BYTES);
     if (!code) return new Uint8Array();
-    const block = this.lifter.lift(code, this.pc, { maxInstructions: 1, startsAt: () => false });
+    const block = this.lifter.lift(code, this.pc, { maxInstructions: 1, startsAt: NOWHERE });
     const { terminator } = block;
     const size = terminator.kind === 'unknown' ? terminator.sizeBytes : Number(block.end - this.pc);
     return code.slice(0, size);

@@ -1,7 +1,4 @@
-/**
- * Code has the same instruction words in many places: half of those of a small program, nine tenths of those of a kernel. What a word means
- * is found once.
- */
+/** Code has the same instruction words in many places, even a small program half of its own. What a word means is found once. */
 
 /** Most words that are remembered; then all are forgotten. */
 const MOST_WORDS = 4096;

@@ -453,16 +453,17 @@ export class IsaTable {
   private readonly fields: (RowField | undefined)[] = [];
   private readonly aliases = new Map<string, Alias[]>();
   private readonly formatAddress: (address: bigint) => string;
-  private known: TableData | undefined;
 
   /**
    * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a row when it is first asked
    *              for or a word is of it, and takes what the bundle has made of the patterns: a program that looks at one machine must
    *              not pay for the tables of four at its start. `check()` is then the tests' business.
+   * @param known  what the patterns come to, where somebody has it
    */
   constructor(
-    private readonly spec: TableSpec,
-    private readonly mode: 'checked' | 'deferred' = 'checked',
+    readonly spec: TableSpec,
+    mode: 'checked' | 'deferred' = 'checked',
+    private known: TableData | undefined = undefined,
   ) {
     this.name = spec.name;
     const { rows } = spec;
@@ -498,13 +499,7 @@ export class IsaTable {
 
   /** What the patterns come to. */
   get data(): TableData {
-    if (this.known) return this.known;
-    const prebuilt = this.mode === 'deferred' ? PREBUILT_TABLES.get(this.name)?.() : undefined;
-    const data = prebuilt ?? tableData(this.spec);
-    if (data.rows.length !== this.spec.rows.length) {
-      throw new ElftraceError('internal', `${this.name}: what was made of the table is of another one`);
-    }
-    return (this.known = data);
+    return (this.known ??= PREBUILT_TABLES.get(this.name)?.() ?? tableData(this.spec));
   }
 
   private rowAt(number: number): Row {
