@@ -45,7 +45,7 @@ describeWith([ARM64_QEMU], 'instruction coverage of arm64', () => {
       expect(stateOf(machine)).toBe(before);
       expect(machine.instructions).toBe(1);
     }
-    coverage.add(mnemonic, 2, ['corners']);
+    coverage.add(mnemonic, 2, ['corners'], 'state before');
   });
 
   test('no executable row is without a test', () => {

@@ -8,29 +8,33 @@
  *
  * Words come from the rows' encoder, which other tests compare with objdump and Keystone.
  */
-import { spawnSync } from './spawn.js';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { arm64 } from '../../src/arch-arm64/index.js';
 import { arm64Table, encodeBitmask } from '../../src/arch-arm64/isa.js';
-import { readElf } from '../../src/elf/read.js';
-import { startProcess } from '../../src/emulator/index.js';
 import type { Operands, Row } from '../../src/isa/table.js';
+import {
+  buildProgram,
+  check,
+  CORNERS_64,
+  encodeLines,
+  encodes,
+  HALF,
+  INPUT_SEED,
+  MIDDLE,
+  MIN_CASES,
+  Random,
+  rowChecking,
+  RowCoverage,
+  RowPlanner,
+  runHere,
+  runQemu,
+} from './batch.js';
+import type { BatchMachine, BatchResult, Item, Layout, RowInput, RowLine, RowVariant } from './batch.js';
 
 export const ARM64_QEMU = 'qemu-aarch64';
 
-/** One instruction of the rows: mnemonic and operands by field name. */
-export type A64Line = readonly [mnemonic: string, operands?: Readonly<Record<string, number>>];
+export type A64Line = RowLine;
 
-export function a64Words(lines: readonly A64Line[]): Uint8Array {
-  const out = new Uint8Array(lines.length * 4);
-  const view = new DataView(out.buffer);
-  lines.forEach(([mnemonic, operands], i) => {
-    view.setUint32(4 * i, arm64Table.encode(mnemonic, operands ?? {}), true);
-  });
-  return out;
-}
+export const a64Words = (lines: readonly A64Line[]): Uint8Array => encodeLines(arm64Table, lines);
 
 /** Rows that a program can execute. */
 export const executableRows = (): Row[] => arm64Table.rows.filter((row) => row.attributes.decodeOnly !== true);
@@ -49,48 +53,27 @@ export const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
 
 // ------------------------------------------------------------------------------------------------------------- inputs
 
-export interface Input {
-  /** x3 to x6; q3 is x3 and x4, q4 is x5 and x6. */
-  readonly x: readonly [bigint, bigint, bigint, bigint];
-  readonly nzcv: bigint;
-  /** x9 minus the middle of the memory. */
-  readonly offset: bigint;
-  readonly x10: bigint;
-}
+/** x3 to x6 (q3 is x3 and x4, q4 is x5 and x6), NZCV, x9 minus the middle of the memory, x10. */
+const INPUT_FIELDS = ['x3', 'x4', 'x5', 'x6', 'nzcv', 'offset', 'x10'] as const;
+export type Input = RowInput<(typeof INPUT_FIELDS)[number]>;
 
-class Random {
-  constructor(private state: number) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-  wide(): bigint {
-    const value = (BigInt(this.below(0xffff_fffb)) << 32n) | BigInt(this.below(0xffff_fffb));
-    const kept = value >> BigInt(this.below(64));
-    return this.below(3) === 0 ? BigInt.asUintN(64, -kept) : kept;
-  }
-}
-
-/** Corner values of both widths: carries, signs, shift counts around the widths. */
-const CORNERS = [
-  0n, 1n, -1n, 1n << 63n, (1n << 63n) - 1n, 0x8000_0000n, 0x7fff_ffffn, -0x8000_0000n, 0xffff_ffffn, 1n << 32n, 31n, 32n, 63n, 64n,
-  0x80n, 0x7fn,
-]; // prettier-ignore
+const CORNERS: readonly bigint[] = [...CORNERS_64, 0x80n, 0x7fn];
 
 interface Inputs {
   readonly all: readonly Input[];
   /** Every corner with every corner, then random ones. */
-  readonly pairs: number;
+  readonly pairs: readonly [first: number, count: number];
 }
 
 function makeInputs(): Inputs {
-  const random = new Random(0x2545_f491);
+  const random = new Random(INPUT_SEED);
   const all: Input[] = [];
   const add = (a: bigint, b: bigint): void => {
     all.push({
-      x: [random.wide(), BigInt.asUintN(64, a), BigInt.asUintN(64, b), random.wide()],
+      x3: random.wide(),
+      x4: BigInt.asUintN(64, a),
+      x5: BigInt.asUintN(64, b),
+      x6: random.wide(),
       nzcv: BigInt(random.below(16)) << 28n,
       offset: BigInt(random.below(49) - 24),
       x10: BigInt(random.below(17) - 8),
@@ -98,7 +81,7 @@ function makeInputs(): Inputs {
   };
   for (const a of CORNERS) for (const b of CORNERS) add(a, b);
   for (let i = 0; i < 80; i++) add(random.wide(), random.wide());
-  return { all, pairs: all.length };
+  return { all, pairs: [0, all.length] };
 }
 
 // ------------------------------------------------------------------------------------------------------------ variants
@@ -107,16 +90,7 @@ function makeInputs(): Inputs {
 export type Aspect =
   'distinct' | 'equal' | 'zero' | 'stack' | 'corners' | 'sf=0' | 'sf=1' | 'page-crossing' | 'window-crossing' | 'fault';
 
-export interface Variant {
-  readonly row: string;
-  readonly lines: readonly A64Line[] | ((address: number) => readonly A64Line[]);
-  readonly memory: boolean;
-  readonly aspects: readonly Aspect[];
-  /** Indices of inputs. */
-  readonly inputs: readonly number[];
-  /** Bytes accessed, and where from the middle of the memory. */
-  readonly access?: { readonly bytes: number; readonly place: (input: Input) => bigint };
-}
+export type Variant = RowVariant<Input, Aspect>;
 
 const has = (row: Row, name: string): boolean => row.fields.some((field) => field.name === name);
 
@@ -232,32 +206,21 @@ const FLAG_HEADS: readonly (readonly A64Line[])[] = [
   [['cfinv', {}]],
 ];
 
-class Planner {
-  readonly variants: Variant[] = [];
+class Planner extends RowPlanner<Input, Aspect> {
   readonly inputs = makeInputs();
-  private readonly random = new Random(0x1234_5677);
-  private turn = 0;
 
   constructor() {
+    super();
     for (const row of executableRows()) this.plan(row);
   }
 
-  private range(limit: number): number[] {
-    const count = this.inputs.pairs;
-    const start = limit >= count ? 0 : (this.turn += 7);
-    return Array.from({ length: Math.min(limit, count) }, (_, i) => (start + 11 * i) % count);
+  /** Neighbours in the inputs have a corner in common: parts of them take each eleventh. */
+  private part(count: number): number[] {
+    return this.range(this.inputs.pairs, count, 11);
   }
 
-  private add(row: string, lines: Variant['lines'], count: number, rest: Partial<Variant> = {}): void {
-    this.variants.push({ row, lines, inputs: this.range(count), memory: false, aspects: [], ...rest });
-  }
-
-  private encodes(row: Row, operands: Operands): boolean {
-    try {
-      return arm64Table.decode(arm64Table.encode(row.mnemonic, operands))?.row.mnemonic === row.mnemonic;
-    } catch {
-      return false;
-    }
+  private addPart(row: string, lines: Variant['lines'], count: number, rest: Partial<Variant> = {}): void {
+    this.add(row, lines, this.part(count), rest);
   }
 
   private plan(row: Row): void {
@@ -320,7 +283,7 @@ class Planner {
             );
             if (others.includes('cond')) operands['cond'] = turn % 16;
             if (operands['n'] !== undefined && sf !== null) operands['n'] = sf;
-            valid = this.encodes(row, operands);
+            valid = encodes(arm64Table, row, operands);
           }
           if (!valid) continue;
           const line: A64Line = [row.mnemonic, { ...operands }];
@@ -336,8 +299,8 @@ class Planner {
             ...(p === 0 ? (['corners'] as const) : []),
             ...(sf === null ? [] : [sf === 1 ? ('sf=1' as const) : ('sf=0' as const)]),
           ];
-          const count = p === 0 && others.length === 0 ? this.inputs.pairs : p === 0 ? 40 : 24;
-          this.add(row.mnemonic, lines, vector ? Math.min(count, 100) : count, { aspects, memory: vector });
+          const count = p === 0 && others.length === 0 ? this.inputs.all.length : p === 0 ? 40 : 24;
+          this.addPart(row.mnemonic, lines, vector ? Math.min(count, 100) : count, { aspects, memory: vector });
         }
       }
     }
@@ -353,19 +316,19 @@ class Planner {
       mnemonic.startsWith('aut') ? [lines[1]!, lines[0]!] : [...lines];
     const both = (operands: Operands): A64Line[] => order([[mnemonic, operands], [opposite, operands]]); // prettier-ignore
     if (/^xpac[id]$/.test(mnemonic)) {
-      for (const xd of [3, 4, 5, 31]) this.add(mnemonic, [[mnemonic, { xd }]], 200, { aspects });
+      for (const xd of [3, 4, 5, 31]) this.addPart(mnemonic, [[mnemonic, { xd }]], 200, { aspects });
     } else if (mnemonic === 'xpaclri') {
       const lines = [move(11, 30), move(30, 4), [mnemonic, {}], move(3, 30), move(30, 11)] as const;
-      this.add(mnemonic, lines, 336, { aspects });
+      this.addPart(mnemonic, lines, 336, { aspects });
     } else if (has(row, 'xnsp')) {
-      for (const xnsp of [5, 31, 3]) this.add(mnemonic, [user, ...both({ xd: 4, xnsp })], 100, { aspects });
-      this.add(mnemonic, [user, ...both({ xd: 31, xnsp: 5 })], 20, { aspects });
+      for (const xnsp of [5, 31, 3]) this.addPart(mnemonic, [user, ...both({ xd: 4, xnsp })], 100, { aspects });
+      this.addPart(mnemonic, [user, ...both({ xd: 31, xnsp: 5 })], 20, { aspects });
     } else if (has(row, 'xd')) {
-      this.add(mnemonic, [user, ...both({ xd: 4 })], 336, { aspects });
+      this.addPart(mnemonic, [user, ...both({ xd: 4 })], 336, { aspects });
     } else {
       const target = mnemonic.endsWith('1716') ? 17 : 30;
       const lines = [move(11, 30), user, move(16, 5), move(target, 4), ...both({}), move(3, target), move(30, 11)];
-      this.add(mnemonic, lines, 336, { aspects });
+      this.addPart(mnemonic, lines, 336, { aspects });
     }
   }
 
@@ -382,11 +345,11 @@ class Planner {
     if (mnemonic === 'svc') {
       // A system call that does not exist.
       const number: A64Line[] = [move(0, 4), ['movz', { sf: 1, hw: 0, imm16: 9999, rd: 8 }]];
-      this.add(mnemonic, [...number, ['svc', { imm16: 0 }], move(3, 0)], 336, { aspects });
+      this.addPart(mnemonic, [...number, ['svc', { imm16: 0 }], move(3, 0)], 336, { aspects });
     } else if (mnemonic === 'sys') {
       // The block of dc zva differs under qemu, and it refuses dc cvap: tests of their own. The others do nothing that is seen.
       for (const crm of [5, 10, 11, 14]) {
-        this.add(mnemonic, [[mnemonic, { op1: 3, crn: 7, crm, op2: 1, optional_xt: 9 }]], 60, {
+        this.addPart(mnemonic, [[mnemonic, { op1: 3, crn: 7, crm, op2: 1, optional_xt: 9 }]], 60, {
           aspects,
           memory: true,
         });
@@ -394,7 +357,7 @@ class Planner {
     } else if (mnemonic === 'msr-dit' || mnemonic === 'msr-ssbs') {
       for (const crm of [1, 0]) {
         const name = mnemonic === 'msr-dit' ? SYSREG.dit : SYSREG.ssbs;
-        this.add(mnemonic, [[mnemonic, { crm }], read(name, 3)], 120, { aspects });
+        this.addPart(mnemonic, [[mnemonic, { crm }], read(name, 3)], 120, { aspects });
       }
     } else {
       for (const sysreg of Object.values(SYSREG)) {
@@ -406,7 +369,7 @@ class Planner {
             lines.push(...constant(12, (high << 16) | low), ['and-reg', { sf: 1, shift: 0, rm: 12, amount: 0, rn: to, rd: 3 }]);
             if (to !== 31) lines.push(move(to, 3));
           }
-          this.add(mnemonic, lines, 60, { aspects });
+          this.addPart(mnemonic, lines, 60, { aspects });
         } // prettier-ignore
       }
     }
@@ -421,22 +384,22 @@ class Planner {
     const restore: A64Line[] = [move(6, 30), move(30, 11)];
     const aspects: Aspect[] = ['distinct', 'zero', 'equal', 'corners', 'sf=0', 'sf=1'];
     if (mnemonic === 'b' || mnemonic === 'bl') {
-      this.add(mnemonic, [save, [mnemonic, { off: 8 }], skip, ...restore], 336, { aspects });
+      this.addPart(mnemonic, [save, [mnemonic, { off: 8 }], skip, ...restore], 336, { aspects });
     } else if (mnemonic === 'b-cond') {
       for (let cond = 0; cond < 16; cond++) {
         for (const head of FLAG_HEADS)
-          this.add(mnemonic, [...head, [mnemonic, { cond, off: 8 }], skip], 24, { aspects });
+          this.addPart(mnemonic, [...head, [mnemonic, { cond, off: 8 }], skip], 24, { aspects });
       }
     } else if (/^cbn?z$/.test(mnemonic)) {
       for (const sf of [0, 1]) {
-        for (const rt of [4, 5, 31]) this.add(mnemonic, [[mnemonic, { sf, rt, off: 8 }], skip], 336, { aspects });
+        for (const rt of [4, 5, 31]) this.addPart(mnemonic, [[mnemonic, { sf, rt, off: 8 }], skip], 336, { aspects });
         // Backwards, after a loop of one round.
         const loop: A64Line[] = [['movz', { sf: 1, hw: 0, imm16: 3, rd: 7 }], ['sub-imm', { sf, sh: 0, imm12: 1, rnsp: 7, rdsp: 7 }], skip]; // prettier-ignore
-        if (mnemonic === 'cbnz') this.add(mnemonic, [...loop, [mnemonic, { sf, rt: 7, off: -8 }]], 20, { aspects });
+        if (mnemonic === 'cbnz') this.addPart(mnemonic, [...loop, [mnemonic, { sf, rt: 7, off: -8 }]], 20, { aspects });
       }
     } else if (/^tbn?z$/.test(mnemonic)) {
       for (let bit = 0; bit < 64; bit++) {
-        this.add(mnemonic, [[mnemonic, { bit, rt: bit % 5 === 0 ? 31 : 4, off: 8 }], skip], 24, { aspects });
+        this.addPart(mnemonic, [[mnemonic, { bit, rt: bit % 5 === 0 ? 31 : 4, off: 8 }], skip], 24, { aspects });
       }
     } else {
       // Through x6; the authenticated forms after signing it, which does nothing here. x30 for those that return.
@@ -457,7 +420,7 @@ class Planner {
           const after = mnemonic.startsWith('reta') ? [move(30, 11)] : restore;
           return [...head, ...constant(xn, target), ...sign, [mnemonic, operands], skip, ...after];
         };
-        this.add(mnemonic, lines, mnemonic.startsWith('reta') ? 336 : 112, { aspects });
+        this.addPart(mnemonic, lines, mnemonic.startsWith('reta') ? 336 : 112, { aspects });
       }
     }
   }
@@ -505,7 +468,7 @@ class Planner {
           others.forEach((name, i) => (operands[name] = this.immediate(row, name, tries === 0 ? (turn + i) % 8 : 99)));
           if (names.includes('option')) operands['option'] = [2, 3, 6, 7][turn % 4]!;
           if (literal) operands['off'] = 0;
-          valid = this.encodes(row, operands);
+          valid = encodes(arm64Table, row, operands);
         }
         if (!valid) continue;
         const bytes = accessBytes(row, operands);
@@ -518,7 +481,7 @@ class Planner {
         if (literal) {
           // The instruction's own word and what follows.
           lines.push([mnemonic, operands], ['nop', {}], ['nop', {}], ['nop', {}]);
-          this.add(mnemonic, vector ? withVectors(lines) : lines, 200, {
+          this.addPart(mnemonic, vector ? withVectors(lines) : lines, 200, {
             memory: vector,
             aspects: ['distinct', 'corners', 'zero', 'equal', 'page-crossing'],
           });
@@ -548,7 +511,7 @@ class Planner {
           return at + (x10 << BigInt(scale));
         };
         // The index, shifted, must stay in the memory.
-        const inputs = this.range(p === 0 ? 40 : 24).filter((at) => {
+        const inputs = this.part(p === 0 ? 40 : 24).filter((at) => {
           const where = place(this.inputs.all[at]!);
           return where >= -120n && where + BigInt(bytes) <= (vector ? 80n : 120n);
         });
@@ -557,7 +520,7 @@ class Planner {
           ...(p === 0 ? (['corners'] as const) : []),
           ...(names.includes('sf') ? [operands['sf'] === 1 ? ('sf=1' as const) : ('sf=0' as const)] : []),
         ];
-        this.variants.push({ row: mnemonic, lines, memory: true, aspects, inputs, access: { bytes, place } });
+        this.add(mnemonic, lines, inputs, { memory: true, aspects, access: { bytes, place } });
       }
     }
   }
@@ -610,40 +573,10 @@ export function planOf(): { readonly inputs: readonly Input[]; readonly variants
 
 // -------------------------------------------------------------------------------------------------------- the program
 
-const TEXT = 0x100_0000;
-const DATA = 0x200_0000;
-const RESULTS = 0x400_0000;
-/** Middle of the memory of the routines: the end of a page. */
-const MIDDLE = 0x300_1000;
-const HALF = 128;
-const INPUT_WORDS = 8;
 const RESULT_REGISTERS = [3, 4, 5, 6, 7, 9, 10];
-const RESULT_WORDS = RESULT_REGISTERS.length + 1;
-const HEADER_BYTES = 0x200;
+const RESULT_NAMES = [...RESULT_REGISTERS.map((each) => `x${each}`), 'nzcv'];
 
-const recordBytes = (variant: Variant): number => 8 * RESULT_WORDS + (variant.memory ? 2 * HALF : 0);
-
-/** Lines with labels: a branch names one in place of its displacement. */
-type Item =
-  A64Line | { readonly label: string } | { readonly branch: string; readonly with: Operands; readonly to: string };
-
-function assemble(items: readonly Item[]): Uint8Array {
-  const labels = new Map<string, number>();
-  let at = 0;
-  for (const item of items) {
-    if ('label' in item) labels.set(item.label, at);
-    else at += 4;
-  }
-  const lines: A64Line[] = [];
-  for (const item of items) {
-    if ('label' in item) continue;
-    if ('branch' in item) lines.push([item.branch, { ...item.with, off: labels.get(item.to)! - 4 * lines.length }]);
-    else lines.push(item);
-  }
-  return a64Words(lines);
-}
-
-function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): Uint8Array {
+function driver(layout: Layout): readonly Item[] {
   const load = (xt: number, base: number, pimm: number): A64Line => ['ldr-x-imm', { xt, base, pimm }];
   const store = (xt: number, base: number, pimm: number): A64Line => ['str-x-imm', { xt, base, pimm }];
   const copies = (from: number, fromAt: number, to: number, toAt: number): A64Line[] => {
@@ -651,17 +584,13 @@ function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): U
     for (let i = 0; i < 2 * HALF; i += 8) out.push(load(12, from, fromAt + i), store(12, to, toAt + i));
     return out;
   };
-  const resultBytes = variants.reduce((sum, each) => sum + each.inputs.length * recordBytes(each), 0);
-  const pointers = variants.flatMap((each) => each.inputs);
-  const patternAt = DATA + inputs.length * INPUT_WORDS * 8;
-  const pointersAt = patternAt + 2 * HALF;
-  const variantsAt = pointersAt + 8 * pointers.length;
-  const dataBytes = variantsAt + 24 * variants.length - DATA;
-  const eq = (rt: number): Operands => ({ sf: 1, rt });
-  const base = 8 * RESULT_WORDS;
-  const driver: Item[] = [
-    ...constant(19, RESULTS), ...constant(20, variantsAt), ...constant(24, variantsAt + 24 * variants.length),
-    ...constant(21, MIDDLE), ...constant(22, patternAt), ...constant(23, pointersAt), addi(31, 21, 0),
+  const branch = (mnemonic: 'cbz' | 'cbnz', rt: number, to: string): Item => ({
+    to,
+    branch: (off) => [mnemonic, { sf: 1, rt, off }],
+  });
+  return [
+    ...constant(19, layout.results), ...constant(20, layout.variants), ...constant(24, layout.variantsEnd),
+    ...constant(21, MIDDLE), ...constant(22, layout.pattern), ...constant(23, layout.pointers), addi(31, 21, 0),
     // The memory begins below the middle.
     ['sub-imm', { sf: 1, sh: 0, imm12: HALF, rnsp: 21, rdsp: 18 }],
     ...[0, 1, 2, 7, 8, 11, 12, 13, 14, 15, 16, 17, 29].flatMap((register) => constant(register, register * 0x10101)),
@@ -669,7 +598,7 @@ function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): U
     load(26, 20, 0), load(25, 20, 8), load(27, 20, 16), addi(20, 20, 24),
     { label: 'case' },
     load(28, 23, 0), addi(23, 23, 8),
-    { branch: 'cbz', with: eq(27), to: 'set' },
+    branch('cbz', 27, 'set'),
     ...copies(22, 0, 18, 0),
     { label: 'set' },
     load(7, 28, 32), writeFlags(7), load(9, 28, 40),
@@ -678,217 +607,58 @@ function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): U
     ['blr', { xn: 26 }],
     ...RESULT_REGISTERS.map((register, i) => store(register, 19, 8 * i)),
     readFlags(12), store(12, 19, 8 * RESULT_REGISTERS.length),
-    addi(19, 19, base),
-    { branch: 'cbz', with: eq(27), to: 'next' },
+    addi(19, 19, 8 * RESULT_NAMES.length),
+    branch('cbz', 27, 'next'),
     ...copies(18, 0, 19, 0),
     addi(19, 19, 2 * HALF),
     { label: 'next' },
     ['sub-imm', { sf: 1, sh: 0, imm12: 1, rnsp: 25, rdsp: 25 }],
-    { branch: 'cbnz', with: eq(25), to: 'case' },
+    branch('cbnz', 25, 'case'),
     ['sub-reg', { sf: 1, shift: 0, rm: 24, amount: 0, rn: 20, rd: 12 }],
-    { branch: 'cbnz', with: eq(12), to: 'variant' },
-    ...constant(8, 64), ...constant(0, 1), ...constant(1, RESULTS), ...constant(2, resultBytes), ['svc', { imm16: 0 }],
+    branch('cbnz', 12, 'variant'),
+    ...constant(8, 64), ...constant(0, 1), ...constant(1, layout.results), ...constant(2, layout.resultBytes), ['svc', { imm16: 0 }],
     ...constant(8, 94), ...constant(0, 5), ['svc', { imm16: 0 }],
   ]; // prettier-ignore
-  const parts: Uint8Array[] = [assemble(driver)];
-  let at = TEXT + HEADER_BYTES + parts[0]!.length;
-  const addresses = variants.map((variant) => {
-    const address = at;
-    const lines = typeof variant.lines === 'function' ? variant.lines(address) : variant.lines;
-    const words = a64Words([...lines, ['ret', { xn: 30 }]]);
-    parts.push(words);
-    at += words.length;
-    return address;
-  });
-  const textBytes = at - TEXT;
-  const dataOffset = Math.ceil(textBytes / 0x1000) * 0x1000;
-  const bytes = new Uint8Array(dataOffset + dataBytes);
-  const view = new DataView(bytes.buffer);
-  let place = HEADER_BYTES;
-  for (const part of parts) {
-    bytes.set(part, place);
-    place += part.length;
-  }
-  const word = (where: number, value: bigint): void => {
-    view.setBigUint64(where, BigInt.asUintN(64, value), true);
-  };
-  inputs.forEach(({ x, nzcv, offset, x10 }, i) => {
-    [...x, nzcv, offset, x10].forEach((value, k) => {
-      word(dataOffset + (i * INPUT_WORDS + k) * 8, value);
-    });
-  });
-  for (let i = 0; i < 2 * HALF; i++) bytes[dataOffset + patternAt - DATA + i] = (i * 73 + 11) & 255;
-  pointers.forEach((each, i) => {
-    word(dataOffset + pointersAt - DATA + 8 * i, BigInt(DATA + each * INPUT_WORDS * 8));
-  });
-  variants.forEach((each, i) => {
-    const where = dataOffset + variantsAt - DATA + 24 * i;
-    word(where, BigInt(addresses[i]!));
-    word(where + 8, BigInt(each.inputs.length));
-    word(where + 16, each.memory ? 1n : 0n);
-  });
-  // ELF header and four segments: text, data, the memory of the routines, results.
-  bytes.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]);
-  view.setUint16(16, 2, true);
-  view.setUint16(18, 183, true);
-  view.setUint32(20, 1, true);
-  word(24, BigInt(TEXT + HEADER_BYTES));
-  word(32, 64n);
-  for (const [where, value] of [[52, 64], [54, 56], [56, 4], [58, 64]] as const) view.setUint16(where, value, true); // prettier-ignore
-  const segments = [
-    [5, 0, TEXT, textBytes, textBytes],
-    [6, dataOffset, DATA, dataBytes, dataBytes],
-    [6, 0, MIDDLE - 0x1000, 0, 0x2000],
-    [6, 0, RESULTS, 0, resultBytes],
-  ] as const;
-  segments.forEach(([flags, from, address, file, memory], i) => {
-    const where = 64 + i * 56;
-    view.setUint32(where, 1, true);
-    view.setUint32(where + 4, flags, true);
-    [from, address, address, file, memory, 0x1000].forEach((each, k) => {
-      word(where + 8 + 8 * k, BigInt(each));
-    });
-  });
-  return bytes;
 }
+
+const MACHINE: BatchMachine<Input> = {
+  table: arm64Table,
+  elf: { machine: 183, flags: 0, bits: 64, little: true },
+  tables: { wordBytes: 8, entryBytes: 24, alignment: 8 },
+  inputFields: INPUT_FIELDS,
+  inputBytes: 64,
+  recordBytes: ({ memory }) => 8 * RESULT_NAMES.length + (memory ? 2 * HALF : 0),
+  driver,
+  back: ['ret', { xn: 30 }],
+};
 
 // ----------------------------------------------------------------------------------------------------------- execution
 
-function runHere(bytes: Uint8Array): Buffer {
-  const { emulation, abi } = arm64;
-  if (emulation.kind === 'none') throw new Error(emulation.reason);
-  const chunks: Uint8Array[] = [];
-  const onOutput = (_descriptor: number, part: Uint8Array): void => {
-    chunks.push(part);
-  };
-  const stop = startProcess({ image: readElf(bytes), emulation, abi, onOutput }).run();
-  if (stop.kind !== 'exit' || stop.code !== 5) {
-    const text = JSON.stringify(stop, (_, value: unknown) =>
-      typeof value === 'bigint' ? `0x${value.toString(16)}` : value,
-    );
-    throw new Error(`the program stopped: ${text}`);
-  }
-  return Buffer.concat(chunks);
-}
+const QEMU = [ARM64_QEMU, '-cpu', 'max'];
 
-function runQemu(bytes: Uint8Array): Buffer | null {
-  const folder = mkdtempSync(join(tmpdir(), 'elftrace-batch-'));
-  try {
-    const path = join(folder, 'batch');
-    writeFileSync(path, bytes, { mode: 0o755 });
-    const result = spawnSync(ARM64_QEMU, ['-cpu', 'max', path], { maxBuffer: 1 << 28 });
-    if (result.error) throw result.error;
-    return result.status === 5 ? result.stdout : null;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-/** What was executed of one row. */
-export interface CoverageRecord {
-  variants: number;
-  cases: number;
-  readonly aspects: Set<Aspect>;
-}
-
-export class Coverage {
-  private readonly rows = new Map<string, CoverageRecord>();
-
-  of(row: string): CoverageRecord {
-    let found = this.rows.get(row);
-    if (!found) {
-      found = { variants: 0, cases: 0, aspects: new Set() };
-      this.rows.set(row, found);
-    }
-    return found;
-  }
-
-  add(row: string, cases: number, aspects: Iterable<Aspect>): void {
-    const record = this.of(row);
-    record.variants++;
-    record.cases += cases;
-    for (const each of aspects) record.aspects.add(each);
-  }
-}
-
-function differences(inputs: readonly Input[], variants: readonly Variant[], ours: Buffer, theirs: Buffer): string[] {
-  const out: string[] = [];
-  if (ours.length !== theirs.length) out.push(`${ours.length} bytes instead of ${theirs.length}`);
-  let at = 0;
-  const perRow = new Map<string, number>();
-  const names = [...RESULT_REGISTERS.map((each) => `x${each}`), 'nzcv'];
-  for (const variant of variants) {
-    const size = recordBytes(variant);
-    for (const index of variant.inputs) {
-      const here = at;
-      at += size;
-      if (ours.compare(theirs, here, here + size, here, here + size) === 0) continue;
-      const seen = perRow.get(variant.row) ?? 0;
-      perRow.set(variant.row, seen + 1);
-      if (seen >= 2 || out.length > 40) continue;
-      const parts: string[] = [];
-      for (let i = 0; 8 * i < size; i++) {
-        const [got, want] = [ours, theirs].map((buffer) => buffer.readBigUInt64LE(here + 8 * i).toString(16));
-        if (got !== want) parts.push(`${names[i] ?? `+${8 * (i - RESULT_WORDS)}`}=${got!} instead of ${want!}`);
-      }
-      const lines = typeof variant.lines === 'function' ? variant.lines(TEXT) : variant.lines;
-      const { x, nzcv, offset, x10 } = inputs[index]!;
-      const values = `x3..6=${x.map((each) => each.toString(16)).join(',')} nzcv=${nzcv >> 28n} offset=${offset} x10=${x10}`;
-      out.push(`${JSON.stringify(lines)} with ${values}: ${parts.slice(0, 4).join(', ')}`);
-    }
-  }
-  for (const [row, count] of perRow) out.push(`${row}: ${count} differences`);
-  return out;
-}
-
-export interface BatchResult {
-  readonly cases: number;
-  readonly differences: readonly string[];
-}
+export class Coverage extends RowCoverage<Aspect> {}
 
 /** Rows whose variants qemu does not finish: how a bad variant is found. */
 export function unfinished(rows: readonly string[]): string[] {
   const { inputs, variants } = planOf();
-  return rows.filter(
-    (row) =>
-      runQemu(
-        buildProgram(
-          inputs,
-          variants.filter((each) => each.row === row),
-        ),
-      ) === null,
-  );
+  return rows.filter((row) => {
+    const own = variants.filter((each) => each.row === row);
+    return runQemu(QEMU, buildProgram(MACHINE, inputs, own)).output === null;
+  });
 }
 
 /** Runs all rows here and under qemu, and records what was executed. */
 export function runBatches(coverage: Coverage, only?: RegExp): BatchResult {
   const { inputs, variants: all } = planOf();
   const variants = all.filter((each) => each.inputs.length > 0 && (only === undefined || only.test(each.row)));
-  const program = buildProgram(inputs, variants);
-  const theirs = runQemu(program);
-  if (!theirs) return { cases: 0, differences: [`${ARM64_QEMU} did not finish`] };
-  const out = differences(inputs, variants, runHere(program), theirs);
-  let cases = 0;
-  for (const each of variants) {
-    cases += each.inputs.length;
-    const aspects: Aspect[] = [...each.aspects];
-    const { access } = each;
-    const crosses =
-      access &&
-      each.inputs.some((index) => {
-        const at = access.place(inputs[index]!);
-        return at < 0n && at + BigInt(access.bytes) > 0n;
-      });
-    if (crosses) aspects.push('page-crossing');
-    coverage.add(each.row, each.inputs.length, aspects);
-  }
-  return { cases, differences: out };
+  const program = buildProgram(MACHINE, inputs, variants);
+  const theirs = runQemu(QEMU, program);
+  const words = { names: RESULT_NAMES, bytes: 8, little: true } as const;
+  const checking = rowChecking<Input, Aspect>(inputs, { words, recordBytes: MACHINE.recordBytes });
+  return check(variants, runHere(arm64, program), theirs, ARM64_QEMU, coverage, checking);
 }
 
 // ------------------------------------------------------------------------------------------------------------ coverage
-
-/** Least number of cases of a row. */
-export const MIN_CASES = 200;
 
 /** Register operands of a row. */
 const registersOf = (row: Row): readonly string[] =>
@@ -917,15 +687,8 @@ export function requiredAspects(row: Row): Aspect[] {
 }
 
 /** What the record lacks: one text a row. */
-export function missingCoverage(coverage: Coverage): string[] {
-  const out: string[] = [];
-  for (const row of executableRows()) {
-    const record = coverage.of(row.mnemonic);
-    const lacks: string[] = requiredAspects(row).filter((each) => !record.aspects.has(each));
-    if (record.variants === 0) lacks.unshift('any test');
-    else if (record.cases < MIN_CASES && !UNIT_ONLY.has(row.mnemonic))
-      lacks.unshift(`${MIN_CASES - record.cases} cases`);
-    if (lacks.length > 0) out.push(`${row.mnemonic}: ${lacks.join(', ')}`);
-  }
-  return out;
-}
+export const missingCoverage = (coverage: Coverage): string[] =>
+  executableRows().flatMap((row) => {
+    const least = UNIT_ONLY.has(row.mnemonic) ? 0 : MIN_CASES;
+    return coverage.lacks(row.mnemonic, requiredAspects(row), least);
+  });

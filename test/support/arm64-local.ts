@@ -127,7 +127,7 @@ export function runFaults(coverage: Coverage): string[] {
       const memory = Buffer.compare(here.memory.read(DATA, 0x1000)!, before.memory.read(DATA, 0x1000)!);
       if (memory !== 0 && !inPieces(mnemonic)) out.push(`${name}: memory changed`);
     }
-    coverage.add(mnemonic, places.length, ['fault']);
+    coverage.add(mnemonic, places.length, ['fault'], 'state before');
   }
   for (const row of executableRows().filter((each) => each.mnemonic.endsWith('-lit') && isMemoryRow(each))) {
     // A literal behind the last byte of the code.
@@ -139,7 +139,7 @@ export function runFaults(coverage: Coverage): string[] {
     const stop = here.run();
     if (stop.kind !== 'fault' || stop.address !== CODE + 0x1000n) out.push(`${row.mnemonic}: ${show(stop)}`);
     if (stateOf(here) !== stateOf(before)) out.push(`${row.mnemonic}: ${stateOf(here)}`);
-    coverage.add(row.mnemonic, 1, ['fault']);
+    coverage.add(row.mnemonic, 1, ['fault'], 'state before');
   }
   return out;
 }
@@ -172,7 +172,7 @@ export function runWindowCrossings(coverage: Coverage): string[] {
       if (unchanged === mnemonic.startsWith('st')) out.push(`${name}: memory ${unchanged ? 'un' : ''}changed`);
       cases++;
     }
-    coverage.add(mnemonic, cases, ['window-crossing']);
+    coverage.add(mnemonic, cases, ['window-crossing'], 'the same in one window');
   }
   return out;
 }

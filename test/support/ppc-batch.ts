@@ -9,29 +9,34 @@
  *
  * Words come from the rows' encoder, which other tests compare with objdump.
  */
-import { spawnSync } from './spawn.js';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { ppc32, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { ppc32Table, ppc64Table } from '../../src/arch-ppc/isa.js';
-import { readElf } from '../../src/elf/read.js';
-import { startProcess } from '../../src/emulator/index.js';
 import type { IsaTable, Operands, Row } from '../../src/isa/table.js';
+import {
+  buildProgram,
+  check,
+  CORNERS_64,
+  encodeLines,
+  encodes,
+  HALF,
+  INPUT_SEED,
+  MIDDLE,
+  Random,
+  rowChecking,
+  RowCoverage,
+  RowPlanner,
+  runHere,
+  runQemu,
+} from './batch.js';
+import type { BatchMachine, BatchResult, Item, Layout, Outside, RowInput, RowVariant } from './batch.js';
 // The types only: that module needs the test framework, which `scripts/coverage.ts` has not.
 import type { PpcKind, PpcLine } from './emulator.js';
 
 export const PPC_KINDS = ['32', 'be', 'le'] as const;
 export const ppcQemu = (kind: PpcKind): string => ({ le: 'qemu-ppc64le', be: 'qemu-ppc64', 32: 'qemu-ppc' })[kind];
 
-export function ppcWords(kind: PpcKind, lines: readonly PpcLine[]): Uint8Array {
-  const out = new Uint8Array(lines.length * 4);
-  const view = new DataView(out.buffer);
-  lines.forEach(([mnemonic, operands], i) => {
-    view.setUint32(4 * i, tableOf(kind).encode(mnemonic, operands ?? {}), kind === 'le');
-  });
-  return out;
-}
+export const ppcWords = (kind: PpcKind, lines: readonly PpcLine[]): Uint8Array =>
+  encodeLines(tableOf(kind), lines, kind === 'le');
 
 export function tableOf(kind: PpcKind): IsaTable {
   return kind === '32' ? ppc32Table : ppc64Table;
@@ -46,42 +51,14 @@ const bitsOf = (kind: PpcKind): 32 | 64 => (kind === '32' ? 32 : 64);
 
 // ------------------------------------------------------------------------------------------------------------- inputs
 
-/** Registers before the instruction; `offset` is r9 minus the middle of the memory. */
-export interface Input {
-  readonly r3: bigint;
-  readonly r4: bigint;
-  readonly r5: bigint;
-  readonly cr: bigint;
-  readonly xer: bigint;
-  readonly offset: bigint;
-  readonly r10: bigint;
-}
-
-class Random {
-  constructor(private state: number) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-  wide(): bigint {
-    const value = (BigInt(this.below(0xffff_fffb)) << 32n) | BigInt(this.below(0xffff_fffb));
-    const kept = value >> BigInt(this.below(64));
-    return this.below(3) === 0 ? BigInt.asUintN(64, -kept) : kept;
-  }
-  pick<T>(values: readonly T[]): T {
-    return values[this.below(values.length)]!;
-  }
-}
+/** Registers before the instruction; `offset` is r9 minus the middle of the memory. r0 is r4. */
+const INPUT_FIELDS = ['r3', 'r4', 'r5', 'cr', 'xer', 'offset', 'r10'] as const;
+export type Input = RowInput<(typeof INPUT_FIELDS)[number]>;
 
 /** Corner values of either width: carries, signs, shift counts around the widths. */
 const CORNERS: Readonly<Record<32 | 64, readonly bigint[]>> = {
   32: [0n, 1n, -1n, 0x8000_0000n, 0x7fff_ffffn, 2n, -2n, 31n, 32n, 33n, 63n, 64n, 0xffffn, 0x80n],
-  64: [
-    0n, 1n, -1n, 1n << 63n, (1n << 63n) - 1n, 0x8000_0000n, 0x7fff_ffffn, -0x8000_0000n, 0xffff_ffffn, 1n << 32n, 31n, 32n, 63n,
-    64n,
-  ],
+  64: CORNERS_64,
 }; // prettier-ignore
 const MORE_CORNERS: Readonly<Record<32 | 64, readonly bigint[]>> = {
   32: [0xffn, 0x7fffn, 0x8000n, -0x8000n, 0x5555_5555n, 127n],
@@ -106,7 +83,7 @@ const SINGLES = [
 ]; // prettier-ignore
 
 function makeInputs(kind: PpcKind): Inputs {
-  const random = new Random(0x2545_f491);
+  const random = new Random(INPUT_SEED);
   const bits = bitsOf(kind);
   const all: Input[] = [];
   const add = (r4: bigint, r5: bigint, plainPlace: boolean): void => {
@@ -149,21 +126,7 @@ export type Aspect =
   | 'distinct' | 'equal' | 'zero' | 'corners' | 'page-crossing' | 'window-crossing' | 'misaligned' | 'fault' | 'Rc=0' | 'Rc=1' | 'OE=0 Rc=0' | 'OE=0 Rc=1' | 'OE=1 Rc=0'
   | 'OE=1 Rc=1'; // prettier-ignore
 
-interface Variant {
-  readonly row: string;
-  /** The routine without its return; branches need its address. */
-  readonly lines: readonly PpcLine[] | ((address: number) => readonly PpcLine[]);
-  readonly memory: boolean;
-  readonly aspects: readonly Aspect[];
-  /** Indices of inputs. */
-  readonly inputs: readonly number[];
-  /** Bytes accessed from base + displacement, for counting page crossings; 0: none. */
-  readonly access?: { readonly bytes: number; readonly place: (input: Input) => bigint };
-  /** True where the manual leaves the result of this input undefined: only XER and what is not the target are compared. */
-  readonly undefinedResult?: (input: Input) => boolean;
-  /** True where qemu is wrong about XER and the SO bits of CR (`QEMU_DIFFERENCES`). */
-  readonly qemuWrong?: (input: Input) => boolean;
-}
+type Variant = RowVariant<Input, Aspect>;
 
 /** Rows that access memory at base + index or base + displacement. */
 export function accessBytes(mnemonic: string): number {
@@ -204,26 +167,15 @@ export function trapConditions(a: bigint, b: bigint, width: 32 | 64): number {
   return (x < y ? 16 : 0) | (x > y ? 8 : 0) | (x === y ? 4 : 0) | (ux < uy ? 2 : 0) | (ux > uy ? 1 : 0);
 }
 
-class Planner {
-  readonly variants: Variant[] = [];
+class Planner extends RowPlanner<Input, Aspect> {
   readonly inputs: Inputs;
-  private readonly random = new Random(0x1234_5677);
   private readonly is64: boolean;
-  private turn = 0;
 
   constructor(readonly kind: PpcKind) {
+    super();
     this.inputs = makeInputs(kind);
     this.is64 = kind !== '32';
     for (const row of executableRows(kind)) this.plan(row);
-  }
-
-  private range([first, count]: readonly [number, number], limit = count): number[] {
-    const start = limit === count ? 0 : (this.turn += 7);
-    return Array.from({ length: Math.min(limit, count) }, (_, i) => first + ((start + i) % count));
-  }
-
-  private add(row: string, lines: Variant['lines'], inputs: readonly number[], rest: Partial<Variant> = {}): void {
-    this.variants.push({ row, lines, inputs, memory: false, aspects: [], ...rest });
   }
 
   private plan(row: Row): void {
@@ -292,7 +244,7 @@ class Planner {
         for (let turn = 0; turn < turns; turn++) {
           for (const name of others) operands[name] = this.immediate(name, row, turn);
           this.fix(row.mnemonic, operands, turn);
-          if (!this.encodes(row, operands)) continue;
+          if (!encodes(tableOf(this.kind), row, operands)) continue;
           const wide = sources.length > 1;
           let inputs = this.range(wide ? this.inputs.pairs : this.inputs.singles, p === 0 ? undefined : 24);
           if (others.length > 0 && wide) inputs = this.range(this.inputs.pairs, 24);
@@ -383,12 +335,6 @@ class Planner {
       };
     }
     return {};
-  }
-
-  private encodes(row: Row, operands: Operands): boolean {
-    const table = tableOf(this.kind);
-    const decoded = table.decode(table.encode(row.mnemonic, operands));
-    return decoded !== null && decoded.row.mnemonic === row.mnemonic;
   }
 
   private specialRegisters(row: Row): void {
@@ -533,7 +479,7 @@ class Planner {
         for (const name of others) operands[name] = this.immediate(name, row, turn);
         if (mnemonic === 'dcbf') operands['l3'] = turn & 1;
         if (has('nb') && ra === 0) operands['ra0'] = 9;
-        if (!this.encodes(row, operands)) continue;
+        if (!encodes(tableOf(this.kind), row, operands)) continue;
         const lines: PpcLine[] = mnemonic === 'stq' && ra === 8 ? [move(8, 9)] : [];
         if (rb === 8) lines.push(['rlwinm', { rs: 9, ra: 8, sh: 31, mb: 1, me: 31 }]);
         lines.push(...this.access(mnemonic, operands, value));
@@ -621,45 +567,12 @@ export const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
 
 // -------------------------------------------------------------------------------------------------------- the program
 
-const TEXT = 0x100_0000;
-const DATA = 0x200_0000;
-const RESULTS = 0x400_0000;
-/** Middle of the memory of the routines: the end of a page. */
-const MIDDLE = 0x300_1000;
-const HALF = 128;
-const INPUT_WORDS = 7;
-const RESULT_WORDS = 9;
+const RESULT_NAMES = ['r0', 'r3', 'r4', 'r5', 'r6', 'r7', 'r9', 'cr', 'xer'];
 const SAVED = [24, 25, 26, 27, 28, 29, 30, 31];
 
-const recordBytes = (variant: Variant, w: number): number =>
-  RESULT_WORDS * w + (variant.memory ? 2 * HALF + SAVED.length * w : 0);
-
-/** Lines with labels: `['label', name]` marks, a branch names one in place of its displacement. */
-type Item =
-  PpcLine | { readonly label: string } | { readonly branch: readonly [bo: number, bi: number]; readonly to: string };
-
-function assemble(kind: PpcKind, items: readonly Item[]): Uint8Array {
-  const labels = new Map<string, number>();
-  let at = 0;
-  for (const item of items) {
-    if ('label' in item) labels.set(item.label, at);
-    else at += 4;
-  }
-  const lines: PpcLine[] = [];
-  for (const item of items) {
-    if ('label' in item) continue;
-    if ('branch' in item) {
-      const [bo, bi] = item.branch;
-      lines.push(['bc', { bo, bi, bd: labels.get(item.to)! - 4 * lines.length }]);
-    } else lines.push(item);
-  }
-  return ppcWords(kind, lines);
-}
-
-function buildProgram(kind: PpcKind, inputs: readonly Input[], variants: readonly Variant[]): Uint8Array {
+function driver(kind: PpcKind, layout: Layout): readonly Item[] {
   const is64 = kind !== '32';
   const w = is64 ? 8 : 4;
-  const little = kind === 'le';
   const load = (rt: number, ra0: number, at: number): PpcLine =>
     is64 ? ['ld', { rt, ra0, ds: at }] : ['lwz', { rt, ra0, d: at }];
   const store = (rs: number, ra0: number, at: number): PpcLine =>
@@ -669,21 +582,16 @@ function buildProgram(kind: PpcKind, inputs: readonly Input[], variants: readonl
     for (let i = 0; i < 2 * HALF; i += w) out.push(load(8, fromRegister, fromAt + i), store(8, toRegister, toAt + i));
     return out;
   };
-  const resultBytes = variants.reduce((sum, each) => sum + each.inputs.length * recordBytes(each, w), 0);
-  // Inputs of one variant must be in a row: slices wrap around, so each run gets its own list of pointers.
-  const pointers = variants.flatMap((each) => each.inputs);
-  const inputsAt = DATA;
-  const patternAt = inputsAt + inputs.length * INPUT_WORDS * w;
-  const pointersAt = patternAt + 2 * HALF;
-  const variantsAt = pointersAt + 4 * pointers.length;
-  const dataBytes = variantsAt + 16 * variants.length - DATA;
   const lwz = (rt: number, ra0: number, d: number): PpcLine => ['lwz', { rt, ra0, d }];
   const ne = [4, 2] as const;
   const eq = [12, 2] as const;
-  const base = RESULT_WORDS * w;
-  const driver: Item[] = [
-    ...constant(15, RESULTS), ...constant(16, variantsAt), ...constant(17, variantsAt + 16 * variants.length),
-    ...constant(21, MIDDLE), ...constant(22, patternAt), ...constant(14, pointersAt), ...constant(13, is64 ? 0xe00c_007f : 0xe000_007f),
+  const branch = ([bo, bi]: readonly [bo: number, bi: number], to: string): Item => ({
+    to,
+    branch: (bd) => ['bc', { bo, bi, bd }],
+  });
+  return [
+    ...constant(15, layout.results), ...constant(16, layout.variants), ...constant(17, layout.variantsEnd),
+    ...constant(21, MIDDLE), ...constant(22, layout.pattern), ...constant(14, layout.pointers), ...constant(13, is64 ? 0xe00c_007f : 0xe000_007f),
     // Registers that multiple and string stores write out: the stack is not where qemu's is.
     ...[1, 2, 8, 11, 12, ...SAVED].map((register) => addi(register, 0, register * 0x101)),
     { label: 'variant' },
@@ -691,7 +599,7 @@ function buildProgram(kind: PpcKind, inputs: readonly Input[], variants: readonl
     { label: 'case' },
     lwz(18, 14, 0), addi(14, 14, 4),
     ['cmpi', { bf: 0, l: 0, ra: 23, si: 0 }],
-    { branch: eq, to: 'set' },
+    branch(eq, 'set'),
     ...copies(22, 0, 21, -HALF),
     { label: 'set' },
     mtctr(20),
@@ -703,174 +611,46 @@ function buildProgram(kind: PpcKind, inputs: readonly Input[], variants: readonl
     ['mfcr', { rt: 8 }], store(8, 15, 7 * w),
     // What is reserved in XER does not count.
     ['mfspr', { rt: 8, spr: 1 }], ['and', { ra: 8, rs: 8, rb: 13 }], store(8, 15, 8 * w),
-    addi(15, 15, base),
+    addi(15, 15, RESULT_NAMES.length * w),
     ['cmpi', { bf: 0, l: 0, ra: 23, si: 0 }],
-    { branch: eq, to: 'next' },
+    branch(eq, 'next'),
     ...copies(21, -HALF, 15, 0),
     ...SAVED.map((register, i) => store(register, 15, 2 * HALF + i * w)),
     addi(15, 15, 2 * HALF + SAVED.length * w),
     { label: 'next' },
     addi(19, 19, -1), ['cmpi', { bf: 0, l: 0, ra: 19, si: 0 }],
-    { branch: ne, to: 'case' },
+    branch(ne, 'case'),
     ['cmpl', { bf: 0, l: 0, ra: 16, rb: 17 }],
-    { branch: ne, to: 'variant' },
-    addi(0, 0, 4), addi(3, 0, 1), ...constant(4, RESULTS), ...constant(5, resultBytes), ['sc', { lev: 0 }],
+    branch(ne, 'variant'),
+    addi(0, 0, 4), addi(3, 0, 1), ...constant(4, layout.results), ...constant(5, layout.resultBytes), ['sc', { lev: 0 }],
     addi(0, 0, 234), addi(3, 0, 5), ['sc', { lev: 0 }],
   ]; // prettier-ignore
-  const headerBytes = 0x200;
-  const parts: Uint8Array[] = [assemble(kind, driver)];
-  let at = TEXT + headerBytes + parts[0]!.length;
-  const addresses: number[] = [];
-  for (const variant of variants) {
-    const lines = typeof variant.lines === 'function' ? variant.lines(at) : variant.lines;
-    const words = ppcWords(kind, [...lines, ['bclr', { bo: 20, bi: 0, bh: 0 }]]);
-    addresses.push(at);
-    parts.push(words);
-    at += words.length;
-  }
-  const textBytes = at - TEXT;
-  const dataOffset = Math.ceil(textBytes / 0x1000) * 0x1000;
-  const bytes = new Uint8Array(dataOffset + dataBytes);
-  const view = new DataView(bytes.buffer);
-  const word = (offset: number, value: bigint): void => {
-    if (is64) view.setBigUint64(offset, BigInt.asUintN(64, value), little);
-    else view.setUint32(offset, Number(BigInt.asUintN(32, value)), little);
+}
+
+function machineOf(kind: PpcKind): BatchMachine<Input> {
+  const bits = bitsOf(kind);
+  const w = bits / 8;
+  const little = kind === 'le';
+  return {
+    table: tableOf(kind),
+    elf: bits === 64 ? { machine: 21, flags: 2, bits, little } : { machine: 20, flags: 0, bits, little },
+    tables: { wordBytes: 4, entryBytes: 16, alignment: 4 },
+    inputFields: INPUT_FIELDS,
+    inputBytes: INPUT_FIELDS.length * w,
+    recordBytes: ({ memory }) => RESULT_NAMES.length * w + (memory ? 2 * HALF + SAVED.length * w : 0),
+    driver: (layout) => driver(kind, layout),
+    back: ['bclr', { bo: 20, bi: 0, bh: 0 }],
   };
-  let offset = headerBytes;
-  for (const part of parts) {
-    bytes.set(part, offset);
-    offset += part.length;
-  }
-  inputs.forEach((input, i) => {
-    const { r3, r4, r5, cr, xer, offset: place, r10 } = input;
-    [r3, r4, r5, cr, xer, place, r10].forEach((each, k) => {
-      word(dataOffset + (i * INPUT_WORDS + k) * w, each);
-    });
-  });
-  for (let i = 0; i < 2 * HALF; i++) bytes[dataOffset + patternAt - DATA + i] = (i * 73 + 11) & 255;
-  pointers.forEach((each, i) => {
-    view.setUint32(dataOffset + pointersAt - DATA + 4 * i, inputsAt + each * INPUT_WORDS * w, little);
-  });
-  variants.forEach((each, i) => {
-    const place = dataOffset + variantsAt - DATA + 16 * i;
-    view.setUint32(place, addresses[i]!, little);
-    view.setUint32(place + 4, each.inputs.length, little);
-    view.setUint32(place + 8, each.memory ? 1 : 0, little);
-  });
-  // ELF header and four segments: text, data, the memory of the routines, results.
-  bytes.set([0x7f, 0x45, 0x4c, 0x46, is64 ? 2 : 1, little ? 1 : 2, 1]);
-  const phoff = is64 ? 64 : 52;
-  const phentsize = is64 ? 56 : 32;
-  const half = (place: number, value: number): void => {
-    view.setUint16(place, value, little);
-  };
-  const full = (place: number, value: number): void => {
-    view.setUint32(place, value, little);
-  };
-  half(16, 2);
-  half(18, is64 ? 21 : 20);
-  full(20, 1);
-  const after = is64 ? 48 : 36;
-  word(24, BigInt(TEXT + headerBytes));
-  word(24 + w, BigInt(phoff));
-  full(after, is64 ? 2 : 0);
-  half(after + 4, phoff);
-  half(after + 6, phentsize);
-  half(after + 8, 4);
-  half(after + 10, is64 ? 64 : 40);
-  const segments: readonly (readonly [flags: number, offset: number, address: number, file: number, memory: number])[] =
-    [
-      [5, 0, TEXT, textBytes, textBytes],
-      [6, dataOffset, DATA, dataBytes, dataBytes],
-      [6, 0, MIDDLE - 0x1000, 0, 0x2000],
-      [6, 0, RESULTS, 0, resultBytes],
-    ];
-  segments.forEach(([flags, from, address, file, memory], i) => {
-    const place = phoff + i * phentsize;
-    full(place, 1);
-    if (is64) {
-      full(place + 4, flags);
-      [from, address, address, file, memory, 0x1000].forEach((each, k) => {
-        word(place + 8 + 8 * k, BigInt(each));
-      });
-    } else [from, address, address, file, memory, flags, 0x1000].forEach((each, k) => full(place + 4 + 4 * k, each));
-  });
-  return bytes;
 }
 
 // ----------------------------------------------------------------------------------------------------------- execution
 
 const ARCHES = { 32: ppc32, be: ppc64ElfV2Be, le: ppc64ElfV2Le } as const;
 
-function runHere(kind: PpcKind, bytes: Uint8Array): Buffer {
-  const { emulation, abi } = ARCHES[kind];
-  if (emulation.kind === 'none') throw new Error(emulation.reason);
-  const chunks: Uint8Array[] = [];
-  const started = startProcess({
-    image: readElf(bytes),
-    emulation,
-    abi,
-    onOutput: (_descriptor, part) => {
-      chunks.push(part);
-    },
-  });
-  const stop = started.run();
-  if (stop.kind !== 'exit' || stop.code !== 5) {
-    throw new Error(
-      `the program stopped: ${JSON.stringify(stop, (_, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value))}`,
-    );
-  }
-  return Buffer.concat(chunks);
-}
+export class Coverage extends RowCoverage<Aspect> {}
 
-function runQemu(kind: PpcKind, cpu: string, bytes: Uint8Array): Buffer | null {
-  const folder = mkdtempSync(join(tmpdir(), 'elftrace-batch-'));
-  try {
-    const path = join(folder, 'batch');
-    writeFileSync(path, bytes, { mode: 0o755 });
-    const result = spawnSync(ppcQemu(kind), ['-cpu', cpu, path], { maxBuffer: 1 << 28 });
-    if (result.error) throw result.error;
-    return result.status === 5 ? result.stdout : null;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-/** What was executed of one row. */
-export interface CoverageRecord {
-  readonly kind: PpcKind;
-  readonly row: string;
-  variants: number;
-  cases: number;
-  readonly aspects: Set<Aspect>;
-  readonly comparedWith: Set<string>;
-}
-
-export class Coverage {
-  private readonly rows = new Map<string, CoverageRecord>();
-
-  of(kind: PpcKind, row: string): CoverageRecord {
-    const key = `${kind} ${row}`;
-    let found = this.rows.get(key);
-    if (!found) {
-      found = { kind, row, variants: 0, cases: 0, aspects: new Set(), comparedWith: new Set() };
-      this.rows.set(key, found);
-    }
-    return found;
-  }
-
-  add(kind: PpcKind, row: string, cases: number, aspects: Iterable<Aspect>, comparedWith: string): void {
-    const record = this.of(kind, row);
-    record.variants++;
-    record.cases += cases;
-    for (const each of aspects) record.aspects.add(each);
-    record.comparedWith.add(comparedWith);
-  }
-
-  get records(): readonly CoverageRecord[] {
-    return [...this.rows.values()];
-  }
-}
+/** A row in the record, which is of all kinds. */
+export const rowOf = (kind: PpcKind, mnemonic: string): string => `${kind} ${mnemonic}`;
 
 /** The CPU of qemu that has a row; null: none. */
 export function qemuCpu(kind: PpcKind, row: string): string | null {
@@ -901,8 +681,6 @@ const QEMU_CPUS: Readonly<Record<PpcKind, CpuTable>> = {
   le: { usual: 'power10', others: [], none: ['lmw', 'stmw', 'lswi', 'stswi', 'lswx', 'stswx'] },
 };
 
-const FIELD_NAMES = ['r0', 'r3', 'r4', 'r5', 'r6', 'r7', 'r9', 'cr', 'xer'];
-
 /** Where qemu-user 7.2 does not do what the Power ISA says; the tests of these rows take the manual's word. */
 export const QEMU_DIFFERENCES: readonly (readonly [row: string, difference: string])[] = [
   ['divde', 'OV is not set for quotients from 2^63 up when the dividend is smaller than the divisor in magnitude'],
@@ -914,59 +692,6 @@ export const QEMU_DIFFERENCES: readonly (readonly [row: string, difference: stri
   ['mtspr', 'VRSAVE keeps 64 bits, reserved bits of XER read as they were written'],
 ];
 
-/** Compares two outputs; returns texts of at most `limit` differences. */
-function differences(
-  kind: PpcKind,
-  inputs: readonly Input[],
-  variants: readonly Variant[],
-  ours: Buffer,
-  theirs: Buffer,
-  limit = 40,
-): string[] {
-  const w = kind === '32' ? 4 : 8;
-  const out: string[] = [];
-  if (ours.length !== theirs.length) out.push(`${ours.length} bytes instead of ${theirs.length}`);
-  let at = 0;
-  const perRow = new Map<string, number>();
-  for (const variant of variants) {
-    const size = recordBytes(variant, w);
-    for (const index of variant.inputs) {
-      const here = at;
-      at += size;
-      if (ours.compare(theirs, here, here + size, here, here + size) === 0) continue;
-      const input = inputs[index]!;
-      const loose = variant.undefinedResult?.(input) === true;
-      const parts: string[] = [];
-      for (let i = 0; i * w < size; i++) {
-        const read = (buffer: Buffer): bigint => {
-          const part = Buffer.from(buffer.subarray(here + i * w, here + i * w + w));
-          if (kind === 'le') part.reverse();
-          return BigInt(`0x${part.toString('hex') || '0'}`);
-        };
-        const [got, want] = [read(ours), read(theirs)];
-        if (got === want) continue;
-        if (variant.qemuWrong?.(input) === true) continue;
-        // Undefined: the target and the first three bits of CR0.
-        if (loose && (i <= 5 || (i === 7 && (got | 0xe000_0000n) === (want | 0xe000_0000n)))) continue;
-        parts.push(
-          `${FIELD_NAMES[i] ?? `+${(i - RESULT_WORDS) * w}`}=${got.toString(16)} instead of ${want.toString(16)}`,
-        );
-      }
-      if (parts.length === 0) continue;
-      const seen = perRow.get(variant.row) ?? 0;
-      perRow.set(variant.row, seen + 1);
-      if (seen >= 3 || out.length >= limit) continue;
-      const lines = typeof variant.lines === 'function' ? variant.lines(TEXT) : variant.lines;
-      const values = Object.entries(input)
-        .map(([name, value]) => `${name}=${String(name === 'offset' ? value : (value as bigint).toString(16))}`)
-        .join(' ');
-      out.push(`${kind} ${JSON.stringify(lines)} with ${values}: ${parts.slice(0, 4).join(', ')}`);
-    }
-  }
-  for (const [row, count] of perRow) out.push(`${kind} ${row}: ${count} differences`);
-  return out;
-}
-
 /** Rows of each CPU of qemu. */
 export function planOf(kind: PpcKind): { readonly inputs: readonly Input[]; readonly variants: readonly Variant[] } {
   const planner = new Planner(kind);
@@ -976,8 +701,8 @@ export function planOf(kind: PpcKind): { readonly inputs: readonly Input[]; read
 const LOW_WORDS = 'low words of qemu-ppc64 -cpu power9';
 
 /** The output of a 64-bit program as the 32-bit one would give it. */
-function lowWords(variants: readonly Variant[], output: Buffer | null): Buffer | null {
-  if (!output) return null;
+function lowWords(variants: readonly Variant[], { output, why }: Outside): Outside {
+  if (!output) return { output, why };
   const parts: Buffer[] = [];
   let at = 0;
   for (const variant of variants) {
@@ -985,7 +710,7 @@ function lowWords(variants: readonly Variant[], output: Buffer | null): Buffer |
       const words = (count: number): void => {
         for (let k = 0; k < count; k++, at += 8) parts.push(output.subarray(at + 4, at + 8));
       };
-      words(RESULT_WORDS - 1);
+      words(RESULT_NAMES.length - 1);
       // CA32 and OV32 are not there on 32 bits.
       const xer = Buffer.from(output.subarray(at + 4, at + 8));
       xer[1]! &= 0xf3;
@@ -997,12 +722,7 @@ function lowWords(variants: readonly Variant[], output: Buffer | null): Buffer |
       words(SAVED.length);
     }
   }
-  return Buffer.concat(parts);
-}
-
-export interface BatchResult {
-  readonly cases: number;
-  readonly differences: readonly string[];
+  return { output: Buffer.concat(parts), why };
 }
 
 /** Runs all rows of a kind here and under qemu, and records what was executed. */
@@ -1016,54 +736,43 @@ export function runBatches(kind: PpcKind, coverage: Coverage): BatchResult {
     if (list) list.push(variant);
     else byCpu.set(cpu, [variant]);
   }
-  const out: string[] = [];
-  let cases = 0;
-  for (const [cpu, list] of byCpu) {
-    const ours = runHere(kind, buildProgram(kind, inputs, list));
-    const theirs =
-      cpu === LOW_WORDS
-        ? lowWords(list, runQemu('be', 'power9', buildProgram('be', inputs, list)))
-        : runQemu(kind, cpu, buildProgram(kind, inputs, list));
-    if (!theirs) {
-      out.push(`${ppcQemu(kind)} -cpu ${cpu} did not finish`);
-      continue;
-    }
-    out.push(...differences(kind, inputs, list, ours, theirs));
-    for (const each of list) {
-      cases += each.inputs.length;
-      const aspects: Aspect[] = [...each.aspects];
-      const { access } = each;
-      if (access) {
-        const crosses = each.inputs.some((index) => {
-          const at = access.place(inputs[index]!);
-          return at < 0n && at + BigInt(access.bytes) > 0n;
-        });
-        if (crosses) aspects.push('page-crossing');
-      }
-      coverage.add(
-        kind,
-        each.row,
-        each.inputs.length,
-        aspects,
-        cpu === LOW_WORDS ? cpu : `${ppcQemu(kind)} -cpu ${cpu}`,
-      );
-    }
-  }
-  return { cases, differences: out };
+  const machine = machineOf(kind);
+  const checking = rowChecking<Input, Aspect>(
+    inputs,
+    {
+      words: { names: RESULT_NAMES, bytes: kind === '32' ? 4 : 8, little: kind === 'le' },
+      recordBytes: machine.recordBytes,
+      // Undefined: the target and the first three bits of CR0.
+      ignored: (variant, input, i, got, want) =>
+        variant.undefinedResult?.(inputs[input]!) === true &&
+        (i <= 5 || (i === 7 && (got | 0xe000_0000n) === (want | 0xe000_0000n))),
+    },
+    (mnemonic) => rowOf(kind, mnemonic),
+  );
+  const results = [...byCpu].map(([cpu, list]) => {
+    const program = buildProgram(machine, inputs, list);
+    const isLow = cpu === LOW_WORDS;
+    const theirs = isLow
+      ? lowWords(list, runQemu([ppcQemu('be'), '-cpu', 'power9'], buildProgram(machineOf('be'), inputs, list)))
+      : runQemu([ppcQemu(kind), '-cpu', cpu], program);
+    const name = isLow ? cpu : `${ppcQemu(kind)} -cpu ${cpu}`;
+    return check(list, runHere(ARCHES[kind], program), theirs, name, coverage, checking);
+  });
+  return {
+    cases: results.reduce((sum, each) => sum + each.cases, 0),
+    differences: results.flatMap((each) => each.differences),
+  };
 }
 
 /** CPUs of a list on which qemu executes the row: how `QEMU_CPUS` was found. */
 export function probe(kind: PpcKind, row: string, cpus: readonly string[]): string[] {
   const { inputs, variants } = planOf(kind);
   const list = variants.filter((each) => each.row === row);
-  const program = buildProgram(kind, inputs, list);
-  return cpus.filter((cpu) => runQemu(kind, cpu, program) !== null);
+  const program = buildProgram(machineOf(kind), inputs, list);
+  return cpus.filter((cpu) => runQemu([ppcQemu(kind), '-cpu', cpu], program).output !== null);
 }
 
 // ------------------------------------------------------------------------------------------------------------ coverage
-
-/** Least number of cases of a row. */
-export const MIN_CASES = 200;
 
 /** True when some choice makes two register operands of the row equal. */
 function canBeEqual(kind: PpcKind, row: Row): boolean {
@@ -1078,11 +787,7 @@ function canBeEqual(kind: PpcKind, row: Row): boolean {
       names.forEach((name, i) => (operands[name] = 12 + 4 * i));
       operands[a] = 20;
       operands[b] = 20;
-      try {
-        if (table.decode(table.encode(row.mnemonic, operands))?.row.mnemonic === row.mnemonic) return true;
-      } catch {
-        // a field that takes no such value
-      }
+      if (encodes(table, row, operands)) return true;
     }
   }
   return false;
@@ -1110,28 +815,12 @@ export function requiredAspects(kind: PpcKind, row: Row): Aspect[] {
 }
 
 /** What the record lacks: one text a row. */
-export function missingCoverage(kind: PpcKind, coverage: Coverage): string[] {
-  const out: string[] = [];
-  for (const row of executableRows(kind)) {
-    const record = coverage.of(kind, row.mnemonic);
-    const lacks: string[] = requiredAspects(kind, row).filter((each) => !record.aspects.has(each));
-    if (record.variants === 0) lacks.unshift('any test');
-    else if (record.cases < MIN_CASES) lacks.unshift(`${MIN_CASES - record.cases} cases`);
-    if (lacks.length > 0) out.push(`${kind} ${row.mnemonic}: ${lacks.join(', ')}`);
-  }
-  return out;
-}
+export const missingCoverage = (kind: PpcKind, coverage: Coverage): string[] =>
+  executableRows(kind).flatMap((row) => coverage.lacks(rowOf(kind, row.mnemonic), requiredAspects(kind, row)));
 
 /** The coverage table as text: a line for each row and kind. */
-export function coverageTable(coverage: Coverage): string {
-  const lines = ['kind  row        variants    cases  shown; compared with'];
-  for (const { kind, row, variants, cases, aspects, comparedWith } of coverage.records) {
-    const numbers = `${String(variants).padStart(8)} ${String(cases).padStart(8)}`;
-    lines.push(
-      `${kind.padEnd(5)} ${row.padEnd(10)} ${numbers}  ${[...aspects].join(', ')}; ${[...comparedWith].join(', ')}`,
-    );
-  }
-  const total = coverage.records.reduce((sum, each) => sum + each.cases, 0);
-  lines.push(`${coverage.records.length} rows, ${total} cases`);
-  return lines.join('\n');
-}
+export const coverageTable = (coverage: Coverage): string =>
+  coverage.table('kind  row       ', (row) => {
+    const [kind, mnemonic] = row.split(' ');
+    return `${kind!.padEnd(5)} ${mnemonic!.padEnd(10)}`;
+  });

@@ -7,7 +7,7 @@ import { ppc32, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { Machine } from '../../src/emulator/index.js';
 import type { StopReason } from '../../src/emulator/index.js';
 import type { Operands, Row } from '../../src/isa/table.js';
-import { accessBytes, executableRows, isMemoryRow, ppcWords, tableOf } from './ppc-batch.js';
+import { accessBytes, executableRows, isMemoryRow, ppcWords, rowOf, tableOf } from './ppc-batch.js';
 import type { Coverage } from './ppc-batch.js';
 import type { PpcKind, PpcLine } from './emulator.js';
 
@@ -131,7 +131,7 @@ export function runFaults(kind: PpcKind, coverage: Coverage): string[] {
       const memory = Buffer.compare(here.memory.read(DATA, 0x1000)!, before.memory.read(DATA, 0x1000)!);
       if (memory !== 0 && !inPieces(mnemonic)) out.push(`${name}: memory changed`);
     }
-    coverage.add(kind, mnemonic, places.length, ['fault'], 'state before');
+    coverage.add(rowOf(kind, mnemonic), places.length, ['fault'], 'state before');
   }
   return out;
 }
@@ -170,7 +170,7 @@ export function runWindowCrossings(kind: PpcKind, coverage: Coverage): string[] 
       if (unchanged === mnemonic.startsWith('st')) out.push(`${name}: memory ${unchanged ? 'un' : ''}changed`);
       cases++;
     }
-    coverage.add(kind, mnemonic, cases, ['window-crossing'], 'the same in one window');
+    coverage.add(rowOf(kind, mnemonic), cases, ['window-crossing'], 'the same in one window');
   }
   return out;
 }
@@ -202,7 +202,7 @@ export function runZeroBases(kind: PpcKind, coverage: Coverage): string[] {
       const [x, y] = machines.map((each) => each.memory.read(page, 0x1000)!);
       if (Buffer.compare(x!, y!) !== 0) out.push(`${name}: memory differs`);
     }
-    coverage.add(kind, mnemonic, displacements.length, ['zero'], 'base register of value 0');
+    coverage.add(rowOf(kind, mnemonic), displacements.length, ['zero'], 'base register of value 0');
   }
   return out;
 }
@@ -237,7 +237,7 @@ export function runAbsoluteBranches(kind: PpcKind, coverage: Coverage): string[]
         }
       }
     }
-    coverage.add(kind, absolute, cases, ['distinct', 'corners'], relative);
+    coverage.add(rowOf(kind, absolute), cases, ['distinct', 'corners'], relative);
   }
   return out;
 }
@@ -262,7 +262,7 @@ export function runTimeAndRandom(kind: PpcKind, coverage: Coverage): string[] {
       }
     }
   }
-  coverage.add(kind, 'mftb', cases, ['corners'], 'count of instructions');
+  coverage.add(rowOf(kind, 'mftb'), cases, ['corners'], 'count of instructions');
   if (kind === '32') return out;
   cases = 0;
   const seen = new Set<bigint>();
@@ -287,7 +287,7 @@ export function runTimeAndRandom(kind: PpcKind, coverage: Coverage): string[] {
   }
   // Two counts of instructions, so two numbers.
   if (seen.size !== 2) out.push(`${kind} darn: ${seen.size} numbers`);
-  coverage.add(kind, 'darn', cases, ['corners'], 'itself');
+  coverage.add(rowOf(kind, 'darn'), cases, ['corners'], 'itself');
   return out;
 }
 
@@ -306,7 +306,7 @@ export function runAlignmentTraps(kind: PpcKind, coverage: Coverage): string[] {
       if (state(machine) !== before) out.push(`${row.mnemonic}: the state changed`);
     }
     const aspects = ['distinct', 'equal', 'zero', 'corners', 'page-crossing', 'window-crossing', 'fault'] as const;
-    coverage.add(kind, row.mnemonic, 200, aspects, 'the alignment interrupt');
+    coverage.add(rowOf(kind, row.mnemonic), 200, aspects, 'the alignment interrupt');
   }
   return out;
 }
@@ -358,7 +358,7 @@ export function runMisalignedReservations(kind: PpcKind, coverage: Coverage): st
         cases++;
       }
     }
-    coverage.add(kind, mnemonic, cases, ['misaligned'], 'the alignment interrupt');
+    coverage.add(rowOf(kind, mnemonic), cases, ['misaligned'], 'the alignment interrupt');
   }
   return out;
 }

@@ -9,47 +9,41 @@
  *
  * Words come from the rows' encoder, which other tests compare with objdump.
  */
-import { spawnSync } from './spawn.js';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { riscv64 } from '../../src/arch-riscv/index.js';
 import { riscvTable } from '../../src/arch-riscv/isa.js';
-import { readElf } from '../../src/elf/read.js';
-import { startProcess } from '../../src/emulator/index.js';
 import type { Operands, Row } from '../../src/isa/table.js';
+import {
+  buildProgram,
+  check,
+  CORNERS_64,
+  DATA,
+  encodeLines,
+  encodes as encodesIn,
+  HALF,
+  INPUT_SEED,
+  MIDDLE,
+  Random,
+  RowCoverage,
+  RowPlanner,
+  rowChecking,
+  runHere,
+  runQemu,
+} from './batch.js';
+import type { BatchMachine, BatchResult, Item, Layout, RowInput, RowLine } from './batch.js';
 
 export const RISCV_QEMU = 'qemu-riscv64';
 const QEMU_CPU = 'rv64,zba=true,zbb=true,zbs=true';
 
-/** One instruction of the rows: mnemonic and operands by field name. */
-export type RiscvLine = readonly [mnemonic: string, operands?: Operands];
+export type RiscvLine = RowLine;
 
-const sizeOf = ([mnemonic]: RiscvLine): number => riscvTable.row(mnemonic).sizeBytes;
-
-export function riscvCode(lines: readonly RiscvLine[]): Uint8Array {
-  const out: number[] = [];
-  for (const [mnemonic, operands] of lines) {
-    const word = riscvTable.encode(mnemonic, operands ?? {});
-    for (let i = 0; i < riscvTable.row(mnemonic).sizeBytes; i++) out.push((word >>> (8 * i)) & 255);
-  }
-  return Uint8Array.from(out);
-}
+export const riscvCode = (lines: readonly RiscvLine[]): Uint8Array => encodeLines(riscvTable, lines);
 
 /** Rows that a program can execute. */
 export function executableRows(): Row[] {
   return riscvTable.rows.filter((row) => row.attributes.decodeOnly !== true);
 }
 
-/** True when the operands make this row and no other. */
-export function encodes(row: Row, operands: Operands): boolean {
-  try {
-    const word = riscvTable.encode(row.mnemonic, operands);
-    return riscvTable.decode(word, row.sizeBytes)?.row.mnemonic === row.mnemonic;
-  } catch {
-    return false;
-  }
-}
+export const encodes = (row: Row, operands: Operands): boolean => encodesIn(riscvTable, row, operands);
 
 export const [ZERO, RA, SP, T0, T1, A0, A1, A2, A3, A4, A5, A7, T5, T6] = [
   0, 1, 2, 5, 6, 10, 11, 12, 13, 14, 15, 17, 30, 31,
@@ -60,34 +54,9 @@ const [S2, S3, S4, S5, S6, S7, S8, S9, S10, S11, T3, T4] = [18, 19, 20, 21, 22, 
 // ------------------------------------------------------------------------------------------------------------- inputs
 
 /** Registers before the instruction; `offset` is a4 minus the middle of the memory. a5 is 0. */
-interface Input {
-  readonly a0: bigint;
-  readonly a1: bigint;
-  readonly a2: bigint;
-  readonly a3: bigint;
-  readonly offset: bigint;
-}
+const INPUT_FIELDS = ['a0', 'a1', 'a2', 'a3', 'offset'] as const;
+type Input = RowInput<(typeof INPUT_FIELDS)[number]>;
 
-class Random {
-  constructor(private state: number) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-  wide(): bigint {
-    const value = (BigInt(this.below(0xffff_fffb)) << 32n) | BigInt(this.below(0xffff_fffb));
-    const kept = value >> BigInt(this.below(64));
-    return this.below(3) === 0 ? -kept : kept;
-  }
-}
-
-/** Signs and carries of both widths, shift counts around them. */
-export const CORNERS: readonly bigint[] = [
-  0n, 1n, -1n, 1n << 63n, (1n << 63n) - 1n, 0x8000_0000n, 0x7fff_ffffn, -0x8000_0000n, 0xffff_ffffn, 1n << 32n, 31n, 32n, 63n,
-  64n,
-]; // prettier-ignore
 const MORE_CORNERS: readonly bigint[] = [
   2n, -2n, 33n, 65n, 127n, 0x80n, 0xffn, 0x8000n, -0x8000n, 0x5555_5555_5555_5555n, 0xff00_00ff_0100_8000n,
   0xffff_ffff_7fc0_0000n, 0xffff_ffff_8000_0001n,
@@ -102,18 +71,19 @@ interface Inputs {
 }
 
 function makeInputs(): Inputs {
-  const random = new Random(0x2545_f491);
+  const random = new Random(INPUT_SEED);
   const all: Input[] = [];
   const add = (a1: bigint, a2: bigint, aligned: boolean): void => {
     const offset = BigInt(aligned ? random.below(3) * 16 - 16 : random.below(33) - 16);
     all.push({ a0: random.wide(), a1, a2, a3: random.wide(), offset });
   };
-  for (const a of CORNERS) for (const b of CORNERS) add(a, b, false);
+  for (const a of CORNERS_64) for (const b of CORNERS_64) add(a, b, false);
   for (const a of MORE_CORNERS) add(a, random.wide(), false);
   for (let i = 0; i < 60; i++) add(random.wide(), random.wide(), false);
   const pairs = [0, all.length] as const;
   const first = all.length;
-  for (const a of [...CORNERS, ...MORE_CORNERS]) for (let i = 0; i < 5; i++) add(a, CORNERS[random.below(14)]!, true);
+  for (const a of [...CORNERS_64, ...MORE_CORNERS])
+    for (let i = 0; i < 5; i++) add(a, CORNERS_64[random.below(14)]!, true);
   for (let i = 0; i < 20; i++) add(random.wide(), random.wide(), true);
   return { all, pairs, aligned: [first, all.length - first] };
 }
@@ -122,20 +92,6 @@ function makeInputs(): Inputs {
 
 /** What of a row a variant shows. */
 export type Aspect = 'distinct' | 'equal' | 'zero' | 'corners' | 'page-crossing' | 'window-crossing' | 'fault';
-
-interface Variant {
-  readonly row: string;
-  /** The routine without its return; some need its address. */
-  readonly lines: readonly RiscvLine[] | ((address: number) => readonly RiscvLine[]);
-  readonly memory: boolean;
-  readonly aspects: readonly Aspect[];
-  /** Indices of inputs. */
-  readonly inputs: readonly number[];
-  /** Bytes accessed from a4, for counting page crossings; 0: none. */
-  readonly accessBytes: number;
-  /** True where qemu is wrong (`QEMU_DIFFERENCES`). */
-  readonly qemuWrong?: (input: Input) => boolean;
-}
 
 const REGISTER_FIELDS = ['rd', 'rdc', 'rs1', 'rs1c', 'rs2', 'rs2c'] as const;
 const isAtomic = (mnemonic: string): boolean => /^(lr|sc|amo)/.test(mnemonic);
@@ -171,23 +127,12 @@ export const QEMU_DIFFERENCES: readonly (readonly [row: string, difference: stri
   ['ctzw', 'counts zeros beyond the word when the low word is 0 (the manual: 32)'],
 ];
 
-class Planner {
-  readonly variants: Variant[] = [];
+class Planner extends RowPlanner<Input, Aspect> {
   readonly inputs = makeInputs();
-  private readonly random = new Random(0x1234_5677);
-  private turn = 0;
 
   constructor() {
+    super();
     for (const row of executableRows()) this.plan(row);
-  }
-
-  private range([first, count]: readonly [number, number], limit = count): number[] {
-    const start = limit === count ? 0 : (this.turn += 7);
-    return Array.from({ length: Math.min(limit, count) }, (_, i) => first + ((start + i) % count));
-  }
-
-  private add(row: string, lines: Variant['lines'], inputs: readonly number[], rest: Partial<Variant> = {}): void {
-    this.variants.push({ row, lines, inputs, memory: false, aspects: [], accessBytes: 0, ...rest });
   }
 
   private plan(row: Row): void {
@@ -466,7 +411,7 @@ class Planner {
         this.add(mnemonic, lines, this.range(this.inputs.pairs, p === 0 ? 60 : 30), {
           memory: true,
           aspects: [aspect, 'corners'],
-          accessBytes: accessBytes(row),
+          access: { bytes: accessBytes(row), place: ({ offset }) => offset },
         });
       }
     }
@@ -511,7 +456,7 @@ class Planner {
           this.add(mnemonic, form, inputs, {
             memory: true,
             aspects: [aspect, 'corners'],
-            accessBytes: accessBytes(row),
+            access: { bytes: accessBytes(row), place: ({ offset }) => offset },
           });
         }
       }
@@ -521,48 +466,15 @@ class Planner {
 
 // -------------------------------------------------------------------------------------------------------- the program
 
-const TEXT = 0x100_0000;
-const DATA = 0x200_0000;
-const RESULTS = 0x400_0000;
-/** Middle of the memory of the routines: the end of a page. */
-const MIDDLE = 0x300_1000;
-const HALF = 128;
-const INPUT_BYTES = 40;
 const RESULT_REGISTERS = [A0, A1, A2, A3, A4, A5, T0, T1];
-
-const recordBytes = (variant: Variant): number => 8 * RESULT_REGISTERS.length + (variant.memory ? 2 * HALF : 0);
-
-/** Lines with labels: a branch names one in place of its displacement. */
-type Item =
-  | RiscvLine
-  | { readonly label: string }
-  | { readonly branch: 'beq' | 'bne'; readonly rs1: number; readonly rs2: number; readonly to: string };
-
-function assemble(items: readonly Item[]): Uint8Array {
-  const labels = new Map<string, number>();
-  let at = 0;
-  for (const item of items) {
-    if ('label' in item) labels.set(item.label, at);
-    else at += 'branch' in item ? 4 : sizeOf(item);
-  }
-  const lines: RiscvLine[] = [];
-  at = 0;
-  for (const item of items) {
-    if ('label' in item) continue;
-    const line: RiscvLine =
-      'branch' in item ? [item.branch, { rs1: item.rs1, rs2: item.rs2, off: labels.get(item.to)! - at }] : item;
-    lines.push(line);
-    at += sizeOf(line);
-  }
-  return riscvCode(lines);
-}
+const RESULT_NAMES = ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 't0', 't1'];
 
 const constant = (rd: number, value: number): RiscvLine[] => [
   ['lui', { rd, upper: ((value + 0x800) & ~0xfff) | 0 }],
   ['addiw', { rd, rs1: rd, imm: (value << 20) >> 20 }],
 ];
 
-function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): Uint8Array {
+function driver(layout: Layout): readonly Item[] {
   const ld = (rd: number, rs1: number, imm: number): RiscvLine => ['ld', { rd, rs1, imm }];
   const sd = (rs2: number, rs1: number, imm: number): RiscvLine => ['sd', { rs2, rs1, imm }];
   const lwu = (rd: number, rs1: number, imm: number): RiscvLine => ['lwu', { rd, rs1, imm }];
@@ -571,21 +483,18 @@ function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): U
     for (let i = 0; i < 2 * HALF; i += 8) out.push(ld(T3, from, fromAt + i), sd(T3, to, toAt + i));
     return out;
   };
-  const resultBytes = variants.reduce((sum, each) => sum + each.inputs.length * recordBytes(each), 0);
-  const pointers = variants.flatMap((each) => each.inputs);
-  const patternAt = DATA + inputs.length * INPUT_BYTES;
-  const pointersAt = patternAt + 2 * HALF;
-  const variantsAt = pointersAt + 4 * pointers.length + (pointers.length % 2) * 4;
-  const dataBytes = variantsAt + 16 * variants.length - DATA;
-  const registersBytes = 8 * RESULT_REGISTERS.length;
-  const driver: Item[] = [
-    ...constant(S2, RESULTS), ...constant(S3, variantsAt), ...constant(S4, variantsAt + 16 * variants.length),
-    ...constant(S5, MIDDLE), ...constant(S6, patternAt), ...constant(S7, pointersAt), ...constant(S10, DATA),
+  const branch = (mnemonic: 'beq' | 'bne', rs1: number, rs2: number, to: string): Item => ({
+    to,
+    branch: (off) => [mnemonic, { rs1, rs2, off }],
+  });
+  return [
+    ...constant(S2, layout.results), ...constant(S3, layout.variants), ...constant(S4, layout.variantsEnd),
+    ...constant(S5, MIDDLE), ...constant(S6, layout.pattern), ...constant(S7, layout.pointers), ...constant(S10, DATA),
     ...[RA, SP, 3, 4, T0, T1, 7, 8, 9, 16, A7, T4, T5, T6].map((register) => addi(register, ZERO, register * 0x31)),
     { label: 'variant' },
     lwu(S8, S3, 0), lwu(S9, S3, 4), lwu(T4, S3, 8), addi(S3, S3, 16),
     { label: 'case' },
-    { branch: 'beq', rs1: T4, rs2: ZERO, to: 'set' },
+    branch('beq', T4, ZERO, 'set'),
     ...copies(S6, 0, S5, -HALF),
     { label: 'set' },
     lwu(T3, S7, 0), addi(S7, S7, 4),
@@ -593,227 +502,49 @@ function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): U
     move(A5, ZERO), addi(T0, ZERO, 0x55), addi(T1, ZERO, 0x66),
     ['jalr', { rd: S11, rs1: S8, imm: 0 }],
     ...RESULT_REGISTERS.map((register, i) => sd(register, S2, 8 * i)),
-    addi(S2, S2, registersBytes),
-    { branch: 'beq', rs1: T4, rs2: ZERO, to: 'next' },
+    addi(S2, S2, 8 * RESULT_REGISTERS.length),
+    branch('beq', T4, ZERO, 'next'),
     ...copies(S5, -HALF, S2, 0),
     addi(S2, S2, 2 * HALF),
     { label: 'next' },
     addi(S9, S9, -1),
     // The way back is longer than a branch reaches with the copies between; it is not here.
-    { branch: 'bne', rs1: S9, rs2: ZERO, to: 'case' },
-    { branch: 'bne', rs1: S3, rs2: S4, to: 'variant' },
-    addi(A7, ZERO, 64), addi(A0, ZERO, 1), ...constant(A1, RESULTS), ...constant(A2, resultBytes), ['ecall'],
+    branch('bne', S9, ZERO, 'case'),
+    branch('bne', S3, S4, 'variant'),
+    addi(A7, ZERO, 64), addi(A0, ZERO, 1), ...constant(A1, layout.results), ...constant(A2, layout.resultBytes), ['ecall'],
     addi(A7, ZERO, 94), addi(A0, ZERO, 5), ['ecall'],
   ]; // prettier-ignore
-  const headerBytes = 0x200;
-  const parts: Uint8Array[] = [assemble(driver)];
-  let at = TEXT + headerBytes + parts[0]!.length;
-  const addresses: number[] = [];
-  for (const variant of variants) {
-    const lines = typeof variant.lines === 'function' ? variant.lines(at) : variant.lines;
-    const code = riscvCode([...lines, ['jalr', { rd: ZERO, rs1: S11, imm: 0 }]]);
-    addresses.push(at);
-    parts.push(code);
-    at += code.length;
-  }
-  const textBytes = at - TEXT;
-  const dataOffset = Math.ceil(textBytes / 0x1000) * 0x1000;
-  const bytes = new Uint8Array(dataOffset + dataBytes);
-  const view = new DataView(bytes.buffer);
-  let offset = headerBytes;
-  for (const part of parts) {
-    bytes.set(part, offset);
-    offset += part.length;
-  }
-  inputs.forEach(({ a0, a1, a2, a3, offset: place }, i) => {
-    [a0, a1, a2, a3, place].forEach((each, k) => {
-      view.setBigUint64(dataOffset + i * INPUT_BYTES + 8 * k, BigInt.asUintN(64, each), true);
-    });
-  });
-  for (let i = 0; i < 2 * HALF; i++) bytes[dataOffset + patternAt - DATA + i] = (i * 73 + 11) & 255;
-  pointers.forEach((each, i) => {
-    view.setUint32(dataOffset + pointersAt - DATA + 4 * i, DATA + each * INPUT_BYTES, true);
-  });
-  variants.forEach((each, i) => {
-    const place = dataOffset + variantsAt - DATA + 16 * i;
-    view.setUint32(place, addresses[i]!, true);
-    view.setUint32(place + 4, each.inputs.length, true);
-    view.setUint32(place + 8, each.memory ? 1 : 0, true);
-  });
-  // ELF header and four segments: text, data, the memory of the routines, results.
-  bytes.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]);
-  view.setUint16(16, 2, true);
-  view.setUint16(18, 243, true);
-  view.setUint32(20, 1, true);
-  view.setBigUint64(24, BigInt(TEXT + headerBytes), true);
-  view.setBigUint64(32, 64n, true);
-  // EF_RISCV_RVC, double-float ABI
-  view.setUint32(48, 5, true);
-  [64, 56, 4, 64].forEach((each, i) => {
-    view.setUint16(52 + 2 * i, each, true);
-  });
-  const segments: readonly (readonly [flags: number, offset: number, address: number, file: number, memory: number])[] =
-    [
-      [5, 0, TEXT, textBytes, textBytes],
-      [6, dataOffset, DATA, dataBytes, dataBytes],
-      [6, 0, MIDDLE - 0x1000, 0, 0x2000],
-      [6, 0, RESULTS, 0, resultBytes],
-    ];
-  segments.forEach(([flags, from, address, file, memory], i) => {
-    const place = 64 + i * 56;
-    view.setUint32(place, 1, true);
-    view.setUint32(place + 4, flags, true);
-    [from, address, address, file, memory, 0x1000].forEach((each, k) => {
-      view.setBigUint64(place + 8 + 8 * k, BigInt(each), true);
-    });
-  });
-  return bytes;
 }
+
+const MACHINE: BatchMachine<Input> = {
+  table: riscvTable,
+  // EF_RISCV_RVC, double-float ABI
+  elf: { machine: 243, flags: 5, bits: 64, little: true },
+  tables: { wordBytes: 4, entryBytes: 16, alignment: 8 },
+  inputFields: INPUT_FIELDS,
+  inputBytes: 40,
+  recordBytes: ({ memory }) => 8 * RESULT_REGISTERS.length + (memory ? 2 * HALF : 0),
+  driver,
+  back: ['jalr', { rd: ZERO, rs1: S11, imm: 0 }],
+};
 
 // ----------------------------------------------------------------------------------------------------------- execution
 
-function runHere(bytes: Uint8Array): Buffer {
-  const { emulation, abi } = riscv64;
-  if (emulation.kind === 'none') throw new Error(emulation.reason);
-  const chunks: Uint8Array[] = [];
-  const started = startProcess({
-    image: readElf(bytes),
-    emulation,
-    abi,
-    onOutput: (_descriptor, part) => {
-      chunks.push(part);
-    },
-  });
-  const stop = started.run();
-  if (stop.kind !== 'exit' || stop.code !== 5) {
-    const text = JSON.stringify(stop, (_, value: unknown) =>
-      typeof value === 'bigint' ? `0x${value.toString(16)}` : value,
-    );
-    throw new Error(`the program stopped: ${text}`);
-  }
-  return Buffer.concat(chunks);
-}
-
-function runQemu(bytes: Uint8Array): Buffer | null {
-  const folder = mkdtempSync(join(tmpdir(), 'elftrace-batch-'));
-  try {
-    const path = join(folder, 'batch');
-    writeFileSync(path, bytes, { mode: 0o755 });
-    const result = spawnSync(RISCV_QEMU, ['-cpu', QEMU_CPU, path], { maxBuffer: 1 << 28 });
-    if (result.error) throw result.error;
-    return result.status === 5 ? result.stdout : null;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-/** What was executed of one row. */
-interface CoverageRecord {
-  readonly row: string;
-  variants: number;
-  cases: number;
-  readonly aspects: Set<Aspect>;
-  readonly comparedWith: Set<string>;
-}
-
-export class Coverage {
-  private readonly rows = new Map<string, CoverageRecord>();
-
-  of(row: string): CoverageRecord {
-    let found = this.rows.get(row);
-    if (!found) {
-      found = { row, variants: 0, cases: 0, aspects: new Set(), comparedWith: new Set() };
-      this.rows.set(row, found);
-    }
-    return found;
-  }
-
-  add(row: string, cases: number, aspects: Iterable<Aspect>, comparedWith: string): void {
-    const record = this.of(row);
-    record.variants++;
-    record.cases += cases;
-    for (const each of aspects) record.aspects.add(each);
-    record.comparedWith.add(comparedWith);
-  }
-
-  get records(): readonly CoverageRecord[] {
-    return [...this.rows.values()];
-  }
-}
-
-const FIELD_NAMES = ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 't0', 't1'];
-
-/** Compares two outputs; returns texts of at most `limit` differences. */
-function differences(
-  inputs: readonly Input[],
-  variants: readonly Variant[],
-  ours: Buffer,
-  theirs: Buffer,
-  limit = 40,
-): string[] {
-  const out: string[] = [];
-  if (ours.length !== theirs.length) out.push(`${ours.length} bytes instead of ${theirs.length}`);
-  let at = 0;
-  const perRow = new Map<string, number>();
-  for (const variant of variants) {
-    const size = recordBytes(variant);
-    for (const index of variant.inputs) {
-      const here = at;
-      at += size;
-      if (ours.compare(theirs, here, here + size, here, here + size) === 0) continue;
-      if (variant.qemuWrong?.(inputs[index]!) === true) continue;
-      const seen = perRow.get(variant.row) ?? 0;
-      perRow.set(variant.row, seen + 1);
-      if (seen >= 3 || out.length >= limit) continue;
-      const parts: string[] = [];
-      for (let i = 0; 8 * i < size; i++) {
-        const [got, want] = [ours.readBigUInt64LE(here + 8 * i), theirs.readBigUInt64LE(here + 8 * i)];
-        const name = FIELD_NAMES[i] ?? `+${8 * (i - FIELD_NAMES.length)}`;
-        if (got !== want) parts.push(`${name}=${got.toString(16)} instead of ${want.toString(16)}`);
-      }
-      const lines = typeof variant.lines === 'function' ? variant.lines(TEXT) : variant.lines;
-      const values = Object.entries(inputs[index]!)
-        .map(([name, value]: [string, bigint]) => `${name}=${BigInt.asUintN(64, value).toString(16)}`)
-        .join(' ');
-      out.push(`${JSON.stringify(lines.slice(0, 8))} with ${values}: ${parts.slice(0, 4).join(', ')}`);
-    }
-  }
-  for (const [row, count] of perRow) out.push(`${row}: ${count} differences`);
-  return out;
-}
-
-export interface BatchResult {
-  readonly cases: number;
-  readonly differences: readonly string[];
-}
+export class Coverage extends RowCoverage<Aspect> {}
 
 /** Runs all rows here and under qemu, and records what was executed. */
 export function runBatches(coverage: Coverage): BatchResult {
   const planner = new Planner();
   const { variants } = planner;
   const inputs = planner.inputs.all;
-  const program = buildProgram(inputs, variants);
-  const ours = runHere(program);
-  const theirs = runQemu(program);
-  if (!theirs) return { cases: 0, differences: [`${RISCV_QEMU} did not finish`] };
-  let cases = 0;
-  for (const each of variants) {
-    cases += each.inputs.length;
-    const aspects: Aspect[] = [...each.aspects];
-    const crosses = each.inputs.some((index) => {
-      const { offset } = inputs[index]!;
-      return offset < 0n && offset + BigInt(each.accessBytes) > 0n;
-    });
-    if (crosses && each.accessBytes > 0) aspects.push('page-crossing');
-    coverage.add(each.row, each.inputs.length, aspects, RISCV_QEMU);
-  }
-  return { cases, differences: differences(inputs, variants, ours, theirs) };
+  const program = buildProgram(MACHINE, inputs, variants);
+  const theirs = runQemu([RISCV_QEMU, '-cpu', QEMU_CPU], program);
+  const words = { names: RESULT_NAMES, bytes: 8, little: true } as const;
+  const checking = rowChecking<Input, Aspect>(inputs, { words, recordBytes: MACHINE.recordBytes });
+  return check(variants, runHere(riscv64, program), theirs, RISCV_QEMU, coverage, checking);
 }
 
 // ------------------------------------------------------------------------------------------------------------ coverage
-
-/** Least number of cases of a row. */
-export const MIN_CASES = 200;
 
 /** True when some choice of registers under the row's rules satisfies `accept`. */
 function registersCan(row: Row, accept: (values: readonly number[]) => boolean): boolean {
@@ -852,26 +583,8 @@ export function requiredAspects(row: Row): Aspect[] {
 }
 
 /** What the record lacks: one text a row. */
-export function missingCoverage(coverage: Coverage): string[] {
-  const out: string[] = [];
-  for (const row of executableRows()) {
-    const record = coverage.of(row.mnemonic);
-    const lacks: string[] = requiredAspects(row).filter((each) => !record.aspects.has(each));
-    if (record.variants === 0) lacks.unshift('any test');
-    else if (record.cases < MIN_CASES) lacks.unshift(`${MIN_CASES - record.cases} cases`);
-    if (lacks.length > 0) out.push(`${row.mnemonic}: ${lacks.join(', ')}`);
-  }
-  return out;
-}
+export const missingCoverage = (coverage: Coverage): string[] =>
+  executableRows().flatMap((row) => coverage.lacks(row.mnemonic, requiredAspects(row)));
 
 /** The coverage table as text: a line for each row. */
-export function coverageTable(coverage: Coverage): string {
-  const lines = ['row           variants    cases  shown; compared with'];
-  for (const { row, variants, cases, aspects, comparedWith } of coverage.records) {
-    const numbers = `${String(variants).padStart(8)} ${String(cases).padStart(8)}`;
-    lines.push(`${row.padEnd(13)} ${numbers}  ${[...aspects].join(', ')}; ${[...comparedWith].join(', ')}`);
-  }
-  const total = coverage.records.reduce((sum, each) => sum + each.cases, 0);
-  lines.push(`${coverage.records.length} rows, ${total} cases`);
-  return lines.join('\n');
-}
+export const coverageTable = (coverage: Coverage): string => coverage.table('row          ', (row) => row.padEnd(13));

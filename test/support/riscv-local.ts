@@ -9,20 +9,8 @@ import { REGISTER_NAMES, riscvTable } from '../../src/arch-riscv/isa.js';
 import { Machine } from '../../src/emulator/index.js';
 import type { MachineOptions, StopReason } from '../../src/emulator/index.js';
 import type { Operands, Row } from '../../src/isa/table.js';
-import {
-  A0,
-  A1,
-  A2,
-  A4,
-  accessBytes,
-  CORNERS,
-  displacementOf,
-  executableRows,
-  riscvCode,
-  T5,
-  T6,
-  ZERO,
-} from './riscv-batch.js';
+import { CORNERS_64 } from './batch.js';
+import { A0, A1, A2, A4, accessBytes, displacementOf, executableRows, riscvCode, T5, T6, ZERO } from './riscv-batch.js';
 import type { Coverage, RiscvLine } from './riscv-batch.js';
 
 export const CODE = 0x1_0000n;
@@ -316,8 +304,8 @@ function runConditional(coverage: Coverage): string[] {
     for (const [rd, rs1, rs2, aspect] of patterns) {
       const machine = riscvMachine([[mnemonic, { rd, rs1, rs2 }]]);
       let cases = 0;
-      for (const a of CORNERS) {
-        for (const b of CORNERS) {
+      for (const a of CORNERS_64) {
+        for (const b of CORNERS_64) {
           machine.setRegister('pc', CODE);
           machine.setRegister('a0', 0x55n);
           machine.setRegister('a1', a);

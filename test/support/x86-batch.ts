@@ -21,8 +21,18 @@ import { x86Coverage } from '../../src/arch-x86/lift.js';
 import { decodeInto, X86Instruction } from '../../src/arch-x86/isa.js';
 import { opcodeMaps } from '../../src/arch-x86/opcode-map.js';
 import type { OpcodeRow, OpcodeTable } from '../../src/arch-x86/opcode-map.js';
-import { readElf } from '../../src/elf/read.js';
-import { startProcess } from '../../src/emulator/index.js';
+import {
+  check,
+  INPUT_SEED,
+  inputText,
+  MIN_CASES,
+  Random,
+  RowCoverage,
+  runHere,
+  runOutside,
+  VARIANT_SEED,
+} from './batch.js';
+import type { BatchResult, Checking } from './batch.js';
 
 // ---------------------------------------------------------------------------------------------------------------- rows
 
@@ -182,39 +192,9 @@ export function encode({ row, encoding, map, opcode, mmx }: RowPlace, form: Form
 
 // -------------------------------------------------------------------------------------------------------------- inputs
 
-/** Registers before the routine. */
-export interface Input {
-  readonly rax: bigint;
-  readonly rbx: bigint;
-  readonly rcx: bigint;
-  readonly rdx: bigint;
-  readonly r8: bigint;
-  readonly r9: bigint;
-  readonly flags: bigint;
-  /** rsi and rdi minus the middle. */
-  readonly source: bigint;
-  readonly target: bigint;
-  readonly r10: bigint;
-}
+/** Registers before the routine; `source` and `target` are rsi and rdi minus the middle. */
 const INPUT_FIELDS = ['rax', 'rbx', 'rcx', 'rdx', 'r8', 'r9', 'flags', 'source', 'target', 'r10'] as const;
-
-class Random {
-  constructor(private state: number) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-  wide(): bigint {
-    const value = (BigInt(this.below(0xffff_fffb)) << 32n) | BigInt(this.below(0xffff_fffb));
-    const kept = value >> BigInt(this.below(64));
-    return this.below(3) === 0 ? BigInt.asUintN(64, -kept) : kept;
-  }
-  pick<T>(values: readonly T[]): T {
-    return values[this.below(values.length)]!;
-  }
-}
+export type Input = Readonly<Record<(typeof INPUT_FIELDS)[number], bigint>>;
 
 const CORNERS = [
   0n, 1n, -1n, 1n << 63n, (1n << 63n) - 1n, 0x8000_0000n, 0x7fff_ffffn, 0xffff_ffffn, 0x8000n, 0x7fffn, 0x80n, 0x7fn, 0xffn,
@@ -226,7 +206,7 @@ const COUNTS = [0n, 1n, 2n, 7n, 8n, 9n, 15n, 16n, 17n, 31n, 32n, 33n, 63n, 64n, 
 const STATUS = 0x8d5;
 
 export function makeInputs(): readonly Input[] {
-  const random = new Random(0x2545_f491);
+  const random = new Random(INPUT_SEED);
   const out: Input[] = [];
   const add = (rax: bigint, rbx: bigint, rcx: bigint): void => {
     out.push({
@@ -338,7 +318,7 @@ export class Planner {
   readonly variants: Variant[] = [];
   readonly inputs = makeInputs();
   private readonly all = this.inputs.map((_, i) => i);
-  private readonly random = new Random(0x1234_5677);
+  private readonly random = new Random(VARIANT_SEED);
   private turn = 0;
 
   constructor(rows: readonly RowPlace[] = executableRows()) {
@@ -1059,38 +1039,6 @@ export function buildProgram(inputs: readonly Input[], variants: readonly Varian
   return path;
 }
 
-export function runHere(path: string): Buffer {
-  const { emulation, abi } = x86_64;
-  if (emulation.kind === 'none') throw new Error(emulation.reason);
-  const chunks: Uint8Array[] = [];
-  const started = startProcess({
-    image: readElf(new Uint8Array(readFileSync(path))),
-    emulation,
-    abi,
-    onOutput: (_descriptor, part) => {
-      chunks.push(part);
-    },
-  });
-  const stop = started.run();
-  if (stop.kind !== 'exit' || stop.code !== 5) {
-    const routine = (Number(started.machine.register('pc')) - ROUTINES) / ROUTINE_BYTES;
-    throw new Error(
-      `stopped in routine ${routine}: ${JSON.stringify(stop, (_, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value))}`,
-    );
-  }
-  return Buffer.concat(chunks);
-}
-
-/** The output of a program under a command (`[]`: on this processor); null with the reason when it did not finish. */
-export function runOutside(command: readonly string[], path: string): { output: Buffer | null; why: string } {
-  const [name, ...args] = [...command, path];
-  const result = spawnSync(name!, args, { maxBuffer: 1 << 30 });
-  if (result.error) throw result.error;
-  return result.status === 5
-    ? { output: result.stdout, why: '' }
-    : { output: null, why: `status ${String(result.status)} signal ${String(result.signal)}` };
-}
-
 /** What of a processor the rows need beyond the base, by the names of /proc/cpuinfo. */
 const NEEDED = ['bmi1', 'bmi2', 'adx', 'movbe', 'abm', 'popcnt', 'fsgsbase', 'sse4_2', 'cx16', 'lahf_lm', 'clflushopt'];
 
@@ -1113,50 +1061,33 @@ export const QEMU_DIFFERENCES: readonly (readonly [name: RegExp, reason: string]
   [/^blsi$/, 'carry is inverted'],
 ];
 
-export function differences(
-  inputs: readonly Input[],
-  variants: readonly Variant[],
-  ours: Buffer,
-  theirs: Buffer,
-  limit = 40,
-): string[] {
-  const out: string[] = [];
-  if (ours.length !== theirs.length) out.push(`${ours.length} bytes instead of ${theirs.length}`);
-  const size = 8 * RESULT_WORDS;
-  let at = 0;
-  const perRow = new Map<string, number>();
-  for (const variant of variants) {
-    for (const index of variant.inputs) {
-      const here = at;
-      at += size;
-      if (ours.compare(theirs, here, here + size, here, here + size) === 0) continue;
-      const input = inputs[index]!;
-      const parts: string[] = [];
-      for (let i = 0; i < RESULT_WORDS; i++) {
-        const [got, want] = [ours.readBigUInt64LE(here + 8 * i), theirs.readBigUInt64LE(here + 8 * i)];
-        const ignored = i === 12 ? BigInt(variant.ignoredFlags(input)) : 0n;
-        if ((got | ignored) === (want | ignored)) continue;
-        if (variant.undefinedResult?.(input) === true && i < 12) continue;
-        parts.push(`${RESULT_NAMES[i]!}=${got.toString(16)} instead of ${want.toString(16)}`);
-      }
-      if (parts.length === 0) continue;
-      const { key } = variant.place;
-      const seen = perRow.get(key) ?? 0;
-      perRow.set(key, seen + 1);
-      if (seen >= 3 || out.length >= limit) continue;
-      const values = Object.entries(input)
-        .map(([name, value]) => `${name}=${(value as bigint).toString(16)}`)
-        .join(' ');
-      const bytes = variant
-        .code(ROUTINES)
-        .map((each) => each.toString(16).padStart(2, '0'))
-        .join(' ');
-      out.push(`${key} (${bytes}) with ${values}: ${parts.slice(0, 4).join(', ')}`);
-    }
-  }
-  for (const [row, count] of perRow) out.push(`${row}: ${count} differences`);
-  return out;
-}
+/** What qemu does otherwise than processors is not compared with it. */
+const qemuDiffers = ({ place }: Variant): boolean =>
+  QEMU_DIFFERENCES.some(([name]) => name.test(place.row.mnemonics[1]));
+
+const FLAGS_WORD = RESULT_NAMES.indexOf('flags');
+
+const checkingOf = (inputs: readonly Input[], excused: (variant: Variant) => boolean): Checking<Variant, Aspect> => ({
+  words: { names: RESULT_NAMES, bytes: 8, little: true },
+  recordBytes: () => 8 * RESULT_WORDS,
+  row: ({ place }) => place.key,
+  text: ({ place, code }, input) => {
+    const bytes = code(ROUTINES).map((each) => each.toString(16).padStart(2, '0'));
+    return `${place.key} (${bytes.join(' ')}) with ${inputText(inputs[input]!)}`;
+  },
+  crosses: ({ place, aspects }) => {
+    const bytes = memorySize(place, 8);
+    return aspects.includes('memory') && bytes > 1 && !(bytes === 16 && mustAlign(place));
+  },
+  crossing: 'page-crossing',
+  excused,
+  ignored: ({ ignoredFlags, undefinedResult }, input, i, got, want) => {
+    if (i < FLAGS_WORD) return undefinedResult?.(inputs[input]!) === true;
+    if (i > FLAGS_WORD) return false;
+    const mask = BigInt(ignoredFlags(inputs[input]!));
+    return (got | mask) === (want | mask);
+  },
+});
 
 // -------------------------------------------------------------------------------------------------------------- coverage
 
@@ -1164,92 +1095,44 @@ export function differences(
 export const qemuRefuses = ({ place }: Variant): boolean =>
   place.row.mnemonics[1] === 'nop' && place.map === 1 && (place.opcode === 0x0d || place.opcode === 0x18);
 
-export interface CoverageRecord {
-  readonly place: RowPlace;
-  variants: number;
-  cases: number;
-  readonly aspects: Set<Aspect>;
-  readonly comparedWith: Set<string>;
-}
+export class Coverage extends RowCoverage<Aspect> {}
 
-/** What was executed, by row. */
-export class Coverage {
-  private readonly rows = new Map<string, CoverageRecord>();
-
-  of(place: RowPlace): CoverageRecord {
-    let found = this.rows.get(place.key);
-    if (!found) {
-      found = { place, variants: 0, cases: 0, aspects: new Set(), comparedWith: new Set() };
-      this.rows.set(place.key, found);
-    }
-    return found;
-  }
-
-  add(place: RowPlace, cases: number, aspects: readonly Aspect[], comparedWith: string): void {
-    const record = this.of(place);
-    record.variants++;
-    record.cases += cases;
-    for (const each of aspects) record.aspects.add(each);
-    record.comparedWith.add(comparedWith);
-  }
-
-  get records(): readonly CoverageRecord[] {
-    return [...this.rows.values()];
-  }
-}
-
-export interface BatchResult {
-  readonly cases: number;
-  readonly differences: readonly string[];
+export interface X86Result extends BatchResult {
   /** Names of those it was compared with. */
   readonly with: readonly string[];
 }
 
 /** Runs all rows here, under qemu and on this processor, and records what was executed. */
-export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): BatchResult {
+export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): X86Result {
   const { inputs, variants } = new Planner(rows);
-  const out: string[] = [];
-  const against: string[] = [];
-  let cases = 0;
   // One run here for both; what qemu refuses is run apart.
   const programs = [variants.filter((each) => !qemuRefuses(each)), variants.filter(qemuRefuses)].map((list) => {
     const path = buildProgram(inputs, list);
-    return { list, path, ours: runHere(path) };
+    const ours = runHere(
+      x86_64,
+      new Uint8Array(readFileSync(path)),
+      (machine) => `stopped in routine ${(Number(machine.register('pc')) - ROUTINES) / ROUTINE_BYTES}`,
+    );
+    return { list, path, ours };
   });
   const compare = (
     name: string,
     command: readonly string[],
     { list, path, ours }: (typeof programs)[number],
-    excuse: (row: string) => boolean,
-  ): void => {
+    excused: (variant: Variant) => boolean,
+  ): X86Result => {
     const theirs = runOutside(command, path);
-    if (!theirs.output) {
-      out.push(`${name} did not finish: ${theirs.why}`);
-      return;
-    }
-    if (!against.includes(name)) against.push(name);
-    out.push(
-      ...differences(inputs, list, ours, theirs.output).filter((line) => !excuse(/ (\S+) /.exec(line)?.[1] ?? '')),
-    );
-    for (const each of list) {
-      cases += each.inputs.length;
-      const { place } = each;
-      const crossing =
-        each.aspects.includes('memory') &&
-        memorySize(place, 8) > 1 &&
-        !(memorySize(place, 8) === 16 && mustAlign(place));
-      coverage.add(place, each.inputs.length, crossing ? [...each.aspects, 'page-crossing'] : each.aspects, name);
-    }
+    const result = check(list, ours, theirs, name, coverage, checkingOf(inputs, excused));
+    return { ...result, with: theirs.output ? [name] : [] };
   };
-  if (isNative()) for (const each of programs) compare('this processor', [], each, () => false);
-  compare('qemu-x86_64 -cpu max', ['qemu-x86_64', '-cpu', 'max'], programs[0]!, (row) =>
-    QEMU_DIFFERENCES.some(([name]) => name.test(row)),
-  );
-  return { cases, differences: out, with: against };
+  const results = isNative() ? programs.map((each) => compare('this processor', [], each, () => false)) : [];
+  results.push(compare('qemu-x86_64 -cpu max', ['qemu-x86_64', '-cpu', 'max'], programs[0]!, qemuDiffers));
+  return {
+    cases: results.reduce((sum, each) => sum + each.cases, 0),
+    differences: results.flatMap((each) => each.differences),
+    with: [...new Set(results.flatMap((each) => each.with))],
+  };
 }
-
-/** Least number of cases of a row. */
-export const MIN_CASES = 200;
 
 /** What a row must have shown. */
 export function requiredAspects(place: RowPlace): Aspect[] {
@@ -1276,15 +1159,8 @@ export function requiredAspects(place: RowPlace): Aspect[] {
 }
 
 /** What the record lacks: one text a row. */
-export function missingCoverage(coverage: Coverage): string[] {
-  const out: string[] = [];
-  for (const place of executableRows()) {
-    const record = coverage.of(place);
-    const lacks: string[] = requiredAspects(place).filter((each) => !record.aspects.has(each));
+export const missingCoverage = (coverage: Coverage): string[] =>
+  executableRows().flatMap((place) => {
     const exempt = isUnitOnly(place) || place.row.mnemonics[1] === 'ldmxcsr';
-    if (record.variants === 0) lacks.unshift('any test');
-    else if (!exempt && record.cases < MIN_CASES) lacks.unshift(`${MIN_CASES - record.cases} cases`);
-    if (lacks.length > 0) out.push(`${place.key}: ${lacks.join(', ')}`);
-  }
-  return out;
-}
+    return coverage.lacks(place.key, requiredAspects(place), exempt ? 0 : MIN_CASES);
+  });

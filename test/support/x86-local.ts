@@ -134,7 +134,7 @@ function memoryRow(place: RowPlace, coverage: Coverage): string[] {
       if (!right) out.push(`${place.key} (${bytes}, ${what}): ${text(stop)}`);
       else if (stateOf(machine) !== before) out.push(`${place.key} (${bytes}, ${what}): the fault left a trace`);
       else if (machine.instructions !== 0) out.push(`${place.key} (${bytes}, ${what}): counted`);
-      else coverage.add(place, 1, ['fault', 'corners'], 'faults here');
+      else coverage.add(place.key, 1, ['fault', 'corners'], 'faults here');
     };
     faults('unmapped', END, END, 'any');
     if (size > 1 && !aligned) faults('the end of a page', END - BigInt(size / 2), END, 'any');
@@ -158,7 +158,7 @@ function memoryRow(place: RowPlace, coverage: Coverage): string[] {
       if (split.stop.kind !== whole.stop.kind || stateOf(split.machine) !== stateOf(whole.machine)) {
         out.push(`${place.key} (${bytes}): differs across windows, ${text(split.stop)} and ${text(whole.stop)}`);
       } else if (whole.stop.kind === 'step-limit')
-        coverage.add(place, 1, ['window-crossing', 'corners'], 'one window here');
+        coverage.add(place.key, 1, ['window-crossing', 'corners'], 'one window here');
       else out.push(`${place.key} (${bytes}): ${text(whole.stop)}`);
     }
     if (isString) {
@@ -189,7 +189,7 @@ function memoryRow(place: RowPlace, coverage: Coverage): string[] {
         out.push(
           `${place.key} (${bytes}): rep stops at ${text(stop)}, rcx ${machine.register('rcx')}, ${machine.instructions} done`,
         );
-      } else coverage.add(place, 1, ['window-crossing', 'fault'], 'faults here');
+      } else coverage.add(place.key, 1, ['window-crossing', 'fault'], 'faults here');
     }
     if (aligned) {
       const { machine, before, stop } = run({ pointer: PAGE + 8n, stack: 0x5_0800n }, bytesAt(PAGE));
@@ -201,7 +201,7 @@ function memoryRow(place: RowPlace, coverage: Coverage): string[] {
       machine.writeWord(PAGE, 4, 0x1fa0n);
       machine.run({ budget: 1 });
       if (machine.register('mxcsr') !== 0x1fa0n) out.push('ldmxcsr does not load');
-      coverage.add(place, 1, ['distinct', 'memory', 'page-crossing'], 'faults here');
+      coverage.add(place.key, 1, ['distinct', 'memory', 'page-crossing'], 'faults here');
     }
   }
   return out;
@@ -235,7 +235,7 @@ function unitRow(place: RowPlace, coverage: Coverage): string[] {
     else if (stateOf(machine) !== before || machine.instructions !== 0) out.push(`${place.key}: left a trace`);
   }
   const aspects: Aspect[] = ['corners'];
-  if (out.length === 0) coverage.add(place, 1, aspects, 'here');
+  if (out.length === 0) coverage.add(place.key, 1, aspects, 'here');
   return out;
 }
 
