@@ -33,7 +33,7 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import { buildFunctions, compareOpcode, recordTest } from './functions.js';
-import { CONDITIONS, F64, I32, I64, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
+import { F64, I32, I64, inverse, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
@@ -381,10 +381,20 @@ function chooseAndEnter(
   enter();
 }
 
+/** The conditions that branches of records have: of the others the opposite is asked, and the ways are exchanged. */
+const BRANCH_CONDITIONS = ['eq', 'lt', 'gt', 'ltu', 'gtu'] as const satisfies readonly Condition[];
+
+/** The same branch with one of those conditions. */
+function plainBranch(terminator: Terminator): Terminator {
+  if (terminator.kind !== 'br' || BRANCH_CONDITIONS.some((each) => each === terminator.condition)) return terminator;
+  const { condition, pc, next } = terminator;
+  return { ...terminator, condition: inverse(condition), pc: next, next: pc };
+}
+
 function branchHandlers(): Handler[] {
   const out: Handler[] = [];
   for (const width of [64, 32] as const) {
-    for (const condition of CONDITIONS) {
+    for (const condition of BRANCH_CONDITIONS) {
       for (const variant of ['ss', 'sk'] as const) {
         out.push({
           key: `br:${condition}:${width}:${variant}`,
@@ -407,7 +417,7 @@ function branchHandlers(): Handler[] {
 }
 
 /** A record of a result and the branch that compares that with 0, whatever the record's other operand is. */
-const RESULT_CONDITIONS = ['eq', 'ne', 'lt', 'ge'] as const;
+const RESULT_CONDITIONS = ['eq', 'lt'] as const;
 
 function resultHandlers(): Handler[] {
   return ([64, 32] as const).flatMap((width) =>
@@ -434,7 +444,7 @@ const COUNTING = ['add', 'sub', 'sub32'] as const;
 /** A counting op with a constant and the branch that compares its result with 0: two records, like `rec+br`. */
 function countingHandlers(): Handler[] {
   return COUNTING.flatMap((name) =>
-    (['eq', 'ne'] as const).map((condition) => ({
+    (['eq'] as const).map((condition) => ({
       key: `${name}+br:${condition}:64:sk`,
       write: ({ code, enter }: Context) => {
         const row = OPS[name];
@@ -457,7 +467,7 @@ function countingHandlers(): Handler[] {
  * is in field b of the first.
  */
 function steppingHandlers(): Handler[] {
-  return CONDITIONS.map((condition) => ({
+  return BRANCH_CONDITIONS.map((condition) => ({
     key: `step+br:${condition}`,
     write: ({ code, enter }: Context) => {
       field(code, 2);
@@ -619,15 +629,17 @@ type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes' | 'en
  * that whole, twice, the second time while the program runs beside it, and with all of them takes half as long again.
  */
 const HOT = `
-  add sk ss; add+br ne:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; addsh3 ss; aligned; and sk ss; and32 sk ss;
-  br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:ss ge:64:sk ge:64:ss geu:32:ss geu:64:sk geu:64:ss gt:32:ss gt:64:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
-  flagb; flagbe; flage; flagle; ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
-  ld64be i k u; ld8s k; ld8u i k u; mov k s; mov+jmp; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss; remu ss;
-  rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss ge:32:sk ge:32:ss ge:64:ss geu:32:sk geu:32:ss geu:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss le:32:sk le:32:ss le:64:ss leu:32:sk leu:32:ss leu:64:sk leu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss ne:32:sk ne:32:ss ne:64:sk ne:64:ss;
-  rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk ss; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk; setlt ss;
-  setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk; signand sk; signand32 sk; st16 i k u;
-  st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br lt ltu ne; sub sk ss; sub+br ne:64:sk;
-  sub32 sk ss; sub32+br ne:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testeq+br; testgt+br; testlt+br; testnzcv; xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
+  add sk ss; add+br eq:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; addsh3 ss; aligned; and sk ss; and32 sk ss;
+  br eq:32:sk eq:32:ss eq:64:sk eq:64:ss gt:32:ss gt:64:ss lt:32:ss lt:64:sk lt:64:ss ltu:32:ss ltu:64:sk ltu:64:ss; flagb; flagbe; flage; flagle;
+  ins16 ss; ins8 ss; ld16s k u; ld16sbe k u; ld16u i k u; ld16ube i k u; ld32s i k; ld32sbe i k; ld32u i k u; ld32ube i k u; ld64 i k u;
+  ld64be i k u; ld8s k; ld8u i k u; mov k s; mov+jmp; mul sk ss; mul32 sk ss; mul32s ss; mulsx32 ss; mulzx32 ss; or sk ss; or32 ss; rec sk ss;
+  remu ss;
+  rec+br eq:32:sk eq:32:ss eq:64:sk eq:64:ss gt:32:sk gt:32:ss gt:64:ss gtu:32:sk gtu:32:ss gtu:64:sk gtu:64:ss lt:32:sk lt:32:ss lt:64:sk lt:64:ss ltu:32:sk ltu:32:ss ltu:64:ss;
+  rotl sk; rotl+and; rotl32 sk; rotl32+and; rotr32 sk; sar sk; sar32 sk; sar32s sk ss; select; seteq sk ss; setge32 ss; setgeu ss; setgtu sk;
+  setlt ss; setltu sk ss; setltu32 ss; setne sk; setne32 sk; shl sk ss; shl32 sk; shl32s sk; shr sk ss; shr+and; shr32 sk ss; shr32+and; shr32s sk;
+  signand sk; signand32 sk; st16 i k u; st16be i k u; st32 i k u; st32be i k u; st64 i k kk u; st64be i k u; st8 i k kk u; step+br eq lt ltu;
+  sub sk ss; sub+br eq:64:sk; sub32 sk ss; sub32+br eq:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testeq+br; testgt+br; testlt+br; testnzcv;
+  xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
 const HOT_KEYS: ReadonlySet<string> = new Set(
   HOT.split(';').flatMap((line) => {
@@ -993,7 +1005,7 @@ export interface EncodedBlock {
 function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
   if (COUNTING.some((name) => name === op.op)) {
     const { condition, width, a, b } = branch;
-    const compares = a === op.d && b === 0n && width === 64 && (condition === 'eq' || condition === 'ne');
+    const compares = a === op.d && b === 0n && width === 64 && condition === 'eq';
     return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
   }
   if (op.op !== 'rec' || branch.a !== op.d + 1) return false;
@@ -1020,7 +1032,7 @@ function testing(
   { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>,
   slots: SlotLayout,
 ): string | null {
-  const asks = a === op.d && b === 0n && width === 64 && (condition === 'ne' || condition === 'eq');
+  const asks = a === op.d && b === 0n && width === 64 && condition === 'eq';
   return asks && op.d >= slots.firstTemporary && BRANCH_TESTS.some((test) => `test${test}` === op.op)
     ? `${op.op}+br`
     : null;
@@ -1208,7 +1220,8 @@ export class Encoder {
   }
 
   /** Writes everything and the header. `prefix` runs before the first op. */
-  write(ops: readonly Op[], terminator: Terminator, count: number, prefix: 'hook' | 'region' | null): EncodedBlock {
+  write(ops: readonly Op[], ending: Terminator, count: number, prefix: 'hook' | 'region' | null): EncodedBlock {
+    const terminator = plainBranch(ending);
     if (prefix) this.exit(prefix, 0n);
     const last = ops.at(-1);
     const fused = last && terminator.kind === 'br' && fusible(last, terminator) ? last : undefined;
@@ -1249,9 +1262,9 @@ export class Encoder {
         if (test !== null && last) {
           this.record(test, '', 0, this.place(last.a, 0), 0, 0n);
           const links = this.record('goto', '', 0, 0, 0, 0n) + 8;
-          // The first link is that of a condition which holds.
-          this.stub(terminator.pc, condition === 'ne' ? links : links + 4);
-          this.stub(terminator.next, condition === 'ne' ? links + 4 : links);
+          // The branch asks whether the answer is 0; the first link is for 1.
+          this.stub(terminator.next, links);
+          this.stub(terminator.pc, links + 4);
           break;
         }
         const variant = typeof b === 'bigint' ? 'sk' : 'ss';
