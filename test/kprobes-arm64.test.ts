@@ -14,7 +14,8 @@ import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';
 import { TextMachine } from '../src/kprobes/text-machine.js';
 import { ARM64_TOOLS, assembleArm64, disassembleArm64 } from './support/arm64-probes.js';
-import { codeOf, compact, decodedBy, digest, given, jumpsOf, Random, verdictOf } from './support/probe-code.js';
+import { codeOf, compact, decodedBy, digest, given, jumpsOf, verdictOf } from './support/probe-code.js';
+import { Random } from './support/random.js';
 import { cpuOf } from './support/probe-everywhere.js';
 import { describeWith } from './support/tools.js';
 

@@ -18,16 +18,16 @@ import {
   CORNERS_64,
   encodeLines,
   encodes,
+  makes,
   HALF,
-  INPUT_SEED,
   MIDDLE,
-  Random,
   rowChecking,
   RowCoverage,
   RowPlanner,
   runHere,
   runQemu,
 } from './batch.js';
+import { Random } from './random.js';
 import type { BatchMachine, BatchResult, Item, Layout, Outside, RowInput, RowVariant } from './batch.js';
 // The types only: that module needs the test framework, which `scripts/coverage.ts` has not.
 import type { PpcKind, PpcLine } from './emulator.js';
@@ -83,7 +83,7 @@ const SINGLES = [
 ]; // prettier-ignore
 
 function makeInputs(kind: PpcKind): Inputs {
-  const random = new Random(INPUT_SEED);
+  const random = new Random();
   const bits = bitsOf(kind);
   const all: Input[] = [];
   const add = (r4: bigint, r5: bigint, plainPlace: boolean): void => {
@@ -244,7 +244,7 @@ class Planner extends RowPlanner<Input, Aspect> {
         for (let turn = 0; turn < turns; turn++) {
           for (const name of others) operands[name] = this.immediate(name, row, turn);
           this.fix(row.mnemonic, operands, turn);
-          if (!encodes(tableOf(this.kind), row, operands)) continue;
+          if (!makes(tableOf(this.kind), row, operands)) continue;
           const wide = sources.length > 1;
           let inputs = this.range(wide ? this.inputs.pairs : this.inputs.singles, p === 0 ? undefined : 24);
           if (others.length > 0 && wide) inputs = this.range(this.inputs.pairs, 24);
@@ -479,7 +479,7 @@ class Planner extends RowPlanner<Input, Aspect> {
         for (const name of others) operands[name] = this.immediate(name, row, turn);
         if (mnemonic === 'dcbf') operands['l3'] = turn & 1;
         if (has('nb') && ra === 0) operands['ra0'] = 9;
-        if (!encodes(tableOf(this.kind), row, operands)) continue;
+        if (!makes(tableOf(this.kind), row, operands)) continue;
         const lines: PpcLine[] = mnemonic === 'stq' && ra === 8 ? [move(8, 9)] : [];
         if (rb === 8) lines.push(['rlwinm', { rs: 9, ra: 8, sh: 31, mb: 1, me: 31 }]);
         lines.push(...this.access(mnemonic, operands, value));

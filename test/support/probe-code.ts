@@ -1,4 +1,4 @@
-/** What tests of probes do on every machine: code as the probe model sees it, what the model says of it, and the numbers that random instructions come from. */
+/** What tests of probes do on every machine: code as the probe model sees it, and what the model says of it. */
 import { createHash } from 'node:crypto';
 import type {
   JumpOptimization,
@@ -49,14 +49,3 @@ export function verdictOf(support: ProbeSupport, code: ProbeCode, offset = 0): s
 /** The instruction at an offset; it can have a probe. */
 export const decodedBy = (support: ProbeSupport, code: ProbeCode, offset = 0): ProbeInstruction =>
   given(support.decode(code, code.start + BigInt(offset)));
-
-/** The same numbers in each run. */
-export class Random {
-  constructor(private state = 0x2545_f491) {}
-  below(limit: number): number {
-    this.state ^= this.state << 13;
-    this.state ^= this.state >>> 17;
-    this.state = (this.state ^ (this.state << 5)) >>> 0;
-    return this.state % limit;
-  }
-}
