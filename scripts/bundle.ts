@@ -10,6 +10,7 @@ import type { Plugin } from 'esbuild';
 import { arm64Table } from '../src/arch-arm64/isa.js';
 import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
 import { riscvTable } from '../src/arch-riscv/isa.js';
+import { opcodeTables } from '../src/arch-x86/opcode-map.js';
 import { arches } from '../src/arches.js';
 import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
 
@@ -19,7 +20,7 @@ const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fz
 
 const text = (value: unknown): string => JSON.stringify(JSON.stringify(value));
 
-/** Fills `emulator/prebuilt.js` with the modules of all machines, and `isa/prebuilt.js` with the tables of all instruction sets. */
+/** Fills `emulator/prebuilt.js` with the modules of all machines; `isa/prebuilt.js` and `arch-x86/prebuilt.js` with all instruction sets. */
 const prebuilt: Plugin = {
   name: 'prebuilt',
   setup: ({ onLoad }) => {
@@ -40,6 +41,10 @@ const prebuilt: Plugin = {
         ({ name, data }) => `['${name}', () => JSON.parse(${text(data)})]`,
       );
       return { contents: `export const PREBUILT_TABLES = new Map([${entries.join()}]);` };
+    });
+    onLoad({ filter: /[/\\]arch-x86[/\\]prebuilt\.js$/ }, () => {
+      const entries = [...opcodeTables].map(([name, { data }]) => `['${name}', () => JSON.parse(${text(data)})]`);
+      return { contents: `export const PREBUILT_MAPS = new Map([${entries.join()}]);` };
     });
   },
 };

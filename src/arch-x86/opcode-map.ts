@@ -28,6 +28,7 @@
  * takes r/m as a register whatever mod says; `@…` is the flow.
  */
 import { ElftraceError } from '../errors.js';
+import { PREBUILT_MAPS } from './prebuilt.js';
 
 /** Where control goes, as far as the opcode says. */
 export type OpcodeFlow =
@@ -64,6 +65,28 @@ export interface OpcodeRow {
   /** Bit n: vector length n. */
   readonly lMask: number;
 }
+
+/**
+ * A row as numbers and strings: names by operand size if they differ, joined by `|`; operands, joined by commas; bits (`BITS`); place in
+ * `FLOWS`; immediates; the masks.
+ */
+export type OpcodeRowData = readonly [
+  mnemonics: string,
+  operands: string,
+  bits: number,
+  flow: number,
+  immediates: readonly ImmediateCode[],
+  prefixMask: number,
+  regMask: number,
+  modMask: number,
+  modRm: number,
+  wMask: number,
+  lMask: number,
+  eightMask: number,
+];
+
+/** The rows of a map by opcode byte. */
+export type OpcodeMapData = readonly (readonly OpcodeRowData[])[];
 
 /** Ib 1 byte, Iw 2, Iz 2 or 4, Iv 2, 4 or 8, Id 4, O 4 or 8 by address size; J8 and J32 are displacements. */
 export type ImmediateCode = 'Ib' | 'Iw' | 'Iz' | 'Iv' | 'Id' | 'O' | 'J8' | 'J32' | 'Jz';
@@ -137,7 +160,7 @@ function x87(): string {
   return text;
 }
 
-const ONE_BYTE = `
+const ONE_BYTE = (): string => `
 ${alu()}
 50+ push Zv
 58+ pop Zv
@@ -254,7 +277,7 @@ ff/5 ljmp Mp @indirect-jump
 ff/6 push Ev
 `;
 
-const MAP_0F = `
+const MAP_0F = (): string => `
 00/0 sldt Ev
 00/1 str Ev
 00/2 lldt Ew
@@ -623,7 +646,7 @@ mm.fe paddd Pq,Qq
 ff ud0 Gv,Ev @trap
 `;
 
-const MAP_0F38 = `
+const MAP_0F38 = (): string => `
 mm.00 pshufb Pq,Qq
 mm.01 phaddw Pq,Qq
 mm.02 phaddd Pq,Qq
@@ -710,7 +733,7 @@ f3.fa encodekey128 Gd,Rd
 f3.fb encodekey256 Gd,Rd
 `;
 
-const MAP_0F3A = `
+const MAP_0F3A = (): string => `
 66.08 roundps Vx,Wx,Ib
 66.09 roundpd Vx,Wx,Ib
 66.0a roundss Vx,Wx,Ib
@@ -778,7 +801,7 @@ function fma(prefix: string, packed: string, scalar: string): string {
   return text;
 }
 
-const VEX_0F = `
+const VEX_0F = (): string => `
 2x.10 vmovu? Vx,Wx
 f3.10 vmovss Vx,Mx
 f3.10 vmovss Vx,Hx,Ux
@@ -907,7 +930,7 @@ f2.f0 vlddqu Vx,M
 ${vexPacked()}
 `;
 
-const VEX_0F38 = `
+const VEX_0F38 = (): string => `
 66.00 vpshufb Vx,Hx,Wx
 66.01 vphaddw Vx,Hx,Wx
 66.02 vphaddd Vx,Hx,Wx
@@ -1033,7 +1056,7 @@ f2.f7.l0 shrx Gy,Ey,By
 ${fma('66.', 'p[s|d]', 's[s|d]')}
 `;
 
-const VEX_0F3A = `
+const VEX_0F3A = (): string => `
 66.00.w1.l1 vpermq Vx,Wx,Ib
 66.01.w1.l1 vpermpd Vx,Wx,Ib
 66.02.w0 vpblendd Vx,Hx,Wx,Ib
@@ -1105,7 +1128,7 @@ f2.f0.l0 rorx Gy,Ey,Ib
 `;
 
 /** EVEX: the suffixes of `4x.` and `2x.` come with their W (ps and ss W0, pd and sd W1). */
-const EVEX_0F = `
+const EVEX_0F = (): string => `
 2x.10 vmovu? Vx,Wx
 f3.10.w0 vmovss Vx,Mx
 f3.10.w0 vmovss Vx,Hx,Ux
@@ -1269,7 +1292,7 @@ f2.e6.w1 vcvtpd2dq Vx,Wx
 66.fe.w0 vpaddd Vx,Hx,Wx
 `;
 
-const EVEX_0F38 = `
+const EVEX_0F38 = (): string => `
 66.00 vpshufb Vx,Hx,Wx
 66.04 vpmaddubsw Vx,Hx,Wx
 66.0b vpmulhrsw Vx,Hx,Wx
@@ -1436,7 +1459,7 @@ f2.ab.w0 v4fnmaddss Vx,Hx,M
 ${fma('66.', 'p[s|d]', 's[s|d]')}
 `;
 
-const EVEX_0F3A = `
+const EVEX_0F3A = (): string => `
 66.00.w1.l1 vpermq Vx,Wx,Ib
 66.01.w1.l1 vpermpd Vx,Wx,Ib
 66.03 valign[d|q] Vx,Hx,Wx,Ib
@@ -1501,7 +1524,7 @@ f3.c2.w0 vcmpsh Kg,Hx,Wx,Ib
 `;
 
 /** EVEX map 5 and 6: half precision. */
-const EVEX_MAP5 = `
+const EVEX_MAP5 = (): string => `
 f3.10.w0 vmovsh Vx,Mx
 f3.10.w0 vmovsh Vx,Hx,Ux
 f3.11.w0 vmovsh Mx,Vx
@@ -1554,7 +1577,7 @@ f2.7d.w0 vcvtuw2ph Vx,Wx
 66.7e.l0 vmovw Ed,Vx
 `;
 
-const EVEX_MAP6 = `
+const EVEX_MAP6 = (): string => `
 np.13.w0 vcvtsh2ss Vx,Hx,Wx
 66.13.w0 vcvtph2psx Vx,Wx
 66.2c.w0 vscalefph Vx,Hx,Wx
@@ -1576,7 +1599,7 @@ f2.d7.w0 vfcmulcsh Vx,Hx,Wx
 ${fma('66.', 'ph', 'sh').replace(/^(66\...)/gm, '$1.w0')}
 `;
 
-const XOP_8 = `
+const XOP_8 = (): string => `
 np.85.w0.l0 vpmacssww Vx,Hx,Wx,Lx
 np.86.w0.l0 vpmacsswd Vx,Hx,Wx,Lx
 np.87.w0.l0 vpmacssdql Vx,Hx,Wx,Lx
@@ -1605,7 +1628,7 @@ np.ee.w0.l0 vpcomud Vx,Hx,Wx,Ib
 np.ef.w0.l0 vpcomuq Vx,Hx,Wx,Ib
 `;
 
-const XOP_9 = `
+const XOP_9 = (): string => `
 np.01/1.l0 blcfill By,Ey
 np.01/2.l0 blsfill By,Ey
 np.01/3.l0 blcs By,Ey
@@ -1650,7 +1673,7 @@ np.e2.w0.l0 vphsubwd Vx,Wx
 np.e3.w0.l0 vphsubdq Vx,Wx
 `;
 
-const XOP_A = `
+const XOP_A = (): string => `
 np.10.l0 bextr Gy,Ey,Id
 np.12/0.l0 lwpins By,Ed,Id
 np.12/1.l0 lwpval By,Ed,Id
@@ -1859,33 +1882,82 @@ function parseLine(line: string, evex: boolean, wanted: number): OpcodeRow[] {
 /** What a line's opcode is, and the first of how many. */
 const PLACE = /^(?:[^.\s]+\.)?([0-9a-f]{2})(\+|cc)?/;
 
-/** One map. Nothing of it is read before a row is asked for, and of each line only its place then: programs use a tenth of them. */
+/** The bits of `OpcodeRowData[2]`. */
+const BITS = ['hasModRm', 'lock', 'vsib', 'modReg', 'plainReg', 'usesVvvv'] as const;
+
+function rowData(row: OpcodeRow): OpcodeRowData {
+  const { mnemonics, operands, immediates, prefixMask, regMask, modMask, modRm, wMask, lMask, eightMask } = row;
+  const names = new Set(mnemonics).size === 1 ? mnemonics[0] : mnemonics.join('|');
+  let bits = 0;
+  BITS.forEach((name, bit) => {
+    if (row[name]) bits |= 1 << bit;
+  });
+  const numbers = [prefixMask, regMask, modMask, modRm, wMask, lMask, eightMask] as const;
+  return [names, operands.join(), bits, FLOWS.indexOf(row.flow), immediates, ...numbers];
+}
+
+/** The row that `data` was made from. */
+export function rowFromData(data: OpcodeRowData): OpcodeRow {
+  const [names, operands, bits, flow, immediates, prefixMask, regMask, modMask, modRm, wMask, lMask, eightMask] = data;
+  const [first, second = first, third = first] = names.split('|') as [string, string?, string?];
+  return {
+    mnemonics: [first, second, third],
+    operands: operands === '' ? [] : operands.split(','),
+    flow: FLOWS[flow]!,
+    hasModRm: (bits & 1) !== 0,
+    immediates,
+    lock: (bits & 2) !== 0,
+    vsib: (bits & 4) !== 0,
+    modReg: (bits & 8) !== 0,
+    eightMask,
+    plainReg: (bits & 16) !== 0,
+    usesVvvv: (bits & 32) !== 0,
+    prefixMask,
+    regMask,
+    modMask,
+    modRm,
+    wMask,
+    lMask,
+  };
+}
+
+/**
+ * One map. Nothing of it is read before a row is asked for, and of each line only its place then: programs use a tenth of them. The
+ * package brings along what the lines come to (`prebuilt.ts`).
+ */
 export class OpcodeTable {
   private lines: (string[] | undefined)[] | null = null;
-  private readonly parsed: (readonly OpcodeRow[] | undefined)[] = new Array<undefined>(256).fill(undefined);
+  private prebuilt: OpcodeMapData | null | undefined = undefined;
+  private readonly made: (readonly OpcodeRow[] | undefined)[] = new Array<undefined>(256).fill(undefined);
 
+  /** @param name  of the prebuilt rows, if there are any */
   constructor(
-    private readonly text: string,
+    private readonly text: () => string,
     private readonly evex = false,
+    private readonly name = '',
   ) {}
 
   /** Candidates of an opcode byte, most specific first. */
   rows(opcode: number): readonly OpcodeRow[] {
-    return this.parsed[opcode] ?? this.parse(opcode);
+    return this.made[opcode] ?? this.make(opcode);
+  }
+
+  private make(opcode: number): readonly OpcodeRow[] {
+    if (this.prebuilt === undefined) this.prebuilt = PREBUILT_MAPS.get(this.name)?.() ?? null;
+    return (this.made[opcode] = this.prebuilt ? this.prebuilt[opcode]!.map(rowFromData) : this.parse(opcode));
   }
 
   private parse(opcode: number): readonly OpcodeRow[] {
     this.lines ??= this.index();
     const rows: OpcodeRow[] = [];
     for (const line of this.lines[opcode] ?? []) rows.push(...parseLine(line, this.evex, opcode));
-    this.parsed[opcode] = rows;
     return rows;
   }
 
   /** Lines by opcode. */
   private index(): (string[] | undefined)[] {
     const lines: (string[] | undefined)[] = [];
-    for (const padded of this.text.split('\n')) {
+    for (const padded of this.text().split('\n')) {
       const line = padded.trim();
       if (line === '') continue;
       const place = PLACE.exec(line);
@@ -1895,6 +1967,11 @@ export class OpcodeTable {
       for (let opcode = first; opcode < first + count; opcode++) (lines[opcode] ??= []).push(line);
     }
     return lines;
+  }
+
+  /** What the lines come to, by opcode. */
+  get data(): OpcodeMapData {
+    return Array.from({ length: 256 }, (_, opcode) => this.rows(opcode).map(rowData));
   }
 }
 
@@ -1909,22 +1986,35 @@ export interface OpcodeMaps {
   readonly xop: readonly OpcodeTable[];
 }
 
-/** About 1,900 rows. */
+/** Every map by its name; about 1,900 rows. */
+export const opcodeTables: ReadonlyMap<string, OpcodeTable> = new Map(
+  Object.entries({
+    one: ONE_BYTE,
+    '0f': MAP_0F,
+    '0f38': MAP_0F38,
+    '0f3a': MAP_0F3A,
+    'vex 1': VEX_0F,
+    'vex 2': VEX_0F38,
+    'vex 3': VEX_0F3A,
+    'evex 1': EVEX_0F,
+    'evex 2': EVEX_0F38,
+    'evex 3': EVEX_0F3A,
+    'evex 5': EVEX_MAP5,
+    'evex 6': EVEX_MAP6,
+    'xop 8': XOP_8,
+    'xop 9': XOP_9,
+    'xop 10': XOP_A,
+  }).map(([name, text]) => [name, new OpcodeTable(text, name.startsWith('evex'), name)] as const),
+);
+
+const table = (name: string): OpcodeTable => opcodeTables.get(name)!;
+
 export const opcodeMaps: OpcodeMaps = {
-  one: new OpcodeTable(ONE_BYTE),
-  legacy0f: new OpcodeTable(MAP_0F),
-  legacy0f38: new OpcodeTable(MAP_0F38),
-  legacy0f3a: new OpcodeTable(MAP_0F3A),
-  vex: [null, new OpcodeTable(VEX_0F), new OpcodeTable(VEX_0F38), new OpcodeTable(VEX_0F3A)],
-  evex: [
-    null,
-    new OpcodeTable(EVEX_0F, true),
-    new OpcodeTable(EVEX_0F38, true),
-    new OpcodeTable(EVEX_0F3A, true),
-    null,
-    new OpcodeTable(EVEX_MAP5, true),
-    new OpcodeTable(EVEX_MAP6, true),
-    null,
-  ],
-  xop: [new OpcodeTable(XOP_8), new OpcodeTable(XOP_9), new OpcodeTable(XOP_A)],
+  one: table('one'),
+  legacy0f: table('0f'),
+  legacy0f38: table('0f38'),
+  legacy0f3a: table('0f3a'),
+  vex: [null, table('vex 1'), table('vex 2'), table('vex 3')],
+  evex: [null, table('evex 1'), table('evex 2'), table('evex 3'), null, table('evex 5'), table('evex 6'), null],
+  xop: [table('xop 8'), table('xop 9'), table('xop 10')],
 };
