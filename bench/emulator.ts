@@ -285,39 +285,43 @@ int main(void) {
 
 /**
  * A new process from the import of the library to the end of a program of 300,000 instructions in some 800 places: the machine, the program,
- * and the same program again. The first time V8 compiles our own code as it meets it, and goes on compiling what has become hot in threads of
- * its own, which share the processor: wall time, and the least of it beside the median.
+ * and the same program again; and the program in a process that has run another one before. The first time V8 compiles our own code as it meets
+ * it, and goes on compiling what has become hot in threads of its own, which share the processor: wall time, and the least of it beside the median.
  */
 function benchSmall(options: EmulatorBench): void {
   const { root, runs, hasTool, spread } = options;
   const script =
-    "import { readFileSync } from 'node:fs'; const bytes = new Uint8Array(readFileSync(process.argv[2]));" +
-    'const { archOf, readElf, startProcess } = await import(process.argv[1]);' +
-    'const image = readElf(bytes); const { abi, emulation } = archOf(image.header); const times = [performance.now()];' +
-    'for (let i = 0; i < 2; i++) { const guest = startProcess({ image, abi, emulation, onOutput: () => undefined });' +
-    'times.push(performance.now()); guest.run(); times.push(performance.now()); globalThis.guest = guest; }' +
-    "console.log(times.slice(1).map((time, i) => time - times[i]).join(' '), guest.machine.instructions);";
+    "import { readFileSync } from 'node:fs'; const [, library, ...paths] = process.argv; const files = paths.map((path) => new Uint8Array(readFileSync(path)));" +
+    'const { archOf, readElf, startProcess } = await import(library); const times = [];' +
+    'for (const bytes of files) { const image = readElf(bytes); const { abi, emulation } = archOf(image.header); const begin = performance.now();' +
+    'const guest = startProcess({ image, abi, emulation, onOutput: () => undefined }); const made = performance.now(); guest.run();' +
+    'times.push(made - begin, performance.now() - made); globalThis.guest = guest; }' +
+    "console.log(times.join(' '), guest.machine.instructions);";
   for (const machine of MACHINES) {
     if (!hasTool(machine.compiler)) continue;
-    const path = build(machine, options, ['-DMIXED', '-DROUNDS=1'], join(root, 'bench', 'loops.c'));
-    const [ready, first, all, again]: [number[], number[], number[], number[]] = [[], [], [], []];
+    const loops = join(root, 'bench', 'loops.c');
+    const path = build(machine, options, ['-DMIXED', '-DROUNDS=1'], loops);
+    const other = build(machine, options, ['-DCALLS', '-DSCALE=1/400'], loops);
+    const measure = (...paths: readonly string[]): readonly number[] => {
+      const args = ['--input-type=module', '-e', script, join(root, 'dist', 'index.js'), ...paths];
+      return spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout.trim().split(' ').map(Number);
+    };
+    const [ready, first, all, again, behind]: [number[], number[], number[], number[], number[]] = [[], [], [], [], []];
     let instructions = 0;
     for (let i = 0; i < 3 * runs; i++) {
-      const result = spawnSync(
-        process.execPath,
-        ['--input-type=module', '-e', script, join(root, 'dist', 'index.js'), path],
-        { encoding: 'utf8' },
-      );
-      const [made, ran, madeAgain, ranAgain, count] = result.stdout.trim().split(' ').map(Number);
+      const [made, ran, madeAgain, ranAgain, count] = measure(path, path);
       ready.push(made!);
       first.push(ran!);
       all.push(made! + ran!);
       again.push(madeAgain! + ranAgain!);
       instructions = count!;
+      const [, , madeBehind, ranBehind] = measure(other, path);
+      behind.push(madeBehind! + ranBehind!);
     }
     console.log(
       `a new process on ${machine.name}: a program is ready to run after ${spread(ready, 1)} ms, its ${instructions} instructions done ` +
-        `${spread(first, 1)} ms later: ${spread(all, 1)} ms; the same again, with its start: ${spread(again, 1)} ms`,
+        `${spread(first, 1)} ms later: ${spread(all, 1)} ms; with its start, the same again ${spread(again, 1)} ms, ` +
+        `and behind another program ${spread(behind, 1)} ms`,
     );
   }
 }
