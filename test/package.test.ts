@@ -21,7 +21,9 @@ import { arches } from '../src/arches.js';
 import { arm64Table } from '../src/arch-arm64/isa.js';
 import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
 import { riscvTable } from '../src/arch-riscv/isa.js';
+import { opcodeTables } from '../src/arch-x86/opcode-map.js';
 import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
+import { OBJECTS } from '../src/runtime/objects.js';
 import { builtSamples, readSample, root, sameBytes } from './support/pipeline.js';
 import { libraryExample } from './support/readme.js';
 import { describeWith, run } from './support/tools.js';
@@ -231,6 +233,21 @@ describe('package.json', () => {
     for (const { data } of [ppc32Table, ppc64Table, riscvTable, arm64Table]) {
       expect(text.includes(JSON.stringify(data))).toBe(true);
     }
+    for (const { data } of opcodeTables.values()) expect(text.includes(JSON.stringify(data))).toBe(true);
+  });
+
+  test('the objects of the runtime are those of the sources', () => {
+    const script = `
+      import { createHash } from 'node:crypto';
+      import { runtimeObject } from 'elftrace';
+      for (const key of process.argv.slice(1)) {
+        const [, target, flavour, probes] = /^(.*)\\/(.*?)(\\+probes)?$/.exec(key);
+        console.log(key, createHash('sha256').update(runtimeObject(target, flavour, probes !== undefined)).digest('hex'));
+      }`;
+    const expected = Object.entries(OBJECTS).map(([key, { sha256 }]) => `${key} ${sha256}`);
+    const { stdout, stderr } = node(['--input-type=module', '-e', script, ...Object.keys(OBJECTS)]);
+    expect({ lines: stdout.trim().split('\n'), stderr }).toEqual({ lines: expected, stderr: '' });
+    expect(expected.length).toBeGreaterThan(40);
   });
 
   test('every dependency has one exact version', () => {
