@@ -13,7 +13,7 @@ import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
 import { riscvTable } from '../src/arch-riscv/isa.js';
 import { opcodeTables } from '../src/arch-x86/opcode-map.js';
 import { arches } from '../src/arches.js';
-import { generateInterpreter, moduleKey } from '../src/emulator/interpreter.js';
+import { generateInterpreter, HANDLER_KEYS, moduleKey } from '../src/emulator/interpreter.js';
 import { OBJECTS, VERSIONS } from '../src/runtime/objects.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -36,7 +36,8 @@ const prebuilt: Plugin = {
       const entries = [...modules].map(
         ([key, text]) => `['${key}', () => Uint8Array.from(Buffer.from('${text}', 'base64'))]`,
       );
-      return { contents: `export const PREBUILT = new Map([${entries.join()}]);` };
+      const keys = `export const PREBUILT_HANDLERS = '${HANDLER_KEYS.join(' ')}'.split(' ');`;
+      return { contents: `export const PREBUILT = new Map([${entries.join()}]); ${keys}` };
     });
     onLoad({ filter: /[/\\]isa[/\\]prebuilt\.js$/ }, () => {
       const entries = [ppc32Table, ppc64Table, riscvTable, arm64Table].map(

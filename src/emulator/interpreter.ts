@@ -37,7 +37,7 @@ import { F64, I32, I64, inverse, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, 
 import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
-import { PREBUILT } from './prebuilt.js';
+import { PREBUILT, PREBUILT_HANDLERS } from './prebuilt.js';
 import { ElftraceError } from '../errors.js';
 
 /** Why the generated code returned. The order is the number. */
@@ -641,12 +641,14 @@ const HOT = `
   sub sk ss; sub+br eq:64:sk; sub32 sk ss; sub32+br eq:64:sk; sub32s ss; sx16 s; sx32 s; sx8 s; testeq+br; testgt+br; testlt+br; testnzcv;
   xor sk ss; xor32 sk ss; zx16 s; zx32 s; zx8 s
 `;
-const HOT_KEYS: ReadonlySet<string> = new Set(
-  HOT.split(';').flatMap((line) => {
-    const [op, ...variants] = line.trim().split(' ');
-    return variants.length === 0 ? [op!] : variants.map((each) => `${op!}:${each}`);
-  }),
-);
+function hotKeys(): ReadonlySet<string> {
+  return new Set(
+    HOT.split(';').flatMap((line) => {
+      const [op, ...variants] = line.trim().split(' ');
+      return variants.length === 0 ? [op!] : variants.map((each) => `${op!}:${each}`);
+    }),
+  );
+}
 
 /** True for handlers of `HOT` that machines of this shape have no use for, or next to none. */
 function isForOthers(key: string, { endian, conditionRecords, lanes }: ModuleShape): boolean {
@@ -678,18 +680,27 @@ function placedOps(name: OpName): readonly PlacedHandler[] {
   return placed(opHandlers(name), leaves ? 'inside' : form === 'load' || form === 'store' ? 'access' : 'op');
 }
 
-const HANDLERS: readonly PlacedHandler[] = [
-  ...OP_NAMES.flatMap(placedOps),
-  ...placed(branchHandlers(), 'branch'),
-  ...placed(countingHandlers(), 'branch'),
-  ...placed(resultHandlers(), 'branch'),
-  ...placed(steppingHandlers(), 'branch'),
-  ...placed(testHandlers(), 'branch'),
-  ...placed([callHandler()], 'branch'),
-  ...placed(fieldHandlers(), 'op'),
-  ...placed(controlHandlers(), 'inside'),
-];
-const HANDLER_NUMBERS = new Map(HANDLERS.map((each, index) => [each.key, index]));
+function makeHandlers(): readonly PlacedHandler[] {
+  return [
+    ...OP_NAMES.flatMap(placedOps),
+    ...placed(branchHandlers(), 'branch'),
+    ...placed(countingHandlers(), 'branch'),
+    ...placed(resultHandlers(), 'branch'),
+    ...placed(steppingHandlers(), 'branch'),
+    ...placed(testHandlers(), 'branch'),
+    ...placed([callHandler()], 'branch'),
+    ...placed(fieldHandlers(), 'op'),
+    ...placed(controlHandlers(), 'inside'),
+  ];
+}
+
+let made: readonly PlacedHandler[] | undefined;
+/** Made where modules are generated; to translate, their keys are enough, which the package brings along with the modules. */
+const handlers = (): readonly PlacedHandler[] => (made ??= makeHandlers());
+
+/** The key of each handler by its number. */
+export const HANDLER_KEYS: readonly string[] = PREBUILT_HANDLERS ?? handlers().map(({ key }) => key);
+const HANDLER_NUMBERS = new Map(HANDLER_KEYS.map((key, index) => [key, index]));
 
 /** What a handler's key ends with behind `NAME:`; empty where the name is all of it. */
 type Variant = '' | 's' | 'k' | 'i' | 'kk' | 'u' | 'ss' | 'sk';
@@ -844,9 +855,11 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
   const miss = code.block();
   const codeShift = ({ 1: 0, 2: 1, 4: 2 } as const)[codeAlignBytes];
   const common = { calls, resolve, is32: addressBits === 32, codeShift };
+  const hot = hotKeys();
+  const all = handlers();
   const placeOf = ({ key, place }: PlacedHandler): Place =>
-    HOT_KEYS.has(key) && !isForOthers(key, shape) ? 'inside' : place;
-  const used = lanes === true ? HANDLERS : HANDLERS.filter((each) => !isLaneOp(each.key));
+    hot.has(key) && !isForOthers(key, shape) ? 'inside' : place;
+  const used = lanes === true ? all : all.filter((each) => !isLaneOp(each.key));
   // Accesses that their window does not serve are tried again with another, then in the function of accesses.
   const others = OUTSIDE.map((place) =>
     outside(
@@ -868,10 +881,10 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
   const op = code.block();
   const access = code.block();
   const unexpected = code.block();
-  const inside = HANDLERS.filter((each) => placeOf(each) === 'inside');
+  const inside = all.filter((each) => placeOf(each) === 'inside');
   const blocks = new Map([...inside].reverse().map((each) => [each, code.block()]));
   const places = { inside: op, access, op, branch };
-  const labels = HANDLERS.map((each) => blocks.get(each) ?? places[placeOf(each)]);
+  const labels = all.map((each) => blocks.get(each) ?? places[placeOf(each)]);
   code.get(POINTER).memory([I32.load16u], 0).brTable(labels, op);
   for (const handler of inside) {
     code.end();
@@ -1310,7 +1323,7 @@ export function predictions(host: HostMemory, encoded: EncodedBlock): readonly {
     const form = op && OPS[op.op].form;
     if (!op || (form !== 'load' && form !== 'store')) return;
     const record = encoded.header + HEADER_BYTES + RECORD_BYTES * index;
-    const key = HANDLERS[host.u16[record >> 1]!]?.key ?? '';
+    const key = HANDLER_KEYS[host.u16[record >> 1]!] ?? '';
     if (!key.startsWith(`${op.op}:`)) return;
     out.push({ op, descriptor: host.u16[(record + 6) >> 1]! });
   });

@@ -3,3 +3,6 @@
  * one's place (`scripts/bundle.ts`), because a new process takes 10 ms to generate a module and 1 ms to compile it.
  */
 export const PREBUILT: ReadonlyMap<string, () => Uint8Array<ArrayBuffer>> = new Map();
+
+/** The keys of tier 0's handlers by number. */
+export const PREBUILT_HANDLERS: readonly string[] | null = null;
