@@ -46,7 +46,7 @@ const prebuilt: Plugin = {
       return { contents: `export const PREBUILT_TABLES = new Map([${entries.join()}]);` };
     });
     onLoad({ filter: /[/\\]arch-x86[/\\]prebuilt\.js$/ }, () => {
-      const entries = [...opcodeTables].map(([name, { data }]) => `['${name}', () => JSON.parse(${text(data)})]`);
+      const entries = [...opcodeTables].map(([name, { data }]) => `['${name}', () => ${JSON.stringify(data)}]`);
       return { contents: `export const PREBUILT_MAPS = new Map([${entries.join()}]);` };
     });
   },

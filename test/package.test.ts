@@ -233,7 +233,9 @@ describe('package.json', () => {
     for (const { data } of [ppc32Table, ppc64Table, riscvTable, arm64Table]) {
       expect(text.includes(JSON.stringify(data))).toBe(true);
     }
-    for (const { data } of opcodeTables.values()) expect(text.includes(JSON.stringify(data))).toBe(true);
+    for (const { data } of opcodeTables.values()) {
+      expect(data.split('\n').filter((line) => !text.includes(line))).toEqual([]);
+    }
   });
 
   test('the objects of the runtime are those of the sources', () => {

@@ -44,7 +44,7 @@ import type {
 } from '../emulator/ir.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
-import { WordMemo } from '../isa/memo.js';
+import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import type { Address } from '../units.js';
 import { arm64Table, decodeBitmask } from './isa.js';
@@ -2079,10 +2079,13 @@ type KeysOf<Each> = Each extends unknown ? keyof Each : never;
 type Missing = Exclude<Arm64Mnemonic, KeysOf<(typeof SEMANTICS)[number]> | (typeof NAMED_ONLY)[number]>;
 const NOTHING_MISSING: [Missing] extends [never] ? true : Missing = true;
 
-const TABLE: ReadonlyMap<string, Lift> = new Map<string, Lift>([
-  ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
-  ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
-]);
+const table = lazily(
+  () =>
+    new Map<string, Lift>([
+      ...SEMANTICS.flatMap((each) => Object.entries<Lift>(each)),
+      ...(NOTHING_MISSING ? NAMED_ONLY : []).map((name) => [name, unsupported] as const),
+    ]),
+);
 
 /** Flags of the low bits of a register: N and Z of them, V where the next bit differs from the sign; C stays. */
 function setFlagsOf(bits: 8 | 16): Lift {
@@ -2161,7 +2164,7 @@ function refusedBranches(word: number): bigint {
 const meanings = new WordMemo((word) => {
   const decoded = arm64Table.decode(word);
   const mnemonic = decoded?.row.mnemonic ?? null;
-  const emit = (mnemonic !== null && TABLE.get(mnemonic)) || unsupported;
+  const emit = (mnemonic !== null && table().get(mnemonic)) || unsupported;
   return { mnemonic, emit, fields: new Fields(decoded?.operands ?? {}) };
 });
 

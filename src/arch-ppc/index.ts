@@ -5,6 +5,7 @@ import type { RelocationRow } from '../relocs/kinds.js';
 import type { Endian } from '../units.js';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from './abi.js';
 import { createPpcEmulation } from './emulation.js';
+import { lazily } from '../isa/memo.js';
 import { createPpcProbes } from './kprobes.js';
 import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
@@ -42,6 +43,9 @@ function arch(
   const { bits } = family;
   const table = bits === 64 ? ppc64Table : ppc32Table;
   const wordBytes = bits === 64 ? 8 : 4;
+  const emulation = lazily(() =>
+    createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
+  );
   return {
     target: {
       id,
@@ -70,7 +74,9 @@ function arch(
     livePatching: { kind: 'word' },
     loader: createPpcLoader(abiName, endian),
     probes: createPpcProbes({ bits, endian, abi: abiName }),
-    emulation: createPpcEmulation({ wordBytes, endian, abi: abiName, decode: (word) => table.decode(word) }),
+    get emulation() {
+      return emulation();
+    },
   };
 }
 

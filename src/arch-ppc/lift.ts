@@ -49,7 +49,7 @@ import type {
 } from '../emulator/ir.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
-import { WordMemo } from '../isa/memo.js';
+import { lazily, WordMemo } from '../isa/memo.js';
 import type { Decoded, Operands } from '../isa/table.js';
 import type { Address, Endian } from '../units.js';
 import { decodePrefixed, isPrefix } from './isa.js';
@@ -1621,7 +1621,7 @@ const PREFIXED: readonly (readonly [string, Lift])[] = [
   ],
 ];
 
-const TABLE: ReadonlyMap<string, Lift> = new Map([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED]);
+const table = lazily(() => new Map([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED]));
 
 // -------------------------------------------------------------------------------------------------------------- helpers
 
@@ -1977,7 +1977,7 @@ interface Meaning {
 }
 
 function meaningOf(mnemonic: string | null, operands: Operands): Meaning {
-  const emit = (mnemonic !== null && TABLE.get(mnemonic)) || unsupported;
+  const emit = (mnemonic !== null && table().get(mnemonic)) || unsupported;
   return { mnemonic, emit, fields: new Fields(operands) };
 }
 

@@ -451,14 +451,18 @@ function expands(
   operands: Readonly<Record<string, string | number>>,
   more: RowAttributes = {},
 ): RowAttributes {
-  const parts = Object.entries(operands);
+  const names = Object.keys(operands);
+  const sources = Object.values(operands);
   return {
     ...more,
     expands: {
       to,
       operands: (from: Operands): Operands => {
         const out: Record<string, number> = {};
-        for (const [name, source] of parts) out[name] = typeof source === 'number' ? source : from[source]!;
+        for (let i = 0; i < names.length; i++) {
+          const source = sources[i]!;
+          out[names[i]!] = typeof source === 'number' ? source : from[source]!;
+        }
         return out;
       },
     },

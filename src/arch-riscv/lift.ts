@@ -42,7 +42,7 @@ import type {
   StoreName,
   Terminator,
 } from '../emulator/ir.js';
-import { WordMemo } from '../isa/memo.js';
+import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -886,10 +886,13 @@ const SEMANTICS = {
 /** Supervisor's instructions: illegal in user mode. */
 const SUPERVISOR = ['sret', 'mret', 'wfi', 'sfence.vma'] as const;
 
-const TABLE: ReadonlyMap<string, Lift> = new Map([
-  ...Object.entries<Lift>(SEMANTICS),
-  ...SUPERVISOR.map((name) => [name, (): Terminator => PRIVILEGED] as const),
-]);
+const table = lazily(
+  () =>
+    new Map([
+      ...Object.entries<Lift>(SEMANTICS),
+      ...SUPERVISOR.map((name) => [name, (): Terminator => PRIVILEGED] as const),
+    ]),
+);
 
 // ------------------------------------------------------------------------------------------------------------ front end
 
@@ -915,7 +918,7 @@ const meanings = new WordMemo<Meaning>((word) => {
   if (!found || found.row.mnemonic === 'c.unimp') return NOTHING_KNOWN;
   const base = expand(found);
   const { mnemonic } = base.row;
-  const emit = TABLE.get(mnemonic) ?? null;
+  const emit = table().get(mnemonic) ?? null;
   return { mnemonic: found.row.mnemonic, emit, fields: new Fields(base.operands), joins: JOINED.has(mnemonic) };
 });
 

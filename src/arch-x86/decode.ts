@@ -158,14 +158,15 @@ export function operandsOf(
   address: Address,
 ): readonly X86Operand[] {
   const { row, modRm, rex } = instruction;
-  const out: X86Operand[] = [];
-  if (!row) return out;
+  if (!row) return [];
   const next = address + BigInt(instruction.sizeBytes);
   const isRegister = modRm >= 0xc0 || row.modReg;
   const reg = ((modRm >> 3) & 7) | ((rex & 4) << 1);
   const rm = (modRm & 7) | ((rex & 1) << 3);
   let immediateAt = instruction.immOffset;
   const { operands } = row;
+  // As long as it will be: an array that grows begins with room for 17.
+  const out = new Array<X86Operand>(operands.length);
   for (let i = 0; i < operands.length; i++) {
     const { place, size, number } = codeOf(operands[i]!);
     const bytes = size > 0 ? (size as OperandBytes) : size < 0 && (rex & 8) === 0 ? 4 : operandBytes(instruction);
@@ -243,7 +244,7 @@ export function operandsOf(
       default:
         operand = { kind: 'other', code: place, number: place === 'S' || place === 'C' || place === 'D' ? reg : rm };
     }
-    out.push(operand);
+    out[i] = operand;
   }
   return out;
 }

@@ -311,7 +311,8 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
   const modBit = isRegister ? 2 : 1;
   const wBit = (rex & 8) !== 0 ? 2 : 1;
   let row: OpcodeRow | null = null;
-  for (const candidate of candidates) {
+  for (let i = 0; i < candidates.length; i++) {
+    const candidate = candidates[i]!;
     if ((candidate.prefixMask & prefixBit) === 0) continue;
     if (hasModRm) {
       if (candidate.modRm >= 0 ? candidate.modRm !== modRm : false) continue;

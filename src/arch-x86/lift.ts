@@ -1120,7 +1120,8 @@ const addChain =
 // --------------------------------------------------------------------------------------------------------------- moves
 
 const mov: Lift = (x) => {
-  const [to, from] = [x.operand(0), x.operand(1)];
+  const to = x.operand(0);
+  const from = x.operand(1);
   if (from.kind === 'other' || to.kind === 'other') return selectors(x, to, from);
   const bytes = x.bytes();
   if (to.kind === 'memory') {

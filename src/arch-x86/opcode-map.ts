@@ -70,7 +70,7 @@ export interface OpcodeRow {
  * A row as numbers and strings: names by operand size if they differ, joined by `|`; operands, joined by commas; bits (`BITS`); place in
  * `FLOWS`; immediates; the masks.
  */
-export type OpcodeRowData = readonly [
+type OpcodeRowData = readonly [
   mnemonics: string,
   operands: string,
   bits: number,
@@ -85,8 +85,8 @@ export type OpcodeRowData = readonly [
   eightMask: number,
 ];
 
-/** The rows of a map by opcode byte. */
-export type OpcodeMapData = readonly (readonly OpcodeRowData[])[];
+/** The rows of a map: 256 lines, each the JSON of an `OpcodeRowData[]`, or empty. */
+export type OpcodeMapData = string;
 
 /** Ib 1 byte, Iw 2, Iz 2 or 4, Iv 2, 4 or 8, Id 4, O 4 or 8 by address size; J8 and J32 are displacements. */
 export type ImmediateCode = 'Ib' | 'Iw' | 'Iz' | 'Iv' | 'Id' | 'O' | 'J8' | 'J32' | 'Jz';
@@ -1896,8 +1896,12 @@ function rowData(row: OpcodeRow): OpcodeRowData {
   return [names, operands.join(), bits, FLOWS.indexOf(row.flow), immediates, ...numbers];
 }
 
-/** The row that `data` was made from. */
-export function rowFromData(data: OpcodeRowData): OpcodeRow {
+/** The rows that a line of `OpcodeMapData` was made from. */
+export function rowsFromData(line: string): readonly OpcodeRow[] {
+  return line === '' ? [] : (JSON.parse(line) as OpcodeRowData[]).map(rowFromData);
+}
+
+function rowFromData(data: OpcodeRowData): OpcodeRow {
   const [names, operands, bits, flow, immediates, prefixMask, regMask, modMask, modRm, wMask, lMask, eightMask] = data;
   const [first, second = first, third = first] = names.split('|') as [string, string?, string?];
   return {
@@ -1927,7 +1931,7 @@ export function rowFromData(data: OpcodeRowData): OpcodeRow {
  */
 export class OpcodeTable {
   private lines: (string[] | undefined)[] | null = null;
-  private prebuilt: OpcodeMapData | null | undefined = undefined;
+  private prebuilt: readonly string[] | null | undefined = undefined;
   private readonly made: (readonly OpcodeRow[] | undefined)[] = new Array<undefined>(256).fill(undefined);
 
   /** @param name  of the prebuilt rows, if there are any */
@@ -1943,8 +1947,8 @@ export class OpcodeTable {
   }
 
   private make(opcode: number): readonly OpcodeRow[] {
-    if (this.prebuilt === undefined) this.prebuilt = PREBUILT_MAPS.get(this.name)?.() ?? null;
-    return (this.made[opcode] = this.prebuilt ? this.prebuilt[opcode]!.map(rowFromData) : this.parse(opcode));
+    if (this.prebuilt === undefined) this.prebuilt = PREBUILT_MAPS.get(this.name)?.().split('\n') ?? null;
+    return (this.made[opcode] = this.prebuilt ? rowsFromData(this.prebuilt[opcode]!) : this.parse(opcode));
   }
 
   private parse(opcode: number): readonly OpcodeRow[] {
@@ -1969,9 +1973,10 @@ export class OpcodeTable {
     return lines;
   }
 
-  /** What the lines come to, by opcode. */
+  /** What the lines of the text come to. */
   get data(): OpcodeMapData {
-    return Array.from({ length: 256 }, (_, opcode) => this.rows(opcode).map(rowData));
+    const lines = Array.from({ length: 256 }, (_, opcode) => this.rows(opcode).map(rowData));
+    return lines.map((rows) => (rows.length === 0 ? '' : JSON.stringify(rows))).join('\n');
   }
 }
 

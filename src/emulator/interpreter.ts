@@ -383,10 +383,11 @@ function chooseAndEnter(
 
 /** The conditions that branches of records have: of the others the opposite is asked, and the ways are exchanged. */
 const BRANCH_CONDITIONS = ['eq', 'lt', 'gt', 'ltu', 'gtu'] as const satisfies readonly Condition[];
+const isBranchCondition: ReadonlySet<string> = new Set(BRANCH_CONDITIONS);
 
 /** The same branch with one of those conditions. */
 function plainBranch(terminator: Terminator): Terminator {
-  if (terminator.kind !== 'br' || BRANCH_CONDITIONS.some((each) => each === terminator.condition)) return terminator;
+  if (terminator.kind !== 'br' || isBranchCondition.has(terminator.condition)) return terminator;
   const { condition, pc, next } = terminator;
   return { ...terminator, condition: inverse(condition), pc: next, next: pc };
 }
@@ -418,6 +419,7 @@ function branchHandlers(): Handler[] {
 
 /** A record of a result and the branch that compares that with 0, whatever the record's other operand is. */
 const RESULT_CONDITIONS = ['eq', 'lt'] as const;
+const isResultCondition: ReadonlySet<string> = new Set(RESULT_CONDITIONS);
 
 function resultHandlers(): Handler[] {
   return ([64, 32] as const).flatMap((width) =>
@@ -440,6 +442,7 @@ function resultHandlers(): Handler[] {
 
 /** Ops that count a loop (`bdnz`, `dec; jnz`, `addi; bnez`). */
 const COUNTING = ['add', 'sub', 'sub32'] as const;
+const isCounting: ReadonlySet<string> = new Set(COUNTING);
 
 /** A counting op with a constant and the branch that compares its result with 0: two records, like `rec+br`. */
 function countingHandlers(): Handler[] {
@@ -485,6 +488,7 @@ function steppingHandlers(): Handler[] {
 
 /** Ops before an `and` with a constant that takes a field out of what they give (`rlwinm`, `rldicl`, `ubfx`). */
 const FIELD_OPS = ['rotl', 'rotl32', 'shr', 'shr32'] as const;
+const isFieldOp: ReadonlySet<string> = new Set(FIELD_OPS);
 
 /** Such an op with a constant count, which is in field b, and the `and`, whose constant is the record's. */
 function fieldHandlers(): Handler[] {
@@ -1016,7 +1020,7 @@ export interface EncodedBlock {
 
 /** True when one handler does the op and the branch that compares what it has just written. */
 function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
-  if (COUNTING.some((name) => name === op.op)) {
+  if (isCounting.has(op.op)) {
     const { condition, width, a, b } = branch;
     const compares = a === op.d && b === 0n && width === 64 && condition === 'eq';
     return compares && typeof op.a === 'number' && typeof op.b === 'bigint';
@@ -1027,7 +1031,7 @@ function fusible(op: Op, branch: Extract<Terminator, { kind: 'br' }>): boolean {
 
 /** True for a branch that compares A of the record with 0 where B is something else. */
 function comparesResult(op: Op, { condition, b }: Extract<Terminator, { kind: 'br' }>): boolean {
-  return op.op === 'rec' && b === 0n && op.b !== 0n && RESULT_CONDITIONS.some((each) => each === condition);
+  return op.op === 'rec' && b === 0n && op.b !== 0n && isResultCondition.has(condition);
 }
 
 /** The condition on the sum and the slot it is compared with, when one handler does the addition and the branch; else null. */
@@ -1056,7 +1060,7 @@ function takesField(ops: readonly Op[], index: number, terminator: Terminator, s
   const op = ops[index]!;
   const and = ops[index + 1];
   if (and?.op !== 'and' || and.a !== op.d || typeof and.b !== 'bigint') return false;
-  if (!FIELD_OPS.some((name) => name === op.op) || typeof op.a !== 'number' || typeof op.b !== 'bigint') return false;
+  if (!isFieldOp.has(op.op) || typeof op.a !== 'number' || typeof op.b !== 'bigint') return false;
   if (op.b >= 64n || op.d < slots.firstTemporary) return false;
   for (let i = index + 2; i < ops.length; i++) {
     const each = ops[i]!;

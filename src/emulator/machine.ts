@@ -438,7 +438,7 @@ export class Machine {
   /** Instructions that all CPUs together have completed. */
   get totalInstructions(): number {
     let sum = 0;
-    for (const each of this.cpus) sum += each.instructions;
+    for (let i = 0; i < this.cpus.length; i++) sum += this.cpus[i]!.instructions;
     return sum;
   }
 

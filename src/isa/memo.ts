@@ -1,4 +1,13 @@
-/** Code has the same instruction words in many places, even a small program half of its own. What a word means is found once. */
+/**
+ * What is found once. Code has the same instruction words in many places, even a small program half of its own; and a program needs the tables of one
+ * machine, while every start would pay for those of all.
+ */
+
+/** A function that gives what `make` gives, made when it is first asked for. */
+export function lazily<Value extends object>(make: () => Value): () => Value {
+  let made: Value | undefined;
+  return () => (made ??= make());
+}
 
 /** Most words that are remembered; then all are forgotten. */
 const MOST_WORDS = 4096;
