@@ -250,6 +250,47 @@ describeWith(generatedTools, 'executed on images', () => {
     });
   });
 
+  describe.each(generatedCases)('$name', (each) => {
+    test('C-MOD-1 C-MOD-2 C-TGT-2: a module that went with whatever its sites called comes again with nops', () => {
+      const made = machineOf(each);
+      const { core } = made.session;
+      const direct = made.session.functionAddress('direct_b')!;
+      const ops = core.createOps({ name: 'one', func: made.callbacks[0]!, flags: ['DYNAMIC'] });
+      const ways: readonly (readonly [string, (ip: bigint) => Outcome, () => Outcome])[] = [
+        [
+          'ops',
+          () => {
+            done(core.setFilter(ops, 'filter', 'a0'));
+            return core.register(ops);
+          },
+          () => core.unregister(ops),
+        ],
+        ['direct', (ip) => core.registerDirectAt(ip, direct), () => core.reclaim()],
+      ];
+      const refused: string[] = [];
+      for (const [way, attach, takeOut] of ways) {
+        done(made.session.loadModule('m0'));
+        const plain = made.call('a0', 3n);
+        expect(plain.events).toEqual([]);
+        const { ip } = core.records.find(({ name }) => name === 'a0')!;
+        const attached = attach(ip);
+        if (attached.kind === 'refused') {
+          refused.push(`${way}: ${attached.errno}`);
+          done(made.session.unloadModule('m0'));
+          continue;
+        }
+        expect(made.call('a0', 3n).events).toHaveLength(1);
+        done(made.session.unloadModule('m0'));
+        done(takeOut());
+        done(made.session.loadModule('m0'));
+        expect([way, made.call('a0', 3n)]).toEqual([way, plain]);
+        done(made.session.unloadModule('m0'));
+      }
+      const { direct: served, callOps } = core.state.backend.capabilities;
+      expect([each.name, refused]).toEqual([each.name, served === 'none' || callOps ? ['direct: ENODEV'] : []]);
+    });
+  });
+
   describe.each(generatedCases.filter(({ graph }) => graph === 'multi'))('$name: users of the graph tracer', (each) => {
     test('C-FG-1 C-FG-2 C-FG-5: sixteen users of one tracer, each with hashes of its own; who wants a function hears of its return; the next is ENOSPC', () => {
       const made = machineOf(each);

@@ -149,6 +149,7 @@ export interface PlanRequest {
    */
   readonly hostRanges?: readonly { readonly start: bigint; readonly end: bigint }[];
   readonly recorded?: VerifyOptions['recorded'];
+  readonly leftBehind?: VerifyOptions['leftBehind'];
   readonly signal?: AbortSignal;
 }
 
@@ -342,7 +343,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   let selected = 0;
   let changed = 0;
   let unchanged = 0;
-  const judgeOptions: VerifyOptions = request.recorded ? { recorded: request.recorded } : {};
+  const { recorded, leftBehind } = request;
+  const judgeOptions: VerifyOptions = { ...(recorded ? { recorded } : {}), ...(leftBehind ? { leftBehind } : {}) };
 
   const refuse = (
     site: number,

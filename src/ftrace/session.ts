@@ -3,6 +3,7 @@
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
 import type { Arch, TextSeam } from '../arch.js';
+import { equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -139,6 +140,8 @@ interface Modules {
   readonly gone: readonly GoneModule[];
   /** Turns the sites of a module into nops (C-INIT-2). */
   readonly initialise: (name: string) => void;
+  /** Notes what the sites of a module hold as it goes: nobody takes out of them what is registered there (C-MOD-2). */
+  readonly leave: (name: string) => void;
 }
 
 export class Session {
@@ -186,6 +189,7 @@ export class Session {
       ...(options.seam === undefined ? {} : { seam: options.seam }),
     });
     const { serves: served } = entriesOf(sites.program);
+    const left = new Map<number, Uint8Array>();
     const present = new Map<string, SiteInput[]>();
     for (const part of sites.program.loadMap?.parts ?? []) if (part.kind === 'module') present.set(part.name, []);
     const own: SiteInput[] = [];
@@ -216,7 +220,10 @@ export class Session {
         gone,
         initialise: (name) => {
           const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
-          if (capabilities.patchable) initialise(sites, selection, options, text);
+          if (capabilities.patchable) initialise(sites, selection, options, text, left);
+        },
+        leave: (name) => {
+          for (let i = 0; i < sites.count; i++) if (sites.module(i) === name) left.set(i, siteBytes(sites, i));
         },
       },
       options.gates ?? null,
@@ -304,6 +311,7 @@ export class Session {
   unloadModule(name: string): Outcome {
     const outcome = this.core.unloadModule(name);
     if (outcome.kind === 'done' || (this.#untraceable && this.#there.has(name))) {
+      this.modules.leave(name);
       this.#unloads.set(name, this.unloadsOf(name) + 1);
       this.#there.delete(name);
     }
@@ -420,8 +428,26 @@ function reportInit(sites: Sites, plan: Plan): void {
   }
 }
 
-/** C-INIT-2: every site is verified, then made a nop. */
-function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions, text: Text | undefined): void {
+/** The bytes of a site as they are now. */
+function siteBytes(sites: Sites, index: number): Uint8Array {
+  const reading = sites.reading(index);
+  return reading === null
+    ? new Uint8Array(0)
+    : sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes).slice();
+}
+
+/** C-INIT-2: every site is verified, then made a nop. `left`: what a session has left in sites, by site. */
+function initialise(
+  sites: Sites,
+  selection: Uint8Array,
+  options: SessionOptions,
+  text: Text | undefined,
+  left: ReadonlyMap<number, Uint8Array> = new Map(),
+): void {
+  const leftBehind = (site: number): boolean => {
+    const bytes = left.get(site);
+    return bytes !== undefined && equalBytes(bytes, siteBytes(sites, site));
+  };
   const to = initialState(sites.program, options.nopForm, options.policy?.literalOff);
   const { bytes } = sites.program.image;
   const write = (plan: Plan): void => {
@@ -433,11 +459,11 @@ function initialise(sites: Sites, selection: Uint8Array, options: SessionOptions
       bytes.set(after, fileOffset);
     }
   };
-  write(planSites(sites, { to, selection }));
+  write(planSites(sites, { to, selection, leftBehind }));
   sites.keep();
   // The compiler's nops are off, and yet not what the machine's own disabled form is (P-NEW-1).
-  const left = selection.map((each, i) => (each === 1 && sites.reading(i)?.state === 'compiled' ? 1 : 0));
-  if (left.includes(1)) write(planSites(sites, { to: { kind: 'init' }, selection: left }));
+  const compiled = selection.map((each, i) => (each === 1 && sites.reading(i)?.state === 'compiled' ? 1 : 0));
+  if (compiled.includes(1)) write(planSites(sites, { to: { kind: 'init' }, selection: compiled }));
 }
 
 /** Whether the entries can serve a site, where what stands around it decides that; others stay nops. */

@@ -73,6 +73,8 @@ export interface Verification {
 export interface VerifyOptions {
   /** What the file's own record says of a site: null when nothing or the same as the bytes. */
   readonly recorded?: (fileOffset: number, sizeBytes: number) => { expected: Uint8Array; actual: Uint8Array } | null;
+  /** True for sites whose bytes a session has left behind: what they call was a tracer's, or a direct caller, of its time. */
+  readonly leftBehind?: (site: number) => boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -198,7 +200,7 @@ export function judge(
     };
   }
   if (reading.state === 'foreign') return ofForeign(sites, index, reading);
-  if (reading.state === 'call') {
+  if (reading.state === 'call' && options.leftBehind?.(index) !== true) {
     const wrong = judgeCall(sites, index, reading);
     if (wrong) return wrong;
   }
