@@ -617,10 +617,13 @@ describe('condition records', () => {
           const gt = b.make('shl', b.test('testgt', record), 2n);
           const eq = b.make('shl', b.test('testeq', record), 1n);
           b.to(s(2), 'or', b.make('or', lt, gt), eq);
+          b.to(s(2), 'or', s(2), b.make('shl', b.test('testcr', record), 4n));
           return undefined;
         },
       ]);
-      results.forEach((result, k) => {
+      results.forEach((both, k) => {
+        const result = both & 15n;
+        expect(both >> 4n).toBe(kind === 'bits' ? cases[k]![0] : result);
         const [a, b] = cases[k]!;
         const { compare } = RECORD_KINDS[kind];
         let expected = a & 14n;

@@ -420,6 +420,38 @@ describe('registers people see', () => {
     expect(machine.register('cr')).toBe(0x1294_5678n);
   });
 
+  test.each(['le', 'be', '32'] as const)(
+    'mfcr and mfocrf put CR together in translated code, from this block and from earlier ones: %s',
+    (kind) => {
+      const l = kind === '32' ? 0 : 1;
+      for (const xer of [0n, 0x8000_0000n]) {
+        for (const value of [3n, 7n, 9n, 0xffff_ffffn]) {
+          const machine = ppcMachine(kind, [
+            ['cmpi', { bf: 1, l: 0, ra: 4, si: 7 }],
+            ['cmpli', { bf: 2, l, ra: 4, ui: 7 }],
+            ['cmpli', { bf: 6, l: 0, ra: 4, ui: 7 }],
+            ['b', { li: 4 }],
+            ['cmpi', { bf: 7, l, ra: 4, si: 9 }],
+            ['mfcr', { rt: 3 }],
+            ['mfocrf', { rt: 5, fxm: 0x40 }],
+            ['mfocrf', { rt: 6, fxm: 1 }],
+          ]);
+          machine.setRegister('cr', 0x1234_5678n);
+          machine.setRegister('xer', xer);
+          machine.setRegister('r4', value);
+          machine.run({ budget: 8 });
+          const cr = machine.register('cr');
+          expect(cr & 0xf00f_ff00n).toBe(0x1004_5600n);
+          // Compared in this block or the one before: bit 0 is the summary overflow, and of the others one is set.
+          expect(cr & 0x0110_0011n).toBe(xer === 0n ? 0n : 0x0110_0011n);
+          expect(machine.register('r3')).toBe(cr);
+          expect(machine.register('r5')).toBe(cr & 0x0f00_0000n);
+          expect(machine.register('r6')).toBe(cr & 15n);
+        }
+      }
+    },
+  );
+
   test('the time base is the number of completed instructions', () => {
     const machine = ppcMachine('le', [
       ['ori', { rs: 0, ra: 0, ui: 0 }],

@@ -295,12 +295,12 @@ class Lifting {
   /** The four bits of a field. */
   fieldBits(field: number): Slot {
     const { b } = this;
-    if (this.known.get(field)?.kind === 'bits') return CR[field]! + 1;
-    let value = this.bitValue(4 * field + 3);
-    for (const [bit, shift] of [[2, 1n], [1, 2n], [0, 3n]] as const) {
-      value = b.make('or', value, b.make('shl', this.bitValue(4 * field + bit), shift));
-    } // prettier-ignore
-    return value;
+    const k = CR[field]!;
+    const known = this.known.get(field);
+    if (known?.kind === 'bits') return k + 1;
+    // Literal bits have their own copy of SO.
+    const summary = known ? SO : b.make('and', SO, b.make('setne', k, BigInt(RECORD_KINDS.bits.code)));
+    return b.make('or', b.test('testcr', k), summary);
   }
 }
 
@@ -845,10 +845,22 @@ const moveToCr: Lift = (x, f) => {
   return undefined;
 };
 
+const moveFromCr: Lift = (x, f) => {
+  const { b } = x;
+  const rt = f.r('rt');
+  b.mov(rt, x.fieldBits(0));
+  for (let field = 1; field < 8; field++) {
+    b.to(rt, 'shl', rt, 4n);
+    b.to(rt, 'or', rt, x.fieldBits(field));
+  }
+  return undefined;
+};
+
 const moveFromOneCr: Lift = (x, f) => {
   const fxm = f.n('fxm');
   const field = Math.clz32(fxm) - 24;
-  if (fxm === 0 || (fxm & (fxm - 1)) !== 0) return { kind: 'helper', name: 'mfcr', argument: x.word, next: x.next };
+  // Undefined for more than one field: all are moved.
+  if (fxm === 0 || (fxm & (fxm - 1)) !== 0) return moveFromCr(x, f);
   x.b.to(f.r('rt'), 'shl', x.fieldBits(field), BigInt(28 - 4 * field));
   return undefined;
 };
@@ -1093,7 +1105,7 @@ const SEMANTICS = {
   cror: crLogical((b, p, q) => b.make('or', p, q)),
   crorc: crLogical((b, p, q) => b.make('or', p, b.make('xor', q, 1n))),
   crxor: crLogical((b, p, q) => b.make('xor', p, q)),
-  mfcr: helper('mfcr'),
+  mfcr: moveFromCr,
   mfocrf: moveFromOneCr,
   mtcrf: moveToCr,
   mtocrf: moveToCr,
@@ -1935,10 +1947,6 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
     overflow: overflowHelper(is64),
     trapword: trapHelper(32),
     trapdouble: trapHelper(64),
-    mfcr: (state, word) => {
-      state.set(GPR[field(word, 6, 5)]!, readCr(state));
-      return { kind: 'next' };
-    },
     mtxer: (state, word) => {
       writeXer(state, state.get(GPR[field(word, 6, 5)]!), is64);
       return { kind: 'next' };

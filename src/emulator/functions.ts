@@ -73,16 +73,36 @@ export function recordTest(code: Code, test: RecordTest, push: (field: 0 | 1 | 2
   push(1);
   code.i64({ lt: 3n, gt: 2n, eq: 1n }[test]).op(I64.shr).op(I32.wrap).i32(1).op(I32.and);
   code.else();
-  for (const field of [1, 2] as const) {
-    push(field);
-    // 1, 2, 3, 4: signed and unsigned of 64 bits, of 32 bits.
-    push(0);
-    code.i64(1n).op(I64.sub).i64(1n).op(I64.shr).i64(5n).op(I64.shl).op(I64.shl);
-    if (test === 'eq') continue;
-    push(0);
-    code.i64(1n).op(I64.sub).i64(63n).op(I64.shl).op(I64.xor);
-  }
+  for (const field of [1, 2] as const) comparable(code, field, test !== 'eq', push);
   code.op(I64[test]).end();
+}
+
+/** Pushes A or B of a record of a comparison so that a signed one of 64 bits serves all kinds, or one that knows no sign where it is not `ordered`. */
+function comparable(code: Code, field: 1 | 2, ordered: boolean, push: (field: 0 | 1 | 2) => void): void {
+  push(field);
+  // 1, 2, 3, 4: signed and unsigned of 64 bits, of 32 bits.
+  push(0);
+  code.i64(1n).op(I64.sub).i64(1n).op(I64.shr).i64(5n).op(I64.shl).op(I64.shl);
+  if (!ordered) return;
+  push(0);
+  code.i64(1n).op(I64.sub).i64(63n).op(I64.shl).op(I64.xor);
+}
+
+/** The bits of a field of PowerPC's condition register as its record has them: parameters K, A, B. */
+function fieldTest(): WasmFunction {
+  const code = new Code();
+  code.get(0).op(I64.eqz).if();
+  code.get(1).i64(15n).op(I64.and).return().end();
+  for (const field of [1, 2] as const) {
+    comparable(code, field, true, (part) => {
+      code.get(part);
+    });
+    code.set(2 + field);
+  }
+  code.i64(8n).i64(4n).i64(2n);
+  code.get(3).get(4).op(I64.gt).select();
+  code.get(3).get(4).op(I64.lt).select();
+  return { parameters: ['i64', 'i64', 'i64'], results: ['i64'], locals: ['i64', 'i64'], code };
 }
 
 /** Record tests: parameters K, A, B. */
@@ -428,6 +448,8 @@ function build(name: FunctionName, indexOf: (name: FunctionName) => number): Was
       return recordTestFunction('gt');
     case 'testeq':
       return recordTestFunction('eq');
+    case 'testcr':
+      return fieldTest();
     case 'testnzcv':
       return nzcvTest();
     case 'crc32':

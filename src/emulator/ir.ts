@@ -341,6 +341,7 @@ export type FunctionName =
   | 'testlt'
   | 'testgt'
   | 'testeq'
+  | 'testcr'
   | 'testnzcv'
   | 'crc32'
   | 'crc32c'
@@ -413,10 +414,13 @@ export interface LeaveRow {
   readonly form: 'leave';
 }
 
-/** d = 0 or 1 from the record at slots a, a+1, a+2; `nzcv`: four bits from the record of four slots at a. */
+/**
+ * d = 0 or 1 from the record at slots a, a+1, a+2; `cr`: 8, 4 or 2 for less, greater, equal, or its literal bits; `nzcv`: four bits from the
+ * record of four slots at a.
+ */
 export interface TestRow {
   readonly form: 'test';
-  readonly test: RecordTest | 'nzcv';
+  readonly test: RecordTest | 'cr' | 'nzcv';
   readonly slots: 3 | 4;
   readonly call: FunctionName;
 }
@@ -666,6 +670,7 @@ const OP_TABLE = {
   testlt: { form: 'test', test: 'lt', slots: 3, call: 'testlt' },
   testgt: { form: 'test', test: 'gt', slots: 3, call: 'testgt' },
   testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
+  testcr: { form: 'test', test: 'cr', slots: 3, call: 'testcr' },
   testnzcv: { form: 'test', test: 'nzcv', slots: 4, call: 'testnzcv' },
 
   /** An indirect branch that may not land here. */
