@@ -1,5 +1,6 @@
 /** Every op of the table against plain bigint arithmetic, in every operand form that tier 0 has. */
 import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
 import { Machine } from '../src/emulator/index.js';
 import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits, recordCode } from '../src/emulator/ir.js';
 import type { Condition, OpName, Operand, RecordKind } from '../src/emulator/ir.js';
@@ -226,6 +227,40 @@ describe('pure ops', () => {
       },
     ]);
     expect(results).toEqual([22n, 22n, 11n, 11n, 11n, 11n, 11n, 11n]);
+  });
+});
+
+describe('divwide', () => {
+  const check = (cases: readonly (readonly [bigint, bigint, bigint])[]): void => {
+    const results = evaluate(cases.length, (k) => [
+      (b) => {
+        const [high, low, divisor] = cases[k]!;
+        const [first] = [b.make('mov', high), b.make('mov', low), b.make('mov', divisor)];
+        b.mov(s(2), b.test('divwide', first));
+        return undefined;
+      },
+    ]);
+    const expected = cases.map(([high, low, divisor]) =>
+      high >= divisor ? 0n : ((high << 64n) | low) / (divisor === 0n ? 1n : divisor),
+    );
+    expect(results).toEqual(expected);
+  };
+
+  test('128 bits by 64 at every corner, digits that are guessed one and two too large among them', () => {
+    const numbers = [0n, 1n, 2n, 3n, 0xffff_fffen, 0xffff_ffffn, 1n << 32n, (1n << 32n) + 1n, (1n << 63n) - 1n, 1n << 63n].concat(
+      [(1n << 63n) + 1n, 0x8000_0000_ffff_ffffn, 0xffff_ffff_0000_0000n, u(-2n), u(-1n)],
+    ); // prettier-ignore
+    check(numbers.flatMap((high) => numbers.flatMap((low) => numbers.map((by) => [high, low, by] as const))));
+  });
+
+  test('any numbers', () => {
+    const word = fc.bigInt({ min: 0n, max: u(-1n) }).chain((value) => fc.nat(63).map((bits) => value >> BigInt(bits)));
+    fc.assert(
+      fc.property(fc.array(fc.tuple(word, word, word), { minLength: 200, maxLength: 200 }), (cases) => {
+        check(cases);
+      }),
+      { numRuns: 20 },
+    );
   });
 });
 

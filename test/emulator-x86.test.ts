@@ -309,16 +309,23 @@ describe('instructions', () => {
     for (const [name, value] of Object.entries(registers)) expect(machine.register(name)).toBe(value);
   });
 
-  test('division of 128 bits, by the helper', () => {
-    const machine = machineOf([0x48, 0xf7, 0xf1, 0x0f, 0x0b]);
-    machine.setRegister('rdx', 0x1234n);
-    machine.setRegister('rax', 0x5678_9abc_def0_1234n);
-    machine.setRegister('rcx', 0xffff_ffff_ffff_0001n);
+  test.each([
+    // div; idiv, by the helper; the same of a negative number
+    [0xf1, 0x1234n],
+    [0xf9, 0x1234n],
+    [0xf9, -0x1234n],
+  ])('division of 128 bits: 48 f7 %s, upper half %s', (code, high) => {
+    const machine = machineOf([0x48, 0xf7, code, 0x0f, 0x0b]);
+    const low = 0x5678_9abc_def0_1234n;
+    const divisor = code === 0xf1 ? 0xffff_ffff_ffff_0001n : 0x7fff_ffff_ffff_0001n;
+    machine.setRegister('rdx', BigInt.asUintN(64, high));
+    machine.setRegister('rax', low);
+    machine.setRegister('rcx', divisor);
     machine.run();
-    const dividend = (0x1234n << 64n) | 0x5678_9abc_def0_1234n;
+    const dividend = (high << 64n) | low;
     expect([machine.register('rax'), machine.register('rdx')]).toEqual([
-      dividend / 0xffff_ffff_ffff_0001n,
-      dividend % 0xffff_ffff_ffff_0001n,
+      BigInt.asUintN(64, dividend / divisor),
+      BigInt.asUintN(64, dividend % divisor),
     ]);
     expect(machine.instructions).toBe(1);
   });

@@ -1205,9 +1205,16 @@ const SEMANTICS = {
   divd: arithmetic((x, d, a, b) => x.b.to(d, 'divs', a, b)),
   divdu: arithmetic((x, d, a, b) => x.b.to(d, 'divu', a, b)),
   divwe: helper('overflow'),
-  divweu: helper('overflow'),
+  divweu: arithmetic((x, d, a, b) => {
+    const [dividend, divisor] = [x.b.make('shl', a, 32n), x.b.make('zx32', b)];
+    const fits = x.b.make('setltu32', a, b);
+    x.b.select(d, fits, x.b.make('divu', dividend, divisor), 0n);
+  }),
   divde: helper('overflow'),
-  divdeu: helper('overflow'),
+  divdeu: arithmetic((x, d, a, b) => {
+    const [high] = [x.b.make('mov', a), x.b.make('mov', 0n), x.b.make('mov', b)];
+    x.b.mov(d, x.b.test('divwide', high));
+  }),
   modsw: arithmetic((x, d, a, b) => {
     x.b.to(d, 'rems', x.b.make('sx32', a), x.b.make('sx32', b));
     x.narrow(d);

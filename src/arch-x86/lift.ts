@@ -774,7 +774,7 @@ const widening =
     return undefined;
   };
 
-/** A division whose quotient does not fit, and one of 128 bits, is the helper's. */
+/** A division whose quotient does not fit, and a signed one of 128 bits, is the helper's. */
 const division =
   (signed: boolean): Lift =>
   (x) => {
@@ -787,14 +787,20 @@ const division =
     }
     const divisor = x.inSlot(signed ? x.signed(operand, bytes) : x.zeroed(operand, bytes));
     if (bytes === 8) {
+      if (!signed) {
+        b.guard(b.make('setltu', RDX, divisor));
+        const [high] = [b.make('mov', RDX), b.make('mov', RAX), b.make('mov', divisor)];
+        const quotient = b.test('divwide', high);
+        b.to(RDX, 'sub', RAX, b.make('mul', quotient, divisor));
+        b.mov(RAX, quotient);
+        return undefined;
+      }
       const isNotZero = b.make('setne', divisor, 0n);
-      if (signed) {
-        const narrow = b.make('seteq', RDX, b.make('sar', RAX, 63n));
-        const minimum = b.make('or', b.make('xor', RAX, 1n << 63n), b.make('add', divisor, 1n));
-        b.guard(b.make('and', b.make('and', isNotZero, narrow), b.make('setne', minimum, 0n)));
-      } else b.guard(b.make('and', isNotZero, b.make('seteq', RDX, 0n)));
-      const quotient = b.make(signed ? 'divs' : 'divu', RAX, divisor);
-      b.to(RDX, signed ? 'rems' : 'remu', RAX, divisor);
+      const narrow = b.make('seteq', RDX, b.make('sar', RAX, 63n));
+      const minimum = b.make('or', b.make('xor', RAX, 1n << 63n), b.make('add', divisor, 1n));
+      b.guard(b.make('and', b.make('and', isNotZero, narrow), b.make('setne', minimum, 0n)));
+      const quotient = b.make('divs', RAX, divisor);
+      b.to(RDX, 'rems', RAX, divisor);
       b.mov(RAX, quotient);
       return undefined;
     }

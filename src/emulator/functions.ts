@@ -64,6 +64,48 @@ function division(opcode: number, signed: boolean, remainder: boolean): WasmFunc
 }
 
 /**
+ * Quotient of 128 bits (parameters: upper half, lower half) by 64 bits, unsigned; 0 where it does not fit. Two digits of 32 bits, each guessed from
+ * the first digit of the divisor, whose highest bit is made 1, and one or two too large at most: Knuth, The Art of Computer Programming 2, 4.3.1, D.
+ */
+function wideDivision(): WasmFunction {
+  const code = new Code();
+  const [high, low, divisor, shift, first, second, digit, rest, quotient] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+  const mask = 0xffff_ffffn;
+  code.get(high).get(divisor).op(I64.geu).if();
+  code.i64(0n).return().end();
+  code.get(high).op(I64.eqz).if();
+  code.get(low).get(divisor).op(I64.divu).return().end();
+  code.get(divisor).op(I64.clz).set(shift);
+  // The shift may be 0, and one by 64 is one by 0.
+  code.get(high).get(shift).op(I64.shl);
+  code.get(low).i64(1n).op(I64.shr).i64(63n).get(shift).op(I64.sub).op(I64.shr).op(I64.or).set(high);
+  code.get(low).get(shift).op(I64.shl).set(low);
+  code.get(divisor).get(shift).op(I64.shl).tee(divisor).i64(32n).op(I64.shr).set(first);
+  code.get(divisor).i64(mask).op(I64.and).set(second);
+  for (const place of [32n, 0n]) {
+    code.get(high).get(first).op(I64.divu).tee(digit).get(first).op(I64.mul).set(rest);
+    code.get(high).get(rest).op(I64.sub).set(rest);
+    const done = code.block();
+    const again = code.loop();
+    code.get(digit).i64(mask).op(I64.gtu);
+    code.get(digit).get(second).op(I64.mul);
+    code.get(rest).i64(32n).op(I64.shl).get(low).i64(place).op(I64.shr).i64(mask).op(I64.and).op(I64.or);
+    code.op(I64.gtu).op(I32.or).op(I32.eqz).brIf(done);
+    code.get(digit).i64(1n).op(I64.sub).set(digit);
+    code.get(rest).get(first).op(I64.add).tee(rest).i64(mask).op(I64.leu).brIf(again);
+    code.end();
+    code.end();
+    // What is left over, modulo 64 bits, is below the divisor.
+    code.get(high).i64(32n).op(I64.shl).get(low).i64(place).op(I64.shr).i64(mask).op(I64.and).op(I64.or);
+    code.get(digit).get(divisor).op(I64.mul).op(I64.sub).set(high);
+    code.get(quotient).i64(32n).op(I64.shl).get(digit).op(I64.or).set(quotient);
+  }
+  code.get(quotient);
+  const locals: ValueType[] = ['i64', 'i64', 'i64', 'i64', 'i64', 'i64'];
+  return { parameters: ['i64', 'i64', 'i64'], results: ['i64'], locals, code };
+}
+
+/**
  * Leaves on the stack, as i32, whether a record (K of `RECORD_KINDS` without flags, A, B) is less, greater or equal; `push` pushes field 0 to 2.
  * A comparison is one of signed 64-bit numbers: words are shifted to the top, and unsigned numbers have their first bit changed.
  */
@@ -452,6 +494,8 @@ function build(name: FunctionName, indexOf: (name: FunctionName) => number): Was
       return fieldTest();
     case 'testnzcv':
       return nzcvTest();
+    case 'divwide':
+      return wideDivision();
     case 'crc32':
       return crcSteps(0xedb8_8320n);
     case 'crc32c':

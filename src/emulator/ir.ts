@@ -343,6 +343,7 @@ export type FunctionName =
   | 'testeq'
   | 'testcr'
   | 'testnzcv'
+  | 'divwide'
   | 'crc32'
   | 'crc32c'
   | 'reverseinbytes'
@@ -416,11 +417,11 @@ export interface LeaveRow {
 
 /**
  * d = 0 or 1 from the record at slots a, a+1, a+2; `cr`: 8, 4 or 2 for less, greater, equal, or its literal bits; `nzcv`: four bits from the
- * record of four slots at a.
+ * record of four slots at a; `quotient`: no record, but three numbers.
  */
 export interface TestRow {
   readonly form: 'test';
-  readonly test: RecordTest | 'cr' | 'nzcv';
+  readonly test: RecordTest | 'cr' | 'nzcv' | 'quotient';
   readonly slots: 3 | 4;
   readonly call: FunctionName;
 }
@@ -672,6 +673,8 @@ const OP_TABLE = {
   testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
   testcr: { form: 'test', test: 'cr', slots: 3, call: 'testcr' },
   testnzcv: { form: 'test', test: 'nzcv', slots: 4, call: 'testnzcv' },
+  /** The quotient of the unsigned 128 bits in slots a (upper half) and a+1 by slot a+2; 0 where that needs more than 64 bits. */
+  divwide: { form: 'test', test: 'quotient', slots: 3, call: 'divwide' },
 
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
