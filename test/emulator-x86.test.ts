@@ -330,6 +330,82 @@ describe('instructions', () => {
     expect(machine.instructions).toBe(1);
   });
 
+  test.each(['popf', 'sahf'] as const)('each condition as a byte, behind %s in the same block', (name) => {
+    const wrong: string[] = [];
+    // CF PF ZF SF, and OF, which sahf leaves as it is.
+    for (const flags of [0, 1, 4, 0x40, 0x41, 0x80, 0xc5].flatMap((each) => [each, each | 0x800])) {
+      const [c, p, z, s, o] = [0, 2, 6, 7, 11].map((bit) => ((flags >> bit) & 1) === 1);
+      const truths = [o, c, z, c || z, s, p, s !== o, z || s !== o];
+      for (let cc = 0; cc < 16; cc++) {
+        const set = [0x0f, 0x90 | cc, 0xc3, 0x0f, 0x0b];
+        const code = name === 'popf' ? [0x9d, ...set] : [0x9d, 0x9e, ...set];
+        const machine = machineOf(code);
+        const stack = machine.register('rsp') - 8n;
+        machine.setRegister('rsp', stack);
+        machine.memory.write(stack, Uint8Array.of(name === 'popf' ? flags & 0xff : 0, flags >> 8, 0, 0, 0, 0, 0, 0));
+        machine.setRegister('rax', BigInt(flags & 0xff) << 8n);
+        machine.setRegister('rbx', 0x1234n);
+        machine.run();
+        const expected = 0x1200n | (truths[cc >> 1] !== ((cc & 1) === 1) ? 1n : 0n);
+        if (machine.register('rbx') !== expected)
+          wrong.push(`${flags.toString(16)}, condition ${cc}: ${machine.register('rbx').toString(16)}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  test.each([
+    ['add rax, rcx', [0x48, 0x01, 0xc8]],
+    ['adc al, cl', [0x10, 0xc8]],
+    ['sub eax, ecx', [0x29, 0xc8]],
+    ['sbb rax, rcx', [0x48, 0x19, 0xc8]],
+    ['cmp ax, cx', [0x66, 0x39, 0xc8]],
+    ['cmp rax, 0', [0x48, 0x83, 0xf8, 0]],
+    ['test al, cl', [0x84, 0xc8]],
+    ['xor eax, ecx', [0x31, 0xc8]],
+    ['inc rax', [0x48, 0xff, 0xc0]],
+    ['dec al', [0xfe, 0xc8]],
+    ['neg ax', [0x66, 0xf7, 0xd8]],
+    ['shl eax, 3', [0xc1, 0xe0, 3]],
+    ['shr rax, cl', [0x48, 0xd3, 0xe8]],
+    ['sar al, 1', [0xd0, 0xf8]],
+    ['rol eax, 5', [0xc1, 0xc0, 5]],
+    ['rcr rax, cl', [0x48, 0xd3, 0xd8]],
+    ['shld rax, rcx, 7', [0x48, 0x0f, 0xa4, 0xc8, 7]],
+    ['bt rax, rcx', [0x48, 0x0f, 0xa3, 0xc8]],
+    ['bsf rax, rcx', [0x48, 0x0f, 0xbc, 0xc1]],
+    ['tzcnt rax, rcx', [0xf3, 0x48, 0x0f, 0xbc, 0xc1]],
+    ['popcnt eax, ecx', [0xf3, 0x0f, 0xb8, 0xc1]],
+    ['imul rax, rcx', [0x48, 0x0f, 0xaf, 0xc1]],
+    ['mul ecx', [0xf7, 0xe1]],
+    ['xadd rcx, rax', [0x48, 0x0f, 0xc1, 0xc1]],
+    ['cmpxchg rcx, rdx', [0x48, 0x0f, 0xb1, 0xd1]],
+    ['popf; stc', [0x9d, 0xf9]],
+    ['popf; cmc', [0x9d, 0xf5]],
+    ['popf; inc eax', [0x9d, 0xff, 0xc0]],
+    ['sahf', [0x9e]],
+  ])('each condition behind %s is the same in its block and in the next', (_name, code) => {
+    const numbers = [0n, 1n, 0x7fn, 0x80n, 0x4141n, 0xffffn, 0x8000_0000n, 0xffff_ffffn, 1n << 63n, (1n << 64n) - 1n];
+    const wrong: string[] = [];
+    for (let cc = 0; cc < 16; cc++) {
+      const set = [0x0f, 0x90 | cc, 0xc3, 0x0f, 0x0b];
+      const machines = [[], [0xeb, 0]].map((between) => machineOf([...code, ...between, ...set]));
+      for (const a of numbers) {
+        for (const b of numbers) {
+          const answers = machines.map((machine) => {
+            machine.memory.write(DATA, Uint8Array.of(Number(b & 0xc5n), 8 * Number(a & 1n), 0, 0, 0, 0, 0, 0));
+            const registers = { pc: START, rsp: DATA, rflags: 0x202n | (a & 1n), rax: a, rcx: b, rbx: 0n, rdx: 0n };
+            for (const [name, value] of Object.entries(registers)) machine.setRegister(name, value);
+            machine.run();
+            return machine.register('rbx');
+          });
+          if (answers[0] !== answers[1] || answers[0]! > 1n) wrong.push(`${a} ${b} ${cc}: ${answers.join(' ')}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
   test('cpuid announces only what is executed; rdtsc is virtual time; the brand is text', () => {
     const machine = machineOf([0x0f, 0xa2, 0x0f, 0x31, 0x0f, 0x0b]);
     const leaf = (number: bigint): readonly bigint[] => {

@@ -454,7 +454,7 @@ class Lifting {
     return known?.family === 'bits' && !known.rotated ? b.make('and', FA, STATUS) : b.flags('flagbits', K);
   }
 
-  /** The comparison of a condition code; `cc` as in the low nibble of the opcode. */
+  /** The comparison of a condition code; `cc` as in the low nibble of the opcode. A temporary that is compared with 0 is 0 or 1. */
   test(cc: number): Test {
     const plain = this.direct(cc >> 1);
     const test = plain ?? { condition: 'ne', width: 64, a: this.b.flags(TESTS[cc >> 1]!, K), b: 0n };
@@ -515,7 +515,7 @@ class Lifting {
           case 'e': return bit(FA, 6);
           case 's': return bit(FA, 7);
           case 'p': return bit(FA, 2);
-          case 'be': return { condition: 'ne', width: 64, a: b.make('and', FA, 0x41n), b: 0n };
+          case 'be': return { condition: 'ne', width: 64, a: b.make('setne', b.make('and', FA, 0x41n), 0n), b: 0n };
           default: return null;
         } // prettier-ignore
       default:
