@@ -1,15 +1,18 @@
 /**
  * Both tiers of the emulator in step on random programs of every machine, to which everything happens that can happen to a program:
  * patches, hooks, watches, mappings, CPUs, snapshots. `node build/scripts/soak-tiers.js [MINUTES] [FIRST SEED] [MACHINE]` runs until the time
- * is up and prints counts; what differs is printed with its seed, and the same seed differs again.
+ * is up and prints counts; what differs is printed with its seed, and the same seed differs again. Between them random sequences of
+ * instructions as one block and one by one, which finds what both tiers do wrong.
  */
 import { arches } from '../src/arches.js';
+import { oneBlock } from '../test/support/one-block.js';
 import { randomProgram } from '../test/support/tiers.js';
 
 const minutes = Number(process.argv[2] ?? 10);
 const first = Number(process.argv[3] ?? 1);
 const only = process.argv[4];
 const SLICES = 300;
+const SEQUENCES = 1000;
 
 const machines = arches.flatMap(({ target, emulation }) =>
   emulation.kind === 'ir' && (only === undefined || target.id === only)
@@ -18,7 +21,10 @@ const machines = arches.flatMap(({ target, emulation }) =>
 );
 if (machines.length === 0) throw new Error(`no machine is named ${only}`);
 const counts = new Map(
-  machines.map(({ id }) => [id, { programs: 0, instructions: 0, patches: 0, regions: 0, stops: 0, different: 0 }]),
+  machines.map(({ id }) => [
+    id,
+    { programs: 0, instructions: 0, patches: 0, regions: 0, stops: 0, alone: 0, different: 0 },
+  ]),
 );
 const end = performance.now() + minutes * 60_000;
 for (let seed = first; performance.now() < end; seed++) {
@@ -30,9 +36,13 @@ for (let seed = first; performance.now() < end; seed++) {
     count.patches += run.patches;
     count.regions += run.compiled;
     for (const [kind, times] of run.stops) if (kind !== 'step-limit') count.stops += times;
-    if (run.differing.length === 0) continue;
-    count.different++;
-    console.log(`${id}, seed ${seed}: ${run.differing.join('; ')}`);
+    const blocks = oneBlock(lifter, seed, SEQUENCES);
+    count.alone += blocks.instructions;
+    for (const differing of [run.differing, blocks.differing]) {
+      if (differing.length === 0) continue;
+      count.different++;
+      console.log(`${id}, seed ${seed}: ${differing.join('; ')}`);
+    }
   }
 }
 let different = 0;
@@ -40,7 +50,7 @@ for (const [id, count] of counts) {
   different += count.different;
   console.log(
     `${id}: ${count.programs} programs, ${count.instructions} instructions, ${count.patches} patches while running, ` +
-      `${count.regions} regions compiled, ${count.stops} stops: ${count.different} programs differ`,
+      `${count.regions} regions compiled, ${count.stops} stops; ${count.alone} instructions in blocks and one by one: ${count.different} differ`,
   );
 }
 process.exitCode = different === 0 ? 0 : 1;

@@ -1,0 +1,20 @@
+/** Random instructions as one block and one by one: what a lifter knows of earlier instructions of a block changes nothing. */
+import { describe, expect, test } from '@jest/globals';
+import { arches } from '../src/arches.js';
+import { oneBlock } from './support/one-block.js';
+
+/** Of each some 7,500 instructions. `scripts/soak-tiers.ts` goes on with more. */
+const SEEDS = [1, 2, 3];
+const SEQUENCES = 2000;
+
+describe('a block does what its instructions do one by one', () => {
+  for (const { target, emulation } of arches) {
+    // The ELFv2 big-endian target has the front end of ELFv1.
+    if (emulation.kind !== 'ir' || target.id === 'ppc64-elfv2-be') continue;
+    test(target.id, () => {
+      const runs = SEEDS.map((seed) => oneBlock(emulation.lifter, seed, SEQUENCES));
+      expect(runs.flatMap((each) => each.differing)).toEqual([]);
+      for (const { instructions } of runs) expect(instructions).toBeGreaterThan(3 * SEQUENCES);
+    });
+  }
+});
