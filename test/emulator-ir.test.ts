@@ -235,8 +235,7 @@ describe('divwide', () => {
     const results = evaluate(cases.length, (k) => [
       (b) => {
         const [high, low, divisor] = cases[k]!;
-        const [first] = [b.make('mov', high), b.make('mov', low), b.make('mov', divisor)];
-        b.mov(s(2), b.test('divwide', first));
+        b.mov(s(2), b.divideWide(high, low, divisor));
         return undefined;
       },
     ]);

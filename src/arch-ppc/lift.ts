@@ -1212,8 +1212,7 @@ const SEMANTICS = {
   }),
   divde: helper('overflow'),
   divdeu: arithmetic((x, d, a, b) => {
-    const [high] = [x.b.make('mov', a), x.b.make('mov', 0n), x.b.make('mov', b)];
-    x.b.mov(d, x.b.test('divwide', high));
+    x.b.mov(d, x.b.divideWide(a, 0n, b));
   }),
   modsw: arithmetic((x, d, a, b) => {
     x.b.to(d, 'rems', x.b.make('sx32', a), x.b.make('sx32', b));

@@ -789,8 +789,7 @@ const division =
     if (bytes === 8) {
       if (!signed) {
         b.guard(b.make('setltu', RDX, divisor));
-        const [high] = [b.make('mov', RDX), b.make('mov', RAX), b.make('mov', divisor)];
-        const quotient = b.test('divwide', high);
+        const quotient = b.divideWide(RDX, RAX, divisor);
         b.to(RDX, 'sub', RAX, b.make('mul', quotient, divisor));
         b.mov(RAX, quotient);
         return undefined;

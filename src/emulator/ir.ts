@@ -1132,6 +1132,14 @@ export class BlockBuilder {
     return d;
   }
 
+  /** Quotient of unsigned 128 bits by 64; 0 where it does not fit. Temporaries of an instruction follow each other. */
+  divideWide(high: Operand, low: Operand, divisor: Operand): Slot {
+    const first = this.make('mov', high);
+    this.make('mov', low);
+    this.make('mov', divisor);
+    return this.test('divwide', first);
+  }
+
   /** Leaves with the trap of `op` where `value` has a bit of `mask`. */
   check(op: CheckName, value: Slot, mask: bigint): void {
     this.push(op, 0, value, mask, 0n);
