@@ -451,13 +451,13 @@ class Lifting {
   /** All status flags. */
   status(): Slot {
     const { known, b } = this;
-    return known?.family === 'bits' && !known.rotated ? b.make('and', FA, STATUS) : b.flags('flagbits', K);
+    return known?.family === 'bits' && !known.rotated ? b.make('and', FA, STATUS) : b.test('flagbits', K);
   }
 
   /** The comparison of a condition code; `cc` as in the low nibble of the opcode. A temporary that is compared with 0 is 0 or 1. */
   test(cc: number): Test {
     const plain = this.direct(cc >> 1);
-    const test = plain ?? { condition: 'ne', width: 64, a: this.b.flags(TESTS[cc >> 1]!, K), b: 0n };
+    const test = plain ?? { condition: 'ne', width: 64, a: this.b.test(TESTS[cc >> 1]!, K), b: 0n };
     return (cc & 1) === 0 ? test : { ...test, condition: inverse(test.condition) };
   }
 

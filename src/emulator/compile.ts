@@ -478,14 +478,11 @@ export class RegionCompiler {
           this.assign(op.d + 2, 'i64');
           if (row.guarded) code.end();
           break;
-        case 'test':
-        case 'flags': {
-          const fields = row.form === 'test' ? row.slots : 4;
-          for (let i = 0; i < fields; i++) this.value(Number(op.a) + i);
+        case 'slots':
+          for (let i = 0; i < row.slots; i++) this.value(Number(op.a) + i);
           code.call(this.context.functionIndex(row.call));
           this.assign(op.d, 'i64');
           break;
-        }
         case 'aligned':
         case 'check':
           this.value(op.a);

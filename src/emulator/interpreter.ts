@@ -266,21 +266,6 @@ function opHandlers(name: OpName): Handler[] {
           next(row.guarded ? 2 : 1);
         },
       }));
-    case 'flags':
-      return [
-        {
-          key: name,
-          write: ({ code, next, calls }) => {
-            field(code, 2);
-            for (let i = 0; i < 4; i++) {
-              field(code, 4);
-              code.memory([I64.load], 8 * i);
-            }
-            code.call(calls.get(row.call)!).memory([I64.store]);
-            next();
-          },
-        },
-      ];
     case 'leave':
       return [
         {
@@ -298,7 +283,7 @@ function opHandlers(name: OpName): Handler[] {
           },
         },
       ];
-    case 'test':
+    case 'slots':
       return [
         {
           key: name,
@@ -1191,8 +1176,7 @@ export class Encoder {
         if (op.op === 'leavez') this.pending.push({ address: BigInt(op.c), link: record + 8 });
         break;
       }
-      case 'test':
-      case 'flags':
+      case 'slots':
         this.record(op.op, '', this.address(op.d), this.place(op.a, 0), 0, 0n);
         break;
       case 'check':

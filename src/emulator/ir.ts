@@ -401,12 +401,6 @@ export interface RecordRow {
   readonly guarded: boolean;
 }
 
-/** d from the x86 record at slots a to a + 3. */
-export interface FlagsRow {
-  readonly form: 'flags';
-  readonly call: FlagTestName;
-}
-
 /**
  * May leave the block in the middle. `leavez`: when a = 0, to guest address c; only in the last instruction, for the block is
  * paid. `guard`: when a = 0, before its instruction, which is then lifted alone with `LiftLimits.slow`.
@@ -415,13 +409,9 @@ export interface LeaveRow {
   readonly form: 'leave';
 }
 
-/**
- * d = 0 or 1 from the record at slots a, a+1, a+2; `cr`: 8, 4 or 2 for less, greater, equal, or its literal bits; `nzcv`: four bits from the
- * record of four slots at a; `quotient`: no record, but three numbers.
- */
-export interface TestRow {
-  readonly form: 'test';
-  readonly test: RecordTest | 'cr' | 'nzcv' | 'quotient';
+/** d from so many slots in a row, of which a is the first: what a condition record is asked, and operations on three numbers. */
+export interface SlotsRow {
+  readonly form: 'slots';
   readonly slots: 3 | 4;
   readonly call: FunctionName;
 }
@@ -437,7 +427,7 @@ export interface CheckRow {
   readonly trap: TrapKind;
 }
 
-export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | TestRow | AlignedRow | CheckRow | FlagsRow | LeaveRow;
+export type OpRow = PureRow | SelectRow | AccessRow | RecordRow | SlotsRow | AlignedRow | CheckRow | LeaveRow;
 
 const constant = (value: number): Bytes => {
   const out = [0x42];
@@ -527,10 +517,7 @@ const interleave = (bytes: number, upper: boolean): PureRow => ({
     }),
   ],
 }); // prettier-ignore
-const flagRow = <Name extends FlagTestName>(call: Name): { readonly form: 'flags'; readonly call: Name } => ({
-  form: 'flags',
-  call,
-});
+const ofSlots = (slots: SlotsRow['slots'], call: FunctionName): SlotsRow => ({ form: 'slots', slots, call });
 
 /** No spreads: V8 would make the rows behind one for one, 0.7 MB of garbage at every start. */
 const OP_TABLE = {
@@ -668,13 +655,16 @@ const OP_TABLE = {
   aligned: { form: 'aligned' },
   rec: { form: 'record', guarded: false },
   recif: { form: 'record', guarded: true },
-  testlt: { form: 'test', test: 'lt', slots: 3, call: 'testlt' },
-  testgt: { form: 'test', test: 'gt', slots: 3, call: 'testgt' },
-  testeq: { form: 'test', test: 'eq', slots: 3, call: 'testeq' },
-  testcr: { form: 'test', test: 'cr', slots: 3, call: 'testcr' },
-  testnzcv: { form: 'test', test: 'nzcv', slots: 4, call: 'testnzcv' },
+  /** Conditions of a record, 0 or 1. */
+  testlt: ofSlots(3, 'testlt'),
+  testgt: ofSlots(3, 'testgt'),
+  testeq: ofSlots(3, 'testeq'),
+  /** 8, 4 or 2 for less, greater, equal; or the literal bits. */
+  testcr: ofSlots(3, 'testcr'),
+  /** The four flags of arm64. */
+  testnzcv: ofSlots(4, 'testnzcv'),
   /** The quotient of the unsigned 128 bits in slots a (upper half) and a+1 by slot a+2; 0 where that needs more than 64 bits. */
-  divwide: { form: 'test', test: 'quotient', slots: 3, call: 'divwide' },
+  divwide: ofSlots(3, 'divwide'),
 
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
@@ -695,15 +685,16 @@ const OP_TABLE = {
   stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
   stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
 
-  flagbits: flagRow('flagbits'),
-  flago: flagRow('flago'),
-  flagb: flagRow('flagb'),
-  flage: flagRow('flage'),
-  flagbe: flagRow('flagbe'),
-  flags: flagRow('flags'),
-  flagp: flagRow('flagp'),
-  flagl: flagRow('flagl'),
-  flagle: flagRow('flagle'),
+  /** Of x86 records; see `FLAG_TESTS`. */
+  flagbits: ofSlots(4, 'flagbits'),
+  flago: ofSlots(4, 'flago'),
+  flagb: ofSlots(4, 'flagb'),
+  flage: ofSlots(4, 'flage'),
+  flagbe: ofSlots(4, 'flagbe'),
+  flags: ofSlots(4, 'flags'),
+  flagp: ofSlots(4, 'flagp'),
+  flagl: ofSlots(4, 'flagl'),
+  flagle: ofSlots(4, 'flagle'),
 
   leavez: { form: 'leave' },
   guard: { form: 'leave' },
@@ -818,22 +809,12 @@ type NamesOf<Form> = {
 }[OpName];
 export type LoadName = Extract<OpName, `ld${string}`>;
 export type StoreName = Extract<OpName, `st${string}`>;
-export type TestName = NamesOf<'test'>;
+export type SlotsName = NamesOf<'slots'>;
 export type CheckName = NamesOf<'check'>;
 /** Ops that compute a slot from two operands. */
 export type PureName = Exclude<
   OpName,
-  | LoadName
-  | StoreName
-  | TestName
-  | FlagTestName
-  | CheckName
-  | 'rec'
-  | 'recif'
-  | 'select'
-  | 'aligned'
-  | 'leavez'
-  | 'guard'
+  LoadName | StoreName | SlotsName | CheckName | 'rec' | 'recif' | 'select' | 'aligned' | 'leavez' | 'guard'
 >;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -841,7 +822,7 @@ export type PureName = Exclude<
 
 /**
  * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; test, flags: d = test(record at slot a);
+ * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; slots: d from the slots at a;
  * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0; leave: see there.
  */
 export interface Op {
@@ -1109,13 +1090,6 @@ export class BlockBuilder {
     this.push('recif', d, a, b, condition, kind);
   }
 
-  /** Asks the x86 record whose K slot is `record`. */
-  flags(op: FlagTestName, record: Slot): Slot {
-    const d = this.temp();
-    this.push(op, d, record, 0n, 0n);
-    return d;
-  }
-
   /** Goes to `target` when `a` is 0; only in the last instruction of a block. */
   leaveIfZero(a: Slot, target: Address): void {
     this.push('leavez', 0, a, 0n, target);
@@ -1126,7 +1100,8 @@ export class BlockBuilder {
     this.push('guard', 0, a, 0n, 0n);
   }
 
-  test(op: TestName, record: Slot): Slot {
+  /** Asks the record whose K slot is `record`, or takes what other slots from there on hold. */
+  test(op: SlotsName, record: Slot): Slot {
     const d = this.temp();
     this.push(op, d, record, 0n, 0n);
     return d;

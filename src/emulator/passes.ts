@@ -84,9 +84,9 @@ export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[]
       // A guarded record may stay what it was.
       if (!(row.form === 'record' && row.guarded)) for (let k = 0; k < width; k++) marks.write(op.d + k);
     }
-    if (row.form === 'test' || row.form === 'flags') {
+    if (row.form === 'slots') {
       const first = Number(op.a);
-      for (let k = 0; k < (row.form === 'test' ? row.slots : 4); k++) marks.read(first + k);
+      for (let k = 0; k < row.slots; k++) marks.read(first + k);
     } else {
       marks.read(op.a);
       marks.read(op.b);

@@ -632,9 +632,8 @@ export class SlotSet {
 /** Slots that an op reads and writes, those of records included. */
 export function readsOf(op: Op, see: (slot: number) => void): void {
   const row = OPS[op.op];
-  if (row.form === 'test' || row.form === 'flags') {
-    const count = row.form === 'test' ? row.slots : 4;
-    for (let i = 0; i < count; i++) see(Number(op.a) + i);
+  if (row.form === 'slots') {
+    for (let i = 0; i < row.slots; i++) see(Number(op.a) + i);
     return;
   }
   if (typeof op.a === 'number') see(op.a);
@@ -657,8 +656,7 @@ export function writesOf(op: Op, see: (slot: number) => void): void {
     case 'binary':
     case 'select':
     case 'load':
-    case 'test':
-    case 'flags':
+    case 'slots':
       see(op.d);
       return;
     default:
