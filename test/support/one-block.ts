@@ -132,6 +132,6 @@ export function oneBlock(lifter: Lifter, seed: number, sequences: number): OneBl
     if (differing.length === 5) break;
     for (const name of registers) single.setRegister(name, block.register(name));
   }
-  differing.push(...differences(block, single, true).filter(() => differing.length === 0));
+  if (differing.length === 0) differing.push(...differences(block, single, true));
   return { instructions, differing };
 }
