@@ -36,6 +36,8 @@
  * | bad-pattern | a filter word cannot be understood (EINVAL) | 2 |
  * | usage | the request itself makes no sense | 2 |
  * | io | a file cannot be read or written | 2 |
+ * | output-busy | another process is writing the output | 2 |
+ * | output-changed | a file changed after it was read, so it was not replaced | 2 |
  * | undefined-symbols | parts use symbols that no part defines; the message lists all | 2 |
  * | duplicate-symbols | parts define the same symbol; the message lists all | 2 |
  * | toc-restore-missing | no room behind a call to another part for the TOC restore | 2 |
@@ -73,6 +75,8 @@ export type ErrorCode =
   | 'bad-pattern'
   | 'usage'
   | 'io'
+  | 'output-busy'
+  | 'output-changed'
   | 'undefined-symbols'
   | 'duplicate-symbols'
   | 'toc-restore-missing'

@@ -124,6 +124,7 @@ export {
 export { applyPlan, revert, type Applied, type ApplyOptions } from './ftrace/apply.js';
 export {
   decodeRecord,
+  decodeRecords,
   disagreements,
   encodeRecord,
   readRecord,

@@ -44,8 +44,12 @@ export async function runApply(args: ApplyArguments): Promise<number> {
     injected: file.injection !== null,
     ...(file.session ?? {}),
   });
-  writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
-  for (const notice of [...applied.notices, ...hazardNotices(file.plan)]) err(`${input.name}: notice: ${notice}`);
+  const written = await writeOutput(
+    { output, like: args.path, form: args.compress ? input.form : 'none' },
+    applied.bytes,
+  );
+  for (const notice of [...applied.notices, ...written, ...hazardNotices(file.plan)])
+    err(`${input.name}: notice: ${notice}`);
   if (args.json) out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(applied.bytes) }));
   else out(`${output}: ${file.plan.request}: ${file.plan.changed} of ${file.plan.selected} sites changed`);
   return exitCodes.ok;

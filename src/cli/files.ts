@@ -1,13 +1,17 @@
 /**
- * Files in and out: compressed modules and archives unpacked, directories walked; outputs written to a temporary file that
- * is renamed, with mode and owner of the input, compressed as the input was. Nothing is ever written half.
+ * Files in and out: compressed modules and archives unpacked, directories walked; outputs compressed as the input was. How
+ * they are written is `output/`'s.
  */
-import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { isArchive, memberBytes, readArchive } from '../elf/archive.js';
 import { type CompressedForm, compressedForm, unpack } from '../elf/compressed.js';
 import { ElftraceError } from '../errors.js';
+import { type Output, writeOutputs } from '../output/commit.js';
+import { noteInput } from '../output/inputs.js';
+import { ioError } from '../output/target.js';
+import { STANDARD_INPUT } from './standard-input.js';
+import { claimStandardOutput } from './terminal.js';
 
 export interface InputFile {
   /** For messages: the path, or `lib.a(member.o)`. */
@@ -19,18 +23,16 @@ export interface InputFile {
   readonly member: string | null;
 }
 
-function io(path: string, action: string, cause: unknown): ElftraceError {
-  const text = cause instanceof Error ? cause.message : String(cause);
-  return new ElftraceError('io', `cannot ${action} ${path}: ${text}`, { file: path }, { cause });
-}
-
 export function readBytes(path: string): Uint8Array {
   try {
-    if (fs.statSync(path).isDirectory()) throw new Error('it is a directory');
+    if (path === STANDARD_INPUT) return new Uint8Array(fs.readFileSync(0));
+    const stats = fs.statSync(path, { bigint: true });
+    if (stats.isDirectory()) throw new Error('it is a directory');
+    noteInput(path, stats);
     const data = fs.readFileSync(path);
     return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   } catch (cause) {
-    throw io(path, 'read', cause);
+    throw ioError(path, 'read', cause);
   }
 }
 
@@ -75,7 +77,7 @@ export function expandPaths(paths: readonly string[]): string[] {
     try {
       stat = fs.statSync(path);
     } catch (cause) {
-      throw io(path, 'read', cause);
+      throw ioError(path, 'read', cause);
     }
     if (!stat.isDirectory()) {
       found.push(path);
@@ -143,32 +145,30 @@ export interface WriteTarget {
   readonly form: CompressedForm;
 }
 
+/** An output of `writeOutputs`: like its input in mode, owner and compression. */
+export function outputLike({ output, like, form }: WriteTarget, bytes: Uint8Array, executable = false): Output {
+  return {
+    path: output,
+    bytes: pack(bytes, form, output),
+    like,
+    executable,
+    replacesInput: sameFile(like, output),
+  };
+}
+
 /**
- * Writes all or nothing: a temporary file in the same folder, then a rename.
+ * Writes one output.
  * @param executable  who may read it may run it
+ * @returns notices for the user
  */
-export function writeOutput(target: WriteTarget, bytes: Uint8Array, executable = false): void {
-  const packed = pack(bytes, target.form, target.output);
-  // A link stays a link: what it names is replaced.
-  const output = fs.existsSync(target.output) ? fs.realpathSync(target.output) : resolve(target.output);
-  const folder = dirname(output);
-  const temporary = join(folder, `.${basename(output)}.${randomBytes(6).toString('hex')}.tmp`);
-  try {
-    const { mode: like, uid, gid } = fs.statSync(target.like);
-    const mode = executable ? like | ((like & 0o444) >> 2) : like;
-    fs.writeFileSync(temporary, packed, { mode: mode & 0o7777, flag: 'wx' });
-    fs.chmodSync(temporary, mode & 0o7777);
-    if (process.getuid?.() === 0) fs.chownSync(temporary, uid, gid);
-    fs.renameSync(temporary, output);
-  } catch (cause) {
-    fs.rmSync(temporary, { force: true });
-    throw io(target.output, 'write', cause);
-  }
+export async function writeOutput(target: WriteTarget, bytes: Uint8Array, executable = false): Promise<string[]> {
+  return writeOutputs([outputLike(target, bytes, executable)]);
 }
 
 /** Where a patch goes; refuses to write the input without --in-place. */
 export function outputPath(input: string, output: string | undefined, inPlace: boolean): string {
   if (inPlace) {
+    if (input === STANDARD_INPUT) throw new ElftraceError('usage', '--in-place needs a file: standard input is none');
     if (output !== undefined && !sameFile(input, output)) {
       throw new ElftraceError('usage', '--in-place and -o name different files', { file: output });
     }
@@ -179,6 +179,10 @@ export function outputPath(input: string, output: string | undefined, inPlace: b
       file: input,
     });
   }
+  if (output === '-') {
+    claimStandardOutput();
+    return output;
+  }
   if (sameFile(input, output)) {
     throw new ElftraceError('usage', `${output} is the input: use --in-place to change it`, { file: output });
   }
@@ -186,6 +190,7 @@ export function outputPath(input: string, output: string | undefined, inPlace: b
 }
 
 function sameFile(a: string, b: string): boolean {
+  if (a === STANDARD_INPUT || b === '-') return false;
   if (resolve(a) === resolve(b)) return true;
   try {
     const first = fs.statSync(a);

@@ -207,8 +207,8 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   if (args.probes !== undefined && readElf(result.bytes).section(probeSections.text) === undefined) {
     throw new ElftraceError('usage', '--probes: no runtime was laid in, so there is no room for them');
   }
-  writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
-  for (const notice of result.notices) err(`${args.path}: notice: ${notice}`);
+  const written = await writeOutput({ output, like: args.path, form: 'none' }, result.bytes, true);
+  for (const notice of [...result.notices, ...written]) err(`${args.path}: notice: ${notice}`);
   if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));
   else {
     for (const part of result.map.parts) {

@@ -5,9 +5,11 @@
  */
 import yargs, { type Argv } from 'yargs';
 import { ElftraceError } from '../errors.js';
+import { forgetInputs } from '../output/inputs.js';
 import { version } from '../version.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
-import { err, flush } from './terminal.js';
+import { STANDARD_INPUT } from './standard-input.js';
+import { err, flush, freeStandardOutput } from './terminal.js';
 
 let exit: number = exitCodes.ok;
 /** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
@@ -49,15 +51,31 @@ const jobs = (value: number): number => {
   return value;
 };
 
-/** Arguments behind `--` of `run` are the program's, whatever they look like; `--option -` needs an equals sign for yargs. */
+/** Options whose value may be `-`, standard input or output: yargs wants an equals sign there. Any other `-` is a file. */
+const dashValues = new Set(
+  [
+    'file',
+    'guest-output',
+    'html',
+    'journal',
+    'json-status',
+    'output',
+    'profile-file',
+    'session',
+    'symbols',
+    'trace',
+  ].map((name) => `--${name}`),
+);
+
+/** Arguments behind `--` of `run` are the program's, whatever they look like. */
 const given = process.argv.slice(2);
 const dashes = given[0] === 'run' ? given.indexOf('--') : -1;
 const forProgram = dashes < 0 ? [] : given.slice(dashes + 1);
 const own: string[] = [];
 for (const word of dashes < 0 ? given : given.slice(0, dashes)) {
   const last = own.at(-1);
-  if (word === '-' && last !== undefined && /^--[^=]+$/.test(last)) own[own.length - 1] = `${last}=-`;
-  else own.push(word);
+  if (word === '-' && last !== undefined && dashValues.has(last)) own[own.length - 1] = `${last}=-`;
+  else own.push(word === '-' && last !== '-o' ? STANDARD_INPUT : word);
 }
 
 const parser = yargs(own)
@@ -531,10 +549,14 @@ const { getInternalMethods } = parser as unknown as {
 const usage = getInternalMethods?.call(parser).getUsageInstance();
 if (usage) usage.cacheHelpMessage = () => undefined;
 
+// Several commands may run in one process, one after another.
+forgetInputs();
+freeStandardOutput();
 try {
   parser.parse();
   exit = await action();
 } catch (error) {
+  (await import('../output/commit.js')).discardOutputs();
   const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));
   // The codes of `run` are the guest's: what goes wrong before it begins must not look like one of them.

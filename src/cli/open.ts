@@ -9,15 +9,8 @@ import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import {
-  type FileRecord,
-  decodeRecord,
-  disagreements,
-  enabledEntries,
-  readRecord,
-  recordedState,
-} from '../ftrace/journal.js';
-import { unpatched } from '../ftrace/apply.js';
+import { type FileRecord, disagreements, enabledEntries, readRecord, recordedState } from '../ftrace/journal.js';
+import { recordBeside, unpatched } from '../ftrace/apply.js';
 import { findSites, type Sites } from '../ftrace/sites.js';
 import type { VerifyOptions } from '../ftrace/verdicts.js';
 import { load, type Program } from '../program/program.js';
@@ -121,7 +114,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
       ? load(readElf(unpatched(image, null, hash)), arch, loadOptions)
       : null;
   const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
-  const kept = beside ? decodeRecord(readBytes(options.journal!)) : null;
+  const kept = beside ? recordBeside(image, readBytes(options.journal!), hash) : null;
   // The journal of an earlier run is about its output; the original that it came from is not changed by it.
   const record = inside ?? (kept && kept.sha256 === hash(image.bytes) ? null : kept);
   const sites = findSites(program, {

@@ -2,7 +2,6 @@
  * `elftrace patch FILE -o OUT --nop` turns call sites into nops, `--enable` into calls of a tracer; everything is decided before a byte is
  * written.
  */
-import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
@@ -22,6 +21,7 @@ import { readSessions, sessionOptions, type SessionText } from '../ftrace/sessio
 import { findSites } from '../ftrace/sites.js';
 import { entriesOf, idleOpsOf, planTracing, type Tracer } from '../ftrace/tracing.js';
 import { type ListedProbe, planProbes, probeRoomFor } from '../kprobes/index.js';
+import { writeOutputs } from '../output/commit.js';
 import { readLoadMap } from '../program/load-map.js';
 import type { Source } from '../program/loader.js';
 import { load } from '../program/program.js';
@@ -37,7 +37,8 @@ import {
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
-import { outputPath, readBytes, readInput, writeOutput } from './files.js';
+import { outputLike, outputPath, readBytes, readInput } from './files.js';
+import { journalOutput } from './journal.js';
 import { sourceOf } from './load.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { probeJson, probeNotices, probeSummary } from './probes.js';
@@ -461,7 +462,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         'a plan file has no room for new relocations: patch carries them out',
       );
     }
-    writePlan(before, planned, args);
+    await writePlan(before, planned, args);
     checkAcceptance(plan, acceptance);
     return exitCodes.ok;
   }
@@ -483,10 +484,13 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(kept ?? {}),
   });
   // The record first: a file that was changed must never be without the way back.
-  if (beside && applied.recordBytes) writeFileSync(args.journal!, applied.recordBytes);
-  writeOutput({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes);
+  const written = await writeOutputs([
+    ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output!)] : []),
+    outputLike({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
+  ]);
   const notices = [
     ...applied.notices,
+    ...written,
     ...(plan.notices ?? []),
     ...tableNotice(plan, opened, args),
     ...formNotice(plan, args),
@@ -520,11 +524,11 @@ export async function runPatch(args: PatchArguments): Promise<number> {
 }
 
 /** Writes the plan file. */
-function writePlan(
+async function writePlan(
   { input, image: original, record }: Opened,
   { plan, kept, on }: Planned,
   args: PatchArguments,
-): void {
+): Promise<void> {
   // Sessions start from the image as it was before them.
   const unpatchedFirst = kept !== null && record !== null;
   const base = unpatchedFirst ? unpatched(original, null, hash) : input.bytes;
@@ -536,7 +540,7 @@ function writePlan(
     injection: injectionOf(base, on.image.bytes),
   });
   if (args.output === undefined) out(text);
-  else writeFileSync(args.output, `${text}\n`);
+  else await writeOutputs([{ path: args.output, bytes: new TextEncoder().encode(`${text}\n`) }]);
 }
 
 /**

@@ -2,7 +2,6 @@
  * `elftrace race IMAGE --site F --from nop --to call`, or `--probe F+4 --from none --to jump`: every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13, each
  * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
-import { writeFileSync } from 'node:fs';
 import type { Arch, EntryFlavour } from '../arch.js';
 import { ElftraceError, hex } from '../errors.js';
 import {
@@ -23,6 +22,7 @@ import {
   startRace,
   tell,
 } from '../race/index.js';
+import { writeOutputs } from '../output/commit.js';
 import { jsonSchema } from '../report/json.js';
 import { raceJson, raceLines, racePage, type RaceReport } from '../report/race.js';
 import type { Address } from '../units.js';
@@ -274,7 +274,7 @@ export async function runRace(args: RaceArguments): Promise<number> {
   const reports = args.demo === undefined ? [await imageReport(args)] : await demos(args);
   if (args.html !== undefined) {
     const title = args.demo === undefined ? reports[0]!.title : 'elftrace race: hazards of patching running code';
-    writeFileSync(args.html, racePage(reports, title));
+    await writeOutputs([{ path: args.html, bytes: new TextEncoder().encode(racePage(reports, title)) }]);
   }
   if (args.json)
     out(JSON.stringify({ schema: jsonSchema, file: args.path ?? null, races: reports.map((each) => raceJson(each)) }));

@@ -36,9 +36,12 @@ export async function runRecord(args: RecordArguments): Promise<number> {
     sort: args.sort,
     nopUntraced: args.nopUntraced,
   });
-  writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, result.bytes);
+  const written = await writeOutput(
+    { output, like: args.path, form: args.compress ? input.form : 'none' },
+    result.bytes,
+  );
   const { plan } = result;
-  for (const notice of result.notices) err(`${input.name}: notice: ${notice}`);
+  for (const notice of [...result.notices, ...written]) err(`${input.name}: notice: ${notice}`);
   if (args.json) {
     out(
       JSON.stringify({

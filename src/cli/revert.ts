@@ -6,7 +6,7 @@ import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
 import { hash } from './open.js';
-import { out } from './terminal.js';
+import { err, out } from './terminal.js';
 
 export interface RevertArguments {
   readonly path: string;
@@ -22,7 +22,8 @@ export async function runRevert(args: RevertArguments): Promise<number> {
   const input = await readInput(args.path);
   const image = readElf(input.bytes);
   const bytes = revert(image, args.journal === undefined ? null : readBytes(args.journal), hash, archOf(image.header));
-  writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
+  const written = await writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
+  for (const notice of written) err(`${input.name}: notice: ${notice}`);
   if (args.json)
     out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(bytes), size: bytes.length }));
   else out(`${output}: the original, ${bytes.length} bytes, sha256 ${hash(bytes)}`);

@@ -3,7 +3,7 @@
  * exit status too; a run that could not be done ends with 125 and says where it stopped. With `--compare` two images run and
  * the exit status says whether they did the same.
  */
-import { closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { readSync } from 'node:fs';
 import type { Arch } from '../arch.js';
 import { archOf } from '../arches.js';
 import type { ElfImage } from '../elf/image.js';
@@ -23,6 +23,8 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readRecord } from '../ftrace/journal.js';
 import { findSites } from '../ftrace/sites.js';
 import { ProbeRun } from '../kprobes/index.js';
+import { writeOutputs } from '../output/commit.js';
+import { openOutput, type OutputStream } from '../output/stream.js';
 import { load, probeSections, type Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
@@ -592,30 +594,8 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
 }
 
 /** A file that is written to piece by piece; `-` is standard output. */
-function traceOutput(path: string): { readonly write: (bytes: Uint8Array) => void; readonly close: () => void } {
-  return path === '-' ? { write: outBytes, close: flush } : byteFile(path);
-}
-
-function byteFile(path: string): { readonly write: (bytes: Uint8Array) => void; readonly close: () => void } {
-  const wrap = <T>(action: () => T): T => {
-    try {
-      return action();
-    } catch (cause) {
-      const text = cause instanceof Error ? cause.message : String(cause);
-      throw new ElftraceError('io', `cannot write ${path}: ${text}`, { file: path }, { cause });
-    }
-  };
-  const descriptor = wrap(() => openSync(path, 'w'));
-  return {
-    write: (bytes) => {
-      wrap(() => {
-        for (let at = 0; at < bytes.length;) at += writeSync(descriptor, bytes, at);
-      });
-    },
-    close: () => {
-      closeSync(descriptor);
-    },
-  };
+function traceOutput(path: string): OutputStream {
+  return path === '-' ? { write: outBytes, close: flush } : openOutput(path);
 }
 
 function profileLines(rows: readonly ProfileRow[], instructions: number): string[] {
@@ -694,7 +674,7 @@ export async function runRun(args: RunArguments): Promise<number> {
   const original = args.compare === undefined ? null : await loadImage(args.compare);
   const { trace } = request;
   const traceFile = trace ? traceOutput(trace.path) : null;
-  const guestOutput = args.guestOutput === undefined ? null : byteFile(args.guestOutput);
+  const guestOutput = args.guestOutput === undefined ? null : openOutput(args.guestOutput);
   const counts = request.profile ? profile() : null;
   const oracleSinks = (nameOf: TraceHeader['nameOf']): readonly TraceSink[] => {
     const sinks: TraceSink[] = counts ? [counts] : [];
@@ -815,12 +795,7 @@ export async function runRun(args: RunArguments): Promise<number> {
     }
   }
   if (args.jsonStatus !== undefined) {
-    try {
-      writeFileSync(args.jsonStatus, `${JSON.stringify(status)}\n`);
-    } catch (cause) {
-      const text = cause instanceof Error ? cause.message : String(cause);
-      throw new ElftraceError('io', `cannot write ${args.jsonStatus}: ${text}`, { file: args.jsonStatus }, { cause });
-    }
+    await writeOutputs([{ path: args.jsonStatus, bytes: new TextEncoder().encode(`${JSON.stringify(status)}\n`) }]);
   }
   return exit;
 }

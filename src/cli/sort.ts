@@ -17,7 +17,7 @@ export interface SortArguments {
   readonly json: boolean;
 }
 
-export function runSort(opened: Opened, output: string, args: SortArguments): number {
+export async function runSort(opened: Opened, output: string, args: SortArguments): Promise<number> {
   const { image, arch, input, sites } = opened;
   const range = findTableRange(image, opened.program.symbols) ?? sectionRange(opened);
   if (!range) {
@@ -46,7 +46,11 @@ export function runSort(opened: Opened, output: string, args: SortArguments): nu
     patches: changes.map(({ offset, after }) => ({ offset, bytes: after })),
     dropTrailing: trailing > 0 && changes.length > 0,
   });
-  writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, written.bytes);
+  const notices = await writeOutput(
+    { output, like: args.path, form: args.compress ? input.form : 'none' },
+    written.bytes,
+  );
+  for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   for (const { value, slots } of plan.duplicates) err(`${input.name}: notice: ${hex(value)} stands in ${slots} slots`);
   if (args.json) {
     out(

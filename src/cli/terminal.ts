@@ -20,7 +20,23 @@ const encoder = new TextEncoder();
 let pending: string[] = [];
 let pendingSize = 0;
 
+/** Standard output is a file of the command's (`-o -`): what is said about it goes to standard error. */
+let saysOnError = false;
+
+export function claimStandardOutput(): void {
+  saysOnError = true;
+}
+
+/** A command begins: standard output is for what it says. */
+export function freeStandardOutput(): void {
+  saysOnError = false;
+}
+
 export function out(line: string): void {
+  if (saysOnError) {
+    err(line);
+    return;
+  }
   pending.push(line, '\n');
   pendingSize += line.length + 1;
   if (pendingSize > 1 << 16) flush();

@@ -11,7 +11,7 @@ import { jsonSchema, loadJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
 import { hash } from './open.js';
-import { out } from './terminal.js';
+import { err, out } from './terminal.js';
 
 export interface UnloadArguments {
   readonly path: string;
@@ -37,7 +37,7 @@ export async function runUnload(args: UnloadArguments): Promise<number> {
         `${args.part} is the core, which 'load' laid out: only modules can be taken out`,
       );
     }
-    writeOutput(target, original, true);
+    for (const notice of await writeOutput(target, original, true)) err(`${args.path}: notice: ${notice}`);
     if (args.json) out(JSON.stringify({ schema: jsonSchema, file: args.path, output, parts: [], notices: [] }));
     else out(`${output}: ${args.part} as it was before it was loaded`);
     return exitCodes.ok;
@@ -47,7 +47,7 @@ export async function runUnload(args: UnloadArguments): Promise<number> {
     record !== null && record.session.length > 0
       ? unloadFromSession({ image, record, hash, probes: probeServer(arch).hosts }, args.part, arch)
       : unload(image, args.part, arch, { sha256: hash });
-  writeOutput(target, result.bytes, true);
+  for (const notice of await writeOutput(target, result.bytes, true)) err(`${args.path}: notice: ${notice}`);
   if (args.json) out(JSON.stringify(loadJson(args.path, output, result)));
   else out(`${output}: without ${args.part}`);
   return exitCodes.ok;

@@ -15,7 +15,7 @@ import { originalCore, unload } from '../program/loader.js';
 import { sha256, type Sha256 } from '../sha256.js';
 import { version } from '../version.js';
 import {
-  decodeRecord,
+  decodeRecords,
   disagreements,
   encodeRecord,
   type FileRecord,
@@ -303,18 +303,44 @@ export function revert(
   );
 }
 
-function undo(
-  image: ElfImage,
-  beside: Uint8Array | null,
-  hash: Sha256,
-): { readonly bytes: Uint8Array; readonly record: FileRecord } {
+/**
+ * The record beside a file that is this file's. Where none of several leads back to its original it is the first.
+ * @throws ElftraceError 'bad-record' as `decodeRecords`
+ */
+export function recordBeside(image: ElfImage, beside: Uint8Array, hash: Sha256 = sha256): FileRecord {
+  const records = decodeRecords(beside);
+  if (records.length === 1) return records[0];
+  return records.find((record) => undoes(image, record, hash)) ?? records[0];
+}
+
+function undoes(image: ElfImage, record: FileRecord, hash: Sha256): boolean {
+  try {
+    undoRecord(image, record, false, hash);
+    return true;
+  } catch (error) {
+    if (error instanceof ElftraceError) return false;
+    throw error;
+  }
+}
+
+interface Undone {
+  readonly bytes: Uint8Array;
+  readonly record: FileRecord;
+}
+
+function undo(image: ElfImage, beside: Uint8Array | null, hash: Sha256): Undone {
   const inside = readRecord(image);
-  const record = inside ?? (beside ? decodeRecord(beside) : null);
+  const record = inside ?? (beside ? recordBeside(image, beside, hash) : null);
   if (!record) {
     throw new ElftraceError('no-record', `the file has no ${recordSection}: nothing says what its original was`, {
       section: recordSection,
     });
   }
+  return undoRecord(image, record, inside !== null, hash);
+}
+
+/** @param carried  whether the image carries this record in its note */
+function undoRecord(image: ElfImage, record: FileRecord, carried: boolean, hash: Sha256): Undone {
   if (record.keptSize > image.bytes.length) {
     throw new ElftraceError(
       'bad-record',
@@ -333,7 +359,7 @@ function undo(
     );
   }
   const out = new Uint8Array(record.originalSize);
-  out.set(withoutCarrier(image, inside).subarray(0, record.keptSize));
+  out.set(withoutCarrier(image, carried ? record : null).subarray(0, record.keptSize));
   for (const { offset, before } of record.edits) out.set(before, offset);
   out.set(record.cut, record.keptSize);
   const actual = hash(out);

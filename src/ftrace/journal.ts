@@ -132,6 +132,10 @@ class Reader {
     throw damaged('a number of the journal is too large');
   }
 
+  get position(): number {
+    return this.at;
+  }
+
   bytes(size: number): Uint8Array {
     if (this.at + size > this.data.length) throw damaged('the journal ends inside a range');
     const out = this.data.slice(this.at, this.at + size);
@@ -236,6 +240,26 @@ export function encodeRecord(record: FileRecord): Uint8Array {
  * @throws ElftraceError 'bad-record' for anything that `encodeRecord` does not write, other versions included
  */
 export function decodeRecord(descriptor: Uint8Array): FileRecord {
+  return decodeFirst(descriptor).record;
+}
+
+/**
+ * The records of a file beside a patched one. There are two while that file is replaced: the new one's, then the old one's,
+ * so that either can be reverted if the process dies between the two renames.
+ * @throws ElftraceError 'bad-record' as `decodeRecord`
+ */
+export function decodeRecords(bytes: Uint8Array): [FileRecord, ...FileRecord[]] {
+  const first = decodeFirst(bytes);
+  const records: [FileRecord, ...FileRecord[]] = [first.record];
+  for (let at = first.size; at < bytes.length;) {
+    const next = decodeFirst(bytes.subarray(at));
+    records.push(next.record);
+    at += next.size;
+  }
+  return records;
+}
+
+function decodeFirst(descriptor: Uint8Array): { readonly record: FileRecord; readonly size: number } {
   if (descriptor.length < 12 || !equalBytes(descriptor.subarray(0, 8), magic)) throw damaged('no record begins here');
   const jsonSize = new ByteView(descriptor, 'little').u32(8);
   if (12 + jsonSize > descriptor.length) throw damaged('its header reaches past its end');
@@ -274,7 +298,7 @@ export function decodeRecord(descriptor: Uint8Array): FileRecord {
   if (headers.some(({ offset, bytes }) => offset < 0 || offset + bytes.length > header.keptSize)) {
     throw damaged('it keeps headers of places that the original did not have');
   }
-  return {
+  const record: FileRecord = {
     ...header,
     injected: header.injected === true,
     session: header.session ?? [],
@@ -285,6 +309,7 @@ export function decodeRecord(descriptor: Uint8Array): FileRecord {
     edits,
     cut,
   };
+  return { record, size: 12 + jsonSize + reader.position };
 }
 
 function isHeader(value: unknown): value is RecordHeader {
