@@ -11,8 +11,13 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const mutants = process.argv[2] ?? '200000';
 const result = spawnSync(
   process.execPath,
-  [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), 'elf-fuzz.test.js', 'pipeline-fuzz.test.js'],
-  { cwd: root, stdio: 'inherit', env: { ...process.env, ELFTRACE_MUTANTS: mutants } },
+  [
+    join(root, 'node_modules', 'jest', 'bin', 'jest.js'),
+    'elf-fuzz.test.js',
+    'pipeline-fuzz.test.js',
+    'inputs-fuzz.test.js',
+  ],
+  { cwd: root, stdio: 'inherit', env: { ...process.env, ELFTRACE_MUTANTS: mutants, ELFTRACE_INPUT_MUTANTS: mutants } },
 );
 const run = (script: string, ...args: string[]): number =>
   spawnSync(process.execPath, [join(root, 'build', 'scripts', script), ...args], { cwd: root, stdio: 'inherit' })

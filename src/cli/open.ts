@@ -1,6 +1,6 @@
 /** From a path to sites, the way every verb goes: unpack, read, find the machine, load, find sites, read the record. */
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Arch } from '../arch.js';
 import { archOf } from '../arches.js';
@@ -82,19 +82,27 @@ async function findSymbols(image: ElfImage, path: string): Promise<SymbolTable |
   const link = image.section('.gnu_debuglink');
   if (link) {
     const name = cString(image.contents(link), 0, link.fileSize);
-    if (name !== '' && !name.includes('/')) {
+    if (name !== '' && !/[/\0]/.test(name)) {
       for (const folder of [dirname(path), join(dirname(path), '.debug'), join('/usr/lib/debug', dirname(path))]) {
         const candidate = join(folder, name);
-        if (candidate === path || !existsSync(candidate)) continue;
-        const bytes = new Uint8Array(readFileSync(candidate));
-        if (looksLikeElf(bytes)) {
-          const table = readElf(bytes).symbols;
-          if (table.count > 1) return table;
-        }
+        const table = candidate === path ? undefined : debugSymbols(candidate);
+        if (table) return table;
       }
     }
   }
   return undefined;
+}
+
+/** Symbols of a file that a link names. What is no such file is no help, and no fault of the file that is opened. */
+function debugSymbols(path: string): SymbolTable | undefined {
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return undefined;
+  try {
+    const table = readElf(readBytes(path)).symbols;
+    return table.count > 1 ? table : undefined;
+  } catch (error) {
+    if (error instanceof ElftraceError) return undefined;
+    throw error;
+  }
 }
 
 export async function open(input: InputFile, options: OpenOptions = {}): Promise<Opened> {

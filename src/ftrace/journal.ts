@@ -334,7 +334,7 @@ function isHeader(value: unknown): value is RecordHeader {
     ) &&
     (injected === undefined || typeof injected === 'boolean') &&
     (session === undefined || isTexts(session)) &&
-    (forms === undefined || (typeof forms === 'object' && isTexts(Object.values(forms)))) &&
+    (forms === undefined || (typeof forms === 'object' && forms !== null && isTexts(Object.values(forms)))) &&
     (brought === undefined || isTexts(brought)) &&
     (gone === undefined || (Array.isArray(gone) && gone.every(isSavedGone))) &&
     isTexts(requests)
