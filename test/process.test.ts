@@ -11,7 +11,7 @@ import { archOf } from '../src/arches.js';
 import { startProcess } from '../src/emulator/index.js';
 import type { FileSystem, ProcessOptions, StopReason } from '../src/emulator/index.js';
 import { ElftraceError } from '../src/errors.js';
-import { buildPpc, ppcEmulation, ppcGcc, ppcQemu, PROGRAMS, writeSource } from './support/emulator.js';
+import { buildPpc, ppcGcc, ppcQemu, PROGRAMS, writeSource } from './support/emulator.js';
 import type { PpcKind } from './support/emulator.js';
 import { readSample } from './support/pipeline.js';
 import { describeWith } from './support/tools.js';
@@ -198,32 +198,6 @@ for (const kind of ['32', 'be', 'le'] as const) {
       expect(here.stop).toEqual({ kind: 'exit', code: 0 });
       expect(lines(here.output)).toEqual(lines(there.stdout.toString('latin1')));
       expect(lines(here.output).length).toBeGreaterThan(45);
-    });
-  });
-
-  describeWith([ppcGcc(kind)], `numbers on ${kind}`, () => {
-    test('of the system calls are those of asm/unistd.h', () => {
-      const source = writeSource('numbers.c', '#include <asm/unistd.h>\n');
-      const result = spawnSync(ppcGcc(kind), ['-E', '-dM', source], { encoding: 'utf8' });
-      const numbers = new Map<number, string>();
-      for (const match of result.stdout.matchAll(/^#define __NR_(\w+) (\d+)$/gm)) {
-        numbers.set(Number(match[2]), match[1]!);
-      }
-      if (numbers.size === 0) {
-        process.stderr.write(`no asm/unistd.h for ${ppcGcc(kind)}: numbers not compared\n`);
-        return;
-      }
-      const synonyms: Readonly<Record<string, string>> = {
-        getgid: 'getuid', geteuid: 'getuid', getegid: 'getuid', ugetrlimit: 'getrlimit', fstatat64: 'newfstatat',
-        faccessat2: 'faccessat', fcntl64: 'fcntl',
-      }; // prettier-ignore
-      const changing = /^(creat|(un)?link(at)?|symlink(at)?|rename(at2?)?|mkdir(at)?|rmdir|chmod|fchmodat|truncate)$/;
-      const { syscalls } = ppcEmulation(kind).process;
-      for (const [number, name] of syscalls) {
-        const real = numbers.get(number) ?? 'none';
-        const known = changing.test(real) ? 'change_files' : (synonyms[real] ?? real);
-        expect([number, known]).toEqual([number, name]);
-      }
     });
   });
 }

@@ -132,6 +132,7 @@ describe('samples', () => {
         maxInstructions: '1000',
         tier: 'auto',
         profile: false,
+        listSyscalls: false,
         traceSource: 'guest',
         ...options,
       });

@@ -1,10 +1,13 @@
 /** How programs of arm64 run: the state at process start, and the numbers of the system calls. */
 import { arm64Lifter } from './lift.js';
-import { GENERIC_STAT, GENERIC_SYSCALLS } from '../emulator/generic-linux.js';
-import type { IrEmulation, SyscallName } from '../emulator/model.js';
+import { callNumbers } from '../emulator/calls.js';
+import { GENERIC_CALLS, GENERIC_STAT } from '../emulator/generic-linux.js';
+import type { IrEmulation } from '../emulator/model.js';
 
 /** Beyond the generic ones: renameat, which ports that came later do not have. */
-const SYSCALLS = new Map<number, SyscallName>([...GENERIC_SYSCALLS, [38, 'change_files']]);
+const OWN_CALLS = '38 renameat';
+
+let calls: ReadonlyMap<number, string> | undefined;
 
 /**
  * What is executed beyond the base instructions: CRC32, ATOMICS, CPUID (identification registers can be read), LRCPC, DCPOP,
@@ -24,7 +27,9 @@ export const arm64Emulation: IrEmulation = {
     cacheLineBytes: 0,
     // 48 bits of addresses.
     stackTop: 0xffff_ffff_0000n,
-    syscalls: SYSCALLS,
+    get syscalls() {
+      return (calls ??= callNumbers(GENERIC_CALLS, OWN_CALLS));
+    },
     machineName: 'aarch64',
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     // They differ from asm-generic's.

@@ -4,100 +4,81 @@
  */
 import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
-import type { IrEmulation, StatLayout, SyscallName } from '../emulator/model.js';
+import { callNumbers } from '../emulator/calls.js';
+import type { IrEmulation, StatLayout } from '../emulator/model.js';
 import type { Endian } from '../units.js';
 
-/** Numbers that both sizes share. Source: Linux arch/powerpc system call table. */
-const SYSCALLS: readonly (readonly [number, SyscallName])[] = [
-  [1, 'exit'],
-  [3, 'read'],
-  [4, 'write'],
-  [5, 'open'],
-  [6, 'close'],
-  [8, 'change_files'], // creat
-  [9, 'change_files'], // link
-  [10, 'change_files'], // unlink
-  [13, 'time'],
-  [15, 'change_files'], // chmod
-  [19, 'lseek'],
-  [20, 'getpid'],
-  [24, 'getuid'],
-  [33, 'access'],
-  [37, 'kill'],
-  [38, 'change_files'], // rename
-  [39, 'change_files'], // mkdir
-  [40, 'change_files'], // rmdir
-  [45, 'brk'],
-  [47, 'getuid'], // getgid
-  [49, 'getuid'], // geteuid
-  [50, 'getuid'], // getegid
-  [54, 'ioctl'],
-  [55, 'fcntl'],
-  [64, 'getppid'],
-  [76, 'getrlimit'],
-  [78, 'gettimeofday'],
-  [83, 'change_files'], // symlink
-  [85, 'readlink'],
-  [90, 'mmap'],
-  [91, 'munmap'],
-  [92, 'change_files'], // truncate
-  [106, 'stat'],
-  [107, 'lstat'],
-  [108, 'fstat'],
-  [122, 'uname'],
-  [125, 'mprotect'],
-  [140, '_llseek'],
-  [145, 'readv'],
-  [146, 'writev'],
-  [158, 'sched_yield'],
-  [162, 'nanosleep'],
-  [173, 'rt_sigaction'],
-  [174, 'rt_sigprocmask'],
-  [179, 'pread64'],
-  [182, 'getcwd'],
-  [185, 'sigaltstack'],
-  [190, 'getrlimit'], // ugetrlimit
-  [202, 'getdents64'],
-  [205, 'madvise'],
-  [207, 'gettid'],
-  [208, 'tkill'],
-  [221, 'futex'],
-  [223, 'sched_getaffinity'],
-  [232, 'set_tid_address'],
-  [234, 'exit_group'],
-  [246, 'clock_gettime'],
-  [247, 'clock_getres'],
-  [248, 'clock_nanosleep'],
-  [250, 'tgkill'],
-  [286, 'openat'],
-  [287, 'change_files'], // mkdirat
-  [291, 'newfstatat'], // 32 bits: fstatat64
-  [292, 'change_files'], // unlinkat
-  [293, 'change_files'], // renameat
-  [294, 'change_files'], // linkat
-  [295, 'change_files'], // symlinkat
-  [296, 'readlinkat'],
-  [297, 'change_files'], // fchmodat
-  [298, 'faccessat'],
-  [325, 'prlimit64'],
-  [357, 'change_files'], // renameat2
-  [359, 'getrandom'],
-  [383, 'statx'],
-  [439, 'faccessat'], // faccessat2
-];
+/**
+ * Numbers that both sizes share. Source: Linux 6.1, arch/powerpc system call table; those that it answers with ENOSYS itself on both
+ * sizes are left out.
+ */
+const CALLS = `
+  0 restart_syscall exit fork read write open close waitpid creat link unlink execve chdir time mknod chmod lchown
+  18 oldstat lseek getpid mount umount setuid getuid stime ptrace alarm oldfstat pause utime - - access nice - sync
+  37 kill rename mkdir rmdir dup pipe times - brk setgid getgid signal geteuid getegid acct umount2 - ioctl fcntl
+  57 setpgid - oldolduname umask chroot ustat dup2 getppid getpgrp setsid sigaction sgetmask ssetmask setreuid
+  71 setregid sigsuspend sigpending sethostname setrlimit getrlimit getrusage gettimeofday settimeofday getgroups
+  81 setgroups select symlink oldlstat readlink uselib swapon reboot readdir mmap munmap truncate ftruncate fchmod
+  95 fchown getpriority setpriority - statfs fstatfs - socketcall syslog setitimer getitimer stat lstat fstat olduname
+  111 vhangup - - wait4 swapoff sysinfo ipc fsync sigreturn clone setdomainname uname modify_ldt adjtimex mprotect
+  126 sigprocmask - init_module delete_module - quotactl getpgid fchdir bdflush sysfs personality - setfsuid setfsgid
+  140 _llseek getdents _newselect flock msync readv writev getsid fdatasync - mlock munlock mlockall munlockall
+  154 sched_setparam sched_getparam sched_setscheduler sched_getscheduler sched_yield sched_get_priority_max
+  160 sched_get_priority_min sched_rr_get_interval nanosleep mremap setresuid getresuid - poll - setresgid getresgid
+  171 prctl rt_sigreturn rt_sigaction rt_sigprocmask rt_sigpending rt_sigtimedwait rt_sigqueueinfo rt_sigsuspend
+  179 pread64 pwrite64 chown getcwd capget capset sigaltstack sendfile - - vfork ugetrlimit readahead
+  198 pciconfig_read pciconfig_write pciconfig_iobase multiplexer getdents64 pivot_root - madvise mincore gettid
+  208 tkill setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr removexattr
+  219 lremovexattr fremovexattr futex sched_setaffinity sched_getaffinity
+  227 io_setup io_destroy io_getevents io_submit io_cancel set_tid_address fadvise64 exit_group lookup_dcookie
+  236 epoll_create epoll_ctl epoll_wait remap_file_pages timer_create timer_settime timer_gettime timer_getoverrun
+  244 timer_delete clock_settime clock_gettime clock_getres clock_nanosleep swapcontext tgkill utimes statfs64
+  253 fstatfs64 - rtas sys_debug_setcontext - migrate_pages mbind get_mempolicy set_mempolicy mq_open mq_unlink
+  264 mq_timedsend mq_timedreceive mq_notify mq_getsetattr kexec_load add_key request_key keyctl waitid ioprio_set
+  274 ioprio_get inotify_init inotify_add_watch inotify_rm_watch spu_run spu_create pselect6 ppoll unshare splice
+  284 tee vmsplice openat mkdirat mknodat fchownat futimesat - unlinkat renameat linkat symlinkat readlinkat fchmodat
+  298 faccessat get_robust_list set_robust_list move_pages getcpu epoll_pwait utimensat signalfd timerfd_create
+  307 eventfd sync_file_range2 fallocate subpage_prot timerfd_settime timerfd_gettime signalfd4 eventfd2 epoll_create1
+  316 dup3 pipe2 inotify_init1 perf_event_open preadv pwritev rt_tgsigqueueinfo fanotify_init fanotify_mark prlimit64
+  326 socket bind connect listen accept getsockname getpeername socketpair send sendto recv recvfrom shutdown
+  339 setsockopt getsockopt sendmsg recvmsg recvmmsg accept4 name_to_handle_at open_by_handle_at clock_adjtime syncfs
+  349 sendmmsg setns process_vm_readv process_vm_writev finit_module kcmp sched_setattr sched_getattr renameat2
+  358 seccomp getrandom memfd_create bpf execveat switch_endian userfaultfd membarrier
+  378 mlock2 copy_file_range preadv2 pwritev2 kexec_file_load statx pkey_alloc pkey_free pkey_mprotect rseq
+  388 io_pgetevents
+  393 semget semctl shmget shmctl shmat shmdt msgget msgsnd msgrcv msgctl
+  424 pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
+  433 fspick pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr
+  443 quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self - process_mrelease futex_waitv
+  450 set_mempolicy_home_node
+`;
 
-/** Those of 32 bits only. */
-const SYSCALLS_32: readonly (readonly [number, SyscallName])[] = [
-  [192, 'mmap2'],
-  [195, 'stat64'],
-  [196, 'lstat64'],
-  [197, 'fstat64'],
-  [204, 'fcntl'], // fcntl64
-  [403, 'clock_gettime64'],
-  [406, 'clock_getres_time64'],
-  [407, 'clock_nanosleep_time64'],
-  [422, 'futex_time64'],
-];
+/** Those of one size only. */
+const OWN_CALLS = {
+  4: `
+  192 mmap2 truncate64 ftruncate64 stat64 lstat64 fstat64
+  204 fcntl64
+  226 sendfile64
+  254 fadvise64_64
+  291 fstatat64
+  403 clock_gettime64 clock_settime64 clock_adjtime64 clock_getres_time64 clock_nanosleep_time64 timer_gettime64
+  409 timer_settime64 timerfd_gettime64 timerfd_settime64 utimensat_time64 pselect6_time64 ppoll_time64
+  416 io_pgetevents_time64 recvmmsg_time64 mq_timedsend_time64 mq_timedreceive_time64 semtimedop_time64
+  421 rt_sigtimedwait_time64 futex_time64 sched_rr_get_interval_time64
+`,
+  8: `
+  291 newfstatat
+  392 semtimedop
+`,
+} as const;
+
+const calls = new Map<4 | 8, ReadonlyMap<number, string>>();
+
+function callsOf(wordBytes: 4 | 8): ReadonlyMap<number, string> {
+  const known = calls.get(wordBytes) ?? callNumbers(CALLS, OWN_CALLS[wordBytes]);
+  calls.set(wordBytes, known);
+  return known;
+}
 
 /** Source: Linux asm/stat.h of powerpc, measured with offsetof. */
 const STAT_64: StatLayout = {
@@ -136,7 +117,6 @@ export interface PpcEmulationOptions {
 /** The emulation member of a PowerPC `Arch`. */
 export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
   const { wordBytes, abi } = options;
-  const numbers = wordBytes === 4 ? [...SYSCALLS, ...SYSCALLS_32] : SYSCALLS;
   return {
     kind: 'ir',
     lifter: createPpcLifter(wordBytes, options.endian, options.decode),
@@ -150,7 +130,9 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       hwcap2: 0n,
       cacheLineBytes: CACHE_LINE_BYTES[wordBytes === 8 ? 64 : 32],
       stackTop: wordBytes === 8 ? 0x3fff_ffff_0000n : 0xbfff_0000n,
-      syscalls: new Map(numbers),
+      get syscalls() {
+        return callsOf(wordBytes);
+      },
       machineName: wordBytes === 4 ? 'ppc' : options.endian === 'little' ? 'ppc64le' : 'ppc64',
       stat: wordBytes === 4 ? { plain: STAT_32, large: STAT64_32 } : { plain: STAT_64, large: STAT_64 },
       // They differ from asm-generic's.

@@ -3,11 +3,14 @@
  */
 import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
-import { GENERIC_STAT, GENERIC_SYSCALLS } from '../emulator/generic-linux.js';
-import type { IrEmulation, SyscallName } from '../emulator/model.js';
+import { callNumbers } from '../emulator/calls.js';
+import { GENERIC_CALLS, GENERIC_STAT } from '../emulator/generic-linux.js';
+import type { IrEmulation } from '../emulator/model.js';
 
 /** Beyond the generic ones. */
-const SYSCALLS = new Map<number, SyscallName>([...GENERIC_SYSCALLS, [259, 'flush_icache']]);
+const OWN_CALLS = '259 riscv_flush_icache';
+
+let calls: ReadonlyMap<number, string> | undefined;
 
 /** Bit n of AT_HWCAP: the extension with the n-th letter. I, M, A and C; programs do not look for F and D. */
 const HWCAP = [...'IMAC'].reduce((bits, letter) => bits | (1n << BigInt(letter.charCodeAt(0) - 0x41)), 0n);
@@ -24,7 +27,9 @@ export const riscvEmulation: IrEmulation = {
     cacheLineBytes: 0,
     // End of the user half of 39-bit addresses.
     stackTop: 0x3f_ffff_f000n,
-    syscalls: SYSCALLS,
+    get syscalls() {
+      return (calls ??= callNumbers(GENERIC_CALLS, OWN_CALLS));
+    },
     machineName: 'riscv64',
     stat: { plain: GENERIC_STAT, large: GENERIC_STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },

@@ -2,86 +2,48 @@
  * How programs of x86-64 run: the front end, the state at process start, and the numbers of the system calls.
  */
 import { x86Lifter } from './lift.js';
-import type { IrEmulation, StatLayout, SyscallName } from '../emulator/model.js';
+import { callNumbers } from '../emulator/calls.js';
+import type { IrEmulation, StatLayout } from '../emulator/model.js';
 import type { Address } from '../units.js';
 
-/** Source: Linux arch/x86 system call table, 64 bits. */
-const SYSCALLS: readonly (readonly [number, SyscallName])[] = [
-  [0, 'read'],
-  [1, 'write'],
-  [2, 'open'],
-  [3, 'close'],
-  [4, 'stat'],
-  [5, 'fstat'],
-  [6, 'lstat'],
-  [8, 'lseek'],
-  [9, 'mmap'],
-  [10, 'mprotect'],
-  [11, 'munmap'],
-  [12, 'brk'],
-  [13, 'rt_sigaction'],
-  [14, 'rt_sigprocmask'],
-  [16, 'ioctl'],
-  [17, 'pread64'],
-  [19, 'readv'],
-  [20, 'writev'],
-  [21, 'access'],
-  [24, 'sched_yield'],
-  [28, 'madvise'],
-  [35, 'nanosleep'],
-  [39, 'getpid'],
-  [60, 'exit'],
-  [62, 'kill'],
-  [63, 'uname'],
-  [72, 'fcntl'],
-  [76, 'change_files'], // truncate
-  [79, 'getcwd'],
-  [82, 'change_files'], // rename
-  [83, 'change_files'], // mkdir
-  [84, 'change_files'], // rmdir
-  [85, 'change_files'], // creat
-  [86, 'change_files'], // link
-  [87, 'change_files'], // unlink
-  [88, 'change_files'], // symlink
-  [89, 'readlink'],
-  [90, 'change_files'], // chmod
-  [96, 'gettimeofday'],
-  [97, 'getrlimit'],
-  [102, 'getuid'],
-  [104, 'getuid'], // getgid
-  [107, 'getuid'], // geteuid
-  [108, 'getuid'], // getegid
-  [110, 'getppid'],
-  [131, 'sigaltstack'],
-  [158, 'arch_prctl'],
-  [186, 'gettid'],
-  [200, 'tkill'],
-  [201, 'time'],
-  [202, 'futex'],
-  [204, 'sched_getaffinity'],
-  [217, 'getdents64'],
-  [218, 'set_tid_address'],
-  [228, 'clock_gettime'],
-  [229, 'clock_getres'],
-  [230, 'clock_nanosleep'],
-  [231, 'exit_group'],
-  [234, 'tgkill'],
-  [257, 'openat'],
-  [258, 'change_files'], // mkdirat
-  [262, 'newfstatat'],
-  [263, 'change_files'], // unlinkat
-  [264, 'change_files'], // renameat
-  [265, 'change_files'], // linkat
-  [266, 'change_files'], // symlinkat
-  [267, 'readlinkat'],
-  [268, 'change_files'], // fchmodat
-  [269, 'faccessat'],
-  [302, 'prlimit64'],
-  [316, 'change_files'], // renameat2
-  [318, 'getrandom'],
-  [332, 'statx'],
-  [439, 'faccessat'], // faccessat2
-];
+/** Source: Linux 6.1, arch/x86 system call table, 64 bits; those that it answers with ENOSYS itself are left out. */
+const CALLS = `
+  0 read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask
+  15 rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe select sched_yield mremap msync mincore madvise
+  29 shmget shmat shmctl dup dup2 pause nanosleep getitimer alarm setitimer getpid sendfile socket connect accept
+  44 sendto recvfrom sendmsg recvmsg shutdown bind listen getsockname getpeername socketpair setsockopt getsockopt
+  56 clone fork vfork execve exit wait4 kill uname semget semop semctl shmdt msgget msgsnd msgrcv msgctl fcntl flock
+  74 fsync fdatasync truncate ftruncate getdents getcwd chdir fchdir rename mkdir rmdir creat link unlink symlink
+  89 readlink chmod fchmod chown fchown lchown umask gettimeofday getrlimit getrusage sysinfo times ptrace getuid
+  103 syslog getgid setuid setgid geteuid getegid setpgid getppid getpgrp setsid setreuid setregid getgroups setgroups
+  117 setresuid getresuid setresgid getresgid getpgid setfsuid setfsgid getsid capget capset rt_sigpending
+  128 rt_sigtimedwait rt_sigqueueinfo rt_sigsuspend sigaltstack utime mknod - personality ustat statfs fstatfs sysfs
+  140 getpriority setpriority sched_setparam sched_getparam sched_setscheduler sched_getscheduler
+  146 sched_get_priority_max sched_get_priority_min sched_rr_get_interval mlock munlock mlockall munlockall vhangup
+  154 modify_ldt pivot_root - prctl arch_prctl adjtimex setrlimit chroot sync acct settimeofday mount umount2 swapon
+  168 swapoff reboot sethostname setdomainname iopl ioperm - init_module delete_module - - quotactl
+  186 gettid readahead setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
+  197 removexattr lremovexattr fremovexattr tkill time futex sched_setaffinity sched_getaffinity - io_setup io_destroy
+  208 io_getevents io_submit io_cancel - lookup_dcookie epoll_create - - remap_file_pages getdents64 set_tid_address
+  219 restart_syscall semtimedop fadvise64 timer_create timer_settime timer_gettime timer_getoverrun timer_delete
+  227 clock_settime clock_gettime clock_getres clock_nanosleep exit_group epoll_wait epoll_ctl tgkill utimes - mbind
+  238 set_mempolicy get_mempolicy mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr kexec_load
+  247 waitid add_key request_key keyctl ioprio_set ioprio_get inotify_init inotify_add_watch inotify_rm_watch
+  256 migrate_pages openat mkdirat mknodat fchownat futimesat newfstatat unlinkat renameat linkat symlinkat readlinkat
+  268 fchmodat faccessat pselect6 ppoll unshare set_robust_list get_robust_list splice tee sync_file_range vmsplice
+  279 move_pages utimensat epoll_pwait signalfd timerfd_create eventfd fallocate timerfd_settime timerfd_gettime
+  288 accept4 signalfd4 eventfd2 epoll_create1 dup3 pipe2 inotify_init1 preadv pwritev rt_tgsigqueueinfo
+  298 perf_event_open recvmmsg fanotify_init fanotify_mark prlimit64 name_to_handle_at open_by_handle_at clock_adjtime
+  306 syncfs sendmmsg setns getcpu process_vm_readv process_vm_writev kcmp finit_module sched_setattr sched_getattr
+  316 renameat2 seccomp getrandom memfd_create kexec_file_load bpf execveat userfaultfd membarrier mlock2
+  326 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents rseq
+  424 pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
+  433 fspick pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr
+  443 quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret process_mrelease
+  449 futex_waitv set_mempolicy_home_node
+`;
+
+let calls: ReadonlyMap<number, string> | undefined;
 
 /** Source: Linux asm/stat.h of x86, measured with offsetof. */
 const STAT: StatLayout = {
@@ -127,7 +89,9 @@ export const x86Emulation: IrEmulation = {
     // There is no such entry on x86: caches are coherent.
     cacheLineBytes: 0,
     stackTop: 0x7fff_ffff_f000n,
-    syscalls: new Map(SYSCALLS),
+    get syscalls() {
+      return (calls ??= callNumbers(CALLS));
+    },
     machineName: 'x86_64',
     stat: { plain: STAT, large: STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },

@@ -522,7 +522,7 @@ const parser = yargs(own)
           describe: "directory that is the program's /, read-only; without it no files",
         })
         .option('call', { type: 'string', describe: "call one function: 'f(1,2)', integers and strings" })
-        .option('compare', { type: 'string', describe: 'run this image too; fail when the two differ' })
+        .option('compare', { type: 'string', describe: 'run this image too: 0 equal, 1 different, 125 nothing proved' })
         .option('compare-ignore', { type: 'string', describe: 'lines of output that match do not count' })
         .option('profile', { type: 'boolean', default: false, describe: 'instructions by function, on standard error' })
         .option('profile-file', { type: 'string', describe: 'the same for all functions, to a file' })
@@ -531,6 +531,11 @@ const parser = yargs(own)
         .option('format', { type: 'string', describe: 'ndjson, folded, ftrace, graph, chrome or perfetto' })
         .option('guest-output', { type: 'string', describe: "file for the program's standard output" })
         .option('json-status', { type: 'string', describe: 'file for exit status, instruction count and stop reason' })
+        .option('list-syscalls', {
+          type: 'boolean',
+          default: false,
+          describe: "system calls of the image's machine, and what of each is served; nothing is run",
+        })
         .parserConfiguration({ 'populate--': false })
         .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {

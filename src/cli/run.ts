@@ -11,13 +11,16 @@ import { readElf } from '../elf/read.js';
 import {
   backtrace,
   callFunction,
+  type Deviation,
   type FileSystem,
   type IrEmulation,
   PID,
   type Process,
   type RelativeRelocation,
+  signalOf,
   startProcess,
   type StopReason,
+  systemCalls,
 } from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { readRecord } from '../ftrace/journal.js';
@@ -28,6 +31,7 @@ import { openOutput, type OutputStream } from '../output/stream.js';
 import { load, probeSections, type Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
+import { systemCallLines } from '../report/system-calls.js';
 import {
   isTraceFormat,
   type Oracle,
@@ -44,7 +48,7 @@ import {
   type TraceSink,
 } from '../trace/index.js';
 import { type CallExpression, parseCall } from './call-expression.js';
-import { compareRuns, type RunDifference } from './compare.js';
+import { compareRuns, type Comparison, type Doubt, type RunDifference, type RunResult } from './compare.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
@@ -71,14 +75,11 @@ export interface RunArguments {
   readonly traceSource: string;
   readonly format?: string | undefined;
   readonly guestOutput?: string | undefined;
+  readonly listSyscalls: boolean;
 }
 
-/** Signals by what stopped the machine. Source: Linux asm-generic/signal.h. */
+/** Source: Linux asm-generic/signal.h. */
 const SIGILL = 4;
-const SIGTRAP = 5;
-const SIGBUS = 7;
-const SIGFPE = 8;
-const SIGSEGV = 11;
 
 /** Values of `--tier`. */
 const TIERS = [
@@ -199,10 +200,15 @@ async function loadImage(path: string): Promise<Loaded> {
   return { input, image, arch, emulation, program: load(image, arch) };
 }
 
-/** What a dynamic linker would write without knowing other images: words that hold addresses of this one. */
-function* relocationsOf({ image, arch }: Loaded): Generator<RelativeRelocation> {
+/**
+ * What a dynamic linker would write without knowing other images: words that hold addresses of this one. `leftOut` is called for each
+ * relocation of a dynamic table that asks for more.
+ */
+function* relocationsOf({ image, arch }: Loaded, leftOut: () => void): Generator<RelativeRelocation> {
   const { relative, word } = arch.relocationRoles;
+  const SHF_ALLOC = 2n;
   for (const table of image.relocations) {
+    const isDynamic = table.section === -1 || ((image.sections[table.section]?.flags ?? 0n) & SHF_ALLOC) !== 0n;
     for (let row = 0; row < table.count; row++) {
       const address = table.offset[row]!;
       const addend = (): bigint =>
@@ -212,8 +218,8 @@ function* relocationsOf({ image, arch }: Loaded): Generator<RelativeRelocation> 
         const symbol = table.symbol[row]!;
         if (symbol !== 0 && table.symbols.sectionIndex[symbol] !== 0) {
           yield { address, addend: table.symbols.value[symbol]! + addend() };
-        }
-      }
+        } else if (isDynamic && symbol !== 0) leftOut();
+      } else if (isDynamic && table.type[row] !== 0) leftOut();
     }
   }
 }
@@ -249,6 +255,13 @@ interface Outcome {
 
 type Stop = StopReason | { readonly kind: 'timeout' };
 
+/** `system call tgkill (234)`: the one that the registers ask for. */
+function callName({ arch, emulation }: Loaded, guest: Process): string {
+  const number = Number(BigInt.asIntN(32, guest.machine.register(arch.abi.syscall.number)));
+  const name = emulation.process.syscalls.get(number);
+  return name === undefined ? `system call ${number}` : `system call ${name} (${number})`;
+}
+
 function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
   const here = (address: bigint): string => place(loaded, guest, address);
   const { pc } = guest.machine;
@@ -264,32 +277,18 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
       };
     case 'fault':
       return {
-        end: { kind: 'signal', signal: SIGSEGV },
+        end: { kind: 'signal', signal: signalOf(stop)! },
         message: `${stop.access} fault at ${hex(stop.address)}, instruction ${here(stop.instruction)}`,
         at: stop.instruction,
         stop: { reason: 'fault', access: stop.access, address: hex(stop.address), instruction: hex(stop.instruction) },
       };
-    case 'trap': {
-      const signals = {
-        breakpoint: SIGTRAP,
-        'trap-instruction': SIGTRAP,
-        divide: SIGFPE,
-        privileged: SIGILL,
-        'misaligned-pc': SIGBUS,
-        alignment: SIGBUS,
-        'undefined-instruction': SIGILL,
-        protection: SIGSEGV,
-        'invalid-form': SIGILL,
-        undefined: SIGILL,
-        'branch-target': SIGILL,
-      } as const;
+    case 'trap':
       return {
-        end: { kind: 'signal', signal: signals[stop.trap] },
+        end: { kind: 'signal', signal: signalOf(stop)! },
         message: `trap (${stop.trap}) at ${here(stop.instruction)}`,
         at: stop.instruction,
         stop: { reason: 'trap', trap: stop.trap, instruction: hex(stop.instruction) },
       };
-    }
     case 'unknown-instruction': {
       // A zero word is illegal by definition where it is no instruction; other unknown words may be ours to learn.
       const illegal = stop.mnemonic === null && stop.bytes.length > 0 && stop.bytes.every((byte) => byte === 0);
@@ -311,7 +310,7 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
     case 'syscall':
       return {
         end: { kind: 'failed' },
-        message: `system call ${guest.machine.register(loaded.arch.abi.syscall.number)} at ${here(stop.instruction)} cannot be served`,
+        message: `${callName(loaded, guest)} at ${here(stop.instruction)} cannot be served`,
         at: stop.instruction,
         stop: { reason: 'syscall', instruction: hex(stop.instruction) },
       };
@@ -445,6 +444,8 @@ function replayedInput(): () => (size: number) => Uint8Array {
 
 interface Execution {
   readonly guest: Process;
+  /** Why the run proves nothing about Linux. */
+  readonly doubts: readonly Doubt[];
   /** Empty when nothing was to be observed. */
   readonly functions: readonly TracedFunction[];
   readonly outcome: Outcome;
@@ -454,6 +455,8 @@ interface Execution {
 }
 
 interface ExecuteOptions {
+  /** How the image is called in warnings. */
+  readonly label: string;
   readonly argv: readonly string[];
   readonly request: Request;
   readonly onOutput: (descriptor: number, bytes: Uint8Array) => void;
@@ -516,9 +519,39 @@ function probesOf({ image, arch, program, input }: Loaded, guest: Process): Prob
   return new ProbeRun({ session, program, machine: guest.machine, comm: taskName(input.name) });
 }
 
+/** `system call clone (56) at 0x4011d6 (start+0x10): not served: ENOSYS`. */
+function deviationText(loaded: Loaded, guest: Process, { what, why, instruction }: Deviation): string {
+  const at = instruction === 0n ? '' : ` at ${place(loaded, guest, instruction)}`;
+  return `${what}${at}: ${why}`;
+}
+
+/** Why the run proves nothing. */
+function doubtsOf(loaded: Loaded, guest: Process, { end, at, message }: Outcome, isCall: boolean): readonly Doubt[] {
+  const where = (address: bigint | null): Pick<Doubt, 'instruction' | 'function'> => ({
+    instruction: address === null || address === 0n ? null : hex(address),
+    function: address === null ? '' : nameAt(loaded, guest, address),
+  });
+  const out = guest.machine.deviations.map(({ kind, what, why, instruction, count }): Doubt => ({
+    kind,
+    what,
+    why,
+    ...where(instruction),
+    count,
+  }));
+  if (end.kind === 'failed') {
+    out.push({ kind: 'stop', what: 'the run', why: `did not end: ${message ?? ''}`, ...where(at), count: 1 });
+  } else if (isCall && end.kind === 'signal') {
+    // What it found is not what callers in the program leave: a fault says nothing about the function.
+    const why = 'the function did not return, and nothing prepared the image for it';
+    out.push({ kind: 'call', what: endText(end), why, ...where(at), count: 1 });
+  }
+  return out;
+}
+
 function execute(loaded: Loaded, options: ExecuteOptions): Execution {
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
+  let leftOut = 0;
   const guest = startProcess({
     image,
     abi: arch.abi,
@@ -529,8 +562,15 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     onInput: options.onInput,
     tier: request.tier,
     ...(request.files ? { files: request.files } : {}),
-    ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded) } : {}),
+    ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded, () => leftOut++) } : {}),
   });
+  guest.machine.observeDeviations((each) => {
+    err(`${options.label}: warning: ${deviationText(loaded, guest, each)}`);
+  });
+  if (leftOut > 0) {
+    const what = `${leftOut} relocation${leftOut === 1 ? '' : 's'} of the image`;
+    guest.machine.deviate({ kind: 'image', what, why: 'left out: only a dynamic linker could apply them' });
+  }
   // What a kernel's start-up would have put there (the per-CPU pointer).
   for (const [name, value] of Object.entries(program.loadMap?.registers ?? {})) guest.machine.setRegister(name, value);
   let oracle: Oracle | null = null;
@@ -587,10 +627,12 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     outcome = { end: called, message: null, at: null, stop: { reason: 'returned' } };
   } else {
     const stop = called ? called.stop : run();
+    guest.ended(stop);
     outcome = outcomeOf(timedOut ? { kind: 'timeout' } : stop, loaded, guest);
   }
   oracle?.finish();
-  return { guest, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
+  const doubts = doubtsOf(loaded, guest, outcome, request.call !== null);
+  return { guest, doubts, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
 
 /** A file that is written to piece by piece; `-` is standard output. */
@@ -626,6 +668,53 @@ function differenceLine(name: string, original: string, difference: RunDifferenc
   ];
 }
 
+/** Exit codes of `--compare`. */
+const comparisonExits = {
+  equal: exitCodes.ok,
+  different: exitCodes.failed,
+  inconclusive: exitCodes.runFailed,
+} as const satisfies Record<Comparison['result'], number>;
+
+/** The answer that is not `equal`, for people. */
+function comparisonLines(name: string, original: string, comparison: Comparison): string[] {
+  if (comparison.result === 'equal') return [];
+  if (comparison.result === 'different') return differenceLine(name, original, comparison.difference);
+  const { reasons, difference } = comparison;
+  const names = { here: name, original: `${original} (original)` };
+  const each = reasons.map(({ side, what, why, instruction, function: owner, count }) => {
+    const at = instruction === null ? '' : ` at ${instruction}${owner === '' ? '' : ` (${owner})`}`;
+    return `  ${names[side]}: ${what}${at}: ${why}${count > 1 ? `, ${count} times` : ''}`;
+  });
+  const differing = difference
+    ? ['What they did differs nevertheless:', ...differenceLine(name, original, difference)]
+    : [];
+  return ['warning: inconclusive, nothing is proved:', ...each, ...differing];
+}
+
+function comparisonJson(comparison: Comparison): Record<string, Json> {
+  const { result, lines } = comparison;
+  const difference = result === 'equal' ? null : comparison.difference;
+  return {
+    result,
+    equal: result === 'inconclusive' ? null : result === 'equal',
+    lines: { ...lines },
+    ...(result === 'inconclusive' ? { reasons: comparison.reasons.map((each): Json => ({ ...each })) } : {}),
+    ...(difference ? { difference: { ...difference } } : {}),
+  };
+}
+
+function linesText({ lines }: Comparison): string {
+  const ignored = lines.ignored > 0 ? ` (${lines.ignored} more ignored)` : '';
+  return `${lines.compared} lines of output${ignored}`;
+}
+
+const resultOf = ({ outcome, doubts }: Execution, from: Capture): RunResult => ({
+  end: endText(outcome.end),
+  stdout: from.of(1),
+  stderr: from.of(2),
+  doubts,
+});
+
 /** `exit`, `signal`, `instructions` … of one run. */
 function statusJson(
   loaded: Loaded,
@@ -638,7 +727,10 @@ function statusJson(
     ...(end.kind === 'signal' ? { signal: end.signal } : {}),
     instructions: execution.guest.machine.instructions,
     seconds: execution.seconds,
-    tier: 0,
+    tier: execution.guest.machine.tierReached,
+    deviations: execution.doubts
+      .filter((each) => each.kind !== 'stop' && each.kind !== 'call')
+      .map((each): Json => ({ ...each })),
     stop: { ...details, ...stop },
     ...(execution.probes === null ? {} : { probes: execution.probes.profile().map((each) => profileJson(each)) }),
     ...(end.kind === 'returned'
@@ -671,6 +763,10 @@ function capture(): Capture {
 export async function runRun(args: RunArguments): Promise<number> {
   const request = checkRequest(args);
   const loaded = await loadImage(args.path);
+  if (args.listSyscalls) {
+    for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
+    return exitCodes.ok;
+  }
   const original = args.compare === undefined ? null : await loadImage(args.compare);
   const { trace } = request;
   const traceFile = trace ? traceOutput(trace.path) : null;
@@ -697,6 +793,7 @@ export async function runRun(args: RunArguments): Promise<number> {
   const input = replayedInput();
   const captured = original ? capture() : null;
   const execution = execute(loaded, {
+    label: loaded.input.name,
     argv,
     request,
     onInput: original ? input() : readInputBytes,
@@ -744,6 +841,7 @@ export async function runRun(args: RunArguments): Promise<number> {
   if (original && captured) {
     const captureOther = capture();
     const other = execute(original, {
+      label: `${original.input.name} (original)`,
       argv,
       request,
       onInput: input(),
@@ -752,28 +850,16 @@ export async function runRun(args: RunArguments): Promise<number> {
       named: false,
     });
     const otherDetails = await report(original, other);
-    const result = (each: Execution, from: Capture) => ({
-      end: endText(each.outcome.end),
-      stdout: from.of(1),
-      stderr: from.of(2),
-    });
-    const failed = outcome.end.kind === 'failed' || other.outcome.end.kind === 'failed';
-    const difference = failed
-      ? null
-      : compareRuns(result(execution, captured), result(other, captureOther), request.ignore);
-    exit = failed ? exitCodes.runFailed : difference ? exitCodes.failed : exitCodes.ok;
-    status['compare'] = {
-      equal: failed ? null : difference === null,
-      ...(difference ? { difference: { ...difference } } : {}),
-      original: statusJson(original, other, otherDetails),
-    };
-    if (difference) {
-      for (const line of differenceLine(loaded.input.name, original.input.name, difference)) err(line);
-    } else if (!failed && request.trace?.path !== '-') {
-      const lines = captured.of(1).reduce((count, byte) => count + (byte === 10 ? 1 : 0), 0);
+    const comparison = compareRuns(resultOf(execution, captured), resultOf(other, captureOther), request.ignore);
+    exit = comparisonExits[comparison.result];
+    status['compare'] = { ...comparisonJson(comparison), original: statusJson(original, other, otherDetails) };
+    if (comparison.result !== 'equal') {
+      for (const line of comparisonLines(loaded.input.name, original.input.name, comparison)) err(line);
+    } else if (request.trace?.path !== '-') {
       out(
-        `equal: ${endText(outcome.end)}, ${lines} lines of output, ` +
-          `${guest.machine.instructions} and ${other.guest.machine.instructions} instructions`,
+        `equal: ${endText(outcome.end)}, ${linesText(comparison)}, ` +
+          `${guest.machine.instructions} and ${other.guest.machine.instructions} instructions` +
+          (request.call ? '; memory was not compared' : ''),
       );
     }
   } else if (outcome.end.kind === 'returned' && args.call !== undefined) {

@@ -50,11 +50,15 @@ export const NO_FILES: FileSystem = {
 };
 
 /** What a descriptor stands for. */
-export type Descriptor =
+export type Descriptor = {
+  /** FD_CLOEXEC; nothing is ever executed in place of the program. Default: false. */
+  closeOnExec?: boolean;
+} & (
   | { readonly kind: 'input' }
   | { readonly kind: 'output'; readonly number: number }
   | { readonly kind: 'file'; readonly path: string; readonly file: OpenFile; position: number }
-  | { readonly kind: 'directory'; readonly path: string; readonly status: FileStatus; position: number };
+  | { readonly kind: 'directory'; readonly path: string; readonly status: FileStatus; position: number }
+);
 
 /** Most descriptors of a process. */
 export const OPEN_MAX = 1024;

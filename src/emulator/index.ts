@@ -1,6 +1,7 @@
 /** The public surface of the emulator. */
 export { Machine, TIME_HZ } from './machine.js';
 export type {
+  Deviation,
   FetchMode,
   Hook,
   MachineOptions,
@@ -22,6 +23,7 @@ export type {
   Divergence,
   DivergenceOptions,
   DivergentSide,
+  Inconclusive,
   NoDivergence,
   Snapshot,
   StatePart,
@@ -43,9 +45,11 @@ export { backtrace, callFunction } from './call.js';
 export type { CallOptions, CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
 export type { FileError, FileStatus, FileSystem, OpenFile } from './files.js';
-export { startProcess } from './process.js';
+export { signalOf, startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
+export { systemCalls } from './calls.js';
+export type { CallClass, SystemCall } from './calls.js';
 export { createSyscalls, PID } from './syscalls.js';
-export type { GuestInput, GuestOutput, ProcessLayout, SyscallOptions } from './syscalls.js';
-export type { EmulationModel, IrEmulation, ProcessModel, SyscallName } from './model.js';
+export type { GuestInput, GuestOutput, ProcessLayout, SyscallOptions, SyscallServer } from './syscalls.js';
+export type { EmulationModel, IrEmulation, ProcessModel } from './model.js';
 export type { Lifter, TrapKind } from './ir.js';

@@ -71,6 +71,22 @@ export type SyscallResult =
 
 export type SyscallHandler = (machine: Machine) => SyscallResult;
 
+/** Something that the machine's world did not do as Linux does it: what ran since then proves nothing about Linux. */
+export interface Deviation {
+  /**
+   * `refused`: a system call that is not served at all; `half`: one under a condition in which it is served otherwise; `signal`: a signal that was not
+   * delivered; `image`: something about the image was left out.
+   */
+  readonly kind: 'refused' | 'half' | 'signal' | 'image';
+  /** `system call clone (56)`, `signal 11`. */
+  readonly what: string;
+  /** What was done, or not done. */
+  readonly why: string;
+  /** Where it was done first. */
+  readonly instruction: Address;
+  readonly count: number;
+}
+
 /** Called before the instruction at the hooked address; `stop` ends the run there, and the next run goes past the hook. */
 export type Hook = (machine: Machine) => 'continue' | 'stop';
 
@@ -216,6 +232,11 @@ export class Machine {
   private readonly watches = new Set<Watch>();
   private readonly switchHooks = new Set<SwitchHook>();
   private readonly parts = new Set<StatePart>();
+  /** By kind, what and why; part of the state. */
+  private readonly deviated = new Map<string, Deviation>();
+  private onDeviation: ((deviation: Deviation) => void) | null = null;
+  /** Compiled code has executed something. */
+  private compiledRan = false;
   private readonly fetch: FetchBuffers | null;
   private readonly reservations: Reservations | null;
   /** Memory is written by an instruction of the running CPU, not by the host. */
@@ -317,6 +338,27 @@ export class Machine {
     this.tierUpAfter = this.tier === 1 ? 0 : (options.tierUpAfter ?? 1_000_000);
     this.addCpu();
     this.host.u8.set(this.cpus[0]!.state, STATE);
+  }
+
+  // ------------------------------------------------------------------------------------------------------ deviations
+
+  /** What was not done as Linux does it, one entry a kind, in the order in which it came up. Empty: everything was. */
+  get deviations(): readonly Deviation[] {
+    return [...this.deviated.values()];
+  }
+
+  /** Notes that something is not done as Linux does it, by the instruction at `pc` unless another is named. */
+  deviate(deviation: Omit<Deviation, 'instruction' | 'count'>, instruction = this.pc): void {
+    const key = `${deviation.kind} ${deviation.what}: ${deviation.why}`;
+    const known = this.deviated.get(key);
+    const noted = { ...deviation, instruction: known?.instruction ?? instruction, count: (known?.count ?? 0) + 1 };
+    this.deviated.set(key, noted);
+    if (!known) this.onDeviation?.(noted);
+  }
+
+  /** Calls `hook` when a kind of deviation comes up for the first time; null takes it off. */
+  observeDeviations(hook: ((deviation: Deviation) => void) | null): void {
+    this.onDeviation = hook;
   }
 
   // ------------------------------------------------------------------------------------------------------ CPUs, state
@@ -530,6 +572,7 @@ export class Machine {
       cpus,
       windows: this.memory.save(),
       parts: [...this.parts].map((each) => each()),
+      deviated: new Map(this.deviated),
     };
   }
 
@@ -561,6 +604,8 @@ export class Machine {
     this.fetch?.restore(snapshot.cpus.map((each) => each.fetched));
     this.loadCpu(snapshot.current);
     for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
+    this.deviated.clear();
+    for (const [key, each] of snapshot.deviated) this.deviated.set(key, each);
     for (const part of snapshot.parts) part();
   }
 
@@ -784,6 +829,11 @@ export class Machine {
     for (const [site, target] of this.indirectCalls) this.compiled.calledFrom(site, target);
     for (const [site, target] of this.indirectJumps) this.compiled.jumped(site, target);
     return this.compiled;
+  }
+
+  /** The highest tier that has executed an instruction. */
+  get tierReached(): 0 | 1 {
+    return this.compiledRan ? 1 : 0;
   }
 
   /** What the compiled tier holds; null while there is none. */
@@ -1071,6 +1121,7 @@ export class Machine {
     run.cpu.instructions += used;
     this.pc = host.u64[CONTROL.place >> 3]!;
     run.interpret = used === 0;
+    if (used > 0) this.compiledRan = true;
     switch (stop) {
       case 'fuel':
         break;

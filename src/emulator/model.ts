@@ -14,81 +14,6 @@ export interface IrEmulation {
   readonly process: ProcessModel;
 }
 
-/**
- * Names of the system calls that are served; numbers are the target's. Others return ENOSYS. Names are Linux's, except for
- * `change_files`: every call that creates, removes or changes files.
- */
-export type SyscallName =
-  | 'exit'
-  | 'exit_group'
-  | 'read'
-  | 'readv'
-  /** On 32-bit targets the offset is a pair of registers, the first of them with an even index. */
-  | 'pread64'
-  | 'write'
-  | 'writev'
-  | 'open'
-  | 'openat'
-  | 'close'
-  | 'lseek'
-  | '_llseek'
-  | 'stat'
-  | 'lstat'
-  | 'fstat'
-  | 'stat64'
-  | 'lstat64'
-  | 'fstat64'
-  | 'newfstatat'
-  | 'statx'
-  | 'access'
-  | 'faccessat'
-  | 'readlink'
-  | 'readlinkat'
-  | 'getdents64'
-  | 'getcwd'
-  | 'change_files'
-  | 'fcntl'
-  | 'ioctl'
-  | 'brk'
-  | 'mmap'
-  /** The offset counts units of 4096 bytes. */
-  | 'mmap2'
-  | 'munmap'
-  | 'mprotect'
-  | 'madvise'
-  | 'getpid'
-  | 'getppid'
-  | 'gettid'
-  | 'set_tid_address'
-  | 'getuid'
-  | 'uname'
-  | 'getrlimit'
-  | 'prlimit64'
-  | 'time'
-  | 'gettimeofday'
-  | 'clock_gettime'
-  | 'clock_gettime64'
-  | 'clock_getres'
-  | 'clock_getres_time64'
-  | 'nanosleep'
-  | 'clock_nanosleep'
-  | 'clock_nanosleep_time64'
-  | 'sched_yield'
-  | 'sched_getaffinity'
-  | 'getrandom'
-  | 'rt_sigaction'
-  | 'rt_sigprocmask'
-  | 'sigaltstack'
-  | 'kill'
-  | 'tkill'
-  | 'tgkill'
-  | 'futex'
-  /** x86-64: sets and reads the bases of fs and gs. */
-  | 'arch_prctl'
-  | 'futex_time64'
-  /** Makes new code visible to instruction fetch on all CPUs (RISC-V). */
-  | 'flush_icache';
-
 /** What `stat` reports of a file. */
 export type StatField =
   | 'dev'
@@ -138,7 +63,8 @@ export interface ProcessModel {
   readonly cacheLineBytes: number;
   /** End of the stack, exclusive. Mappings without an address go below the stack. */
   readonly stackTop: bigint;
-  readonly syscalls: ReadonlyMap<number, SyscallName>;
+  /** The system calls of the target by number, those that are not served too, under their names in Linux; `calls.ts` says what is served. */
+  readonly syscalls: ReadonlyMap<number, string>;
   /** `machine` of uname. */
   readonly machineName: string;
   /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */

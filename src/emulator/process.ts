@@ -22,6 +22,7 @@ import { Machine } from './machine.js';
 import type { MachineOptions, StopReason } from './machine.js';
 import type { Permission } from './memory.js';
 import type { IrEmulation, ProcessModel } from './model.js';
+import type { TrapKind } from './ir.js';
 import { createSyscalls } from './syscalls.js';
 import type { GuestInput, GuestOutput } from './syscalls.js';
 import type { Address, Endian } from '../units.js';
@@ -83,6 +84,29 @@ export interface Process {
   /** What was added to every address of the file; 0 for ET_EXEC. */
   readonly bias: Address;
   run(options?: { readonly budget?: number }): StopReason;
+  /** Says that the process ends here: notes a signal that the stop raises and that Linux would not have ended the process by. */
+  ended(stop: StopReason): void;
+}
+
+/** Signals by the traps that raise them. Source: Linux asm-generic/signal.h. */
+const TRAP_SIGNALS: Readonly<Record<TrapKind, number>> = {
+  breakpoint: 5,
+  'trap-instruction': 5,
+  divide: 8,
+  privileged: 4,
+  'misaligned-pc': 7,
+  alignment: 7,
+  'undefined-instruction': 4,
+  protection: 11,
+  'invalid-form': 4,
+  undefined: 4,
+  'branch-target': 4,
+};
+
+/** The signal that Linux raises where a run stopped so; null: the stop is no signal, or not one that an instruction raises. */
+export function signalOf(stop: StopReason): number | null {
+  if (stop.kind === 'fault') return 11;
+  return stop.kind === 'trap' ? TRAP_SIGNALS[stop.trap] : null;
 }
 
 const ET_EXEC = 2;
@@ -386,7 +410,7 @@ export function startProcess(options: ProcessOptions): Process {
   // What the machine asks while the program runs is made behind it.
   const machine: Machine = new Machine({
     lifter: emulation.lifter,
-    syscall: (running) => handler(running),
+    syscall: (running) => server.handler(running),
     onFault: (_machine, address) => stack.grow(address),
     ...(options.tier !== undefined && { tier: options.tier }),
     ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
@@ -394,7 +418,7 @@ export function startProcess(options: ProcessOptions): Process {
   const stack = new Stack(machine, model.stackTop);
   const { end, headers } = mapSegments(machine, image, bias, model.guard);
   const places: Places = { wordBytes, bias, entry: header.entry + bias, headers };
-  const handler = createSyscalls(machine, {
+  const server = createSyscalls(machine, {
     convention: abi.syscall,
     model,
     layout: {
@@ -413,5 +437,14 @@ export function startProcess(options: ProcessOptions): Process {
   stack.map();
   machine.setRegister(abi.stackPointer, fillStack(stack, options, places));
   if (start === 'entry') enter(machine, model, places);
-  return { machine, bias, run: (runOptions) => machine.run(runOptions) };
+  return {
+    machine,
+    bias,
+    run: (runOptions) => machine.run(runOptions),
+    ended: (stop) => {
+      const signal = signalOf(stop);
+      if (signal === null) return;
+      server.faulted(signal, stop.kind === 'fault' ? stop.address : null);
+    },
+  };
 }

@@ -16,7 +16,7 @@
 import { ElftraceError } from '../errors.js';
 import type { FetchedLines } from './fetch.js';
 import type { HelperState, Lifter } from './ir.js';
-import type { Machine, StopReason } from './machine.js';
+import type { Deviation, Machine, StopReason } from './machine.js';
 import { firstDifference } from './memory.js';
 import type { SavedWindow } from './memory.js';
 import type { Address, RegisterName } from '../units.js';
@@ -45,6 +45,8 @@ export interface Snapshot {
   /** By address. */
   readonly windows: readonly SavedWindow[];
   readonly parts: readonly (() => void)[];
+  /** What was not done as Linux does it until then. */
+  readonly deviated: ReadonlyMap<string, Deviation>;
 }
 
 export type Difference =
@@ -206,10 +208,15 @@ export interface Divergence {
   readonly differences: readonly Difference[];
 }
 
-/** Why two machines were found equal: both stopped in the same way, or the budget was used. */
+/** Where two machines were found equal so far: both stopped in the same way, or the budget was used (`step-limit`). */
 export interface NoDivergence {
   readonly instructions: number;
   readonly stop: StopReason;
+}
+
+/** Equal states that prove nothing: the machines stopped at what is not served or not executed, or something was not done as Linux does it. */
+export interface Inconclusive extends NoDivergence {
+  readonly deviations: { readonly a: readonly Deviation[]; readonly b: readonly Deviation[] };
 }
 
 function sameStop(a: StopReason, b: StopReason): boolean {
@@ -219,15 +226,18 @@ function sameStop(a: StopReason, b: StopReason): boolean {
 }
 
 /**
- * Runs both machines in step and finds the first instruction after which their states, or the ways they stopped, differ. Afterwards
- * both stand behind that instruction, or where the search ended. Only the running CPUs run.
+ * Runs both machines in step and finds the first instruction after which their states, or the ways they stopped, differ. `inconclusive`: none was
+ * found, and that proves nothing. Afterwards both stand behind that instruction, or where the search ended. Only the running CPUs run.
  * @throws ElftraceError 'usage' when the machines differ at the start or are of different kinds
  */
 export function firstDivergence(
   machineA: Machine,
   machineB: Machine,
   options: DivergenceOptions = {},
-): { readonly kind: 'differ'; readonly at: Divergence } | { readonly kind: 'equal'; readonly end: NoDivergence } {
+):
+  | { readonly kind: 'differ'; readonly at: Divergence }
+  | { readonly kind: 'equal'; readonly end: NoDivergence }
+  | { readonly kind: 'inconclusive'; readonly end: Inconclusive } {
   const { budget = Number.MAX_SAFE_INTEGER, slice = 4096 } = options;
   if (slice < 1) throw new ElftraceError('usage', 'a slice has at least one instruction', { value: slice });
   let [startA, startB] = [machineA.snapshot(), machineB.snapshot()];
@@ -255,6 +265,14 @@ export function firstDivergence(
     const differences = compareStates(stateA, stateB, compare);
     return { a, b, stateA, stateB, differences, equal: differences.length === 0 && sameStop(a, b) };
   };
+  const found = (stop: StopReason): ReturnType<typeof firstDivergence> => {
+    const deviations = { a: machineA.deviations, b: machineB.deviations };
+    const end = { instructions: done, stop };
+    const isUnknown = stop.kind === 'unknown-instruction' || stop.kind === 'syscall';
+    return isUnknown || deviations.a.length + deviations.b.length > 0
+      ? { kind: 'inconclusive', end: { ...end, deviations } }
+      : { kind: 'equal', end };
+  };
   const back = (): void => {
     machineA.restore(startA);
     machineB.restore(startB);
@@ -268,7 +286,7 @@ export function firstDivergence(
       const ran = outcome.stateA.cpus[outcome.stateA.current]!.instructions;
       const completed = ran - startA.cpus[startA.current]!.instructions;
       done += completed;
-      if (outcome.a.kind !== 'step-limit') return { kind: 'equal', end: { instructions: done, stop: outcome.a } };
+      if (outcome.a.kind !== 'step-limit') return found(outcome.a);
       [startA, startB] = [outcome.stateA, outcome.stateB];
       continue;
     }
@@ -296,5 +314,5 @@ export function firstDivergence(
     const b = side(machineB, startB, outcome.b, outcome.stateB);
     return { kind: 'differ', at: { instructions: done, before: startA, a, b, differences: outcome.differences } };
   }
-  return { kind: 'equal', end: { instructions: done, stop: { kind: 'step-limit' } } };
+  return found({ kind: 'step-limit' });
 }

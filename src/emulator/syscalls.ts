@@ -1,7 +1,9 @@
 /**
- * The Linux system calls of a process with one thread. Numbers, registers and structures come from the target; semantics are
- * here. What is not served returns ENOSYS. Nothing depends on the host: time is the instruction count, random bytes repeat,
- * files are those of the tree that was given.
+ * The Linux system calls of a process with one thread. Numbers, registers and structures come from the target, what is served of each from
+ * `calls.ts`; semantics are here. What is not served returns ENOSYS. Nothing depends on the host: time is the instruction count, random bytes
+ * repeat, files are those of the tree that was given.
+ *
+ * Whatever is not done as Linux does it is noted with the machine (`deviate`), under the condition of `calls.ts` that the handler met.
  *
  * Signals are not delivered: handlers are remembered, and a signal that the process sends itself is ignored or ends it. One
  * that has a handler stops the run as not served.
@@ -14,6 +16,8 @@ import {
   type FileStatus,
   type FileSystem,
   joinPath,
+  OPEN_MAX,
+  type OpenFile,
   putNumber,
   ReplayedInput,
   statBytes,
@@ -21,7 +25,8 @@ import {
 } from './files.js';
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
 import type { AccessKind, GuestMemory, Permission } from './memory.js';
-import type { ProcessModel, StatLayout, SyscallName } from './model.js';
+import { type Condition, CONDITIONS, SERVED_CALLS, type ServiceName } from './calls.js';
+import type { ProcessModel, StatLayout } from './model.js';
 import type { Address, Endian } from '../units.js';
 
 /** Bytes that the guest wrote to a file descriptor. The array is the receiver's. */
@@ -32,7 +37,8 @@ export type GuestInput = (size: number) => Uint8Array;
 
 /** Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h, errno.h. */
 const ERRNO = {
-  EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, ENOTDIR: 20, EISDIR: 21, EINVAL: 22,
+  EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
+  EINVAL: 22,
   EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, ETIMEDOUT: 110,
 } as const; // prettier-ignore
 type Errno = keyof typeof ERRNO;
@@ -50,15 +56,31 @@ const PATH_MAX = 4096;
 
 const PROT_WRITE = 2n;
 const PROT_EXEC = 4n;
+/** Read, write, execute, and PROT_SEM, which means nothing today. */
+const PROT_KNOWN = 0xfn;
+const MAP_SHARED = 1n;
+const MAP_PRIVATE = 2n;
+const MAP_SHARED_VALIDATE = 3n;
+const MAP_TYPE = 0xfn;
 const MAP_FIXED = 0x10n;
 const MAP_ANONYMOUS = 0x20n;
+const MAP_FIXED_NOREPLACE = 0x10_0000n;
+/** MAP_GROWSDOWN, MAP_HUGETLB, MAP_SYNC. Other flags say how and when memory is provided, which nobody sees. */
+const MAP_OTHER_KINDS = 0x100n | 0x4_0000n | 0x8_0000n;
+/** Kinds of advice that change nothing but speed; MADV_DONTNEED is 4. Source: Linux asm-generic/mman-common.h. */
+const ADVICE_WITHOUT_EFFECT: ReadonlySet<number> = new Set([
+  0, 1, 2, 3, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25,
+]);
+const MADV_DONTNEED = 4;
 const PAGE = 4096n;
 const CR0_SO = 0x1000_0000n;
 
 /** Open flags that are equal on all targets. Source: Linux asm-generic/fcntl.h. */
 const O_ACCMODE = 3n;
 const O_CREAT = 0o100n;
+const O_EXCL = 0o200n;
 const O_TRUNC = 0o1000n;
+const O_PATH = 0o10000000n;
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100n;
 const AT_EMPTY_PATH = 0x1000n;
@@ -71,8 +93,28 @@ const SIG_IGN = 1n;
 const HARMLESS: ReadonlySet<number> = new Set([17, 18, 23, 28]);
 const SIGKILL = 9;
 const SIGSTOP = 19;
+/** Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
+const STOPPING: ReadonlySet<number> = new Set([19, 20, 21, 22]);
+
+/** ARCH_GET_CPUID, ARCH_SET_CPUID, permissions of extended state, mapping of the vDSO. Source: Linux asm/prctl.h of x86. */
+const OTHER_CODES: ReadonlySet<number> = new Set([
+  0x1011, 0x1012, 0x1021, 0x1022, 0x1023, 0x1024, 0x1025, 0x2001, 0x2002, 0x2003,
+]); // prettier-ignore
+
+/** FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h: all of type T. */
+const ANY_DESCRIPTOR: ReadonlySet<number> = new Set([0x1b, 0x21, 0x50, 0x51, 0x52, 0x60]);
 
 const RLIMIT_STACK = 3n;
+const RLIMIT_NOFILE = 7n;
+const RLIMITS = 16n;
+/** Bytes of memory that the machine says it has, and of the smallest stack for signals. */
+const MEMORY_BYTES = 0x4000_0000n;
+const SIGNAL_STACK_BYTES = 2048n;
+/** Least size of a stack for signals that every machine accepts. */
+const SIGNAL_STACK_ENOUGH = 0x4000n;
+const SS_DISABLE = 2n;
+/** Longest piece that `getrandom` gives at once. */
+const RANDOM_MAX = 0x1ff_ffffn;
 
 /** Address space of a process as `brk` and `mmap` change it. */
 export interface ProcessLayout {
@@ -96,6 +138,13 @@ export interface SyscallOptions {
   readonly files: FileSystem;
 }
 
+/** Clocks that `clock_gettime` knows; those of the CPU's time, and those that move by ticks. Source: Linux uapi/linux/time.h. */
+const CLOCKS: ReadonlySet<number> = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
+const CPU_CLOCKS: ReadonlySet<number> = new Set([2, 3]);
+const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
+/** Nanoseconds of a tick: 250 a second. */
+const COARSE_TICK = 4_000_000n;
+
 /** 1 GHz: one instruction a nanosecond. */
 const NANOSECONDS = 1_000_000_000n;
 
@@ -108,18 +157,25 @@ function permissionOf(protection: bigint): Permission {
 
 const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
 
+export interface SyscallServer {
+  readonly handler: SyscallHandler;
+  /** Notes what Linux would have done with a signal that an instruction raised, where it would not have ended the process by it. */
+  readonly faulted: (signal: number, address: Address | null) => void;
+}
+
 /**
- * The handler for the process in `machine`. What it keeps (the heap's end, mappings, open files, signals, the clock) is part of the
+ * Serves the process in `machine`. What it keeps (the heap's end, mappings, open files, signals, the clock) is part of the
  * machine's snapshots.
  */
-export function createSyscalls(machine: Machine, options: SyscallOptions): SyscallHandler {
-  const { convention, model } = options;
+export function createSyscalls(machine: Machine, options: SyscallOptions): SyscallServer {
+  const { convention } = options;
   const services = new Services(machine, options);
   machine.addState(() => services.save());
-  return (): SyscallResult => {
-    const name = model.syscalls.get(int(machine.register(convention.number)));
-    const args = convention.arguments.map((register) => machine.register(register));
-    const answer = name === undefined ? 'ENOSYS' : services[name](args);
+  const handler = (): SyscallResult => {
+    const answer = services.call(
+      int(machine.register(convention.number)),
+      convention.arguments.map((register) => machine.register(register)),
+    );
     if (typeof answer === 'object') return answer;
     const failed = typeof answer === 'string';
     switch (convention.failure) {
@@ -140,13 +196,14 @@ export function createSyscalls(machine: Machine, options: SyscallOptions): Sysca
     }
     return { kind: 'next' };
   };
+  return { handler, faulted: (signal, address) => services.faulted(signal, address) };
 }
 
 /** Argument registers; calls have at most six. */
 type Arguments = readonly bigint[];
 
-/** A system call: argument registers in, answer out. */
-type Service = (args: Arguments) => Answer;
+/** A system call: argument registers and the size of the words of times in, answer out. */
+type Service = (args: Arguments, timeWords: 4 | 8) => Answer;
 
 /** Argument `i`. */
 const arg = (args: Arguments, i: number): bigint => args[i] ?? 0n;
@@ -160,7 +217,7 @@ const bit = (signal: number): bigint => 1n << BigInt(signal - 1);
  * The system calls by their names, and what the process keeps from one to the next. Methods rather than closures in one function:
  * V8 compiles each when it is called first, but that function whole, with all that is in it read once more, when a process starts.
  */
-class Services implements Readonly<Record<SyscallName, Service>> {
+class Services implements Readonly<Record<ServiceName, Service>> {
   private readonly model: ProcessModel;
   private readonly layout: ProcessLayout;
   private readonly wordBytes: 4 | 8;
@@ -183,6 +240,14 @@ class Services implements Readonly<Record<SyscallName, Service>> {
   /** Sets of signals. */
   private blocked = 0n;
   private pending = 0n;
+  /** Pointer, flags, size. */
+  private signalStack: readonly [bigint, bigint, bigint] = [0n, SS_DISABLE, 0n];
+  /** Address, size and signature of the registered `struct rseq`. */
+  private sequences: readonly [bigint, bigint, bigint] | null = null;
+  /** Pages of mapped files that lie behind their ends: begin and end. */
+  private behindFiles: readonly (readonly [Address, Address])[] = [];
+  /** The system call that is being served. */
+  private what = '';
 
   constructor(
     private readonly machine: Machine,
@@ -205,7 +270,7 @@ class Services implements Readonly<Record<SyscallName, Service>> {
 
   /** Remembers the state of the process; the function that it returns puts that back. */
   save(): () => void {
-    const { heapEnd, mappingBottom, random, blocked, pending } = this;
+    const { heapEnd, mappingBottom, random, blocked, pending, signalStack, sequences, behindFiles } = this;
     const actions = new Map(this.actions);
     const putDescriptorsBack = this.descriptors.save();
     const putInputBack = this.input.save();
@@ -215,11 +280,44 @@ class Services implements Readonly<Record<SyscallName, Service>> {
       this.random = random;
       this.blocked = blocked;
       this.pending = pending;
+      this.signalStack = signalStack;
+      this.sequences = sequences;
+      this.behindFiles = behindFiles;
       this.actions.clear();
       for (const [signal, bytes] of actions) this.actions.set(signal, bytes);
       putDescriptorsBack();
       putInputBack();
     };
+  }
+
+  /** Serves the call with this number. */
+  call(number: number, args: Arguments): Answer {
+    const name = this.model.syscalls.get(number);
+    // Linux has no such call either.
+    if (name === undefined) return 'ENOSYS';
+    this.what = `system call ${name} (${number})`;
+    const served = SERVED_CALLS[name];
+    if (!served) {
+      this.machine.deviate({ kind: 'refused', what: this.what, why: 'not served: ENOSYS' });
+      return 'ENOSYS';
+    }
+    return this[served.by](args, served.wide ? 8 : this.wordBytes);
+  }
+
+  /** Notes that the call is not served as Linux serves it. */
+  private deviate(condition: Condition): void {
+    this.machine.deviate({ kind: 'half', what: this.what, why: CONDITIONS[condition] });
+  }
+
+  /** What an instruction that raised `signal` at `address` meets in Linux. */
+  faulted(signal: number, address: Address | null): void {
+    const handler = this.handlerOf(signal);
+    if (handler !== 0n && handler !== SIG_IGN) {
+      this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why: 'it has a handler, which is not called' });
+    }
+    if (address !== null && this.behindFiles.some(([from, to]) => address >= from && address < to)) {
+      this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why: CONDITIONS['behind-file'] });
+    }
   }
 
   // ---------------------------------------------------------------------------------------- arguments, guest memory
@@ -239,6 +337,13 @@ class Services implements Readonly<Record<SyscallName, Service>> {
       if (bad === null) return true;
       if (!this.layout.growStack(bad)) return false;
     }
+  }
+
+  /** The same for a buffer, of which Linux transfers what it can. */
+  private usableBuffer(address: Address, size: number, access: AccessKind): boolean {
+    if (this.usable(address, size, access)) return true;
+    if (size > 0 && this.usable(address, 1, access)) this.deviate('partial');
+    return false;
   }
 
   private load(address: Address, size: number): Uint8Array | null {
@@ -275,15 +380,16 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     const { memory } = this;
     const { heapStart } = this.layout;
     if (wanted < heapStart) return this.heapEnd;
+    const refused = (): bigint => {
+      this.deviate('limits');
+      return this.heapEnd;
+    };
     const oldSize = Number(alignUpBig(this.heapEnd, PAGE) - heapStart);
     const newSize = Number(alignUpBig(wanted, PAGE) - heapStart);
     if (newSize > oldSize) {
       if (oldSize === 0) {
         if (memory.check(heapStart, 1, 'read') === null) return this.heapEnd;
-        const others = memory.windows.some(
-          (each) => each.address >= heapStart && each.address < heapStart + BigInt(newSize),
-        );
-        if (others) return this.heapEnd;
+        if (this.isMapped(heapStart, newSize)) return this.heapEnd;
         const heap = {
           address: heapStart,
           size: newSize,
@@ -291,11 +397,10 @@ class Services implements Readonly<Record<SyscallName, Service>> {
           name: 'heap',
           reserve: 0x10_0000,
         } as const;
-        if (memory.tryMap(heap) !== null) return this.heapEnd;
-      } else if (!memory.resize(heapStart, newSize)) return this.heapEnd;
-    } else if (newSize < oldSize) {
-      memory.unmap(heapStart + BigInt(newSize), oldSize - newSize);
-    }
+        if (memory.tryMap(heap) !== null) return refused();
+      } else if (this.isMapped(heapStart + BigInt(oldSize), newSize - oldSize)) return this.heapEnd;
+      else if (!memory.resize(heapStart, newSize)) return refused();
+    } else if (newSize < oldSize && !memory.unmap(heapStart + BigInt(newSize), oldSize - newSize)) return refused();
     this.heapEnd = wanted;
     return wanted;
   }
@@ -305,37 +410,82 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     return guard !== undefined && (protection & guard.protection) !== 0n;
   }
 
-  /** `offset` in bytes. Files are mapped privately: a copy. */
+  /** True when a byte of the range is mapped. */
+  private isMapped(address: Address, size: number): boolean {
+    const end = address + BigInt(size);
+    return this.memory.windows.some((w) => w.address < end && address < w.address + BigInt(w.size));
+  }
+
+  private outOfMemory(): Errno {
+    this.deviate('limits');
+    return 'ENOMEM';
+  }
+
+  /** Bits of protection that mean something here. */
+  private checkProtection(protection: bigint): void {
+    const known = PROT_KNOWN | (this.model.guard?.protection ?? 0n);
+    if ((protection & ~known) !== 0n) this.deviate('protection');
+  }
+
+  /** What is mapped of an open file; an error where it cannot be. */
+  private mappedFile(number: number, protection: bigint, type: bigint): OpenFile | Errno {
+    const descriptor = this.descriptors.get(number);
+    if (!descriptor) return 'EBADF';
+    if (descriptor.kind !== 'file') return 'EACCES';
+    // Files are open for reading only.
+    return type !== MAP_PRIVATE && (protection & PROT_WRITE) !== 0n ? 'EACCES' : descriptor.file;
+  }
+
+  /** Where `size` bytes are mapped; an error where they cannot be. */
+  private placeFor(hint: Address, size: bigint, flags: bigint): Address | Errno {
+    const bytes = Number(size);
+    if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) !== 0n) {
+      if (hint % PAGE !== 0n) return 'EINVAL';
+      if ((flags & MAP_FIXED_NOREPLACE) !== 0n && this.isMapped(hint, bytes)) return 'EEXIST';
+      return this.memory.unmap(hint, bytes) ? hint : this.outOfMemory();
+    }
+    const wanted = hint & -PAGE;
+    if (wanted !== 0n && wanted + size <= this.layout.mappingTop && !this.isMapped(wanted, bytes)) return wanted;
+    let address = this.mappingBottom - size;
+    while (address >= PAGE && this.isMapped(address, bytes)) address -= size;
+    if (address < PAGE) return this.outOfMemory();
+    this.mappingBottom = address;
+    return address;
+  }
+
+  /** `offset` in bytes. Files are copied: nobody writes to them, so that shared and private mappings are the same. */
   private map(args: Arguments, offset: bigint): bigint | Errno {
     const { memory } = this;
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
-    let contents: Uint8Array | null = null;
-    if (length === 0n || length > 0x1_0000_0000n) return length === 0n ? 'EINVAL' : 'ENOMEM';
-    if ((flags & MAP_ANONYMOUS) === 0n) {
-      const descriptor = this.descriptors.get(int(args[4]!));
-      if (!descriptor) return 'EBADF';
-      if (descriptor.kind !== 'file') return 'EACCES';
-      if (offset % PAGE !== 0n) return 'EINVAL';
-      contents = descriptor.file.read(Number(offset), Number(length));
-    }
+    const type = flags & MAP_TYPE;
+    if (length === 0n || offset % PAGE !== 0n) return 'EINVAL';
+    if (type !== MAP_SHARED && type !== MAP_PRIVATE && type !== MAP_SHARED_VALIDATE) return 'EINVAL';
+    const isAnonymous = (flags & MAP_ANONYMOUS) !== 0n;
+    const file = isAnonymous ? null : this.mappedFile(int(args[4]!), protection, type);
+    if (typeof file === 'string') return file;
+    if (length > 0x1_0000_0000n) return this.outOfMemory();
+    if ((flags & MAP_OTHER_KINDS) !== 0n) this.deviate('mapping-kind');
+    this.checkProtection(protection);
     const size = alignUpBig(length, PAGE);
-    let address = this.mappingBottom - size;
-    if ((flags & MAP_FIXED) !== 0n) {
-      if (hint % PAGE !== 0n) return 'EINVAL';
-      address = hint;
-      if (!memory.unmap(address, Number(size))) return 'ENOMEM';
-    } else {
-      while (memory.windows.some((w) => w.address < address + size && address < w.address + BigInt(w.size))) {
-        address -= size;
-      }
-      if (address < PAGE) return 'ENOMEM';
-      this.mappingBottom = address;
-    }
+    const address = this.placeFor(hint, size, flags);
+    if (typeof address === 'string') return address;
     const permission = permissionOf(protection);
     const guarded = this.guards(protection);
-    if (memory.tryMap({ address, size: Number(size), permission, guarded, name: 'mapping' }) !== null) return 'ENOMEM';
-    if (contents) memory.write(address, contents);
+    const name = isAnonymous ? 'mapping' : 'file';
+    if (memory.tryMap({ address, size: Number(size), permission, guarded, name }) !== null) return this.outOfMemory();
+    if (file) {
+      const contents = file.read(Number(offset), Number(length));
+      memory.write(address, contents);
+      const end = alignUpBig(BigInt(contents.length), PAGE);
+      if (end < size) this.hide(address + end, address + size);
+    }
     return address;
+  }
+
+  /** Nothing of the range can be accessed: it lies behind the end of the file that is mapped. */
+  private hide(from: Address, to: Address): void {
+    if (!this.memory.protect(from, Number(to - from), 'none')) this.deviate('limits');
+    this.behindFiles = [...this.behindFiles, [from, to]];
   }
 
   mmap(args: Arguments): Answer {
@@ -349,18 +499,40 @@ class Services implements Readonly<Record<SyscallName, Service>> {
   munmap(args: Arguments): Answer {
     const [address, size] = [arg(args, 0), arg(args, 1)];
     if (address % PAGE !== 0n || size === 0n) return 'EINVAL';
-    return this.memory.unmap(address, Number(alignUpBig(size, PAGE))) ? 0n : 'ENOMEM';
+    return this.memory.unmap(address, Number(alignUpBig(size, PAGE))) ? 0n : this.outOfMemory();
   }
 
   mprotect(args: Arguments): Answer {
     const [address, size, protection] = [arg(args, 0), arg(args, 1), arg(args, 2)];
     if (address % PAGE !== 0n) return 'EINVAL';
-    const permission = permissionOf(protection);
     const bytes = Number(alignUpBig(size, PAGE));
-    return this.memory.protect(address, bytes, permission, this.guards(protection)) ? 0n : 'ENOMEM';
+    if (bytes === 0) return 0n;
+    this.checkProtection(protection);
+    if (this.memory.protect(address, bytes, permissionOf(protection), this.guards(protection))) return 0n;
+    return this.memory.read(address, bytes) === null ? 'ENOMEM' : this.outOfMemory();
   }
 
-  madvise(): Answer {
+  madvise(args: Arguments): Answer {
+    const [address, size, advice] = [arg(args, 0), arg(args, 1), int(arg(args, 2))];
+    if (!ADVICE_WITHOUT_EFFECT.has(advice) && advice !== MADV_DONTNEED) {
+      if (advice !== 9 && advice < 100) return 'EINVAL';
+      this.deviate('keeps-contents');
+      return 'EINVAL';
+    }
+    if (address % PAGE !== 0n) return 'EINVAL';
+    const end = address + alignUpBig(size, PAGE);
+    let at = address;
+    while (at < end) {
+      const window = this.memory.windowAt(at);
+      if (!window) return 'ENOMEM';
+      const to = window.address + BigInt(window.size);
+      const next = to < end ? to : end;
+      if (advice === MADV_DONTNEED) {
+        if (window.name === 'file' || window.name === 'segment') this.deviate('keeps-contents');
+        else this.memory.write(at, new Uint8Array(Number(next - at)));
+      }
+      at = next;
+    }
     return 0n;
   }
 
@@ -383,14 +555,16 @@ class Services implements Readonly<Record<SyscallName, Service>> {
         return 'EISDIR';
       case 'input': {
         if (at !== null) return 'ESPIPE';
-        if (!this.usable(address, length, 'write')) return 'EFAULT';
+        if (!this.usableBuffer(address, length, 'write')) return 'EFAULT';
         const bytes = length === 0 ? new Uint8Array() : this.input.read(length);
         this.memory.write(address, bytes);
         return BigInt(bytes.length);
       }
       case 'file': {
-        const bytes = descriptor.file.read(at === null ? descriptor.position : Number(at), length);
-        if (!this.store(address, bytes)) return 'EFAULT';
+        const most = Number(size > TRANSFER_MAX ? TRANSFER_MAX : size);
+        const bytes = descriptor.file.read(at === null ? descriptor.position : Number(at), most);
+        if (!this.usableBuffer(address, bytes.length, 'write')) return 'EFAULT';
+        this.memory.write(address, bytes);
         if (at === null) descriptor.position += bytes.length;
         return BigInt(bytes.length);
       }
@@ -403,9 +577,8 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     const descriptor = this.descriptors.get(number);
     if (descriptor?.kind !== 'output') return 'EBADF';
     const length = Number(size > TRANSFER_MAX ? TRANSFER_MAX : size);
-    const bytes = this.load(address, length);
-    if (!bytes) return 'EFAULT';
-    this.output(descriptor.number, bytes);
+    if (!this.usableBuffer(address, length, 'read')) return 'EFAULT';
+    this.output(descriptor.number, this.memory.read(address, length)!);
     return BigInt(length);
   }
 
@@ -416,12 +589,17 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     one: (base: Address, size: bigint) => bigint | Errno,
   ): bigint | Errno {
     if (count > IOV_MAX) return 'EINVAL';
-    let total = 0n;
+    const pieces: (readonly [base: Address, size: bigint])[] = [];
     for (let i = 0n; i < count; i++) {
       const at = address + i * BigInt(2 * this.wordBytes);
       const base = this.loadNumber(at);
       const length = this.loadNumber(at + BigInt(this.wordBytes));
       if (base === null || length === null) return 'EFAULT';
+      if (BigInt.asIntN(8 * this.wordBytes, length) < 0n) return 'EINVAL';
+      pieces.push([base, length]);
+    }
+    let total = 0n;
+    for (const [base, length] of pieces) {
       const done = one(base, length);
       if (typeof done === 'string') return total > 0n ? total : done;
       total += done;
@@ -461,8 +639,12 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     if (descriptor.kind !== 'file' && descriptor.kind !== 'directory') return 'ESPIPE';
     const size = descriptor.kind === 'file' ? descriptor.file.status.sizeBytes : 0;
     const bases = [0, descriptor.position, size];
-    const base = bases[Number(BigInt.asUintN(32, whence))];
-    if (base === undefined) return 'EINVAL';
+    const from = Number(BigInt.asUintN(32, whence));
+    const base = bases[from];
+    if (base === undefined) {
+      if (from === 3 || from === 4) this.deviate('holes');
+      return 'EINVAL';
+    }
     const position = BigInt(base) + offset;
     if (position < 0n || position > BigInt(Number.MAX_SAFE_INTEGER)) return 'EINVAL';
     descriptor.position = Number(position);
@@ -473,7 +655,7 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     return this.seek(int(arg(args, 0)), BigInt.asIntN(8 * this.wordBytes, arg(args, 1)), arg(args, 2));
   }
 
-  _llseek(args: Arguments): Answer {
+  llseek(args: Arguments): Answer {
     const offset = BigInt.asIntN(64, (arg(args, 1) << 32n) | arg(args, 2));
     const position = this.seek(int(arg(args, 0)), offset, arg(args, 4));
     return typeof position === 'string' ? position : storeOr(this.storeNumbers(arg(args, 3), [position], 8));
@@ -501,14 +683,25 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     if (typeof found === 'string') return found;
     const { path } = found;
     if (path === '') return 'ENOENT';
-    const writing = (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) !== 0n;
+    if ((flags & O_PATH) !== 0n) this.deviate('path-descriptor');
+    const creating = (flags & O_CREAT) !== 0n;
+    const writing = (flags & (O_ACCMODE | O_TRUNC)) !== 0n;
     const status = files.status(path, (flags & openFlags.noFollow) === 0n);
-    if (typeof status === 'string')
-      return status === 'ENOENT' && writing && files.status('/', true) !== 'ENOENT' ? 'EROFS' : status;
+    if (typeof status === 'string') {
+      if (status !== 'ENOENT' || !creating) return status;
+      this.deviate('read-only');
+      return files.status('/', true) === 'ENOENT' ? status : 'EROFS';
+    }
+    if (creating && (flags & O_EXCL) !== 0n) return 'EEXIST';
     if (status.kind === 'link') return 'ELOOP';
-    if (writing) return 'EROFS';
+    if (status.kind === 'directory' && (creating || writing)) return 'EISDIR';
+    if (writing) {
+      this.deviate('read-only');
+      return 'EROFS';
+    }
     if (status.kind === 'file') {
       if ((flags & openFlags.directory) !== 0n) return 'ENOTDIR';
+      if ((status.permissions & 0o400) === 0) return 'EACCES';
       const file = files.open(path);
       if (typeof file === 'string') return file;
       const number = descriptors.add({ kind: 'file', path, file, position: 0 });
@@ -591,7 +784,10 @@ class Services implements Readonly<Record<SyscallName, Service>> {
   private accessAt(from: number, address: Address, mode: bigint): bigint | Errno {
     const status = this.statusAt(from, address, 0n);
     if (typeof status === 'string') return status === 'stream' ? 0n : status;
-    if ((mode & 2n) !== 0n) return 'EROFS';
+    if ((mode & 2n) !== 0n) {
+      this.deviate('read-only');
+      return 'EROFS';
+    }
     if ((mode & 1n) !== 0n && status.kind === 'file' && (status.permissions & 0o111) === 0) return 'EACCES';
     return 0n;
   }
@@ -602,6 +798,11 @@ class Services implements Readonly<Record<SyscallName, Service>> {
 
   faccessat(args: Arguments): Answer {
     return this.accessAt(int(arg(args, 0)), arg(args, 1), arg(args, 2));
+  }
+
+  faccessat2(args: Arguments): Answer {
+    if (arg(args, 3) !== 0n) this.deviate('access-flags');
+    return this.faccessat(args);
   }
 
   private readLink(from: number, address: Address, to: Address, size: bigint): bigint | Errno {
@@ -655,30 +856,47 @@ class Services implements Readonly<Record<SyscallName, Service>> {
   }
 
   change_files(): Answer {
+    this.deviate('read-only');
     return 'EROFS';
   }
 
   fcntl(args: Arguments): Answer {
     const descriptor = this.descriptors.get(int(arg(args, 0)));
     if (!descriptor) return 'EBADF';
-    // F_GETFD, F_SETFD, F_GETFL, F_SETFL
-    const command = int(arg(args, 1));
-    if (command === 3) return descriptor.kind === 'output' ? 1n : 0n;
-    return command === 1 || command === 2 || command === 4 ? 0n : 'EINVAL';
+    const [F_GETFD, F_SETFD, F_GETFL, F_SETFL] = [1, 2, 3, 4];
+    const isStream = descriptor.kind === 'input' || descriptor.kind === 'output';
+    switch (int(arg(args, 1))) {
+      case F_GETFD:
+        return descriptor.closeOnExec === true ? 1n : 0n;
+      case F_SETFD:
+        descriptor.closeOnExec = (arg(args, 2) & 1n) !== 0n;
+        return 0n;
+      case F_GETFL:
+        if (!isStream) this.deviate('descriptor-commands');
+        return descriptor.kind === 'output' ? 1n : 0n;
+      case F_SETFL:
+        // The access mode is no flag that could be set.
+        if ((arg(args, 2) & ~O_ACCMODE) !== 0n) this.deviate('non-blocking');
+        return 0n;
+      default:
+        this.deviate('descriptor-commands');
+        return 'EINVAL';
+    }
   }
 
   ioctl(args: Arguments): Answer {
-    return this.descriptors.get(int(arg(args, 0))) ? 'ENOTTY' : 'EBADF';
+    if (!this.descriptors.get(int(arg(args, 0)))) return 'EBADF';
+    const request = Number(arg(args, 1) & 0xffffn);
+    // Requests of terminals are of type T or t; those of any descriptor that some machines number among them are not theirs.
+    const isTerminal = (request >> 8 === 0x54 || request >> 8 === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff);
+    if (!isTerminal) this.deviate('requests');
+    return 'ENOTTY';
   }
 
   // ------------------------------------------------------------------------------------------- the process, limits
 
   exit(args: Arguments): Answer {
     return { kind: 'exit', code: Number(arg(args, 0) & 0xffn) };
-  }
-
-  exit_group(args: Arguments): Answer {
-    return this.exit(args);
   }
 
   getpid(): Answer {
@@ -695,6 +913,54 @@ class Services implements Readonly<Record<SyscallName, Service>> {
 
   set_tid_address(): Answer {
     return PID;
+  }
+
+  /** Read when a thread ends that holds locks which others wait for: there are no others. */
+  set_robust_list(args: Arguments): Answer {
+    return arg(args, 1) === BigInt(3 * this.wordBytes) ? 0n : 'EINVAL';
+  }
+
+  /**
+   * The number of the CPU, which is 0 and stays it, at `address`. Sequences are restarted where the thread is interrupted, and nothing does that. Source:
+   * Linux uapi/linux/rseq.h.
+   */
+  rseq(args: Arguments): Answer {
+    const [address, size, flags, signature] = [
+      arg(args, 0),
+      BigInt.asUintN(32, arg(args, 1)),
+      int(arg(args, 2)),
+      arg(args, 3),
+    ];
+    const { sequences } = this;
+    const isSame = sequences !== null && sequences[0] === address && sequences[1] === size;
+    if (flags === 1) {
+      if (!isSame) return 'EINVAL';
+      if (sequences[2] !== signature) return 'EPERM';
+      this.sequences = null;
+      // RSEQ_CPU_ID_UNINITIALIZED
+      return storeOr(this.storeNumbers(address, [0n, 0xffff_ffffn], 4));
+    }
+    if (flags !== 0) return 'EINVAL';
+    if (sequences !== null) return !isSame ? 'EINVAL' : sequences[2] === signature ? 'EBUSY' : 'EPERM';
+    if (address % 32n !== 0n || size !== 32n) return 'EINVAL';
+    if (!this.storeNumbers(address, [0n, 0n], 4)) return 'EFAULT';
+    this.sequences = [address, size, signature];
+    return 0n;
+  }
+
+  /** Source: Linux uapi/linux/sysinfo.h. */
+  sysinfo(args: Arguments): Answer {
+    const word = this.wordBytes;
+    const seconds = this.now() / NANOSECONDS;
+    const memory = [MEMORY_BYTES, MEMORY_BYTES / 2n, 0n, 0n, 0n, 0n];
+    const bytes = new Uint8Array(word === 8 ? 112 : 64);
+    [seconds, 0n, 0n, 0n, ...memory].forEach((value, i) => {
+      putNumber(bytes, i * word, word, value, this.endian);
+    });
+    putNumber(bytes, 10 * word, 2, 1, this.endian);
+    // Behind the number of processes, padding, and two words for high memory.
+    putNumber(bytes, word === 8 ? 104 : 52, 4, 1, this.endian);
+    return storeOr(this.store(arg(args, 0), bytes));
   }
 
   getuid(): Answer {
@@ -716,18 +982,24 @@ class Services implements Readonly<Record<SyscallName, Service>> {
   }
 
   private limit(resource: bigint): readonly [bigint, bigint] {
+    if (resource === RLIMIT_NOFILE) return [BigInt(OPEN_MAX), BigInt(OPEN_MAX)];
     return [resource === RLIMIT_STACK ? BigInt(this.layout.stackBytes) : this.infinity, this.infinity];
   }
 
   getrlimit(args: Arguments): Answer {
-    return storeOr(this.storeNumbers(arg(args, 1), this.limit(arg(args, 0))));
+    const resource = BigInt.asUintN(32, arg(args, 0));
+    return resource >= RLIMITS ? 'EINVAL' : storeOr(this.storeNumbers(arg(args, 1), this.limit(resource)));
   }
 
   prlimit64(args: Arguments): Answer {
-    if (arg(args, 0) !== 0n && arg(args, 0) !== PID) return 'ESRCH';
-    if (arg(args, 3) === 0n) return 0n;
-    const wide = this.limit(arg(args, 1)).map((value) => (value === this.infinity ? (1n << 64n) - 1n : value));
-    return storeOr(this.storeNumbers(arg(args, 3), wide, 8));
+    const [id, resource, next, old] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 1)), arg(args, 2), arg(args, 3)];
+    if (resource >= RLIMITS) return 'EINVAL';
+    if (next !== 0n && this.load(next, 16) === null) return 'EFAULT';
+    if (id !== 0 && id !== Number(PID)) return 'ESRCH';
+    if (next !== 0n) this.deviate('set-limit');
+    if (old === 0n) return 0n;
+    const words = this.limit(resource).map((value) => (value === this.infinity ? (1n << 64n) - 1n : value));
+    return storeOr(this.storeNumbers(old, words, 8));
   }
 
   sched_yield(): Answer {
@@ -736,18 +1008,25 @@ class Services implements Readonly<Record<SyscallName, Service>> {
 
   sched_getaffinity(args: Arguments): Answer {
     const size = BigInt(this.wordBytes);
-    if (arg(args, 1) < size) return 'EINVAL';
+    const [id, room] = [int(arg(args, 0)), BigInt.asUintN(32, arg(args, 1))];
+    if (room < size || room % size !== 0n) return 'EINVAL';
+    if (id !== 0 && id !== Number(PID)) return 'ESRCH';
     return storeOr(this.storeNumbers(arg(args, 2), [1n]), size);
   }
 
   getrandom(args: Arguments): Answer {
-    const size = arg(args, 1);
-    const bytes = new Uint8Array(Number(size > 256n ? 256n : size));
+    const [address, size, flags] = [arg(args, 0), arg(args, 1), BigInt.asUintN(32, arg(args, 2))];
+    // GRND_NONBLOCK, GRND_RANDOM, GRND_INSECURE; the last two exclude each other.
+    if (flags > 7n || (flags & 6n) === 6n) return 'EINVAL';
+    const length = Number(size > RANDOM_MAX ? RANDOM_MAX : size);
+    if (!this.usableBuffer(address, length, 'write')) return 'EFAULT';
+    const bytes = new Uint8Array(length);
     for (let i = 0; i < bytes.length; i++) {
       this.random = (Math.imul(this.random, 1_664_525) + 1_013_904_223) >>> 0;
       bytes[i] = this.random >>> 24;
     }
-    return storeOr(this.store(arg(args, 0), bytes), BigInt(bytes.length));
+    this.memory.write(address, bytes);
+    return BigInt(length);
   }
 
   arch_prctl(args: Arguments): Answer {
@@ -759,7 +1038,10 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     };
     const code = int(arg(args, 0));
     const name = names[code];
-    if (name === undefined) return 'EINVAL';
+    if (name === undefined) {
+      if (OTHER_CODES.has(code)) this.deviate('codes');
+      return 'EINVAL';
+    }
     if (code >= 0x1003) return storeOr(this.storeNumbers(arg(args, 1), [this.machine.register(name)]));
     // TASK_SIZE_MAX
     if (arg(args, 1) >= 0x7fff_ffff_f000n) return 'EPERM';
@@ -790,68 +1072,99 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     return storeOr(this.storeNumbers(arg(args, 0), [time / NANOSECONDS, (time % NANOSECONDS) / 1000n]));
   }
 
-  clock_gettime(args: Arguments): Answer {
-    return storeOr(this.storeTime(arg(args, 1), this.now(), this.wordBytes));
+  /** What the clock shows; null: there is no such clock. */
+  private clock(id: number): bigint | null {
+    if (id < 0) {
+      // Of a process, a thread or a device.
+      this.deviate('other-clocks');
+      return null;
+    }
+    if (!CLOCKS.has(id)) return null;
+    if (CPU_CLOCKS.has(id)) return BigInt(this.machine.totalInstructions);
+    const now = this.now();
+    return COARSE_CLOCKS.has(id) ? now - (now % COARSE_TICK) : now;
   }
 
-  clock_gettime64(args: Arguments): Answer {
-    return storeOr(this.storeTime(arg(args, 1), this.now(), 8));
+  clock_gettime(args: Arguments, words: 4 | 8): Answer {
+    const time = this.clock(int(arg(args, 0)));
+    if (time === null) return 'EINVAL';
+    return arg(args, 1) === 0n ? 'EFAULT' : storeOr(this.storeTime(arg(args, 1), time, words));
   }
 
-  clock_getres(args: Arguments): Answer {
-    return storeOr(this.storeTime(arg(args, 1), 1n, this.wordBytes));
-  }
-
-  clock_getres_time64(args: Arguments): Answer {
-    return storeOr(this.storeTime(arg(args, 1), 1n, 8));
+  clock_getres(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    if (this.clock(id) === null) return 'EINVAL';
+    return storeOr(this.storeTime(arg(args, 1), COARSE_CLOCKS.has(id) ? COARSE_TICK : 1n, words));
   }
 
   /** Time passes at once. `absolute`: until then, not for so long. */
   private sleep(address: Address, size: number, absolute: boolean): bigint | Errno {
-    const seconds = this.loadNumber(address, size);
-    const rest = this.loadNumber(address + BigInt(size), size);
-    if (seconds === null || rest === null) return 'EFAULT';
-    const whole = BigInt.asIntN(8 * size, seconds);
-    if (whole < 0n || rest >= NANOSECONDS) return 'EINVAL';
-    const wanted = whole * NANOSECONDS + rest;
+    const wrong = this.checkTime(address, size);
+    if (wrong !== null) return wrong;
+    const seconds = this.loadNumber(address, size)!;
+    const rest = this.loadNumber(address + BigInt(size), size)!;
+    const wanted = seconds * NANOSECONDS + rest;
     const duration = absolute ? wanted - this.now() : wanted;
     if (duration > 0n) this.machine.skipTime(duration);
     return 0n;
+  }
+
+  /** What is wrong with the time at `address`; null: nothing. */
+  private checkTime(address: Address, size: number): Errno | null {
+    const seconds = this.loadNumber(address, size);
+    const rest = this.loadNumber(address + BigInt(size), size);
+    if (seconds === null || rest === null) return 'EFAULT';
+    return BigInt.asIntN(8 * size, seconds) < 0n || rest >= NANOSECONDS ? 'EINVAL' : null;
   }
 
   nanosleep(args: Arguments): Answer {
     return this.sleep(arg(args, 0), this.wordBytes, false);
   }
 
-  clock_nanosleep(args: Arguments): Answer {
-    return this.sleep(arg(args, 2), this.wordBytes, (arg(args, 1) & 1n) !== 0n);
+  clock_nanosleep(args: Arguments, words: 4 | 8): Answer {
+    const id = int(arg(args, 0));
+    if (this.clock(id) === null || COARSE_CLOCKS.has(id) || id === 3 || id === 4) return 'EINVAL';
+    if (CPU_CLOCKS.has(id)) {
+      this.deviate('other-clocks');
+      return 'EINVAL';
+    }
+    return this.sleep(arg(args, 2), words, (arg(args, 1) & 1n) !== 0n);
   }
 
-  clock_nanosleep_time64(args: Arguments): Answer {
-    return this.sleep(arg(args, 2), 8, (arg(args, 1) & 1n) !== 0n);
-  }
-
-  /** `size`: bytes of the words of the time at which waiting ends. */
-  private wait(args: Arguments, size: number): Answer {
-    const FUTEX_CLOCK_AND_PRIVATE = 0x180n;
-    const command = BigInt.asUintN(32, args[1]!) & ~FUTEX_CLOCK_AND_PRIVATE;
-    // WAKE, WAKE_BITSET: nobody sleeps. WAIT, WAIT_BITSET: nobody would wake us.
-    if (command === 1n || command === 10n) return 0n;
-    if (command !== 0n && command !== 9n) return 'ENOSYS';
+  futex(args: Arguments, words: 4 | 8): Answer {
+    const FUTEX_PRIVATE = 0x80n;
+    const FUTEX_CLOCK_REALTIME = 0x100n;
+    const operation = BigInt.asUintN(32, args[1]!);
+    const command = operation & ~(FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
+    const [WAIT, WAKE, WAIT_BITSET, WAKE_BITSET] = [0n, 1n, 9n, 10n];
+    if (command !== WAIT && command !== WAKE && command !== WAIT_BITSET && command !== WAKE_BITSET) {
+      this.deviate('futex-operations');
+      return 'ENOSYS';
+    }
+    const isWait = command === WAIT || command === WAIT_BITSET;
+    // The clock is checked before anything else, the time before the word.
+    if ((operation & FUTEX_CLOCK_REALTIME) !== 0n && command !== WAIT_BITSET) return 'ENOSYS';
+    if (isWait && args[3] !== 0n) {
+      const wrong = this.checkTime(args[3]!, words);
+      if (wrong !== null) return wrong;
+    }
+    const bits = BigInt.asUintN(32, arg(args, 5));
+    if ((command === WAIT_BITSET || command === WAKE_BITSET) && bits === 0n) return 'EINVAL';
+    if (args[0]! % 4n !== 0n) return 'EINVAL';
+    if (!isWait) {
+      // Nobody sleeps. A word that other processes may wait for is looked up first.
+      const isShared = (operation & FUTEX_PRIVATE) === 0n;
+      return isShared && this.loadNumber(args[0]!, 4) === null ? 'EFAULT' : 0n;
+    }
     const value = this.loadNumber(args[0]!, 4);
     if (value === null) return 'EFAULT';
     if (value !== BigInt.asUintN(32, args[2]!)) return 'EAGAIN';
-    if (args[3] === 0n) return { kind: 'unserved' };
-    const waited = this.sleep(args[3]!, size, command === 9n);
+    if (args[3] === 0n) {
+      this.deviate('waits-for-ever');
+      return { kind: 'unserved' };
+    }
+    const waited = this.sleep(args[3]!, words, command === WAIT_BITSET);
     return waited === 0n ? 'ETIMEDOUT' : waited;
-  }
-
-  futex(args: Arguments): Answer {
-    return this.wait(args, this.wordBytes);
-  }
-
-  futex_time64(args: Arguments): Answer {
-    return this.wait(args, 8);
   }
 
   // ------------------------------------------------------------------------------------------------------- signals
@@ -869,26 +1182,36 @@ class Services implements Readonly<Record<SyscallName, Service>> {
       return 0n;
     }
     const handler = this.handlerOf(signal);
-    if (handler === SIG_IGN || (handler === 0n && HARMLESS.has(signal))) return 0n;
-    return handler === 0n ? { kind: 'signal', signal } : { kind: 'unserved' };
+    const isFixed = signal === SIGKILL || signal === SIGSTOP;
+    if (!isFixed && (handler === SIG_IGN || (handler === 0n && HARMLESS.has(signal)))) return 0n;
+    if (handler === 0n && !STOPPING.has(signal)) return { kind: 'signal', signal };
+    this.deviate(handler === 0n ? 'stop-signal' : 'handler');
+    return { kind: 'unserved' };
   }
 
-  private toSelf(id: bigint, signal: bigint): Answer {
-    const target = int(id);
-    // The process itself, its group, or everybody.
-    return target === Number(PID) || target === 0 || target === -1 ? this.raise(int(signal)) : 'ESRCH';
+  /** There is nobody else, as far as this process can know. */
+  private toOthers(signal: number): Errno {
+    if (signal < 0 || signal > SIGNALS) return 'EINVAL';
+    this.deviate('other-processes');
+    return 'ESRCH';
   }
 
   kill(args: Arguments): Answer {
-    return this.toSelf(arg(args, 0), arg(args, 1));
+    const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
+    // The process itself, or its group, of which it is the only member.
+    return id === Number(PID) || id === 0 ? this.raise(signal) : this.toOthers(signal);
   }
 
   tkill(args: Arguments): Answer {
-    return this.toSelf(arg(args, 0), arg(args, 1));
+    const [id, signal] = [int(arg(args, 0)), int(arg(args, 1))];
+    if (id <= 0) return 'EINVAL';
+    return id === Number(PID) ? this.raise(signal) : this.toOthers(signal);
   }
 
   tgkill(args: Arguments): Answer {
-    return int(arg(args, 0)) === Number(PID) ? this.toSelf(arg(args, 1), arg(args, 2)) : 'ESRCH';
+    const [group, id, signal] = [int(arg(args, 0)), int(arg(args, 1)), int(arg(args, 2))];
+    if (group <= 0 || id <= 0) return 'EINVAL';
+    return group === Number(PID) && id === Number(PID) ? this.raise(signal) : this.toOthers(signal);
   }
 
   rt_sigaction(args: Arguments): Answer {
@@ -936,7 +1259,32 @@ class Services implements Readonly<Record<SyscallName, Service>> {
     return 0n;
   }
 
-  sigaltstack(): Answer {
-    return 0n;
+  /** Kept for those who ask: no handler runs on it. */
+  sigaltstack(args: Arguments): Answer {
+    const [next, old] = [arg(args, 0), arg(args, 1)];
+    const word = this.wordBytes;
+    const before = this.signalStack;
+    if (next !== 0n) {
+      const pointer = this.loadNumber(next);
+      const flags = this.loadNumber(next + BigInt(word), 4);
+      const size = this.loadNumber(next + BigInt(2 * word));
+      if (pointer === null || flags === null || size === null) return 'EFAULT';
+      const SS_AUTODISARM = 0x8000_0000n;
+      const mode = flags & ~SS_AUTODISARM;
+      // SS_ONSTACK, which means nothing here, SS_DISABLE, or neither.
+      if (mode > SS_DISABLE) return 'EINVAL';
+      if (mode === SS_DISABLE) this.signalStack = [0n, flags, 0n];
+      else {
+        if (size < SIGNAL_STACK_BYTES) return 'ENOMEM';
+        if (size < SIGNAL_STACK_ENOUGH) this.deviate('small-stack');
+        this.signalStack = [pointer, flags & SS_AUTODISARM, size];
+      }
+    }
+    if (old === 0n) return 0n;
+    const bytes = new Uint8Array(3 * word);
+    putNumber(bytes, 0, word, before[0], this.endian);
+    putNumber(bytes, word, 4, before[1], this.endian);
+    putNumber(bytes, 2 * word, word, before[2], this.endian);
+    return storeOr(this.store(old, bytes));
   }
 }

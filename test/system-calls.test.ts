@@ -1,0 +1,326 @@
+/**
+ * The list of system calls that users read: its numbers are those of the headers, its page is the one in `docs`, and what it says of each call
+ * is what the emulator does.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { filesBelow } from '../src/cli/guest-files.js';
+import { readElf } from '../src/elf/read.js';
+import { CONDITIONS, type Condition, SERVED_CALLS } from '../src/emulator/calls.js';
+import { type Deviation, type FileSystem, startProcess, systemCalls } from '../src/emulator/index.js';
+import { systemCallsPage } from '../src/report/system-calls.js';
+import { callColumns } from '../scripts/syscalls-page.js';
+import {
+  ARM64_TARGETS,
+  buildProgram,
+  type PpcTarget,
+  RISCV_TARGETS,
+  TARGETS,
+  X86_TARGETS,
+} from './support/c-programs.js';
+import { writeSource } from './support/emulator.js';
+import { root } from './support/pipeline.js';
+import { run } from './support/run.js';
+import { spawnSync } from './support/spawn.js';
+import { describeWith, runProgramFile } from './support/tools.js';
+
+const all: readonly PpcTarget[] = [...TARGETS, X86_TARGETS[0]!, RISCV_TARGETS[0]!, ARM64_TARGETS[0]!];
+
+function callsOf({ arch }: PpcTarget) {
+  if (arch.emulation.kind === 'none') throw new Error(arch.emulation.reason);
+  return systemCalls(arch.emulation.process);
+}
+
+/**
+ * Numbers in the headers that Linux itself answers with ENOSYS: calls that were taken out or never put in. Source: the system call tables of
+ * Linux 6.1 (`sys_ni_syscall`).
+ */
+const WITHOUT_CALL: Readonly<Record<string, string>> = {
+  'x86-64':
+    'uselib _sysctl create_module get_kernel_syms query_module nfsservctl getpmsg putpmsg afs_syscall tuxcall security set_thread_area ' +
+    'get_thread_area epoll_ctl_old epoll_wait_old vserver',
+  ppc:
+    'break stty gtty ftime prof lock mpx ulimit profil ioperm iopl idle vm86 create_module get_kernel_syms afs_syscall _sysctl query_module ' +
+    'nfsservctl getpmsg putpmsg tuxcall',
+  generic: 'nfsservctl',
+};
+
+/** Numbers and names of <asm/unistd.h>, as far as Linux 6.1 has them. */
+function headerOf(gcc: string): ReadonlyMap<number, string> {
+  const source = writeSource('numbers.c', '#include <asm/unistd.h>\n');
+  const text = spawnSync(gcc, ['-E', '-dM', source], { encoding: 'utf8' }).stdout;
+  const macros = new Map([...text.matchAll(/^#define (\w+)[ \t]+(.*\S)/gm)].map((each) => [each[1]!, each[2]!]));
+  const value = (word: string): number => {
+    const sum = /^\((\w+)\s*\+\s*(\w+)\)$/.exec(word);
+    if (sum) return value(sum[1]!) + value(sum[2]!);
+    return /^\d+$/.test(word) ? Number(word) : value(macros.get(word)!);
+  };
+  const out = new Map<number, string>();
+  for (const [name, word] of macros) {
+    const call = /^__NR_(\w+)$/.exec(name)?.[1];
+    if (call === undefined || /^(syscalls|arch_specific_syscall|OLD.*)$/.test(call)) continue;
+    const number = value(word);
+    if (number <= 450) out.set(number, call);
+  }
+  return out;
+}
+
+for (const target of all) {
+  describeWith([target.gcc], `system calls of ${target.name}`, () => {
+    test('numbers and names are those of asm/unistd.h', () => {
+      const header = headerOf(target.gcc);
+      expect(header.size).toBeGreaterThan(250);
+      const family = Object.keys(WITHOUT_CALL).find((each) => target.name.startsWith(each)) ?? 'generic';
+      const absent = new Set(WITHOUT_CALL[family]!.split(' '));
+      const expected = [...header].filter(([, name]) => !absent.has(name)).sort(([a], [b]) => a - b);
+      expect(callsOf(target).map(({ number, name }) => [number, name])).toEqual(expected);
+    });
+
+    test('every number from 0 to 600: refused ones return ENOSYS and are noted, others do not', () => {
+      const program = `
+        #include <asm/unistd.h>
+        #define SYS_WRITE __NR_write
+        #include "lib.h"
+        int main(void) {
+          for (long n = 0; n < 600; n++) {
+            if (n == __NR_exit || n == __NR_exit_group) continue;
+            line("", (u32)-sys(n, 0L, 0L, 0L, 0L, 0L, 0L));
+          }
+          flush();
+          return 0;
+        }`;
+      const { output, deviations } = runHere(target, program);
+      const answers = output.trimEnd().split('\n').map((each) => Number.parseInt(each, 16)); // prettier-ignore
+      const calls = new Map(callsOf(target).map((each) => [each.number, each]));
+      const numbers = [...Array(600).keys()].filter((n) => !/^exit(_group)?$/.test(calls.get(n)?.name ?? ''));
+      expect(answers).toHaveLength(numbers.length);
+      const ENOSYS = 38;
+      const wrong = numbers.filter(
+        (n, i) => (answers[i] === ENOSYS) !== ((calls.get(n)?.class ?? 'refused') === 'refused'),
+      );
+      expect(wrong).toEqual([]);
+      const refused = deviations.filter((each) => each.kind === 'refused').map((each) => each.what);
+      const expected = [...calls.values()].filter((each) => each.class === 'refused');
+      expect(refused).toEqual(expected.map(({ name, number }) => `system call ${name} (${number})`));
+    });
+  });
+}
+
+interface Ran {
+  readonly output: string;
+  readonly deviations: readonly Deviation[];
+  readonly stop: string;
+}
+
+const runHere = (target: PpcTarget, program: string, files?: FileSystem): Ran =>
+  runFile(target, buildProgram(target, '1', [writeSource('calls.c', program)]), [], files);
+
+function runFile(target: PpcTarget, path: string, args: readonly string[], files?: FileSystem): Ran {
+  const { emulation, abi } = target.arch;
+  if (emulation.kind === 'none') throw new Error(emulation.reason);
+  let output = '';
+  const guest = startProcess({
+    image: readElf(new Uint8Array(readFileSync(path))),
+    emulation,
+    abi,
+    args: ['program', ...args],
+    onOutput: (_, bytes) => (output += Buffer.from(bytes).toString('latin1')),
+    ...(files && { files }),
+  });
+  const stop = guest.run({ budget: 50_000_000 });
+  guest.ended(stop);
+  return { output, deviations: guest.machine.deviations, stop: stop.kind };
+}
+
+// --------------------------------------------------------------------------------------------------------- conditions
+
+const HEAD = `
+#include <asm/unistd.h>
+#define SYS_WRITE __NR_write
+#include "lib.h"
+static u8 space[8192] __attribute__((aligned(4096)));
+static void act(long signal, word handler) {
+  word action[5] = {handler, 0, 0, 0, 0};
+  sys(__NR_rt_sigaction, signal, action, 0L, 8L);
+}
+`;
+const FILE = 'long fd = sys(__NR_openat, -100L, "/package.json", 0L); ';
+
+/** A program for each condition, on x86-64: what it meets, and nothing else. */
+const TRIGGERS: Readonly<Record<Condition, readonly (readonly [call: string, body: string])[]>> = {
+  partial: [
+    ['read', `${FILE} word end = sys(__NR_mmap, 0L, 4096L, 3L, 0x22L, -1L, 0L); sys(__NR_read, fd, end + 4000, 500L);`],
+    ['write', 'word end = sys(__NR_mmap, 0L, 4096L, 3L, 0x22L, -1L, 0L); sys(__NR_write, 1L, end + 4000, 500L);'],
+    [
+      'getrandom',
+      'word end = sys(__NR_mmap, 0L, 4096L, 3L, 0x22L, -1L, 0L); sys(__NR_getrandom, end + 4000, 500L, 0L);',
+    ],
+  ],
+  limits: [
+    ['mmap', 'sys(__NR_mmap, 0L, 0x200000000L, 3L, 0x22L, -1L, 0L);'],
+    ['brk', 'sys(__NR_brk, sys(__NR_brk, 0L) + 0x180000000L);'],
+  ],
+  'mapping-kind': [['mmap', 'sys(__NR_mmap, 0L, 4096L, 3L, 0x122L, -1L, 0L);']],
+  'behind-file': [
+    ['signal 11', `${FILE} u8 *p = (u8 *)sys(__NR_mmap, 0L, 0x10000L, 1L, 2L, fd, 0L); *(volatile u8 *)(p + 0xf000);`],
+  ],
+  protection: [['mprotect', 'sys(__NR_mprotect, space, 4096L, 0x1000003L);']],
+  'keeps-contents': [
+    ['madvise', 'sys(__NR_madvise, space, 4096L, 4L);'],
+    ['madvise', 'sys(__NR_madvise, space, 4096L, 9L);'],
+  ],
+  'read-only': [
+    ['openat', 'sys(__NR_openat, -100L, "/package.json", 1L);'],
+    ['openat', 'sys(__NR_openat, -100L, "/new", 0101L, 0600L);'],
+    ['access', 'sys(__NR_access, "/package.json", 2L);'],
+    ['mkdir', 'sys(__NR_mkdir, "/new", 0700L);'],
+  ],
+  'path-descriptor': [['openat', 'sys(__NR_openat, -100L, "/package.json", 010000000L);']],
+  holes: [['lseek', `${FILE} sys(__NR_lseek, fd, 0L, 4L);`]],
+  'access-flags': [['faccessat2', 'sys(__NR_faccessat2, -100L, "/package.json", 4L, 0x100L);']],
+  'descriptor-commands': [
+    ['fcntl', 'sys(__NR_fcntl, 1L, 0L, 10L);'],
+    ['fcntl', `${FILE} sys(__NR_fcntl, fd, 3L);`],
+  ],
+  'non-blocking': [['fcntl', 'sys(__NR_fcntl, 0L, 4L, 04000L);']],
+  requests: [['ioctl', 'sys(__NR_ioctl, 0L, 0x541bL, space);']],
+  'set-limit': [['prlimit64', 'sys(__NR_prlimit64, 0L, 3L, space, 0L);']],
+  codes: [['arch_prctl', 'sys(__NR_arch_prctl, 0x1011L);']],
+  'other-clocks': [
+    ['clock_gettime', 'sys(__NR_clock_gettime, -6L, space);'],
+    ['clock_nanosleep', 'sys(__NR_clock_nanosleep, 2L, 0L, space, 0L);'],
+  ],
+  'futex-operations': [['futex', 'sys(__NR_futex, space, 3L, 1L, 1L, space, 0L);']],
+  'waits-for-ever': [['futex', 'sys(__NR_futex, space, 0L, 0L, 0L, 0L, 0L);']],
+  handler: [
+    ['kill', 'act(10, 0x1234); sys(__NR_kill, sys(__NR_getpid), 10L);'],
+    ['tgkill', 'act(10, 0x1234); sys(__NR_tgkill, sys(__NR_getpid), sys(__NR_gettid), 10L);'],
+    [
+      'rt_sigprocmask',
+      'word set = 0x200, none = 0; act(10, 0x1234); sys(__NR_rt_sigprocmask, 0L, &set, 0L, 8L); sys(__NR_kill, sys(__NR_getpid), 10L);' +
+        'sys(__NR_rt_sigprocmask, 2L, &none, 0L, 8L);',
+    ],
+  ],
+  'stop-signal': [['kill', 'sys(__NR_kill, sys(__NR_getpid), 20L);']],
+  'other-processes': [['kill', 'sys(__NR_kill, -1L, 0L);']],
+  'small-stack': [['sigaltstack', 'word stack[3] = {(word)space, 0, 4096}; sys(__NR_sigaltstack, stack, 0L);']],
+};
+
+/** What Linux does the same: none of it is a deviation. */
+const SAME = `
+  struct { word a, b, c; } stack = {(word)space, 0, 8192 * 2}, old;
+  ${FILE}
+  line("fd", fd);
+  line("read", sys(__NR_read, fd, space, 1L));
+  line("cloexec", sys(__NR_fcntl, fd, 2L, 1L));
+  line("cloexec", sys(__NR_fcntl, fd, 1L));
+  line("excl", -sys(__NR_openat, -100L, "/package.json", 0301L, 0600L));
+  line("creat of what is there", sys(__NR_openat, -100L, "/package.json", 0100L, 0600L) > 0);
+  line("write of a directory", -sys(__NR_openat, -100L, "/src", 1L));
+  line("shared and writable", -sys(__NR_mmap, 0L, 4096L, 3L, 1L, fd, 0L));
+  line("no type", -sys(__NR_mmap, 0L, 4096L, 3L, 0x20L, -1L, 0L));
+  word p = sys(__NR_mmap, 0L, 8192L, 3L, 0x22L, -1L, 0L);
+  line("no replace", -sys(__NR_mmap, p, 4096L, 3L, 0x100022L, -1L, 0L));
+  line("hint", sys(__NR_mmap, 0x10000000L, 4096L, 3L, 0x22L, -1L, 0L) == 0x10000000);
+  *(u8 *)p = 7;
+  line("discard", sys(__NR_madvise, p, 4096L, 4L));
+  line("zero", *(u8 *)p);
+  line("advice", -sys(__NR_madvise, p, 4096L, 77L));
+  line("advice for nothing", -sys(__NR_madvise, 0x20000000L, 4096L, 0L));
+  line("clock", -sys(__NR_clock_gettime, 10L, space));
+  line("clock", -sys(__NR_clock_gettime, 99L, space));
+  line("cpu", sys(__NR_clock_gettime, 2L, space));
+  line("coarse", sys(__NR_clock_gettime, 5L, space));
+  line("tid", -sys(__NR_tkill, 0L, 0L));
+  line("robust", sys(__NR_set_robust_list, space, 24L));
+  line("robust", -sys(__NR_set_robust_list, space, 23L));
+  line("limits", -sys(__NR_getrlimit, 16L, space));
+  line("limits", -sys(__NR_prlimit64, 0L, 99L, 0L, space));
+  line("terminal", sys(__NR_ioctl, fd, 0x5401L, space) == -25);
+  line("random", sys(__NR_getrandom, space, 1000L, 0L));
+  line("random", -sys(__NR_getrandom, space, 1000L, 6L));
+  line("affinity", -sys(__NR_sched_getaffinity, 0L, 7L, space));
+  line("futex", -sys(__NR_futex, space + 1, 1L, 1L, 0L, 0L, 0L));
+  line("futex", sys(__NR_futex, space, 0x81L, 1L, 0L, 0L, 0L));
+  line("futex", -sys(__NR_futex, 16L, 1L, 1L, 0L, 0L, 0L));
+  line("bits", -sys(__NR_futex, space, 10L, 1L, 0L, 0L, 0L));
+  line("sigaltstack", sys(__NR_sigaltstack, &stack, 0L));
+  line("sigaltstack", sys(__NR_sigaltstack, 0L, &old));
+  line("sigaltstack", old.a == (word)space && old.b == 0 && old.c == 16384);
+  stack.b = 9;
+  line("sigaltstack", -sys(__NR_sigaltstack, &stack, 0L));
+  stack.b = 0, stack.c = 100;
+  line("sigaltstack", -sys(__NR_sigaltstack, &stack, 0L));
+  line("sysinfo", sys(__NR_sysinfo, space));
+  line("unit", *(u32 *)(space + 104));
+  line("writev", -sys(__NR_writev, 1L, 16L, 1L));
+  line("mask", -sys(__NR_rt_sigprocmask, 5L, space, 0L, 8L));
+`;
+
+describeWith([X86_TARGETS[0]!.gcc], 'conditions', () => {
+  const target = X86_TARGETS[0]!;
+  const files = filesBelow(root);
+  const program = (body: string): string => `${HEAD}int main(void) { ${body} flush(); return 0; }`;
+  const cases = Object.entries(TRIGGERS).flatMap(([condition, list]) =>
+    list.map(([call, body]) => [condition as Condition, call, body] as const),
+  );
+
+  let built: string | undefined;
+  /** All of them in one program, which does the one that it is asked for. */
+  const triggers = (): string => {
+    const bodies = cases.map(([, , body], i) => `case ${i}: { ${body} break; }`);
+    const text = `${HEAD}int main(int argc, char **argv) { switch (argv[1][0] - 'A') { ${bodies.join('\n')} } return argc; }`;
+    return (built ??= buildProgram(target, '1', [writeSource('triggers.c', text)]));
+  };
+
+  test.each(cases.map(([condition, call], i) => [condition, call, i] as const))(
+    '%s: noted for %s',
+    (condition, call, i) => {
+      const { deviations } = runFile(target, triggers(), [String.fromCharCode(65 + i)], files);
+      expect(deviations.map((each) => [each.what.replace(/^system call (\w+) \(\d+\)$/, '$1'), each.why])).toEqual([
+        [call, CONDITIONS[condition]],
+      ]);
+      // The list says so.
+      const row = SERVED_CALLS[condition === 'behind-file' ? 'mmap' : call]!;
+      expect(row.unless).toContain(condition);
+    },
+  );
+
+  test('what is answered as Linux does is no condition: the answers of this machine', () => {
+    const text = program(SAME.replaceAll('"/', `"${root}/`));
+    const here = runHere(target, program(SAME), files);
+    expect(here.stop).toBe('exit');
+    expect(here.deviations).toEqual([]);
+    const path = buildProgram(target, '1', [writeSource('native.c', text)]);
+    const isNative = process.arch === 'x64' && process.platform === 'linux';
+    const there = isNative ? runProgramFile(path) : runProgramFile(target.qemu, [path]);
+    expect(here.output.split('\n')).toEqual(there.stdout.split('\n'));
+    expect(here.output.split('\n').length).toBeGreaterThan(40);
+  });
+});
+
+describe('the list', () => {
+  test('docs/syscalls.md is the generated page', () => {
+    expect(readFileSync(join(root, 'docs', 'syscalls.md'), 'latin1')).toBe(systemCallsPage(callColumns()));
+  });
+
+  test('every served call is one of some target, and every condition is in some row', () => {
+    const names = new Set(all.flatMap((target) => callsOf(target).map((each) => each.name)));
+    expect(Object.keys(SERVED_CALLS).filter((each) => !names.has(each))).toEqual([]);
+    const used = new Set(Object.values(SERVED_CALLS).flatMap((each) => each.unless));
+    expect(Object.keys(CONDITIONS).filter((each) => !used.has(each as Condition))).toEqual([]);
+  });
+
+  test('run --list-syscalls prints it for the machine of an image, and runs nothing', () => {
+    const { status, stdout, stderr } = run(['--list-syscalls', join(root, 'samples/built/riscv64/program-mcount')]);
+    expect([status, stderr]).toEqual([0, '']);
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines).toHaveLength(callsOf(RISCV_TARGETS[0]!).length);
+    expect(lines).toContain(' 220  clone                    refused');
+    expect(lines).toContain('  57  close                    served');
+    expect(lines.find((each) => each.includes(' lseek '))).toBe(
+      '  62  lseek                    half     SEEK_DATA, SEEK_HOLE: EINVAL',
+    );
+  });
+});
