@@ -2564,8 +2564,20 @@ function crc32c(crc: number, byte: number): number {
 
 const text = (at: number, name: string): bigint =>
   [...name.slice(at, at + 4)].reduceRight((sum, each) => (sum << 8n) | BigInt(each.charCodeAt(0)), 0n);
-const VENDOR = 'elftrace x86';
+/**
+ * The maker whose processors this one is like where makers differ: 0f 0d with a register does nothing (AMD: invalid opcode), an operand size prefix does
+ * not shorten near branches (AMD: to 16 bits). C libraries look for it before they believe any other leaf.
+ */
+const VENDOR = 'GenuineIntel';
 const BRAND = 'elftrace x86-64 emulator'.padEnd(48, '\0');
+
+/** Leaf 4 by subleaf: type (1 data, 2 instructions, 3 both), level, ways of lines of 64 bytes, sets. One thread uses them. */
+const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, sets: bigint])[] = [
+  [1n, 1n, 8n, 64n],
+  [2n, 1n, 8n, 64n],
+  [3n, 2n, 8n, 1024n],
+  [3n, 3n, 16n, 8192n],
+];
 
 /**
  * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced although most of it stops with its
@@ -2579,6 +2591,15 @@ function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint,
     case 1n:
       // Family 6, model 15. CX16, MOVBE, POPCNT; FPU, TSC, MSR, CX8, CMOV, CLFLUSH of 64 bytes, MMX, FXSR, SSE, SSE2.
       return [0x6f0n, 0x800n, bits(13, 22, 23), bits(0, 4, 5, 8, 15, 19, 23, 24, 25, 26)];
+    case 2n:
+      // Caches are described by leaf 4, lines are prefetched by 64 bytes.
+      return [0xff01n, 0xf0n, 0n, 0n];
+    case 4n: {
+      const cache = subleaf < BigInt(CACHES.length) ? CACHES[Number(subleaf)]! : null;
+      if (cache === null) return [0n, 0n, 0n, 0n];
+      const [type, level, ways, sets] = cache;
+      return [type | (level << 5n) | (1n << 8n), ((ways - 1n) << 22n) | 63n, sets - 1n, 0n];
+    }
     case 7n:
       // FSGSBASE, BMI1, BMI2, ADX, CLFLUSHOPT; SERIALIZE.
       return subleaf === 0n ? [0n, bits(0, 3, 8, 19, 23), 0n, bits(14)] : [0n, 0n, 0n, 0n];

@@ -10,7 +10,7 @@
  * Before a routine: rax rbx rcx rdx r8 r9 are the input, rsi rbp r12 r13 are an address near the middle, rdi another, r10 is small.
  *
  * Instructions come as bytes from the rows, which other tests hold against capstone and objdump; the driver is assembled by gcc.
- * The processor wins where it differs from qemu (`QEMU_DIFFERENCES`). Flags that the manual leaves undefined are masked.
+ * The processor wins where it differs from qemu (`QEMU_DIFFERENCES`); where makers differ, it is asked (`processor.ts`). Flags that the manual leaves undefined are masked.
  */
 import { spawnSync } from './spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,6 +22,7 @@ import { decodeInto, X86Instruction } from '../../src/arch-x86/isa.js';
 import { opcodeMaps } from '../../src/arch-x86/opcode-map.js';
 import type { OpcodeRow, OpcodeTable } from '../../src/arch-x86/opcode-map.js';
 import { check, inputText, MIN_CASES, RowCoverage, runHere, runOutside, VARIANT_SEED } from './batch.js';
+import { ask, hasFeatures } from './processor.js';
 import { Random } from './random.js';
 import type { BatchResult, Checking } from './batch.js';
 
@@ -1032,13 +1033,11 @@ export function buildProgram(inputs: readonly Input[], variants: readonly Varian
 
 /** What of a processor the rows need beyond the base, by the names of /proc/cpuinfo. */
 const NEEDED = ['bmi1', 'bmi2', 'adx', 'movbe', 'abm', 'popcnt', 'fsgsbase', 'sse4_2', 'cx16', 'lahf_lm', 'clflushopt'];
+/** rdfsbase %rax: kernels before 5.9 do not let programs execute it, whatever the processor says. */
+const READ_FS_BASE = [0xf3, 0x48, 0x0f, 0xae, 0xc0];
 
-/** True when programs of batches run on this machine. */
-export function isNative(): boolean {
-  if (process.arch !== 'x64' || process.platform !== 'linux') return false;
-  const flags = new Set(/^flags\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'latin1'))?.[1]?.trim().split(' '));
-  return NEEDED.every((each) => flags.has(each));
-}
+/** True when programs of batches run on this machine; what only some makers execute is left out and asked for itself. */
+export const isNative = (): boolean => hasFeatures(NEEDED) && ask(READ_FS_BASE) === 'executed';
 
 // ------------------------------------------------------------------------------------------------------------ comparison
 
@@ -1082,9 +1081,22 @@ const checkingOf = (inputs: readonly Input[], excused: (variant: Variant) => boo
 
 // -------------------------------------------------------------------------------------------------------------- coverage
 
-/** Forms that qemu-user 7.2 refuses: reserved nops on registers. */
-export const qemuRefuses = ({ place }: Variant): boolean =>
-  place.row.mnemonics[1] === 'nop' && place.map === 1 && (place.opcode === 0x0d || place.opcode === 0x18);
+/**
+ * Nops that qemu-user 7.2 refuses, and processors of some makers: 0f 0d and 0f 18 on registers. They are compared with the same program made of 0f 1f, and with
+ * this processor as far as it executes them.
+ */
+export const isReservedNop = ({ row, map, opcode }: RowPlace): boolean =>
+  row.mnemonics[1] === 'nop' && map === 1 && (opcode === 0x0d || opcode === 0x18);
+
+/** The variant with the nop that all describe in place of a reserved one. */
+const described = (variant: Variant): Variant => ({
+  ...variant,
+  code: (at) => {
+    const code = variant.code(at);
+    const found = code.findIndex((byte, i) => byte === 0x0f && code[i + 1] === variant.place.opcode);
+    return code.map((byte, i) => (i === found + 1 ? 0x1f : byte));
+  },
+});
 
 export class Coverage extends RowCoverage<Aspect> {}
 
@@ -1096,8 +1108,7 @@ export interface X86Result extends BatchResult {
 /** Runs all rows here, under qemu and on this processor, and records what was executed. */
 export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): X86Result {
   const { inputs, variants } = new Planner(rows);
-  // One run here for both; what qemu refuses is run apart.
-  const programs = [variants.filter((each) => !qemuRefuses(each)), variants.filter(qemuRefuses)].map((list) => {
+  const program = (list: readonly Variant[]) => {
     const path = buildProgram(inputs, list);
     const ours = runHere(
       x86_64,
@@ -1105,19 +1116,33 @@ export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): X86R
       (machine) => `stopped in routine ${(Number(machine.register('pc')) - ROUTINES) / ROUTINE_BYTES}`,
     );
     return { list, path, ours };
-  });
+  };
   const compare = (
     name: string,
     command: readonly string[],
-    { list, path, ours }: (typeof programs)[number],
-    excused: (variant: Variant) => boolean,
+    { list, ours }: ReturnType<typeof program>,
+    path: string,
+    excused: (variant: Variant) => boolean = () => false,
   ): X86Result => {
     const theirs = runOutside(command, path);
     const result = check(list, ours, theirs, name, coverage, checkingOf(inputs, excused));
     return { ...result, with: theirs.output ? [name] : [] };
   };
-  const results = isNative() ? programs.map((each) => compare('this processor', [], each, () => false)) : [];
-  results.push(compare('qemu-x86_64 -cpu max', ['qemu-x86_64', '-cpu', 'max'], programs[0]!, qemuDiffers));
+  const here = 'this processor';
+  const qemu = ['qemu-x86_64', '-cpu', 'max'];
+  const most = program(variants.filter((each) => !isReservedNop(each.place)));
+  const results = [compare(qemu.join(' '), qemu, most, most.path, qemuDiffers)];
+  if (isNative()) results.push(compare(here, [], most, most.path));
+  for (const opcode of [0x0d, 0x18]) {
+    const list = variants.filter((each) => isReservedNop(each.place) && each.place.opcode === opcode);
+    if (list.length === 0) continue;
+    const reserved = program(list);
+    // qemu has no reserved nops: nothing may come of them, which is what comes of the one that is described.
+    results.push(compare(`${qemu.join(' ')}, as 0f 1f`, qemu, reserved, buildProgram(inputs, list.map(described))));
+    if (isNative() && ask([0x0f, opcode, opcode === 0x0d ? 0xc0 : 0xe0]) === 'executed') {
+      results.push(compare(here, [], reserved, reserved.path));
+    }
+  }
   return {
     cases: results.reduce((sum, each) => sum + each.cases, 0),
     differences: results.flatMap((each) => each.differences),
