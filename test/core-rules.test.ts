@@ -12,7 +12,6 @@ import {
   hashesMatch,
   initReport,
   isEmpty,
-  makeHash,
   type Negotiation,
   type Ops,
   type OpsInput,
@@ -162,19 +161,54 @@ describe('records and hashes', () => {
     expect(errno(core.register(core.createOps({ name: 'a', func: 1n })))).toBe('ENODEV');
   });
 
-  test('C-HASH-1, C-HASH-2: filter and notrace, empty and pending', () => {
-    const { core } = bench();
+  test.each([
+    // Words of the filter and of notrace; whether f and g are traced.
+    ['absent, absent', null, null, ['f', 'g']],
+    ['empty, empty', '', '', ['f', 'g']],
+    ['f, absent', 'f', null, ['f']],
+    ['absent, f', null, 'f', ['g']],
+    ['f and g, f', 'f g', 'f', ['g']],
+    ['f, f', 'f', 'f', []],
+    ['waiting, absent', 'x:mod:m', null, []],
+    ['absent, waiting', null, 'x:mod:m', ['f', 'g']],
+  ] as const)('C-HASH-1, C-HASH-2: filter and notrace: %s', (_, filter, notrace, traced) => {
+    const made = bench();
+    const { core } = made;
     const [f, g] = core.records as [(typeof core.records)[0], (typeof core.records)[0]];
-    const some = makeHash([f]);
-    expect(hashesMatch({ filter: null, notrace: null }, g)).toBe(true);
-    expect(hashesMatch({ filter: makeHash([]), notrace: makeHash([]) }, g)).toBe(true);
-    expect([hashesMatch({ filter: some, notrace: null }, f), hashesMatch({ filter: some, notrace: null }, g)]).toEqual([
-      true,
-      false,
+    const hashOf = (words: string | null) => (words === null ? null : core.hash(words));
+    const pair = { filter: hashOf(filter), notrace: hashOf(notrace) };
+    expect([isEmpty(pair.filter), isEmpty(pair.notrace)]).toEqual([!filter, !notrace]);
+    expect([f, g].filter((site) => hashesMatch(pair, site)).map(({ name }) => name)).toEqual(traced);
+    const a = made.ops('a', null);
+    done(core.setHash(a, 'filter', pair.filter));
+    done(core.setHash(a, 'notrace', pair.notrace));
+    done(core.register(a));
+    expect(['f', 'g'].filter((name) => runs(made, name).length > 0)).toEqual(traced);
+  });
+
+  test('C-HASH-2: a filter of waiting words only is empty again, and so everything, when the last one found nothing', () => {
+    const made = bench();
+    const { core } = made;
+    const a = made.ops('a', 'x:mod:m');
+    done(core.register(a));
+    expect([isEmpty(a.pair.filter), runs(made, 'f')]).toEqual([false, []]);
+    done(core.loadModule('m', [{ ip: 0x9000n, name: 'other' }]));
+    expect([isEmpty(a.pair.filter), runs(made, 'f'), runs(made, 'other')]).toEqual([true, ['a'], ['a']]);
+  });
+
+  test('C-FILT-9: a changed filter updates the sites of an enabled ops, and is only swapped on another', () => {
+    const made = bench('ppc32');
+    const { core, machine } = made;
+    const a = made.ops('a', 'f');
+    const swapped = done(core.setFilter(a, 'filter', 'g'));
+    expect([kinds(swapped), machine.sites.size]).toEqual([[], 0]);
+    done(core.register(a));
+    const modified = done(core.setFilter(a, 'filter', 'h'));
+    expect(modified.flatMap((step) => (step.kind === 'site' ? [`${step.site.name} ${step.update}`] : []))).toEqual([
+      'g make-nop',
+      'h make-call',
     ]);
-    expect(hashesMatch({ filter: some, notrace: some }, f)).toBe(false);
-    const pending = makeHash([], { queued: [{ func: 'x', module: 'm' }] });
-    expect([isEmpty(pending), hashesMatch({ filter: pending, notrace: null }, f)]).toEqual([false, false]);
+    expect(['f', 'g', 'h'].map((name) => runs(made, name))).toEqual([[], [], ['a']]);
   });
 
   test('C-HASH-2, C-FILT-6: a filter for a module that is not there traces nothing until it comes, then its function', () => {

@@ -1,14 +1,15 @@
 /**
  * The text syntax of `set_ftrace_filter` and the sets it makes: words -> patterns -> a bitmap over the records of an image.
- * Owns the grammar, the globs, the queue of words for modules that are not there yet, and the by-address forms. Does not
- * own what an enabled tracer does with a changed set, nor where names come from: records arrive as columns (`FilterNames`).
+ * Owns the grammar, the globs, the queue of words for modules that are not there yet, and which record an address means. Does
+ * not own the hashes that sets become (`core/hash.ts`), what an enabled tracer does with a changed one, nor where names come
+ * from: records arrive as columns (`FilterNames`).
  *
  *   [!] PATTERN [ : mod : [!] MODULE ]
  *
- * Rules C-FILT-1..9, C-HASH-1..2 and C-REC-1 of the specification; the error kinds EINVAL and ENOENT of the kernel files
- * are told by code: 'no-match' and 'bad-pattern' are EINVAL, see `updateByAddress` for ENOENT.
+ * Rules C-FILT-1..8 and C-REC-1 of the specification; EINVAL of the kernel files is told by the codes 'no-match' and
+ * 'bad-pattern'.
  */
-import { ElftraceError, hex } from '../errors.js';
+import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
 // --------------------------------------------------------------------------------------------------------- patterns
@@ -544,47 +545,6 @@ export function select(names: FilterNames, request: SelectRequest): Selection {
   return { selection, count, queued: { filter: filter.queued, notrace: notrace.queued } };
 }
 
-// ------------------------------------------------------------------------------------------------------------ hashes
-
-/** A set of records as an ops holds it. `pending`: words for modules that are not loaded are queued for it. */
-export interface FilterHash {
-  readonly selection: Uint8Array;
-  readonly count: number;
-  readonly pending: boolean;
-}
-
-/** The hash that a committed result makes; `pending` falls with the last queued word (C-HASH-2). */
-export function hashOf(result: FilterResult): FilterHash {
-  return { selection: result.selection, count: result.count, pending: result.queued.length > 0 };
-}
-
-/** C-HASH-1, C-HASH-2: absent, or without entries and without words that wait for a module. */
-export function isEmptyHash(hash: FilterHash | null): boolean {
-  return hash === null || (hash.count === 0 && !hash.pending);
-}
-
-/** C-HASH-1: does an ops with these hashes trace record `index`? An empty filter is everything, an empty notrace nothing. */
-export function hashesMatch(filter: FilterHash | null, notrace: FilterHash | null, index: number): boolean {
-  if (filter !== null && !isEmptyHash(filter) && filter.selection[index] !== 1) return false;
-  return notrace === null || isEmptyHash(notrace) || notrace.selection[index] !== 1;
-}
-
-/**
- * What committing a hash does (C-FILT-9): on an enabled ops sites are updated, on a disabled one the hash is only swapped.
- * @throws ElftraceError 'usage' (EINVAL) for a notrace hash on an ops that may change the resume address
- */
-export function commitKind(
-  ops: { readonly enabled: boolean; readonly ipModify: boolean },
-  hash: 'filter' | 'notrace',
-): 'modify' | 'swap' {
-  if (hash === 'notrace' && ops.ipModify) {
-    throw new ElftraceError('usage', 'an ops that may change the resume address takes no notrace filter', {
-      what: 'notrace',
-    });
-  }
-  return ops.enabled ? 'modify' : 'swap';
-}
-
 // -------------------------------------------------------------------------------------------------------- addresses
 
 /** What `locateRecord` needs of an image: record addresses ascending. */
@@ -621,32 +581,4 @@ function firstInRange(records: RecordAddresses, start: Address, last: Address): 
     else low = middle + 1;
   }
   return low < records.count && records.address(low) <= last ? low : -1;
-}
-
-/**
- * The by-address form of a filter: adds or removes the records that addresses mean. Gives a fresh set; when one address is
- * refused, none counts.
- * @param locate  index of the record that an address means, or -1 (`locateRecord`)
- * @throws ElftraceError 'bad-reference' (EINVAL) for an address without a record, 'no-match' (ENOENT) for one that is
- *         removed and was not in the set
- * Source: C-FILT-9
- */
-export function updateByAddress(
-  selection: Uint8Array,
-  addresses: readonly Address[],
-  remove: boolean,
-  locate: (address: Address) => number,
-): Uint8Array {
-  const working = selection.slice();
-  for (const address of addresses) {
-    const index = locate(address);
-    if (index < 0) {
-      throw new ElftraceError('bad-reference', `no traceable function at ${hex(address)}`, { address });
-    }
-    if (remove && working[index] !== 1) {
-      throw new ElftraceError('no-match', `the function at ${hex(address)} is not in the filter`, { address });
-    }
-    working[index] = remove ? 0 : 1;
-  }
-  return working;
 }
