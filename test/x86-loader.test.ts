@@ -308,6 +308,65 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     ]);
   });
 
+  /** A module with the displacement of its call of the core at one offset and its entry at another. */
+  const padded = (call: number, entry: number): Uint8Array => {
+    const [first, second] = call < entry ? ['caller', 'mod_main'] : ['mod_main', 'caller'];
+    const bodies = {
+      caller: `\t.org ${String(call - 5)}\ncaller: movl %edi, %esi\n\tnop; nop\n\tcall core_add@PLT\n\tret\n`,
+      mod_main: `\t.org ${String(entry)}\nmod_main: pushq %rax\n\tcall caller\n\tpopq %rdx\n\tret\n`,
+    };
+    return object(`\t.globl mod_main\n${bodies[first!]}${bodies[second!]}`, [], 'assembler-with-cpp');
+  };
+
+  test.each([
+    ['down to the core', -1n],
+    ['up from the core', 1n],
+  ] as const)('the limits of a call %s: the last byte in reach is called straight, the next by a stub', (_, sign) => {
+    // Distances count from the displacement; a rel32 counts from behind it, and one form serves calls and jumps of all lengths.
+    const limit = 0x7fff_fffbn;
+    const near = readElf(loaded(core, [padded(0x40, 0x80)], { moduleBase: NEAR }).bytes);
+    const at = (image: typeof near, name: string): bigint => image.symbols.value[image.symbols.find(name)]!;
+    const target = at(near, 'core_add');
+    // The displacement of main's call of mod_main is the only one that leads there.
+    const main = at(near, 'main');
+    const text = near.sections.find(({ address, size }) => address <= main && main < address + BigInt(size))!;
+    const code = near.contents(text);
+    const view = new DataView(code.buffer, code.byteOffset, code.byteLength);
+    const calls = Array.from({ length: code.length - 4 }, (_each, i) => i).filter(
+      (i) => code[i] === 0xe8 && text.address + BigInt(i + 5 + view.getInt32(i + 1, true)) === at(near, 'mod_main'),
+    );
+    expect(calls).toHaveLength(1);
+    const place = text.address + BigInt(calls[0]! + 1);
+    // Text begins behind the headers of the file.
+    const skew = at(near, 'mod_main') - 0x80n - NEAR;
+    const kinds: string[] = [];
+    for (const beyond of [-1n, 0n, 1n, 2n, 6n]) {
+      // Where the moving end lies: the displacement of the module's call, or its entry.
+      const moving = sign < 0n ? target + limit + beyond : place + limit + beyond;
+      const moduleBase = (moving & ~0xfffn) - 0x1000n;
+      const offset = Number(moving - moduleBase - skew);
+      // The other one is where it reaches, or does not, by a wide margin.
+      const module = sign < 0n ? padded(offset, 0x40) : padded(0x40, offset);
+      const { bytes } = loaded(core, [module], { moduleBase });
+      const image = readElf(bytes);
+      const from = sign < 0n ? moving : place;
+      const to = sign < 0n ? target : moving;
+      expect([at(image, 'core_add'), at(image, 'mod_main')]).toEqual([
+        target,
+        sign < 0n ? moduleBase + skew + 0x40n : moving,
+      ]);
+      const field = image.fileOffsetOf(from);
+      expect(bytes[field - 1]).toBe(0xe8);
+      const leads = from + 4n + BigInt(new DataView(bytes.buffer, bytes.byteOffset).getInt32(field, true));
+      const opened = openBytes(bytes).program;
+      kinds.push(leads === to ? 'straight' : opened.stub(leads)?.target === to ? 'stub' : 'wrong');
+      // mod_main(3) is core_add(3, 3).
+      for (const each of everywhere(bytes))
+        expect([each.exit, each.output]).toEqual([7, expect.stringMatching(/module b$/m)]);
+    }
+    expect(kinds).toEqual(['straight', 'straight', 'stub', 'stub', 'stub']);
+  });
+
   test('a call of a weak function that nobody defines is no call', () => {
     const weak = object(
       `\t.globl mod_main\n\t.weak nobody\nmod_main: movl $42, %eax\n\tcall nobody@PLT\n\tret\n`,
