@@ -1351,7 +1351,18 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const copy = mkdtempSync(join(tmpdir(), 'elftrace-sabotage-'));
 let survived = 0;
 try {
-  for (const entry of ['package.json', 'jest.config.js', 'samples', 'schemas', 'docs', 'README.md', 'src', 'test']) {
+  const entries = [
+    'package.json',
+    'jest.config.js',
+    'jest.sequencer.js',
+    'samples',
+    'schemas',
+    'docs',
+    'README.md',
+    'src',
+    'test',
+  ];
+  for (const entry of entries) {
     symlinkSync(join(root, entry), join(copy, entry));
   }
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
