@@ -484,6 +484,8 @@ export interface ModuleLoader {
   readonly tocSymbol: string | null;
   /** Entries that a module gets stubs for (P-STUB-3), in order. */
   readonly entrySymbols: readonly string[];
+  /** Whether one of them is called with these options; default: each that there is. */
+  callsEntry?(symbol: string, options: MachineOptions): boolean;
   /** The convention of patchable areas. */
   readonly patchable: EntryFlavour;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */

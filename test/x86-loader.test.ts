@@ -310,12 +310,12 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
 
   /** A module with the displacement of its call of the core at one offset and its entry at another. */
   const padded = (call: number, entry: number): Uint8Array => {
-    const [first, second] = call < entry ? ['caller', 'mod_main'] : ['mod_main', 'caller'];
+    const order = call < entry ? (['caller', 'mod_main'] as const) : (['mod_main', 'caller'] as const);
     const bodies = {
       caller: `\t.org ${String(call - 5)}\ncaller: movl %edi, %esi\n\tnop; nop\n\tcall core_add@PLT\n\tret\n`,
       mod_main: `\t.org ${String(entry)}\nmod_main: pushq %rax\n\tcall caller\n\tpopq %rdx\n\tret\n`,
     };
-    return object(`\t.globl mod_main\n${bodies[first!]}${bodies[second!]}`, [], 'assembler-with-cpp');
+    return object(`\t.globl mod_main\n${order.map((each) => bodies[each]).join('')}`, [], 'assembler-with-cpp');
   };
 
   test.each([

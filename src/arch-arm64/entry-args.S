@@ -10,7 +10,8 @@
  * CALL_OPS: one entry serves every site: it finds the site's ops 16 bytes in front of x30 rounded down to 8, and needs neither a list walk nor a
  * private trampoline. Ops of a direct caller lead there at once, with everything but x11 and x17 as it was: a direct caller continues the
  * function at x30 with x30 = x9. An ops pointer may change while a thread is between the two loads; all ops that it could have been must
- * stay what they are until every such thread has left.
+ * stay what they are until every such thread has left. A second entry, ftrace_list_caller, never reads the word: it takes the ops that walk
+ * the list (T-A64-5), so a site may call it while its word is changed in whatever way.
  *
  * The frame has what is live at an entry and nothing else. `direct` is 0 when callbacks begin: one may put the address of a direct
  * caller there, which is entered behind them as if the site had called it. SPDX-License-Identifier: MIT
@@ -29,7 +30,7 @@ FUNCTION(ftrace_caller)
 #ifdef CALL_OPS
 	bic	x11, x30, #7
 	ldur	x11, [x11, #-16]
-	ldr	x17, [x11, #OPS_DIRECT_CALL]
+.Lops:	ldr	x17, [x11, #OPS_DIRECT_CALL]
 	cbnz	x17, .Ldirect
 #endif
 	mov	x10, sp
@@ -79,5 +80,15 @@ LABEL(ftrace_call)
 	br	x17
 LABEL(ftrace_caller_end)
 END(ftrace_caller)
+
+#ifdef CALL_OPS
+/* The other entry of a site: always the list. Its ops have no direct caller. */
+FUNCTION(ftrace_list_caller)
+	hint	#34
+	adrp	x11, ftrace_list_ops
+	add	x11, x11, #:lo12:ftrace_list_ops
+	b	.Lops
+END(ftrace_list_caller)
+#endif
 
 	.section .note.GNU-stack, "", %progbits

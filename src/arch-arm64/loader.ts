@@ -38,7 +38,7 @@ function conventionOfPatchable(functionAt: (delta: number) => boolean, word: (de
 export const arm64Loader: LoaderModel = {
   kind: 'modules',
   imageFlags: 0,
-  options: { 'a64-era': ['callops', 'regs', 'args'] },
+  options: { 'a64-era': ['callops', 'regs', 'args'], 'a64-entries': ['one', 'two'] },
   segmentAlignBytes: 0x1_0000,
   addressLimit: 1n << 64n,
   reach: BRANCH_REACH,
@@ -60,7 +60,9 @@ export const arm64Loader: LoaderModel = {
   toc: (sectionAddress) => sectionAddress('.got'),
   tocSymbol: '_GLOBAL_OFFSET_TABLE_',
   codeOf: () => null,
-  entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
+  entrySymbols: ['ftrace_caller', 'ftrace_regs_caller', 'ftrace_list_caller'],
+  // A-PLT-2: the PLT of a kernel's module has one entry for ftrace_caller alone; who switches between two entries needs both.
+  callsEntry: (symbol, options) => symbol !== 'ftrace_list_caller' || options['a64-entries'] === 'two',
   patchable: 'regs',
   conventionOf: () => 'pg',
   conventionOfPatchable,

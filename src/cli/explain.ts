@@ -247,7 +247,7 @@ function asNop(opened: Opened, index: number): { readonly text: string; readonly
 function entriesOf(opened: Opened): EntryPoint[] {
   const { program } = opened;
   if (program.relocatable) return [];
-  const names = [...program.profilingNames, 'ftrace_caller', 'ftrace_regs_caller'];
+  const names = [...program.profilingNames, 'ftrace_caller', 'ftrace_regs_caller', 'ftrace_list_caller'];
   return names.flatMap((name) => entryPoint(program, name) ?? []);
 }
 

@@ -127,6 +127,12 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   if (machineOf(args)['a64-era'] === 'callops' && flavour !== 'callops') {
     throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
   }
+  if (machineOf(args)['a64-entries'] === 'two' && flavour !== 'callops') {
+    throw new ElftraceError(
+      'usage',
+      `--a64-entries=two is about entries that read an ops pointer (callops), those of the image are ${flavour ?? 'none'}`,
+    );
+  }
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
 }
 

@@ -161,6 +161,10 @@ const parser = yargs(own)
         })
         .option('ppc-stubs', { type: 'string', describe: 'PowerPC: modern (default) or 2008' })
         .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
+        .option('a64-entries', {
+          choices: ['one', 'two'] as const,
+          describe: 'arm64: entries of sites with an ops pointer',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
         .example('$0 load core.o driver.ko -o image', 'a module 256 MB from its core'),
     (args) => {
@@ -168,7 +172,12 @@ const parser = yargs(own)
         (await import('./load.js')).runLoad({
           ...args,
           output: args.o,
-          machine: { 'ppc-stubs': args.ppcStubs, 'x86-tramp': args.x86Tramp, 'a64-era': args.a64Era },
+          machine: {
+            'ppc-stubs': args.ppcStubs,
+            'x86-tramp': args.x86Tramp,
+            'a64-era': args.a64Era,
+            'a64-entries': args.a64Entries,
+          },
         });
     },
   )
@@ -298,6 +307,11 @@ const parser = yargs(own)
           choices: ['list', 'nop'] as const,
           hidden: true,
           describe: 'arm64: ops of idle sites',
+        })
+        .option('a64-entries', {
+          choices: ['one', 'two'] as const,
+          hidden: true,
+          describe: 'arm64: how ops of sites change: in place, or with the sites at a second entry, which lists',
         })
         .option('x86-tramp', {
           type: 'string',
@@ -454,7 +468,7 @@ const parser = yargs(own)
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'stopped, no-sync, no-wait, no-breakpoint, bytes, reversed',
+          describe: 'stopped, torn, no-sync, no-wait, no-breakpoint, bytes, reversed',
         })
         .option('cpus', { type: 'number', default: 1, describe: 'threads in the function' })
         .option('call', { type: 'string', describe: "threads call 'f(1,2)' instead of what the program does first" })
@@ -476,6 +490,7 @@ const parser = yargs(own)
         })
         .option('a64-era', { choices: ['regs', 'args', 'callops'] as const, describe: 'arm64: entries' })
         .option('a64-default', { choices: ['list', 'nop'] as const, describe: 'arm64: ops of idle sites' })
+        .option('a64-entries', { choices: ['one', 'two'] as const, describe: 'arm64: how ops of sites change' })
         .option('x86-tramp', {
           type: 'string',
           choices: ['modern', '2014'] as const,

@@ -69,6 +69,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly preempt?: 'none' | 'full' | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly a64Entries?: 'one' | 'two' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
   readonly riscvDirect?: DirectVariant | undefined;
@@ -122,6 +123,7 @@ function prepared(
   const machine = {
     ...(args.x86Tramp ? { 'x86-tramp': args.x86Tramp } : {}),
     ...(args.a64Era ? { 'a64-era': args.a64Era } : {}),
+    ...(args.a64Entries ? { 'a64-entries': args.a64Entries } : {}),
   };
   // Words in front of functions are asked for by name: without them there is an error.
   const preferred = args.a64Era ?? args.riscvSite;
@@ -136,17 +138,43 @@ function prepared(
 }
 
 /** An image has the entries of one time: those of another are laid in anew. */
-function checkTrampolines({ program }: Opened, { x86Tramp }: PatchArguments): void {
-  if (x86Tramp === undefined || x86Tramp === 'none') return;
-  const has = program.loadMap?.options['x86-tramp'];
-  if (has === x86Tramp) return;
+function checkLayout(opened: Opened, option: 'x86-tramp' | 'a64-entries', value: string): void {
+  const { program } = opened;
+  const has = program.loadMap?.options[option];
+  if (has === value) return;
   throw new ElftraceError(
     'usage',
     has === undefined
-      ? `--x86-tramp=${x86Tramp}: the image's entries were not laid in by elftrace`
-      : `--x86-tramp=${x86Tramp}: the image was laid out with --x86-tramp=${has}: revert it first, or load it anew`,
-    { value: x86Tramp },
+      ? `--${option}=${value}: the image's entries were not laid in by elftrace`
+      : `--${option}=${value}: the image was laid out with --${option}=${has}: revert it first, or load it anew`,
+    { value },
   );
+}
+
+function checkTrampolines(opened: Opened, { x86Tramp }: PatchArguments): void {
+  if (x86Tramp !== undefined && x86Tramp !== 'none') checkLayout(opened, 'x86-tramp', x86Tramp);
+}
+
+function checkOpsEntries(opened: Opened, { a64Entries }: PatchArguments): void {
+  if (a64Entries === undefined) return;
+  const { kind } = entriesOf(opened.program);
+  if (kind !== 'callops') {
+    throw new ElftraceError(
+      'usage',
+      `--a64-entries=${a64Entries} is about entries that read an ops pointer (callops), those of the image are ${kind}`,
+      { value: a64Entries },
+    );
+  }
+  checkLayout(opened, 'a64-entries', a64Entries);
+}
+
+/** Options of arm64 for another machine. */
+function checkMachine({ arch }: Opened, args: PatchArguments): void {
+  if (arch.target.id === 'arm64') return;
+  const { a64Era, a64Default, a64Entries } = args;
+  const given = Object.entries({ era: a64Era, default: a64Default, entries: a64Entries }).find(([, value]) => value);
+  if (given === undefined) return;
+  throw new ElftraceError('usage', `--a64-${given[0]} is about arm64, this is ${arch.target.title}`);
 }
 
 interface Planned {
@@ -292,6 +320,7 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
     record === null
       ? prepared(opened, undefined, { ...args, enable: true, probe: probesIn(texts) })
       : { ...opened, image: readElf(unpatched(image, null, hash)), record: null, injected: record.injected };
+  checkOpsEntries(base, args);
   const brought = [...(await namedObjects(texts, earlier, base.image, arch)), ...objects];
   const parts = brought.length === 0 ? null : withParts(base.image, brought, arch, { sha256: hash });
   for (const notice of parts?.notices ?? []) err(`${opened.input.name}: notice: ${notice}`);
@@ -339,6 +368,7 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
 
 /** The plan of a request, and the file that it is about. */
 async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
+  checkMachine(opened, args);
   if (args.riscvDirect !== undefined) {
     if (args.direct === undefined)
       throw new ElftraceError('usage', '--riscv-direct is about --direct: name a function and its caller');
@@ -368,12 +398,6 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
     ...readonlyOf(args),
     strictPermissions: args.strictPerm,
   };
-  if (opened.arch.target.id !== 'arm64' && (args.a64Era !== undefined || args.a64Default !== undefined)) {
-    throw new ElftraceError(
-      'usage',
-      `--a64-${args.a64Era === undefined ? 'default' : 'era'} is about arm64, this is ${opened.arch.target.title}`,
-    );
-  }
   const forms = {
     ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
@@ -398,6 +422,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
   if (args.enable) {
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
     checkTrampolines(on, args);
+    checkOpsEntries(on, args);
     const saveRegs = args.saveRegs;
     const trampolines = args.x86Tramp !== 'none';
     const { preempt } = args;

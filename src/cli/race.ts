@@ -48,6 +48,7 @@ export interface RaceArguments {
   readonly riscvSite?: EntryFlavour | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
+  readonly a64Entries?: 'one' | 'two' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | undefined;
   readonly maxSchedules?: number | undefined;
   readonly maxSeconds?: number | undefined;
@@ -62,10 +63,10 @@ export interface RaceArguments {
 const encoder = new TextEncoder();
 
 function variantOf(text: string): RaceVariant {
-  if (text === 'stopped') return text;
+  if (text === 'stopped' || text === 'torn') return text;
   const known = (Object.keys(breakages) as Breakage[]).find((each) => each === text);
   if (known === undefined) {
-    throw new ElftraceError('usage', `--variant ${text}: stopped, ${Object.keys(breakages).join(', ')}`, {
+    throw new ElftraceError('usage', `--variant ${text}: stopped, torn, ${Object.keys(breakages).join(', ')}`, {
       value: text,
     });
   }
@@ -99,7 +100,10 @@ function ask(image: Uint8Array, args: RaceArguments): Asked {
     preempt,
     staleFetch,
     ...(entries === undefined ? {} : { entries }),
-    ...(args.x86Tramp === undefined ? {} : { machine: { 'x86-tramp': args.x86Tramp } }),
+    machine: {
+      ...(args.x86Tramp === undefined ? {} : { 'x86-tramp': args.x86Tramp }),
+      ...(args.a64Entries === undefined ? {} : { 'a64-entries': args.a64Entries }),
+    },
   };
   const variants = (args.variant ?? []).map(variantOf);
   const from = args.from ?? (probe === undefined ? 'nop' : 'none');
@@ -122,8 +126,9 @@ function ask(image: Uint8Array, args: RaceArguments): Asked {
           to: parseProbeStates(to),
           version: args.kprobeOpt,
           variants: variants.map((each) => {
-            if (each !== 'stopped') return each;
-            throw new ElftraceError('usage', '--variant stopped: a probe is no instruction of several words', { value: each });
+            if (each !== 'stopped' && each !== 'torn') return each;
+            const why = each === 'stopped' ? 'a probe is no instruction of several words' : 'a probe has no word in front of a function';
+            throw new ElftraceError('usage', `--variant ${each}: ${why}`, { value: each });
           }),
         });
   if (call !== null && call.name !== race.site.function) {

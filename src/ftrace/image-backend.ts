@@ -150,6 +150,7 @@ export class ImageBackend implements Backend {
       graphFunction: optional('ftrace_graph_func'),
       graphEntry: optional('ftrace_graph_caller'),
       plainEntry: this.caller.identity,
+      listEntry: optional('ftrace_list_caller'),
       registerEntry: (this.regsCaller ?? this.caller).identity,
     };
   }
@@ -229,6 +230,7 @@ export class ImageBackend implements Backend {
     if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
     if (leads === this.caller.identity) return { kind: 'caller' };
     if (leads === this.regsCaller?.identity) return { kind: 'regs-caller' };
+    if (leads === this.symbols.listEntry) return { kind: 'list-caller' };
     const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
     if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
     // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
@@ -482,9 +484,11 @@ export class ImageBackend implements Backend {
           ? waysTo(program, this.caller, site.ip, reading)
           : content.kind === 'regs-caller'
             ? waysTo(program, this.regsCaller ?? this.caller, site.ip, reading)
-            : content.address === this.symbols.graphEntry
-              ? waysTo(program, this.need('ftrace_graph_caller'), site.ip, reading)
-              : this.directWays(site, reading, content.address);
+            : content.kind === 'list-caller'
+              ? waysTo(program, this.need('ftrace_list_caller'), site.ip, reading)
+              : content.address === this.symbols.graphEntry
+                ? waysTo(program, this.need('ftrace_graph_caller'), site.ip, reading)
+                : this.directWays(site, reading, content.address);
     let problem = refused('EINVAL', `${site.name}: no way to write it`);
     for (const way of ways) {
       const change = 'refused' in way ? way : reading.shape.write(reading, this.formed(way), view);

@@ -87,7 +87,8 @@ const hasTrampolines = ({ program }: Sites): boolean =>
 /** What follows from the entries of an image for the variants of the mechanism; what the caller says comes first. */
 function policyOf(sites: Sites): Partial<Policy> {
   const { trampolines } = sites.program.arch;
-  if (trampolines.kind === 'none') return {};
+  const entries = sites.program.loadMap?.options['a64-entries'];
+  if (trampolines.kind === 'none') return entries === 'one' || entries === 'two' ? { opsEntries: entries } : {};
   const { kind, graph } = entriesOf(sites.program);
   // Entries of that time have one graph tracer, with an entry or a jump of its own; who asks for 2014 gets its borrowing too (C-FG-4).
   const borrows = sites.program.loadMap?.options['x86-tramp'] === '2014';
@@ -102,7 +103,8 @@ export function capabilitiesOf(sites: Sites): Capabilities {
   const { kind } = entriesOf(sites.program);
   if (sites.program.arch.target.id === 'arm64') {
     const names = { callops: 'arm64', args: 'arm64 args', regs: 'arm64 regs' } as const;
-    return profiles[kind === 'callops' || kind === 'args' || kind === 'regs' ? names[kind] : 'arm64 mcount'];
+    const profile = profiles[kind === 'callops' || kind === 'args' || kind === 'regs' ? names[kind] : 'arm64 mcount'];
+    return { ...profile, listEntry: profile.listEntry && entryPoint(sites.program, 'ftrace_list_caller') !== null };
   }
   switch (kind) {
     case 'pg':

@@ -416,7 +416,9 @@ function assemble(
 
   const scope = new Scope(arch, loader, parts, new Map(fresh.map((part) => [part, part])));
   scope.checkDefined();
-  const entries = loader.entrySymbols.filter((name) => scope.exporter(name) !== undefined);
+  const entries = loader.entrySymbols.filter(
+    (name) => scope.exporter(name) !== undefined && loader.callsEntry?.(name, plan.machine) !== false,
+  );
   const areas = new Map<Part, StubAreas>();
   for (const part of parts) areas.set(part, new StubAreas(part, loader));
   const block = kernelBlock(plan, parts, fresh);

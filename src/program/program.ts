@@ -46,6 +46,7 @@ export const probeSections = { text: '.elftrace.slots', data: '.elftrace.probes'
 const tracerNames: ReadonlySet<string> = new Set([
   'ftrace_caller',
   'ftrace_regs_caller',
+  'ftrace_list_caller',
   'ftrace_graph_caller',
   'ftrace_stub',
   'return_to_handler',

@@ -62,8 +62,11 @@ export function parseRaceState(text: string): RaceState {
   return prefix === 'direct' ? { kind: 'direct', caller: name } : { kind: 'tracer', symbol: name };
 } // prettier-ignore
 
-/** How a sequence differs from the core's own. */
-export type RaceVariant = Breakage | 'stopped';
+/**
+ * How a sequence differs from the core's own. `stopped`: instructions of several words are stored at once, with the machine stopped; `torn`: the word in
+ * front of a function, which names its ops, is stored byte by byte, and nothing else is.
+ */
+export type RaceVariant = Breakage | 'stopped' | 'torn';
 
 export interface ImageRaceRequest {
   /** A linked program or an image that `load` made; the runtime is laid in where it is missing. */
@@ -264,6 +267,12 @@ class Recorder {
     const section = image.sectionAt(address);
     const isCode = section !== undefined && (section.flags & elf.SHF_EXECINSTR) !== 0n;
     const { livePatching } = this.arch;
+    // Words of data among code are those in front of functions.
+    if (words && isCode && (this.request.variants ?? []).includes('torn')) {
+      return splitStores(address, bytes, 1).filter(
+        (step) => step.kind === 'store' && step.bytes[0] !== before[Number(step.address - address)],
+      );
+    }
     if (words || !isCode) return splitStores(address, bytes, this.arch.target.wordBytes);
     if (livePatching.kind === 'breakpoint') {
       const patch = { address, after: bytes };
@@ -367,7 +376,7 @@ export function imageRace(request: ImageRaceRequest): ImageRace {
     name: `${name}: ${stateText(from)} to ${stateText(to)}`,
     patchers: [{ name: 'patcher', steps: recorder.steps }],
   };
-  for (const variant of variants) if (variant !== 'stopped') sequence = broken(sequence, variant);
+  for (const variant of variants) if (variant !== 'stopped' && variant !== 'torn') sequence = broken(sequence, variant);
   const placeOf = (address: Address): string =>
     stage.placeOf(address, () => states.describe(address, arch.target.wordBytes));
   return {

@@ -93,7 +93,7 @@ const SYMBOLS: Readonly<Record<EntryFlavour, RuntimeSymbols>> = {
   callops: {
     entries: ['ftrace_caller'],
     calls: [],
-    common: [...COMMON, 'ftrace_nop_ops', 'ftrace_list_ops'],
+    common: [...COMMON, 'ftrace_nop_ops', 'ftrace_list_ops', 'ftrace_list_caller'],
     graph: ['ftrace_graph_func', 'return_to_handler'],
     tracers: TRACERS,
     templates: [],

@@ -45,6 +45,7 @@ export const SYMBOLS = {
   graphFunction: 0x6fn,
   graphEntry: 0x6en,
   plainEntry: 0x4dn,
+  listEntry: 0x4cn,
   registerEntry: 0x4en,
 } as const;
 
@@ -220,7 +221,10 @@ export class FakeMachine implements Backend {
 
   bytesOf(_site: CallSite, content: Content): Uint8Array | null {
     if (content.kind === 'nop') return Uint8Array.of(0x0f, 0x1f, 0x44, 0x00, 0x00);
-    const target = 'address' in content ? Number(content.address & 0xffffn) : content.kind === 'caller' ? 1 : 2;
+    const target =
+      'address' in content
+        ? Number(content.address & 0xffffn)
+        : ['caller', 'regs-caller', 'list-caller'].indexOf(content.kind) + 1;
     return Uint8Array.of(0xe8, target & 0xff, target >> 8, 0, 0);
   }
 
@@ -355,6 +359,10 @@ class Call {
         return;
       case 'regs-caller':
         this.#entry('regs');
+        return;
+      case 'list-caller':
+        this.#walk('plain');
+        if (this.#slot !== null) this.events.push({ kind: 'direct', address: this.#slot });
         return;
       case 'direct':
         this.events.push({ kind: 'direct', address: content.address });

@@ -32,6 +32,8 @@ export interface Capabilities {
   readonly assist: boolean;
   /** A word before each function names the ops that its entry calls; the entries have no patched call then. */
   readonly callOps: boolean;
+  /** There is a second entry beside the one that reads that word: it always goes through the list (A-CO-5). */
+  readonly listEntry: boolean;
   /** Graph tracer: an ordinary callback; a jump in the entries; a static entry, and a jump in the shared tail (2014). */
   readonly graph: 'none' | 'callback' | 'jump' | 'trampoline';
 }
@@ -41,6 +43,8 @@ export type Content =
   | { readonly kind: 'nop' }
   | { readonly kind: 'caller' }
   | { readonly kind: 'regs-caller' }
+  /** The entry that lists whatever the word in front of the function says. */
+  | { readonly kind: 'list-caller' }
   /** Code that serves one ops. `ops` is null in what a backend read at an address that it did not build. */
   | { readonly kind: 'trampoline'; readonly address: Address; readonly ops: Ops | null }
   | { readonly kind: 'direct'; readonly address: Address };
@@ -176,6 +180,8 @@ export interface Backend {
     readonly graphFunction: Address;
     readonly graphEntry: Address;
     readonly plainEntry: Address;
+    /** The entry that always lists; 0 where there is none. */
+    readonly listEntry: Address;
     /** The entry that direct ops name as their trampoline: that for registers, or the one there is. */
     readonly registerEntry: Address;
   };

@@ -13,6 +13,11 @@ export interface Policy {
   readonly graph: '2014' | 'single' | 'multi';
   /** What the word of per-callsite ops holds while its site is off (A-CO-3, A-CO-4). */
   readonly literalOff: 'nop' | 'list';
+  /**
+   * How that word is changed (A-CO-5): as it is, in one store, below the one entry; or with the sites at a second entry meanwhile, which does not read it, and
+   * where sites stay that several ops share (T-A64-5).
+   */
+  readonly opsEntries: 'one' | 'two';
   /** Where the kernel's own behaviour is a known defect: ours by default, the kernel's for comparison. */
   readonly quirks: {
     /** C-TGT-1: which ops CALL_OPS is evaluated on when one is left. */
@@ -29,13 +34,21 @@ export const defaultPolicy: Policy = {
   preempt: 'full',
   graph: 'multi',
   literalOff: 'nop',
+  opsEntries: 'one',
   quirks: { callOps: 'ours', moduleCallOps: 'ours', template: 'ours' },
 };
 
 /** Users of the graph tracer at most (C-FG-5). */
 export const GRAPH_USERS = 16;
 
-const modern = { patchable: true, passes: 4, assist: true, callOps: false, graph: 'callback' } as const;
+const modern = {
+  patchable: true,
+  passes: 4,
+  assist: true,
+  callOps: false,
+  listEntry: false,
+  graph: 'callback',
+} as const;
 const profiling = {
   patchable: true,
   passes: 2,
@@ -44,6 +57,7 @@ const profiling = {
   direct: 'none',
   trampolines: false,
   callOps: false,
+  listEntry: false,
   assist: true,
   graph: 'jump',
 } as const;
@@ -83,7 +97,15 @@ export const profiles = {
   'arm64 regs': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
   // One frame for all: who wants registers gets those that it has.
   'arm64 args': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
-  arm64: { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
+  arm64: {
+    ...modern,
+    regs: 'same',
+    resume: 'any',
+    direct: 'any',
+    trampolines: false,
+    callOps: true,
+    listEntry: true,
+  },
 } as const satisfies Record<string, Capabilities>;
 
 export type ProfileName = keyof typeof profiles;

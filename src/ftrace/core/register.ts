@@ -10,7 +10,7 @@ import { mayHaveTrampoline, type Ops, soleCallee, wantsRegs } from './ops.js';
 import { type CallSite, REC, STICKY } from './records.js';
 import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
 import { attachedTo, refreshWanted } from './targets.js';
-import { updateRun } from './update.js';
+import { graceSteps, updateRun } from './update.js';
 
 /** C-UPD-4: every operation of a dead core. */
 export function refuseDead({ dead }: CoreState): Refusal | null {
@@ -158,14 +158,6 @@ function prepareTrampoline(tx: Transaction, ops: Ops): readonly Step[] {
   ops.set('ALLOC_TRAMP');
   steps.push({ kind: 'trampoline', ops, block, before: null, after: { template, callee } });
   return steps;
-}
-
-/** C-Q-2: the waits before an ops or its trampoline is freed. */
-function graceSteps({ policy }: CoreState): Step[] {
-  const rude: Step = { kind: 'quiesce', grace: 'rude' };
-  // A task that cannot be preempted inside the tracer has left it at its next schedule point, which the first wait already awaits.
-  const preemptible = policy.preempt === 'full' && policy.trampolines !== '2014';
-  return preemptible ? [rude, { kind: 'quiesce', grace: 'tasks' }] : [rude];
 }
 
 /** Registers an ops (A6.4). */

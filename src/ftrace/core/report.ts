@@ -107,7 +107,7 @@ function named({ backend }: CoreState, address: Address): string {
 
 /** C-TGT-2, C-TGT-3: the address that the text was expected to call. */
 function describeTarget(state: CoreState, content: Content): string {
-  const { plainEntry, registerEntry } = state.backend.symbols;
+  const { plainEntry, registerEntry, listEntry } = state.backend.symbols;
   switch (content.kind) {
     case 'nop':
       return 'none (nop)';
@@ -115,6 +115,8 @@ function describeTarget(state: CoreState, content: Content): string {
       return named(state, plainEntry);
     case 'regs-caller':
       return named(state, registerEntry);
+    case 'list-caller':
+      return named(state, listEntry);
     case 'trampoline':
       return `${hex(content.address)} (trampoline${content.ops === null ? '' : ` of ${content.ops.name}`})`;
     case 'direct':

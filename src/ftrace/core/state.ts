@@ -386,6 +386,8 @@ export function describeContent(content: Content): string {
       return 'ftrace_caller';
     case 'regs-caller':
       return 'ftrace_regs_caller';
+    case 'list-caller':
+      return 'ftrace_list_caller';
     case 'trampoline':
       return content.ops === null
         ? `trampoline ${hex(content.address)}`

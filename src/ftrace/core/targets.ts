@@ -52,6 +52,16 @@ function registerEntry(state: CoreState): Content {
   return state.backend.capabilities.regs === 'separate' ? { kind: 'regs-caller' } : { kind: 'caller' };
 }
 
+/** A-CO-5: whether sites have a second entry to call while, and as long as, their word says nothing of use. */
+export function hasListEntry({ policy, backend }: CoreState): boolean {
+  return policy.opsEntries === 'two' && backend.capabilities.listEntry;
+}
+
+/** The plain entry: of two, the one that reads the word only where that names the one ops there is. */
+function plainEntry(state: CoreState, readsWord: boolean): Content {
+  return { kind: hasListEntry(state) && !readsWord ? 'list-caller' : 'caller' };
+}
+
 function trampolineContent(state: CoreState, ops: Ops): Content {
   if (ops.trampoline?.kind === 'entry') return registerEntry(state);
   return { kind: 'trampoline', address: trampolineAddress(ops, state.backend.symbols.registerEntry), ops };
@@ -93,7 +103,9 @@ export function wantedContent(state: CoreState, site: CallSite): Content {
     if (ops === null) throw new ElftraceError('internal', `${site.name} wants a trampoline that no ops has`);
     return trampolineContent(state, ops);
   }
-  return site.has(REC.REGS) ? registerEntry(state) : { kind: 'caller' };
+  return site.has(REC.REGS) && !hasListEntry(state)
+    ? registerEntry(state)
+    : plainEntry(state, site.count === 1 && site.has(REC.CALL_OPS));
 }
 
 /** C-TGT-2 by the _EN flags: what the text of a record is expected to be. */
@@ -105,7 +117,9 @@ export function currentContent(state: CoreState, site: CallSite, removed: Ops | 
     if (ops === null) throw new ElftraceError('internal', `${site.name} calls a trampoline that no ops has`);
     return trampolineContent(state, ops);
   }
-  return site.has(REC.REGS_EN) ? registerEntry(state) : { kind: 'caller' };
+  return site.has(REC.REGS_EN) && !hasListEntry(state)
+    ? registerEntry(state)
+    : plainEntry(state, site.has(REC.CALL_OPS_EN));
 }
 
 /** A-CO-3: what the word of per-callsite ops is to name, by the _EN flags. */

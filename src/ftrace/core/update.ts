@@ -2,11 +2,11 @@
  * One update run (A7): which records change, and the order of everything that changes with them. Owns the order C-UPD-1 and the
  * transition of the _EN flags; the steps are verified and written later, by the transaction.
  */
-import { equalCallees, equalContents, equalLiterals } from './backend.js';
+import { type Content, equalCallees, equalContents, equalLiterals, type Literal, type Step } from './backend.js';
 import type { Ops } from './ops.js';
 import { type CallSite, CURRENT, REC, STICKY } from './records.js';
-import type { Transaction } from './state.js';
-import { currentContent, wantedCallee, wantedContent, wantedLiteral } from './targets.js';
+import type { CoreState, Transaction } from './state.js';
+import { currentContent, hasListEntry, wantedCallee, wantedContent, wantedLiteral } from './targets.js';
 
 export interface RunOptions {
   /** The ops that is being removed; its `old` hashes are set. */
@@ -61,10 +61,23 @@ function commitFlags(site: CallSite, enabled: boolean): void {
   if (site.has(REC.DIRECT | REC.IPMODIFY)) site.set(REC.MODIFIED);
 }
 
+/** What an update does to one record. */
+interface RecordChange {
+  readonly site: CallSite;
+  readonly update: Exclude<UpdateKind, 'ignore'>;
+  /** As they were: new wishes, old text. */
+  readonly flags: number;
+  readonly before: Content;
+  readonly after: Content;
+  /** What the word in front of the function becomes; null: it stays as it is. */
+  readonly literal: Literal | null;
+}
+
 /** Lists the steps that bring records to their wanted flags. */
 function updateRecords(tx: Transaction, options: RunOptions): void {
   const { state } = tx;
   const removed = options.removed ?? null;
+  const changes: RecordChange[] = [];
   for (const site of options.sites ?? state.records.list) {
     const update = updateKind(site, state.enabled);
     if (update === 'ignore') continue;
@@ -73,16 +86,50 @@ function updateRecords(tx: Transaction, options: RunOptions): void {
     const after = wantedContent(state, site);
     commitFlags(site, state.enabled);
     if (!state.backend.capabilities.patchable) continue;
-    if (site.literal !== null) {
-      // Before the call on enabling and before the nop on disabling: whoever is between call and load finds a harmless ops (C-Q-4).
-      const literal = wantedLiteral(state, site);
-      if (!equalLiterals(site.literal, literal)) {
-        tx.step({ kind: 'literal', site, before: site.literal, after: literal });
-        site.literal = literal;
-      }
-    }
-    if (!equalContents(before, after)) tx.step({ kind: 'site', site, update, flags, before, after });
+    const wanted = site.literal === null ? null : wantedLiteral(state, site);
+    const literal = wanted === null || equalLiterals(site.literal!, wanted) ? null : wanted;
+    changes.push({ site, update, flags, before, after, literal });
   }
+  if (hasListEntry(state)) changeByList(tx, changes);
+  else
+    for (const each of changes) {
+      // Before the call on enabling and before the nop on disabling: whoever is between call and load finds a harmless ops (C-Q-4).
+      changeWord(tx, each);
+      changeSite(tx, each, each.before, each.after);
+    }
+}
+
+function changeWord(tx: Transaction, { site, literal }: RecordChange): void {
+  if (literal === null) return;
+  tx.step({ kind: 'literal', site, before: site.literal!, after: literal });
+  site.literal = literal;
+}
+
+function changeSite(tx: Transaction, { site, update, flags }: RecordChange, before: Content, after: Content): void {
+  if (!equalContents(before, after)) tx.step({ kind: 'site', site, update, flags, before, after });
+}
+
+/**
+ * T-A64-5: sites whose word changes call the entry that lists, the words are set, and the sites get what they shall have. A thread that is still between
+ * the other entry's call and its load would see a word that is being written; it has left before the first word is (T-A64-14).
+ */
+function changeByList(tx: Transaction, changes: readonly RecordChange[]): void {
+  const list: Content = { kind: 'list-caller' };
+  const words = changes.filter(({ literal }) => literal !== null);
+  for (const each of words) changeSite(tx, each, each.before, list);
+  if (words.some(({ before }) => before.kind !== 'nop' && before.kind !== 'list-caller')) {
+    for (const step of graceSteps(tx.state)) tx.step(step);
+  }
+  for (const each of words) changeWord(tx, each);
+  for (const each of changes) changeSite(tx, each, each.literal === null ? each.before : list, each.after);
+}
+
+/** C-Q-2: the waits until nobody is in what the sites called before: an ops, its trampoline, an entry. */
+export function graceSteps({ policy }: CoreState): Step[] {
+  const rude: Step = { kind: 'quiesce', grace: 'rude' };
+  // A task that cannot be preempted inside the tracer has left it at its next schedule point, which the first wait already awaits.
+  const preemptible = policy.preempt === 'full' && policy.trampolines !== '2014';
+  return preemptible ? [rude, { kind: 'quiesce', grace: 'tasks' }] : [rude];
 }
 
 /** Patched calls of the entries. */
