@@ -1,5 +1,5 @@
 /**
- * Direct calls on RISC-V as the thread of 2022 has them: statements T-RV-1 to T-RV-28, each shown by running the sample whose exit status is 10 times the
+ * Direct calls on RISC-V as the thread of 2022 has them: statements T-RV-1 to T-RV-30, each shown by running the sample whose exit status is 10 times the
  * runs of the traced function's body, 100 times those of its replacement, and the runs of the direct caller. And what the entries leave
  * of the registers. What must not happen has a twin in which it does.
  */
@@ -699,6 +699,61 @@ describe('direct calls', () => {
     expect(passed(forced, ['my_direct_caller'])).toEqual([]);
     // One entry that serves both does.
     expect(exitOf(both('t1', 'g2-merged').bytes())).toBe(11);
+  });
+
+  test('T-RV-29: an image with the register entry has direct calls without a further option; one without it has none', () => {
+    const results = (['g2', 'g2-plain'] as const).map((flavour) => {
+      const [path, out] = [join(folder, flavour), join(folder, `${flavour}-direct`)];
+      writeFileSync(path, imageOf(flavour));
+      const { program } = openBytes(imageOf(flavour));
+      const hasEntry = program.symbols.find('ftrace_regs_caller') > 0;
+      const { status, stderr } = elftrace(['patch', path, '--direct', 'traced=my_direct_caller', '-o', out]);
+      return { hasEntry, status, stderr, made: existsSync(out) };
+    });
+    expect(results).toEqual([
+      { hasEntry: true, status: 0, stderr: '', made: true },
+      { hasEntry: false, status: 1, stderr: expect.stringMatching(/no direct calls \(ENODEV\)/), made: false },
+    ]);
+    expect(exitOf(new Uint8Array(readFileSync(join(folder, 'g2-direct'))))).toBe(11);
+    // What is there besides direct calls works without the entry: nothing else keeps them from it.
+    const plain = openDirect('g2-plain');
+    callback(plain, 'elftrace_counter');
+    const guest = start(plain.bytes());
+    expect(guest.process.run({ budget: 1_000_000 })).toMatchObject({ kind: 'exit', code: 10 });
+    expect(guest.word('elftrace_count', 0, 8)).toBe(1n);
+  });
+
+  test('T-RV-30: the helper in a call without registers does nothing; one that does not test for them faults', () => {
+    // The test is `beqz a3`, which becomes a nop.
+    const original = both('t1').bytes();
+    const untested = original.slice();
+    const { image, program } = openBytes(original);
+    const helper = program.definedAt(program.symbols.find('ftrace_direct_func'))!;
+    const at = image.fileOffsetOf(helper);
+    const view = new DataView(untested.buffer, untested.byteOffset);
+    const tests = Array.from({ length: 12 }, (_, i) => at + 4 * i).filter(
+      (place) => (view.getUint32(place, true) & 0x01ff_f07f) === 0x0006_8063,
+    );
+    expect(tests).toHaveLength(1);
+    view.setUint32(tests[0]!, 0x13, true);
+    const ends = ([original, untested] as const).map((bytes) =>
+      [true, false].map((withRegisters) => {
+        const guest = start(bytes);
+        const { machine } = guest.process;
+        runTo(guest, helper);
+        expect(machine.register('a3')).not.toBe(0n);
+        if (!withRegisters) machine.setRegister('a3', 0n);
+        const stop = guest.process.run({ budget: 1_000_000 });
+        return stop.kind === 'exit' ? stop.code : stop.kind;
+      }),
+    );
+    expect(ends).toEqual([
+      [11, 10],
+      [11, 'fault'],
+    ]);
+    // Nobody gets there: an ops that is called without registers cannot have the helper (T-RV-28), and an image without the entry does not have it.
+    const plain = openDirect('g2-plain');
+    expect(plain.functionAddress('ftrace_direct_func')).toBeNull();
   });
 
   test('C-DIR-2, A6.3 rows 5, 11, 12, 18, 19, 20: the site follows who is there', () => {
