@@ -95,6 +95,7 @@ const records: fc.Arbitrary<FileRecord> = fc
       forms: fc.dictionary(fc.constantFrom('ppc-nop', 'a64-default'), fc.string(), { noNullPrototype: true }),
       brought: fc.array(fc.string(), { maxLength: 2 }),
       gone: fc.array(goneModules, { maxLength: 2 }),
+      untraced: fc.uniqueArray(fc.nat(5000), { maxLength: 4 }).map((all) => all.sort((a, b) => a - b)),
       edits: fc.constant(edits),
       cut: fc.constant(cut),
     }),
@@ -149,6 +150,7 @@ describe('encoding', () => {
       forms: {},
       brought: [],
       gone: [],
+      untraced: [],
       edits,
       cut: new Uint8Array(0),
     };
@@ -170,6 +172,7 @@ describe('encoding', () => {
     forms: {},
     brought: [],
     gone: [],
+    untraced: [],
     edits: [{ offset: 90, before: new Uint8Array(4), after: new Uint8Array([1, 2, 3, 4]) }],
     cut: new Uint8Array(0),
   };
@@ -241,6 +244,7 @@ describe('merging', () => {
           forms: {},
           brought: [],
           gone: [],
+          untraced: [],
           edits: merged,
           cut: new Uint8Array(0),
         };

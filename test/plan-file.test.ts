@@ -7,9 +7,10 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
+import { planUntrace } from '../src/ftrace/untrace.js';
 import { decodePlanFile, encodePlanFile, inject, injectionOf } from '../src/ftrace/plan-file.js';
 import { warmElftrace as elftrace } from './support/cli.js';
-import { builtSamples, openBytes, planNop, readSample } from './support/pipeline.js';
+import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-plan-'));
 afterAll(() => {
@@ -24,7 +25,9 @@ describe('two processes', () => {
     ['riscv64/module-mcount.ko', ['--nop']],
     ['x86-64/module-fentry-signed.ko', ['--nop']],
     ['x86-64/module-fentry.ko.gz', ['--nop']],
-    ['ppc64-elfv2-be/module-mprofile-recorded.ko', ['--nop', '--empty-slots']],
+    ['ppc64-elfv2-be/module-mprofile-recorded.ko', ['--untrace']],
+    ['arm64/module-patchable-2.ko', ['--untrace', '-l', 'c*']],
+    ['x86-64/module-fentry-signed.ko', ['--untrace']],
     ['ppc64-elfv1/program-mcount', ['--enable', '--tracer', 'function_graph']],
     ['ppc32/program-mcount', ['--enable']],
   ])('%s %j', (name, options) => {
@@ -61,7 +64,7 @@ describe('the format', () => {
   const { sites, image } = openBytes(readSample('x86-64/module-fentry.ko'));
   const file = {
     sha256: 'a'.repeat(64),
-    plan: planNop(sites),
+    plan: { ...planUntrace(sites), notices: ['a notice'] },
     session: {
       session: ['version: 1\nsteps: []\n'],
       forms: { 'ppc-nop': '2008' },

@@ -202,6 +202,11 @@ const parser = yargs(own)
     (y) =>
       output(selection(common(y.positional('path', { type: 'string', demandOption: true }))))
         .option('nop', { type: 'boolean', default: false, describe: 'calls become nops' })
+        .option('untrace', {
+          type: 'boolean',
+          default: false,
+          describe: 'no kernel can trace them any more: out of the table, calls become nops',
+        })
         .option('init', {
           type: 'boolean',
           default: false,
@@ -267,11 +272,7 @@ const parser = yargs(own)
           nargs: 1,
           describe: 'file range that may not change: START-END',
         })
-        .option('empty-slots', {
-          type: 'boolean',
-          default: false,
-          describe: 'take changed sites out of the table, as a kernel that loads the file needs it',
-        })
+        .option('empty-slots', { type: 'boolean', default: false, hidden: true, describe: 'what --untrace was' })
         .option('strict-perm', { type: 'boolean', default: false, describe: 'refuse sections that are not writable' })
         // Forms of one machine, most of them of another year: `--help --forms` lists them too.
         .option('riscv-direct', {
@@ -320,7 +321,7 @@ const parser = yargs(own)
           describe: 'x86-64: private trampolines (modern)',
         })
         .showHidden('forms', 'with --help: options of single machines too')
-        .example('$0 patch ext4.ko --nop --empty-slots -o quiet.ko', 'a module without calls of the tracer'),
+        .example('$0 patch ext4.ko --untrace -o quiet.ko', 'a module that no tracer sees'),
     (args) => {
       action = async () =>
         (await import('./patch.js')).runPatch({ ...args, output: args.o, planOnly: args._[0] === 'plan' });

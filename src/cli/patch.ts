@@ -10,8 +10,9 @@ import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { planDirect } from '../ftrace/direct.js';
 import type { DirectVariant } from '../ftrace/direct-variant.js';
 import { withRuntime } from '../ftrace/inject.js';
-import { type Acceptance, checkAcceptance, type Plan, planSites, type Step } from '../ftrace/plan.js';
-import { enableEntry } from '../ftrace/journal.js';
+import { type Acceptance, checkAcceptance, type Plan, planSites, type PlanRequest, type Step } from '../ftrace/plan.js';
+import { planUntrace } from '../ftrace/untrace.js';
+import { enableEntry, readRecord } from '../ftrace/journal.js';
 import { withKeptRelocations } from '../ftrace/kept-relocations.js';
 import { encodePlanFile, injectionOf } from '../ftrace/plan-file.js';
 import { entryPoint } from '../ftrace/routes.js';
@@ -81,6 +82,8 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly require?: number | undefined;
   readonly compress: boolean;
   readonly strictPerm: boolean;
+  readonly untrace: boolean;
+  /** What --untrace was. */
   readonly emptySlots: boolean;
   readonly readonly?: readonly string[] | undefined;
   readonly json: boolean;
@@ -383,8 +386,29 @@ async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
       'the file was patched by a session: go on with --session (step `tracing: off`), or revert it',
     );
   }
+  if (args.untrace) {
+    const request = {
+      ...planCommon(opened, selectSites(opened.sites, opened.module, args), args),
+      record: readRecord(opened.image),
+    };
+    return { plan: planUntrace(opened.sites, request), on: { ...opened, injected: false }, kept: null };
+  }
   const { plan, on } = planWords(opened, args);
   return { plan: withKeptRelocations(plan, on.program), on, kept: null };
+}
+
+/** What every plan of sites is told. */
+function planCommon(
+  { recorded }: Opened,
+  selection: Uint8Array | undefined,
+  args: PatchArguments,
+): Pick<PlanRequest, 'selection' | 'recorded' | 'readonlyRanges' | 'strictPermissions'> {
+  return {
+    ...(selection ? { selection } : {}),
+    ...(recorded ? { recorded } : {}),
+    ...readonlyOf(args),
+    strictPermissions: args.strictPerm,
+  };
 }
 
 function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> {
@@ -392,12 +416,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
   const on = prepared(opened, before, args);
   const { sites, program, module } = on;
   const selection = on.injected ? selectSites(sites, module, args) : before;
-  const common = {
-    ...(selection ? { selection } : {}),
-    ...(opened.recorded ? { recorded: opened.recorded } : {}),
-    ...readonlyOf(args),
-    strictPermissions: args.strictPerm,
-  };
+  const common = planCommon(opened, selection, args);
   const forms = {
     ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
@@ -452,19 +471,26 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
         ...(idle === null ? {} : { literal: idle }),
       }
     : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
-  return { plan: planSites(sites, { to, emptySlots: args.emptySlots, ...common }), on };
+  return { plan: planSites(sites, { to, ...common }), on };
 }
 
 export async function runPatch(args: PatchArguments): Promise<number> {
+  if (args.emptySlots) {
+    throw new ElftraceError(
+      'usage',
+      '--empty-slots is no more: --untrace takes functions out of the table, and nops their calls',
+    );
+  }
   const wanted = [
     args.nop && '--nop',
     args.init && '--init',
+    args.untrace && '--untrace',
     isSession(args) ? '--session' : args.enable && '--enable',
   ].filter((each) => each !== false);
   if (wanted.length === 0)
     throw new ElftraceError(
       'usage',
-      'say what to do: --nop, --enable, --probe, --session, --livepatch, --direct or --init',
+      'say what to do: --nop, --untrace, --enable, --probe, --session, --livepatch, --direct or --init',
     );
   if (wanted.length > 1) throw new ElftraceError('usage', `${wanted.join(' and ')} exclude each other`);
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
@@ -517,7 +543,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...applied.notices,
     ...written,
     ...(plan.notices ?? []),
-    ...tableNotice(plan, opened, args),
+    ...tableNotice(plan, opened),
     ...formNotice(plan, args),
     ...hazardNotices(plan),
   ];
@@ -572,13 +598,13 @@ async function writePlan(
  * What a kernel with dynamic ftrace does with a module or image whose table still names changed sites: it loads it, reports
  * ftrace_bug, and function tracing is dead until the next boot. Tried on x86-64, PowerPC and arm64 kernels.
  */
-function tableNotice(plan: Plan, { program, sites }: Opened, args: PatchArguments): string[] {
+function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
   const kernel = program.isModule || sites.tables.some((table) => table.name === '__start_mcount_loc');
-  if (!kernel || args.emptySlots || plan.changed === 0) return [];
-  if (!sites.tables.some((table) => table.role === 'sites' && table.container >= 0)) return [];
+  if (!kernel || plan.untraced !== undefined || plan.changed === 0) return [];
+  if (!sites.tables.some(({ role, position }) => role === 'sites' && (position[0] ?? -1) >= 0)) return [];
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
-      'tracing until it is rebooted; take them out of the table with --empty-slots',
+      'tracing until it is rebooted; take them out of the table with --untrace',
   ];
 }
 
@@ -625,6 +651,7 @@ async function printPlan(plan: Plan, opened: Opened): Promise<void> {
 }
 
 async function stepText(step: Step, arch: Parameters<typeof oneLine>[0]): Promise<string> {
+  if (step.kind === 'table') return `table: ${step.part}`;
   if (step.kind === 'reloc') {
     const [from, to] = [step.type, step.becomes].map((type) => arch.relocations.get(type)?.name ?? String(type));
     return `relocation ${from!} ${step.symbol} -> ${to!}`;

@@ -31,6 +31,7 @@ export const EM_LOONGARCH = 258;
 
 export const SHN_UNDEF = 0;
 export const SHN_LORESERVE = 0xff00;
+export const SHN_ABS = 0xfff1;
 export const SHN_XINDEX = 0xffff;
 /** Reserved indices as `SymbolTable.sectionIndex` holds them. */
 export const SHN_ABS_RESOLVED = 0xffff_fff1;

@@ -201,6 +201,7 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
     forms: options.forms ?? {},
     brought: options.brought ?? [],
     gone: options.gone ?? [],
+    untraced: [...new Set([...(earlier?.untraced ?? []), ...(plan.untraced ?? [])])].sort((a, b) => a - b),
     edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
     cut,
   };

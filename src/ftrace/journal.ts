@@ -73,6 +73,8 @@ export interface FileRecord {
   readonly brought: readonly string[];
   /** Modules that the sessions knew and that were taken out of the image since, oldest first. */
   readonly gone: readonly GoneModule[];
+  /** File positions of sites that the tables named once and name no more, ascending. */
+  readonly untraced: readonly number[];
   /** Sorted by offset, not overlapping. */
   readonly edits: readonly JournalEdit[];
   /** Trailing bytes that were cut. */
@@ -163,6 +165,8 @@ interface RecordHeader {
   forms?: Record<string, string>;
   brought?: string[];
   gone?: SavedGone[];
+  /** Each position minus the one before it. */
+  untraced?: number[];
 }
 
 function fromHex(text: string): Uint8Array {
@@ -186,6 +190,9 @@ export function encodeRecord(record: FileRecord): Uint8Array {
     ...(Object.keys(record.forms).length > 0 ? { forms: { ...record.forms } } : {}),
     ...(record.brought.length > 0 ? { brought: [...record.brought] } : {}),
     ...(record.gone.length > 0 ? { gone: record.gone.map(encodeGone) } : {}),
+    ...(record.untraced.length > 0
+      ? { untraced: record.untraced.map((each, i) => each - (record.untraced[i - 1] ?? 0)) }
+      : {}),
   };
   const json = new TextEncoder().encode(JSON.stringify(header));
   const pairs = new Map<string, number>();
@@ -305,6 +312,7 @@ function decodeFirst(descriptor: Uint8Array): { readonly record: FileRecord; rea
     forms: header.forms ?? {},
     brought: header.brought ?? [],
     gone: (header.gone ?? []).map(decodeGone),
+    untraced: runningSums(header.untraced ?? []),
     headers,
     edits,
     cut,
@@ -312,10 +320,15 @@ function decodeFirst(descriptor: Uint8Array): { readonly record: FileRecord; rea
   return { record, size: 12 + jsonSize + reader.position };
 }
 
+function runningSums(deltas: readonly number[]): number[] {
+  let sum = 0;
+  return deltas.map((delta) => (sum += delta));
+}
+
 function isHeader(value: unknown): value is RecordHeader {
   if (typeof value !== 'object' || value === null) return false;
-  const { schema, tool, sha256, originalSize, keptSize, headers, requests, injected, session, forms, brought, gone } =
-    value as Partial<RecordHeader>;
+  const { schema, tool, sha256, originalSize, keptSize, headers, requests } = value as Partial<RecordHeader>;
+  const { injected, session, forms, brought, gone, untraced } = value as Partial<RecordHeader>;
   return (
     typeof schema === 'number' &&
     typeof tool === 'string' &&
@@ -337,6 +350,8 @@ function isHeader(value: unknown): value is RecordHeader {
     (forms === undefined || (typeof forms === 'object' && forms !== null && isTexts(Object.values(forms)))) &&
     (brought === undefined || isTexts(brought)) &&
     (gone === undefined || (Array.isArray(gone) && gone.every(isSavedGone))) &&
+    (untraced === undefined ||
+      (Array.isArray(untraced) && untraced.every((each) => Number.isSafeInteger(each) && each >= 0))) &&
     isTexts(requests)
   );
 }

@@ -10,9 +10,9 @@ import { ElftraceError } from '../errors.js';
 import { decodeGone, encodeGone, type GoneModule, isSavedGone } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
 import type { Hazard } from './hazards.js';
-import type { Plan, Refusal, Step } from './plan.js';
+import { type Plan, type Refusal, type Step, tableParts } from './plan.js';
 
-export const planFileSchema = 2;
+export const planFileSchema = 3;
 
 /** A plan with the file that it is about. */
 export interface PlanFile {
@@ -100,6 +100,8 @@ export function encodePlanFile({ sha256, plan, session, unpatched, injection }: 
     })),
     session: session === null ? null : { ...session, gone: session.gone.map(encodeGone) },
     unpatched,
+    untraced: (plan.untraced ?? []).map((each) => `0x${each.toString(16)}`),
+    notices: plan.notices ?? [],
     injection:
       injection === null
         ? null
@@ -190,8 +192,9 @@ function readStep(step: Reader): Step {
   };
   if (common.before.length === 0 || common.before.length !== common.after.length)
     step.fail('a store of as many bytes as before');
-  const kind = step.field('kind').oneOf(['store', 'reloc']);
+  const kind = step.field('kind').oneOf(['store', 'reloc', 'table']);
   if (kind === 'store') return { kind, ...common };
+  if (kind === 'table') return { kind, part: step.field('part').oneOf(tableParts), ...common };
   return {
     kind,
     ...common,
@@ -272,6 +275,11 @@ export function decodePlanFile(text: string): PlanFile {
   const injection = root.field('injection');
   const session = root.field('session');
   const hazards = root.field('hazards').list().map(readHazard);
+  const notices = root.field('notices').texts();
+  const untraced = root
+    .field('untraced')
+    .list()
+    .map((each) => Number(each.address()));
   return {
     sha256,
     plan: {
@@ -283,6 +291,8 @@ export function decodePlanFile(text: string): PlanFile {
       changed: root.field('changed').number(),
       unchanged: root.field('unchanged').number(),
       ...(hazards.length > 0 ? { hazards } : {}),
+      ...(notices.length > 0 ? { notices } : {}),
+      ...(untraced.length > 0 ? { untraced } : {}),
     },
     session: session.isNull ? null : readKept(session),
     unpatched: root.field('unpatched').flag(),

@@ -10,7 +10,6 @@ import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { relocationsSorted } from '../relocs/read.js';
 import type { Address } from '../units.js';
 import { otherRanges, overlapping } from './overlaps.js';
 import type { Hazard } from './hazards.js';
@@ -45,7 +44,26 @@ export type Step =
       readonly before: Uint8Array;
       readonly after: Uint8Array;
       readonly rule: string;
-    };
+    }
+  | TableStep;
+
+export const tableParts = ['slots', 'relocations', 'header', 'symbol', 'group'] as const;
+
+/**
+ * A change of what names sites: slots, their relocations, and what an ELF file says of a table that shrinks. `site` is -1, `section` the section that is
+ * changed (of a symbol and of a header: the one that it is about), `address` where in it.
+ */
+export interface TableStep {
+  readonly kind: 'table';
+  readonly part: (typeof tableParts)[number];
+  readonly site: number;
+  readonly section: string;
+  readonly address: bigint;
+  readonly fileOffset: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+  readonly rule: string;
+}
 
 /** A site that the request names and that will not be changed, with a reason that a program can read. */
 export interface Refusal {
@@ -112,6 +130,8 @@ export interface Plan {
   readonly notices?: readonly string[];
   /** What may go wrong on a running system, where the request says that it can be preempted; absent: nothing. */
   readonly hazards?: readonly Hazard[];
+  /** File positions of the sites that no table names any more, ascending; absent: none. */
+  readonly untraced?: readonly number[];
 }
 
 /** A state for one site, or why it has none: what a request with many targets decides per site. */
@@ -138,11 +158,8 @@ export interface PlanRequest {
   readonly readonlyRanges?: readonly { readonly start: number; readonly end: number }[];
   /** Refuse sites in sections whose flags do not allow what a running system would do (`--strict-perm`). */
   readonly strictPermissions?: boolean;
-  /**
-   * Empty the table slots of the sites that change. A kernel with dynamic ftrace expects the compiler's bytes at every site that
-   * a table names when it loads the file; one other site and it stops tracing until it is rebooted. Empty slots it skips.
-   */
-  readonly emptySlots?: boolean;
+  /** Sites that no function symbol covers are selected too: what is left of overridden weak functions. */
+  readonly leftovers?: boolean;
   /**
    * Addresses [start, end) behind which there are functions of the host (gates of the emulator). They mean nothing in a file:
    * sites that would call one are refused (05-runtime-abi, section 5).
@@ -199,57 +216,6 @@ class Shared {
   of(bytes: Uint8Array): Uint8Array {
     return this.at(bytes, 0, bytes.length);
   }
-}
-
-/** Steps that turn the slot of a site into 0: its relocation's value, its word, or both, wherever the value is kept. */
-function slotSteps(sites: Sites, index: number, shared: Shared): Step[] {
-  const { program } = sites;
-  const { image } = program;
-  const table = sites.table(index);
-  const container = image.sections[table.container];
-  const position = table.position[sites.slot(index)]!;
-  if (position < 0 || !container) return [];
-  const word = image.wordBytes;
-  const offset = position - container.offset;
-  const address = program.relocatable ? BigInt(offset) : container.address + BigInt(offset);
-  const common = { site: index, section: container.name, address, rule: 'C-INIT-1' } as const;
-  const steps: Step[] = [];
-  const zero = new Uint8Array(word);
-  if (!equalBytes(image.bytes.subarray(position, position + word), zero)) {
-    steps.push({
-      kind: 'store',
-      ...common,
-      fileOffset: position,
-      before: shared.at(image.bytes, position, word),
-      after: shared.of(zero),
-    });
-  }
-  const { relative, word: absolute } = program.arch.relocationRoles;
-  const placed = program.relocatable
-    ? program.derived(`slots ${container.index}`, () => relocationsSorted(image, container))
-    : program.dynamicRelocations;
-  for (let rank = placed.from(address); rank < placed.count && placed.offset[rank] === address; rank++) {
-    const rows = placed.tables[placed.table[rank]!]!;
-    const row = placed.row[rank]!;
-    const type = rows.type[row]!;
-    if (rows.form === 'relr' || (type !== absolute && type !== relative)) continue;
-    // The type stays: loaders know it. Without symbol and addend it gives 0.
-    const after = neutralEntry(image, type, rows.form === 'rela' ? 0n : null);
-    const fileOffset = rows.fileOffset(row) + word;
-    if (equalBytes(image.bytes.subarray(fileOffset, fileOffset + after.length), after)) continue;
-    steps.push({
-      kind: 'reloc',
-      ...common,
-      row,
-      type,
-      becomes: type,
-      symbol: program.labelOf(rows.symbols, rows.symbol[row]!),
-      fileOffset,
-      before: shared.at(image.bytes, fileOffset, after.length),
-      after: shared.of(after),
-    });
-  }
-  return steps;
 }
 
 /** A refusal of a shape, or one that a request has a code of its own for. */
@@ -374,7 +340,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     const reading = sites.reading(i);
     const judgement = judge(sites, i, judgeOptions, reading);
     const { verdict } = judgement;
-    if (verdict === 'zero-entry' || verdict === 'weak-leftover') continue;
+    if (verdict === 'zero-entry' || (verdict === 'weak-leftover' && request.leftovers !== true)) continue;
     selected++;
     const range = sites.codeRange(i);
     if (verdictSeverity[verdict] === 'error' || !range) {
@@ -539,7 +505,6 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         rule: 'F-2',
       });
     }
-    if (request.emptySlots && mine.length > 0 && blocked === '') mine.push(...slotSteps(sites, i, shared));
     for (const step of mine) {
       const end = step.fileOffset + step.before.length;
       for (const each of forbidden) {

@@ -138,6 +138,7 @@ export function unloadFromSession(request: PartsRequest, name: string, arch: Arc
     ...record,
     injected: false,
     brought: [],
+    untraced: [],
     gone: [...record.gone, gone],
   };
   const text = there ? [stepText([{ unload: name }])] : [];

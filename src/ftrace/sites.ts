@@ -409,11 +409,13 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
   const values: bigint[] = [];
   // Sessions with probes change places that are no sites, and nothing in the record tells which.
   const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
+  // These are nobody's sites any more.
+  const untraced = new Set(record?.untraced);
   for (const { offset } of probed ? [] : (record?.edits ?? [])) {
     const range = program.code.find(
       (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
     );
-    if (!range) continue;
+    if (!range || untraced.has(offset)) continue;
     const section = program.relocatable ? range.section : -1;
     const value = range.address + BigInt(offset - range.fileOffset);
     if (known.has(`${section}:${value}`) || isRuntime(program, range, value)) continue;
@@ -462,6 +464,13 @@ function callsBefore(original: Program, known: SlotTable): SlotTable[] {
   ];
 }
 
+/** True when untracing made nops of calls: the record has changes of code at places that were sites. */
+function hadTabledCalls(program: Program, record: FileRecord | null): boolean {
+  if (!program.arch.mcount.patchableIsPadding || record === null || record.untraced.length === 0) return false;
+  const untraced = new Set(record.untraced);
+  return record.edits.some(({ offset }) => untraced.has(offset));
+}
+
 /** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
 function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
   const { length } = ranges;
@@ -489,17 +498,18 @@ function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null 
  */
 export function findSites(program: Program, options: FindOptions = {}): Sites {
   const view = new ProgramView(program);
-  let tables = readTables(program, options);
+  const record = options.record ?? readRecord(program.image);
+  let tables = readTables(program, { ...options, hadCalls: hadTabledCalls(program, record) });
   if (!tables.some((table) => table.role === 'sites')) {
     const calls = findCalls(program, options.signal);
     const before = options.original ? callsBefore(options.original, calls) : [];
-    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), [calls, ...before]);
+    const recorded = recordedPlaces(program, record, [calls, ...before]);
     for (const table of [calls, ...before, recorded]) if (table.count > 0) tables = [...tables, table];
   }
   const sources = tables.map((table) => decideSource(program, table, view));
   // Calls that were nopped and taken out of their table are sites all the same.
   if (tables.some((table, i) => table.container >= 0 && table.zero > 0 && sources[i] === 'mcount-table')) {
-    const recorded = recordedPlaces(program, options.record ?? readRecord(program.image), tables);
+    const recorded = recordedPlaces(program, record, tables);
     if (recorded.count > 0) {
       tables = [...tables, recorded];
       sources.push('mcount-table');

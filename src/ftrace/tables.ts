@@ -45,6 +45,8 @@ const patchableSection = '__patchable_function_entries';
 export interface TableOptions {
   /** Sections to read instead of the well-known ones (-mfentry-section=NAME): their slots name calls. */
   readonly tableSections?: readonly string[];
+  /** The file had a table of calls, and untracing left none: a table of pads is still one of pads. */
+  readonly hadCalls?: boolean;
 }
 
 function wordOf(bytes: Uint8Array, offset: number, size: 4 | 8, little: boolean): bigint {
@@ -286,7 +288,7 @@ export function readTables(program: Program, options: TableOptions = {}): SlotTa
   const range = bounds && { start: bounds.start, size: Number(bounds.stop - bounds.start) };
   const hasMcount = range !== null || wanted.some((each) => each.source === 'mcount-table' && each.section.size > 0);
   // Without a table of calls the pads themselves say what they are: see findSites.
-  const padding = arch.mcount.patchableIsPadding && hasMcount;
+  const padding = arch.mcount.patchableIsPadding && (hasMcount || options.hadCalls === true);
   for (const { section, source } of wanted) {
     if (section.type === elf.SHT_NOBITS || section.size === 0) continue;
     const role = source === 'patchable-table' && padding ? 'padding' : 'sites';
