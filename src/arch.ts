@@ -86,6 +86,8 @@ export interface McountRules {
   readonly callRelocations: ReadonlyMap<number, number>;
   /** True where a kernel's `__patchable_function_entries` is call padding and only `__mcount_loc` is ftrace's (x86-64). */
   readonly patchableIsPadding: boolean;
+  /** What slots of a linked table hold that kernels of some generation skip, as signed words; 0 is one everywhere. */
+  readonly emptySlots: readonly bigint[];
   /** Greatest distance from a function symbol to a site that is not a weak leftover (C-FILT-4). */
   readonly maxSiteOffset: bigint | 'any';
   /**
@@ -261,6 +263,11 @@ export interface SiteShape {
    * The instruction in front of the site that its entry decodes when it runs, to tell where the function returns to: nobody may write over it. Null: none.
    */
   readByEntry?(view: SiteView): { readonly delta: number; readonly sizeBytes: number } | null;
+  /**
+   * What a slot of a kernel's own table must hold to be skipped by every generation that has sites of this shape, one of `McountRules.emptySlots`:
+   * kernels that add to a slot before they ask for 0 skip the negative of what they add. null: there is no such value. Default 0.
+   */
+  emptySlot?(reading: SiteReading): bigint | null;
   /** What entries report as ip, from the site's own: they count back from the return address of a call of one size. Default 0. */
   entryIpDelta?(reading: SiteReading): number;
   /**

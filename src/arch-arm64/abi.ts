@@ -37,6 +37,7 @@ export const arm64Mcount: McountRules = {
   // M-REC-4: CALL26 only. JUMP26 is a tail call that never comes back to the function: no site.
   callRelocations: new Map([[R_AARCH64_CALL26, 0]]),
   patchableIsPadding: false,
+  emptySlots: [0n, -4n],
   // C-FILT-4 names no limit for arm64: a `-pg` call follows the prologue, wherever that ends.
   maxSiteOffset: 'any',
   findCalls(code, start, end, address, isTarget) {

@@ -955,6 +955,8 @@ export const riscvMcount: McountRules = {
     [R_RISCV_CALL_PLT, 0],
   ]),
   patchableIsPadding: false,
+  // Kernels that add to a slot (since 6.16) ask before they do.
+  emptySlots: [0n],
   // -pg calls follow prologues of any length.
   maxSiteOffset: 'any',
   findCalls(code, start, end, address, isTarget) {

@@ -659,6 +659,7 @@ export const x86Mcount: McountRules = {
     [R_X86_64_64, -2],
   ]),
   patchableIsPadding: true,
+  emptySlots: [0n],
   // X-SITE-2 gives 0 or 4 for __fentry__; calls of mcount stand 4 to 97 bytes behind the symbol, and a table does not say
   // which of the two it lists. So the size of the function's symbol decides what is a leftover, not this distance.
   maxSiteOffset: 'any',

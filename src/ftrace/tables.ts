@@ -159,11 +159,13 @@ function readLinked(
   const { image, arch } = program;
   const word = arch.target.wordBytes;
   const little = image.header.endian === 'little';
+  const empty = new Set(arch.mcount.emptySlots.map((value) => BigInt.asUintN(8 * word, value)));
   if (size % word !== 0) {
     throw malformed(`table ${name}`, `its size ${size} is no multiple of the word size ${word}`, { section: name });
   }
   const count = size / word;
   const values = new BigUint64Array(count);
+  const raw = new BigUint64Array(count);
   const positions = new Float64Array(count);
   let zero = 0;
   let fromContents = 0;
@@ -177,8 +179,9 @@ function readLinked(
       value = relative.get(start + BigInt(i * word)) ?? 0n;
       if (value !== 0n) fromRelative++;
     }
-    if (value === 0n) zero++;
-    values[i] = value;
+    raw[i] = value;
+    if (empty.has(value)) zero++;
+    else values[i] = value;
   }
   return {
     name,
@@ -190,7 +193,7 @@ function readLinked(
     value: values,
     position: positions,
     container,
-    sorted: isSorted(values, null),
+    sorted: isSorted(raw, null),
     origin: fromRelative === 0 ? 'contents' : fromContents === 0 ? 'relative' : 'contents and relative',
     remarks: [],
   };
