@@ -133,6 +133,7 @@ class Image implements ElfImage {
           offset: section.offset,
           sizeBytes: section.fileSize,
           symbols: form === 'relr' || section.link === 0 ? null : this.#symbolTables.get(section.link)!,
+          namesNobody: section.link === 0 && this.header.type !== C.ET_REL && (section.flags & C.SHF_ALLOC) !== 0n,
         }),
       );
     }

@@ -21,6 +21,11 @@ export interface RelocationSource {
   readonly offset: number;
   readonly sizeBytes: number;
   readonly symbols: SymbolTable | null;
+  /**
+   * Numbers of symbols may lead nowhere: kernels link their start-up's relocations with a symbol table that they throw away, and apply those only that
+   * name none.
+   */
+  readonly namesNobody?: boolean;
 }
 
 /** Bytes of one entry: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela 24, Relr one word. */
@@ -130,7 +135,7 @@ function readRows(source: RelocationSource): Columns {
         addends[2 * row + HIGH] = (value | 0) >> 31;
       }
     }
-    if (index >= symbolCount) {
+    if (index >= symbolCount && source.namesNobody !== true) {
       const what = `${source.what}: row ${row}: symbol`;
       const cause = symbols === null ? 'the table has no symbol table' : `the symbol table has ${symbols.count}`;
       throw new ElftraceError('bad-reference', `${what}: number ${index}, ${cause}`, {
