@@ -48,7 +48,7 @@ export async function runApply(args: ApplyArguments): Promise<number> {
     { output, like: args.path, form: args.compress ? input.form : 'none' },
     applied.bytes,
   );
-  for (const notice of [...applied.notices, ...written, ...hazardNotices(file.plan)])
+  for (const notice of [...applied.notices, ...written, ...(file.plan.notices ?? []), ...hazardNotices(file.plan)])
     err(`${input.name}: notice: ${notice}`);
   if (args.json) out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(applied.bytes) }));
   else out(`${output}: ${file.plan.request}: ${file.plan.changed} of ${file.plan.selected} sites changed`);

@@ -39,7 +39,9 @@ function oddities(opened: Opened): string[] {
     if (table.role === 'padding') remarks.push(`${table.name} names call padding, not patch sites of ftrace`);
     else if (!table.sorted) remarks.push(`${table.name} is not sorted`);
   }
-  if (sites.count === 0) {
+  if (sites.count === 0 && record !== null && record.untraced.length > 0) {
+    remarks.push('no patch sites: all of them were untraced');
+  } else if (sites.count === 0) {
     remarks.push(`no patch sites: compile with ${siteFlags[arch.target.id] ?? '-pg'} to have some`);
   }
   if (!image.section('.symtab') && image.header.type !== elf.ET_REL) {
@@ -126,8 +128,12 @@ async function describe(input: InputFile, args: InfoArguments): Promise<number> 
   for (const [shape, count] of Object.entries(totals.byShape)) out(`    shape  ${shape}: ${count}`);
   for (const [state, count] of Object.entries(totals.byState)) out(`    state  ${state}: ${count}`);
   if (signature) out(`  signed   module signature of ${signature.size} bytes behind the ELF image`);
-  if (record)
-    out(`  record   ${record.requests.join(', ')} by elftrace ${record.tool}: ${record.edits.length} places changed`);
+  if (record) {
+    const untraced = record.untraced.length > 0 ? `, ${record.untraced.length} functions untraced` : '';
+    out(
+      `  record   ${record.requests.join(', ')} by elftrace ${record.tool}: ${record.edits.length} places changed${untraced}`,
+    );
+  }
   out(`  checked  ${second.checked} header fields against a second reader, ${second.differences.length} differences`);
   for (const difference of second.differences) out(`  odd      second reader: ${difference}`);
   for (const remark of extras.remarks) out(`  note     ${remark}`);

@@ -513,7 +513,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         'a plan file has no room for new relocations: patch carries them out',
       );
     }
-    await writePlan(before, planned, args);
+    await writePlan(before, { ...planned, plan: { ...plan, notices: planNotices(plan, opened, args) } }, args);
     checkAcceptance(plan, acceptance);
     return exitCodes.ok;
   }
@@ -539,14 +539,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output!)] : []),
     outputLike({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
   ]);
-  const notices = [
-    ...applied.notices,
-    ...written,
-    ...(plan.notices ?? []),
-    ...tableNotice(plan, opened),
-    ...formNotice(plan, args),
-    ...hazardNotices(plan),
-  ];
+  const notices = [...applied.notices, ...written, ...planNotices(plan, opened, args), ...hazardNotices(plan)];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {
@@ -606,6 +599,11 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --untrace',
   ];
+}
+
+/** What who carries the plan out should know. */
+function planNotices(plan: Plan, opened: Opened, args: PatchArguments): string[] {
+  return [...(plan.notices ?? []), ...tableNotice(plan, opened), ...formNotice(plan, args)];
 }
 
 /** 20-ppc 5.5: a thread that is inside the tracer returns to a nop where its restore was. */

@@ -1,6 +1,7 @@
 /** `elftrace record` on a linked file: sorts the table it has, and on request empties slots of overridden weak functions. */
 import { ElftraceError, hex } from '../errors.js';
 import { writeElf } from '../elf/write.js';
+import { skippedSlot } from '../ftrace/empty-slots.js';
 import { functionCover, planTableSort } from '../ftrace/table-sort.js';
 import { findTableRange } from '../ftrace/tables.js';
 import { jsonSchema } from '../report/json.js';
@@ -51,6 +52,11 @@ export async function runSort(opened: Opened, output: string, args: SortArgument
     written.bytes,
   );
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
+  if (plan.dropped.length > 0 && sites.tables.some(({ zero }, i) => zero === 0 && skippedSlot(sites, i).value !== 0n)) {
+    err(
+      `${input.name}: notice: kernels before 6.15 add to slots of such sites before they ask for 0: on one of these function tracing stops`,
+    );
+  }
   for (const { value, slots } of plan.duplicates) err(`${input.name}: notice: ${hex(value)} stands in ${slots} slots`);
   if (args.json) {
     out(

@@ -6,6 +6,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import type { Sites } from '../ftrace/sites.js';
+import { untracedFunctions } from '../ftrace/untrace.js';
 import { directCallerOf } from '../ftrace/verdicts.js';
 import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import type { ProbeSessionPlan } from '../kprobes/index.js';
@@ -78,6 +79,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         lines.push(`\tdirect-->${(home && program.describe(home, direct)) || hex(direct)}`);
       }
     }
+    const untraced = untracedFunctions(program, record);
     const wrong = record ? disagreements(record, image.bytes) : [];
     // What sessions want is known to the core only: who is attached, and how often.
     const sessions = record && record.session.length > 0 && wrong.length === 0 ? sessionsOf(opened, record) : null;
@@ -93,6 +95,15 @@ export async function runStatus(args: StatusArguments): Promise<number> {
           ...(ops.length > 0 ? { ops } : {}),
           ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
           record: recordJson(record),
+          ...(untraced.length > 0
+            ? {
+                untraced: untraced.map(({ name, range, ip }) => ({
+                  function: name,
+                  section: range.name,
+                  address: hex(ip),
+                })),
+              }
+            : {}),
           disagreements: wrong.map((each) => ({
             fileOffset: each.offset,
             recorded: hexBytes(each.recorded),
@@ -109,6 +120,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
         ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places, original sha256 ${record.sha256}`
         : '# no record: nothing in this file was changed by elftrace',
     );
+    if (untraced.length > 0) out(untracedLine(untraced.map(({ name, ip }) => name || hex(ip))));
     for (const each of args.ops ? ops : []) {
       const { index, flags, names, trampoline } = each;
       const at = trampoline === null ? 'no trampoline' : `trampoline ${trampoline}`;
@@ -129,6 +141,13 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     }
   }
   return exit;
+}
+
+/** Names of functions that no table names any more: all are in the JSON. */
+function untracedLine(names: readonly string[]): string {
+  const shown = names.slice(0, 5);
+  const more = names.length - shown.length;
+  return `# untraced, no table names them: ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /** What the call of a relocatable file names. */

@@ -3,11 +3,12 @@ import { availableParallelism } from 'node:os';
 import { hexBytes } from '../errors.js';
 import { type Finding, verdictSeverity, type Verdict, verify, type Verification } from '../ftrace/verdicts.js';
 import { jsonSchema, type Json, verificationJson } from '../report/json.js';
+import { disagreements } from '../ftrace/journal.js';
 import { isRuntimeObject, unsavedUses } from '../ftrace/callback-code.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, readInputs } from './files.js';
-import { open, type OpenOptions } from './open.js';
+import { open, type Opened, type OpenOptions } from './open.js';
 import { err, out, paint } from './terminal.js';
 
 export interface VerifyArguments extends OpenOptions {
@@ -69,6 +70,18 @@ function judgeExit(result: Verification, strict: boolean, require: number | unde
   return errors > 0 || (strict && warnings > 0) ? exitCodes.failed : exitCodes.ok;
 }
 
+/** What the record says of functions that no table names any more, and whether something else was written since. */
+function untracedRemarks({ record, image }: Opened): {
+  readonly remarks: readonly string[];
+  readonly changed: boolean;
+} {
+  if (record === null || record.untraced.length === 0) return { remarks: [], changed: false };
+  const remarks = [`${record.untraced.length} functions were untraced: no table names them`];
+  const changed = disagreements(record, image.bytes).length > 0;
+  if (changed) remarks.push('the record and the bytes disagree: status says where');
+  return { remarks, changed };
+}
+
 /** Verifies one path: a file, or each member of an archive. Errors are results here, so that the other files go on. */
 export async function verifyPath(path: string, args: Omit<VerifyArguments, 'files' | 'jobs'>): Promise<FileVerdict[]> {
   const results: FileVerdict[] = [];
@@ -76,7 +89,9 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
     for await (const input of readInputs(path)) {
       try {
         const opened = await open(input, args);
-        const result = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+        const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
+        const untraced = untracedRemarks(opened);
+        const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks] };
         const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
         for (const finding of result.findings) {
           if (finding.severity === 'note' || args.quiet || args.json) continue;
@@ -100,7 +115,8 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
           text,
           verdicts: result.verdicts,
           sites: result.sites,
-          exit: unsaved.length > 0 ? exitCodes.failed : judgeExit(result, args.strict, args.require),
+          exit:
+            unsaved.length > 0 || untraced.changed ? exitCodes.failed : judgeExit(result, args.strict, args.require),
           error: null,
         });
       } catch (error) {

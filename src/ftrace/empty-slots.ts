@@ -13,7 +13,6 @@
  *   RELR                           encoded again without the slot; bitmaps without a bit fill what is left
  *   kept by the linker             NONE: tools that make lists of what start-up relocates leave it out (x86 `relocs`)
  */
-import type { SiteShape } from '../arch.js';
 import { ByteView } from '../bytes.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -60,37 +59,41 @@ export function planEmptySlots(sites: Sites, drop: ReadonlyMap<number, Uint8Arra
   for (const [index, slots] of drop) {
     if (!slots.some((each) => each !== 0)) continue;
     const found = readSlots(sites.program, sites.tables[index]!);
-    const fill = BigInt.asUintN(8 * sites.program.image.wordBytes, fillOf(sites, index, found));
+    const { value, shape } = found.raw.includes(0n) ? { value: 0n, shape: '' } : skippedSlot(sites, index);
+    if (value === null) {
+      throw unsupported(
+        found.name,
+        `kernels with sites of ${shape} add before they ask whether a slot is empty, so that no value is skipped in silence; ` +
+          'those that skip 0 have slots of 0, and this table has none',
+      );
+    }
+    const fill = BigInt.asUintN(8 * sites.program.image.wordBytes, value);
     steps.push(...new Emptying(sites.program, found, slots, fill).steps());
   }
   return steps;
 }
 
 /**
- * What a slot must hold to be skipped. A kernel that has slots of 0 skips 0. Others may add what leads from a slot to the instruction that is patched
- * before they ask for 0: the negative of that, which kernels that ask first skip too, since no code lies there.
+ * What every kernel that could have a table skips, by the shape of its sites; null: there is no such value. A kernel that has slots of 0 skips 0. Others
+ * may add what leads from a slot to the instruction that is patched before they ask for 0: the negative of that, which kernels that ask first skip too,
+ * since no code lies there.
  */
-function fillOf(sites: Sites, index: number, { name, raw }: Slots): bigint {
+export function skippedSlot(sites: Sites, index: number): { readonly value: bigint | null; readonly shape: string } {
   const table = sites.tables[index]!;
-  if (name !== '__start_mcount_loc' || raw.includes(0n)) return 0n;
+  if (table.name !== '__start_mcount_loc') return { value: 0n, shape: '' };
   // A kernel has sites of one generation; what is damaged may be read as another.
-  const votes = new Map<bigint | null, number>();
-  const shapes = new Map<bigint | null, SiteShape>();
+  const votes = new Map<string, { readonly value: bigint | null; readonly shape: string; count: number }>();
   for (let i = 0; i < sites.count; i++) {
     const reading = sites.table(i) === table ? sites.reading(i) : null;
     if (reading === null || reading.state === 'foreign') continue;
-    const value = reading.shape.emptySlot === undefined ? 0n : reading.shape.emptySlot(reading);
-    votes.set(value, (votes.get(value) ?? 0) + 1);
-    shapes.set(value, reading.shape);
+    const { name, emptySlot } = reading.shape;
+    const value = emptySlot === undefined ? 0n : emptySlot(reading);
+    const known = votes.get(`${value}`);
+    if (known) known.count++;
+    else votes.set(`${value}`, { value, shape: name, count: 1 });
   }
-  const [best] = [...votes].sort((a, b) => b[1] - a[1]);
-  const fill = best === undefined ? null : best[0];
-  if (fill !== null) return fill;
-  throw unsupported(
-    name,
-    `kernels with sites of ${shapes.get(null)?.name ?? 'no known shape'} add before they ask whether a slot is empty, so that no value is skipped ` +
-      'in silence; those that skip 0 have slots of 0, and this table has none',
-  );
+  const [best] = [...votes.values()].sort((a, b) => b.count - a.count);
+  return best ?? { value: 0n, shape: '' };
 }
 
 function readSlots(program: Program, { name, count, position, container }: SlotTable): Slots {

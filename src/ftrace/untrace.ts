@@ -9,16 +9,18 @@
  *   anything else               stays, and the site is refused     the same
  */
 import type { SiteReading } from '../arch.js';
-import { hex } from '../errors.js';
-import { ElftraceError } from '../errors.js';
+import { equalBytes } from '../bytes.js';
+import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';
 import type { FileRecord } from './journal.js';
 import { withoutCarrier } from './apply.js';
 import { planEmptySlots } from './empty-slots.js';
 import { type Plan, planSites, type PlanRequest, type Refusal, type Step, type TableStep } from './plan.js';
 import { planShrinking, type SlotsToDrop } from './shrink-table.js';
+import type { CodeRange, Program } from '../program/program.js';
 import type { Sites } from './sites.js';
 import { judge, type VerifyOptions } from './verdicts.js';
+import type { Address } from '../units.js';
 
 export interface UntraceRequest extends Pick<
   PlanRequest,
@@ -35,12 +37,17 @@ export const untraceRequest = 'untrace';
 const initText = '.init.text';
 
 /** True when the code at a site calls nobody: nops, whatever else may be wrong with the place. */
-function callsNobody(reading: SiteReading | null): boolean {
+function callsNobody(sites: Sites, site: number, reading: SiteReading | null): boolean {
   if (reading === null) return false;
   if (reading.state === 'nop') return true;
-  // A misaligned or unsupported area of nops is known and cannot be patched: nobody ever did.
-  if (reading.state === 'foreign') return reading.fault === 'misaligned' || reading.fault === 'unsupported';
-  return reading.state === 'compiled' && reading.target === null && reading.relocationDeltas.length === 0;
+  if (reading.state !== 'foreign') {
+    return reading.state === 'compiled' && reading.target === null && reading.relocationDeltas.length === 0;
+  }
+  // An area of nops that has no room for a call: nobody ever made one.
+  if (reading.fault === 'unsupported') return true;
+  const { expected, startDelta } = reading;
+  if (reading.fault !== 'misaligned' || expected === undefined) return false;
+  return equalBytes(sites.viewOf(site).bytes(startDelta, expected.length), expected);
 }
 
 /** Which sites a request is about. */
@@ -64,7 +71,7 @@ function choose(sites: Sites, request: UntraceRequest): Chosen {
     // A pattern never names what has no name; without one everything goes.
     if (verdict === 'zero-entry' || (verdict === 'weak-leftover' && request.selection)) continue;
     if (verdict === 'duplicate' && (calls![i - 1] || quiet![i - 1] || again![i - 1])) again![i] = 1;
-    else if (verdict !== 'state-mismatch' && callsNobody(reading)) quiet![i] = 1;
+    else if (verdict !== 'state-mismatch' && callsNobody(sites, i, reading)) quiet![i] = 1;
     else calls![i] = 1;
   }
   return { calls: calls!, quiet: quiet!, again: again! };
@@ -188,4 +195,24 @@ function acceptedSites(sites: Sites, { calls, quiet, again }: Chosen, refusals: 
     if (quiet[i] || (calls[i] && !refused.has(i)) || (again[i] && accepted[i - 1])) accepted[i] = 1;
   }
   return accepted;
+}
+
+/** A function that the tables of a file named once. */
+export interface UntracedFunction {
+  readonly name: string;
+  readonly range: CodeRange;
+  /** Where its site was. */
+  readonly ip: Address;
+}
+
+/** The functions that a record says were untraced, in the order of the file. */
+export function untracedFunctions(program: Program, record: FileRecord | null): UntracedFunction[] {
+  return (record?.untraced ?? []).flatMap((offset) => {
+    const range = program.code.find(
+      ({ fileOffset, bytes }) => offset >= fileOffset && offset < fileOffset + bytes.length,
+    );
+    if (range === undefined) return [];
+    const ip = range.address + BigInt(offset - range.fileOffset);
+    return [{ name: program.symbolName(program.functionAt(range, ip)), range, ip }];
+  });
 }

@@ -75,6 +75,7 @@ export function recordJson(record: FileRecord | null): Json {
     requests: record.requests,
     edits: record.edits.length,
     cutBytes: record.cut.length,
+    untraced: record.untraced.length,
   };
 }
 
@@ -147,6 +148,7 @@ export function stepJson(step: Step): Json {
     before: hexBytes(step.before),
     after: hexBytes(step.after),
     rule: step.rule,
+    ...(step.kind === 'table' ? { part: step.part } : {}),
     ...(step.kind === 'reloc' ? { row: step.row, type: step.type, becomes: step.becomes, symbol: step.symbol } : {}),
   };
 }
