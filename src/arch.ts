@@ -709,6 +709,36 @@ export type LivePatching = BreakpointPatching | { readonly kind: 'word' };
 
 // --------------------------------------------------------------------------------------------------------------- arch
 
+// --------------------------------------------------------------------------------------------------- other patching
+
+/** A field of a table entry that says where code lies. */
+export interface PatchField {
+  /** Its offset in the entry. */
+  readonly at: number;
+  readonly bytes: 4 | 8;
+  /** What its value is counted from: the field itself, the start of the entry, or nothing (an address). */
+  readonly from: 'field' | 'entry' | 'nothing';
+}
+
+/**
+ * One format of a table in which a kernel keeps places of code that another mechanism than ftrace patches, or knows by their address (F-6): entries of one
+ * size, one behind the other.
+ */
+export interface PatchTable {
+  readonly section: string;
+  /** For people: `a jump label`. */
+  readonly what: string;
+  readonly entryBytes: number;
+  /** The first byte of the place. */
+  readonly place: PatchField;
+  /** How far the place reaches: over its instruction, over as many bytes as a field says, or to where another field leads. */
+  readonly reach: 'instruction' | { readonly at: number; readonly bytes: 1 | 2 | 8 } | { readonly end: PatchField };
+  /** Places that the entry names and that are gone to, not written. */
+  readonly targets?: readonly PatchField[];
+  /** Fields that name the code that replaces other code: it is copied, and not executed where it stands. */
+  readonly replacement?: readonly PatchField[];
+}
+
 export interface Arch {
   readonly target: Target;
   readonly abi: Abi;
@@ -725,6 +755,8 @@ export interface Arch {
   readonly trampolines: TrampolineModel;
   readonly directCallers: DirectCallers;
   readonly livePatching: LivePatching;
+  /** Tables of the kernel's other patching mechanisms; of one section the newest format first. */
+  readonly patchTables: readonly PatchTable[];
   /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
   readonly probes: ProbeModel;
   /** How to run code of this target, or why it cannot be run. */

@@ -7,6 +7,7 @@ import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64Probes } from './kprobes.js';
 import { arm64Loader } from './loader.js';
+import { arm64PatchTables } from './patch-tables.js';
 import { arm64RelocationRoles, arm64Relocations } from './relocs.js';
 import { arm64SiteShapes } from './sites.js';
 import { arm64Branches, arm64StubForms } from './stubs.js';
@@ -43,6 +44,7 @@ export const arm64: Arch = {
     goesOn: concatBytes([0xd503_245f, 0xaa1e_03ea, 0xaa09_03fe, 0xd65f_0140].map((each) => wordBytes(each, 'little'))),
   },
   livePatching: { kind: 'word' },
+  patchTables: arm64PatchTables,
   loader: arm64Loader,
   probes: arm64Probes,
   emulation: arm64Emulation,

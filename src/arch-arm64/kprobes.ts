@@ -530,13 +530,6 @@ const SYNC: TextStep = { kind: 'sync' };
 export const arm64Probes: ProbeSupport = {
   kind: 'kprobes',
   abi: arm64ProbeAbi,
-  kernelTables: [
-    { section: '__ex_table', entryBytes: 12, lengthAt: null, what: 'an exception table entry' },
-    { section: '__jump_table', entryBytes: 16, lengthAt: null, what: 'a jump label' },
-    { section: '__bug_table', entryBytes: 12, lengthAt: null, what: 'a bug table entry' },
-    // Distance, distance, capability, two lengths.
-    { section: '.altinstructions', entryBytes: 12, lengthAt: 10, what: 'an alternative' },
-  ],
   trapDelta: 0,
   breakpoint: () => word(BRK_KPROBE),
   adjust,

@@ -8,6 +8,7 @@ import { createPpcEmulation } from './emulation.js';
 import { lazily } from '../isa/memo.js';
 import { createPpcProbes } from './kprobes.js';
 import { createPpcIsa, ppc32Table, ppc64Table } from './isa.js';
+import { ppcPatchTables } from './patch-tables.js';
 import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relocations } from './relocs.js';
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
@@ -72,6 +73,7 @@ function arch(
       reason: 'no word of the frame can carry the address of a direct caller to the end of the entry (ENODEV)',
     },
     livePatching: { kind: 'word' },
+    patchTables: ppcPatchTables(wordBytes),
     loader: createPpcLoader(abiName, endian),
     probes: createPpcProbes({ bits, endian, abi: abiName }),
     get emulation() {

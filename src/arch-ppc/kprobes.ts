@@ -697,11 +697,6 @@ class PpcProbes {
     return {
       kind: 'kprobes',
       abi: ppcProbeAbi(this.target),
-      kernelTables: [
-        { section: '__ex_table', entryBytes: 8, lengthAt: null, what: 'an exception table entry' },
-        { section: '__jump_table', entryBytes: this.wide ? 16 : 12, lengthAt: null, what: 'a jump label' },
-        { section: '__bug_table', entryBytes: 12, lengthAt: null, what: 'a bug table entry' },
-      ],
       trapDelta: 0,
       breakpoint: () => this.breakpoint(),
       adjust: (code, address) => this.adjust(code, address),

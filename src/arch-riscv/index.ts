@@ -7,6 +7,7 @@ import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { riscvProbes } from './kprobes.js';
 import { riscvLoader } from './loader.js';
+import { riscvPatchTables } from './patch-tables.js';
 import { R_RISCV_64, R_RISCV_NONE, R_RISCV_RELATIVE, R_RISCV_RELAX, riscvRelocations } from './relocs.js';
 import { riscvMcount, riscvSiteShapes } from './sites.js';
 import { riscvBranches, riscvStubForms } from './stubs.js';
@@ -43,6 +44,7 @@ export const riscv64: Arch = {
   // jr t0
   directCallers: { kind: 'code', goesOn: wordBytes(0x0002_8067, 'little') },
   livePatching: { kind: 'word' },
+  patchTables: riscvPatchTables,
   loader: riscvLoader,
   probes: riscvProbes,
   emulation: riscvEmulation,

@@ -743,13 +743,6 @@ const isWordwise = ({ address, instructions }: JumpWindow): boolean =>
 export const riscvProbes: ProbeSupport = {
   kind: 'kprobes',
   abi: riscvProbeAbi,
-  kernelTables: [
-    { section: '__ex_table', entryBytes: 12, lengthAt: null, what: 'an exception table entry' },
-    { section: '__jump_table', entryBytes: 16, lengthAt: null, what: 'a jump label' },
-    { section: '__bug_table', entryBytes: 12, lengthAt: null, what: 'a bug table entry' },
-    // Distance, distance, vendor, length, patch.
-    { section: '.alternative', entryBytes: 16, lengthAt: 10, what: 'an alternative' },
-  ],
   trapDelta: 0,
   breakpoint,
   adjust: (_code, address) => address,

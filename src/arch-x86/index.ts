@@ -5,6 +5,7 @@ import { x86Abi } from './abi.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { x86Probes } from './kprobes.js';
+import { x86PatchTables } from './patch-tables.js';
 import { R_X86_64_64, R_X86_64_NONE, R_X86_64_RELATIVE, x86Relocations } from './relocs.js';
 import { x86Mcount, x86SiteShapes } from './sites.js';
 import { x86LivePatching } from './live.js';
@@ -44,6 +45,7 @@ export const x86_64: Arch = {
   // ret
   directCallers: { kind: 'code', goesOn: Uint8Array.of(0xc3) },
   livePatching: x86LivePatching,
+  patchTables: x86PatchTables,
   probes: x86Probes,
   emulation: x86Emulation,
 };

@@ -611,14 +611,6 @@ const SYNC: TextStep = { kind: 'sync' };
 export const x86Probes: ProbeSupport = {
   kind: 'kprobes',
   abi: x86ProbeAbi,
-  kernelTables: [
-    { section: '__ex_table', entryBytes: 12, lengthAt: null, what: 'an exception table entry' },
-    { section: '__jump_table', entryBytes: 16, lengthAt: null, what: 'a jump label' },
-    { section: '.static_call_sites', entryBytes: 8, lengthAt: null, what: 'a static call' },
-    { section: '__bug_table', entryBytes: 12, lengthAt: null, what: 'a bug table entry' },
-    // Since Linux 6.3: distance, distance, flags, two lengths.
-    { section: '.altinstructions', entryBytes: 14, lengthAt: 12, what: 'an alternative' },
-  ],
   trapDelta: 1,
   breakpoint: () => Uint8Array.of(INT3),
   // Offset 0 of a function that begins with a landing pad: indirect calls must find the pad.

@@ -11,7 +11,7 @@ import type { ElfImage } from '../elf/image.js';
 import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { Address } from '../units.js';
-import { otherRanges, overlapping } from './overlaps.js';
+import { otherRanges } from './overlaps.js';
 import type { Hazard } from './hazards.js';
 import type { Sites } from './sites.js';
 import { judge, verdictSeverity, type VerifyOptions } from './verdicts.js';
@@ -382,11 +382,11 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         continue;
       }
     }
-    if (others.length > 0 && change.stores.length > 0) {
+    if (others.list.length > 0 && change.stores.length > 0) {
       const first = sites.anchor[i]! + BigInt(Math.min(...change.stores.map((store) => store.delta)));
       const last =
         sites.anchor[i]! + BigInt(Math.max(...change.stores.map((store) => store.delta + store.after.length)));
-      const what = overlapping(others, range.section, first, last);
+      const what = others.overlapping(program.relocatable ? range.section : -1, first, last);
       if (what !== null) {
         refuse(i, 'overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);
         continue;

@@ -323,21 +323,9 @@ export interface ProbeAbi {
 
 // ----------------------------------------------------------------------------------------------------------- the model
 
-/** A table of a kernel that names places in code: entries of a fixed size that begin with a 32-bit distance from themselves. */
-export interface KernelTable {
-  readonly section: string;
-  readonly entryBytes: number;
-  /** Offset in the entry of a byte that holds the length of the code; null: the place is one instruction. */
-  readonly lengthAt: number | null;
-  /** `an exception table entry`: as `otherPatch` calls it. */
-  readonly what: string;
-}
-
 export interface ProbeSupport {
   readonly kind: 'kprobes';
   readonly abi: ProbeAbi;
-  /** Tables of linked kernels (relocatable files have relocations that say the same). */
-  readonly kernelTables: readonly KernelTable[];
   /** The instruction pointer that a trap of the breakpoint leaves, minus the breakpoint's address (section 2). */
   readonly trapDelta: number;
   /** The breakpoint over an instruction; as long as what is replaced. */

@@ -194,27 +194,10 @@ export class ProbeText {
 
   /** Places that tables of other mechanisms name. */
   private marked(section: number, start: Address, end: Address): readonly Marked[] {
-    this.marks ??= this.program.relocatable
-      ? otherRanges(this.program).map((each) => ({ ...each, start: each.offset, end: each.offset + 1n }))
-      : this.linkedTables();
+    this.marks ??= otherRanges(this.program)
+      .list.filter(({ kind }) => kind === 'patched' || this.program.relocatable)
+      .map((each) => ({ ...each, start: each.offset }));
     return this.marks.filter((each) => each.section === section && each.start < end && start < each.end);
-  }
-
-  private linkedTables(): Marked[] {
-    const { image } = this.program;
-    const found: Marked[] = [];
-    for (const { section: name, entryBytes, lengthAt, what } of this.support.kernelTables) {
-      const section = image.section(name);
-      if (!section || section.size === 0) continue;
-      const bytes = image.contents(section);
-      const view = new ByteView(bytes, image.header.endian, name);
-      for (let at = 0; at + entryBytes <= bytes.length; at += entryBytes) {
-        const start = section.address + BigInt(at) + BigInt(view.i32(at));
-        const length = lengthAt === null ? 1 : Math.max(1, view.u8(at + lengthAt));
-        found.push({ section: -1, start, end: start + BigInt(length), what });
-      }
-    }
-    return found;
   }
 
   private forbiddenAt(section: number, address: Address): Marked | undefined {
