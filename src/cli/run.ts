@@ -6,6 +6,7 @@
 import { readSync } from 'node:fs';
 import type { Arch } from '../arch.js';
 import { archOf } from '../arches.js';
+import { PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import {
@@ -28,6 +29,7 @@ import { findSites } from '../ftrace/sites.js';
 import { ProbeRun } from '../kprobes/index.js';
 import { writeOutputs } from '../output/commit.js';
 import { openOutput, type OutputStream } from '../output/stream.js';
+import { keptTables } from '../program/kept-tables.js';
 import { load, probeSections, type Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import { jsonSchema, type Json } from '../report/json.js';
@@ -47,6 +49,7 @@ import {
   traceWriter,
   type TraceSink,
 } from '../trace/index.js';
+import type { Address } from '../units.js';
 import { type CallExpression, parseCall } from './call-expression.js';
 import { compareRuns, type Comparison, type Doubt, type RunDifference, type RunResult } from './compare.js';
 import { oneLine } from './disassembly.js';
@@ -201,13 +204,16 @@ async function loadImage(path: string): Promise<Loaded> {
 }
 
 /**
- * What a dynamic linker would write without knowing other images: words that hold addresses of this one. `leftOut` is called for each
- * relocation of a dynamic table that asks for more.
+ * What a dynamic linker would write without knowing other images: words that hold addresses of this one. What a linker kept of its own work
+ * (--emit-relocs) is done already, and of debug sections it names places that are not loaded. `leftOut` is called for each relocation of a
+ * dynamic table that asks for more.
  */
 function* relocationsOf({ image, arch }: Loaded, leftOut: () => void): Generator<RelativeRelocation> {
   const { relative, word } = arch.relocationRoles;
   const SHF_ALLOC = 2n;
+  const kept = new Set(keptTables(image));
   for (const table of image.relocations) {
+    if (kept.has(table)) continue;
     const isDynamic = table.section === -1 || ((image.sections[table.section]?.flags ?? 0n) & SHF_ALLOC) !== 0n;
     for (let row = 0; row < table.count; row++) {
       const address = table.offset[row]!;
@@ -768,6 +774,8 @@ export async function runRun(args: RunArguments): Promise<number> {
     return exitCodes.ok;
   }
   const original = args.compare === undefined ? null : await loadImage(args.compare);
+  const refused = await refuseKernel(args, [loaded, original]);
+  if (refused !== null) return refused;
   const { trace } = request;
   const traceFile = trace ? traceOutput(trace.path) : null;
   const guestOutput = args.guestOutput === undefined ? null : openOutput(args.guestOutput);
@@ -880,8 +888,45 @@ export async function runRun(args: RunArguments): Promise<number> {
       file.close();
     }
   }
-  if (args.jsonStatus !== undefined) {
-    await writeOutputs([{ path: args.jsonStatus, bytes: new TextEncoder().encode(`${JSON.stringify(status)}\n`) }]);
-  }
+  await writeStatus(args, status);
   return exit;
+}
+
+async function writeStatus({ jsonStatus }: RunArguments, status: Readonly<Record<string, Json>>): Promise<void> {
+  if (jsonStatus === undefined) return;
+  await writeOutputs([{ path: jsonStatus, bytes: new TextEncoder().encode(`${JSON.stringify(status)}\n`) }]);
+}
+
+/** Lowest address that a kernel has for itself. Source: Linux, CONFIG_PAGE_OFFSET of ppc32; on 64 bits the upper half. */
+const kernelHalf = (wordBytes: 4 | 8): bigint => (wordBytes === 4 ? 0xc000_0000n : 1n << 63n);
+
+/**
+ * Where a kernel is linked; null for what is none. Its start expects a machine with nothing on it. Objects that `load` laid out as a kernel's are
+ * programs all the same.
+ */
+function kernelAddress({ image, program }: Loaded): Address | null {
+  if (program.loadMap !== null && program.loadMap.original === null) return null;
+  const loads = image.segments.filter(({ type, memorySize }) => type === PT_LOAD && memorySize > 0n);
+  const [first] = loads.map(({ address }) => address).filter((address) => address >= kernelHalf(image.wordBytes));
+  return first ?? null;
+}
+
+/** What `run` says of a kernel that it was asked to start; null when there is none among the files. */
+async function refuseKernel(args: RunArguments, files: readonly (Loaded | null)[]): Promise<number | null> {
+  for (const each of files) {
+    const address = each === null || args.call !== undefined ? null : kernelAddress(each);
+    if (each === null || address === null) continue;
+    err(
+      `${each.input.name}: this is a kernel, linked at ${hex(address)}: it starts on a machine of its own, not as a program; ` +
+        "--call 'F(…)' runs one of its functions",
+    );
+    const status = { exit: exitCodes.runFailed, instructions: 0, seconds: 0, tier: 0, stop: { reason: 'kernel' } };
+    await writeStatus(args, {
+      schema: jsonSchema,
+      ...status,
+      ...(args.compare === undefined ? {} : { compare: { equal: null, original: status } }),
+    });
+    return exitCodes.runFailed;
+  }
+  return null;
 }

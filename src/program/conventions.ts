@@ -6,10 +6,12 @@ import type { Arch, EntryFlavour } from '../arch.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
-import { Program } from './program.js';
+import { type CodeRange, Program } from './program.js';
 
 const patchableSection = '__patchable_function_entries';
 const callTable = '__mcount_loc';
+/** No call of a profiling entry is longer: `movabs` and `call` through the register. */
+const MOST_CALL_BYTES = 16;
 
 /** The conventions that occur in a file, in order; empty for a file without sites. */
 export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryFlavour[] {
@@ -108,25 +110,90 @@ function ofObject(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
   }
 }
 
+/** The convention of an area of nops in a linked image. */
+function ofArea(program: Program, range: CodeRange, address: bigint, found: Set<EntryFlavour>): void {
+  const { arch } = program;
+  if (arch.loader.kind === 'none') return;
+  const { conventionOfPatchable: decide, patchable } = arch.loader;
+  const view = new ByteView(range.bytes, arch.target.codeEndian, 'code');
+  const word = (delta: number): number => {
+    const at = Number(address - range.address) + delta;
+    return at < 0 || at + 4 > range.bytes.length ? -1 : view.u32(at);
+  };
+  const startsAt = (delta: number): boolean => program.functionStarting(range, address + BigInt(delta)) >= 0;
+  const convention = decide === undefined ? patchable : decide(startsAt, word);
+  if (convention !== null) found.add(convention);
+}
+
+/** Name of the profiling entry that a call in a linked image reaches, where the image says it; undefined where two share an address. */
+function calleeNames(program: Program): (address: bigint) => string | undefined {
+  const names = new Map<bigint, string | undefined>();
+  for (const name of program.arch.mcount.symbols) {
+    const address = program.definedAt(program.symbols.find(name));
+    if (address !== null) names.set(address, names.has(address) ? undefined : name);
+  }
+  return (address) => names.get(program.finalTarget(address));
+}
+
+interface CallTable {
+  /** Bytes of the file. */
+  readonly offset: number;
+  readonly size: number;
+  /** Between the symbols of a kernel, which has one table for calls and areas. */
+  readonly isKernel: boolean;
+}
+
+/** Tables of linked files: a section of the name, and what a kernel has between its two symbols. */
+function callTables({ image, symbols }: Program): readonly CallTable[] {
+  const sections = image
+    .sectionsNamed(callTable)
+    .map(({ offset, fileSize: size }) => ({ offset, size, isKernel: false }));
+  const [start = 0n, stop = 0n] = ['__start_mcount_loc', '__stop_mcount_loc'].map((name) => {
+    const symbol = symbols.find(name);
+    return symbol > 0 && symbols.sectionIndex[symbol] !== elf.SHN_UNDEF ? symbols.value[symbol]! : 0n;
+  });
+  if (sections.length > 0 || start === 0n || stop <= start) return sections;
+  const offset = image.fileOffsetOf(start);
+  const size = Math.min(Number(stop - start), image.bytes.length - offset);
+  return offset < 0 ? [] : [{ offset, size, isKernel: true }];
+}
+
 function ofLinked(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
   const program = new Program(image, arch);
   const view = new ByteView(image.bytes, arch.target.dataEndian, callTable);
   const { wordBytes } = arch.target;
+  const nameOf = calleeNames(program);
+  /** Calls of the profiling entry in [start, end), with the names of their callees. */
+  const callsIn = (range: CodeRange, start: number, end: number): { at: number; callee: string | undefined }[] => {
+    const callees: (string | undefined)[] = [];
+    const isTarget = (address: bigint): boolean => {
+      const isEntry = program.callee(address) === 'mcount';
+      if (isEntry) callees.push(nameOf(address));
+      return isEntry;
+    };
+    const calls = arch.mcount.findCalls(range.bytes, start, end, range.address, isTarget);
+    return calls.map((at, index) => ({ at, callee: callees[index] }));
+  };
   let tabled = false;
-  for (const table of image.sectionsNamed(callTable)) {
-    for (let at = 0; at + wordBytes <= table.fileSize; at += wordBytes) {
+  for (const table of callTables(program)) {
+    for (let at = 0; at + wordBytes <= table.size; at += wordBytes) {
       const address = view.word(table.offset + at, wordBytes);
       const range = program.codeAt(address);
       if (range === undefined) continue;
       tabled = true;
-      classify(arch, range.bytes, Number(address - range.address), found);
+      const offset = Number(address - range.address);
+      const call = callsIn(range, offset, Math.min(offset + MOST_CALL_BYTES, range.bytes.length)).find(
+        (each) => each.at === offset,
+      );
+      // The kernel's table names areas of nops as well; those of a table of calls were turned off.
+      if (call === undefined && table.isKernel) ofArea(program, range, address, found);
+      else classify(arch, range.bytes, offset, found, call?.callee);
     }
   }
   if (tabled || !program.hasMcountEntry) return;
-  const isTarget = (address: bigint): boolean => program.callee(address) === 'mcount';
   for (const range of program.code) {
-    for (const at of arch.mcount.findCalls(range.bytes, 0, range.bytes.length, range.address, isTarget)) {
-      classify(arch, range.bytes, at, found);
+    for (const { at, callee } of callsIn(range, 0, range.bytes.length)) {
+      classify(arch, range.bytes, at, found, callee);
     }
   }
 }
