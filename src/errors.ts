@@ -32,6 +32,7 @@
  * | host-callback-in-file | bytes for a file refer to a function of the host | 1 |
  * | bad-probe | a probe definition cannot be understood (EINVAL); `column` says where | 2 |
  * | probe-refused | a probe cannot be set; `reason`, `errno` and `rule` say why | 1 |
+ * | unsafe-graph | return addresses cannot be replaced in this program; the findings say why | 1 |
  * | no-match | a selection matches nothing | 2 |
  * | bad-pattern | a filter word cannot be understood (EINVAL) | 2 |
  * | usage | the request itself makes no sense | 2 |
@@ -71,6 +72,7 @@ export type ErrorCode =
   | 'host-callback-in-file'
   | 'bad-probe'
   | 'probe-refused'
+  | 'unsafe-graph'
   | 'no-match'
   | 'bad-pattern'
   | 'usage'

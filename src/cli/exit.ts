@@ -11,6 +11,7 @@ const byCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   'site-mismatch': exitCodes.failed,
   'plan-refused': exitCodes.failed,
   'probe-refused': exitCodes.failed,
+  'unsafe-graph': exitCodes.failed,
   'state-mismatch': exitCodes.failed,
   'host-callback-in-file': exitCodes.failed,
   'module-in-use': exitCodes.failed,

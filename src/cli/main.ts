@@ -263,6 +263,11 @@ const parser = yargs(own)
           default: false,
           describe: 'sites call the entry that saves every register',
         })
+        .option('allow-unsafe-graph', {
+          type: 'boolean',
+          default: false,
+          describe: 'function_graph, return probes: in programs that throw, longjmp or handle signals too',
+        })
         .option('dry-run', { type: 'boolean', default: false, describe: 'print the plan, write nothing' })
         .option('partial', { type: 'boolean', default: false, describe: 'leave refused sites as they are' })
         .option('require', { type: 'number', coerce: percent, describe: 'accept refusals above this percentage' })

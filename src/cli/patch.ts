@@ -9,6 +9,7 @@ import { readElf } from '../elf/read.js';
 import { applyPlan, unpatched } from '../ftrace/apply.js';
 import { planDirect } from '../ftrace/direct.js';
 import type { DirectVariant } from '../ftrace/direct-variant.js';
+import { checkGraphSafety, UnsafeGraphError } from '../ftrace/graph-safety.js';
 import { withRuntime } from '../ftrace/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type PlanRequest, type Step } from '../ftrace/plan.js';
 import { planUntrace } from '../ftrace/untrace.js';
@@ -34,6 +35,7 @@ import {
   planJson,
   refusalsJson,
   stepJson,
+  unsafeGraphJson,
 } from '../report/json.js';
 import type { WritableState } from '../arch.js';
 import { oneLine } from './disassembly.js';
@@ -73,6 +75,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly a64Entries?: 'one' | 'two' | undefined;
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
+  readonly allowUnsafeGraph: boolean;
   readonly riscvDirect?: DirectVariant | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
@@ -286,7 +289,9 @@ function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Reco
     ...(args.a64Default === undefined ? {} : { 'a64-default': args.a64Default }),
     ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
   };
-  if (record === null) return asked;
+  // It decides no bytes: who asks again, or for more, need not repeat it.
+  const unsafe = args.allowUnsafeGraph ? { 'unsafe-graph': 'allowed' } : {};
+  if (record === null) return { ...asked, ...unsafe };
   for (const [name, value] of Object.entries(asked)) {
     const kept = record.forms[name];
     if (kept !== value) {
@@ -296,7 +301,7 @@ function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Reco
       );
     }
   }
-  return record.forms;
+  return { ...record.forms, ...unsafe };
 }
 
 /** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
@@ -350,8 +355,8 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
 }
 
 /** Direct callers in one of the proposals that were not taken. */
-function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArguments): Planned {
-  const callers = direct.map((text) => {
+function planOfDirect(opened: Opened, pairs: readonly string[], args: PatchArguments): Planned {
+  const callers = pairs.map((text) => {
     const [name, caller] = pairOf('direct', text);
     return { function: name, caller };
   });
@@ -359,14 +364,17 @@ function planOfDirect(opened: Opened, direct: readonly string[], args: PatchArgu
   const tracer = tracerOf(args.tracer);
   const symbols = { ...tracerSymbols, function_graph: 'ftrace_graph_func' };
   const filter = args.l === undefined || args.l.length === 0 ? null : args.l.join(' ');
-  const plan = planDirect(on.sites, {
+  const isGraph = args.enable && tracer.kind === 'function_graph';
+  const unsafe = isGraph ? checkGraphSafety(on.sites, 'enable function_graph', args.allowUnsafeGraph) : [];
+  const direct = planDirect(on.sites, {
     callers,
     tracer: args.enable ? { symbol: tracer.kind === 'symbol' ? tracer.name : symbols[tracer.kind], filter } : null,
     variant: args.riscvDirect ?? null,
     preempt: args.preempt,
     ...readonlyOf(args),
   });
-  return { plan: withKeptRelocations(plan, on.program), on, kept: null };
+  const notices = [...unsafe, ...(direct.notices ?? [])];
+  return { plan: withKeptRelocations({ ...direct, notices }, on.program), on, kept: null };
 }
 
 /** The plan of a request, and the file that it is about. */
@@ -442,13 +450,14 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
     const others = program.loadMap !== null && program.loadMap.original === null ? 'nop' : 'untouched';
     checkTrampolines(on, args);
     checkOpsEntries(on, args);
-    const saveRegs = args.saveRegs;
+    const { saveRegs, allowUnsafeGraph } = args;
     const trampolines = args.x86Tramp !== 'none';
     const { preempt } = args;
     const request = {
       tracer: tracerOf(args.tracer),
       others,
       saveRegs,
+      allowUnsafeGraph,
       trampolines,
       preempt,
       ...common,
@@ -496,7 +505,10 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const before = await open(input, args);
-  const planned = await planOf(before, args);
+  const planned = await planOf(before, args).catch((error: unknown) => {
+    if (error instanceof UnsafeGraphError && args.json) printUnsafe(error, before, args);
+    throw error;
+  });
   const { plan, on: opened, kept, probes = [] } = planned;
   const { image } = opened;
   const acceptance: Acceptance = {
@@ -565,6 +577,25 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   }
   return exitCodes.ok;
+}
+
+/** A request that was refused as a whole, as JSON: of `--dry-run` a plan without steps. Nothing is written. */
+function printUnsafe({ what, hazards }: UnsafeGraphError, { input, arch }: Opened, args: PatchArguments): void {
+  const refusals = unsafeGraphJson(hazards);
+  const common = { schema: jsonSchema, file: input.name };
+  out(
+    JSON.stringify(
+      args.dryRun
+        ? {
+            ...common,
+            sha256: hash(input.bytes),
+            target: arch.target.id,
+            request: what,
+            ...{ selected: 0, changed: 0, unchanged: 0, steps: [], refusals, hazards: [] },
+          }
+        : { ...common, output: null, edits: [], additions: [], refusals, hazards: [], notices: [] },
+    ),
+  );
 }
 
 /** Writes the plan file. */

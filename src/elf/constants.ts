@@ -101,6 +101,7 @@ export const PT_INTERP = 3;
 export const PT_NOTE = 4;
 export const PT_PHDR = 6;
 export const PT_TLS = 7;
+export const PT_GNU_EH_FRAME = 0x6474_e550;
 export const PT_GNU_STACK = 0x6474_e551;
 export const PT_GNU_RELRO = 0x6474_e552;
 export const PT_GNU_PROPERTY = 0x6474_e553;

@@ -21,7 +21,7 @@ export function recordedSessions({ session }: Pick<FileRecord, 'session'>): Sess
 }
 
 /**
- * What the sessions of a record make of the image as it was before them.
+ * What the sessions of a record make of the image as it was before them. What they do was allowed when they were recorded.
  * @param options  names for a stripped file; who performs operations of probes
  */
 export function replaySessions(
@@ -32,7 +32,7 @@ export function replaySessions(
   options: { readonly symbols?: SymbolTable | undefined; readonly probes?: ProbeHosts | undefined } = {},
 ): SessionPlan {
   const { symbols, probes } = options;
-  const all = { ...sessionOptions(record), ...(symbols ? { symbols } : {}), probes };
+  const all = { ...sessionOptions(record), ...(symbols ? { symbols } : {}), probes, allowUnsafeGraph: true };
   return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), all);
 }
 
@@ -75,7 +75,11 @@ function perform(
 ): PartsResult {
   const image = readElf(loaded.bytes);
   const next = { ...record, session };
-  const { plan, steps } = planSession(image, arch, recordedSessions(next), { ...sessionOptions(next), probes });
+  const { plan, steps } = planSession(image, arch, recordedSessions(next), {
+    ...sessionOptions(next),
+    probes,
+    allowUnsafeGraph: true,
+  });
   const { forms, brought, gone } = record;
   // Nothing to write, no record: a session that left nothing still is one.
   const applied = applyPlan(image, plan, { hash, session, forms, brought, gone, keep: true });
@@ -119,6 +123,7 @@ export function unloadFromSession(request: PartsRequest, name: string, arch: Arc
   const { session, symbols, host } = planSession(base, arch, recordedSessions(record), {
     ...sessionOptions(record),
     probes,
+    allowUnsafeGraph: true,
   });
   const reason = session.moduleUse(name) ?? host?.moduleUse(name) ?? null;
   if (reason !== null) throw new ElftraceError('module-in-use', `${reason} (EBUSY)`, { symbol: name });

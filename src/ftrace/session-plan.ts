@@ -10,6 +10,7 @@ import { formatReport, type Outcome } from './core/index.js';
 import type { GoneProbe, GoneSymbol } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
 import { load, trampolineSection } from '../program/program.js';
+import { checkGraphSafety, graphCallback } from './graph-safety.js';
 import { withHazards } from './hazards.js';
 import { dataSection } from './inject.js';
 import { changeStep, differingRanges, type ReplacedCode, settleKeptRelocations } from './kept-relocations.js';
@@ -69,10 +70,11 @@ function absentModules(operations: readonly SessionOperation[]): Set<string> {
 }
 
 /** Session options of what a record keeps. */
-export function sessionOptions({ forms, gone }: SessionForms): SessionOptions {
-  const { 'ppc-nop': nopForm, 'a64-default': literalOff, preempt } = forms;
+export function sessionOptions({ forms, gone }: SessionForms): Omit<SessionPlanOptions, 'probes'> {
+  const { 'ppc-nop': nopForm, 'a64-default': literalOff, preempt, 'unsafe-graph': unsafeGraph } = forms;
   return {
     gone,
+    ...(unsafeGraph === undefined ? {} : { allowUnsafeGraph: true }),
     ...(nopForm === undefined ? {} : { nopForm }),
     policy: {
       ...(literalOff === 'list' || literalOff === 'nop' ? { literalOff } : {}),
@@ -83,6 +85,8 @@ export function sessionOptions({ forms, gone }: SessionForms): SessionOptions {
 
 /** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
 export interface ProbeHost {
+  /** True for a return probe: it replaces return addresses. */
+  replacesReturns(operation: Extract<SessionOperation, { readonly kind: 'probe' }>): boolean;
   perform(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
   /** Why a module cannot go: a probe elsewhere reads its data. null when it can. */
   moduleUse(name: string): string | null;
@@ -103,6 +107,18 @@ export type ProbeHosts = (session: Session, image: ElfImage) => ProbeHost;
 
 export interface SessionPlanOptions extends SessionOptions {
   readonly probes?: ProbeHosts | undefined;
+  /** Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the plan's notices say why. */
+  readonly allowUnsafeGraph?: boolean;
+}
+
+/** Who replaces return addresses in a session, for messages; null: nobody. */
+function whoReplacesReturns(operations: readonly SessionOperation[], probes: ProbeHost | undefined): string | null {
+  for (const each of operations) {
+    if (each.kind === 'graph') return `graph ${each.name}`;
+    if ((each.kind === 'ops' || each.kind === 'function') && each.call === graphCallback) return graphCallback;
+    if (each.kind === 'probe' && probes?.replacesReturns(each)) return `probe '${each.define}'`;
+  }
+  return null;
 }
 
 /** A module came or went: where ftrace is dead for want of sites (C-INIT-3), it does not hear of it, and probes do. */
@@ -128,7 +144,8 @@ function atRest(session: Session, image: ElfImage): Uint8Array {
  * Performs session files on an image with entries and plans what changes.
  * @param image  the image as it was before the first of the files
  * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read, 'plan-refused' for one that is refused (the
- *         errno and the reason are in the message), 'site-mismatch' with the report of A8 for one that fails
+ *         errno and the reason are in the message), 'site-mismatch' with the report of A8 for one that fails, 'unsafe-graph' where return addresses
+ *         would be replaced in a program that does not survive it
  */
 export function planSession(
   image: ElfImage,
@@ -141,6 +158,8 @@ export function planSession(
   const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
   const { core } = session;
   const probes = options.probes?.(session, image);
+  const replacer = whoReplacesReturns(operations, probes);
+  const unsafe = replacer === null ? [] : checkGraphSafety(session.sites, replacer, options.allowUnsafeGraph === true);
   const symbols = new Map<string, GoneSymbol>();
   /** A symbol of the image that an operation names. */
   const named = (name: string): GoneSymbol => {
@@ -206,7 +225,7 @@ export function planSession(
   settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
   const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) => changeStep(image, after, range));
   const enabled = core.records.filter((site) => site.count > 0).length;
-  const warnings = steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []));
+  const warnings = [...unsafe, ...steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []))];
   const plan: Plan = {
     target: arch.target.id,
     request: `session of ${operations.length} operations`,

@@ -32,6 +32,7 @@ import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import { flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
+import { checkGraphSafety, graphCallback } from './graph-safety.js';
 import { type Preemption, withHazards } from './hazards.js';
 import { flavourFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type SiteDecision, type Step } from './plan.js';
@@ -67,6 +68,8 @@ export interface TracingRequest extends Pick<
   readonly trampolines?: boolean;
   /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
   readonly preempt?: Preemption | undefined;
+  /** Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the plan's notices say why. */
+  readonly allowUnsafeGraph?: boolean;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
 }
@@ -575,7 +578,7 @@ export function requireFixedAddresses({ positionIndependent }: Program, { hasObj
 /**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
- * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form'
+ * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form', 'unsafe-graph'
  */
 export function planTracing(sites: Sites, request: TracingRequest): TracingPlan {
   const { program } = sites;
@@ -592,6 +595,8 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
       `the image has entries of its own and no objects of elftrace: only its sites can be switched, not the tracer ${nameOf(tracer)}`,
     );
   }
+  const isGraph = tracer?.kind === 'function_graph' || (tracer?.kind === 'symbol' && tracer.name === graphCallback);
+  const unsafe = isGraph ? checkGraphSafety(sites, nameOf(tracer), request.allowUnsafeGraph === true) : [];
   const isWanted = (site: number): boolean => tracer !== null && (!selection || selection[site] !== 0);
   const literalOf = (symbol: string): { literal?: Address } =>
     entries.kind === 'g3c' && entries.hasObjects ? { literal: entryPoint(program, symbol)?.identity ?? 0n } : {};
@@ -660,7 +665,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
     planObjects(program, entries, registered && { ...registered, way }, saveRegs, words);
   }
   const steps = [...plan.steps, ...words.steps, ...text.steps()].sort((a, b) => a.fileOffset - b.fileOffset);
-  const notices = text.warnings.map(({ code, reason }) => `private trampoline: ${code}: ${reason}`);
+  const notices = [...unsafe, ...text.warnings.map(({ code, reason }) => `private trampoline: ${code}: ${reason}`)];
   const tracing: TracingPlan = {
     ...plan,
     steps,

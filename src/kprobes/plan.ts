@@ -8,7 +8,7 @@ import {
   type SessionPlanOptions,
   type SessionText,
 } from '../ftrace/session-plan.js';
-import { ProbeSession } from './session.js';
+import { isReturnProbe, ProbeSession } from './session.js';
 
 /** Who serves the probes of one session: given to `planSession` and what is built on it. */
 export interface ProbeServer {
@@ -26,6 +26,7 @@ export function probeServer(arch: Arch): ProbeServer {
       held.session = null;
       const own: typeof held = { session: null };
       return {
+        replacesReturns: ({ define }) => isReturnProbe(define, arch),
         perform(operation) {
           own.session ??= new ProbeSession(session, image, arch);
           held.session = own.session;

@@ -124,6 +124,14 @@ const isGone = ({ probe }: Pick<ProbeEvent, 'probe'>): boolean => (probe.flags &
 /** What a state machine of either version is asked for here. */
 type Core = Kprobes2009<DetourPart> | KprobesModern<DetourPart>;
 
+/**
+ * True for a definition of a return probe.
+ * @throws ElftraceError 'bad-probe'
+ */
+export function isReturnProbe(define: string, { target }: Arch): boolean {
+  return parseProbe(define, target.wordBytes === 8 ? 64 : 32).isReturn;
+}
+
 export class ProbeSession implements ProbeHost {
   /** Called at breakpoints, in the order of the handlers; `run.ts` sets it. */
   recorder: ((event: ProbeEvent, regs: ProbeCpu) => void) | null = null;
@@ -408,6 +416,10 @@ export class ProbeSession implements ProbeHost {
             faults: { allocate: (address) => this.wanted.has(address) },
           });
     return this.started;
+  }
+
+  replacesReturns({ define }: Extract<ProbeOperation, { readonly kind: 'probe' }>): boolean {
+    return isReturnProbe(define, this.arch);
   }
 
   /** @throws ElftraceError 'bad-probe' for a definition that cannot be understood, 'probe-refused' with `reason`, `errno` and `rule` */

@@ -4,6 +4,7 @@
  */
 import type { UnsavedUse } from '../ftrace/callback-code.js';
 import { hex, hexBytes } from '../errors.js';
+import type { GraphHazard } from '../ftrace/graph-safety.js';
 import type { FileRecord } from '../ftrace/journal.js';
 import type { Plan, Step } from '../ftrace/plan.js';
 import type { Sites } from '../ftrace/sites.js';
@@ -163,6 +164,23 @@ export function refusalsJson(plan: Plan): Json {
     reason: refusal.reason,
     expected: refusal.expected,
     actual: refusal.actual,
+  }));
+}
+
+/** Why return addresses are not replaced, in the form of refusals: one for each finding. */
+export function unsafeGraphJson(hazards: readonly GraphHazard[]): Json {
+  return hazards.map((each) => ({
+    section: each.section,
+    address: each.address === null ? null : hex(each.address),
+    function: each.function,
+    code: 'unsafe-graph',
+    errno: 'EOPNOTSUPP',
+    reason: each.reason,
+    expected: '',
+    actual: '',
+    hazard: each.kind,
+    by: each.by,
+    reference: each.reference,
   }));
 }
 
