@@ -158,14 +158,20 @@ export function wordBytes(value: number, endian: Endian): Uint8Array {
   return out;
 }
 
-/** NUL-terminated Latin-1/UTF-8 text at `offset`; stops at `end`. Names are decoded as UTF-8 where they are valid. */
+const LINE_FEED = 0x0a;
+
+/**
+ * NUL-terminated text at `offset`; stops at `end`. Names are decoded as UTF-8; a byte that is none becomes a lone surrogate
+ * (U+DC00 plus the byte), so that different names stay different and output can show the byte. So does a line feed, which is in
+ * no name that a compiler makes: it would begin a line of its own.
+ */
 export function cString(bytes: Uint8Array, offset: number, end: number): string {
   let at = offset;
   let ascii = true;
   while (at < end) {
     const byte = bytes[at]!;
     if (byte === 0) break;
-    if (byte >= 0x80) ascii = false;
+    if (byte >= 0x80 || byte === LINE_FEED) ascii = false;
     at++;
   }
   if (ascii && at - offset < 512) {
@@ -173,5 +179,50 @@ export function cString(bytes: Uint8Array, offset: number, end: number): string 
     for (let i = offset; i < at; i++) text += String.fromCharCode(bytes[i]!);
     return text;
   }
-  return new TextDecoder().decode(bytes.subarray(offset, at));
+  return decodeUtf8(bytes.subarray(offset, at));
+}
+
+/** Bytes of the UTF-8 sequence that begins at `at`; 0 when none does. */
+function sequenceBytes(bytes: Uint8Array, at: number): number {
+  const first = bytes[at]!;
+  const size =
+    first === LINE_FEED
+      ? 0
+      : first < 0x80
+        ? 1
+        : first < 0xc2
+          ? 0
+          : first < 0xe0
+            ? 2
+            : first < 0xf0
+              ? 3
+              : first < 0xf5
+                ? 4
+                : 0;
+  if (size < 2) return size;
+  const second = bytes[at + 1] ?? 0;
+  // Overlong forms, surrogates, and what is above U+10FFFF.
+  const low = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
+  const high = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
+  if (second < low || second > high) return 0;
+  for (let i = 2; i < size; i++) {
+    if (((bytes[at + i] ?? 0) & 0xc0) !== 0x80) return 0;
+  }
+  return size;
+}
+
+function decodeUtf8(bytes: Uint8Array): string {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  let text = '';
+  let from = 0;
+  for (let at = 0; at < bytes.length;) {
+    const size = sequenceBytes(bytes, at);
+    if (size > 0) {
+      at += size;
+      continue;
+    }
+    text += decoder.decode(bytes.subarray(from, at)) + String.fromCharCode(0xdc00 + bytes[at]!);
+    from = ++at;
+  }
+  return text + decoder.decode(bytes.subarray(from));
 }

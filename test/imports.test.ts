@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const src = join(root, 'src');
 
 /** Files that everybody may import. */
-const vocabulary = new Set(['errors', 'units', 'bits', 'bytes', 'version']);
+const vocabulary = new Set(['errors', 'units', 'bits', 'bytes', 'version', 'visible']);
 
 interface Rule {
   /** Rooms whose values and types may be imported. */

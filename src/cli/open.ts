@@ -52,7 +52,9 @@ export function moduleName(image: ElfImage, path: string): string | null {
     for (let at = 0; at < bytes.length;) {
       const text = cString(bytes, at, bytes.length);
       if (text.startsWith('name=')) return text.slice(5);
-      at += Math.max(1, new TextEncoder().encode(text).length + 1);
+      const end = bytes.indexOf(0, at);
+      if (end < 0) break;
+      at = end + 1;
     }
   }
   const match = /^(.+?)\.ko(\.(gz|xz|zst))?$/.exec(basename(path));

@@ -1,5 +1,6 @@
 /** Standard output and error, colour only on a terminal. */
 import { writeSync } from 'node:fs';
+import { visible, visibleJson } from '../visible.js';
 
 /** Writes everything even to a pipe that takes it in pieces; a reader that went away ends the program quietly. */
 function writeAll(descriptor: 1 | 2, data: Uint8Array): void {
@@ -37,8 +38,9 @@ export function out(line: string): void {
     err(line);
     return;
   }
-  pending.push(line, '\n');
-  pendingSize += line.length + 1;
+  const shown = shownLine(line);
+  pending.push(shown, '\n');
+  pendingSize += shown.length + 1;
   if (pendingSize > 1 << 16) flush();
 }
 
@@ -58,7 +60,7 @@ export function outBytes(bytes: Uint8Array): void {
 
 export function err(line: string): void {
   flush();
-  writeAll(2, encoder.encode(`${line}\n`));
+  writeAll(2, encoder.encode(`${shownLine(line)}\n`));
 }
 
 export function errBytes(bytes: Uint8Array): void {
@@ -68,8 +70,26 @@ export function errBytes(bytes: Uint8Array): void {
 
 const colours = { red: '31', green: '32', yellow: '33', dim: '2', bold: '1' } as const;
 
-/** Wraps text in a colour where standard output is a terminal and NO_COLOR is not set. */
+/** Marks of colours inside lines, until they are shown: characters that Unicode keeps for such use. */
+const COLOUR_MARKS: Readonly<Record<string, string>> = Object.fromEntries(
+  ['0', ...Object.values(colours)].map((code, i) => [String.fromCharCode(0xfdd0 + i), `\u001b[${code}m`]),
+);
+const markOf = (code: string): string =>
+  Object.keys(COLOUR_MARKS).find((mark) => COLOUR_MARKS[mark] === `\u001b[${code}m`)!;
+
+function isColoured(): boolean {
+  return process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
+}
+
+/** A line as it is written: whatever it quotes is visible, and only our own colours are colours. */
+function shownLine(line: string): string {
+  if (line.startsWith('{')) return visibleJson(line);
+  const text = visible(line);
+  if (!isColoured()) return text;
+  return text.replace(/[\ufdd0-\ufdd5]/g, (mark) => COLOUR_MARKS[mark]!);
+}
+
+/** Marks text for a colour where standard output is a terminal and NO_COLOR is not set. */
 export function paint(colour: keyof typeof colours, text: string): string {
-  const on = process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
-  return on ? `\u001b[${colours[colour]}m${text}\u001b[0m` : text;
+  return isColoured() ? markOf(colours[colour]) + text + markOf('0') : text;
 }

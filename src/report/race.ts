@@ -5,6 +5,7 @@
 import { hex, hexBytes } from '../errors.js';
 import type { ProbeEntry, RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
 import type { Address } from '../units.js';
+import { visible } from '../visible.js';
 import type { Json } from './json.js';
 
 export interface RaceReport {
@@ -285,7 +286,7 @@ export function raceJson(report: RaceReport): Json {
 // -------------------------------------------------------------------------------------------------------------- HTML
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (each) => entities[each]!);
+const escaped = (text: string): string => visible(text).replace(/[&<>"]/g, (each) => entities[each]!);
 /** A text that fits a box; the whole of it is its title. */
 const fitted = (text: string, most: number): string =>
   escaped(text.length > most ? `${text.slice(0, most - 1)}…` : text);
