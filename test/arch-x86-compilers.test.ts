@@ -10,6 +10,7 @@ import { findSites, type Sites } from '../src/ftrace/sites.js';
 import { load } from '../src/program/program.js';
 import { asChange } from './support/fake-view.js';
 import { describeWith, run, runProgramFile, tool } from './support/tools.js';
+import { isX86Linux } from './support/processor.js';
 
 const SAMPLE = `
 typedef __builtin_va_list va_list;
@@ -255,11 +256,11 @@ function status(bytes: Uint8Array): number {
   const file = join(folder, 'patched');
   writeFileSync(file, bytes);
   chmodSync(file, 0o755);
-  const result = process.arch === 'x64' ? runProgramFile(file) : runProgramFile('qemu-x86_64', [file]);
+  const result = isX86Linux ? runProgramFile(file) : runProgramFile('qemu-x86_64', [file]);
   return result.status ?? -1;
 }
 
-const canRun = process.arch === 'x64' || tool('qemu-x86_64') !== null;
+const canRun = isX86Linux || tool('qemu-x86_64') !== null;
 
 describeWith(['gcc', 'clang', 'ld.bfd', 'ld.lld'], 'X-SITE-1 linked images', () => {
   test.each(LINKS)('%s %s %s: %s %s, by both linkers', (compiler, flags, link, shape, form, runs) => {

@@ -18,6 +18,7 @@ import { readElf } from '../src/elf/read.js';
 import { PROGRAMS, writeSource } from './support/emulator.js';
 import { runHere, runQemu, scratch, startHere, X86_TARGETS } from './support/c-programs.js';
 import { builtSamples } from './support/pipeline.js';
+import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { describeWith } from './support/tools.js';
 import { interleavings } from './support/interleavings.js';
@@ -606,10 +607,7 @@ describeWith(['gcc', 'qemu-x86_64'], 'run on x86-64', () => {
     for (const name of names) {
       const here = run([sample(name)]);
       expect([name, here.status]).toEqual([name, 0]);
-      const outside =
-        process.arch === 'x64' && process.platform === 'linux'
-          ? spawnSync(sample(name))
-          : spawnSync('qemu-x86_64', [sample(name)]);
+      const outside = isX86Linux ? spawnSync(sample(name)) : spawnSync('qemu-x86_64', [sample(name)]);
       expect([name, here.stdout]).toEqual([name, outside.stdout.toString('latin1')]);
     }
     const file = join(folder, 'trace');

@@ -20,6 +20,7 @@ import {
 } from './support/c-programs.js';
 import { handMachine, writeSource } from './support/emulator.js';
 import { builtSamples } from './support/pipeline.js';
+import { isX86Linux } from './support/processor.js';
 import { run, type RunResult } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, runProgramFile } from './support/tools.js';
@@ -94,7 +95,7 @@ for (const [gcc, command] of [
   ['powerpc64-linux-gnu-gcc', ['qemu-ppc64']],
   ['powerpc-linux-gnu-gcc', ['qemu-ppc']],
 ] as const) {
-  const isNative = command.length > 0 || (process.arch === 'x64' && process.platform === 'linux');
+  const isNative = command.length > 0 || isX86Linux;
   describeWith([gcc, ...command], `programs of the C library by ${gcc}`, () => {
     const source = writeSource('library.c', LIBRARY);
     const programs = ['one', 'two'].map((value) => {

@@ -29,6 +29,7 @@ import {
   THREAD_MODES,
 } from '../src/runtime/index.js';
 import { describeWith, run, tool } from './support/tools.js';
+import { isX86Linux } from './support/processor.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const sources = join(root, 'test/programs/x86-runtime');
@@ -130,7 +131,7 @@ describeWith(['objdump'], 'code of the objects', () => {
 
 type Build = 'gcc-O2' | 'gcc-O0' | 'gcc-pie' | 'clang-O2' | 'clang-O0';
 const GCC = 'x86_64-linux-gnu-gcc';
-const native = process.platform === 'linux' && process.arch === 'x64';
+const native = isX86Linux;
 const programs = new Map<string, string>();
 const DEFINES: Readonly<Record<Flavour, string>> = { modern: '-DMODERN', y2014: '-DY2014', mcount: '-DMCOUNT' };
 

@@ -21,6 +21,7 @@ import {
 } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
 import { root } from './support/pipeline.js';
+import { isX86Linux } from './support/processor.js';
 import { run } from './support/run.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith, runProgramFile } from './support/tools.js';
@@ -293,8 +294,7 @@ describeWith([X86_TARGETS[0]!.gcc], 'conditions', () => {
     expect(here.stop).toBe('exit');
     expect(here.deviations).toEqual([]);
     const path = buildProgram(target, '1', [writeSource('native.c', text)]);
-    const isNative = process.arch === 'x64' && process.platform === 'linux';
-    const there = isNative ? runProgramFile(path) : runProgramFile(target.qemu, [path]);
+    const there = isX86Linux ? runProgramFile(path) : runProgramFile(target.qemu, [path]);
     expect(here.output.split('\n')).toEqual(there.stdout.split('\n'));
     expect(here.output.split('\n').length).toBeGreaterThan(40);
   });

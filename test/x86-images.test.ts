@@ -27,6 +27,7 @@ import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage } from './support/loaded.js';
 import { differences, edited, errorOf, openBytes, readSample } from './support/pipeline.js';
 import { runProgramFile, tool } from './support/tools.js';
+import { isX86Linux } from './support/processor.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-images-'));
 afterAll(() => {
@@ -184,7 +185,7 @@ function elsewhere(bytes: Uint8Array): string[] {
   const path = join(folder, 'program');
   writeFileSync(path, bytes);
   chmodSync(path, 0o755);
-  const native = process.platform === 'linux' && process.arch === 'x64';
+  const native = isX86Linux;
   return [...(native ? [[path]] : []), ...(tool('qemu-x86_64') ? [['qemu-x86_64', path]] : [])].map(
     ([command, ...args]) => runProgramFile(command!, args).stdout,
   );

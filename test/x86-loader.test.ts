@@ -27,6 +27,7 @@ import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage, trace } from './support/loaded.js';
 import { builtSamples, codeOf, errorOf, openBytes, readSample, root } from './support/pipeline.js';
 import { describeWith, run, tool } from './support/tools.js';
+import { isX86Linux } from './support/processor.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-load-'));
 afterAll(() => {
@@ -39,7 +40,7 @@ const file = (name: string, contents?: Uint8Array | string): string => {
   return path;
 };
 
-const native = process.platform === 'linux' && process.arch === 'x64';
+const native = isX86Linux;
 const qemu = tool('qemu-x86_64');
 
 interface Ran {

@@ -18,6 +18,7 @@ import { traceDifferences, runWithBoth } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
 import { differences, openBytes, readSample, sampleNames } from './support/pipeline.js';
 import { tool } from './support/tools.js';
+import { isX86Linux } from './support/processor.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-tracing-'));
 afterAll(() => {
@@ -34,7 +35,7 @@ type Variant = (typeof variants)[number];
 /** The program's own count of calls of the profiling entry changes, of course. */
 const lines = (output: string): string => output.replace(/^trace=.*\n/gm, '');
 
-const native = process.platform === 'linux' && process.arch === 'x64';
+const native = isX86Linux;
 const qemu = tool('qemu-x86_64');
 let runs = 0;
 

@@ -24,12 +24,13 @@ import { runImage } from './support/loaded.js';
 import { differences, edited, type Opened, openBytes, readSample } from './support/pipeline.js';
 import { interleavings } from './support/interleavings.js';
 import { runProgramFile } from './support/tools.js';
+import { isX86Linux } from './support/processor.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-x86-tramp-'));
 afterAll(() => {
   rmSync(folder, { recursive: true });
 });
-const native = process.platform === 'linux' && process.arch === 'x64';
+const native = isX86Linux;
 
 type Variant = 'modern' | '2014';
 const variants = ['modern', '2014'] as const;

@@ -30,7 +30,7 @@ export interface CollectionOptions {
   /** Default: all. */
   readonly levels?: (target: PpcTarget) => readonly Level[];
   /** More to check of a program, by what it did under qemu. */
-  readonly also?: (path: string, expected: Outcome) => void;
+  readonly also?: (path: string, expected: Outcome, target: PpcTarget) => void;
 }
 
 /** The collection on each target, one executable for each level: what it prints here must be what it prints under qemu. */
@@ -46,7 +46,7 @@ export function describeCollection(
       test.each(levels)(`-O%s`, (level) => {
         const path = buildCombined(target, level, PATHS);
         const expected = runQemu(target, path);
-        also?.(path, expected);
+        also?.(path, expected, target);
         const here = runHere(target, path);
         const theirs = sections(expected.output);
         const ours = sections(here.output);
