@@ -148,6 +148,11 @@ const RAW = `
 #define SYS_WRITE __NR_write
 #include "lib.h"
 static u8 space[64];
+#ifdef __x86_64__
+#define ILLEGAL __asm__ volatile("ud2")
+#else
+#define ILLEGAL __asm__ volatile(".long 0")
+#endif
 static __attribute__((noinline)) int inner(char how) {
   word two[2] = {0, 0};
   switch (how) {
@@ -162,6 +167,10 @@ static __attribute__((noinline)) int inner(char how) {
   case 'k': sys(__NR_kill, sys(__NR_getpid), 19L); return 1;
   case 'm': return *(volatile int *)16;
   case 'g': *(word *)space = 0x1234; sys(__NR_rt_sigaction, 11L, space, 0L, 8L); return *(volatile int *)16;
+  case 'q': *(word *)space = 0x1234; sys(__NR_rt_sigaction, 4L, space, 0L, 8L); ILLEGAL; return 1;
+#ifdef __x86_64__
+  case 'v': return ((int (*)(void *, void *))0xffffffffff600000)(space, 0);
+#endif
   case 'z': for (;;);
   }
   return two[0];
@@ -184,6 +193,7 @@ const RAW_CASES: readonly (readonly [how: string, what: string, why: RegExp])[] 
   ['l', 'system call prlimit64', /^new limits/],
   ['k', 'system call kill', /stop a process/],
   ['g', 'signal 11', /handler/],
+  ['q', 'signal 4', /handler/],
 ];
 
 const RAW_TARGETS: readonly PpcTarget[] = [...TARGETS, X86_TARGETS[0]!, RISCV_TARGETS[0]!, ARM64_TARGETS[0]!];
@@ -209,7 +219,7 @@ for (const target of RAW_TARGETS) {
       expect(found!.why).toMatch(why);
       // Where: the instruction, and its function.
       expect(found!.instruction).toMatch(/^0x[0-9a-f]+$/);
-      expect(found!.function).toMatch(how === 'g' ? /^\.?inner\+0x/ : /^\.?sys(\+0x|$)/);
+      expect(found!.function).toMatch(how === 'g' || how === 'q' ? /^\.?inner\+0x/ : /^\.?sys(\+0x|$)/);
       expect(result.stderr).toContain(`${found!.what} at ${found!.instruction!} (${found!.function}): ${found!.why}`);
     });
 
@@ -234,6 +244,12 @@ describeWith([X86_TARGETS[0]!.gcc], 'runs that prove nothing', () => {
       /^[^\n]*: warning: system call clone \(56\) at 0x[0-9a-f]+ \(sys\+0x[0-9a-f]+\): not served: ENOSYS\n$/,
     );
     expect(run([program(), 'n']).stderr).toBe('');
+  });
+
+  test('code that Linux has in every process is not here', () => {
+    const result = run(['--compare', program(), program(), 'v']);
+    expect([result.status, comparisonOf(result).equal]).toEqual([125, null]);
+    expect(comparisonOf(result).reasons![0]).toMatchObject({ kind: 'signal', what: 'signal 11' });
   });
 
   test('limits of instructions and time: both stopped there, and nothing is equal', () => {

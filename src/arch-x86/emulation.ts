@@ -93,6 +93,8 @@ export const x86Emulation: IrEmulation = {
       return (calls ??= callNumbers(CALLS));
     },
     machineName: 'x86_64',
+    // The vsyscall page.
+    kernelCode: [0xffff_ffff_ff60_0000n, 0xffff_ffff_ff60_1000n],
     stat: { plain: STAT, large: STAT },
     openFlags: { directory: 0o200000n, noFollow: 0o400000n },
     frames: { kind: 'scan', callBefore },

@@ -81,9 +81,6 @@ export interface RunArguments {
   readonly listSyscalls: boolean;
 }
 
-/** Source: Linux asm-generic/signal.h. */
-const SIGILL = 4;
-
 /** Values of `--tier`. */
 const TIERS = [
   ['auto', 'auto'],
@@ -296,9 +293,9 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         stop: { reason: 'trap', trap: stop.trap, instruction: hex(stop.instruction) },
       };
     case 'unknown-instruction': {
-      // A zero word is illegal by definition where it is no instruction; other unknown words may be ours to learn.
-      const illegal = stop.mnemonic === null && stop.bytes.length > 0 && stop.bytes.every((byte) => byte === 0);
-      const end: End = illegal ? { kind: 'signal', signal: SIGILL } : { kind: 'failed' };
+      const signal = signalOf(stop);
+      const illegal = signal !== null;
+      const end: End = illegal ? { kind: 'signal', signal } : { kind: 'failed' };
       return {
         end,
         message:

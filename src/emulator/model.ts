@@ -69,6 +69,8 @@ export interface ProcessModel {
   readonly machineName: string;
   /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */
   readonly stat: { readonly plain: StatLayout; readonly large: StatLayout };
+  /** Where Linux has code of its own in every process, which is not here: [first, end). Default: nowhere. */
+  readonly kernelCode?: readonly [from: bigint, to: bigint];
   /** False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask. Default: it has one. */
   readonly sigactionRestorer?: boolean;
   /** O_DIRECTORY and O_NOFOLLOW. */

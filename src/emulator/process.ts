@@ -106,6 +106,11 @@ const TRAP_SIGNALS: Readonly<Record<TrapKind, number>> = {
 /** The signal that Linux raises where a run stopped so; null: the stop is no signal, or not one that an instruction raises. */
 export function signalOf(stop: StopReason): number | null {
   if (stop.kind === 'fault') return 11;
+  if (stop.kind === 'unknown-instruction') {
+    // A zero word is illegal by definition where it is no instruction; other unknown words may be ours to learn.
+    const isIllegal = stop.mnemonic === null && stop.bytes.length > 0 && stop.bytes.every((byte) => byte === 0);
+    return isIllegal ? 4 : null;
+  }
   return stop.kind === 'trap' ? TRAP_SIGNALS[stop.trap] : null;
 }
 

@@ -315,6 +315,11 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     if (handler !== 0n && handler !== SIG_IGN) {
       this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why: 'it has a handler, which is not called' });
     }
+    const [from, to] = this.model.kernelCode ?? [0n, 0n];
+    if (address !== null && address >= from && address < to) {
+      const why = 'nothing is there, where Linux has code of its own';
+      this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why });
+    }
     if (address !== null && this.behindFiles.some(([from, to]) => address >= from && address < to)) {
       this.machine.deviate({ kind: 'signal', what: `signal ${signal}`, why: CONDITIONS['behind-file'] });
     }
