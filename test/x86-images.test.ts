@@ -407,6 +407,92 @@ describe('who has a trampoline', () => {
     expect(plain.trampoline?.kind).toBe('private');
   });
 
+  /** The image with a symbol that names another place. */
+  const moved = (bytes: Uint8Array, name: string, to: bigint): Uint8Array => {
+    const image = readElf(bytes);
+    const table = image.sections.find(({ type }) => type === 2)!;
+    const copy = bytes.slice();
+    new ByteView(copy, 'little').insertU64(table.offset + 24 * image.symbols.find(name) + 8, to);
+    expect(place(copy, name)).toBe(to);
+    return copy;
+  };
+
+  test.each(both)(
+    'T-X86-48 %s: an entry without the call, or with its label in front of the entry: refused before anything is written',
+    (variant) => {
+      const image = imageOf(variant);
+      const [start, callAt] = [place(image, 'ftrace_caller'), place(image, 'ftrace_call')];
+      // Two trampolines, of which the second one's call is where the bad label says.
+      const good = open(image);
+      const [first, second] = [make(good, 'first'), make(good, 'second')];
+      done(good.core.setFilter(first, 'filter', 'core_*'));
+      done(good.core.setFilter(second, 'filter', 'far_*'));
+      for (const each of [first, second]) done(good.core.register(each));
+      const blocks = [first, second].map((each) => objectOf(good, each).trampoline);
+      const distance = blocks[1]! - blocks[0]!;
+      expect(distance).toBeGreaterThan(0n);
+      const label = start - distance + 8n;
+      for (const bad of [put(image, callAt, [0x0f, 0x1f, 0x44, 0, 0]), moved(image, 'ftrace_call', label)]) {
+        const log: string[] = [];
+        const seam = failing((own) => ({
+          fill: (at, bytes) => {
+            log.push('fill');
+            return own.fill(at, bytes);
+          },
+        }));
+        const session = open(bad, { seam });
+        const before = session.bytes();
+        const ops = make(session, 'a');
+        done(session.core.setFilter(ops, 'filter', 'core_idle'));
+        const planned = session.backend.planTrampoline({ ops, template: 'plain', callee: { kind: 'list' } });
+        expect(planned).toEqual({ refused: expect.stringMatching(/not a call|labels of the plain entry/) });
+        // The entry itself has no call to change either: the registration fails as a whole.
+        expect(session.core.register(ops).kind).toBe('failed');
+        expect([log, Buffer.compare(session.bytes(), before)]).toEqual([[], 0]);
+      }
+      // The twin: the offset is taken as it is; the call of the second one is written into the first one, and its callers are lost.
+      const wild = blocks[1]! + (label - start);
+      expect(wild > blocks[0]! && wild < blocks[1]!).toBe(true);
+      const bytes = good.bytes();
+      expect(run(good).counted(first)).toBe(callsOf(/^core_/));
+      expect(() => run(good, {}, put(bytes, wild, call(wild, counterOf(good))))).toThrow();
+    },
+  );
+
+  test('T-X86-49: an ops keeps its trampoline for life: one block for each that was ever registered, whatever came and went', () => {
+    const counts = (['full', 'none'] as const).map((preempt) => {
+      const session = open(imageOf('2014'), { policy: { preempt } });
+      // Those that may be freed have one where nobody can be preempted, and give it back.
+      const flags = preempt === 'none' ? (['DYNAMIC'] as const) : [];
+      const all = ['core_*', 'far_one_*', 'far_two_*'].map((filter, i) => {
+        const ops = make(session, `ops${String(i)}`, { flags });
+        done(session.core.setFilter(ops, 'filter', filter));
+        return ops;
+      });
+      const placesOf = (): bigint[] => all.map((ops) => objectOf(session, ops).trampoline);
+      const first = all.map((ops) => {
+        done(session.core.register(ops));
+        const at = objectOf(session, ops).trampoline;
+        done(session.core.unregister(ops));
+        return at;
+      });
+      const room = code(session.bytes()).room.filter((byte) => byte !== 0xcc).length;
+      for (let round = 0; round < 3; round++) {
+        for (const ops of all) done(session.core.register(ops));
+        if (preempt === 'full') expect(placesOf()).toEqual(first);
+        expect(run(session).counted(all[round]!)).toBeGreaterThan(0);
+        for (const ops of [...all].reverse()) done(session.core.unregister(ops));
+      }
+      expect(code(session.bytes()).room.filter((byte) => byte !== 0xcc).length).toBe(room);
+      return [new Set(first).size, room > 0];
+    });
+    // Kept: three blocks. Freed: each takes the place of the one before.
+    expect(counts).toEqual([
+      [3, true],
+      [1, false],
+    ]);
+  });
+
   test('T-X86-31: on other machines two ops on disjoint functions have none, and every call goes through the list', () => {
     const machines: readonly (readonly [TargetId, EntryFlavour])[] = [
       ['arm64', 'regs'],
@@ -885,6 +971,76 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
       code(fresh.bytes()).room.filter((byte) => byte !== 0xcc).length,
     );
   });
+
+  /** A session with a function tracer that was there once, so that it has a trampoline of its own. */
+  const lender = () => {
+    const session = open(imageOf('2014'));
+    const tracer = session.core.createTracer({ name: 'function', func: counterOf(session) });
+    done(session.core.register(tracer));
+    done(session.core.unregister(tracer));
+    const own = objectOf(session, tracer);
+    expect([own.trampoline !== 0n, has(own.flags, 'ALLOC_TRAMP')]).toEqual([true, true]);
+    return { session, tracer, own };
+  };
+
+  test('T-X86-46: an unregister of the graph that fails restores nothing, neither what was saved now nor what was saved once', () => {
+    const { session, tracer, own } = lender();
+    const { core } = session;
+    const user = graphUser();
+    const fails = (one: GraphUser): void => {
+      const [before, saved] = [session.bytes(), core.state.graph.saved];
+      expect(errno(core.unregisterGraph(one))).toBe('EINVAL');
+      expect(Buffer.compare(session.bytes(), before)).toBe(0);
+      expect(core.state.graph.saved).toBe(saved);
+    };
+    fails(user);
+    expect(objectOf(session, tracer)).toEqual(own);
+    // The twin: registered, the same call does restore.
+    const entry = place(imageOf('2014'), 'ftrace_graph_caller');
+    done(core.registerGraph(user));
+    const lent = objectOf(session, tracer);
+    expect([lent.trampoline, has(lent.flags, 'ALLOC_TRAMP'), has(lent.flags, 'STUB')]).toEqual([entry, false, true]);
+    // Somebody else, who is not: the tracer stays lent.
+    fails(new GraphUser('other', { entry: 0n, return: 0n }));
+    expect([objectOf(session, tracer), core.state.graph.saved?.trampoline?.kind]).toEqual([lent, 'private']);
+    expect(traceDifferences(runWithBoth(session.bytes()))).toEqual([]);
+    done(core.unregisterGraph(user));
+    expect(objectOf(session, tracer)).toEqual(own);
+    // Once more, when the pair of then would be another one's: the trampoline that the tracer got since stays.
+    tracer.set('SAVE_REGS');
+    done(core.register(tracer));
+    done(core.unregister(tracer));
+    const later = objectOf(session, tracer);
+    expect(later.trampoline).not.toBe(own.trampoline);
+    fails(user);
+    expect(objectOf(session, tracer)).toEqual(later);
+  });
+
+  test('T-X86-47: a second registration of the graph is refused before anything is saved: the pair of the first is kept', () => {
+    const ends = [false, true].map((savesFirst) => {
+      const { session, tracer, own } = lender();
+      const { core } = session;
+      const user = graphUser();
+      done(core.registerGraph(user));
+      const { saved } = core.state.graph;
+      const during = session.bytes();
+      for (const again of [user, new GraphUser('second', { entry: 0n, return: 0n })]) {
+        // The twin is 2014's static pair, if it were written before the core refuses: what is there now is the graph's own.
+        if (savesFirst) core.state.graph.saved = { trampoline: tracer.trampoline, flags: tracer.flags };
+        expect(errno(core.registerGraph(again))).toBe('EBUSY');
+      }
+      expect([core.state.graph.saved === saved, Buffer.compare(session.bytes(), during)]).toEqual([!savesFirst, 0]);
+      done(core.unregisterGraph(user));
+      const back = objectOf(session, tracer);
+      done(core.register(tracer));
+      return { allocated: has(back.flags, 'ALLOC_TRAMP'), own: back.trampoline === own.trampoline, counted: run(session).counted(tracer) };
+    });
+    // Without the bit the tracer keeps the graph's entry, which calls no function.
+    expect(ends).toEqual([
+      { allocated: true, own: true, counted: TOTAL },
+      { allocated: false, own: false, counted: 0 },
+    ]);
+  }); // prettier-ignore
 
   test('the command line: a session file, --x86-tramp=2014', () => {
     const [image, file, on, off] = ['image', 'graph.yaml', 'on', 'off'].map((name) => join(folder, `borrow-${name}`)) as [
