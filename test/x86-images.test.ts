@@ -3,10 +3,11 @@
  * what its calls run in the emulator; what must not happen has a twin in which it does. Sessions of the core throughout; x86-trampolines.test.ts has the same
  * for single tracers.
  */
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { x86_64 } from '../src/arch-x86/index.js';
 import { jumpBytes } from '../src/arch-x86/trampoline.js';
 import type { LivePatch, TargetId, TextSeam, EntryFlavour } from '../src/arch.js';
 import { archOf } from '../src/arches.js';
@@ -18,9 +19,11 @@ import type { Text } from '../src/ftrace/image-backend.js';
 import { withRuntime } from '../src/ftrace/inject.js';
 import { liveText, outsideTracer } from '../src/ftrace/live.js';
 import { Session, type SessionOptions } from '../src/ftrace/session.js';
+import { findSites } from '../src/ftrace/sites.js';
 import { planTracing } from '../src/ftrace/tracing.js';
 import { applyPlan } from '../src/ftrace/apply.js';
 import { readLoadMap } from '../src/program/load-map.js';
+import { load } from '../src/program/program.js';
 import { OPS_FLAGS, OPS_WORDS } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
@@ -517,8 +520,20 @@ describe('who has a trampoline', () => {
     }
   });
 
-  test('T-X86-32: where nothing is patched sites stay compiled calls: no trampoline, no allocation, no text', () => {
-    for (const patchable of [false, true]) {
+  test('T-X86-32: calls of a profiling entry that nobody knows, and no table: sites stay compiled calls; no trampoline, no allocation, no text', () => {
+    // The entry has a name of its own, as -mfentry-name gives it: to whoever does not know it the calls are calls like any others.
+    const original = readSample('x86-64/program-mcount');
+    const renamed = ['mcount', '__fentry__'].reduce((bytes, name) => {
+      const at = Buffer.from(bytes).indexOf(`\0${name}\0`);
+      return edited(bytes, at + 1, Buffer.from(name.replace(/^../, 'my')));
+    }, original);
+    expect(readElf(renamed).sections.map(({ name }) => name)).not.toContain('__mcount_loc');
+    const machine = { 'x86-tramp': '2014' };
+    const names = { mcountNames: ['myount'] };
+    const { sites } = openBytes(original);
+    const bytes = withRuntime(findSites(load(readElf(renamed), x86_64, names)), undefined, undefined, undefined, machine).bytes;
+    const plain = runImage(renamed);
+    const results = [{}, names].map((known) => {
       let allocations = 0;
       const seam = failing((own) => ({
         allocate: (size, near) => {
@@ -526,27 +541,42 @@ describe('who has a trampoline', () => {
           return own.allocate(size, near);
         },
       }));
-      // Calls of the profiling entry and no table of them.
-      const original = readSample('x86-64/program-mcount');
-      const { sites } = openBytes(original);
-      const bytes = withRuntime(sites, undefined, undefined, undefined, { 'x86-tramp': '2014' }).bytes;
-      expect(sites.tables.map(({ name }) => name)).toEqual(['calls']);
-      const session = open(bytes, { seam, capabilities: { patchable } });
+      const session = open(bytes, { seam, ...known });
+      const begin = session.bytes();
       const ops = make(session, 'a');
-      done(session.core.register(ops));
+      const outcome = session.core.register(ops);
       const now = session.bytes();
-      expect([allocations > 0, ops.trampoline !== null, isEmpty(now)]).toEqual([patchable, patchable, !patchable]);
-      expect(Buffer.compare(code(now).rest, code(bytes).rest) === 0).toBe(!patchable);
-      if (!patchable) expect(openBytes(now).sites.totals().byState).toEqual({ compiled: sites.count });
-      const [here, before] = [runImage(now), runImage(original)];
-      expect([here.exit, here.output.replace(/^trace=.*\n/gm, '')]).toEqual([
-        before.exit,
-        before.output.replace(/^trace=.*\n/gm, ''),
-      ]);
+      const here = runImage(now);
+      // The program's own entry counts the calls that it gets.
+      const [own, rest] = [/^trace=(.*)$/m.exec(here.output)![1], here.output.replace(/^trace=.*$/m, '')];
+      expect([here.exit, rest]).toEqual([plain.exit, plain.output.replace(/^trace=.*$/m, '')]);
+      const calls = findSites(load(readElf(now), x86_64, names)).totals().byState;
       const { wordBytes } = readElf(now);
-      expect(here.at(session.backend.addressOf(ops) + BigInt(3 * wordBytes)) > 0n).toBe(patchable);
-    }
-  });
+      const counted = outcome.kind === 'done' ? here.at(session.backend.addressOf(ops) + BigInt(3 * wordBytes)) : 0n;
+      return {
+        outcome: errno(outcome),
+        allocations: allocations > 0,
+        trampoline: ops.trampoline !== null || !isEmpty(now),
+        text: Buffer.compare(code(now).rest, code(bytes).rest) !== 0,
+        changed: Buffer.compare(now, begin) !== 0,
+        compiled: calls.compiled === sites.count,
+        counted: counted > 0n,
+        own,
+      };
+    });
+    const nothing = { allocations: false, trampoline: false, text: false, changed: false, compiled: true, counted: false, own: '49' };
+    const all = { allocations: true, trampoline: true, text: true, changed: true, compiled: false, counted: true, own: '0' };
+    expect(results).toEqual([
+      { outcome: 'ENODEV', ...nothing },
+      { outcome: 'done', ...all },
+    ]);
+    // The command line makes no file of it, and does with the name.
+    const [path, out] = [join(folder, 'renamed'), join(folder, 'renamed-on')];
+    writeFileSync(path, renamed);
+    const refused = elftrace(['patch', path, '--enable', '--x86-tramp=2014', '-o', out]);
+    expect([refused.status, existsSync(out), refused.stderr]).toEqual([2, false, expect.stringMatching(/no site/)]);
+    expect(elftrace(['patch', path, '--enable', '--x86-tramp=2014', '--mcount', 'myount', '-o', out]).status).toBe(0);
+  }); // prettier-ignore
 });
 
 // ------------------------------------------------------------------------------------------------------------ whose it is
