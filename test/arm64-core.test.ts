@@ -2,22 +2,26 @@
  * Per-callsite ops by the core, on the loaded arm64 samples: which ops the word in front of each function names, what the callbacks count when the
  * image runs, and that the list is always right in the place of any word (T-A64-4, T-A64-6).
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import type { Ops, Outcome } from '../src/ftrace/core/index.js';
+import { withRuntime } from '../src/ftrace/inject.js';
 import { entryPoint } from '../src/ftrace/routes.js';
 import { Session, type SessionOptions } from '../src/ftrace/session.js';
+import { findSites } from '../src/ftrace/sites.js';
 import { loadImages } from '../src/program/loader.js';
+import { load } from '../src/program/program.js';
 import { OPS_WORDS, runtimeObject } from '../src/runtime/index.js';
 import { compileArm64, siteFlags } from './support/arm64-runtime.js';
+import { warmElftrace as elftrace } from './support/cli.js';
 import { scratch } from './support/c-programs.js';
 import { source } from './support/loader-build.js';
 import { loadSamples } from './support/loaded.js';
-import { openBytes } from './support/pipeline.js';
+import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 import { PROGRAMS } from './support/runtime-harness.js';
 import { describeWith, run } from './support/tools.js';
 
@@ -187,15 +191,39 @@ describe('per-callsite ops', () => {
   });
 
   test('T-A64-13: a private trampoline is refused with a reason that names per-callsite ops; the hit is right all the same', () => {
-    const session = open({ capabilities: { trampolines: true } });
+    const reason =
+      /no private trampolines: per-callsite ops serve it, the word in front of each function names the ops/;
+    expect(() => open({ policy: { trampolines: 'modern' } })).toThrow(reason);
+    const folder = scratch('trampolines');
+    mkdirSync(folder);
+    const [here, out] = [join(folder, 'image'), join(folder, 'out')];
+    writeFileSync(here, image);
+    const program = join(builtSamples, 'arm64/program-patchable-4-2');
+    const object = join(builtSamples, 'arm64/core.o');
+    for (const args of [
+      ['patch', here, '--enable', '--x86-tramp=modern', '-o', out],
+      ['patch', program, '--enable', '--x86-tramp=2014', '-o', out],
+      ['load', object, '--x86-tramp=modern', '-o', out],
+      ['race', program, '--site', 'leaf', '--x86-tramp=modern'],
+    ]) {
+      const { status, stderr } = elftrace(args);
+      expect([args[0], status, existsSync(out), stderr]).toEqual([args[0], 2, false, expect.stringMatching(reason)]);
+    }
+    // The hit is right all the same: by the word, and by no walk of a list, however many others there are.
+    const session = open();
     const ops = counter(session, 'wants one', 'core_leaf');
-    const outcome = session.core.register(ops);
-    expect(outcome).toMatchObject({ kind: 'done' });
-    expect(
-      JSON.stringify(outcome, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
-    ).toMatch(/wants one gets no trampoline: the machine has no private trampolines: per-callsite ops/);
-    const { counts, output } = ran(session, session.bytes(), [ops]);
-    expect([counts[0]! > 0, output]).toEqual([true, plain]);
+    const others = counter(session, 'others', 'far_one_*');
+    for (const each of [ops, others]) done(session.core.register(each));
+    expect([ops.trampoline, openBytes(session.bytes()).image.section('.elftrace.text')]).toEqual([null, undefined]);
+    const { counts, output, walks } = ran(session, session.bytes(), [ops, others]);
+    expect([counts.every((count) => count > 0), output, walks]).toEqual([true, plain, 0]);
+    // The twin: where the machine has them, who asks gets one.
+    const x86 = readElf(readSample('x86-64/program-fentry'));
+    const own = withRuntime(findSites(load(x86, archOf(x86.header))), undefined);
+    const there = Session.open(own.bytes, archOf(own.header), { policy: { trampolines: 'modern' } });
+    const asks = there.core.createOps({ name: 'a', func: there.functionAddress('elftrace_counter')! });
+    done(there.core.register(asks));
+    expect(asks.trampoline?.kind).toBe('private');
   });
 });
 

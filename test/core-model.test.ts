@@ -72,7 +72,14 @@ interface Variant {
   readonly name: ProfileName;
   readonly trampolines: Policy['trampolines'];
   readonly graph: Policy['graph'];
+  readonly opsEntries?: Policy['opsEntries'];
 }
+
+const policyOf = ({ trampolines, graph, opsEntries = 'one' }: Variant): Partial<Policy> => ({
+  trampolines,
+  graph,
+  opsEntries,
+});
 
 const variants: readonly Variant[] = [
   { name: 'x86-64', trampolines: 'modern', graph: 'multi' },
@@ -85,6 +92,7 @@ const variants: readonly Variant[] = [
   { name: 'riscv64', trampolines: 'modern', graph: 'multi' },
   { name: 'riscv64 merged', trampolines: 'modern', graph: 'single' },
   { name: 'arm64', trampolines: 'modern', graph: 'multi' },
+  { name: 'arm64', trampolines: 'modern', graph: 'multi', opsEntries: 'two' },
   { name: 'arm64 regs', trampolines: 'modern', graph: 'multi' },
 ];
 
@@ -128,7 +136,7 @@ class Driver extends ModelDriver {
       backend: this.machine,
       sites: functions.map(({ name, ip, weak }) => ({ name, ip, weak })),
       records: { siteBytes: 4 },
-      policy: { trampolines: variant.trampolines, graph: variant.graph },
+      policy: policyOf(variant),
     });
     const tracer = this.core.createTracer({ name: 'tracer', func: 0xfffn });
     const mtracer = tracerOf(0xfffn);
@@ -248,7 +256,7 @@ class Driver extends ModelDriver {
       backend: this.machine,
       sites: inputs(null),
       records: { siteBytes: 4 },
-      policy: { trampolines: this.variant.trampolines, graph: this.variant.graph },
+      policy: policyOf(this.variant),
       saved: {
         state,
         modules: new Map(old.state.records.modules.map((name) => [name, inputs(name)])),

@@ -29,6 +29,7 @@ import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
+import { checkMachineOptions } from './machine-options.js';
 import { hash, moduleName } from './open.js';
 import { err, out } from './terminal.js';
 
@@ -161,6 +162,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   const output = outputPath(args.path, args.output, false);
   const core = await sourceOf(args.path, null);
   const arch = archOf(core.image.header);
+  checkMachineOptions(arch, args.machine);
   checkProbes(args, readLoadMap(core.image)?.parts.some(({ kind }) => kind === 'runtime') === true);
   const modules: Source[] = [];
   for (const path of args.modules) modules.push(await sourceOf(path, arch));

@@ -43,6 +43,7 @@ import { exitCodes } from './exit.js';
 import { outputLike, outputPath, readBytes, readInput } from './files.js';
 import { journalOutput } from './journal.js';
 import { sourceOf } from './load.js';
+import { checkMachineOptions } from './machine-options.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { probeJson, probeNotices, probeSummary } from './probes.js';
 import { filterTexts, selectSites, type SelectionOptions } from './selection.js';
@@ -174,13 +175,13 @@ function checkOpsEntries(opened: Opened, { a64Entries }: PatchArguments): void {
   checkLayout(opened, 'a64-entries', a64Entries);
 }
 
-/** Options of arm64 for another machine. */
 function checkMachine({ arch }: Opened, args: PatchArguments): void {
-  if (arch.target.id === 'arm64') return;
-  const { a64Era, a64Default, a64Entries } = args;
-  const given = Object.entries({ era: a64Era, default: a64Default, entries: a64Entries }).find(([, value]) => value);
-  if (given === undefined) return;
-  throw new ElftraceError('usage', `--a64-${given[0]} is about arm64, this is ${arch.target.title}`);
+  checkMachineOptions(arch, {
+    'x86-tramp': args.x86Tramp,
+    'a64-era': args.a64Era,
+    'a64-default': args.a64Default,
+    'a64-entries': args.a64Entries,
+  });
 }
 
 interface Planned {

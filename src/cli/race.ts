@@ -3,6 +3,8 @@
  * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import type { Arch, EntryFlavour } from '../arch.js';
+import { archOf } from '../arches.js';
+import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
 import {
   type Breakage,
@@ -30,6 +32,7 @@ import { parseCall } from './call-expression.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
+import { checkMachineOptions } from './machine-options.js';
 import { err, errBytes, out } from './terminal.js';
 
 export interface RaceArguments {
@@ -91,6 +94,12 @@ function ask(image: Uint8Array, args: RaceArguments): Asked {
   if ((site === undefined) === (probe === undefined)) {
     throw new ElftraceError('usage', 'say which function, --site F; or which probe, --probe F+4; or --demo');
   }
+  checkMachineOptions(archOf(readElf(image).header), {
+    'x86-tramp': args.x86Tramp,
+    'a64-era': args.a64Era,
+    'a64-default': args.a64Default,
+    'a64-entries': args.a64Entries,
+  });
   const call = args.call === undefined ? null : parseCall(args.call);
   const entries = args.riscvSite ?? args.a64Era;
   const common = {

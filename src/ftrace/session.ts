@@ -134,6 +134,25 @@ export function capabilitiesOf(sites: Sites): Capabilities {
   }
 }
 
+/** Variants that are asked for by name, and that the machine or the image does not have: the default takes what there is. */
+function checkPolicy({ target, trampolines }: Arch, capabilities: Capabilities, policy: Partial<Policy>): void {
+  // T-A64-13: the reason names what serves single ops instead.
+  if (trampolines.kind === 'none' && policy.trampolines !== undefined && policy.trampolines !== 'none') {
+    throw new ElftraceError('unsupported-form', `private trampolines on ${target.title}: ${trampolines.reason}`, {
+      value: policy.trampolines,
+    });
+  }
+  if (policy.opsEntries === 'two' && !capabilities.listEntry) {
+    throw new ElftraceError(
+      'unsupported-form',
+      'the image has no second entry that always lists (ftrace_list_caller)',
+      {
+        symbol: 'ftrace_list_caller',
+      },
+    );
+  }
+}
+
 /** What the core is told of the modules of an image, as they come and go. */
 interface Modules {
   /** Sites of those whose code is in the image. */
@@ -166,7 +185,7 @@ export class Session {
 
   /**
    * Opens a session on an image with entries; the bytes given stay as they are.
-   * @throws ElftraceError 'plan-refused' when a site is not as it must be, 'no-runtime' without entries
+   * @throws ElftraceError 'plan-refused' when a site is not as it must be, 'no-runtime' without entries, 'unsupported-form' for a policy of another machine
    */
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
@@ -177,6 +196,7 @@ export class Session {
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
     requireFixedAddresses(sites.program, entriesOf(sites.program));
     const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
+    checkPolicy(arch, capabilities, options.policy ?? {});
     // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
     if (capabilities.patchable) initialise(sites, usable, options, text);
     if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
