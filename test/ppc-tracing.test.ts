@@ -176,6 +176,9 @@ describe.each(loadedCases)('$name', (each) => {
     expect(traceDifferences(both)).toEqual([]);
     expect(both.guest.map(({ name }) => name)).not.toContain('core_idle');
     expect(both.guest.length).toBeGreaterThan(50);
+    // The twin: without notrace it is called, and seen.
+    const all = runWithBoth(trace(imageOf(each)));
+    expect([traceDifferences(all), all.guest.some(({ name }) => name === 'core_idle')]).toEqual([[], true]);
   });
 
   test('C-INIT-2: sites that the tracer does not get become nops; switching the last one off leaves the nops alone', () => {
@@ -463,6 +466,9 @@ describe.each(pgCases.flatMap((each) => ([undefined, '2008'] as const).map((stub
         );
         expect(wordAt(on, near)).toBe(bl(near, caller.address));
         expect(wordAt(on, near + 4n)).toBe(follower);
+        // The twin: behind a far site the word must bring the TOC back, and what does not is refused.
+        const wrong = withWord(imageOf(each, stubs), far + 4n, follower);
+        expect(refusalOf(wrong, FAR)?.code).toBe('toc-restore-missing');
       }
       const on = openBytes(enabledSites(imageOf(each, stubs)));
       const target = far + BigInt(branchDisplacement(wordAt(on, far)));
@@ -525,6 +531,15 @@ describe.each(cases32.flatMap((each) => ([undefined, '2008'] as const).map((stub
           expect(on.subarray(at, at + sizeBytes * count)).toEqual(bytes.subarray(at, at + sizeBytes * count));
         }
       }
+      // The twin: out of reach it is a stub in such an area that the site calls.
+      const areas = opened.program.loadMap!.parts.flatMap((part) => part.stubs);
+      const isStub = (target: bigint): boolean =>
+        areas.some(
+          ({ address, sizeBytes, count }) => target >= address && target < address + BigInt(sizeBytes * count),
+        );
+      const far = addressOf(opened, FAR);
+      const leads = [ip, far].map((at) => isStub(at + BigInt(branchDisplacement(wordAt(openBytes(on), at)))));
+      expect(leads).toEqual([false, true]);
       // A program of a linker, without a map: its own sites need no module.
       const program = openBytes(readSample('ppc32/program-mcount'));
       expect(program.program.loadMap).toBeNull();

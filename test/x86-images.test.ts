@@ -521,6 +521,21 @@ describe('who has a trampoline', () => {
       expect([id, found.entered.get('ftrace_ops_list_func')]).toEqual([id, found.counted(a) + found.counted(b)]);
       expect(readElf(session.bytes()).section('.elftrace.text')).toBeUndefined();
     }
+    // The twin: the same two where each has one of its own.
+    for (const variant of both) {
+      const session = open(imageOf(variant));
+      const [a, b] = [make(session, 'a'), make(session, 'b')];
+      done(session.core.setFilter(a, 'filter', 'core_*'));
+      done(session.core.setFilter(b, 'filter', 'far_one_*'));
+      done(session.core.register(a));
+      done(session.core.register(b));
+      const found = run(session, { ftrace_ops_list_func: nothing });
+      expect([a.trampoline?.kind, b.trampoline?.kind]).toEqual(['private', 'private']);
+      expect([found.counted(a) > 5 && found.counted(b) > 5, found.entered.get('ftrace_ops_list_func')]).toEqual([
+        true,
+        0,
+      ]);
+    }
   });
 
   test('T-X86-32: calls of a profiling entry that nobody knows, and no table: sites stay compiled calls; no trampoline, no allocation, no text', () => {
