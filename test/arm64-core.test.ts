@@ -82,12 +82,12 @@ function words(session: Session, ops: readonly Ops[]): Map<string, string> {
   );
 }
 
-/** The image with some words replaced by that of the list. */
-function listed(bytes: Uint8Array, which: (site: number) => boolean): Uint8Array {
+/** The image with some words replaced by that of the list, or of other ops. */
+function listed(bytes: Uint8Array, which: (site: number) => boolean, symbol = 'ftrace_list_ops'): Uint8Array {
   const copy = bytes.slice();
   const { program, sites, image: elf } = openBytes(copy);
   const view = new DataView(copy.buffer, copy.byteOffset);
-  const list = entryPoint(program, 'ftrace_list_ops')!.identity;
+  const list = entryPoint(program, symbol)!.identity;
   for (let i = 0; i < sites.count; i++) {
     if (which(i)) view.setBigUint64(elf.fileOffsetOf((sites.ip(i) - 12n) & ~7n), list, true);
   }
@@ -108,6 +108,11 @@ describe('per-callsite ops', () => {
     const { counts, output, walks } = ran(session, session.bytes(), [first, second]);
     expect([output, walks]).toEqual([plain, 0]);
     expect(counts.every((count) => count > 0)).toBe(true);
+    // The twin: one more on the first of them, and each call of that one walks.
+    const third = counter(session, 'third', 'core_leaf');
+    done(session.core.register(third));
+    const shared = ran(session, session.bytes(), [first, second, third]);
+    expect([shared.counts, shared.walks]).toEqual([[...counts, counts[0]], counts[0]]);
   });
 
   test('A-CO-3, A-CO-6: one ops: its own; two: the list; the guard: the list; off: ops that do nothing', () => {
@@ -174,6 +179,13 @@ describe('per-callsite ops', () => {
       expect([site, counts, output]).toEqual([site, own.counts, plain]);
     }
     expect(sites.count).toBe(26);
+    // The twin: words that name ops which do nothing change what is counted.
+    const nothing = ran(
+      session,
+      listed(bytes, () => true, 'ftrace_nop_ops'),
+      ops,
+    );
+    expect([nothing.counts, nothing.output]).toEqual([[0, 0], plain]);
   });
 
   test('T-A64-10, T-A64-3: every site starts with the default ops; then the core gives sites their own, and takes them back', () => {

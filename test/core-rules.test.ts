@@ -482,6 +482,10 @@ describe('trampolines', () => {
     const steps = done(made.core.setFunction(a, 0x999n));
     expect(kinds(steps)).not.toContain('inner-call');
     expect(a.has('ALLOC_TRAMP')).toBe(false);
+    // The twin: one of ours.
+    const b = made.ops('b', 'g');
+    done(made.core.register(b));
+    expect(kinds(done(made.core.setFunction(b, 0x998n)))).toContain('inner-call');
   });
 
   test('T-X86-18, A6.3: another function: same trampoline, its call is re-pointed, no site is written', () => {
@@ -529,9 +533,15 @@ describe('trampolines', () => {
   });
 
   test('T-X86-32: where sites stay compiled calls nothing is built, allocated or written', () => {
-    const made = bench('x86-64', {}, { patchable: false });
-    expect(code(done(made.core.register(made.ops('a', 'f'))))).toEqual([]);
-    expect(made.machine.planned.size).toBe(0);
+    const results = [false, true].map((patchable) => {
+      const made = bench('x86-64', {}, { patchable });
+      const steps = code(done(made.core.register(made.ops('a', 'f'))));
+      return [steps.includes('site'), steps.includes('trampoline'), made.machine.planned.size];
+    });
+    expect(results).toEqual([
+      [false, false, 0],
+      [true, true, 1],
+    ]);
   });
 
   test('T-X86-40: the second ops on a function expects the first one’s trampoline; the ops being added is not it', () => {
@@ -796,6 +806,11 @@ describe('direct calls', () => {
       }
       expect(made.core.state.list.map((ops) => ops.name)).toEqual(['d']);
       expect(runs(made, 'g')).toEqual(['direct 8']);
+      // The twin: taken out and put in again, there is a moment without.
+      const gone = [done(made.core.unregisterDirect(d, 8n)), done(made.core.registerDirect(d, 7n))].flat();
+      const [first] = made.core.records;
+      const after = gone.flatMap((step) => (step.kind === 'site' && step.site === first ? [step.after.kind] : []));
+      expect(after).toEqual(['nop', 'direct']);
     }
   });
 
