@@ -187,6 +187,11 @@ export interface SiteReading {
   readonly expected?: Uint8Array;
   readonly reason?: string;
   readonly fault?: 'misaligned' | 'unsupported' | 'toc-restore-missing';
+  /**
+   * For `foreign`: what stands there is nops of the compiler and calls nothing. `few`: fewer behind the entry than a call needs; `front`: in front of the
+   * entry only; `whole`: all that a call needs, in a place where none can be.
+   */
+  readonly nops?: 'few' | 'front' | 'whole';
 }
 
 /** One store of a change: `before` must stand at the place or nothing is written. */

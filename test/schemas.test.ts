@@ -127,7 +127,7 @@ describe('schemas', () => {
 
   test('a plan with refusals', () => {
     const name = sample('ppc64-elfv2-le/module-patchable-2-bypassed.ko');
-    const [plan] = lines('plan', ['patch', '--nop', '--dry-run', '--json', name], 1);
+    const [plan] = lines('plan', ['patch', '--init', '--dry-run', '--json', name], 1);
     expect((plan!['refusals'] as { code: string }[]).map(({ code }) => code)).toEqual(
       Array(9).fill('bypassed-by-local-entry'),
     );

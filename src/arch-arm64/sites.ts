@@ -320,6 +320,7 @@ interface PairState {
   readonly state: SiteStateKind;
   readonly form: string;
   readonly reason: string;
+  readonly nops?: NonNullable<SiteReading['nops']>;
 }
 
 const PAIR_NOPS: PairState = { state: 'compiled', form: 'nops', reason: '' };
@@ -335,7 +336,12 @@ const PAIR_FIRST: PairState = {
   form: 'unknown',
   reason: 'the first word is neither nop nor mov x9, x30',
 };
-const PAIR_SHORT: PairState = { state: 'foreign', form: 'one nop', reason: 'two nops are needed, there is one' };
+const PAIR_SHORT: PairState = {
+  state: 'foreign',
+  form: 'one nop',
+  reason: 'two nops are needed, there is one',
+  nops: 'few',
+};
 const PAIR_RELOCATION: PairState = {
   state: 'foreign',
   form: 'unknown',
@@ -453,7 +459,7 @@ const callOps: SiteShape = {
     if (form === 'pair') return null;
     if (form === 'ambiguous') {
       const reason = 'no function symbol tells the form =4,2 from four or more nops of =N';
-      return callOpsForeign(view, reason, 12, 'unplaced', 'unsupported');
+      return callOpsForeign(view, reason, 12, 'unplaced', 'unsupported', 'whole');
     }
     const ipDelta = isBti(view.u32(8)) ? 16 : 12;
     const pair = readPair(view, ipDelta - 4);
@@ -463,9 +469,13 @@ const callOps: SiteShape = {
     }
     if ((view.address & 7n) !== 0n) {
       const reason = 'A-SITE-1: the slot of =4,2 is not 8-aligned';
-      return callOpsForeign(view, reason, ipDelta, 'misaligned', 'misaligned');
+      const off = isOff(view, pair) ? 'whole' : undefined;
+      return callOpsForeign(view, reason, ipDelta, 'misaligned', 'misaligned', off);
     }
-    if (pair.state === 'foreign') return callOpsForeign(view, pair.reason, ipDelta, pair.form);
+    if (pair === PAIR_FIRST && view.u32(0) === NOP && view.u32(4) === NOP && !isBl(view.u32(ipDelta - 4))) {
+      return callOpsForeign(view, 'all nops stand in front of the function', ipDelta, 'before', undefined, 'front');
+    }
+    if (pair.state === 'foreign') return callOpsForeign(view, pair.reason, ipDelta, pair.form, undefined, pair.nops);
     const literal = view.relocatable ? view.relocation(0) : null;
     const second = view.relocatable ? view.relocation(4) : null;
     if (second !== null || (literal !== null && literal.type !== R_AARCH64_ABS64)) {
@@ -540,7 +550,8 @@ function callOpsForeign(
   reason: string,
   ipDelta = 12,
   form = 'unknown',
-  fault?: NonNullable<SiteReading['fault']>,
+  fault?: SiteReading['fault'],
+  nops?: SiteReading['nops'],
 ): SiteReading {
   const expected = ipDelta === 16 ? concatBytes([TWO_NOPS, view.bytes(8, 4), TWO_NOPS]) : FOUR_NOPS;
   return {
@@ -555,7 +566,13 @@ function callOpsForeign(
     expected,
     reason,
     ...(fault === undefined ? {} : { fault }),
+    ...(nops === undefined ? {} : { nops }),
   };
+}
+
+/** True for the compiler's four nops, and for a pair that was initialised and calls nothing. */
+function isOff(view: SiteView, { state }: PairState): boolean {
+  return state === 'nop' || (state === 'compiled' && view.u32(0) === NOP && view.u32(4) === NOP);
 }
 
 // --------------------------------------------------------------------------------------------------------------------- =2
@@ -578,6 +595,8 @@ const patchable: SiteShape = {
   read(view, source) {
     // One slot, one form: what belongs to =4,2 is not read as two plain nops when it is damaged.
     if (formOf(view) !== 'pair') return null;
+    // A call of -pg that became a nop, with a nop of the function behind it.
+    if (source === 'mcount-table' && isBehindPrologue(view)) return null;
     const pair = readPair(view, 0);
     // An mcount table of the -pg era names a bl, or the nop that replaced it inside a function.
     if (pair.state === 'foreign' && source === 'mcount-table' && !isPatchableEntry(view)) return null;
@@ -592,7 +611,8 @@ const patchable: SiteShape = {
       target: pair.state === 'call' ? targetOf(view, 4) : null,
       relocationDeltas: pair.state === 'call' && view.relocatable ? AT_4 : NONE,
     };
-    return foreign ? { ...base, expected: TWO_NOPS, reason: pair.reason } : base;
+    if (!foreign) return base;
+    return { ...base, expected: TWO_NOPS, reason: pair.reason, ...(pair.nops ? { nops: pair.nops } : {}) };
   },
   write(reading, to, view) {
     return writePair(reading, to, view, 'A-SITE-2');

@@ -156,6 +156,7 @@ function foreign(
   expected: Uint8Array,
   reason: string,
   fault?: SiteReading['fault'],
+  nops?: SiteReading['nops'],
 ): SiteReading {
   const reading = {
     shape,
@@ -169,7 +170,7 @@ function foreign(
     expected,
     reason,
   };
-  return fault === undefined ? reading : { ...reading, fault };
+  return { ...reading, ...(fault === undefined ? {} : { fault }), ...(nops === undefined ? {} : { nops }) };
 }
 
 function reading(
@@ -183,6 +184,24 @@ function reading(
   relocationDeltas: readonly number[],
 ): SiteReading {
   return { shape, state, form, ipDelta, startDelta, sizeBytes, target, relocationDeltas };
+}
+
+/** First halves of the words that set r2 up at a global entry: addis r2,r12 / lis r2, then addi r2,r2. */
+function isTocSetup(view: SiteView, delta: number): boolean {
+  const first = view.u32(delta);
+  const second = view.u32(delta + 4);
+  if (first < 0 || second < 0) return false;
+  const upper = first >>> 16;
+  if (upper === 0x3c4c || upper === 0x3c40) return second >>> 16 === 0x3842;
+  // -mcmodel=large: ld r2,-8(r12); add r2,r2,r12 (or add r2,r12,r2).
+  return first === 0xe84c_fff8 && (second === 0x7c42_6214 || second === 0x7c4c_1214);
+}
+
+/**
+ * True at a function's first instruction, or behind its TOC set-up. A nop there is no call of -pg that was switched off: those stand behind the store of LR.
+ */
+function isAtEntry(view: SiteView): boolean {
+  return view.functionAt(0) || (view.functionAt(-8) && isTocSetup(view, -8));
 }
 
 /** Rules of the specification that changes follow. */
@@ -354,7 +373,7 @@ function pg64(flavour: Flavour): SiteShape {
           );
         }
         case 'nop':
-          if (source === 'call') return null;
+          if (source === 'call' || isAtEntry(view)) return null;
           if (view.u32(4) === restore && !view.relocatable) {
             const reason = 'a TOC restore follows the nop: it would load a word that no stub has saved';
             return foreign(shape, 0, 0, 8, wordsOf([B_OVER_ONE, restore], endian), reason, 'toc-restore-missing');
@@ -426,17 +445,6 @@ function pg64(flavour: Flavour): SiteShape {
 /** Most nops that are looked through between a table entry and the function's symbol. */
 const MOST_NOPS = 64;
 
-/** First halves of the words that set r2 up at a global entry: addis r2,r12 / lis r2, then addi r2,r2. */
-function isTocSetup(view: SiteView, delta: number): boolean {
-  const first = view.u32(delta);
-  const second = view.u32(delta + 4);
-  if (first < 0 || second < 0) return false;
-  const upper = first >>> 16;
-  if (upper === 0x3c4c || upper === 0x3c40) return second >>> 16 === 0x3842;
-  // -mcmodel=large: ld r2,-8(r12); add r2,r2,r12 (or add r2,r12,r2).
-  return first === 0xe84c_fff8 && (second === 0x7c42_6214 || second === 0x7c4c_1214);
-}
-
 /**
  * The pair of words behind the entry that calls run through, from the table's address.
  *
@@ -475,15 +483,19 @@ function patchable(flavour: Flavour): SiteShape {
         if (isTocSetup(view, delta)) {
           const reason =
             'the nops stand in front of the TOC set-up of the global entry, as GCC 12 puts them: r2 is not set there';
-          return foreign(shape, ip, start, 8, expected, `${reason} and local calls skip them`, 'unsupported');
+          const skipped = `${reason} and local calls skip them`;
+          const off = first === NOP && second === NOP ? 'whole' : undefined;
+          return foreign(shape, ip, start, 8, expected, skipped, 'unsupported', off);
         }
       }
       if (first === NOP && second !== NOP && !isBl(second)) {
-        const reason = 'fewer than two nops behind the function entry';
-        return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined);
+        const reason =
+          'one nop behind the function entry: a site of kernels that call through a stub out of line (6.13 and later), which are not served';
+        return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined, 'few');
       }
       if (start > 0 && first !== NOP && first !== MFLR_R0) {
-        return foreign(shape, ip, start, 8, expected, 'all nops stand in front of the function entry', 'unsupported');
+        const reason = 'all nops stand in front of the function entry';
+        return foreign(shape, ip, start, 8, expected, reason, 'unsupported', 'front');
       }
       if (first !== NOP && first !== MFLR_R0) {
         return foreign(shape, ip, start, 8, expected, 'the first word is neither nop nor mflr r0');
@@ -598,7 +610,8 @@ function pg32Late(flavour: Flavour): SiteShape {
         case 'call':
           return reading(shape, call.kind, 'call', 0, 0, 4, call.target, call.relocated ? AT_0 : NO_DELTAS);
         case 'nop':
-          return source === 'call' ? null : reading(shape, 'nop', 'nop', 0, 0, 4, null, NO_DELTAS);
+          if (source === 'call' || isAtEntry(view)) return null;
+          return reading(shape, 'nop', 'nop', 0, 0, 4, null, NO_DELTAS);
         case 'wrong':
           return foreign(shape, 0, 0, 4, expected, call.reason);
         case 'other':

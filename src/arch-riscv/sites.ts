@@ -243,9 +243,11 @@ interface Foreign {
   readonly expected: Uint8Array;
   readonly reason: string;
   readonly fault?: 'unsupported';
+  readonly nops?: 'few' | 'front';
 }
 
-function foreign(shape: SiteShape, ipDelta: number, { startDelta, expected, reason, fault }: Foreign): SiteReading {
+function foreign(shape: SiteShape, ipDelta: number, found: Foreign): SiteReading {
+  const { startDelta, expected, reason, fault, nops } = found;
   return {
     shape,
     state: 'foreign',
@@ -258,6 +260,7 @@ function foreign(shape: SiteShape, ipDelta: number, { startDelta, expected, reas
     expected,
     reason,
     ...(fault === undefined ? {} : { fault }),
+    ...(nops === undefined ? {} : { nops }),
   };
 }
 
@@ -544,8 +547,19 @@ const patchable8: SiteShape = {
     let form: string;
     let target: Address | null = null;
     let deltas = NO_DELTAS;
-    const reject = (expected: Uint8Array, reason: string, fault?: 'unsupported'): SiteReading =>
-      foreign(patchable8, ip, { startDelta: ip, expected, reason, ...(fault ? { fault } : {}) });
+    const reject = (
+      expected: Uint8Array,
+      reason: string,
+      fault?: 'unsupported' | null,
+      nops?: 'few' | 'front',
+    ): SiteReading =>
+      foreign(patchable8, ip, {
+        startDelta: ip,
+        expected,
+        reason,
+        ...(fault ? { fault } : {}),
+        ...(nops ? { nops } : {}),
+      });
 
     if (first === TWO_C_NOPS && second === TWO_C_NOPS) {
       state = 'compiled';
@@ -760,7 +774,12 @@ function changed(view: SiteView, delta: number, after: Uint8Array): SiteStore[] 
 }
 
 /** Expected bytes and reason for eight bytes at a patchable site that are none of its states. */
-function whyForeign(view: SiteView, ip: number, first: number, second: number): [Uint8Array, string, 'unsupported'?] {
+function whyForeign(
+  view: SiteView,
+  ip: number,
+  first: number,
+  second: number,
+): [Uint8Array, string, ('unsupported' | null)?, ('few' | 'front')?] {
   const parcel = view.u16(ip);
   const expected = parcel === C_NOP ? FOUR_C_NOPS : TWO_NOPS;
   if (isAuipcRa(first) && isJalrRa(second)) {
@@ -768,6 +787,10 @@ function whyForeign(view: SiteView, ip: number, first: number, second: number): 
   }
   const count = nopBytes(view, ip);
   if (count === 0 && (first === -1 || second === -1)) return [expected, 'the section ends inside the site'];
+  // functionDelta went over nops to get here; without a call behind them they may be all there are.
+  if (count === 0 && ip > 0 && !hasLiteral(view, ip) && !isAuipcT0(first) && !isAuipcRa(first)) {
+    return [expected, 'all nops stand in front of the function entry', null, 'front'];
+  }
   if (count === 0) return [expected, "neither the compiler's nops nor a pair through t0"];
   // 00000013 behind two or three c.nops begins with no c.nop: the rest may be the body's own (a disabled static branch).
   const mixed = parcel === C_NOP && view.u32(ip + count) === NOP;
@@ -775,6 +798,7 @@ function whyForeign(view: SiteView, ip: number, first: number, second: number): 
     expected,
     `${count} bytes of nops${mixed ? ', then a nop of the other size' : ''}: auipc and jalr need 8 (patchable 4 with C, 2 without)`,
     'unsupported',
+    'few',
   ];
 }
 

@@ -141,6 +141,7 @@ function foreign(
   reason: string,
   ipDelta = 0,
   fault?: 'unsupported',
+  nops?: SiteReading['nops'],
 ): SiteReading {
   return {
     shape,
@@ -154,6 +155,7 @@ function foreign(
     expected,
     reason,
     ...(fault ? { fault } : {}),
+    ...(nops ? { nops } : {}),
   };
 }
 
@@ -517,7 +519,7 @@ const patchable5: SiteShape = {
     if (long >= 5) return readPad(view, ip, 'compiled', 'long-nop', long);
     const held = nopRun(view, ip);
     if (held > 0) {
-      return foreign(patchable5, 'small', FIVE_NOPS, 'cannot hold a 5-byte call', ip, 'unsupported');
+      return foreign(patchable5, 'small', FIVE_NOPS, 'cannot hold a 5-byte call', ip, 'unsupported', 'few');
     }
     if (ip > 0) {
       return foreign(
@@ -527,6 +529,7 @@ const patchable5: SiteShape = {
         'pad lies before the symbol only: no call site',
         ip,
         'unsupported',
+        'front',
       );
     }
     return foreign(patchable5, 'bytes', FIVE_NOPS, 'neither nops nor a call', ip);
@@ -588,7 +591,7 @@ function readPadCall(view: SiteView, ip: number): SiteReading {
 
 function callBehindPad(ip: number): SiteReading {
   const reason = 'pad lies before the symbol only: the function begins with a call of its own';
-  return foreign(patchable5, 'before', FIVE_NOPS, reason, ip, 'unsupported');
+  return foreign(patchable5, 'before', FIVE_NOPS, reason, ip, 'unsupported', 'front');
 }
 
 /** All shapes of x86-64, tried in this order. */

@@ -286,6 +286,21 @@ function unexpectedCall(
 }
 
 /**
+ * Whether a site is as the request wants it although something is wrong with it: a request refuses only what it would change. Nops that no call can use are
+ * off; other wrong bytes are not.
+ */
+function isAsAsked(sites: Sites, site: number, reading: SiteReading | null, request: PlanRequest): boolean {
+  if (reading === null || typeof request.to === 'function') return false;
+  if (reading.state === 'foreign') {
+    return request.to.kind === 'nop' && reading.nops !== undefined && reading.fault !== undefined;
+  }
+  const change = reading.shape.write(reading, request.to, sites.viewOf(site));
+  return (
+    !('refused' in change) && change.stores.length + change.neutralise.length === 0 && change.relocate === undefined
+  );
+}
+
+/**
  * Decides the changes that bring the selected sites to a state.
  * @returns steps sorted by file position; refusals in site order. Writes nothing.
  */
@@ -344,6 +359,10 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     selected++;
     const range = sites.codeRange(i);
     if (verdictSeverity[verdict] === 'error' || !range) {
+      if (range && verdict !== 'state-mismatch' && isAsAsked(sites, i, reading, request)) {
+        unchanged++;
+        continue;
+      }
       const { expected, actual } = judgement;
       refuse(
         i,
@@ -375,7 +394,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       refuse(i, change.code ?? change.refused, errnoOf(change.refused), change.reason);
       continue;
     }
-    if (request.strictPermissions && range.section >= 0) {
+    if (request.strictPermissions && range.section >= 0 && change.stores.length > 0) {
       const section = image.sections[range.section]!;
       if ((section.flags & SHF_WRITE) === 0n && !program.relocatable) {
         refuse(i, 'read-only-section', 'EPERM', `section ${section.name} is not writable`);

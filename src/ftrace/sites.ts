@@ -70,6 +70,8 @@ export class Sites {
     private readonly stateOf: Uint8Array,
     private readonly functionOf: Int32Array,
     private readonly view: ProgramView,
+    /** Tables most of whose sites have nops in no number or place that a call can use; parallel to `tables`. */
+    private readonly unusable: readonly boolean[],
   ) {
     this.count = anchor.length;
   }
@@ -152,6 +154,11 @@ export class Sites {
 
   /** What the bytes at a site say, read again; null for sites that no shape knows or that name no code. */
   reading(index: number): SiteReading | null {
+    const found = this.read(index);
+    return found !== null && this.unusable[this.tableOf[index]!] ? asUnusable(found) : found;
+  }
+
+  private read(index: number): SiteReading | null {
     if (this.range[index]! < 0) return null;
     const shape = this.shapeOf[index]!;
     if (shape === noShape) return null;
@@ -208,8 +215,25 @@ export class Sites {
 /** Sources that a table's slots may have, most specific first. */
 const possibleSources: readonly SiteSource[] = ['mcount-table', 'patchable-table'];
 
-/** How many of the first filled slots are read to decide what a kernel's table names. */
-const sampleSize = 64;
+/**
+ * A site of a table most of whose sites have too few nops, or have them in front of their functions: a build has one form, so one that looks as if it had
+ * enough begins with a nop of its own, and one without any is no damaged one.
+ */
+function asUnusable(reading: SiteReading): SiteReading {
+  if (reading.nops !== undefined) return reading.fault === undefined ? { ...reading, fault: 'unsupported' } : reading;
+  if (reading.state !== 'compiled') return reading;
+  return {
+    ...reading,
+    state: 'foreign',
+    form: 'chance',
+    fault: 'unsupported',
+    nops: 'few',
+    reason: 'most sites of the table have no room for a call: what follows here are nops of the function itself',
+  };
+}
+
+/** How many slots are read, from all over the table, to decide what it names. */
+const sampleSize = 256;
 
 function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading | null; shape: number } {
   const shapes = view.program.arch.siteShapes;
@@ -231,31 +255,47 @@ function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading |
   return { reading: fallback, shape: fallbackShape };
 }
 
-/** vmlinux has one table symbol for both kinds of site: the kind under which more of the first sites are recognised. */
+/** Filled slots of a table that name code, at most `sampleSize` and evenly spread: the first ones may all be of one odd section. */
+function* samples(program: Program, table: SlotTable): Generator<{ range: CodeRange; offset: number }> {
+  const step = Math.max(1, Math.ceil((table.count - table.zero) / sampleSize));
+  let filled = 0;
+  for (let slot = 0; slot < table.count; slot++) {
+    const value = table.value[slot]!;
+    const empty = program.relocatable ? table.section[slot] === -1 : value === 0n;
+    if (empty || filled++ % step !== 0) continue;
+    const range = program.relocatable ? program.codeOfSection(table.section[slot]!) : program.codeAt(value);
+    const offset = range ? Number(value - range.address) : -1;
+    if (range && offset >= 0 && offset < range.bytes.length) yield { range, offset };
+  }
+}
+
+/**
+ * vmlinux has one table symbol for both kinds of site: the kind under which more sites are recognised, then the one that knows more of them as damaged. The
+ * shapes themselves say what cannot be theirs: nops of a call are never the first instruction of a function.
+ */
 function decideSource(program: Program, table: SlotTable, view: ProgramView): SiteSource {
   if (table.source !== 'unknown') return table.source;
   let best: SiteSource = 'mcount-table';
   let bestScore = -1;
   for (const source of possibleSources) {
     let score = 0;
-    let tried = 0;
+    let known = 0;
     let entries = 0;
-    for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
-      const value = table.value[slot]!;
-      const range = value === 0n ? undefined : program.codeAt(value);
-      if (!range) continue;
-      tried++;
-      view.move(range, Number(value - range.address));
+    for (const { range, offset } of samples(program, table)) {
+      view.move(range, offset);
       const { reading } = readAt(view, source);
-      if (!reading || reading.state === 'foreign') continue;
-      score++;
+      if (!reading) continue;
+      if (reading.state === 'foreign') known++;
+      else score++;
       if (reading.shape.sources.includes('patchable-table')) entries++;
     }
     // arm64 knows patchable entries under either name of a table; one of mostly such is no table of calls.
-    if (source === 'mcount-table' && entries * 2 > score) continue;
-    if (score > bestScore) {
+    if (source === 'mcount-table' && entries * 2 > score + known) continue;
+    // What is recognised counts before any number of damaged sites.
+    const total = score * (sampleSize + 1) + known;
+    if (total > bestScore) {
       best = source;
-      bestScore = score;
+      bestScore = total;
     }
   }
   return best;
@@ -559,6 +599,8 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
   const shapeOf = new Uint8Array(total).fill(noShape);
   const stateOf = new Uint8Array(total);
   const functionOf = new Int32Array(total).fill(-1);
+  /** By table: sites without room for a call less those with it. */
+  const lacking = new Int32Array(tables.length);
   for (let i = 0; i < total; i++) {
     if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
     const table = tables[tableOf[i]!]!;
@@ -573,7 +615,15 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     shapeOf[i] = shape;
     stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
     ipDelta[i] = reading ? reading.ipDelta : 0;
+    if (reading?.nops === 'few' || reading?.nops === 'front') lacking[tableOf[i]!]!++;
+    else if (reading && reading.state !== 'foreign') lacking[tableOf[i]!]!--;
     functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(ipDelta[i]!));
+  }
+  const unusable = sources.map((source, table) => source === 'patchable-table' && lacking[table]! > 0);
+  if (unusable.includes(true)) {
+    for (let i = 0; i < total; i++) {
+      if (unusable[tableOf[i]!] && stateOf[i] === stateIndex.compiled) stateOf[i] = stateIndex.foreign;
+    }
   }
   return new Sites(
     program,
@@ -588,5 +638,6 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     stateOf,
     functionOf,
     view,
+    unusable,
   );
 }

@@ -224,7 +224,9 @@ export function decodeSites(file: string): DecodedRange[] {
         // Nops in front of a function are not the place that is patched; those of =4,2 and =8,4 make room for a pointer: four words in all.
         const code = module.code(section, value);
         const four =
-          size === 8 && code.subarray(0, 16).equals(Buffer.concat([code.subarray(0, 8), code.subarray(0, 8)]));
+          size === 8 &&
+          !module.machine.includes('PowerPC') &&
+          code.subarray(0, 16).equals(Buffer.concat([code.subarray(0, 8), code.subarray(0, 8)]));
         return { table: 'sites', section, start: value, end: value + (four ? 16 : size) };
       }),
   );
