@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { otherRanges } from '../src/ftrace/overlaps.js';
 import { planSites } from '../src/ftrace/plan.js';
+import { verify } from '../src/ftrace/verdicts.js';
 import { confirmedOverlaps, decodeRanges } from './support/patch-decoder.js';
 import { openBytes } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
@@ -175,6 +176,42 @@ describeWith(withTools, 'tables made by hand', () => {
     expect(planOf(machine, object(machine, machine.long, '', '', table)).refused).toEqual([
       'overlaps-patch-range: an alternative of a form that is not known lies inside the site',
     ]);
+  });
+});
+
+/** Functions as kernels with call padding have them, that begin with a nop of a static key: two bytes, or five as older jump labels are. */
+const padded = (nops: readonly string[], table: string): string =>
+  nops
+    .map(
+      (nop, i) =>
+        `.section __patchable_function_entries,"awo",@progbits,.text\n.8byte __pfx_f${i}\n.text\n.p2align 4\n` +
+        `.type __pfx_f${i}, @function\n__pfx_f${i}: .skip 16, 0x90\n.globl f${i}\n.type f${i}, @function\nf${i}: endbr64\n` +
+        `key${i}: ${nop}\nret\n.size f${i}, . - f${i}\n${table.replaceAll('%', String(i))}`,
+    )
+    .join('');
+
+describeWith(['x86_64-linux-gnu-as'], 'call padding', () => {
+  const label = `.section __jump_table,"aw"\n${pair('key%', 'f%')}.8byte 0\n.text\n`;
+  const twoBytes = '.byte 0x66, 0x90';
+  const fiveBytes = '.byte 0x0f, 0x1f, 0x44, 0, 0';
+  const open = (source: string): ReturnType<typeof openBytes> => {
+    const file = join(folder, `${serial++}.o`);
+    writeFileSync(`${file}.s`, source);
+    run('x86_64-linux-gnu-as', ['--64', '-o', file, `${file}.s`]);
+    return openBytes(new Uint8Array(readFileSync(file)));
+  };
+
+  test('X-SITE-1 a nop of a static key behind the pad is no site', () => {
+    for (const nops of [[twoBytes], [fiveBytes], [twoBytes, 'nop; nop; nop; nop; nop', fiveBytes]]) {
+      const { sites } = open(padded(nops, label));
+      expect(sites.tables.map(({ name, role }) => [name, role])).toEqual([['__patchable_function_entries', 'padding']]);
+      expect(sites.count).toBe(0);
+    }
+  });
+
+  test('X-SITE-1 the same nops without a jump label are the rest of a pad', () => {
+    expect(verify(open(padded([twoBytes], '')).sites).verdicts).toEqual({ 'unsupported-shape': 1 });
+    expect(verify(open(padded([fiveBytes], '')).sites).verdicts).toEqual({ ok: 1 });
   });
 });
 

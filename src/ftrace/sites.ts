@@ -10,6 +10,7 @@ import { type CodeRange, probeSections, type Program } from '../program/program.
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from './journal.js';
+import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
 import { ProgramView } from './view.js';
 
@@ -303,23 +304,23 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
 
 /**
  * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has room behind its function's
- * symbol. A table whose pads are merely too small for a call is not that, and its sites get their verdicts.
+ * symbol. A nop with which the function begins is no room where another mechanism patches it (a jump label that is off). A table whose pads are merely too
+ * small for a call is not that, and its sites get their verdicts.
  */
 function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
   if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
   let tried = 0;
-  for (let slot = 0; slot < table.count && tried < sampleSize; slot++) {
-    const range = program.relocatable
-      ? program.codeOfSection(table.section[slot]!)
-      : program.codeAt(table.value[slot]!);
-    if (!range) continue;
-    const offset = Number(table.value[slot]! - range.address);
-    if (offset >= range.bytes.length) continue;
+  for (const { range, offset } of samples(program, table)) {
     view.move(range, offset);
     const { reading } = readAt(view, source);
     // The pad of an overridden weak function has no symbol to be in front of, and says nothing.
     if (reading?.form === 'unplaced') continue;
-    if (reading?.fault !== 'unsupported' || reading.form !== 'before') return false;
+    if (reading === null) return false;
+    if (reading.nops !== 'front') {
+      const ip = view.address + BigInt(reading.ipDelta);
+      const section = program.relocatable ? range.section : -1;
+      if (reading.ipDelta === 0 || otherRanges(program).overlapping(section, ip, ip + 1n) === null) return false;
+    }
     tried++;
   }
   return tried > 0;
