@@ -2,7 +2,7 @@
  * The `Arch` interface: everything that differs between machines, and nothing else. Types only. One object per target;
  * the objects are built in `arch-*` folders and found through `arches.ts`. No member is optional and none may refuse.
  */
-import type { ElfImage } from './elf/image.js';
+import type { ElfImage, SymbolTable } from './elf/image.js';
 import type { Reach } from './bits.js';
 import type { EmulationModel } from './emulator/model.js';
 import type { Isa } from './isa/instruction.js';
@@ -51,9 +51,9 @@ export interface Abi {
   /**
    * Place of the code of a function symbol: on ELFv1 the text address behind the `.opd` descriptor, elsewhere the
    * symbol's own place. `section` is the section index (relocatable files) and `value` an offset in it, or an address.
-   * null when the descriptor cannot be followed.
+   * null when the descriptor cannot be followed. `symbols`: the table of the symbol where it is not the file's own.
    */
-  codePlace(image: ElfImage, symbolIndex: number): { readonly section: number; readonly value: bigint } | null;
+  codePlace(image: ElfImage, symbolIndex: number, symbols?: SymbolTable): { readonly section: number; readonly value: bigint } | null;
 }
 
 /** Relocation types that the generic code must know by role. */

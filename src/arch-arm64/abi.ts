@@ -3,7 +3,7 @@
  */
 import type { Abi, McountRules } from '../arch.js';
 import { SHN_LORESERVE_RESOLVED, SHN_UNDEF } from '../elf/constants.js';
-import type { ElfImage } from '../elf/image.js';
+import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { branchTarget } from './isa.js';
 import { R_AARCH64_CALL26 } from './relocs.js';
 
@@ -22,9 +22,9 @@ export const arm64Abi: Abi = {
     failure: 'negative-result',
   },
   localEntryOffset: () => 0,
-  codePlace(image: ElfImage, symbolIndex: number) {
-    const section = image.symbols.sectionIndex[symbolIndex];
-    const value = image.symbols.value[symbolIndex];
+  codePlace(image: ElfImage, symbolIndex: number, symbols: SymbolTable = image.symbols) {
+    const section = symbols.sectionIndex[symbolIndex];
+    const value = symbols.value[symbolIndex];
     if (section === undefined || value === undefined) return null;
     if (section === SHN_UNDEF || section >= SHN_LORESERVE_RESOLVED) return null;
     return { section, value };

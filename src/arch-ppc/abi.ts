@@ -15,7 +15,7 @@
  */
 import type { Abi } from '../arch.js';
 import { ET_REL, SHN_LORESERVE_RESOLVED, SHN_UNDEF } from '../elf/constants.js';
-import type { ElfImage, ElfSection } from '../elf/image.js';
+import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
 import { ByteView } from '../bytes.js';
 import { R_PPC64_ADDR64, R_PPC64_RELATIVE } from './relocs.js';
 
@@ -31,9 +31,9 @@ function elfV2LocalEntry(symbolOther: number): number {
   return LOCAL_ENTRY_OFFSETS[(symbolOther >>> 5) & 7] ?? 0;
 }
 
-function ownPlace(image: ElfImage, symbolIndex: number): Place | null {
-  const section = image.symbols.sectionIndex[symbolIndex];
-  const value = image.symbols.value[symbolIndex];
+function ownPlace(image: ElfImage, symbolIndex: number, symbols: SymbolTable = image.symbols): Place | null {
+  const section = symbols.sectionIndex[symbolIndex];
+  const value = symbols.value[symbolIndex];
   if (section === undefined || value === undefined) return null;
   if (section === SHN_UNDEF || section >= SHN_LORESERVE_RESOLVED) return null;
   return { section, value };
@@ -105,8 +105,8 @@ function byContents(image: ElfImage, section: ElfSection): (offset: bigint) => P
   };
 }
 
-function elfV1CodePlace(image: ElfImage, symbolIndex: number): Place | null {
-  const own = ownPlace(image, symbolIndex);
+function elfV1CodePlace(image: ElfImage, symbolIndex: number, symbols?: SymbolTable): Place | null {
+  const own = ownPlace(image, symbolIndex, symbols);
   if (own === null) return null;
   const descriptors = readDescriptors(image).get(own.section);
   return descriptors === undefined ? own : descriptors.codeAt(own.value - descriptors.section.address);

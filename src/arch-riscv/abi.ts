@@ -22,8 +22,7 @@ export const riscvAbi: Abi = {
   },
   // st_other carries only STO_RISCV_VARIANT_CC (0x80), which says nothing about entries.
   localEntryOffset: () => 0,
-  codePlace(image, symbolIndex) {
-    const { symbols } = image;
+  codePlace(image, symbolIndex, symbols = image.symbols) {
     return { section: symbols.sectionIndex[symbolIndex]!, value: symbols.value[symbolIndex]! };
   },
 };

@@ -18,8 +18,7 @@ export const x86Abi: Abi = {
     failure: 'negative-result',
   },
   localEntryOffset: () => 0,
-  codePlace(image, symbolIndex) {
-    const { sectionIndex, value } = image.symbols;
+  codePlace(image, symbolIndex, { sectionIndex, value } = image.symbols) {
     return { section: sectionIndex[symbolIndex]!, value: value[symbolIndex]! };
   },
 };

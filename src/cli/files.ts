@@ -69,38 +69,61 @@ export function looksLikeElf(bytes: Uint8Array): boolean {
   return bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
 }
 
-/** Files of the arguments; directories are walked, their files taken when they look like ELF, archives or modules. */
-export function expandPaths(paths: readonly string[]): string[] {
+/**
+ * Files of the arguments; directories are walked, their files taken when they look like ELF or archives, or are named like modules.
+ * @param failed  takes what cannot be read, so that the others go on; without it the first such thing is thrown
+ * @throws ElftraceError 'no-match' when there is no such file
+ */
+export function expandPaths(paths: readonly string[], failed?: (path: string, error: ElftraceError) => void): string[] {
   const found: string[] = [];
-  for (const path of paths) {
-    let stat: fs.Stats;
+  let failures = 0;
+  const attempt = (path: string, work: () => void): void => {
     try {
-      stat = fs.statSync(path);
+      work();
     } catch (cause) {
-      throw ioError(path, 'read', cause);
+      const error = ioError(path, 'read', cause);
+      if (failed === undefined) throw error;
+      failures++;
+      failed(path, error);
     }
-    if (!stat.isDirectory()) {
-      found.push(path);
-      continue;
+  };
+  const walk = (folder: string): void => {
+    for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+      const path = join(folder, entry.name);
+      attempt(path, () => {
+        if (entry.isDirectory()) walk(path);
+        else if (entry.isFile() && (isNamedAsModule(path) || hasKnownMagic(path))) found.push(path);
+      });
     }
-    for (const entry of fs.readdirSync(path, { recursive: true, withFileTypes: true })) {
-      if (!entry.isFile()) continue;
-      const file = join(entry.parentPath, entry.name);
-      if (hasKnownMagic(file)) found.push(file);
-    }
+  };
+  for (const path of paths) {
+    attempt(path, () => {
+      if (path !== STANDARD_INPUT && fs.statSync(path).isDirectory()) walk(path);
+      else found.push(path);
+    });
+  }
+  if (found.length === 0 && failures === 0) {
+    throw new ElftraceError('no-match', `no ELF file, archive or kernel module in ${paths.join(', ')}`, {
+      file: paths[0]!,
+    });
   }
   return found.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
 }
 
-function hasKnownMagic(path: string): boolean {
+/** What is named so and is none, because it is empty or damaged, is not passed over. */
+function isNamedAsModule(path: string): boolean {
+  return /\.ko(\.(gz|xz|zst))?$/.test(path);
+}
+
+function hasKnownMagic(file: string): boolean {
   const head = Buffer.alloc(8);
-  const descriptor = fs.openSync(path, 'r');
+  const descriptor = fs.openSync(file, 'r');
   try {
     fs.readSync(descriptor, head, 0, 8, 0);
   } finally {
     fs.closeSync(descriptor);
   }
-  return looksLikeElf(head) || isArchive(head) || (compressedForm(head) !== 'none' && /\.ko\.(gz|xz|zst)$/.test(path));
+  return looksLikeElf(head) || isArchive(head);
 }
 
 /**

@@ -29,6 +29,8 @@ export interface FileVerdict {
   readonly sites: number;
   readonly exit: number;
   readonly error: string | null;
+  /** Why the file has no site; null when it has some. Whether that is a fault is known when all files were read. */
+  readonly noSites: string | null;
 }
 
 function summary(result: Verification): string {
@@ -65,8 +67,10 @@ function judgeExit(result: Verification, strict: boolean, require: number | unde
   }
   if (require !== undefined) {
     const good = result.sites - errors - (strict ? warnings : 0);
-    return result.sites === 0 || (good * 100) / result.sites >= require ? exitCodes.ok : exitCodes.failed;
+    if (result.sites > 0 && (good * 100) / result.sites < require) return exitCodes.failed;
+    return result.incomplete?.code === 'no-functions' ? exitCodes.failed : exitCodes.ok;
   }
+  if (result.incomplete?.code === 'no-functions') return exitCodes.failed;
   return errors > 0 || (strict && warnings > 0) ? exitCodes.failed : exitCodes.ok;
 }
 
@@ -109,6 +113,8 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
           );
         }
         if (!args.quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
+        // What was untraced as asked is no site any more, and that is looked at above.
+        const incomplete = untraced.remarks.length > 0 ? null : result.incomplete;
         results.push({
           name: input.name,
           json: args.json ? verificationJson(input.name, result, unsaved) : null,
@@ -117,7 +123,8 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
           sites: result.sites,
           exit:
             unsaved.length > 0 || untraced.changed ? exitCodes.failed : judgeExit(result, args.strict, args.require),
-          error: null,
+          error: incomplete?.code === 'no-functions' ? `${input.name}: error: ${incomplete.message}` : null,
+          noSites: incomplete?.code === 'no-sites' ? incomplete.message : null,
         });
       } catch (error) {
         results.push(failure(input.name, error));
@@ -142,6 +149,7 @@ function failure(name: string, error: unknown): FileVerdict {
     sites: 0,
     exit,
     error: line,
+    noSites: null,
   };
 }
 
@@ -200,8 +208,14 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   await Promise.all(workers.map((worker) => worker.terminate()));
 }
 
+/**
+ * Verifies all files. Nothing to verify is no success: where no file has a site, or one that was named has none and must have good ones (`--require`), a
+ * check has failed. In a directory files without sites are usual.
+ */
 export async function runVerify(args: VerifyArguments): Promise<number> {
-  const paths = expandPaths(args.files);
+  const unread: FileVerdict[] = [];
+  const paths = expandPaths(args.files, (path, error) => unread.push(failure(path, error)));
+  const named = new Set(args.files);
   const progress = process.stderr.isTTY && paths.length > 8 && !args.json;
   const codes: number[] = [];
   const totals: Partial<Record<Verdict, number>> = {};
@@ -209,15 +223,20 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
   let sites = 0;
   let failedFiles = 0;
   let done = 0;
-  const several = paths.length > 1;
-  for await (const results of verifyAll(paths, args)) {
-    done++;
-    if (progress) process.stderr.write(`\r${done}/${paths.length}`);
+  const several = paths.length + unread.length > 1;
+  const empty: { readonly name: string; readonly why: string }[] = [];
+  const take = (results: readonly FileVerdict[], gated: boolean): void => {
     for (const result of results) {
       files++;
       sites += result.sites;
       codes.push(result.exit);
-      if (result.exit !== exitCodes.ok) failedFiles++;
+      if (result.noSites !== null) {
+        if (gated && results.length === 1) {
+          codes.push(exitCodes.failed);
+          err(`${result.name}: error: ${result.noSites}`);
+        } else empty.push({ name: result.name, why: result.noSites });
+      }
+      if (result.exit !== exitCodes.ok || (result.noSites !== null && gated && results.length === 1)) failedFiles++;
       for (const [verdict, count] of Object.entries(result.verdicts)) {
         const key = verdict as Verdict;
         totals[key] = (totals[key] ?? 0) + count;
@@ -230,6 +249,21 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
       }
       if (result.error !== null) err(result.error);
     }
+  };
+  take(unread, false);
+  for await (const results of verifyAll(paths, args)) {
+    done++;
+    if (progress) process.stderr.write(`\r${done}/${paths.length}`);
+    take(results, args.require !== undefined && results.length > 0 && named.has(paths[done - 1]!));
+  }
+  if (empty.length === files && worst(codes) === exitCodes.ok) {
+    codes.push(exitCodes.failed);
+    const [first] = empty;
+    err(
+      several || first === undefined
+        ? `elftrace: error: no patch site in any of ${files} files`
+        : `${first.name}: error: ${first.why}`,
+    );
   }
   if (progress) process.stderr.write('\r\u001b[K');
   if (several || files > 1) {

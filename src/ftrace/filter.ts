@@ -518,14 +518,22 @@ export interface Selection {
  * Selects the records that a request names: those of the filter (all where none is given) that are not in notrace; never
  * disabled ones and weak leftovers. Unlike a filter file, in which a set emptied by `!` means everything, a request whose
  * words leave nothing is an error.
- * @throws ElftraceError 'bad-pattern' or 'no-match'
+ * @throws ElftraceError 'bad-pattern', or 'no-match' that names every word without a function
  */
 export function select(names: FilterNames, request: SelectRequest): Selection {
   const filterWords = request.filter.flatMap(splitWords);
   const notraceWords = request.notrace.flatMap(splitWords);
+  const unmatched: ElftraceError[] = [];
   const make = (words: readonly string[]): FilterResult => {
     const working = new WorkingFilter(names);
-    for (const word of words) working.process(word);
+    for (const word of words) {
+      try {
+        working.process(word);
+      } catch (error) {
+        if (!(error instanceof ElftraceError) || error.code !== 'no-match') throw error;
+        unmatched.push(error);
+      }
+    }
     const result = working.result();
     const pending = result.queued[0];
     if (pending !== undefined && request.queue !== true) {
@@ -535,6 +543,13 @@ export function select(names: FilterNames, request: SelectRequest): Selection {
   };
   const filter = make(filterWords);
   const notrace = make(notraceWords);
+  if (unmatched.length === 1) throw unmatched[0]!;
+  if (unmatched.length > 1) {
+    throw new ElftraceError('no-match', unmatched.map(({ message }) => message).join('; '), {
+      what: 'filter',
+      value: unmatched.map(({ context }) => String(context.value)).join(' '),
+    });
+  }
   const selection = filterWords.length === 0 ? usableRecords(names) : filter.selection.slice();
   for (let i = 0; i < selection.length; i++) if (notrace.selection[i] === 1) selection[i] = 0;
   const count = countOf(selection);

@@ -68,6 +68,11 @@ export interface Verification {
   readonly findings: readonly Finding[];
   /** About the file: unsorted tables, calls of the profiling entry that no table names, … */
   readonly remarks: readonly string[];
+  /**
+   * Why the verdicts say little or nothing: the file has no site (`no-sites`), or of most sites nobody knows the function (`no-functions`). Null: they say
+   * what they say.
+   */
+  readonly incomplete: { readonly code: 'no-sites' | 'no-functions'; readonly message: string } | null;
 }
 
 export interface VerifyOptions {
@@ -112,6 +117,32 @@ function isEntry(sites: Sites, index: number): boolean {
   const reading = sites.reading(index);
   if (!reading?.shape.entriesAt || reading.state === 'foreign') return true;
   return sites.entriesOf(index, reading).length > 0;
+}
+
+/**
+ * What is known of the functions that sites lie in: `all` symbols of the file, only those that it `exports` (a stripped shared object), or `none` of most
+ * sites. Only where all are known a site without one is the leftover of an overridden weak function; those are few.
+ */
+type Knowledge = 'all' | 'exports' | 'none';
+const knowledge = new WeakMap<Sites, Knowledge>();
+
+function knowledgeOf(sites: Sites): Knowledge {
+  const known = knowledge.get(sites);
+  if (known !== undefined) return known;
+  const { program } = sites;
+  const { image, symbols } = program;
+  let placed = 0;
+  let covered = 0;
+  for (let i = 0; i < sites.count && program.namesFunctions; i++) {
+    if (sites.range[i]! < 0) continue;
+    placed++;
+    if (isCovered(sites, i)) covered++;
+  }
+  const onlyExports = symbols === image.symbols && symbols === image.dynamicSymbols;
+  const found =
+    !program.namesFunctions || covered * 2 < placed ? 'none' : onlyExports && covered < placed ? 'exports' : 'all';
+  knowledge.set(sites, found);
+  return found;
 }
 
 const fine: Judgement = { verdict: 'ok', rule: '', message: '' };
@@ -165,19 +196,31 @@ export function judge(
   }
   if (program.namesFunctions && !isCovered(sites, index)) {
     // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
-    if (reading && (reading.state !== 'foreign' || reading.form === 'unplaced')) {
+    const looksFine = reading !== null && (reading.state !== 'foreign' || reading.form === 'unplaced');
+    const functions = knowledgeOf(sites);
+    if (functions !== 'all' && looksFine) {
+      const why =
+        functions === 'exports'
+          ? 'the file is stripped and names only what it exports'
+          : 'the symbols name few functions of the sites';
+      return { verdict: 'no-symbol', rule: 'M-VAL-1', message: `no known function covers the site: ${why}` };
+    }
+    if (looksFine) {
       return {
         verdict: 'weak-leftover',
         rule: 'M-WEAK-1',
         message: 'no function symbol covers the site: body of an overridden weak function',
       };
     }
-    return {
-      verdict: 'no-symbol',
-      rule: 'M-VAL-1',
-      message: 'no function covers the place, and its bytes are no site',
-      actual: sites.viewOf(index).bytes(0, shownBytes),
-    };
+    // In a stripped file the missing symbol says nothing, and must not hide wrong bytes.
+    if (functions === 'all') {
+      return {
+        verdict: 'no-symbol',
+        rule: 'M-VAL-1',
+        message: 'no function covers the place, and its bytes are no site',
+        actual: sites.viewOf(index).bytes(0, shownBytes),
+      };
+    }
   }
   const symbol = sites.functionSymbol(index);
   if (symbol >= 0 && reading?.state !== 'call') {
@@ -351,7 +394,27 @@ export function verify(sites: Sites, options: VerifyOptions = {}): Verification 
       remarks.push(`${table.name} names call padding (${table.count} entries), not patch sites of ftrace`);
     } else if (!table.sorted) remarks.push(`${table.name} is not sorted`);
   }
-  return { sites: judged, verdicts, findings, remarks };
+  return { sites: judged, verdicts, findings, remarks, incomplete: incompleteness(sites, judged) };
+}
+
+function incompleteness(sites: Sites, judged: number): Verification['incomplete'] {
+  const { program, tables } = sites;
+  if (judged === 0) {
+    const why = tables.some(({ role }) => role === 'padding')
+      ? 'its table names call padding only'
+      : tables.some(({ count }) => count > 0)
+        ? 'all slots of its table are empty'
+        : program.image.section('xray_instr_map')
+          ? 'it has XRay sleds (xray_instr_map), which ftrace does not use'
+          : 'no table names any and no call of the profiling entry is there; -fpatchable-function-entry and -pg make them';
+    return { code: 'no-sites', message: `no patch site in the file: ${why}` };
+  }
+  if (knowledgeOf(sites) !== 'none') return null;
+  const message =
+    program.namesFunctions || program.symbols !== program.image.symbols
+      ? 'the symbols name the functions of less than half of the sites: they may be those of another file'
+      : 'no function of the file is known (it is stripped): name a file that has its symbols with --symbols';
+  return { code: 'no-functions', message };
 }
 
 /** Error for a site that a request needs and that is wrong: expected and actual bytes, as ftrace_bug prints them. */

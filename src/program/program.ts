@@ -12,7 +12,7 @@ import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
-import { joinSymbols } from './symbols.js';
+import { joinSymbols, placeSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
 /** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
@@ -101,12 +101,17 @@ export class Program {
     this.positionIndependent = image.header.type === elf.ET_DYN;
     // A stripped file with entries laid in has symbols of its own again: those of the entries.
     const keepsOwn = !this.relocatable && readLoadMap(image) !== null;
-    this.symbols =
-      options.symbols === undefined
-        ? image.symbols
-        : keepsOwn
-          ? joinSymbols(image.symbols, options.symbols)
-          : options.symbols;
+    if (this.relocatable && options.symbols?.section === -1) {
+      throw new ElftraceError(
+        'bad-reference',
+        'the addresses of a list name nothing in a relocatable file: it has none',
+        {
+          what: 'symbols',
+        },
+      );
+    }
+    const given = options.symbols === undefined ? undefined : placeSymbols(image, options.symbols);
+    this.symbols = given === undefined ? image.symbols : keepsOwn ? joinSymbols(image.symbols, given) : given;
     this.mcountNames = new Set([...arch.mcount.symbols, ...(options.mcountNames ?? [])]);
     this.ownTracers = new Set(options.tracerNames);
     this.companions = new Set(arch.relocationRoles.companions);
@@ -166,12 +171,14 @@ export class Program {
     return this.functionIndex;
   }
 
-  /** Place of a symbol's code; descriptors are followed in the file's own table only. */
+  /** Place of a symbol's code, descriptors followed. */
   private codePlace(
     table: SymbolTable,
     symbol: number,
   ): { readonly section: number; readonly value: bigint } | null | undefined {
-    return table === this.image.symbols ? this.arch.abi.codePlace(this.image, symbol) : undefined;
+    return this.relocatable && table !== this.image.symbols
+      ? undefined
+      : this.arch.abi.codePlace(this.image, symbol, table);
   }
 
   /**

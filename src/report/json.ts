@@ -127,6 +127,7 @@ export function verificationJson(file: string, result: Verification, unsaved: re
     verdicts: { ok: 0, ...result.verdicts },
     findings: result.findings.map(findingJson),
     remarks: result.remarks,
+    ...(result.incomplete === null ? {} : { incomplete: result.incomplete }),
     ...(unsaved.length === 0
       ? {}
       : {
