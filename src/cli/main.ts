@@ -125,7 +125,7 @@ const parser = yargs(own)
   )
   .command(
     'verify <files..>',
-    'a verdict per site',
+    'a verdict per site; nothing to verify is a failure; - is standard input',
     (y) =>
       common(y.positional('files', { type: 'string', array: true, demandOption: true }))
         .option('strict', { type: 'boolean', default: false, describe: 'fail on warnings too' })
