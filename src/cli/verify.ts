@@ -95,7 +95,9 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
         const opened = await open(input, args);
         const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
         const untraced = untracedRemarks(opened);
-        const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks] };
+        // What was untraced as asked is no site any more, and that is looked at here.
+        const incomplete = untraced.remarks.length > 0 ? null : judged.incomplete;
+        const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks], incomplete };
         const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
         for (const finding of result.findings) {
           if (finding.severity === 'note' || args.quiet || args.json) continue;
@@ -113,8 +115,6 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
           );
         }
         if (!args.quiet) for (const remark of result.remarks) text.push(`  note: ${remark}`);
-        // What was untraced as asked is no site any more, and that is looked at above.
-        const incomplete = untraced.remarks.length > 0 ? null : result.incomplete;
         results.push({
           name: input.name,
           json: args.json ? verificationJson(input.name, result, unsaved) : null,
