@@ -215,19 +215,19 @@ const parser = yargs(own)
         .option('enable', {
           type: 'boolean',
           default: false,
-          describe: 'sites call the tracer; in loaded images others become nops',
+          describe: 'sites call the tracer; others: nops in images of load, else as they are',
         })
         .option('session', {
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'operations from a file (YAML, JSON), after earlier ones',
+          describe: 'operations from a file, after earlier ones; other sites as with --enable',
         })
         .option('livepatch', {
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'FUNCTION=NEW: another function of the image runs in its place',
+          describe: 'FUNCTION=NEW runs in its place; other sites as with --enable',
         })
         .option('with', {
           type: 'string',
@@ -249,13 +249,13 @@ const parser = yargs(own)
           type: 'string',
           array: true,
           nargs: 1,
-          describe: 'FUNCTION=CALLER: it calls its direct caller; --enable: too',
+          describe: 'FUNCTION=CALLER: it calls that; other sites as with --enable',
         })
         .option('probe', {
           type: 'string',
           array: true,
           nargs: 1,
-          describe: "'p:EVENT SYM+OFF ARGS': as in kprobe_events",
+          describe: "'p:EVENT SYM+OFF ARGS': kprobe_events; other sites as with --enable",
         })
         .option('optimize', { type: 'boolean', default: false, describe: 'probes: jumps where possible' })
         .option('save-regs', {

@@ -30,6 +30,7 @@ import { load } from '../program/program.js';
 import {
   hazardNotices,
   hazardsJson,
+  initialisedJson,
   jsonSchema,
   newRelocationsJson,
   planJson,
@@ -565,6 +566,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
         ...newRelocationsJson(plan),
         additions: applied.record ? [{ section: beside ? null : '.note.elftrace', bytes: additions }] : [],
         refusals: refusalsJson(plan),
+        ...initialisedJson(plan),
         ...(probes.length > 0 ? { probes: probes.map(probeJson) } : {}),
         hazards: hazardsJson(plan),
         notices,
@@ -572,7 +574,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   } else {
     out(
-      `${output!}: ${plan.changed} of ${plan.selected} sites changed, ${plan.unchanged} already as asked` +
+      `${output!}: ${plan.changed} of ${plan.selected} sites changed, ${initialisedText(plan)}${plan.unchanged} already as asked` +
         (plan.refusals.length > 0 ? `, ${plan.refusals.length} refused` : '') +
         (probes.length > 0 ? `; ${probeSummary(probes)}` : ''),
     );
@@ -635,7 +637,23 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
 
 /** What who carries the plan out should know. */
 function planNotices(plan: Plan, opened: Opened, args: PatchArguments): string[] {
-  return [...(plan.notices ?? []), ...tableNotice(plan, opened), ...formNotice(plan, args)];
+  return [...(plan.notices ?? []), ...tableNotice(plan, opened), ...formNotice(plan, args), ...initialisedNotice(plan)];
+}
+
+const initialisedText = ({ initialised = [] }: Plan): string =>
+  initialised.length === 0 ? '' : `${initialised.length} made nops as in a kernel that starts, `;
+
+/** Names in a notice; JSON has all of them. */
+const NAMES = 8;
+
+/** C-INIT-2: what an image of `load` gets beside what was asked. */
+function initialisedNotice({ initialised = [] }: Plan): string[] {
+  if (initialised.length === 0) return [];
+  const more = initialised.length - NAMES;
+  const names = initialised.slice(0, NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '');
+  return [
+    `${initialised.length} sites that nobody traces became nops, as in a kernel that starts: ${names} [C-INIT-2]`,
+  ];
 }
 
 /** 20-ppc 5.5: a thread that is inside the tracer returns to a nop where its restore was. */
@@ -660,7 +678,7 @@ function printRefusals(plan: Plan, name: string): void {
 
 async function printPlan(plan: Plan, opened: Opened): Promise<void> {
   out(
-    `plan: ${plan.request} on ${plan.target}: ${plan.changed} of ${plan.selected} sites change, ${plan.unchanged} are as asked`,
+    `plan: ${plan.request} on ${plan.target}: ${plan.changed} of ${plan.selected} sites change, ${initialisedText(plan)}${plan.unchanged} are as asked`,
   );
   for (const step of plan.steps) {
     out(
@@ -677,6 +695,7 @@ async function printPlan(plan: Plan, opened: Opened): Promise<void> {
       `  refused ${refusal.section}+${hex(refusal.address)} ${refusal.function}: ${refusal.code}: ${refusal.reason} [${refusal.errno}]`,
     );
   }
+  for (const notice of initialisedNotice(plan)) out(`  ${notice}`);
   for (const notice of hazardNotices(plan)) out(`  hazard ${notice}`);
 }
 

@@ -11,6 +11,7 @@ import { ElftraceError } from '../errors.js';
 import type { Ops, Outcome } from './core/index.js';
 import type { DirectVariant } from './direct-variant.js';
 import { type Preemption, withHazards } from './hazards.js';
+import { settleIdleSites, siteNames } from './idle-sites.js';
 import type { Plan, PlanRequest, Step } from './plan.js';
 import { Session } from './session.js';
 import type { Sites } from './sites.js';
@@ -75,8 +76,8 @@ export function registerRequest(session: Session, request: DirectRequest): reado
 }
 
 /**
- * The plan that gives functions of an image with entries their direct callers. All sites get their disabled form first, those that are not asked for stay
- * in it.
+ * The plan that gives functions of an image with entries their direct callers. Sites of an image of `load` that are not asked for get their disabled
+ * form, those of a program stay as they are.
  * @throws ElftraceError 'plan-refused', 'no-match', 'usage', 'no-runtime'
  */
 export function planDirect(sites: Sites, request: DirectRequest): Plan {
@@ -88,8 +89,10 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
     ...(readonlyRanges === undefined ? {} : { readonlyRanges }),
   });
   registerRequest(session, request);
-  const steps = netSteps(sites, image.bytes, session.bytes());
-  const changed = new Set(steps.flatMap(({ site }) => (site < 0 ? [] : [site]))).size;
+  const after = session.bytes();
+  const idle = new Set(settleIdleSites(session, after));
+  const steps = netSteps(sites, image.bytes, after);
+  const changed = new Set(steps.flatMap(({ site }) => (site < 0 || idle.has(site) ? [] : [site]))).size;
   const names = request.callers.map((each) => `${each.function}=${each.caller}`).join(' ');
   const plan: Plan = {
     target: arch.target.id,
@@ -98,7 +101,8 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
     refusals: [],
     selected: sites.count,
     changed,
-    unchanged: sites.count - changed,
+    unchanged: sites.count - changed - idle.size,
+    initialised: siteNames(session.sites, [...idle]),
   };
   return withHazards(plan, sites, entriesOf(program).kind, request.preempt);
 }

@@ -16,7 +16,7 @@ import type {
   EntryFlavour,
 } from '../arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
-import { hex } from '../errors.js';
+import { ElftraceError, hex } from '../errors.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
@@ -178,7 +178,9 @@ export class ImageBackend implements Backend {
 
   private need(symbol: string): EntryPoint {
     const found = entryPoint(this.program, symbol);
-    if (found === null) throw new Error(`the runtime has no ${symbol}`);
+    // A runtime that is not ours may lack what only some operations need.
+    if (found === null)
+      throw new ElftraceError('no-runtime', `the image's runtime has no symbol ${symbol}`, { symbol });
     return found;
   }
 

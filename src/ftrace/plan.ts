@@ -124,6 +124,8 @@ export interface Plan {
   readonly changed: number;
   /** Sites that are already as asked. */
   readonly unchanged: number;
+  /** Functions whose sites nobody asked for and that become nops all the same, as in a kernel that starts (C-INIT-2). */
+  readonly initialised?: readonly string[];
   /** Relocations and symbols that a relocatable file gets (F-2). */
   readonly additions?: Additions;
   /** What the user should know: a trampoline that could not be made. */

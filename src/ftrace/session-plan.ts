@@ -16,6 +16,7 @@ import { dataSection } from './inject.js';
 import { changeStep, differingRanges, type ReplacedCode, settleKeptRelocations } from './kept-relocations.js';
 import type { Plan } from './plan.js';
 import { findSites } from './sites.js';
+import { settleIdleSites, siteNames } from './idle-sites.js';
 import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
 import { parseSession, type SessionOperation } from './session-file.js';
@@ -127,7 +128,7 @@ const moved = (outcome: Outcome): Outcome =>
 
 /**
  * The image that a file gets. Where nobody is registered any more, what the core wrote into its own room for those who were goes too: the file is the
- * image with its sites as nops and nothing else (F-3). In a machine it stays: a thread may still be on its way through it.
+ * image with its sites off and nothing else (F-3). In a machine it stays: a thread may still be on its way through it.
  */
 function atRest(session: Session, image: ElfImage): Uint8Array {
   const bytes = session.bytes();
@@ -222,6 +223,7 @@ export function planSession(
   }
   probes?.finish();
   const after = atRest(session, image);
+  const initialised = settleIdleSites(session, after);
   settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
   const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) => changeStep(image, after, range));
   const enabled = core.records.filter((site) => site.count > 0).length;
@@ -233,7 +235,8 @@ export function planSession(
     refusals: [],
     selected: core.records.length,
     changed: enabled,
-    unchanged: core.records.length - enabled,
+    unchanged: core.records.length - enabled - initialised.length,
+    initialised: siteNames(session.sites, initialised),
     ...(warnings.length > 0 ? { notices: warnings } : {}),
   };
   // The session's own copy has changed: hazards are those of the way there from the image.

@@ -25,7 +25,7 @@ import { ImageBackend, type Text } from './image-backend.js';
 import { type DirectVariant, setDirectVariant } from './direct-variant.js';
 import { checkAcceptance, type Plan, type PlanRequest, planSites } from './plan.js';
 import { findSites, type Sites } from './sites.js';
-import { entriesOf, initialState, recordIp, requireFixedAddresses, whyNoGraph } from './tracing.js';
+import { entriesOf, initialState, recordIp, requireFixedAddresses, requireObjects, whyNoGraph } from './tracing.js';
 import { entryPoint } from './routes.js';
 import { isCovered } from './verdicts.js';
 import type { Address, RegisterName } from '../units.js';
@@ -153,6 +153,21 @@ function checkPolicy({ target, trampolines }: Arch, capabilities: Capabilities, 
   }
 }
 
+/** A site that the way into a session has changed: all of its bytes, before and after. */
+interface Prepared {
+  readonly fileOffset: number;
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+}
+
+/** A site that holds what the way into the session made of it. */
+export interface IdleSite {
+  readonly site: number;
+  /** Where its bytes are in the file, and what they were. */
+  readonly fileOffset: number;
+  readonly before: Uint8Array;
+}
+
 /** What the core is told of the modules of an image, as they come and go. */
 interface Modules {
   /** Sites of those whose code is in the image. */
@@ -170,6 +185,8 @@ export class Session {
   readonly #unloads = new Map<string, number>();
   /** Modules that are there, whatever ftrace makes of them. */
   readonly #there = new Set<string>();
+  /** By site. */
+  readonly #prepared: ReadonlyMap<number, Prepared>;
   /** The core has no sites, so ftrace is dead from the start (C-INIT-3); modules come and go all the same. */
   readonly #untraceable: boolean;
 
@@ -179,7 +196,9 @@ export class Session {
     readonly core: FtraceCore,
     private readonly modules: Modules,
     private readonly gates: HostGates | null,
+    prepared: ReadonlyMap<number, Prepared>,
   ) {
+    this.#prepared = prepared;
     this.#untraceable = core.dead !== null;
   }
 
@@ -194,11 +213,13 @@ export class Session {
     const usable = new Uint8Array(sites.count);
     // C-INIT-1: sites of which the machine cannot make use are no records.
     for (let i = 0; i < sites.count; i++) usable[i] = sites.reading(i)?.fault === 'misaligned' ? 0 : 1;
+    requireObjects(sites.program);
     requireFixedAddresses(sites.program, entriesOf(sites.program));
     const capabilities = { ...capabilitiesOf(sites), ...options.capabilities };
     checkPolicy(arch, capabilities, options.policy ?? {});
     // Where nothing is patched (T-X86-32) sites stay the calls that they were compiled to.
-    if (capabilities.patchable) initialise(sites, usable, options, text);
+    const prepared = new Map<number, Prepared>();
+    if (capabilities.patchable) initialise(sites, usable, options, text, prepared);
     if (options.directVariant !== undefined) setDirectVariant(sites, options.directVariant);
     const { absent = new Set<string>(), gone = [] } = options;
     const policy = { ...policyOf(sites), ...options.policy };
@@ -242,13 +263,14 @@ export class Session {
         gone,
         initialise: (name) => {
           const selection = usable.map((use, i) => (use === 1 && sites.module(i) === name ? 1 : 0));
-          if (capabilities.patchable) initialise(sites, selection, options, text, left);
+          if (capabilities.patchable) initialise(sites, selection, options, text, prepared, left);
         },
         leave: (name) => {
           for (let i = 0; i < sites.count; i++) if (sites.module(i) === name) left.set(i, siteBytes(sites, i));
         },
       },
       options.gates ?? null,
+      prepared,
     );
     const names = new Set([...present.keys(), ...gone.map(({ name }) => name)]);
     for (const name of names) if (!absent.has(name)) session.loadModule(name);
@@ -395,6 +417,20 @@ export class Session {
     return site === undefined ? null : `${name} has the direct caller of ${site.name}`;
   }
 
+  /**
+   * Sites that nobody has taken: in `bytes` they still hold what the way into the session wrote there (C-INIT-2).
+   * @param bytes  the image as it is, or as it is going to be
+   */
+  idleSites(bytes: Uint8Array): IdleSite[] {
+    const found: IdleSite[] = [];
+    for (const [site, { fileOffset, before, after }] of this.#prepared) {
+      // A probe may stand on what the way in left alone.
+      const isIdle = equalBytes(bytes.subarray(fileOffset, fileOffset + after.length), after);
+      if (isIdle) found.push({ site, fileOffset, before });
+    }
+    return found;
+  }
+
   /** The image as it is now. */
   bytes(): Uint8Array {
     return this.sites.program.image.bytes.slice();
@@ -458,12 +494,49 @@ function siteBytes(sites: Sites, index: number): Uint8Array {
     : sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes).slice();
 }
 
-/** C-INIT-2: every site is verified, then made a nop. `left`: what a session has left in sites, by site. */
+/** The bytes of a site in the file: [start, end). */
+function extentOf(sites: Sites, site: number): { readonly start: number; readonly end: number } {
+  const reading = sites.reading(site);
+  const anchor = sites.fileOffset(site);
+  if (reading === null || anchor < 0) return { start: Infinity, end: 0 };
+  return { start: anchor + reading.startDelta, end: anchor + reading.startDelta + reading.sizeBytes };
+}
+
+/** Notes a change of a site; a second one (nops of a compiler, then those of the machine) starts from what the first found. */
+function note(
+  prepared: Map<number, Prepared>,
+  site: number,
+  fileOffset: number,
+  before: Uint8Array,
+  after: Uint8Array,
+): void {
+  const first = prepared.get(site);
+  if (first === undefined) {
+    prepared.set(site, { fileOffset, before, after });
+    return;
+  }
+  const start = Math.min(fileOffset, first.fileOffset);
+  const end = Math.max(fileOffset + after.length, first.fileOffset + first.after.length);
+  const was = new Uint8Array(end - start);
+  const is = new Uint8Array(end - start);
+  was.set(before, fileOffset - start);
+  was.set(first.before, first.fileOffset - start);
+  is.set(first.after, first.fileOffset - start);
+  is.set(after, fileOffset - start);
+  prepared.set(site, { fileOffset: start, before: was, after: is });
+}
+
+/**
+ * C-INIT-2: every site is verified, then made a nop.
+ * @param prepared  gets what is written, by site
+ * @param left      what a session has left in sites, by site
+ */
 function initialise(
   sites: Sites,
   selection: Uint8Array,
   options: SessionOptions,
   text: Text | undefined,
+  prepared: Map<number, Prepared>,
   left: ReadonlyMap<number, Uint8Array> = new Map(),
 ): void {
   const leftBehind = (site: number): boolean => {
@@ -474,12 +547,20 @@ function initialise(
   const { bytes } = sites.program.image;
   const write = (plan: Plan): void => {
     reportInit(sites, plan);
+    const changed = new Map<number, { start: number; end: number }>();
+    for (const { site, fileOffset, after } of plan.steps) {
+      const known = changed.get(site) ?? extentOf(sites, site);
+      const [start, end] = [Math.min(known.start, fileOffset), Math.max(known.end, fileOffset + after.length)];
+      changed.set(site, { start, end });
+    }
+    const held = new Map([...changed].map(([site, { start, end }]) => [site, bytes.slice(start, end)]));
     for (const { address, after, fileOffset } of plan.steps) {
       if (text?.store(address, after) === false) {
         throw new ElftraceError('site-mismatch', `the site at ${hex(address)} may not be written (EPERM)`, { address });
       }
       bytes.set(after, fileOffset);
     }
+    for (const [site, { start, end }] of changed) note(prepared, site, start, held.get(site)!, bytes.slice(start, end));
   };
   write(planSites(sites, { to, selection, leftBehind }));
   sites.keep();

@@ -132,15 +132,15 @@ export interface Entries {
 }
 
 /** How entries say what they call: a patched call, a pointer, the ops of the site. */
-const calleeSymbols = ['ftrace_call', 'ftrace_call_dest', 'ftrace_nop_ops'] as const;
-const objectSymbols = [
+const calleeSymbols: readonly [string, ...string[]] = ['ftrace_call', 'ftrace_call_dest', 'ftrace_nop_ops'];
+const objectSymbols: readonly string[] = [
   'ftrace_stub',
   'ftrace_ops_list',
   'ftrace_list_end',
   'ftrace_ops_list_func',
   'function_trace_op',
   'elftrace_data',
-] as const;
+];
 
 /** Asked for at each site; the symbols of a program stay what they are. */
 const knownEntries = new WeakMap<Program, Entries>();
@@ -561,6 +561,23 @@ function wayOf(
 }
 
 const trampolineName = 'private trampoline';
+
+/**
+ * A session keeps its ops, hashes and probes in the objects of elftrace's runtime. Kernels have entries of their own and objects of another layout,
+ * which only a kernel that runs can fill.
+ * @throws ElftraceError 'no-runtime' with the missing symbols
+ */
+export function requireObjects(program: Program): void {
+  if (entriesOf(program).hasObjects) return;
+  const missing = objectSymbols.filter((symbol) => entryPoint(program, symbol) === null);
+  if (!calleeSymbols.some((symbol) => entryPoint(program, symbol) !== null)) missing.push(calleeSymbols[0]);
+  throw new ElftraceError(
+    'no-runtime',
+    `the image has tracing entries of its own (ftrace_caller) without the objects of elftrace's runtime (missing: ${missing.join(', ')}): ` +
+      'sessions, direct callers, livepatches, probes, race and cost need them; --nop, --init and --enable work on its sites',
+    { symbol: missing[0]!, reason: 'own-entries' },
+  );
+}
 
 /**
  * Objects, and pointers in front of functions, name addresses: a file that is loaded anywhere would need a relocation for each, those of pointers in

@@ -198,6 +198,11 @@ export function newRelocationsJson({ additions }: Plan): { newRelocations?: Json
   };
 }
 
+/** Functions whose sites became nops without being asked for (C-INIT-2). */
+export function initialisedJson({ initialised = [] }: Plan): { initialised?: Json } {
+  return initialised.length === 0 ? {} : { initialised };
+}
+
 export function hazardsJson({ hazards }: Plan): Json {
   return (hazards ?? []).map(({ rule, reason, sites }) => ({
     rule,
@@ -227,6 +232,7 @@ export function planJson(file: string, sha256: string, plan: Plan): Json {
     steps: plan.steps.map(stepJson),
     ...newRelocationsJson(plan),
     refusals: refusalsJson(plan),
+    ...initialisedJson(plan),
     hazards: hazardsJson(plan),
   };
 }
