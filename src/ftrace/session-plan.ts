@@ -141,6 +141,11 @@ function atRest(session: Session, image: ElfImage): Uint8Array {
   return bytes;
 }
 
+/** Entries of sites behind a prologue pass nothing that could be changed: what is at stake there is spread over frame and registers already. */
+const noLivepatch = (kind: string): string =>
+  `the entry of the image (${kind}) cannot change where a function goes on: its sites call it behind the prologue (-pg), where the frame is made and ` +
+  'arguments have moved, or it passes no registers; sites at the start of functions can be replaced (-mfentry, -mprofile-kernel, -fpatchable-function-entry)';
+
 /**
  * Performs session files on an image with entries and plans what changes.
  * @param image  the image as it was before the first of the files
@@ -179,8 +184,9 @@ export function planSession(
       const func = session.functionAddress('elftrace_livepatch');
       const { pointer } = named(replacement);
       if (func === null) {
-        throw new ElftraceError('unsupported-form', 'the entries of the image cannot change where a function goes on', {
+        throw new ElftraceError('unsupported-form', noLivepatch(entriesOf(session.sites.program).kind), {
           symbol: replacement,
+          reason: 'no-redirect',
         });
       }
       return { func, data: pointer };

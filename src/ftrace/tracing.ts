@@ -573,8 +573,8 @@ export function requireObjects(program: Program): void {
   if (!calleeSymbols.some((symbol) => entryPoint(program, symbol) !== null)) missing.push(calleeSymbols[0]);
   throw new ElftraceError(
     'no-runtime',
-    `the image has tracing entries of its own (ftrace_caller) without the objects of elftrace's runtime (missing: ${missing.join(', ')}): ` +
-      'sessions, direct callers, livepatches, probes, race and cost need them; --nop, --init and --enable work on its sites',
+    `sessions, probes, direct callers, livepatches, race and cost need the objects of elftrace's runtime, and the image has entries of its own ` +
+      `without them (missing: ${missing.join(', ')}); --nop, --init and --enable work on its sites`,
     { symbol: missing[0]!, reason: 'own-entries' },
   );
 }
