@@ -111,7 +111,7 @@ describeWith(tools, 'livepatch', () => {
         const path = scratch('main.c');
         writeFileSync(path, source);
         const entry = mcount === null ? [] : [object(MCOUNT[mcount]!, 'assembler')];
-        return buildProgram(target, 2, [path, ...entry, ...more], flags);
+        return buildProgram(target, '2', [path, ...entry, ...more], flags);
       };
 
       test(works ? 'the new function runs in place of the old' : 'refused, with the reason', () => {

@@ -350,7 +350,7 @@ const parser = yargs(own)
   )
   .command(
     'revert <path>',
-    'the original of a patched file, byte for byte',
+    'a patched file as it was, byte for byte, as its record says',
     (y) =>
       output(y.positional('path', { type: 'string', demandOption: true }))
         .option('journal', { type: 'string', describe: 'record of the changes kept beside the file' })

@@ -1,7 +1,11 @@
-/** `elftrace revert FILE -o OUT`: the original of a patched file, byte for byte. */
+/**
+ * `elftrace revert FILE -o OUT`: the original of a patched file, byte for byte, as its record has it. The record is a part of the file, or a file beside it:
+ * whoever could write there could write another one, and its sum too.
+ */
 import { archOf } from '../arches.js';
 import { revert } from '../ftrace/apply.js';
 import { readElf } from '../elf/read.js';
+import { readModuleSignature } from '../elf/signature.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';
@@ -24,8 +28,17 @@ export async function runRevert(args: RevertArguments): Promise<number> {
   const bytes = revert(image, args.journal === undefined ? null : readBytes(args.journal), hash, archOf(image.header));
   const written = await writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
   for (const notice of written) err(`${input.name}: notice: ${notice}`);
-  if (args.json)
-    out(JSON.stringify({ schema: jsonSchema, file: input.name, output, sha256: hash(bytes), size: bytes.length }));
-  else out(`${output}: the original, ${bytes.length} bytes, sha256 ${hash(bytes)}`);
+  const signature = readModuleSignature(bytes);
+  const sum = { sha256: hash(bytes), size: bytes.length };
+  if (args.json) {
+    const checked = { against: 'record', moduleSignatureBytes: signature?.size ?? 0 };
+    out(JSON.stringify({ schema: jsonSchema, file: input.name, output, ...sum, checked }));
+  } else {
+    const packed = args.compress && input.form !== 'none' ? ` before it was compressed (${input.form})` : '';
+    const vouches = signature
+      ? `; the module signature (${signature.size} bytes) is back, a kernel checks it`
+      : ', which is all that vouches for it';
+    out(`${output}: equal to the record${vouches}: ${sum.size} bytes, sha256 ${sum.sha256}${packed}`);
+  }
   return exitCodes.ok;
 }

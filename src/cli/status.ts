@@ -4,6 +4,7 @@
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
+import { revert } from '../ftrace/apply.js';
 import { disagreements, type FileRecord } from '../ftrace/journal.js';
 import type { Sites } from '../ftrace/sites.js';
 import { untracedFunctions } from '../ftrace/untrace.js';
@@ -12,8 +13,8 @@ import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
 import type { ProbeSessionPlan } from '../kprobes/index.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';
-import { readInputs } from './files.js';
-import { open, type Opened, type OpenOptions } from './open.js';
+import { type InputFile, readBytes, readInputs } from './files.js';
+import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { probeJson, probeLine, recordedProbes } from './probes.js';
 import { selectSites, type SelectionOptions } from './selection.js';
 import { out } from './terminal.js';
@@ -81,10 +82,12 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     }
     const untraced = untracedFunctions(program, record);
     const wrong = record ? disagreements(record, image.bytes) : [];
+    const original = record === null ? null : originalOf(opened, args.journal);
     // What sessions want is known to the core only: who is attached, and how often.
-    const sessions = record && record.session.length > 0 && wrong.length === 0 ? sessionsOf(opened, record) : null;
+    const isWhole = wrong.length === 0 && original?.kind === 'file';
+    const sessions = record && record.session.length > 0 && isWhole ? sessionsOf(opened, record) : null;
     const probes = sessions?.probes?.probes() ?? [];
-    if (wrong.length > 0) exit = exitCodes.failed;
+    if (wrong.length > 0 || original?.kind === 'lost') exit = exitCodes.failed;
     if (args.json) {
       out(
         JSON.stringify({
@@ -104,6 +107,7 @@ export async function runStatus(args: StatusArguments): Promise<number> {
                 })),
               }
             : {}),
+          original: original === null ? null : originalJson(original),
           disagreements: wrong.map((each) => ({
             fileOffset: each.offset,
             recorded: hexBytes(each.recorded),
@@ -117,10 +121,11 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     out(`# ${input.name}: ${states.length === 0 ? 'no sites' : states.join(', ')}`);
     out(
       record
-        ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places, original sha256 ${record.sha256}`
+        ? `# record: ${record.requests.join(', ')} by elftrace ${record.tool}, ${record.edits.length} places`
         : '# no record: nothing in this file was changed by elftrace',
     );
     if (untraced.length > 0) out(untracedLine(untraced.map(({ name, ip }) => name || hex(ip))));
+    if (original !== null) out(`# ${originalText(original, input.form)}`);
     for (const each of args.ops ? ops : []) {
       const { index, flags, names, trampoline } = each;
       const at = trampoline === null ? 'no trampoline' : `trampoline ${trampoline}`;
@@ -149,6 +154,33 @@ function untracedLine(names: readonly string[]): string {
   const more = names.length - shown.length;
   return `# untraced, no table names them: ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
+
+/** What `revert` would write, as a sum that `sha256sum` gives of that file, and of the one that was patched. */
+type Original =
+  | { readonly kind: 'file'; readonly size: number; readonly sha256: string }
+  | { readonly kind: 'lost'; readonly reason: string };
+
+/** The record's own sum is of the image that it is about: of a program with a runtime laid in, of none that a user has. */
+function originalOf({ image, arch, recordBeside }: Opened, journal: string | undefined): Original {
+  try {
+    const bytes = revert(image, recordBeside ? readBytes(journal!) : null, hash, arch);
+    return { kind: 'file', size: bytes.length, sha256: hash(bytes) };
+  } catch (error) {
+    if (!(error instanceof ElftraceError)) throw error;
+    return { kind: 'lost', reason: error.message.replace(/; nothing was written$/, '') };
+  }
+}
+
+function originalText(original: Original, form: InputFile['form']): string {
+  if (original.kind === 'lost') return `revert gives nothing: ${original.reason}`;
+  const packed = form === 'none' ? '' : `, before it is compressed (${form})`;
+  return `revert gives ${original.size} bytes with sha256 ${original.sha256}${packed}`;
+}
+
+const originalJson = (original: Original): Json =>
+  original.kind === 'lost'
+    ? { sha256: null, size: null, reason: original.reason }
+    : { sha256: original.sha256, size: original.size };
 
 /** What the call of a relocatable file names. */
 function calledSymbol(sites: Sites, site: number): string {
