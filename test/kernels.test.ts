@@ -1,5 +1,5 @@
 /** Linked kernels, those that keep the relocations of their linker (--emit-relocs) too: what verbs make of them that were made for programs. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -73,6 +73,50 @@ describeWith(kernelTools, 'linked kernels', () => {
         ]);
         expect(JSON.parse(readFileSync(status, 'utf8'))).toMatchObject({ exit: 125, stop: { reason: 'kernel' } });
       }
+    });
+
+    test('what needs the objects of a runtime says so: exit 2, never a fault of ours', () => {
+      const out = at(`${name}.out`);
+      writeFileSync(
+        at('session.yaml'),
+        'version: 1\nsteps:\n  - ops: { name: m, call: step, filter: twice }\n  - register: m\n',
+      );
+      const patches = [
+        ...[
+          ['--probe', 'p:x twice'],
+          ['--probe', 'p:x twice', '--optimize'],
+          ['--direct', 'twice=step'],
+        ],
+        ...[
+          ['--direct', 'twice=step', '--enable'],
+          ['--livepatch', 'twice=step'],
+          ['--session', at('session.yaml')],
+        ],
+      ];
+      const requests = [
+        ...patches.map((each) => ['patch', vmlinux, ...each, '-o', out]),
+        ...[
+          ['cost', vmlinux],
+          ['race', vmlinux, '--site', 'twice'],
+          ['race', vmlinux, '--probe', 'twice'],
+        ],
+      ];
+      for (const args of requests) {
+        const { status, stdout, stderr } = elftrace(args);
+        expect([args, status, stdout, stderr]).toEqual([
+          args,
+          2,
+          '',
+          expect.stringMatching(
+            /need the objects of elftrace's runtime.* \(missing: .*elftrace_data.*\).*\[no-runtime\]\n$/,
+          ),
+        ]);
+      }
+      for (const tracer of ['function_graph', 'counter', 'step']) {
+        const { status, stderr } = elftrace(['patch', vmlinux, '--enable', '--tracer', tracer, '-o', out]);
+        expect([status, stderr]).toEqual([4, expect.stringContaining(`not the tracer ${tracer} [unsupported-form]`)]);
+      }
+      expect(existsSync(out)).toBe(false);
     });
 
     test('load: one convention, that of the sites', () => {

@@ -637,7 +637,13 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
 
 /** What who carries the plan out should know. */
 function planNotices(plan: Plan, opened: Opened, args: PatchArguments): string[] {
-  return [...(plan.notices ?? []), ...tableNotice(plan, opened), ...formNotice(plan, args), ...initialisedNotice(plan)];
+  return [
+    ...(plan.notices ?? []),
+    ...tableNotice(plan, opened),
+    ...formNotice(plan, args),
+    ...initialisedNotice(plan),
+    ...undefinedNotice(plan),
+  ];
 }
 
 const initialisedText = ({ initialised = [] }: Plan): string =>
@@ -654,6 +660,13 @@ function initialisedNotice({ initialised = [] }: Plan): string[] {
   return [
     `${initialised.length} sites that nobody traces became nops, as in a kernel that starts: ${names} [C-INIT-2]`,
   ];
+}
+
+/** Names of --entry and --ops that the file did not have. */
+function undefinedNotice({ additions }: Plan): string[] {
+  const symbols = additions?.symbols ?? [];
+  if (symbols.length === 0) return [];
+  return [`the file defines no ${symbols.join(', no ')}: undefined symbols of it now, for a linker or loader to find`];
 }
 
 /** 20-ppc 5.5: a thread that is inside the tracer returns to a nop where its restore was. */

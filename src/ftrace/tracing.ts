@@ -609,7 +609,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
       'unsupported-form',
-      `the image has entries of its own and no objects of elftrace: only its sites can be switched, not the tracer ${nameOf(tracer)}`,
+      `the image has entries of its own and no objects of elftrace: only its sites can be switched, not the tracer ${tracer.kind === 'symbol' ? tracer.name : tracer.kind}`,
     );
   }
   const isGraph = tracer?.kind === 'function_graph' || (tracer?.kind === 'symbol' && tracer.name === graphCallback);
