@@ -100,7 +100,7 @@ const FAMILIES: readonly Family[] = [
     library: [
       '___pthread_testcancel', '__pthread_testcancel', 'pthread_testcancel', '___pthread_unregister_cancel_restore',
       '__pthread_unregister_cancel_restore', '__libc_cleanup_pop_restore', '__pthread_enable_asynccancel', '__pthread_setcancelstate',
-      'pthread_setcancelstate', '__pthread_setcanceltype', 'pthread_setcanceltype', 'handle_requests', 'handle_fildes_io', 'sigcancel_handler',
+      'pthread_setcancelstate', '__pthread_setcanceltype', 'pthread_setcanceltype', 'handle_requests', 'handle_fildes_io', 'sigcancel_handler', 'unwind_cleanup',
     ], // prettier-ignore
   },
 ];
