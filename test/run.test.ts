@@ -190,7 +190,11 @@ describe('samples', () => {
   test.each([
     ['ftrace', /^# tracer: function\n#\n# clock: instructions\n/, / <-program$/m],
     ['graph', /^# tracer: function_graph\n#\n# clock: instructions\n/, /^ {2}0\) +\d+ {2}\| +\} \/\* leaf \*\/$/m],
-    ['chrome', /^\{"displayTimeUnit":"ns","otherData":\{"clock":"instructions"/, /^\{"ph":"B".*"name":"leaf"/m],
+    [
+      'chrome',
+      /^\{"otherData":\{"clock":"instructions","time":"ts and durations are instructions/,
+      /^\{"ph":"B".*"name":"leaf"/m,
+    ],
   ])('--format %s', (format, head, line) => {
     const file = at(format);
     const made = run(['--trace', file, '--trace-source=oracle', '--format', format, mprofile]);

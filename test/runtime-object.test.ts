@@ -108,6 +108,8 @@ for (const target of TARGETS) {
         ['RECORD_DIRECT', abi.RING_KINDS.direct],
         ['RECORD_PROBE', abi.RING_KINDS.probe],
         ['RECORD_USER', abi.RING_KINDS.user],
+        ['RECORD_DATA', abi.RING_KINDS.data],
+        ['RECORD_CALL', abi.RING_KINDS.call],
         ['OPS_SAVE_REGS', abi.OPS_FLAGS.SAVE_REGS],
         ['OPS_STUB', abi.OPS_FLAGS.STUB],
         ['OPS_RCU', abi.OPS_FLAGS.RCU],

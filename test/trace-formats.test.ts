@@ -182,31 +182,41 @@ describe('graph', () => {
 });
 
 describe('chrome', () => {
-  test('JSON with begin and end of each function, microseconds with three digits', () => {
+  test('JSON with begin and end of each function; times are instructions, and no unit of time is named', () => {
     const parsed = JSON.parse(textOf('chrome', trace)) as {
-      displayTimeUnit: string;
+      displayTimeUnit?: string;
       otherData: unknown;
       traceEvents: Record<string, unknown>[];
     };
-    expect(parsed.displayTimeUnit).toBe('ns');
+    expect(parsed.displayTimeUnit).toBeUndefined();
     expect(parsed.otherData).toEqual({
-      clock: 'instructions', source: 'guest', image: 'dir/two words', written: 12, kept: 9, dropped: 2,
+      clock: 'instructions', time: 'ts and durations are instructions, one each', source: 'guest', image: 'dir/two words', written: 12, kept: 9, dropped: 2,
     }); // prettier-ignore
     expect(parsed.traceEvents.slice(0, 2)).toEqual([
-      { ph: 'M', pid: 1000, name: 'process_name', args: { name: 'dir/two words (1 ns = 1 of instructions)' } },
-      { ph: 'M', pid: 1000, tid: 0, name: 'thread_name', args: { name: 'CPU 0' } },
+      { ph: 'M', pid: 1000, name: 'process_name', args: { name: 'dir/two words (time is instructions)' } },
+      { ph: 'M', pid: 1000, tid: 0, name: 'thread_name', args: { name: 'CPU 0 (time is instructions)' } },
     ]);
     expect(parsed.traceEvents.slice(2).map((each) => [each['ph'], each['name'], each['ts']])).toEqual([
-      ['B', 'main', 1],
-      ['B', 'leaf', 1.01],
-      ['E', 'leaf', 1.017],
-      ['B', 'deep', 1.02],
-      ['B', 'leaf', 2.03],
-      ['E', 'leaf', 2.031],
-      ['i', 'user: deep', 2.04],
-      ['E', 'deep', 2.52],
-      ['E', 'main', 1234.567],
+      ['B', 'main', 1000],
+      ['B', 'leaf', 1010],
+      ['E', 'leaf', 1017],
+      ['B', 'deep', 1020],
+      ['B', 'leaf', 2030],
+      ['E', 'leaf', 2031],
+      ['i', 'user: deep', 2040],
+      ['E', 'deep', 2520],
+      ['E', 'main', 1234567],
     ]);
+  });
+
+  test('a clock of nanoseconds is time: microseconds with three digits, displayed as ns', () => {
+    const parsed = JSON.parse(textOf('chrome', trace, { ...header, clock: 'nanoseconds' })) as {
+      displayTimeUnit?: string;
+      traceEvents: { ts?: number; args?: { name?: string } }[];
+    };
+    expect(parsed.displayTimeUnit).toBe('ns');
+    expect(parsed.traceEvents.map(({ ts }) => ts).at(-1)).toBe(1234.567);
+    expect(parsed.traceEvents.slice(0, 2).map(({ args }) => args?.name)).toEqual(['dir/two words', 'CPU 0']);
   });
 
   test('no events, and entries only', () => {
@@ -293,21 +303,21 @@ function perfettoRows(bytes: Uint8Array): string[] {
 describe('perfetto', () => {
   test('packets: tracks, slices with interned names, instants', () => {
     expect(perfettoRows(bytesOf('perfetto', trace))).toEqual([
-      'process 1000 dir/two words (1 ns = 1 of instructions)',
-      'CPU 0',
-      'begin main 1000 CPU 0',
-      'begin leaf 1010 CPU 0',
-      'end 1017 CPU 0',
-      'begin deep 1020 CPU 0',
-      'begin leaf 2030 CPU 0',
-      'end 2031 CPU 0',
-      'instant user: deep 2040 CPU 0',
-      'end 2520 CPU 0',
-      'end 1234567 CPU 0',
+      'process 1000 dir/two words (time is instructions)',
+      'CPU 0 (time is instructions)',
+      'begin main 1000 CPU 0 (time is instructions)',
+      'begin leaf 1010 CPU 0 (time is instructions)',
+      'end 1017 CPU 0 (time is instructions)',
+      'begin deep 1020 CPU 0 (time is instructions)',
+      'begin leaf 2030 CPU 0 (time is instructions)',
+      'end 2031 CPU 0 (time is instructions)',
+      'instant user: deep 2040 CPU 0 (time is instructions)',
+      'end 2520 CPU 0 (time is instructions)',
+      'end 1234567 CPU 0 (time is instructions)',
     ]);
     // Exact far beyond 32 bits.
     expect(perfettoRows(bytesOf('perfetto', [entry(main, 0, 2 ** 53 - 1, 0n, 200)])).at(-1)).toBe(
-      `begin main ${2n ** 53n - 1n} CPU 200`,
+      `begin main ${2n ** 53n - 1n} CPU 200 (time is instructions)`,
     );
   });
 });

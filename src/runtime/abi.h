@@ -61,7 +61,16 @@ struct ring {
   struct ring_record records[];
 };
 
-enum { RECORD_ENTRY = 1, RECORD_RETURN = 2, RECORD_DIRECT = 3, RECORD_PROBE = 4, RECORD_USER = 5, RECORD_DATA = 6 };
+/* CALL: of a tracer that records no returns, so that readers do not wait for one. */
+enum {
+  RECORD_ENTRY = 1,
+  RECORD_RETURN = 2,
+  RECORD_DIRECT = 3,
+  RECORD_PROBE = 4,
+  RECORD_USER = 5,
+  RECORD_DATA = 6,
+  RECORD_CALL = 7,
+};
 
 /*
  * Probes (runtimes built with PROBES). An op is what a probed address has; its events are what is recorded there. A record of kind PROBE (ip: the

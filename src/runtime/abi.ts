@@ -86,8 +86,11 @@ export const RING_FLAGS = {
 /** Byte offsets in a record. The first three are 64-bit, the others 32-bit. */
 export const RING_RECORD = { time: 0, ip: 8, parentIp: 16, kind: 24, thread: 28 } as const;
 
-/** Kinds of a record; 0 is one whose writer had not finished. `data` belongs to the record of a probe in front of it. */
-export const RING_KINDS = { entry: 1, return: 2, direct: 3, probe: 4, user: 5, data: 6 } as const;
+/**
+ * Kinds of a record; 0 is one whose writer had not finished. `entry` is one that a return may follow; `data` belongs to the record of a probe in front of
+ * it; `call` is what a tracer records that hears of no returns.
+ */
+export const RING_KINDS = { entry: 1, return: 2, direct: 3, probe: 4, user: 5, data: 6, call: 7 } as const;
 
 /** Words of what a probed address has: `struct probe_op`. */
 export const PROBE_OP_WORDS = { address: 0, ip: 1, adjust: 2, flags: 3, hits: 4, missed: 5, events: 6 } as const;

@@ -143,7 +143,7 @@ PUBLIC void elftrace_function_tracer(word ip, word parent_ip, struct ops *ops, r
   const struct thread *const thread = current();
   (void)ops;
   (void)regs;
-  if (thread) write_record(thread, RECORD_ENTRY, ip, CALLER_OF(ip, parent_ip, regs));
+  if (thread) write_record(thread, RECORD_CALL, ip, CALLER_OF(ip, parent_ip, regs));
   else count64(&elftrace_ring->dropped);
 }
 

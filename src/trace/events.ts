@@ -47,9 +47,12 @@ export interface ReturnEvent extends Activation {
   readonly unwound: boolean;
 }
 
-/** Something that a program recorded inside a function: a direct call, a probe that was hit, an event of its own. */
+/**
+ * Something that a program recorded inside a function: a direct call, a probe that was hit, an event of its own. Or a call of the function, by a tracer that
+ * hears of no returns beside one that does: it has the depth of the function's entry, whichever of them came first.
+ */
 export interface PointEvent extends Activation {
-  readonly kind: 'direct' | 'probe' | 'user';
+  readonly kind: 'direct' | 'probe' | 'user' | 'call';
   /** Where it was recorded. */
   readonly ip: Address;
   readonly parent: Address;

@@ -78,9 +78,10 @@ export function foldedWriter(write: TextSink, options: FoldedOptions = {}): Trac
   };
   return {
     event(event: TraceEvent) {
+      // Points are in nobody's way: a clock that begins with the first event begins with the first entry.
+      if (event.kind !== 'entry' && event.kind !== 'return') return;
       const position = advance(event.cpu, event.instructions);
       const { node } = position;
-      if (event.kind !== 'entry' && event.kind !== 'return') return;
       if (event.kind === 'return') {
         if (position.hidden > 1) position.hidden--;
         else {

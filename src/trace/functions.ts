@@ -35,7 +35,7 @@ export function tracedFunctions(program: Program, options: FunctionListOptions =
     const site = siteOf(address);
     return {
       index,
-      name: program.symbolName(symbol).replace(/^\./, ''),
+      name: program.symbolName(symbol),
       address: address + bias,
       otherEntries: local > 0n ? [address + local + bias] : [],
       site: site === null ? null : site + bias,

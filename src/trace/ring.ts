@@ -6,7 +6,7 @@
  *    0  "ELFTRCE1"                          0  u64 time
  *    8  u32 version                         8  u64 ip          the site
  *   12  u32 record size, bytes             16  u64 parent_ip   where the function returns to
- *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user 6 data
+ *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user 6 data 7 call
  *   20  u32 flags: 1 keeps the oldest      28  u32 cpu or thread
  *   24  u64 head: records ever written
  *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) * record size;
@@ -14,6 +14,9 @@
  *   48  unused
  *
  * A record of kind data belongs to the record of a probe in front of it: time, ip and parent_ip are three words that the probe fetched.
+ *
+ * A record of kind call is that of a tracer that hears of no returns. Where others record returns it is an event inside of what they recorded; alone it is an
+ * entry.
  *
  * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source: 05-runtime-abi section 4.
  */
@@ -37,8 +40,8 @@ export const RING_KEEPS_OLDEST = 1;
 /** Kind of the records that belong to the probe in front of them. */
 const DATA = 6;
 
-const recordKinds = ['entry', 'return', 'direct', 'probe', 'user'] as const;
-export type RingRecordKind = (typeof recordKinds)[number];
+const recordKinds = ['entry', 'return', 'direct', 'probe', 'user', null, 'call'] as const;
+export type RingRecordKind = Exclude<(typeof recordKinds)[number], null>;
 
 /** Reads memory; null where a byte of the range is not there. `GuestMemory.read` is one. */
 export type MemoryReader = (address: Address, size: number) => Uint8Array | null;
@@ -141,7 +144,7 @@ export function readRing(read: MemoryReader, address: Address, endian: Endian): 
     }
     words = null;
     const kind = recordKinds[number - 1];
-    if (kind === undefined) {
+    if (kind === undefined || kind === null) {
       unreadable++;
       continue;
     }
@@ -174,9 +177,43 @@ export function ringLosses(ring: Ring): TraceLosses {
   };
 }
 
-/** True when the ring has returns, so that entries and returns can be paired. */
-export function ringIsNested(ring: Ring): boolean {
-  return ring.records.some((each) => each.kind === 'return');
+/** True when the ring has returns, or entries of a tracer that records them beside one that does not: entries and returns can be paired. */
+export function ringIsNested({ records }: Ring): boolean {
+  const has = (kind: RingRecordKind): boolean => records.some((each) => each.kind === kind);
+  return has('return') || (has('entry') && has('call'));
+}
+
+/**
+ * For each record of kind `call` how many of the activations around it are its own: 1 where the entry of the same call was recorded first. Which tracer hears of
+ * a call first is the same for all calls of a ring, and only a function that calls itself leaves it open: the others decide.
+ */
+function ownEntries({ records }: Ring): Uint8Array {
+  const follows = new Uint8Array(records.length);
+  /** By CPU: the last entry or return, and the calls since then whose next entry or return is not known yet. */
+  const last = new Map<number, RingRecord>();
+  const waiting = new Map<number, RingRecord[]>();
+  let before = 0;
+  let behind = 0;
+  const isOf = (call: RingRecord, other: RingRecord | undefined): boolean =>
+    other?.kind === 'entry' && other.ip === call.ip;
+  records.forEach((record, i) => {
+    if (record.kind === 'call') {
+      const previous = last.get(record.cpu);
+      follows[i] = isOf(record, previous) ? 1 : 0;
+      waiting.set(record.cpu, [...(waiting.get(record.cpu) ?? []), record]);
+      return;
+    }
+    if (record.kind !== 'entry' && record.kind !== 'return') return;
+    const previous = last.get(record.cpu);
+    for (const call of waiting.get(record.cpu) ?? []) {
+      const [isBefore, isBehind] = [isOf(call, previous), isOf(call, record)];
+      if (isBefore && !isBehind) before++;
+      if (isBehind && !isBefore) behind++;
+    }
+    waiting.delete(record.cpu);
+    last.set(record.cpu, record);
+  });
+  return before > behind ? follows : new Uint8Array(records.length);
 }
 
 /** What a record of a probe says, and where its function was called from, 0 where that was not recorded; null: nobody knows the probe. */
@@ -198,7 +235,8 @@ const CPU_MAX = 1024;
  *
  * Entries and returns are paired by function on each CPU, as a stack: a return ends the innermost activation of its function, and
  * those above it are `unwound`. Returns whose entries were overwritten are left out and counted. A program does not know how many
- * instructions its CPU has executed: its clock stands for them.
+ * instructions its CPU has executed: its clock stands for them. A record of kind call is a point of its function, at the depth that the function has; where
+ * nobody records returns it is an entry.
  *
  * @param probeOf  what a record of a probe says; null: nobody knows the probe
  */
@@ -229,6 +267,7 @@ export function replayRing(
   };
   const stacks: TracedFunction[][] = [];
   const times: number[] = [];
+  const own = nested ? ownEntries(ring) : null;
   let events = 0;
   let orphans = 0;
   let open = 0;
@@ -245,7 +284,7 @@ export function replayRing(
       for (const sink of sinks) sink.event(event);
     }
   };
-  for (const record of ring.records) {
+  for (const [number, record] of ring.records.entries()) {
     const cpu = cpuOf(record.cpu);
     for (let i = stacks.length; i <= cpu; i++) {
       stacks.push([]);
@@ -262,8 +301,9 @@ export function replayRing(
       continue;
     }
     events++;
-    const common = { function: named, cpu, depth: stack.length, time, instructions: time, parent: record.parent };
-    if (record.kind === 'entry') {
+    const depth = stack.length - (own?.[number] ?? 0);
+    const common = { function: named, cpu, depth, time, instructions: time, parent: record.parent };
+    if (record.kind === 'entry' || (record.kind === 'call' && !nested)) {
       const event = { kind: 'entry', ...common } as const;
       for (const sink of sinks) sink.event(event);
       if (nested) stack.push(named);

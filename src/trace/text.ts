@@ -114,7 +114,7 @@ function duration(time: number, header: TraceHeader): string {
 
 /**
  * The function graph tracer. A function that calls nothing that is traced is one line; the closing line of others names them. What was
- * left without a return says so. Events of other kinds are comments at their depth.
+ * left without a return says so. Events of other kinds are comments at their depth, calls among them in front of their function.
  */
 export function graphWriter(write: TextSink, header: TraceHeader): TraceSink {
   const { add, flush } = lines(write);
@@ -151,8 +151,10 @@ export function graphWriter(write: TextSink, header: TraceHeader): TraceSink {
         leave(event);
         return;
       }
-      settle();
       const { name, address } = event.function;
+      // What stands beside the entry of a call stands in front of it, so that a leaf stays one line.
+      const isBeside = event.kind === 'call' && pending?.cpu === event.cpu && pending.depth === event.depth;
+      if (!isBeside) settle();
       if (event.kind !== 'entry') {
         const what = event.probe
           ? probeText(event, event.probe, header)

@@ -1,6 +1,8 @@
 /**
- * Traces for timeline viewers: the JSON of Chrome's trace viewer, and the protobuf packets of Perfetto. Both know only time, in
- * micro- and nanoseconds: an instruction (or tick) is shown as one nanosecond, which the name of the process says.
+ * Traces for timeline viewers: the JSON of Chrome's trace viewer, and the protobuf packets of Perfetto. Their times are times: viewers print a unit of seconds
+ * behind them, and no field says otherwise. A clock that counts instructions (or ticks) is written as the number that it is, one instruction one unit of
+ * the file's `ts` or `timestamp`, and the names of the process and of every track say what it counts, as does `otherData` of the JSON, which names no unit to
+ * display.
  *
  * Perfetto reads both. The packets are about a quarter of the size, because names are sent once, and every number is exact. Source of the
  * field numbers: Perfetto's `protos/perfetto/trace` (trace_packet, track_event/track_event, track_event/track_descriptor,
@@ -13,7 +15,11 @@ import type { TextSink } from './ndjson.js';
 const PIECE = 0x1_0000;
 
 function processName(header: TraceHeader): string {
-  return header.clock === 'nanoseconds' ? header.image : `${header.image} (1 ns = 1 of ${header.clock})`;
+  return header.clock === 'nanoseconds' ? header.image : `${header.image} (time is ${header.clock})`;
+}
+
+function trackName(cpu: number, header: TraceHeader): string {
+  return header.clock === 'nanoseconds' ? `CPU ${cpu}` : `CPU ${cpu} (time is ${header.clock})`;
 }
 
 /** Title of an event that is no function. */
@@ -24,8 +30,9 @@ function pointName(event: TraceEvent): string {
 
 // ---------------------------------------------------------------------------------------------------------------- chrome
 
-/** Microseconds with three digits. */
-function micros(time: number): string {
+/** Nanoseconds as microseconds with three digits; anything else is the number that it is. */
+function timestamp(time: number, { clock }: TraceHeader): string {
+  if (clock !== 'nanoseconds') return String(time);
   return `${Math.floor(time / 1000)}.${String(time % 1000).padStart(3, '0')}`;
 }
 
@@ -34,11 +41,13 @@ export function chromeWriter(write: TextSink, header: TraceHeader): TraceSink {
   const { process } = header;
   const about = {
     clock: header.clock,
+    ...(header.clock === 'nanoseconds' ? {} : { time: `ts and durations are ${header.clock}, one each` }),
     source: header.source,
     image: header.image,
     ...(header.losses ?? {}),
   };
-  let text = `{"displayTimeUnit":"ns","otherData":${JSON.stringify(about)},"traceEvents":[\n`;
+  const unit = header.clock === 'nanoseconds' ? '"displayTimeUnit":"ns",' : '';
+  let text = `{${unit}"otherData":${JSON.stringify(about)},"traceEvents":[\n`;
   text += JSON.stringify({ ph: 'M', pid: process, name: 'process_name', args: { name: processName(header) } });
   const seen: boolean[] = [];
   const add = (line: string): void => {
@@ -53,9 +62,17 @@ export function chromeWriter(write: TextSink, header: TraceHeader): TraceSink {
       const { cpu } = event;
       if (seen[cpu] !== true) {
         seen[cpu] = true;
-        add(JSON.stringify({ ph: 'M', pid: process, tid: cpu, name: 'thread_name', args: { name: `CPU ${cpu}` } }));
+        add(
+          JSON.stringify({
+            ph: 'M',
+            pid: process,
+            tid: cpu,
+            name: 'thread_name',
+            args: { name: trackName(cpu, header) },
+          }),
+        );
       }
-      const where = `"pid":${process},"tid":${cpu},"ts":${micros(event.time)}`;
+      const where = `"pid":${process},"tid":${cpu},"ts":${timestamp(event.time, header)}`;
       const name = JSON.stringify(pointName(event));
       if (event.kind === 'return') {
         add(`{"ph":"E",${where},"name":${name}${event.unwound ? ',"args":{"unwound":true}' : ''}}`);
@@ -168,7 +185,7 @@ export function perfettoWriter(write: ByteSink, header: TraceHeader): TraceSink 
         const thread = new Message()
           .number(THREAD.pid, process)
           .number(THREAD.tid, process + cpu)
-          .text(THREAD.name, `CPU ${cpu}`);
+          .text(THREAD.name, trackName(cpu, header));
         const track = new Message()
           .number(TRACK.uuid, CPU_TRACK + cpu)
           .number(TRACK.parent, PROCESS_TRACK)

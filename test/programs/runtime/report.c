@@ -150,7 +150,7 @@ int main(int argc, char **argv, char **envp) {
     if (!is_return((word)record->parent_ip)) wrong_parent++;
     if (record->time < before) backwards++;
     before = record->time;
-    if (record->kind == RECORD_ENTRY) {
+    if (record->kind == RECORD_ENTRY || record->kind == RECORD_CALL) {
       entries++;
       if (depth < 64) {
         open_calls[depth][0] = record->ip;

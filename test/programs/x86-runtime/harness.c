@@ -369,7 +369,7 @@ static void calls(void) {
     values();
     SAME(elftrace_ring->head - before, CALLS);
     SAME(record(before)->ip, sites[S_leaf]);
-    SAME(record(before)->kind, RECORD_ENTRY);
+    SAME(record(before)->kind, RECORD_CALL);
 #ifdef Y2014
     callers(before, 0); /* no frame, and what is above the call's return address at a nested function is the static chain */
 #else
