@@ -551,6 +551,7 @@ export const arm64Probes: ProbeSupport = {
     calleeReach: null,
     needsQuiescence: false,
     windows,
+    sweep: null,
     build,
     jump,
     optimize: (window, buffer) => [store(window.address, jump(window, buffer)), SYNC],

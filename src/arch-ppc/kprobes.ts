@@ -720,6 +720,7 @@ class PpcProbes {
         calleeReach: branchReach,
         needsQuiescence: false,
         windows: (code, address) => this.windows(code, address),
+        sweep: null,
         build: (window, request) => this.build(window, request),
         jump: (window, buffer) => this.jump(window, buffer),
         optimize: (window, buffer) => [store(window.address, this.jump(window, buffer)), sync],

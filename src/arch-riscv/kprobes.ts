@@ -45,6 +45,8 @@ import {
   refuse,
   type SimulationResult,
   type SlotImage,
+  type Sweep,
+  type SweptInstruction,
   type TextStep,
 } from '../kprobes/model.js';
 import type { Address, RegisterName } from '../units.js';
@@ -435,6 +437,57 @@ function pairTarget(list: readonly Placed[], index: number): number | null {
   return list[index - 1]!.offset + (before.operands['upper'] ?? 0) + (base.operands['imm'] ?? 0);
 }
 
+const LUI = 0x37;
+const ADDI = 0x13;
+const GP = 3;
+
+/** Registers that hold a part of an address: what an auipc, or a lui, in front of the instruction has put there. */
+class RiscvSweep implements Sweep {
+  readonly alignBytes = 2;
+  /** Of gp, which linkers address data by. */
+  readonly hasConstantBases = true;
+  /** Positions in the code. */
+  private readonly near = new Float64Array(32);
+  /** Numbers. */
+  private readonly far = new Float64Array(32);
+  private readonly gp: number;
+
+  /** @param globalPointer  what gp holds */
+  constructor(globalPointer: Address | null) {
+    this.gp = globalPointer === null ? NaN : Number(BigInt.asIntN(64, globalPointer));
+    this.reset();
+  }
+
+  reset(): void {
+    this.near.fill(NaN);
+    this.far.fill(NaN);
+    this.far[GP] = this.gp;
+  }
+
+  step(bytes: Uint8Array, at: number, out: SweptInstruction): void {
+    out.sizeBytes = 0;
+    out.target = NaN;
+    out.address = NaN;
+    out.constant = NaN;
+    const decoded = decodeAt(bytes, at);
+    if (decoded === null) return;
+    out.sizeBytes = decoded.row.sizeBytes;
+    const base = expand(decoded);
+    const { rd, rs1 = ZERO, off = 0, imm = 0, upper = 0 } = base.operands;
+    const opcode = opcodeOf(base);
+    if (opcode === JAL || opcode === BRANCH) out.target = off;
+    // What knows no address leaves NaN.
+    else if (opcode === JALR) out.target = this.near[rs1]! + imm - at;
+    else if (opcode === ADDI && base.row.mnemonic === 'addi') {
+      out.address = this.near[rs1]! + imm - at;
+      out.constant = this.far[rs1]! + imm;
+    }
+    if (rd === undefined || rd === ZERO || rd === GP) return;
+    this.near[rd] = opcode === AUIPC ? at + upper : NaN;
+    this.far[rd] = opcode === LUI ? upper : NaN;
+  }
+}
+
 /** Nobody comes to the bytes between the first instruction of a window and its end. */
 function interiorIsFree(code: ProbeCode, layout: Layout, from: number, to: number): ProbeRefusal | null {
   const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, SECTION, why);
@@ -763,6 +816,7 @@ export const riscvProbes: ProbeSupport = {
     calleeReach: null,
     needsQuiescence: true,
     windows,
+    sweep: (find) => new RiscvSweep(find('__global_pointer$')),
     build,
     jump: jumpBytes,
     optimize: (window, buffer) => replace(window.address, jumpBytes(window, buffer), isWordwise(window)),

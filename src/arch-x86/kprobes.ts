@@ -43,6 +43,7 @@ import {
   refuse,
   type SimulationResult,
   type SlotImage,
+  type Sweep,
   type TextStep,
 } from '../kprobes/model.js';
 import type { Address } from '../units.js';
@@ -513,6 +514,43 @@ function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | Pro
   ];
 }
 
+const swept = new X86Instruction();
+const NO_NUMBER = NaN;
+
+/** Operands that are displacements of branches: `xbegin` has one, too. */
+const isDisplacement = (code: string | undefined): boolean => code === 'J8' || code === 'J32' || code === 'Jz';
+
+/** A number in the instruction that may be an absolute address. */
+function constantOf(x: X86Instruction): number {
+  if (x.immBytes === 4) return x.imm;
+  if (x.immBytes === 8) return x.immHigh * 2 ** 32 + (x.imm >>> 0);
+  // Neither base nor rip: SIB without a base, which tables of switches are read with.
+  const isAbsolute = x.dispBytes === 4 && !x.ripRelative && (x.modRm & 0xc7) === 4 && (x.sib & 7) === 5;
+  return isAbsolute ? x.disp : NO_NUMBER;
+}
+
+const x86Sweep: Sweep = {
+  alignBytes: 1,
+  hasConstantBases: false,
+  reset: () => undefined,
+  step(bytes, at, out) {
+    const size = decodeInto(swept, bytes, at);
+    out.sizeBytes = size;
+    out.target = NO_NUMBER;
+    out.address = NO_NUMBER;
+    out.constant = NO_NUMBER;
+    const { row } = swept;
+    if (size === 0 || row === null) return;
+    if (isDisplacement(row.immediates[0])) {
+      out.target = size + swept.imm;
+      return;
+    }
+    // lea
+    if (swept.ripRelative && swept.map === 0 && swept.opcode === 0x8d) out.address = size + swept.disp;
+    else if (swept.immBytes >= 4 || swept.dispBytes === 4) out.constant = constantOf(swept);
+  },
+};
+
 /** Pushed in this order, so that r15 lies lowest: struct pt_regs. */
 const PUSHES = [
   0x57, 0x56, 0x52, 0x51, 0x50, // rdi rsi rdx rcx rax
@@ -636,6 +674,7 @@ export const x86Probes: ProbeSupport = {
     calleeReach: { min: -FAR + 64n, max: FAR - 64n, alignBytes: 1 },
     needsQuiescence: true,
     windows,
+    sweep: () => x86Sweep,
     build,
     jump: (window, buffer) => jumpTo(window.address, buffer),
     // X-6: int3 is there already; storing it once more is what the protocol of live.ts begins with.

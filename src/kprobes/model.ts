@@ -13,6 +13,7 @@
  *   optimization windows -> build -> optimize / undo: the jump form                                            sections 7 to 10
  */
 import type { Reach } from '../bits.js';
+import { hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
 
 // ------------------------------------------------------------------------------------------------------------ refusals
@@ -31,7 +32,8 @@ export type ProbeErrno =
  *   `virtualisation`, `system`, `exclusive-sequence`, `exception-table`, `indirect-memory-branch`, `unsupported-instruction`
  * - slot and buffer: `out-of-reach`, `no-memory`
  * - jump: `post-handler`, `break-handler`, `no-optimization` (none on this machine or in this configuration), `optimization-off`, `disabled`,
- *   `unknown-size`, `entry-text`, `too-short`, `foreign-breakpoint`, `indirect-jump`, `branch-into-window`, `not-boostable`,
+ *   `unknown-size`, `entry-text`, `too-short`, `foreign-breakpoint`, `indirect-jump`, `branch-into-window`, `address-in-window` (code or data
+ *   holds it: a table of a switch, a label), `landing-pad`, `table-into-window` (of a kernel), `symbol-in-window`, `ways-unknown`, `not-boostable`,
  *   `other-probe` (inside the window), `site-in-window`, `no-free-register`, `stack-use`, `conditional-branch`, `arch-refused`
  */
 export type ProbeRefusalCode =
@@ -75,6 +77,11 @@ export type ProbeRefusalCode =
   | 'foreign-breakpoint'
   | 'indirect-jump'
   | 'branch-into-window'
+  | 'address-in-window'
+  | 'landing-pad'
+  | 'table-into-window'
+  | 'symbol-in-window'
+  | 'ways-unknown'
   | 'not-boostable'
   | 'other-probe'
   | 'site-in-window'
@@ -124,8 +131,21 @@ export interface ProbeCode {
   siteAt(address: Address): { readonly ip: Address; readonly start: Address; readonly sizeBytes: number } | null;
   /** A relocation that will still be applied writes into [start, end). */
   hasRelocation(start: Address, end: Address): boolean;
+  /** What in the whole image leads into the middle of [start, end), `start` itself left out; null: nothing. */
+  wayInto(start: Address, end: Address): WayIn | null;
   /** The image is known to be built without jump tables (retpolines, -fno-jump-tables): X-2. */
   readonly noJumpTables: boolean;
+}
+
+/** How control may come to a place: `unknown`: nobody can tell. */
+export type WayInKind = 'branch' | 'address' | 'landing-pad' | 'table' | 'symbol' | 'unknown';
+
+/** Something that leads into the middle of code. */
+export interface WayIn {
+  readonly kind: WayInKind;
+  readonly to: Address;
+  /** For people: `the branch at f.cold+0x5`. */
+  readonly what: string;
 }
 
 /** How an instruction is executed when its place is taken. */
@@ -243,6 +263,32 @@ export type TextStep =
   /** Until every thread was where it holds nothing: nobody stands between the instructions of the jump any more. */
   | { readonly kind: 'wait' };
 
+/**
+ * An instruction as a sweep over all code of an image sees it, in one object that is used again and again. Distances are from its first byte; NaN: there is
+ * none.
+ */
+export class SweptInstruction {
+  /** 0: none that is known. */
+  sizeBytes = 0;
+  /** Where a direct branch or call leads. */
+  target = NaN;
+  /** An address that it computes, alone or with one in front of it. */
+  address = NaN;
+  /** A number in it that may be an address, signed. */
+  constant = NaN;
+}
+
+/** Takes the code of an image apart, in the order of addresses, with what instructions in front have left in registers. */
+export interface Sweep {
+  /** Instructions begin at multiples of this. */
+  readonly alignBytes: number;
+  /** Where relative tables begin may be a number in the code, too. */
+  readonly hasConstantBases: boolean;
+  /** Nothing is known of registers. */
+  reset(): void;
+  step(bytes: Uint8Array, at: number, out: SweptInstruction): void;
+}
+
 /** The jump form of a machine. */
 export interface JumpOptimization {
   readonly kind: 'jump';
@@ -260,6 +306,11 @@ export interface JumpOptimization {
   readonly needsQuiescence: boolean;
   /** The ways to optimise a probe at `address`, the preferred one first; the first that a free buffer reaches is taken. Not empty. */
   windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal;
+  /**
+   * Takes code apart to find what leads into windows. null: a window is one word that is stored at once, which has no middle.
+   * @param find  address of a symbol
+   */
+  readonly sweep: ((find: (name: string) => Address | null) => Sweep) | null;
   /** The buffer of a window at an address in reach. */
   build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal;
   /** Bytes of the jump, `window.jumpBytes` of them. */
@@ -272,7 +323,8 @@ export interface JumpOptimization {
 
 /**
  * The ways to optimise a probe in code that will not be written any more. A copy would keep the field of a relocation that is applied later as it is
- * now, and the relocation would write over the jump: such windows are none.
+ * now, and the relocation would write over the jump: such windows are none. Neither are those into which anything of the whole image leads: whoever
+ * comes there would find the rest of a jump.
  */
 export function jumpWindows(
   { windows }: Pick<JumpOptimization, 'windows'>,
@@ -282,9 +334,27 @@ export function jumpWindows(
   const found = windows(code, address);
   if ('kind' in found) return found;
   const settled = found.filter(({ bytes }) => !code.hasRelocation(address, address + BigInt(bytes.length)));
-  if (settled.length > 0) return settled;
-  const reason = 'a relocation that is still to be applied writes into the window';
-  return refuse('EBUSY', 'relocation', 'section 11', reason);
+  if (settled.length === 0) {
+    const reason = 'a relocation that is still to be applied writes into the window';
+    return refuse('EBUSY', 'relocation', 'section 11', reason);
+  }
+  const ways = settled.map(({ bytes }) => code.wayInto(address, address + BigInt(bytes.length)));
+  const free = settled.filter((_window, i) => ways[i] === null);
+  return free.length > 0 ? free : refuseWay(code, ways[0]!);
+}
+
+const WAYS = {
+  branch: 'branch-into-window',
+  address: 'address-in-window',
+  'landing-pad': 'landing-pad',
+  table: 'table-into-window',
+  symbol: 'symbol-in-window',
+  unknown: 'ways-unknown',
+} as const satisfies Record<WayInKind, ProbeRefusalCode>;
+
+function refuseWay(code: ProbeCode, { kind, to, what }: WayIn): ProbeRefusal {
+  const reason = kind === 'unknown' ? what : `${what} leads to ${code.name}+${hex(to - code.start)}, inside the window`;
+  return refuse('EILSEQ', WAYS[kind], 'section 11', reason);
 }
 
 // ------------------------------------------------------------------------------------------------------------- grammar

@@ -13,6 +13,7 @@ import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import type { ProbeWhere } from './events.js';
 import { type ProbeCode, type ProbeInstruction, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
+import { isOwn, WaysIn } from './ways-in.js';
 
 /** A place that a probe may have. */
 export interface ValidProbe {
@@ -49,9 +50,6 @@ interface Marked {
 
 const EXCEPTION = 'an exception table entry';
 const BLACKLIST = '_kprobe_blacklist';
-
-/** Section of what elftrace itself put into an image. */
-const isOwn = (name: string): boolean => name.startsWith('.elftrace.');
 
 /** The machine's part. @throws ElftraceError 'probe-refused' with reason `not-served` where the machine has none */
 export function probeSupport(arch: Arch): ProbeSupport {
@@ -144,6 +142,7 @@ export class ProbeText {
             : (this.marked(section, from, to).find(({ what }) => what !== EXCEPTION)?.what ?? null),
       siteAt: (at) => sites.find(({ start, sizeBytes }) => at >= start && at < start + BigInt(sizeBytes)) ?? null,
       hasRelocation: (from, to) => this.relocated(range, from, to),
+      wayInto: (from, to) => this.waysIn?.inside(range, from, to) ?? null,
       noJumpTables: this.noJumpTables,
     };
     this.codes.set(key, made);
@@ -167,8 +166,19 @@ export class ProbeText {
     return found;
   }
 
+  /** What leads where in the image; null where no window has a middle. */
+  private get waysIn(): WaysIn | null {
+    const { program, support } = this;
+    const { optimization } = support;
+    if (optimization.kind === 'none' || optimization.sweep === null) return null;
+    const sweep = optimization.sweep((name) => this.symbolAddress(name));
+    return program.derived('ways-in', () => new WaysIn(program, sweep));
+  }
+
   private get noJumpTables(): boolean {
     const { image } = this.program;
+    // Modules may be built otherwise than what they are loaded into.
+    if (this.program.loadMap !== null) return false;
     if (image.section('.retpoline_sites')) return true;
     const info = image.section('.modinfo');
     return info !== undefined && new TextDecoder('latin1').decode(image.contents(info)).includes('retpoline=Y\0');

@@ -378,20 +378,52 @@ const small = (level: Level): string[] =>
     'max-struct-fields': 6,
   }).flatMap(([name, value]) => [`--${name}`, String(value)]);
 
+/** Source of a random program of csmith without floating point; and where its headers are. */
+function csmithSource(
+  seed: number,
+  options: readonly string[],
+  isSmall: boolean,
+): [source: string, includes: string[]] {
+  const source = scratch(`csmith-${seed}.c`);
+  // csmith leaves a file platform.info where it runs.
+  run('csmith', ['--seed', String(seed), '--concise', '--no-float', ...options, '-o', source], dirname(source));
+  const headers = [...(isSmall ? [join(PROGRAMS, 'csmith-small')] : []), join(PROGRAMS, 'csmith'), CSMITH_HEADERS];
+  return [source, headers.flatMap((each) => ['-I', each])];
+}
+
 /**
  * A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable.
  * @param isSmall  a small one, with a checksum that needs no table
  */
 export function buildCsmith(target: PpcTarget, level: Level, seed: number, isSmall = false): string {
-  const source = scratch(`csmith-${seed}.c`);
-  // csmith leaves a file platform.info where it runs.
-  run(
-    'csmith',
-    ['--seed', String(seed), '--concise', '--no-float', ...(isSmall ? small(level) : []), '-o', source],
-    dirname(source),
-  );
-  const headers = [...(isSmall ? [join(PROGRAMS, 'csmith-small')] : []), join(PROGRAMS, 'csmith'), CSMITH_HEADERS];
+  const [source, includes] = csmithSource(seed, isSmall ? small(level) : [], isSmall);
   // Without optimisation the compiler emits every function of the checked arithmetic.
   const referenced = isSmall ? ['-ffunction-sections', '-Wl,--gc-sections'] : [];
-  return buildProgram(target, level, [source], [...headers.flatMap((each) => ['-I', each]), ...referenced]);
+  return buildProgram(target, level, [source], [...includes, ...referenced]);
+}
+
+/** A function that comes back from its cold part behind something that only its hot part does, and then has too much to do for a copy of it. */
+function partitioned(seed: number, index: number): string {
+  const number = (i: number): number => (((seed * 40 + index) * 2_654_435_761 + i * 40_503) >>> 7) % 97;
+  const [a, b, c, d, e] = [1, 2, 3, 4, 5].map(number);
+  return `__attribute__((used, noinline)) static int elftrace_hot_${index}(int x, int y, int *p) {
+  int r = x + ${a};
+  if (y == ${b}) { elftrace_cold(); r = y - p[${index % 5}]; }
+  else { r = (r * ${2 * c! + 3}) ^ y; ${index % 2 ? `p[${d! % 9}] = r;` : ''} ${index % 3 ? `x += ${e};` : ''} }
+  p[1] = r + ${d}; r += p[2] * ${1 + (e! % 4)}; p[4] = r ^ x; r -= p[6]; p[7] = r * 3; p[5] = r + x; r ^= p[8]; p[0] = r;
+  return r ^ x;
+}`;
+}
+
+/**
+ * A random program whose conditional blocks call a cold function, with 40 functions of the same kind: the compiler puts such blocks into the cold part of their
+ * function, in a section of its own, from where they lead back.
+ */
+export function buildPartitioned(target: PpcTarget, seed: number): string {
+  const [source, includes] = csmithSource(seed, [], false);
+  const text = readFileSync(source, 'latin1').replace(/^( +if .*\n +\{)/gm, '$1 elftrace_cold();');
+  const cold = 'static __attribute__((cold, noinline)) void elftrace_cold(void) { __asm__ volatile (""); }';
+  const more = Array.from({ length: 40 }, (_, i) => partitioned(seed, i));
+  writeFileSync(source, [cold, text, ...more].join('\n'), 'latin1');
+  return buildProgram(target, '2', [source], [...includes, '-freorder-blocks-and-partition']);
 }

@@ -24,6 +24,7 @@ export function codeOf(bytes: Uint8Array, start: bigint, more: Partial<ProbeCode
     otherPatch: () => null,
     siteAt: () => null,
     hasRelocation: () => false,
+    wayInto: () => null,
     noJumpTables: false,
     ...more,
   };

@@ -8,7 +8,14 @@ import type { Machine, StopReason } from '../../src/emulator/index.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import type { Arch } from '../../src/arch.js';
 import { ProbeText, type ValidProbe } from '../../src/kprobes/validate.js';
-import type { JumpOptimization, ProbeCpu, ProbeRefusal, ProbeSupport, TextStep } from '../../src/kprobes/model.js';
+import {
+  type JumpOptimization,
+  jumpWindows,
+  type ProbeCpu,
+  type ProbeRefusal,
+  type ProbeSupport,
+  type TextStep,
+} from '../../src/kprobes/model.js';
 import { findSites } from '../../src/ftrace/sites.js';
 import { load } from '../../src/program/program.js';
 
@@ -246,7 +253,7 @@ class World {
   }
 
   private placeJump(valid: ValidProbe, jump: JumpOptimization): string | { readonly end: bigint } {
-    const windows = jump.windows(valid.code, valid.address);
+    const windows = jumpWindows(jump, valid.code, valid.address);
     if ('kind' in windows) return windows.code;
     const before = this.free;
     let reason = 'out-of-reach';
