@@ -64,7 +64,7 @@ const step = (text: string): string => `version: 1\nsteps:\n  - ${text}\n`;
 
 /** Probes, which the core alone does not serve. */
 const probes = step(
-  "probe: { define: 'p:e f+4 %ax', optimize: true, version: 2009, preempt: none }\n  - probe: { define: r f }\n  - no-probe: e",
+  "probe: { define: 'p:e f+4 %ax', optimize: true, version: 2009, preempt: none }\n  - probe: { define: r f }\n  - disable-probe: e\n  - enable-probe: g/e\n  - probes: off\n  - probes: on\n  - no-probe: e",
 );
 
 /** Texts and the place where each goes wrong; '-' in front: only the parser can know, the schema accepts it. */
@@ -88,6 +88,8 @@ const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[]
   [step('ops: { name: [a], call: c }'), '3:18', /one value/],
   [step('ops: a'), '3:10', /mapping/],
   [step('tracing: maybe'), '3:14', /on or off/],
+  [step('probes: maybe'), '3:13', /probes is on or off/],
+  [step("disable-probe: ''"), '3:20', /empty/],
   [step('direct: { function: f, caller: 1.5 }'), '3:36', /quote it/],
   [step('direct: { function: f }'), '3:13', /needs 'caller'/],
   [step('load: { module: }'), '3:21', /one value/],
@@ -114,7 +116,7 @@ describe('session files', () => {
     expect(more[0]).toMatchObject({ define: 'p:e f+4 %ax', optimize: true, version: '2009', preempt: 'none' });
     expect(more[1]).toMatchObject({ define: 'r f', optimize: false, version: null, preempt: null });
     const kinds = [...operations, ...more].map(({ kind }) => kind);
-    expect(new Set(kinds)).toEqual(new Set([...Object.keys(sessionForms), ...sessionNames, 'tracing']));
+    expect(new Set(kinds)).toEqual(new Set([...Object.keys(sessionForms), ...sessionNames, 'tracing', 'probes']));
     expect(operations[0]).toEqual({
       kind: 'filter',
       ops: null,
@@ -179,7 +181,9 @@ describe('session files', () => {
     expect([validate(parse(whole)), validate.errors]).toEqual([true, null]);
     for (const [text] of wrong) expect([text, validate(parse(text))]).toEqual([text, false]);
     const steps = schema.properties.steps.items.properties;
-    expect(Object.keys(steps).sort()).toEqual([...Object.keys(sessionForms), ...sessionNames, 'tracing'].sort());
+    expect(Object.keys(steps).sort()).toEqual(
+      [...Object.keys(sessionForms), ...sessionNames, 'tracing', 'probes'].sort(),
+    );
     for (const [name, form] of Object.entries(sessionForms)) {
       expect(Object.keys(steps[name]!.properties!)).toEqual(Object.keys(form.fields));
       expect(steps[name]!.required).toEqual(form.required);

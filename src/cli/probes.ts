@@ -7,6 +7,7 @@ import { replaySessions } from '../ftrace/session-parts.js';
 import { findSites } from '../ftrace/sites.js';
 import {
   explainProbe,
+  FLAGS,
   formatFetched,
   type ListedProbe,
   probeServer,
@@ -69,10 +70,11 @@ export function probeJson({ address, symbol, offset, state, events, gone, refusa
     symbol,
     offset,
     state: gone ? 'gone' : state.text,
-    events: events.map(({ definition }) => ({
+    events: events.map(({ definition, probe }) => ({
       event: `${definition.group}/${definition.event}`,
       return: definition.isReturn,
       definition: definition.text,
+      disabled: (probe.flags & FLAGS.DISABLED) !== 0,
     })),
     buffer: gone || part === null || state.text !== 'jump' ? null : hex(part.slot),
     replaced: gone || part === null || state.text !== 'jump' ? 0 : part.length,
@@ -80,11 +82,15 @@ export function probeJson({ address, symbol, offset, state, events, gone, refusa
   };
 }
 
+/** Why nothing of a probe is in the text: all of it is disabled, or all probes are off. */
+const original = (events: ListedProbe['events']): string =>
+  events.every(({ probe }) => (probe.flags & FLAGS.DISABLED) !== 0) ? '  [DISABLED]' : '  [OFF]';
+
 /** A probed address as a kernel lists it (`kprobes/list`), with its events. */
 export function probeLine({ address, symbol, offset, state, events, gone }: ListedProbe): string {
   const flags = gone
     ? '  [GONE]'
-    : { jump: '  [OPTIMIZED]', ftrace: '  [FTRACE]', breakpoint: '', original: '  [DISABLED]' }[state.text];
+    : { jump: '  [OPTIMIZED]', ftrace: '  [FTRACE]', breakpoint: '', original: original(events) }[state.text];
   const kind = events.some(({ definition }) => definition.isReturn) ? 'r' : 'k';
   const names = events.map(({ definition: { group, event } }) => `${group}/${event}`).join(' ');
   return `${address.toString(16).padStart(16, '0')}  ${kind}  ${symbol}+${hex(offset)}${flags}  ${names}`;
@@ -98,6 +104,7 @@ export function probeSummary(probes: readonly ListedProbe[]): string {
     [count('jump'), 'by jumps'],
     [count('breakpoint'), 'by breakpoints'],
     [count('ftrace'), 'on ftrace sites'],
+    [count('original'), 'not armed'],
   ] as const;
   const shown = forms.filter(([number]) => number > 0).map(([number, form]) => `${number} ${form}`);
   const gone = probes.length > there.length ? `, ${probes.length - there.length} gone` : '';

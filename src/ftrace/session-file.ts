@@ -79,11 +79,19 @@ export type SessionOperation = { readonly at: FilePlace } & (
       readonly preempt: 'none' | 'full' | null;
     }
   /** `event`: GROUP/EVENT, or EVENT of the default group. */
-  | { readonly kind: 'no-probe'; readonly event: string }
+  | { readonly kind: 'no-probe' | 'disable-probe' | 'enable-probe'; readonly event: string }
+  /** All probes at once: off, none of them is armed, whatever is set, enabled or disabled meanwhile. */
+  | { readonly kind: 'probes'; readonly on: boolean }
   | { readonly kind: 'load'; readonly module: string; readonly file: string | null }
   | { readonly kind: 'unload'; readonly module: string }
   | { readonly kind: 'tracing'; readonly on: boolean }
 );
+
+/** The steps about probes. */
+export type ProbeOperation = Extract<
+  SessionOperation,
+  { readonly kind: 'probe' | 'no-probe' | 'disable-probe' | 'enable-probe' | 'probes' }
+>;
 
 export interface SessionFile {
   readonly operations: readonly SessionOperation[];
@@ -143,13 +151,18 @@ export const sessionNames = [
   'no-livepatch',
   'no-graph',
   'no-probe',
+  'disable-probe',
+  'enable-probe',
   'unload',
 ] as const;
+
+/** The steps whose value is on or off. */
+const switches = ['tracing', 'probes'] as const;
 
 type FormName = keyof typeof sessionForms;
 type NameStep = (typeof sessionNames)[number];
 
-const stepNames: readonly string[] = [...Object.keys(sessionForms), ...sessionNames, 'tracing'];
+const stepNames: readonly string[] = [...Object.keys(sessionForms), ...sessionNames, ...switches];
 
 function isForm(name: string): name is FormName {
   return Object.hasOwn(sessionForms, name);
@@ -290,10 +303,10 @@ class Reader {
       this.#operations.push({ kind: 'load', module: this.#name(value, name), file: null, at });
     } else if (isForm(name)) this.#operations.push(this.#form(name, this.#fields(name, value), at, value));
     else if (isNameStep(name)) this.#operations.push(this.#named(name, this.#name(value, name), at, value));
-    else if (name === 'tracing') {
-      const text = this.#scalar(value, 'tracing').value;
-      if (text !== 'on' && text !== 'off') this.#fail(this.#start(value), 'tracing is on or off');
-      this.#operations.push({ kind: 'tracing', on: text === 'on', at });
+    else if (name === 'tracing' || name === 'probes') {
+      const text = this.#scalar(value, name).value;
+      if (text !== 'on' && text !== 'off') this.#fail(this.#start(value), `${name} is on or off`);
+      this.#operations.push({ kind: name, on: text === 'on', at });
     } else this.#fail(offset, `unknown step '${name}', one of: ${stepNames.join(', ')}`);
   }
 
@@ -346,6 +359,8 @@ class Reader {
           this.#fail(this.#start(node), `no step before this one makes the graph '${value}'`);
         return { kind: name, name: value, at };
       case 'no-probe':
+      case 'disable-probe':
+      case 'enable-probe':
         return { kind: name, event: value, at };
       case 'unload':
         return { kind: name, module: value, at };

@@ -19,7 +19,7 @@ import { findSites } from './sites.js';
 import { settleIdleSites, siteNames } from './idle-sites.js';
 import { entriesOf } from './tracing.js';
 import { Session, type SessionOptions } from './session.js';
-import { parseSession, type SessionOperation } from './session-file.js';
+import { parseSession, type ProbeOperation, type SessionOperation } from './session-file.js';
 
 /** A session file. */
 export interface SessionText {
@@ -88,7 +88,7 @@ export function sessionOptions({ forms, gone }: SessionForms): Omit<SessionPlanO
 export interface ProbeHost {
   /** True for a return probe: it replaces return addresses. */
   replacesReturns(operation: Extract<SessionOperation, { readonly kind: 'probe' }>): boolean;
-  perform(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
+  perform(operation: ProbeOperation): Outcome;
   /** Why a module cannot go: a probe elsewhere reads its data. null when it can. */
   moduleUse(name: string): string | null;
   /** A module goes, and its probes with it (K-OPT-8): before ftrace forgets its sites. */

@@ -23,6 +23,8 @@ export type {
   ProbeSupport,
   SimulationResult,
   SlotImage,
+  WayIn,
+  WayInKind,
 } from './model.js';
 export {
   FLAGS,

@@ -18,7 +18,7 @@ import type { ReplacedCode } from '../ftrace/kept-relocations.js';
 import { entryPoint } from '../ftrace/routes.js';
 import type { Session } from '../ftrace/session.js';
 import type { ProbeHost } from '../ftrace/session-plan.js';
-import type { SessionOperation } from '../ftrace/session-file.js';
+import type { ProbeOperation } from '../ftrace/session-file.js';
 import { findSites } from '../ftrace/sites.js';
 import { recordIp } from '../ftrace/tracing.js';
 import { farStub } from '../program/loader.js';
@@ -34,15 +34,13 @@ import type { Address } from '../units.js';
 import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
 import { whyNotFtrace } from './explain.js';
 import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
-import { FLAGS, FLAGS_2009, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
+import { FLAGS, FLAGS_2009, isOff, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
 import { compileProgram, decodeWords } from './program.js';
 import { type SlotArea, SlotPool } from './slots.js';
 import { Kprobes2009 } from './state-2009.js';
 import { KprobesModern } from './state-modern.js';
 import { type DetourPart, TextMachine, type TextWatcher } from './text-machine.js';
 import { ProbeText, refusalError, type ValidProbe } from './validate.js';
-
-type ProbeOperation = Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>;
 
 /** Where a probe is: in text of the image, or of a module that has gone from it. */
 export interface ProbePlace extends Pick<ValidProbe, 'address' | 'symbol' | 'offset' | 'atEntry'> {
@@ -424,9 +422,43 @@ export class ProbeSession implements ProbeHost {
 
   /** @throws ElftraceError 'bad-probe' for a definition that cannot be understood, 'probe-refused' with `reason`, `errno` and `rule` */
   perform(operation: ProbeOperation): Outcome {
-    if (operation.kind === 'no-probe') return this.remove(operation.event);
-    this.choose(operation);
-    return this.add(operation.define, operation.optimize);
+    switch (operation.kind) {
+      case 'probe':
+        this.choose(operation);
+        return this.add(operation.define, operation.optimize);
+      case 'no-probe':
+        return this.remove(operation.event);
+      case 'disable-probe': {
+        const event = this.eventNamed(operation.event);
+        return this.settled(event.probe.name, (core) => core.disable(event.probe));
+      }
+      case 'enable-probe': {
+        const event = this.eventNamed(operation.event);
+        return this.settled(event.probe.name, (core) => core.enable(event.probe));
+      }
+      case 'probes':
+        return this.settled('probes', (core) => (operation.on ? core.armAll() : core.disarmAll()));
+      default:
+        return operation satisfies never;
+    }
+  }
+
+  /** An operation on probes that are there, and all that time brings behind it: nobody executes a file. */
+  private settled(what: string, operation: (core: Core) => KprobeResult): Outcome {
+    // What waited for its jump has it by then, as it had at the end of an earlier call.
+    this.rest();
+    this.ftraceOutcome = null;
+    const refused = this.outcomeOf(operation(this.core()), what);
+    if (refused === null) this.rest();
+    return refused ?? { kind: 'done', steps: [], warnings: [] };
+  }
+
+  /** @param name  GROUP/EVENT, or EVENT of the default group */
+  private eventNamed(name: string): ProbeEvent {
+    const full = name.includes('/') ? name : `kprobes/${name}`;
+    const event = this.names.get(full);
+    if (event === undefined) throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${full}`));
+    return event;
   }
 
   /** One session is about one kernel. */
@@ -552,13 +584,11 @@ export class ProbeSession implements ProbeHost {
   }
 
   private remove(name: string): Outcome {
-    const full = name.includes('/') ? name : `kprobes/${name}`;
-    const event = this.names.get(full);
-    if (event === undefined) throw refusalError(refuse('ENOENT', 'no-symbol', 'grammar', `there is no event ${full}`));
+    const event = this.eventNamed(name);
     const { address } = event.place;
     this.core().unregister(event.probe);
     this.list.delete(event.id);
-    this.names.delete(full);
+    this.names.delete(event.probe.name);
     this.probed.set(address, (this.probed.get(address) ?? 1) - 1);
     // Nobody executes a file: what the probe had is free for the next one at once.
     this.rest();
@@ -677,7 +707,9 @@ export class ProbeSession implements ProbeHost {
       if (op === null) throw this.full(address);
       let next = 0n;
       // Handlers run in the order of the list.
-      for (const event of this.eventsOf(state).reverse()) if (!isGone(event)) next = this.writeEvent(event, next);
+      for (const event of this.eventsOf(state).reverse()) {
+        if (!isOff(event.probe.flags)) next = this.writeEvent(event, next);
+      }
       const words: (bigint | number)[] = Array.from({ length: PROBE_OP_WORD_COUNT }, () => 0n);
       words[PROBE_OP_WORDS.address] = address;
       words[PROBE_OP_WORDS.ip] = address + BigInt(this.text.support.trapDelta);
@@ -787,13 +819,14 @@ export class ProbeSession implements ProbeHost {
         if (first === undefined) return [];
         const { symbol, offset } = first.place;
         const wants = !gone && state.text !== 'jump' && events.some(({ optimize }) => optimize);
-        const refusal = wants ? this.whyNot(state.address) : null;
+        const refusal = wants ? this.whyNot(state) : null;
         return [{ address: state.address, symbol, offset, state, events, gone, refusal }];
       });
     });
   }
 
-  private whyNot(address: Address): ProbeRefusal {
+  private whyNot({ address, text }: ProbeState): ProbeRefusal {
+    if (text === 'original') return refuse('EINVAL', 'disabled', 'K-OPT-2', 'the probe is not armed');
     const known = this.refusals.get(address);
     if (known !== undefined) return known;
     const now = this.started instanceof KprobesModern ? this.started.reason(address) : null;

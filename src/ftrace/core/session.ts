@@ -5,7 +5,7 @@
 import { ElftraceError } from '../../errors.js';
 import type { OPS_FLAGS } from '../../runtime/abi.js';
 import type { Address } from '../../units.js';
-import type { SessionOperation } from '../session-file.js';
+import type { ProbeOperation, SessionOperation } from '../session-file.js';
 import type { FtraceCore } from './index.js';
 import { GraphUser } from './graph.js';
 import type { Ops } from './ops.js';
@@ -27,7 +27,7 @@ export interface SessionResolver {
   /** A module goes, unless somebody needs it. */
   unloadModule(name: string): Outcome;
   /** Probes; absent: they are not served here. */
-  probe?(operation: Extract<SessionOperation, { readonly kind: 'probe' | 'no-probe' }>): Outcome;
+  probe?(operation: ProbeOperation): Outcome;
 }
 
 export interface SessionStep {
@@ -154,6 +154,9 @@ export class CoreSession {
       }
       case 'probe':
       case 'no-probe':
+      case 'disable-probe':
+      case 'enable-probe':
+      case 'probes':
         return (
           resolver.probe?.(operation) ?? {
             kind: 'refused',
