@@ -8,7 +8,7 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
 import { type ProbeCpu, refuse } from '../src/kprobes/model.js';
-import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
+import { FLAGS_2009, Kprobe, type KprobeEvent, type KprobeHandlers } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';
 import { KprobesModern } from '../src/kprobes/state-modern.js';
@@ -27,6 +27,9 @@ const COUNTER = DATA + 0x100n;
 const SLOTS = 0x40_8000n;
 const STACK = 0x50_0000n;
 const STOP = 0x40_0f00n;
+/** Code of a handler, whose first instruction loads from nowhere. */
+const HANDLER = 0x40_0900n;
+const LOAD = 3n;
 
 /** f: lea 1(%rax),%eax; mov DATA(%rip),%ecx; adc %ecx,%eax; lea 2(%rax),%eax; ret */
 const CODE = Uint8Array.of(
@@ -44,6 +47,14 @@ interface Options {
   readonly quiescence?: boolean;
   /** Called before each store to the function. */
   readonly beforeStore?: (index: number) => void;
+  /** Called behind each step of the state machine. */
+  readonly onEvent?: (event: KprobeEvent) => void;
+  /** 2009: which store comes first when an object takes the place of a probe. */
+  readonly publish?: 'member' | 'table';
+  /** Who goes on in a buffer goes through the whole of it. */
+  readonly wholeBuffer?: boolean;
+  /** Handlers run in the callback of buffers, too; else it only counts. */
+  readonly inBuffer?: boolean;
 }
 
 /** One machine for all: making one takes longer than a life. */
@@ -82,6 +93,8 @@ class Live {
       Uint8Array.of(0x48, 0xff, 0x05, away & 0xff, (away >> 8) & 0xff, (away >> 16) & 0xff, 0, 0xc3),
     );
     machine.memory.write(DATA, Uint8Array.of(5, 0, 0, 0));
+    // mov (%rax),%rcx; nop
+    machine.memory.write(HANDLER, Uint8Array.of(0x48, 0x8b, 0x08, 0x90));
     this.cpu = {
       register: (name) => machine.register(name),
       setRegister: (name, value) => {
@@ -119,20 +132,31 @@ class Live {
           : { kind: 'valid', address, code, instruction, ftrace: false };
       },
     });
+    const common = {
+      optimization: true,
+      onEvent: (event: KprobeEvent) => {
+        options.onEvent?.(event);
+      },
+    };
     this.core =
       options.core === 'modern'
-        ? new KprobesModern(this.text, { optimization: true })
-        : new Kprobes2009(this.text, { optimization: true, literal: options.core === 'literal' });
+        ? new KprobesModern(this.text, common)
+        : new Kprobes2009(this.text, {
+            ...common,
+            literal: options.core === 'literal',
+            ...(options.publish === undefined ? {} : { publish: options.publish }),
+          });
   }
 
-  probe(address = F, flags: number = FLAGS_2009.OPTIMIZE): Kprobe {
+  probe(address = F, flags: number = FLAGS_2009.OPTIMIZE, handlers: KprobeHandlers = {}): Kprobe {
     const made = new Kprobe(
       address,
       {
-        pre: () => {
+        pre: (probe, regs) => {
           this.hits++;
-          return 0;
+          return handlers.pre?.(probe, regs) ?? 0;
         },
+        ...(handlers.fault ? { fault: handlers.fault } : {}),
       },
       flags,
     );
@@ -160,6 +184,11 @@ class Live {
     if (this.outside || this.failure !== null) return;
     const { machine } = this;
     for (let i = 0; i < 300; i++) {
+      if (this.options.inBuffer === true && machine.pc === CALLBACK) {
+        this.core.detour(F, this.cpu);
+        machine.setRegister('pc', CALLBACK);
+        if (this.failure !== null) return;
+      }
       const stop = machine.run({ budget: 1 });
       if (stop.kind === 'hook') {
         this.outside = true;
@@ -198,7 +227,8 @@ class Live {
     machine.setRegister('pc', address);
     const part = result === 'resume-in-buffer' ? text.partOf(address) : null;
     if (part !== null) {
-      machine.setRegister('pc', part.slot + BigInt(part.buffer.copiedOffset));
+      const from = this.options.wholeBuffer === true ? 0 : part.buffer.copiedOffset;
+      machine.setRegister('pc', part.slot + BigInt(from));
       return true;
     }
     const found = text.execution(address, false);
@@ -206,6 +236,24 @@ class Live {
     machine.setRegister('pc', found.slot);
     return true;
   }
+
+  /**
+   * A handler as code of the machine, which loads from nowhere: whoever runs it asks the state machine what to do, and goes on where the registers then
+   * say; the thread dies where nobody deals with it.
+   */
+  readonly faulting = (): number => {
+    const { machine, core, cpu } = this;
+    const saved = ['rax', 'rcx', 'pc'].map((name) => [name, machine.register(name)] as const);
+    machine.setRegister('rax', 0n);
+    machine.setRegister('pc', HANDLER);
+    const stop = machine.run({ budget: 1 });
+    if (stop.kind !== 'fault') throw new Error(`a load from nowhere: ${stop.kind}`);
+    const isDealtWith = core instanceof Kprobes2009 && core.fault(cpu) !== 0;
+    if (!isDealtWith) this.failure = stop;
+    else expect([machine.pc, machine.run({ budget: 1 }).kind]).toEqual([HANDLER + LOAD, 'step-limit']);
+    for (const [name, value] of saved) machine.setRegister(name, value);
+    return 0;
+  };
 
   leave(): void {
     for (let i = 0; i < 400 && !this.outside && this.failure === null; i++) this.advance();
@@ -364,4 +412,152 @@ describe('the gaps of 2009 as a thread meets them: open, and closed', () => {
       expect(live.failure === null).toBe(quiescence);
     }
   });
+});
+
+/** How often the handler of a probe has seen the calls of a thread so far, by either way. */
+const seen = (live: Live): number => live.hits + Number(live.counter);
+
+/** A thread calls the function behind every step and before every store of a life up to the jump: how often the handler saw each call. */
+function sightings(options: Options): { readonly before: readonly number[]; readonly after: readonly number[] } {
+  const counts: { before: number[]; after: number[] } = { before: [], after: [] };
+  let isArmed = false;
+  let isCalling = false;
+  const call = (): void => {
+    // A thread is one at a time.
+    if (isCalling || !live.outside) return;
+    isCalling = true;
+    const first = seen(live);
+    live.enter();
+    live.leave();
+    expect(live.failure).toBeNull();
+    (isArmed ? counts.after : counts.before).push(seen(live) - first);
+    isCalling = false;
+  };
+  const live: Live = new Live({
+    ...options,
+    beforeStore: call,
+    onEvent: ({ what }) => {
+      if (what === 'armed') isArmed = true;
+      call();
+    },
+  });
+  live.probe();
+  live.core.tick(10);
+  live.wait();
+  expect(live.bytes.startsWith('e9')).toBe(true);
+  call();
+  return counts;
+}
+
+describe('a registration, seen by a thread at each of its steps', () => {
+  test.each(['2009', 'modern'] as const)(
+    'T-KP-42 (%s): from the breakpoint to the jump the handler sees each call once',
+    (core) => {
+      const { before, after } = sightings({ core });
+      expect(before).toEqual([0]);
+      expect(after.length).toBeGreaterThan(6);
+      expect(after).toEqual(after.map(() => 1));
+    },
+  );
+
+  test('T-KP-42: twins: an object without its member sees nothing; who goes through the whole buffer is seen by both ways', () => {
+    expect(new Set(sightings({ core: '2009', publish: 'table' }).after)).toEqual(new Set([0, 1]));
+    for (const core of ['2009', 'modern'] as const) {
+      expect(new Set(sightings({ core, wholeBuffer: true }).after)).toEqual(new Set([1, 2]));
+    }
+  });
+});
+
+describe('T-KP-30: a handler of an aggregate faults while a thread runs', () => {
+  /** Two probes at one address, the handler of one of which faults; what becomes of a call, and whose fault handlers are asked. */
+  const called = (
+    state: 'aggregate' | 'queued' | 'jump',
+    who: 'old' | 'new',
+    dealsWith: boolean,
+  ): readonly [end: string, asked: readonly string[]] => {
+    const asked: string[] = [];
+    const live: Live = new Live({ core: '2009', inBuffer: true });
+    const handlers = (name: 'old' | 'new'): KprobeHandlers => ({
+      pre: () => (name === who ? live.faulting() : 0),
+      ...(name !== who || dealsWith
+        ? {
+            fault: (_probe, regs) => {
+              asked.push(name);
+              regs.setRegister('pc', regs.register('pc') + LOAD);
+              return 1;
+            },
+          }
+        : {}),
+    });
+    live.probe(F, state === 'aggregate' ? 0 : FLAGS_2009.OPTIMIZE, handlers('old'));
+    live.probe(F, 0, handlers('new'));
+    if (state === 'jump') {
+      live.core.tick(10);
+      live.wait();
+      expect(live.bytes.startsWith('e9')).toBe(true);
+    }
+    live.enter();
+    live.leave();
+    const { failure } = live;
+    return [failure === null ? 'fine' : failure === 'wrong-result' ? failure : failure.kind, asked];
+  };
+
+  test.each(['aggregate', 'queued', 'jump'] as const)('%s: its own fault handler is asked, and no other', (state) => {
+    for (const who of ['old', 'new'] as const) {
+      expect([who, called(state, who, true)]).toEqual([who, ['fine', [who]]]);
+      // Twin: it has none, and that of the other does not stand in for it.
+      expect([who, called(state, who, false)]).toEqual([who, ['fault', []]]);
+    }
+  });
+});
+
+describe('T-KP-43: a module goes away under an optimised probe, and comes again', () => {
+  const call = (live: Live): string => {
+    live.enter();
+    live.leave();
+    return live.failure === null ? 'fine' : live.failure === 'wrong-result' ? live.failure : live.failure.kind;
+  };
+  const reload = (live: Live): void => {
+    live.core.kill(F, F + 0x40n);
+    live.machine.memory.write(F, CODE);
+    live.machine.synchronise(0);
+  };
+
+  test.each(['literal', '2009'] as const)(
+    '%s: queued: the optimizer writes into the text of others, or not at all',
+    (core) => {
+      const live = new Live({ core });
+      live.probe();
+      const { stores } = live;
+      reload(live);
+      live.core.tick(10);
+      live.wait();
+      expect([live.stores > stores, live.bytes === ORIGINAL]).toEqual(
+        core === 'literal' ? [true, false] : [false, true],
+      );
+      // Whoever gets the slots next writes over them.
+      live.machine.memory.write(SLOTS, new Uint8Array(0x1000).fill(0xcc));
+      live.machine.synchronise(0);
+      expect(call(live)).toBe(core === 'literal' ? 'trap' : 'fine');
+    },
+  );
+
+  test.each(['literal', '2009'] as const)(
+    '%s: a jump: the next probe in its range undoes what is not there, or leaves it',
+    (core) => {
+      const live = new Live({ core });
+      const probe = live.probe();
+      live.core.tick(10);
+      live.wait();
+      reload(live);
+      const { stores } = live;
+      live.probe(F + 3n, 0);
+      // One store is its own breakpoint.
+      expect(live.stores - stores > 1).toBe(core === 'literal');
+      expect(call(live)).toBe(core === 'literal' ? 'trap' : 'fine');
+      if (core === '2009') {
+        expect([live.core.enable(probe), live.hits]).toMatchObject([{ errno: 'EINVAL', refusal: { code: 'gone' } }, 1]);
+      }
+    },
+  );
 });

@@ -28,6 +28,7 @@ ${f('branches', 'call plain\n jne 1f\n loop 1f\n call *%rax\n 1: ret\n nop\n nop
 ${f('into', 'nopw 0(%rax,%rax)\n nop\n 1: nopw 0(%rax,%rax)\n 2: nopl 0(%rax)\n nopw 0(%rax,%rax)\n nopw 0(%rax,%rax)\n jmp 2b')}
 ${f('table', 'nopw 0(%rax,%rax)\n nopw 0(%rax,%rax)\n jmp *%rax')}
 ${f('faults', 'nopw 0(%rax,%rax)\n 9: mov (%rax),%eax\n nopw 0(%rax,%rax)\n ret')}
+${f('groups', '.byte 0xf6,0xc0,1\n .byte 0xf6,0xc8,1\n .byte 0xf7,0xc0,1,0,0,0\n .byte 0xf7,0xc8,1,0,0,0\n .byte 0xf7,0x08,1,0,0,0\n not %eax\n .byte 0xd0,0xe0\n .byte 0xd0,0xf0\n nop\n nop\n nop\n nop\n nop\n ret')}
 ${f('foreign', 'nopw 0(%rax,%rax)\n nopw 0(%rax,%rax)\n ret\n int3')}
 ${f('short', 'nop\n nop\n ret')}
 ${f('patched', '8: nopl 0(%rax,%rax)\n nop\n nop\n nop\n nop\n nop\n ret')}
@@ -119,6 +120,15 @@ describeWith(['gcc'], 'x86-64', () => {
       '+0 simulate', '+5 simulate', '+7 simulate', '+9 simulate', '+11 copy boost',
     ]); // prettier-ignore
     expect(probe('faults', 5)).toBe('+5 copy');
+  });
+
+  test('K-BOOST-1 the second encoding of `test` (f6 and f7 with /1) and of shifts (/6) is not followed by a jump, their neighbours are', () => {
+    expect([0, 3, 6, 12, 18, 24, 26, 28].map((offset) => probe('groups', offset))).toEqual([
+      '+0 copy boost', '+3 copy', '+6 copy boost', '+12 copy', '+18 copy', '+24 copy boost', '+26 copy boost', '+28 copy',
+    ]); // prettier-ignore
+    // Nor may a window hold one.
+    expect([3, 12, 18, 28].map((offset) => jump('groups', offset))).toEqual(Array(4).fill('EINVAL not-boostable'));
+    expect([0, 6].map((offset) => jump('groups', offset))).toEqual(['EINVAL not-boostable', '6 bytes']);
   });
 
   test('X-1 X-2 X-3 where a jump may go', () => {

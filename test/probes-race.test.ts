@@ -164,6 +164,14 @@ describe.each(probeMachines)('$name: the gaps of 2009, open and closed', (each) 
     expect(both(between)).toEqual({ literal: several ? ['damaged', 'violated'] : fine, closed: fine });
   });
 
+  test('T-KP-41: the probe is a member of the object before the object is in the table: every hit finds one of them', () => {
+    // From the breakpoint on, to the end of the registration: a call that hits it is seen.
+    const registered = (publish: 'member' | 'table'): Raced =>
+      raced(each, { version: '2009', publish, beginArmed: true }, (life) => life.arm());
+    expect(registered('member')).toEqual(holds('probe'));
+    expect(registered('table')).toEqual(holds('-', 'probe'));
+  });
+
   test('T-KP-36: undo of an object that fell back writes over the other probe', () => {
     const hits = (version: 'literal' | '2009'): Raced =>
       raced(each, { version }, (life) => jumps(life).arm(F + each.second, 0).remove().settle().begin().settle());

@@ -120,6 +120,9 @@ export interface KprobeEvent {
   readonly what:
     | 'armed'
     | 'disarmed'
+    /** The probe is a member of the object that will stand for it; the object is in the table. */
+    | 'adopted'
+    | 'replaced'
     | 'queued'
     | 'dequeued'
     | 'scheduled'

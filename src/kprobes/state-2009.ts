@@ -9,7 +9,7 @@
  * Time is `tick`; that every CPU has been scheduled is `quiescence`; the optimizer's work can be taken apart into the stores and the list operations
  * (`quiescence({ stepwise })`, `step`), because other operations may fall between them.
  *
- * Four gaps of that patch corrupt text (T-KP-35 to 38). They are closed here; `literal` opens them again, so that their effect can be seen on a
+ * Five gaps of that patch corrupt text (T-KP-35 to 38, 43). They are closed here; `literal` opens them again, so that their effect can be seen on a
  * machine that runs. A file is never given to it.
  */
 import { ElftraceError } from '../errors.js';
@@ -33,8 +33,13 @@ export interface Options2009 extends StatesOptions {
   readonly optimization: boolean;
   /** T-KP-20. `as-written`: the found probe's own address is asked about. Default. */
   readonly lookup?: 'as-written' | 'covering';
-  /** Opens the gaps of T-KP-35 to 38. Not for files. */
+  /** Opens the gaps of T-KP-35 to 38 and 43. Not for files. */
   readonly literal?: boolean;
+  /**
+   * T-KP-41: what comes first when an optimised object takes the place of a probe. `member`: the probe is in the object's list before the object is in the
+   * table, so whoever looks finds one of them. Default. `table`: the other way round, for tests; not for files.
+   */
+  readonly publish?: 'member' | 'table';
 }
 
 /** Ticks from queueing to the optimizer. */
@@ -75,7 +80,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     super(machine, options, OPTIMIZE_DELAY_2009);
     this.literal = options.literal ?? false;
     this.lookup = options.lookup ?? 'as-written';
-    if (this.literal && machine.isFile) {
+    if ((this.literal || options.publish === 'table') && machine.isFile) {
       throw new ElftraceError('usage', 'the gaps of 2009 that corrupt text are for running machines only');
     }
   }
@@ -167,13 +172,11 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     }
     const prepared = this.machine.prepare(address);
     if (prepared.kind === 'refused') return prepared;
-    // T-KP-18: the object takes the place of the probe in the hash, with its flags.
-    entry.kind = 'optimized';
-    entry.part = prepared.part;
+    const object = this.replaceBy(entry, prepared.part);
     const enqueue = (): void => {
-      if (entry.freed) return;
+      if (object.freed) return;
       // T-KP-34: to the head.
-      this.queue.unshift(entry);
+      this.queue.unshift(object);
       this.emit('queued', address);
       this.schedule();
     };
@@ -181,6 +184,25 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     if (this.isOptimizing) this.deferred.push(enqueue);
     else enqueue();
     return null;
+  }
+
+  /** T-KP-18: an object takes the place of the probe in the hash, with its flags. Hits come between the two stores as well (T-KP-41). */
+  private replaceBy(entry: Entry<Part>, part: Part): Entry<Part> {
+    const { address } = entry;
+    const object: Entry<Part> = { ...entry, kind: 'optimized', part, probes: [] };
+    const stores = [
+      () => {
+        object.probes = [...entry.probes];
+        this.emit('adopted', address);
+      },
+      () => {
+        this.hash.set(address, object);
+        this.emit('replaced', address);
+      },
+    ];
+    if (this.options.publish === 'table') stores.reverse();
+    for (const each of stores) each();
+    return object;
   }
 
   /** T-2, T-6, T-KP-40. */
@@ -323,6 +345,11 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     for (const entry of this.hash.values()) {
       if (entry.address < start || entry.address >= end || (entry.flags & GONE) !== 0) continue;
       entry.flags |= GONE;
+      if (this.literal && entry.kind === 'optimized') {
+        // T-KP-43: the patch knows its own kind of object not here: members, jump and queue stay as they are.
+        this.machine.releaseSlot(entry.slot);
+        continue;
+      }
       for (const probe of entry.probes) probe.flags |= GONE;
       this.queue = this.queue.filter((each) => each !== entry);
       if (entry.part !== null) this.machine.remove(entry.part);

@@ -18,7 +18,7 @@ export interface Condition {
 /** What the handler of probes does with a thread that trapped at an address. */
 export interface ProbeEntry {
   readonly address: Address;
-  /** Handlers of a probe run: noted with what the call executes. null: the breakpoint only stops behind a copy. */
+  /** Handlers of a probe run: noted with what the call executes. null: none does, or the breakpoint only stops behind a copy. */
   readonly mark: string | null;
   /** Where threads go on, whatever they come with; null: that depends on them. */
   readonly to: Address | null;

@@ -5,7 +5,7 @@
 import { equalBytes } from '../bytes.js';
 import type { Isa } from '../isa/instruction.js';
 import type { ProbeCpu, ProbeInstruction } from '../kprobes/model.js';
-import type { ProbeState } from '../kprobes/objects.js';
+import { isOff, type ProbeState } from '../kprobes/objects.js';
 import type { DetourPart, TextMachine, TextWatcher } from '../kprobes/text-machine.js';
 import type { Address } from '../units.js';
 import type { ProbeEntry, RaceStep, Unit, UnitForm } from './model.js';
@@ -128,18 +128,19 @@ export class ProbeRecorder implements TextWatcher {
     const { mark } = this.options;
     const { support } = machine;
     const served: ProbeEntry[] = [];
-    for (const { address, part } of core.states()) {
+    for (const { address, part, probes } of core.states()) {
       if (part !== null) this.parts.add(part as DetourPart);
       const result = core.hit(address, noCpu);
+      const own = probes.some(({ flags }) => !isOff(flags)) ? mark : null;
       // A handler that sends the thread elsewhere is nothing that races ask for.
       if (result !== 0 && result !== 'resume-in-buffer') continue;
       const next = machine.continuation(address, result === 'resume-in-buffer');
       if (next === null) continue;
       if (next.kind === 'at') {
         const { address: to } = next;
-        served.push(this.entry(`${address}>${to}`, () => ({ address, mark, to, resume: () => to })));
+        served.push(this.entry(`${address}>${to} ${own}`, () => ({ address, mark: own, to, resume: () => to })));
       } else {
-        served.push(this.entry(`${address}!`, () => simulated(machine, address, mark, next.instruction)));
+        served.push(this.entry(`${address}! ${own}`, () => simulated(machine, address, own, next.instruction)));
       }
     }
     for (const { address, image, instruction } of machine.placedSlots) {
@@ -223,7 +224,12 @@ function within({ name, bytes, starts }: UnitForm, offset: number, size: number)
   return [{ name: where, bytes: moved, starts: starts.map((at) => at + offset).filter((at) => at >= 0) }];
 }
 
-function simulated(machine: TextMachine, address: Address, mark: string, instruction: ProbeInstruction): ProbeEntry {
+function simulated(
+  machine: TextMachine,
+  address: Address,
+  mark: string | null,
+  instruction: ProbeInstruction,
+): ProbeEntry {
   return {
     address,
     mark,

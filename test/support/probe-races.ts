@@ -107,6 +107,10 @@ export interface LifeOptions {
   readonly stale?: boolean;
   /** Function that threads call; default F. */
   readonly calls?: bigint;
+  /** 2009: which store comes first when an object takes the place of a probe. */
+  readonly publish?: 'member' | 'table';
+  /** The race begins behind the breakpoint, in the middle of the registration. */
+  readonly beginArmed?: boolean;
 }
 
 /** What is done in a race, one after the other; `begin` says where it begins. */
@@ -175,7 +179,15 @@ export class ProbeLife {
     this.core =
       options.version === 'modern'
         ? new KprobesModern(this.text, { optimization: true })
-        : new Kprobes2009(this.text, { optimization: true, literal: options.version === 'literal' });
+        : new Kprobes2009(this.text, {
+            optimization: true,
+            literal: options.version === 'literal',
+            ...(options.publish === undefined ? {} : { publish: options.publish }),
+            onEvent: ({ what }) => {
+              if (what === 'armed' && options.beginArmed === true) this.begin();
+              if (what === 'adopted' || what === 'replaced') this.recorder.settle();
+            },
+          });
     this.recorder.attach(this.core, this.text);
   }
 
