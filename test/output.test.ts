@@ -1,6 +1,6 @@
 /**
  * What leaves the command line as files: every moment in which a writer may die, every write that may fail, and everything that
- * a path may be. The writer runs with a library in front of libc (`programs/faults.c`), which kills it, or lets a call fail, at
+ * a path may be. The writer runs with a library in front of libc (`support/faults.c`), which kills it, or lets a call fail, at
  * each of its calls in turn.
  */
 import {
@@ -34,7 +34,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 const writer = fileURLToPath(new URL('support/output-writer.js', import.meta.url));
-const faults = join(root, 'test/programs/faults.c');
+const faults = join(root, 'test/support/faults.c');
 const sample = join(builtSamples, 'x86-64/module-fentry.ko');
 
 const contents = (text: string): Readonly<Record<string, string>> => ({
