@@ -4,7 +4,7 @@
  */
 import type { SpawnSyncReturns } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
 import { describe, test } from '@jest/globals';
 import { spawnSync } from './spawn.js';
 
@@ -23,12 +23,12 @@ export function runProgramFile(command: string, args: readonly string[] = []): S
 
 const found = new Map<string, string | null>();
 
-/** Absolute path of a tool in PATH, or null. */
+/** Absolute path of a tool in PATH, or of one that is named by its path; null: it is not there. */
 export function tool(name: string): string | null {
   const known = found.get(name);
   if (known !== undefined) return known;
   let result: string | null = null;
-  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+  for (const folder of isAbsolute(name) ? ['/'] : (process.env['PATH'] ?? '').split(delimiter)) {
     const path = join(folder, name);
     try {
       accessSync(path, constants.X_OK);
