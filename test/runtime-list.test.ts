@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import { runSchedule } from '../src/emulator/index.js';
-import { RING_HEADER, RING_HEADER_BYTES, RING_RECORD, RING_RECORD_BYTES } from '../src/runtime/index.js';
+import { RING_HEADER, RING_HEADER_BYTES, RING_KINDS, RING_RECORD, RING_RECORD_BYTES } from '../src/runtime/index.js';
 import { TARGETS } from './support/c-programs.js';
 import {
   addressOf,
@@ -122,7 +122,7 @@ for (const target of TARGETS) {
         const site = view.getBigUint64(RING_HEADER_BYTES + RING_RECORD.ip, little);
         const perThread = [0, 0];
         for (let at = RING_HEADER_BYTES; at < RING_HEADER_BYTES + 200 * RING_RECORD_BYTES; at += RING_RECORD_BYTES) {
-          expect(view.getUint32(at + RING_RECORD.kind, little)).toBe(1);
+          expect(view.getUint32(at + RING_RECORD.kind, little)).toBe(RING_KINDS.call);
           expect(view.getBigUint64(at + RING_RECORD.ip, little)).toBe(site);
           perThread[view.getUint32(at + RING_RECORD.thread, little)]!++;
         }

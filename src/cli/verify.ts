@@ -95,8 +95,9 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
         const opened = await open(input, args);
         const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
         const untraced = untracedRemarks(opened);
-        // What was untraced as asked is no site any more, and that is looked at here.
-        const incomplete = untraced.remarks.length > 0 ? null : judged.incomplete;
+        const isRuntime = isRuntimeObject(opened.program);
+        // What was untraced as asked is no site any more, and callbacks are none: both are looked at here.
+        const incomplete = untraced.remarks.length > 0 || isRuntime ? null : judged.incomplete;
         const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks], incomplete };
         const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
         for (const finding of result.findings) {
@@ -105,9 +106,7 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
             ...(await findingLines(input.name, finding, (bytes, at) => oneLine(opened.arch, bytes, at.address))),
           );
         }
-        const unsaved = isRuntimeObject(opened.program)
-          ? unsavedUses(opened.program, await disassemblerOf(opened.arch))
-          : [];
+        const unsaved = isRuntime ? unsavedUses(opened.program, await disassemblerOf(opened.arch)) : [];
         for (const use of args.json ? [] : unsaved) {
           text.push(
             `${input.name}:${use.section}+0x${use.offset.toString(16)} (${use.function}): error: the tracing entries do not save what '${use.text}' changes, ` +
