@@ -23,6 +23,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { concatBytes } from '../src/bytes.js';
 import { builtSamples, root } from './support/pipeline.js';
+import { journalOutput } from '../src/cli/journal.js';
+import { decodeRecord, encodeRecord } from '../src/ftrace/journal.js';
 import { writeOutputs } from '../src/output/commit.js';
 import { outputsOf } from './support/output-writer.js';
 import { warmElftrace as elftrace } from './support/cli.js';
@@ -274,6 +276,24 @@ describe('nothing is lost', () => {
     const { status, stderr } = elftrace(['patch', '--nop', other, '-o', at('b.ko'), '--journal', at('a.journal')]);
     expect([status === 0, readFileSync(at('a.journal')).equals(kept)]).toEqual([false, true]);
     expect(stderr).not.toBe('');
+  });
+
+  test('RT-7 a journal is written with the record of the file that it replaces', async () => {
+    const name = (text: string): string => at(`meanwhile-${text}`);
+    for (const selection of [['-l', 'module_run'], []]) {
+      const input = selection.length > 0 ? sample : name('file.ko');
+      const journal = ['--journal', name('journal')];
+      const place = selection.length > 0 ? ['-o', name('file.ko')] : ['--dry-run'];
+      expect(elftrace(['patch', '--nop', ...selection, input, ...place, ...journal]).status).toBe(0);
+    }
+    const old = new Uint8Array(readFileSync(name('journal')));
+    const fresh = encodeRecord({ ...decodeRecord(old), edits: [] });
+    const output = await journalOutput(name('journal'), fresh, name('file.ko'));
+    expect([output.bytes, output.meanwhile]).toEqual([fresh, concatBytes([fresh, old])]);
+    const other = encodeRecord({ ...decodeRecord(old), sha256: 'f'.repeat(64) });
+    await expect(journalOutput(name('journal'), other, name('file.ko'))).rejects.toThrow(/record of another file/);
+    writeFileSync(name('notes'), 'no record');
+    await expect(journalOutput(name('notes'), fresh, name('file.ko'))).rejects.toThrow(/no record of elftrace/);
   });
 
   test('RT-7 between the two renames the journal reverts the old file and the new one', () => {

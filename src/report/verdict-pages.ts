@@ -24,7 +24,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
   'zero-entry': {
     meaning: 'The slot of the table is empty.',
     causes: [
-      'Tables are padded, links of overridden weak functions leave zeros behind, and patch --empty-slots takes changed sites out on purpose.',
+      'Tables are padded, links of overridden weak functions leave zeros behind, and patch --untrace empties slots of a vmlinux on purpose.',
     ],
     advice: ['Nothing: kernels skip such slots.'],
     rules: ['C-INIT-1'],
