@@ -106,6 +106,7 @@ export {
   type SessionListener,
   type SessionOptions,
 } from './ftrace/session.js';
+export { planUntrace, untracedFunctions, type UntracedFunction, type UntraceRequest } from './ftrace/untrace.js';
 export { planDirect, registerRequest, type DirectRequest } from './ftrace/direct.js';
 export { directVariants, type DirectVariant } from './ftrace/direct-variant.js';
 export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';

@@ -226,6 +226,35 @@ describeWith(
       expect([...sites].map(({ functionSymbol }) => program.symbolName(functionSymbol))).toEqual(['a', 'd', 'e', 'g']);
     });
 
+    test('marks of data and empty slots: a mark follows its slots, empty slots go with the last site', () => {
+      const [one, two, both] = ['mark-one.o', 'mark-two.o', 'mark-both.o'].map((name) => join(folder, name));
+      const flags = [pads, '-O1', '-c', '-x', 'c', '-', '-o'];
+      run('aarch64-linux-gnu-gcc', [...flags, one!], 'int a(int x) { return x + 1; } int b(int x) { return x + 2; }');
+      run('aarch64-linux-gnu-gcc', [...flags, two!], 'int d(int x) { return x + 3; }');
+      run('aarch64-linux-gnu-ld', ['-r', one!, two!, '-o', both!]);
+      const { image, sites } = openBytes(new Uint8Array(readFileSync(both!)));
+      const { bytes } = applyPlan(image, planUntrace(sites, { selection: Uint8Array.of(1, 0, 0) }));
+      const marks = ({ symbols, sections }: ElfImage): bigint[] =>
+        Array.from({ length: symbols.count }, (_, i) => i).flatMap((i) =>
+          symbols.name(i) === '$d' && sections[symbols.sectionIndex[i]!]?.name === '__patchable_function_entries'
+            ? [symbols.value[i]!]
+            : [],
+        );
+      expect([marks(image), marks(readElf(bytes))]).toEqual([
+        [0n, 16n],
+        [0n, 8n],
+      ]);
+      const code = '.text\n.globl f\n.type f,@function\nf: .byte 0x0f,0x1f,0x44,0,0\nret\n.size f,.-f\n';
+      run(
+        'as',
+        ['--64', '-', '-o', one!],
+        `${code}.section __patchable_function_entries,"awo",@progbits,.text\n.quad 0, f, 0\n`,
+      );
+      const padded = openBytes(new Uint8Array(readFileSync(one!)));
+      const { bytes: out } = applyPlan(padded.image, planUntrace(padded.sites));
+      expect(readElf(out).section('__patchable_function_entries')).toBeUndefined();
+    });
+
     test('more sections than fit an ELF header: numbers of 32 bits', () => {
       const path = join(folder, 'many.o');
       const lines = Array.from({ length: 65_300 }, (_, i) => `.section .s${i},"a"\n.byte 0\n`);

@@ -12,7 +12,7 @@ import type { SiteReading } from '../arch.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';
-import type { FileRecord } from './journal.js';
+import { type FileRecord, readRecord } from './journal.js';
 import { withoutCarrier } from './apply.js';
 import { planEmptySlots } from './empty-slots.js';
 import { type Plan, planSites, type PlanRequest, type Refusal, type Step, type TableStep } from './plan.js';
@@ -26,7 +26,7 @@ export interface UntraceRequest extends Pick<
   PlanRequest,
   'selection' | 'readonlyRanges' | 'strictPermissions' | 'recorded' | 'signal'
 > {
-  /** The record inside the file: what a table is in the original is changed there. */
+  /** The record inside the file, where the caller has read it: what is a table in the original is changed there. */
   readonly record?: FileRecord | null;
 }
 
@@ -142,7 +142,7 @@ function checkWritable(steps: readonly Step[], { readonlyRanges }: UntraceReques
  */
 export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
   const { program } = sites;
-  const record = request.record ?? null;
+  const record = request.record === undefined ? readRecord(program.image) : request.record;
   if (program.loadMap !== null) {
     throw new ElftraceError(
       'unsupported-form',
