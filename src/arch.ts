@@ -53,7 +53,11 @@ export interface Abi {
    * symbol's own place. `section` is the section index (relocatable files) and `value` an offset in it, or an address.
    * null when the descriptor cannot be followed. `symbols`: the table of the symbol where it is not the file's own.
    */
-  codePlace(image: ElfImage, symbolIndex: number, symbols?: SymbolTable): { readonly section: number; readonly value: bigint } | null;
+  codePlace(
+    image: ElfImage,
+    symbolIndex: number,
+    symbols?: SymbolTable,
+  ): { readonly section: number; readonly value: bigint } | null;
 }
 
 /** Relocation types that the generic code must know by role. */
