@@ -61,7 +61,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'session on a program: a site with a probe on its second word is put back under it',
-    file: 'ftrace/session.js',
+    file: 'tracing/session.js',
     find: 'extentOf(sites, site)',
     replace: '{ start: Infinity, end: 0 }',
     test: 'idle-sites',
@@ -77,7 +77,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'write before verifying: a step is applied whatever stands there',
-    file: 'ftrace/apply.js',
+    file: 'patch/apply.js',
     find: 'if (!holdsAt(bytes, step.fileOffset, step.before)) {',
     replace: 'if (false) {',
     test: 'plan-apply',
@@ -92,7 +92,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'sites of a table of one nop that have two by chance are sites',
-    file: 'ftrace/sites.js',
+    file: 'sites/sites.js',
     find: 'lacking[table] > 0',
     replace: 'false',
     test: 'kernel-tables',
@@ -100,7 +100,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'a nop of a static key behind call padding is a site',
-    file: 'ftrace/sites.js',
+    file: 'sites/sites.js',
     find: "if (reading.nops !== 'front') {",
     replace: "if (reading.nops !== 'front') return false; if (false) {",
     test: 'overlaps',
@@ -116,7 +116,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'what a stripped shared object does not export passes for a leftover',
-    file: 'ftrace/verdicts.js',
+    file: 'sites/verdicts.js',
     find: "? 'exports' : 'all'",
     replace: "? 'all' : 'all'",
     test: 'verify-nothing',
@@ -124,7 +124,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'only the first word of a selection that matches nothing is named',
-    file: 'ftrace/filter.js',
+    file: 'sites/filter.js',
     find: 'if (unmatched.length > 1) {',
     replace: 'if (unmatched.length > 1) { throw unmatched[0]; }\n    if (false) {',
     test: 'verify-nothing',
@@ -132,7 +132,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'a distance that counts from the entry is counted from its field',
-    file: 'ftrace/overlaps.js',
+    file: 'sites/overlaps.js',
     find: "const base = field.from === 'field' ? at : entry;",
     replace: 'const base = at;',
     test: 'overlaps',
@@ -140,7 +140,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'every place that a table of another mechanism names counts as patched',
-    file: 'ftrace/overlaps.js',
+    file: 'sites/overlaps.js',
     find: "if (each.kind === 'patched' && each.end > start) return each.what;",
     replace: 'if (each.end > start) return each.what;',
     test: 'overlaps',
@@ -148,7 +148,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'places of other mechanisms have no length',
-    file: 'ftrace/overlaps.js',
+    file: 'sites/overlaps.js',
     find: 'return start.value + reader.length(entry, reach);',
     replace: 'return start.value + 1n;',
     test: 'overlaps',
@@ -156,49 +156,49 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'the store hook is not asked',
-    file: 'ftrace/apply.js',
+    file: 'patch/apply.js',
     find: 'if (!options.mayStore(step.fileOffset, step.after)) {',
     replace: 'if (false) {',
     test: 'plan-apply',
   },
   {
     name: 'revert does not compare the hash of what it restored',
-    file: 'ftrace/apply.js',
+    file: 'patch/apply.js',
     find: 'if (actual !== record.sha256) {',
     replace: 'if (false) {',
     test: 'journal',
   },
   {
     name: 'revert does not compare the bytes with the record',
-    file: 'ftrace/journal.js',
+    file: 'patch/journal.js',
     find: 'if (!holdsAt(bytes, offset, after)) {',
     replace: 'if (false) {',
     test: 'journal',
   },
   {
     name: 'the relocations of a call are left alone',
-    file: 'ftrace/plan.js',
+    file: 'patch/plan.js',
     find: 'for (const delta of change.neutralise) {',
     replace: 'for (const delta of []) {',
     test: 'plan-apply',
   },
   {
     name: 'refusals are ignored',
-    file: 'ftrace/plan.js',
+    file: 'patch/plan.js',
     find: 'if (plan.refusals.length > 0 && !acceptance.partial) {',
     replace: 'if (false) {',
     test: 'plan-apply',
   },
   {
     name: 'the module signature is kept',
-    file: 'ftrace/apply.js',
+    file: 'patch/apply.js',
     find: 'const dropTrailing = signature !== null;',
     replace: 'const dropTrailing = false;',
     test: 'plan-apply',
   },
   {
     name: 'untrace: relocations of slots that stay keep their places',
-    file: 'ftrace/shrink-table.js',
+    file: 'patch/shrink-table.js',
     find: /BigInt\(moved\[slot\] \* word \+ \(?place % word\)?\)/,
     replace: 'BigInt(place)',
     test: 'untrace',
@@ -206,7 +206,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: marks in a table that shrinks stay where they were',
-    file: 'ftrace/shrink-table.js',
+    file: 'patch/shrink-table.js',
     find: 'insertWord(valueAt, BigInt(moved[slot] * word)',
     replace: 'insertWord(valueAt, value',
     test: 'untrace',
@@ -214,7 +214,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: groups keep sections that went',
-    file: 'ftrace/shrink-table.js',
+    file: 'patch/shrink-table.js',
     find: 'this.gone.add(section.index);',
     replace: '',
     test: 'untrace',
@@ -222,7 +222,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: symbols of a table that went are undefined',
-    file: 'ftrace/shrink-table.js',
+    file: 'patch/shrink-table.js',
     find: 'elf.SHN_ABS',
     replace: 'elf.SHN_UNDEF',
     test: 'untrace',
@@ -230,7 +230,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: empty slots stay when the last site goes',
-    file: 'ftrace/untrace.js',
+    file: 'patch/untrace.js',
     find: 'section[i] === -1',
     replace: 'false',
     test: 'untrace',
@@ -238,7 +238,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: every machine skips 0',
-    file: 'ftrace/empty-slots.js',
+    file: 'patch/empty-slots.js',
     find: 'emptySlot(reading)',
     replace: '0n',
     test: 'untrace-linked',
@@ -246,7 +246,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: start-up relocates an emptied slot',
-    file: 'ftrace/empty-slots.js',
+    file: 'patch/empty-slots.js',
     find: 'this.emptied[slot] ? donors[next] : slot',
     replace: 'slot',
     test: 'untrace-linked',
@@ -254,7 +254,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: a RELR table keeps emptied slots',
-    file: 'ftrace/empty-slots.js',
+    file: 'patch/empty-slots.js',
     find: 'gone.add(start + BigInt(slot * this.word))',
     replace: 'void 0',
     test: 'untrace-linked',
@@ -262,7 +262,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: a sorted table loses its order',
-    file: 'ftrace/empty-slots.js',
+    file: 'patch/empty-slots.js',
     find: 'this.values.sort()',
     replace: 'void 0',
     test: 'untrace-linked',
@@ -270,7 +270,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: what a linker kept names emptied slots',
-    file: 'ftrace/empty-slots.js',
+    file: 'patch/empty-slots.js',
     find: 'BigInt(this.program.arch.relocationRoles.none)',
     replace: '1n',
     test: 'untrace-linked',
@@ -278,7 +278,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'untrace: a kernel may lose its last site',
-    file: 'ftrace/untrace.js',
+    file: 'patch/untrace.js',
     find: 'checkOneStays(sites, accepted);',
     replace: '',
     test: 'untrace-linked',
@@ -286,42 +286,42 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'stale relocations win over the contents of a sorted table',
-    file: 'ftrace/tables.js',
+    file: 'sites/tables.js',
     find: 'if (value !== 0n)\n            fromContents++;\n        else if',
     replace: 'if',
     test: 'tables',
   },
   {
     name: 'RELATIVE addends are ignored',
-    file: 'ftrace/tables.js',
+    file: 'sites/tables.js',
     find: 'if (type[row] !== arch.relocationRoles.relative)',
     replace: 'if (true)',
     test: 'tables',
   },
   {
     name: "call padding is taken for ftrace's table",
-    file: 'ftrace/sites.js',
+    file: 'sites/sites.js',
     find: 'return tried > 0;',
     replace: 'return false;',
     test: 'sites',
   },
   {
     name: 'duplicates are not noticed',
-    file: 'ftrace/verdicts.js',
+    file: 'sites/verdicts.js',
     find: /if \(index > 0 && sites\.range\[index - 1\]/,
     replace: 'if (false && sites.range[index - 1]',
     test: 'verdicts',
   },
   {
     name: 'local entries are not looked at',
-    file: 'ftrace/verdicts.js',
+    file: 'sites/verdicts.js',
     find: 'const local = arch.abi.localEntryOffset(program.symbols.other[symbol]);',
     replace: 'const local = 0;',
     test: 'verdicts',
   },
   {
     name: 'branch targets are not judged',
-    file: 'ftrace/verdicts.js',
+    file: 'sites/verdicts.js',
     find: "if (program.callee(reading.target) !== 'other')",
     replace: 'if (true)',
     test: 'verdicts',
@@ -377,14 +377,14 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'branches of the program are no references',
-    file: 'ftrace/references.js',
+    file: 'tracing/references.js',
     find: "this.add('call', name, at, section);",
     replace: '',
     test: 'graph-safety',
   },
   {
     name: 'a function with a site may be of the C library',
-    file: 'ftrace/graph-safety.js',
+    file: 'tracing/graph-safety.js',
     find: ' || this.traced.has(symbol)',
     replace: '',
     test: 'graph-safety',
@@ -392,7 +392,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: "landing pads of the program are nobody's",
-    file: 'ftrace/graph-safety.js',
+    file: 'tracing/graph-safety.js',
     find: 'check.exceptionTables();',
     replace: '',
     test: 'graph-safety',
@@ -400,7 +400,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'return probes are not asked for',
-    file: 'ftrace/session-plan.js',
+    file: 'tracing/session-plan.js',
     find: 'probes?.replacesReturns(each)',
     replace: 'false',
     test: 'graph-safety',
@@ -526,7 +526,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator: a call of a gate is planned',
-    file: 'ftrace/plan.js',
+    file: 'patch/plan.js',
     find: 'if (callsHost) {',
     replace: 'if (false) {',
     test: 'emulator-gates',
@@ -622,7 +622,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'emulator, RISC-V: a word is zero-extended',
-    file: 'emulator/ir.js',
+    file: 'machine/ir.js',
     find: 'const signedWord = (opcode) => binary([opcode, I64.extendS]',
     replace: 'const signedWord = (opcode) => binary([opcode, I64.extendU]',
     test: 'coverage-riscv',
@@ -765,7 +765,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'explain leaves the slot of a stub out',
-    file: 'ftrace/chain.js',
+    file: 'sites/chain.js',
     find: 'if (stub.slot !== null) {',
     replace: 'if (false) {',
     test: 'explain',
@@ -773,7 +773,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'patched calls of the runtime are taken for sites',
-    file: 'ftrace/sites.js',
+    file: 'sites/sites.js',
     find: ' || isRuntime(program, range, value)',
     replace: '',
     test: 'ppc64le-reach',
@@ -811,7 +811,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'enabling: the target of the stub is not compared',
-    file: 'ftrace/routes.js',
+    file: 'patch/routes.js',
     find: 'read.target !== entry.identity || otherToc',
     replace: 'otherToc',
     test: 'ppc-tracing',
@@ -819,7 +819,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'enabling: a site whose module is not known takes no notice',
-    file: 'ftrace/routes.js',
+    file: 'patch/routes.js',
     find: 'if (part === undefined) {',
     replace: 'if (false) {',
     test: 'ppc-tracing',
@@ -827,7 +827,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'enabling: inner calls go to the global entry, where r12 must be set',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: "const list = words.entry('ftrace_ops_list_func').address;",
     replace: "const list = words.entry('ftrace_ops_list_func').identity;",
     test: 'patch-enable',
@@ -835,7 +835,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'enabling: sites that the tracer does not get stay calls',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: 'if (!isWanted(site))\n                return nop;',
     replace: 'if (!isWanted(site))\n                return waysTo(program, entries.caller, sites.ip(site), reading);',
     test: 'ppc-tracing',
@@ -859,7 +859,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'expectations of the profiling entry and of a tracer are not told apart',
-    file: 'ftrace/plan.js',
+    file: 'patch/plan.js',
     find: 'if (expect === undefined || ',
     replace: 'if (true || ',
     test: 'ppc-tracing',
@@ -867,7 +867,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'revert of an injected program stops at the image with the runtime',
-    file: 'ftrace/apply.js',
+    file: 'patch/apply.js',
     find: 'if (!injected)',
     replace: 'if (true)',
     test: 'patch-enable',
@@ -891,7 +891,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: a trampoline whose call could not be changed is used all the same',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: "if (update.did === 'failed')",
     replace: 'if (false)',
     test: 'x86-trampolines',
@@ -899,7 +899,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the trampoline of the user is rewritten',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: 'given && now.trampoline !== 0n',
     replace: 'false',
     test: 'x86-trampolines',
@@ -907,7 +907,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: ALLOC_TRAMP is not set',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: "allocated: trampoline.kind === 'own'",
     replace: 'allocated: false',
     test: 'x86-trampolines',
@@ -923,7 +923,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'arm64, two entries: words change before threads have left the entry that reads them',
-    file: 'ftrace/core/update.js',
+    file: 'ftrace/update.js',
     find: 'words.some(',
     replace: '[].some(',
     test: 'arm64-two-entries',
@@ -931,7 +931,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'arm64, two entries: sites stay at the entry that reads the word while it changes',
-    file: 'ftrace/core/update.js',
+    file: 'ftrace/update.js',
     find: 'changeSite(tx, each, each.before, list);',
     replace: ';',
     test: 'arm64-two-entries',
@@ -939,7 +939,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'arm64, two entries: functions that ops share call the entry that reads the word',
-    file: 'ftrace/core/targets.js',
+    file: 'ftrace/targets.js',
     find: 'hasListEntry(state) && !readsWord',
     replace: 'false',
     test: 'arm64-two-entries',
@@ -947,7 +947,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'whoever unregisters from the graph is taken for its user',
-    file: 'ftrace/core/graph.js',
+    file: 'ftrace/graph.js',
     find: 'if (index < 0 || manager === null)',
     replace: 'if (manager === null)',
     test: 'x86-images',
@@ -963,7 +963,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'private trampolines of another machine are asked for without a word',
-    file: 'ftrace/session.js',
+    file: 'tracing/session.js',
     find: /trampolines\.kind === ['"]none['"] && policy/,
     replace: 'false && policy',
     test: 'arm64-core',
@@ -1011,7 +1011,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: filters hold the address of the site where callbacks are told another',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: 'reading.shape.entryIpDelta?.(reading) ?? 0',
     replace: '0',
     test: 'x86-session',
@@ -1027,7 +1027,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the room of a trampoline that may not be written is cleared',
-    file: 'ftrace/trampolines.js',
+    file: 'tracing/trampolines.js',
     find: 'if (this.isForbidden(this.offsetOf(address, sizeBytes), sizeBytes))',
     replace: 'if (false)',
     test: 'x86-trampolines',
@@ -1035,7 +1035,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: dynamic ops of 2014 have trampolines although tracers are preempted',
-    file: 'ftrace/core/ops.js',
+    file: 'ftrace/ops.js',
     find: "|| !ops.has('DYNAMIC') || policy.preempt === 'none'",
     replace: '|| true',
     test: 'x86-images',
@@ -1043,7 +1043,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the graph tracer of 2014 gives every saved flag back',
-    file: 'ftrace/core/graph.js',
+    file: 'ftrace/graph.js',
     find: 'if ((saved.flags & OPS_FLAGS.ALLOC_TRAMP) !== 0)',
     replace: 'ops.flags = saved.flags; if ((saved.flags & OPS_FLAGS.ALLOC_TRAMP) !== 0)',
     test: 'x86-images',
@@ -1051,7 +1051,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the trampoline that the graph tracer of 2014 borrowed stays ours to change',
-    file: 'ftrace/core/graph.js',
+    file: 'ftrace/graph.js',
     find: "ops.clear('ALLOC_TRAMP');",
     replace: '',
     test: 'x86-images',
@@ -1059,7 +1059,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: sites become nops where nothing is patched',
-    file: 'ftrace/session.js',
+    file: 'tracing/session.js',
     find: 'if (capabilities.patchable)',
     replace: 'if (true)',
     test: 'x86-images',
@@ -1067,7 +1067,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: without sizes a function reaches over the bodies of overridden ones',
-    file: 'ftrace/verdicts.js',
+    file: 'sites/verdicts.js',
     find: '|| isEntry(sites, index)',
     replace: '|| true',
     test: 'x86-tracing',
@@ -1083,7 +1083,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'x86-64: the function tracer of 2014 keeps the plain entry at nested functions',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: "entries.kind === 'y2014' && hasCallerInFrame",
     replace: 'false && hasCallerInFrame',
     test: 'x86-tracing',
@@ -1139,7 +1139,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'arm64: what an ops pointer names is not looked at before it is changed',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: 'if (reading.literal !== null && !ops.isKnown(reading.literal))',
     replace: 'if (false)',
     test: 'arm64-enable',
@@ -1155,7 +1155,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'new symbols of relocatable files are numbered from the last one that is there',
-    file: 'ftrace/plan.js',
+    file: 'patch/plan.js',
     find: 'return this.symbols.count + (again',
     replace: 'return this.symbols.count - 1 + (again',
     test: 'arm64-entry',
@@ -1243,7 +1243,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'RISC-V: callbacks at a fixed auipc are told the auipc',
-    file: 'ftrace/tracing.js',
+    file: 'tracing/tracing.js',
     find: '? ip : ip + 4n',
     replace: '? ip - 4n : ip',
     test: 'riscv-direct',
@@ -1251,7 +1251,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'RISC-V: the proposal is not asked for, the slot stays that of t1',
-    file: 'ftrace/session.js',
+    file: 'tracing/session.js',
     find: 'if (options.directVariant !== undefined)',
     replace: 'if (false)',
     test: 'riscv-direct',
@@ -1267,7 +1267,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'RISC-V: the ops of a direct caller need not save registers',
-    file: 'ftrace/core/direct.js',
+    file: 'ftrace/direct.js',
     find: "backend.capabilities.regs === 'separate' && !ops.has('SAVE_REGS')",
     replace: 'false',
     test: 'riscv-direct',
@@ -1283,7 +1283,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'RISC-V: a word in front of a function keeps its ops when its site is left to the list',
-    file: 'ftrace/core/targets.js',
+    file: 'ftrace/targets.js',
     find: "return { kind: 'list-ops' };",
     replace: "return { kind: 'nop-ops' };",
     test: 'riscv-coexistence',
@@ -1403,7 +1403,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'sessions: sites that no table names are sites only as long as they are calls',
-    file: 'ftrace/session.js',
+    file: 'tracing/session.js',
     find: 'sites.keep();',
     replace: '',
     test: 'race-image',
@@ -1411,7 +1411,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: the filter of the graph goes before its jump',
-    file: 'ftrace/image-backend.js',
+    file: 'tracing/image-backend.js',
     find: '(jumped() ?? filtered())',
     replace: '(filtered() ?? jumped())',
     test: 'image-rules',
@@ -1419,7 +1419,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: entries do not call the list while records change',
-    file: 'ftrace/core/update.js',
+    file: 'ftrace/update.js',
     find: "if (changes && state.callee.kind !== 'list') {",
     replace: 'if (false) {',
     test: 'image-rules',
@@ -1427,7 +1427,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: sites call trampolines that they do not reach',
-    file: 'ftrace/core/targets.js',
+    file: 'ftrace/targets.js',
     find: "trampoline.kind !== 'private' ||",
     replace: 'true ||',
     test: 'image-rules',
@@ -1435,14 +1435,14 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: a direct caller out of reach is refused although the entry goes there',
-    file: 'ftrace/image-backend.js',
+    file: 'tracing/image-backend.js',
     find: 'return entry === null ? [own]',
     replace: 'return true ? [own]',
     test: 'image-model',
   },
   {
     name: 'core: a report does not know what a foreign site was expected to hold',
-    file: 'ftrace/image-backend.js',
+    file: 'tracing/image-backend.js',
     find: 'known !== undefined && equalContents(known.content, content)',
     replace: 'false',
     test: 'image-rules',
@@ -1450,14 +1450,14 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: a user of the graph tracer keeps its old hashes',
-    file: 'ftrace/image-backend.js',
+    file: 'tracing/image-backend.js',
     find: 'image.hashes.filter === old.image.hashes.filter',
     replace: 'true',
     test: 'image-model',
   },
   {
     name: 'core: words that wait for a module are not replayed',
-    file: 'ftrace/core/index.js',
+    file: 'ftrace/index.js',
     find: 'if (next === null)\n                    continue;',
     replace: 'continue;',
     test: 'session-modules',
@@ -1465,7 +1465,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: a module goes although it is in use',
-    file: 'ftrace/session-parts.js',
+    file: 'tracing/session-parts.js',
     find: 'if (reason !== null)',
     replace: 'if (false)',
     test: 'session-modules',
@@ -1473,7 +1473,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'core: callbacks may use what entries do not save',
-    file: 'ftrace/callback-code.js',
+    file: 'tracing/callback-code.js',
     find: 'arch.abi.unsavedRegisters.test(text)',
     replace: 'false',
     test: 'callback-code',
@@ -1689,7 +1689,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'Windows: what leads into them from elsewhere does not count',
-    file: 'kprobes/model.js',
+    file: 'machine/probes.js',
     find: 'ways[i] === null)',
     replace: 'true)',
     test: 'kprobes-ways-in',
@@ -1697,7 +1697,7 @@ const breakages: readonly Breakage[] = [
   },
   {
     name: 'Windows: the same, for the branches of programs',
-    file: 'kprobes/model.js',
+    file: 'machine/probes.js',
     find: 'ways[i] === null)',
     replace: 'true)',
     test: 'kprobes-windows',

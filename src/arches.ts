@@ -6,7 +6,7 @@ import { arm64 } from './arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from './arch-ppc/index.js';
 import { riscv64 } from './arch-riscv/index.js';
 import { x86_64 } from './arch-x86/index.js';
-import type { Arch } from './arch.js';
+import type { Arch } from './machine/arch.js';
 import * as elf from './elf/constants.js';
 import type { ElfHeader } from './elf/image.js';
 import { ElftraceError } from './errors.js';

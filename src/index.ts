@@ -41,7 +41,7 @@ export type {
   TargetId,
   WritableState,
   EntryFlavour,
-} from './arch.js';
+} from './machine/arch.js';
 export { arches, archOf, machineName } from './arches.js';
 export type { Flow, Instruction, Isa } from './isa/instruction.js';
 export { loadDisassembler, type Disassembler } from './isa/disassembler.js';
@@ -73,8 +73,8 @@ export {
   type StubArea,
 } from './program/load-map.js';
 export { conventionsOf } from './program/conventions.js';
-export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './ftrace/sites.js';
-export { readTables, type SlotTable, type TableOptions } from './ftrace/tables.js';
+export { findSites, type FindOptions, type Site, type Sites, type SiteState } from './sites/sites.js';
+export { readTables, type SlotTable, type TableOptions } from './sites/tables.js';
 export {
   verify,
   verdictSeverity,
@@ -83,7 +83,7 @@ export {
   type Verdict,
   type Verification,
   type VerifyOptions,
-} from './ftrace/verdicts.js';
+} from './sites/verdicts.js';
 export {
   checkAcceptance,
   planSites,
@@ -92,11 +92,11 @@ export {
   type PlanRequest,
   type Refusal,
   type Step,
-} from './ftrace/plan.js';
-export type { Hazard, HazardousSite, Preemption } from './ftrace/hazards.js';
-export { runtimeImage, withRuntime } from './ftrace/inject.js';
-export { entryPoint, waysTo, type EntryPoint } from './ftrace/routes.js';
-export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './ftrace/tracing.js';
+} from './patch/plan.js';
+export type { Hazard, HazardousSite, Preemption } from './patch/hazards.js';
+export { runtimeImage, withRuntime } from './tracing/inject.js';
+export { entryPoint, waysTo, type EntryPoint } from './patch/routes.js';
+export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './tracing/tracing.js';
 export { runtimeObject, runtimeSymbols } from './runtime/index.js';
 export {
   type HostCall,
@@ -105,12 +105,12 @@ export {
   type SessionHit,
   type SessionListener,
   type SessionOptions,
-} from './ftrace/session.js';
-export { planUntrace, untracedFunctions, type UntracedFunction, type UntraceRequest } from './ftrace/untrace.js';
-export { planDirect, registerRequest, type DirectRequest } from './ftrace/direct.js';
-export { directVariants, type DirectVariant } from './ftrace/direct-variant.js';
-export { planSession, type SessionPlan, type SessionText } from './ftrace/session-plan.js';
-export { parseSession, type SessionFile, type SessionOperation } from './ftrace/session-file.js';
+} from './tracing/session.js';
+export { planUntrace, untracedFunctions, type UntracedFunction, type UntraceRequest } from './patch/untrace.js';
+export { planDirect, registerRequest, type DirectRequest } from './tracing/direct.js';
+export { directVariants, type DirectVariant } from './tracing/direct-variant.js';
+export { planSession, type SessionPlan, type SessionText } from './tracing/session-plan.js';
+export { parseSession, type SessionFile, type SessionOperation } from './tracing/session-file.js';
 export {
   compileArguments,
   decodeWords,
@@ -167,7 +167,7 @@ export {
   type WayIn,
   type WayInKind,
 } from './kprobes/index.js';
-export { liveText, outsideTracer, type LiveMachine, type LiveOptions } from './ftrace/live.js';
+export { liveText, outsideTracer, type LiveMachine, type LiveOptions } from './tracing/live.js';
 export {
   formatFunctions,
   FtraceCore,
@@ -177,8 +177,8 @@ export {
   type FailureReport,
   type ListedFunction,
   type Outcome,
-} from './ftrace/core/index.js';
-export { applyPlan, revert, type Applied, type ApplyOptions } from './ftrace/apply.js';
+} from './ftrace/index.js';
+export { applyPlan, revert, type Applied, type ApplyOptions } from './patch/apply.js';
 export {
   decodeRecord,
   decodeRecords,
@@ -189,9 +189,9 @@ export {
   type Disagreement,
   type FileRecord,
   type JournalEdit,
-} from './ftrace/journal.js';
-export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './ftrace/filter.js';
-export { siteChain, type ChainHop, type SiteChain } from './ftrace/chain.js';
+} from './patch/journal.js';
+export { applyFilter, select, type FilterNames, type Selection, type SelectRequest } from './sites/filter.js';
+export { siteChain, type ChainHop, type SiteChain } from './sites/chain.js';
 export {
   functionLookup,
   readRing,

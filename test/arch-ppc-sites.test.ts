@@ -2,10 +2,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { bl } from '../src/arch-ppc/stubs.js';
-import type { Arch, SiteReading, SiteSource, StubReading } from '../src/arch.js';
+import type { Arch, SiteReading, SiteSource, StubReading } from '../src/machine/arch.js';
 import { readElf } from '../src/elf/read.js';
-import { findSites } from '../src/ftrace/sites.js';
-import type { Sites } from '../src/ftrace/sites.js';
+import { findSites } from '../src/sites/sites.js';
+import type { Sites } from '../src/sites/sites.js';
 import { load } from '../src/program/program.js';
 import { asChange, FakeView, fromWords } from './support/fake-view.js';
 import {

@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from '../src/arch-ppc/abi.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { bl, branch, branchDisplacement, fromHaLo, haLo, isBl } from '../src/arch-ppc/stubs.js';
-import type { AddressReader, Arch } from '../src/arch.js';
+import type { AddressReader, Arch } from '../src/machine/arch.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import type { Address, Endian } from '../src/units.js';

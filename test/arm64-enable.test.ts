@@ -2,19 +2,19 @@
  * `patch --enable` on arm64 programs, in both eras: the runtime is laid in, the program does what it did, its own trace is what the machine sees,
  * revert gives the program back; what the words in front of functions name; and what cannot be enabled, with the reason.
  */
-import type { EntryFlavour } from '../src/arch.js';
+import type { EntryFlavour } from '../src/machine/arch.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { flavourFor, withRuntime } from '../src/ftrace/inject.js';
-import { GraphUser } from '../src/ftrace/core/index.js';
-import { entryPoint } from '../src/ftrace/routes.js';
-import { Session } from '../src/ftrace/session.js';
-import { planTracing, type Tracer } from '../src/ftrace/tracing.js';
+import { applyPlan, revert } from '../src/patch/apply.js';
+import { flavourFor, withRuntime } from '../src/tracing/inject.js';
+import { GraphUser } from '../src/ftrace/index.js';
+import { entryPoint } from '../src/patch/routes.js';
+import { Session } from '../src/tracing/session.js';
+import { planTracing, type Tracer } from '../src/tracing/tracing.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { loadSamples, runImage, trace } from './support/loaded.js';

@@ -9,9 +9,9 @@ import { describe, expect, test } from '@jest/globals';
 import { arm64 } from '../src/arch-arm64/index.js';
 import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan } from '../src/ftrace/apply.js';
-import { findSites } from '../src/ftrace/sites.js';
-import { planTracing } from '../src/ftrace/tracing.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { findSites } from '../src/sites/sites.js';
+import { planTracing } from '../src/tracing/tracing.js';
 import { conventionsOf } from '../src/program/conventions.js';
 import {
   loadImages,
@@ -23,7 +23,7 @@ import {
   unload,
 } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
-import type { EntryFlavour } from '../src/arch.js';
+import type { EntryFlavour } from '../src/machine/arch.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { plainTarget } from './support/arm64-runtime.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';

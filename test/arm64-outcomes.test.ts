@@ -5,10 +5,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { startProcess } from '../src/emulator/index.js';
-import type { Ops, Outcome } from '../src/ftrace/core/index.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { entryPoint } from '../src/ftrace/routes.js';
-import { Session } from '../src/ftrace/session.js';
+import type { Ops, Outcome } from '../src/ftrace/index.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { entryPoint } from '../src/patch/routes.js';
+import { Session } from '../src/tracing/session.js';
 import { OPS_WORDS } from '../src/runtime/index.js';
 import { openBytes, readSample } from './support/pipeline.js';
 

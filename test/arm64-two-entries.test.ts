@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { type Machine, startProcess } from '../src/emulator/index.js';
-import type { Ops, Outcome } from '../src/ftrace/core/index.js';
-import { entryPoint } from '../src/ftrace/routes.js';
-import { Session } from '../src/ftrace/session.js';
+import type { Ops, Outcome } from '../src/ftrace/index.js';
+import { entryPoint } from '../src/patch/routes.js';
+import { Session } from '../src/tracing/session.js';
 import {
   type ImageRace,
   imageRace,

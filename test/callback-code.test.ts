@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
-import { unsavedUses } from '../src/ftrace/callback-code.js';
+import { unsavedUses } from '../src/tracing/callback-code.js';
 import { readElf } from '../src/elf/read.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
 import { load } from '../src/program/program.js';

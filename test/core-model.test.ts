@@ -18,7 +18,7 @@ import {
   profiles,
   type SavedCore,
   type SiteInput,
-} from '../src/ftrace/core/index.js';
+} from '../src/ftrace/index.js';
 import { type Event, FakeMachine } from './support/fake-ftrace.js';
 import { type MFunction, Model } from './support/ftrace-model.js';
 import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';

@@ -3,15 +3,7 @@
  * cannot. Expectations are the specification's, written down here by hand.
  */
 import { describe, expect, test } from '@jest/globals';
-import {
-  type Content,
-  FtraceCore,
-  type Ops,
-  type ProfileName,
-  profiles,
-  REC,
-  type Step,
-} from '../src/ftrace/core/index.js';
+import { type Content, FtraceCore, type Ops, type ProfileName, profiles, REC, type Step } from '../src/ftrace/index.js';
 import { FakeMachine } from './support/fake-ftrace.js';
 import { expectedFlags, expectedText, inapplicable, type Kind, rows, tableOf } from './support/outcome-rows.js';
 

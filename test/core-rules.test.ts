@@ -23,7 +23,7 @@ import {
   REC,
   type SavedCore,
   type Step,
-} from '../src/ftrace/core/index.js';
+} from '../src/ftrace/index.js';
 import { OPS_FLAGS } from '../src/runtime/abi.js';
 import { FakeMachine, SYMBOLS } from './support/fake-ftrace.js';
 

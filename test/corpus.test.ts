@@ -6,9 +6,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { callPlaces } from '../src/ftrace/record-table.js';
-import { verify } from '../src/ftrace/verdicts.js';
+import { applyPlan, revert } from '../src/patch/apply.js';
+import { callPlaces } from '../src/patch/record-table.js';
+import { verify } from '../src/sites/verdicts.js';
 import { hash } from '../src/cli/open.js';
 import { differences, openBytes, planNop, sameBytes, type Opened } from './support/pipeline.js';
 

@@ -7,8 +7,8 @@ import { Gates, Machine } from '../src/emulator/index.js';
 import type { CallConvention, GateCall } from '../src/emulator/index.js';
 import { exitCodeOf } from '../src/cli/exit.js';
 import { ElftraceError } from '../src/errors.js';
-import { applyPlan } from '../src/ftrace/apply.js';
-import { checkAcceptance, planSites } from '../src/ftrace/plan.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { checkAcceptance, planSites } from '../src/patch/plan.js';
 import {
   buildPpc,
   CODE,

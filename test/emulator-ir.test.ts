@@ -2,8 +2,8 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Machine } from '../src/emulator/index.js';
-import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits, recordCode } from '../src/emulator/ir.js';
-import type { Condition, OpName, Operand, RecordKind } from '../src/emulator/ir.js';
+import { CONDITIONS, OPS, OP_NAMES, RECORD_KINDS, recordBits, recordCode } from '../src/machine/ir.js';
+import type { Condition, OpName, Operand, RecordKind } from '../src/machine/ir.js';
 import { handLifter, handMachine, HAND_SLOTS, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 

@@ -1,7 +1,7 @@
 /** Windows, permissions, faults of every access, accesses across windows, stores to code. */
 import { describe, expect, test } from '@jest/globals';
-import { OPS, OP_NAMES } from '../src/emulator/ir.js';
-import type { AccessRow, LoadName, OpName, StoreName } from '../src/emulator/ir.js';
+import { OPS, OP_NAMES } from '../src/machine/ir.js';
+import type { AccessRow, LoadName, OpName, StoreName } from '../src/machine/ir.js';
 import { ElftraceError } from '../src/errors.js';
 import { handMachine, HAND_SLOTS, ppcMachine, ppcWords, registersOf, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';

@@ -8,7 +8,7 @@ import {
   runSchedule,
 } from '../src/emulator/index.js';
 import type { Difference, Divergence, DivergenceOptions } from '../src/emulator/index.js';
-import type { Block, Lifter, Op } from '../src/emulator/ir.js';
+import type { Block, Lifter, Op } from '../src/machine/ir.js';
 import { ElftraceError } from '../src/errors.js';
 import {
   buildPpc,

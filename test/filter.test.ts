@@ -11,8 +11,8 @@ import {
   select,
   splitWords,
   WorkingFilter,
-} from '../src/ftrace/filter.js';
-import type { FilterNames, FilterOptions, FilterResult } from '../src/ftrace/filter.js';
+} from '../src/sites/filter.js';
+import type { FilterNames, FilterOptions, FilterResult } from '../src/sites/filter.js';
 import { describeWith, run } from './support/tools.js';
 
 const SEED = 20_240_611;

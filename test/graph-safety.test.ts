@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { graphHazards, type GraphHazard, isUserProgram } from '../src/ftrace/graph-safety.js';
+import { graphHazards, type GraphHazard, isUserProgram } from '../src/tracing/graph-safety.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { loadedCases, loadSamples } from './support/loaded.js';
 import { openBytes, readSample, root, sampleNames } from './support/pipeline.js';

@@ -5,10 +5,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Machine, startProcess, type StopReason } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan } from '../src/ftrace/apply.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { planSession } from '../src/ftrace/session-plan.js';
-import { opsObjects } from '../src/ftrace/trampolines.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { planSession } from '../src/tracing/session-plan.js';
+import { opsObjects } from '../src/tracing/trampolines.js';
 import { RING_HEADER } from '../src/runtime/index.js';
 import { OPS_WORDS } from '../src/runtime/abi.js';
 import { openBytes, readSample } from './support/pipeline.js';

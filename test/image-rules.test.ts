@@ -15,10 +15,10 @@ import {
   type Outcome,
   REC,
   type Step,
-} from '../src/ftrace/core/index.js';
-import { planSites } from '../src/ftrace/plan.js';
-import { planSession } from '../src/ftrace/session-plan.js';
-import { opsSlots } from '../src/ftrace/trampolines.js';
+} from '../src/ftrace/index.js';
+import { planSites } from '../src/patch/plan.js';
+import { planSession } from '../src/tracing/session-plan.js';
+import { opsSlots } from '../src/tracing/trampolines.js';
 import { OPS_WORD_COUNT } from '../src/runtime/abi.js';
 import {
   expectedFlags,

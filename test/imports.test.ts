@@ -23,25 +23,52 @@ interface Rule {
 const rules: Readonly<Record<string, Rule>> = {
   index: { values: ['*'] },
   cli: { values: ['*'] },
-  report: { values: [], types: ['ftrace', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'arch'] },
-  ftrace: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['arch'] },
-  kprobes: { values: ['program', 'relocs', 'elf', 'isa', 'sha256', 'ftrace', 'runtime'], types: ['arch'] },
-  emulator: { values: ['program', 'elf', 'isa'], types: ['arch'] },
-  race: { values: ['ftrace', 'kprobes', 'runtime', 'emulator', 'program', 'elf', 'arches'], types: ['arch', 'isa'] },
+  report: {
+    values: [],
+    types: ['sites', 'patch', 'tracing', 'kprobes', 'trace', 'race', 'emulator', 'elf', 'program', 'machine'],
+  },
+  race: {
+    values: [
+      'kprobes',
+      'tracing',
+      'patch',
+      'ftrace',
+      'sites',
+      'runtime',
+      'emulator',
+      'program',
+      'elf',
+      'arches',
+      'machine',
+    ],
+    types: ['isa'],
+  },
+  kprobes: {
+    values: ['tracing', 'patch', 'ftrace', 'sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime', 'machine'],
+  },
+  tracing: {
+    values: ['patch', 'ftrace', 'sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'],
+    types: ['machine'],
+  },
+  patch: { values: ['sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['machine', 'ftrace'] },
+  ftrace: { values: ['sites', 'runtime'], types: [] },
+  // The record and the tables of direct callers say which sites there were: `patch` below `sites`, the one arrow back.
+  sites: { values: ['program', 'relocs', 'elf', 'isa', 'patch'], types: ['machine'] },
+  emulator: { values: ['machine', 'program', 'elf', 'isa'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },
-  program: { values: ['elf', 'relocs', 'isa', 'sha256'], types: ['arch'] },
-  arches: { values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'elf'], types: ['arch'] },
-  arch: { values: [], types: ['elf', 'emulator', 'isa', 'kprobes', 'relocs'] },
-  'arch-x86': { values: ['isa', 'elf', 'emulator', 'kprobes'], types: ['arch', 'relocs'] },
-  'arch-ppc': { values: ['isa', 'elf', 'emulator', 'kprobes'], types: ['arch', 'relocs'] },
-  'arch-riscv': { values: ['isa', 'elf', 'emulator', 'kprobes'], types: ['arch', 'relocs'] },
-  'arch-arm64': { values: ['isa', 'elf', 'emulator', 'kprobes'], types: ['arch', 'relocs'] },
+  runtime: { values: [], types: ['machine'] },
+  program: { values: ['elf', 'relocs', 'isa', 'sha256'], types: ['machine'] },
+  arches: { values: ['arch-x86', 'arch-ppc', 'arch-riscv', 'arch-arm64', 'elf'], types: ['machine'] },
+  'arch-x86': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  'arch-ppc': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  'arch-riscv': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  'arch-arm64': { values: ['isa', 'elf', 'machine'], types: ['relocs'] },
+  machine: { values: ['isa'], types: ['elf', 'relocs'] },
   relocs: { values: ['elf'], types: ['isa'] },
   isa: { values: [] },
   elf: { values: [] },
   sha256: { values: [] },
   output: { values: [] },
-  runtime: { values: [], types: ['arch'] },
 };
 
 /** Packages and who may import them; everything else that is no path is forbidden. */
@@ -53,7 +80,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   fzstd: ['elf/compressed'],
   '@noble/hashes': ['sha256'],
   yargs: ['cli/main'],
-  yaml: ['ftrace/session-file'],
+  yaml: ['tracing/session-file'],
 };
 
 interface Import {

@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
-import type { GoneModule } from '../src/ftrace/gone-modules.js';
+import type { GoneModule } from '../src/patch/gone-modules.js';
 import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
-import { applyPlan, revert } from '../src/ftrace/apply.js';
+import { applyPlan, revert } from '../src/patch/apply.js';
 import {
   decodeRecord,
   disagreements,
@@ -15,8 +15,8 @@ import {
   mergeEdits,
   readRecord,
   recordedState,
-} from '../src/ftrace/journal.js';
-import { verify } from '../src/ftrace/verdicts.js';
+} from '../src/patch/journal.js';
+import { verify } from '../src/sites/verdicts.js';
 import { codeOf, differences, edited, errorOf, openBytes, planNop, readSample, sameBytes } from './support/pipeline.js';
 import { note, words } from './support/elf-builder.js';
 

@@ -3,7 +3,7 @@
  * events that the patch of 2009 has; each test names the sentence it shows.
  */
 import { describe, expect, test } from '@jest/globals';
-import { refuse } from '../src/kprobes/model.js';
+import { refuse } from '../src/machine/probes.js';
 import { FLAGS_2009, Kprobe, type KprobeFaults, type KprobeHandlers } from '../src/kprobes/objects.js';
 import { Kprobes2009, type Options2009 } from '../src/kprobes/state-2009.js';
 import { KprobesModern } from '../src/kprobes/state-modern.js';

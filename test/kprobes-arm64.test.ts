@@ -8,7 +8,7 @@ import { arm64Probes as support } from '../src/arch-arm64/kprobes.js';
 import { arm64Table } from '../src/arch-arm64/isa.js';
 import { wordBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import type { ProbeCode, ProbeInstruction } from '../src/kprobes/model.js';
+import type { ProbeCode, ProbeInstruction } from '../src/machine/probes.js';
 import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';

@@ -5,8 +5,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { findSites } from '../src/ftrace/sites.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { findSites } from '../src/sites/sites.js';
 import { planProbes, probeRoomFor } from '../src/kprobes/index.js';
 import { load, probeSections } from '../src/program/program.js';
 import { readSample } from './support/pipeline.js';

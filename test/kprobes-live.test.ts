@@ -7,7 +7,7 @@ import { x86Probes } from '../src/arch-x86/kprobes.js';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import { type ProbeCpu, refuse } from '../src/kprobes/model.js';
+import { type ProbeCpu, refuse } from '../src/machine/probes.js';
 import { FLAGS_2009, Kprobe, type KprobeEvent, type KprobeHandlers } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';

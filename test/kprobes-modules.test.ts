@@ -4,17 +4,17 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import type { TargetId, EntryFlavour } from '../src/arch.js';
+import type { TargetId, EntryFlavour } from '../src/machine/arch.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';
-import { applyPlan, revert, unpatched } from '../src/ftrace/apply.js';
-import { readRecord } from '../src/ftrace/journal.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { entryPoint } from '../src/ftrace/routes.js';
-import { loadIntoSession, recordedSessions, replaySessions, unloadFromSession } from '../src/ftrace/session-parts.js';
-import { sessionOptions } from '../src/ftrace/session-plan.js';
-import { findSites } from '../src/ftrace/sites.js';
+import { applyPlan, revert, unpatched } from '../src/patch/apply.js';
+import { readRecord } from '../src/patch/journal.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { entryPoint } from '../src/patch/routes.js';
+import { loadIntoSession, recordedSessions, replaySessions, unloadFromSession } from '../src/tracing/session-parts.js';
+import { sessionOptions } from '../src/tracing/session-plan.js';
+import { findSites } from '../src/sites/sites.js';
 import {
   explainProbe,
   FLAGS,

@@ -10,7 +10,7 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
 import { wordBytes } from '../src/bytes.js';
-import type { Arch } from '../src/arch.js';
+import type { Arch } from '../src/machine/arch.js';
 import { builtFolder as built } from '../scripts/build-samples.js';
 import { type EverywhereResult, runEverywhere } from './support/probe-everywhere.js';
 

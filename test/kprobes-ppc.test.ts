@@ -5,7 +5,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { equalBytes, wordBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import type { JumpOptimization, ProbeCode, ProbeInstruction } from '../src/kprobes/model.js';
+import type { JumpOptimization, ProbeCode, ProbeInstruction } from '../src/machine/probes.js';
 import { FLAGS_2009, Kprobe } from '../src/kprobes/objects.js';
 import { SlotPool } from '../src/kprobes/slots.js';
 import { Kprobes2009 } from '../src/kprobes/state-2009.js';

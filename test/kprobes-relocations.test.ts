@@ -9,7 +9,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import type { ElfImage, RelocationTable } from '../src/elf/image.js';
 import { ElftraceError } from '../src/errors.js';
-import { differingRanges, settleKeptRelocations } from '../src/ftrace/kept-relocations.js';
+import { differingRanges, settleKeptRelocations } from '../src/patch/kept-relocations.js';
 import { keptTables } from '../src/program/kept-tables.js';
 import { load } from '../src/program/program.js';
 import { applyRelocation, computeRelocation } from '../src/relocs/apply.js';

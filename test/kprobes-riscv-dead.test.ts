@@ -9,7 +9,7 @@ import { riscvProbes as support } from '../src/arch-riscv/kprobes.js';
 import { REGISTER_NAMES, riscvTable } from '../src/arch-riscv/isa.js';
 import { concatBytes } from '../src/bytes.js';
 import { Machine } from '../src/emulator/index.js';
-import type { JumpOptimization, JumpWindow } from '../src/kprobes/model.js';
+import type { JumpOptimization, JumpWindow } from '../src/machine/probes.js';
 import { codeOf } from './support/probe-code.js';
 
 const jump = ((): JumpOptimization => {

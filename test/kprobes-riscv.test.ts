@@ -8,7 +8,7 @@ import { riscvProbes as support } from '../src/arch-riscv/kprobes.js';
 import { decodeAt, REGISTER_NAMES, riscvTable } from '../src/arch-riscv/isa.js';
 import { concatBytes, equalBytes } from '../src/bytes.js';
 import { Machine, type StopReason } from '../src/emulator/index.js';
-import type { JumpWindow, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/kprobes/model.js';
+import type { JumpWindow, ProbeCode, ProbeInstruction, ProbeRefusal } from '../src/machine/probes.js';
 import { codeOf, compact, decodedBy, digest, given, jumpsOf, verdictOf } from './support/probe-code.js';
 import { Random } from './support/random.js';
 import { cpuOf } from './support/probe-everywhere.js';

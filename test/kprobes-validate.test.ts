@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { withRuntime } from '../src/ftrace/inject.js';
+import { withRuntime } from '../src/tracing/inject.js';
 import { explainProbe, planProbes, probeRoomFor, ProbeText } from '../src/kprobes/index.js';
 import type { ProbeWhere } from '../src/kprobes/events.js';
 import { warmElftrace as elftrace } from './support/cli.js';

@@ -10,7 +10,7 @@ import { archOf } from '../src/arches.js';
 import { hash } from '../src/cli/open.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
-import { findSites } from '../src/ftrace/sites.js';
+import { findSites } from '../src/sites/sites.js';
 import { conventionsOf } from '../src/program/conventions.js';
 import { loadImages, unload } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';

@@ -6,7 +6,7 @@ import { spawnSync } from './support/spawn.js';
 import { describe, expect, test } from '@jest/globals';
 import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
-import { findSites } from '../src/ftrace/sites.js';
+import { findSites } from '../src/sites/sites.js';
 import { partAt, readLoadMap } from '../src/program/load-map.js';
 import { loadMore, originalCore, unload } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';

@@ -18,8 +18,8 @@ import {
   isTracedSection,
   mcountSections,
   planMcountTable,
-} from '../src/ftrace/mcount-table.js';
-import type { McountMachine, McountOptions, McountPlan } from '../src/ftrace/mcount-table.js';
+} from '../src/sites/mcount-table.js';
+import type { McountMachine, McountOptions, McountPlan } from '../src/sites/mcount-table.js';
 import { describeWith, run, tool } from './support/tools.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'mcount-table-'));

@@ -6,9 +6,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { otherRanges } from '../src/ftrace/overlaps.js';
-import { planSites } from '../src/ftrace/plan.js';
-import { verify } from '../src/ftrace/verdicts.js';
+import { otherRanges } from '../src/sites/overlaps.js';
+import { planSites } from '../src/patch/plan.js';
+import { verify } from '../src/sites/verdicts.js';
 import { confirmedOverlaps, decodeRanges } from './support/patch-decoder.js';
 import { openBytes } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';

@@ -18,11 +18,11 @@ import {
 } from '../scripts/build-samples.js';
 import { readFileSync } from 'node:fs';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { decodeRecord, readRecord } from '../src/ftrace/journal.js';
-import { checkAcceptance, type Plan, planSites } from '../src/ftrace/plan.js';
-import type { Sites } from '../src/ftrace/sites.js';
-import { verify } from '../src/ftrace/verdicts.js';
+import { applyPlan, revert } from '../src/patch/apply.js';
+import { decodeRecord, readRecord } from '../src/patch/journal.js';
+import { checkAcceptance, type Plan, planSites } from '../src/patch/plan.js';
+import type { Sites } from '../src/sites/sites.js';
+import { verify } from '../src/sites/verdicts.js';
 import {
   codeOf,
   differences,

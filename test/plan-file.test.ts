@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
-import { planUntrace } from '../src/ftrace/untrace.js';
-import { decodePlanFile, encodePlanFile, inject, injectionOf } from '../src/ftrace/plan-file.js';
+import { planUntrace } from '../src/patch/untrace.js';
+import { decodePlanFile, encodePlanFile, inject, injectionOf } from '../src/patch/plan-file.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
-import type { Arch } from '../src/arch.js';
+import type { Arch } from '../src/machine/arch.js';
 import { ElftraceError } from '../src/errors.js';
 import {
   applyRelocation,

@@ -5,12 +5,12 @@
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import type { WritableState, EntryFlavour } from '../src/arch.js';
+import type { WritableState, EntryFlavour } from '../src/machine/arch.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan, revert } from '../src/ftrace/apply.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { checkAcceptance, planSites } from '../src/ftrace/plan.js';
-import { planTracing } from '../src/ftrace/tracing.js';
+import { applyPlan, revert } from '../src/patch/apply.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { checkAcceptance, planSites } from '../src/patch/plan.js';
+import { planTracing } from '../src/tracing/tracing.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { runImage } from './support/loaded.js';
 import { scratch } from './support/c-programs.js';

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
-import { revert } from '../src/ftrace/apply.js';
+import { revert } from '../src/patch/apply.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { runImage } from './support/loaded.js';
 import { describeWith, run, tool } from './support/tools.js';

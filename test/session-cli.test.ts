@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
-import { withRoomFor } from '../src/ftrace/inject.js';
+import { withRoomFor } from '../src/tracing/inject.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes } from './support/pipeline.js';

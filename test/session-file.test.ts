@@ -6,9 +6,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { ElftraceError } from '../src/errors.js';
-import { FtraceCore, profiles, type SavedCore } from '../src/ftrace/core/index.js';
-import { CoreSession } from '../src/ftrace/core/session.js';
-import { parseSession, sessionForms, sessionNames } from '../src/ftrace/session-file.js';
+import { FtraceCore, profiles, type SavedCore } from '../src/ftrace/index.js';
+import { CoreSession } from '../src/tracing/operations.js';
+import { parseSession, sessionForms, sessionNames } from '../src/tracing/session-file.js';
 import { FakeMachine } from './support/fake-ftrace.js';
 import { root } from './support/pipeline.js';
 

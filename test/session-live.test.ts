@@ -6,9 +6,9 @@ import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { Gates, startProcess } from '../src/emulator/index.js';
-import { liveText, outsideTracer } from '../src/ftrace/live.js';
-import { entryPoint } from '../src/ftrace/routes.js';
-import { Session } from '../src/ftrace/session.js';
+import { liveText, outsideTracer } from '../src/tracing/live.js';
+import { entryPoint } from '../src/patch/routes.js';
+import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
 import { arm64Cases, loadedCases, type LoadedCase, loadSamples, runImage } from './support/loaded.js';
 

@@ -5,9 +5,9 @@
 import { expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import type { Ops, Outcome } from '../src/ftrace/core/index.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { Session } from '../src/ftrace/session.js';
+import type { Ops, Outcome } from '../src/ftrace/index.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { Session } from '../src/tracing/session.js';
 import { runImage } from './support/loaded.js';
 import { codeOf, openBytes, readSample, sampleNames } from './support/pipeline.js';
 

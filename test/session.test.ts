@@ -5,8 +5,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
 import { archOf } from '../src/arches.js';
-import { GraphUser, type Ops, type Outcome } from '../src/ftrace/core/index.js';
-import { Session } from '../src/ftrace/session.js';
+import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
+import { Session } from '../src/tracing/session.js';
 import { arm64Cases, loadedCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { differences, openBytes } from './support/pipeline.js';

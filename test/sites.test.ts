@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { readExpected } from '../scripts/build-samples.js';
-import { verify } from '../src/ftrace/verdicts.js';
+import { verify } from '../src/sites/verdicts.js';
 import { builtSamples, openBytes, readSample, sampleFiles, sampleNames } from './support/pipeline.js';
 import { outputOf } from './support/spawn.js';
 import { describeWith } from './support/tools.js';

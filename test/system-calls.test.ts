@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { filesBelow } from '../src/cli/guest-files.js';
 import { readElf } from '../src/elf/read.js';
-import { CONDITIONS, type Condition, SERVED_CALLS } from '../src/emulator/calls.js';
+import { CONDITIONS, type Condition, SERVED_CALLS } from '../src/machine/calls.js';
 import { type Deviation, type FileSystem, startProcess, systemCalls } from '../src/emulator/index.js';
 import { systemCallsPage } from '../src/report/system-calls.js';
 import { callColumns } from '../scripts/syscalls-page.js';

@@ -12,9 +12,9 @@ import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
 import { writeElf } from '../src/elf/write.js';
 import { ElftraceError } from '../src/errors.js';
-import { functionCover, planTableSort } from '../src/ftrace/table-sort.js';
-import { findTableRange } from '../src/ftrace/tables.js';
-import type { SortedTable, SortOptions } from '../src/ftrace/table-sort.js';
+import { functionCover, planTableSort } from '../src/sites/table-sort.js';
+import { findTableRange } from '../src/sites/tables.js';
+import type { SortedTable, SortOptions } from '../src/sites/table-sort.js';
 import type { Endian } from '../src/units.js';
 import { describeWith, run, tool } from './support/tools.js';
 

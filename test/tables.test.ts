@@ -2,8 +2,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
-import { readTables, type SlotTable, type TableOptions } from '../src/ftrace/tables.js';
-import { findSites } from '../src/ftrace/sites.js';
+import { readTables, type SlotTable, type TableOptions } from '../src/sites/tables.js';
+import { findSites } from '../src/sites/sites.js';
 import { load } from '../src/program/program.js';
 import { errorOf, openBytes, readSample } from './support/pipeline.js';
 import { type Machine, machines, tableAddress, tableFile, textAddress } from './support/table-object.js';

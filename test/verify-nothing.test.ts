@@ -4,7 +4,7 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { verify } from '../src/ftrace/verdicts.js';
+import { verify } from '../src/sites/verdicts.js';
 import { symbolTableOf } from '../src/program/symbols.js';
 import { cliPath, type CliResult, elftrace, warmElftrace } from './support/cli.js';
 import { builtSamples, errorOf, openBytes } from './support/pipeline.js';

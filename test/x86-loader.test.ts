@@ -11,7 +11,7 @@ import { x86_64 } from '../src/arch-x86/index.js';
 import { equalBytes } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
-import { findSites } from '../src/ftrace/sites.js';
+import { findSites } from '../src/sites/sites.js';
 import {
   loadImages,
   loadMore,

@@ -6,15 +6,15 @@ import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
-import { GraphUser, type Ops, type Outcome } from '../src/ftrace/core/index.js';
-import type { LivePatch } from '../src/arch.js';
-import { liveText, outsideTracer } from '../src/ftrace/live.js';
-import { Session } from '../src/ftrace/session.js';
+import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
+import type { LivePatch } from '../src/machine/arch.js';
+import { liveText, outsideTracer } from '../src/tracing/live.js';
+import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
 import { loadSamples } from './support/loaded.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { openBytes, readSample, sampleNames } from './support/pipeline.js';
-import { withRuntime } from '../src/ftrace/inject.js';
+import { withRuntime } from '../src/tracing/inject.js';
 
 const variants = [
   { tramp: 'modern', flavour: 'modern' },

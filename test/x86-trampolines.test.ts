@@ -11,12 +11,12 @@ import { applyEffect, type BatchEntry, entryOfTrap, pokeSteps } from '../src/arc
 import { branchTarget } from '../src/arch-x86/trampoline.js';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { arches } from '../src/arches.js';
-import type { TextSeam } from '../src/arch.js';
+import type { TextSeam } from '../src/machine/arch.js';
 import { ByteView } from '../src/bytes.js';
 import { type FetchMode, Machine, type PatcherStep } from '../src/emulator/index.js';
-import { applyPlan } from '../src/ftrace/apply.js';
-import { withRuntime } from '../src/ftrace/inject.js';
-import { planTracing, type Tracer, type TracingPlan, type TracingRequest } from '../src/ftrace/tracing.js';
+import { applyPlan } from '../src/patch/apply.js';
+import { withRuntime } from '../src/tracing/inject.js';
+import { planTracing, type Tracer, type TracingPlan, type TracingRequest } from '../src/tracing/tracing.js';
 import { OPS_FLAGS, OPS_WORDS } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { comparable, runWithBoth, traceDifferences } from './support/compare-traces.js';

@@ -1,8 +1,8 @@
 /** How programs of arm64 run: the state at process start, and the numbers of the system calls. */
 import { arm64Lifter } from './lift.js';
-import { callNumbers } from '../emulator/calls.js';
-import { GENERIC_CALLS, GENERIC_STAT } from '../emulator/generic-linux.js';
-import type { IrEmulation } from '../emulator/model.js';
+import { callNumbers } from '../machine/calls.js';
+import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
+import type { IrEmulation } from '../machine/emulation.js';
 
 /** Beyond the generic ones: renameat, which ports that came later do not have. */
 const OWN_CALLS = '38 renameat';

@@ -1,5 +1,5 @@
 /** The arm64 target: little-endian AArch64 Linux, kernel and user space. */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';

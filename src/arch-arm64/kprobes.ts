@@ -28,7 +28,7 @@ import { type Reach, reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded, Operands } from '../isa/table.js';
-import { perFunction } from '../kprobes/layout.js';
+import { perFunction } from '../machine/probe-layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -45,7 +45,7 @@ import {
   type SimulationResult,
   type SlotImage,
   type TextStep,
-} from '../kprobes/model.js';
+} from '../machine/probes.js';
 import type { Address } from '../units.js';
 import { arm64Table, BRANCH_REACH, encodeB, isBti } from './isa.js';
 import { conditionHolds } from './lift.js';

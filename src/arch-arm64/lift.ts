@@ -27,7 +27,7 @@
  *
  * Source: Arm Architecture Reference Manual for A-profile, C6 (base instructions), D1 (exceptions), B2.9 (exclusives).
  */
-import { BlockBuilder, inverse, recordNzcv, RECORD_KINDS, SlotLayout, slotRegister } from '../emulator/ir.js';
+import { BlockBuilder, inverse, recordNzcv, RECORD_KINDS, SlotLayout, slotRegister } from '../machine/ir.js';
 import type {
   Block,
   Condition,
@@ -41,7 +41,7 @@ import type {
   Slot,
   StoreName,
   Terminator,
-} from '../emulator/ir.js';
+} from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';

@@ -4,8 +4,8 @@
  */
 import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
-import { callNumbers } from '../emulator/calls.js';
-import type { IrEmulation, StatLayout } from '../emulator/model.js';
+import { callNumbers } from '../machine/calls.js';
+import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
 
 /**

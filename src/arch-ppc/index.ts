@@ -1,5 +1,5 @@
 /** The four PowerPC targets, put together from the files of this folder. */
-import type { Abi, Arch, RelocationRoles, Target } from '../arch.js';
+import type { Abi, Arch, RelocationRoles, Target } from '../machine/arch.js';
 import { EM_PPC, EM_PPC64 } from '../elf/constants.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import type { Endian } from '../units.js';

@@ -34,7 +34,7 @@ import { type Reach, reaches, signExtend32 } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded, Operands } from '../isa/table.js';
-import { perFunction } from '../kprobes/layout.js';
+import { perFunction } from '../machine/probe-layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -52,7 +52,7 @@ import {
   type SimulationResult,
   type SlotImage,
   type TextStep,
-} from '../kprobes/model.js';
+} from '../machine/probes.js';
 import type { Address, Endian } from '../units.js';
 import { branchesAlways, decodePrefixed, isPrefix, ppc32Table, ppc64Table } from './isa.js';
 import { branchReach } from './relocs.js';

@@ -31,7 +31,7 @@
  *
  * Source: Power ISA 3.1B, books I and II.
  */
-import { BlockBuilder, inverse, recordBits, RECORD_KINDS, SlotLayout, slotRegister } from '../emulator/ir.js';
+import { BlockBuilder, inverse, recordBits, RECORD_KINDS, SlotLayout, slotRegister } from '../machine/ir.js';
 import type {
   Block,
   Condition,
@@ -46,7 +46,7 @@ import type {
   Slot,
   StoreName,
   Terminator,
-} from '../emulator/ir.js';
+} from '../machine/ir.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { lazily, WordMemo } from '../isa/memo.js';

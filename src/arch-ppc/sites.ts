@@ -42,7 +42,7 @@ import type {
   SiteStore,
   SiteView,
   WritableState,
-} from '../arch.js';
+} from '../machine/arch.js';
 import { reaches, signExtend32 } from '../bits.js';
 import { ByteView, wordBytes } from '../bytes.js';
 import type { Address, Endian } from '../units.js';

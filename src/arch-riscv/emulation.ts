@@ -3,9 +3,9 @@
  */
 import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
-import { callNumbers } from '../emulator/calls.js';
-import { GENERIC_CALLS, GENERIC_STAT } from '../emulator/generic-linux.js';
-import type { IrEmulation } from '../emulator/model.js';
+import { callNumbers } from '../machine/calls.js';
+import { GENERIC_CALLS, GENERIC_STAT } from '../machine/generic-linux.js';
+import type { IrEmulation } from '../machine/emulation.js';
 
 /** Beyond the generic ones. */
 const OWN_CALLS = '259 riscv_flush_icache';

@@ -1,5 +1,5 @@
 /** The RISC-V target. 32-bit and big-endian files are recognised and refused by the registry. */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { wordBytes } from '../bytes.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';

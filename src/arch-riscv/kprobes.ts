@@ -30,7 +30,7 @@ import { type Reach, reaches } from '../bits.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Decoded } from '../isa/table.js';
-import { perFunction } from '../kprobes/layout.js';
+import { perFunction } from '../machine/probe-layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -48,7 +48,7 @@ import {
   type Sweep,
   type SweptInstruction,
   type TextStep,
-} from '../kprobes/model.js';
+} from '../machine/probes.js';
 import type { Address, RegisterName } from '../units.js';
 import { decodeAt, expand, instructionBytes, RA, REGISTER_NAMES, riscvTable, SP, T0, ZERO } from './isa.js';
 import { encodePair, pairReach } from './sites.js';

@@ -27,7 +27,7 @@
  *
  * Source: The RISC-V Instruction Set Manual, Volume I (unprivileged, 20240411); reserved cases as in Volume II.
  */
-import { BlockBuilder, mirrored, SlotLayout, slotRegister } from '../emulator/ir.js';
+import { BlockBuilder, mirrored, SlotLayout, slotRegister } from '../machine/ir.js';
 import type {
   Block,
   Condition,
@@ -41,7 +41,7 @@ import type {
   Slot,
   StoreName,
   Terminator,
-} from '../emulator/ir.js';
+} from '../machine/ir.js';
 import { lazily, WordMemo } from '../isa/memo.js';
 import type { Operands } from '../isa/table.js';
 import { ElftraceError } from '../errors.js';

@@ -35,7 +35,7 @@ import type {
   SiteStore,
   SiteView,
   WritableState,
-} from '../arch.js';
+} from '../machine/arch.js';
 import { reaches, type Reach } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex, outOfRange } from '../errors.js';

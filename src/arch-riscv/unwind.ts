@@ -11,7 +11,7 @@
  * address; behind one that does not go on (`ret`, `j`) holds what held at an earlier branch to there, else the whole frame. Good for code
  * that compilers make; hand-written code may mislead it, so what is found is for people.
  */
-import type { FrameRule } from '../emulator/model.js';
+import type { FrameRule } from '../machine/emulation.js';
 import { decodeAt, expand, instructionBytes, RA, SP, T0, ZERO } from './isa.js';
 
 const S0 = 8;

@@ -2,8 +2,8 @@
  * How programs of x86-64 run: the front end, the state at process start, and the numbers of the system calls.
  */
 import { x86Lifter } from './lift.js';
-import { callNumbers } from '../emulator/calls.js';
-import type { IrEmulation, StatLayout } from '../emulator/model.js';
+import { callNumbers } from '../machine/calls.js';
+import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 
 /** Source: Linux 6.1, arch/x86 system call table, 64 bits; those that it answers with ENOSYS itself are left out. */

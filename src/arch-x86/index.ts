@@ -1,5 +1,5 @@
 /** The x86-64 target: joins the parts of this folder into one `Arch` object. */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
 import { x86Emulation } from './emulation.js';

@@ -28,7 +28,7 @@
  */
 import { ByteView, concatBytes } from '../bytes.js';
 import { hex } from '../errors.js';
-import { perFunction } from '../kprobes/layout.js';
+import { perFunction } from '../machine/probe-layout.js';
 import {
   type BufferRequest,
   type DetourBuffer,
@@ -45,7 +45,7 @@ import {
   type SlotImage,
   type Sweep,
   type TextStep,
-} from '../kprobes/model.js';
+} from '../machine/probes.js';
 import type { Address } from '../units.js';
 import { operandsOf, type X86Operand } from './decode.js';
 import { decodeInto, X86Instruction } from './isa.js';

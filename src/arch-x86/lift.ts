@@ -29,11 +29,11 @@
  */
 import {
   BlockBuilder, FLAG_ROTATED, flagBits, recordCode, SlotLayout, slotRegister, STATUS_FLAGS, inverse,
-} from '../emulator/ir.js'; // prettier-ignore
+} from '../machine/ir.js'; // prettier-ignore
 import type {
   Block, Condition, FlagFamily, FlagTestName, FlagWidth, Helper, HelperState, Lifter, LiftLimits, LoadName, Operand, PureName,
   RegisterView, Slot, StoreName, Terminator,
-} from '../emulator/ir.js'; // prettier-ignore
+} from '../machine/ir.js'; // prettier-ignore
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 import { operandBytes, operandsOf } from './decode.js';

@@ -19,7 +19,7 @@ import type {
   SiteSource,
   SiteStateKind,
   SiteView,
-} from '../arch.js';
+} from '../machine/arch.js';
 import { type Reach, reaches } from '../bits.js';
 import { concatBytes, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';

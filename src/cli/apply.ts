@@ -1,9 +1,9 @@
 /** `elftrace apply FILE PLAN -o OUT`: carries out a plan that another process made, on exactly the file that it was made for. */
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { applyPlan, unpatched } from '../ftrace/apply.js';
-import { type Acceptance, checkAcceptance } from '../ftrace/plan.js';
-import { decodePlanFile, inject } from '../ftrace/plan-file.js';
+import { applyPlan, unpatched } from '../patch/apply.js';
+import { type Acceptance, checkAcceptance } from '../patch/plan.js';
+import { decodePlanFile, inject } from '../patch/plan-file.js';
 import { hazardNotices, jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readBytes, readInput, writeOutput } from './files.js';

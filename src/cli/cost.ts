@@ -10,15 +10,15 @@
  * Cost of a call = (instructions with the tracer and the others) - (instructions with the others alone), by calls counted. A way that the machine or the
  * file does not have is named with the reason.
  */
-import type { Arch, MachineOptions, EntryFlavour } from '../arch.js';
+import type { Arch, MachineOptions, EntryFlavour } from '../machine/arch.js';
 import { PT_LOAD } from '../elf/constants.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import type { Policy } from '../ftrace/core/index.js';
-import { withRuntime } from '../ftrace/inject.js';
-import { entryPoint } from '../ftrace/routes.js';
-import { Session } from '../ftrace/session.js';
-import { entriesOf } from '../ftrace/tracing.js';
+import type { Policy } from '../ftrace/index.js';
+import { withRuntime } from '../tracing/inject.js';
+import { entryPoint } from '../patch/routes.js';
+import { Session } from '../tracing/session.js';
+import { entriesOf } from '../tracing/tracing.js';
 import { type Machine, startProcess } from '../emulator/index.js';
 import { load } from '../program/program.js';
 import { jsonSchema } from '../report/json.js';

@@ -1,5 +1,5 @@
 /** Disassembly for people: loads the engine of a machine once, on first use. */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { type Disassembler, loadDisassembler } from '../isa/disassembler.js';
 import type { Address } from '../units.js';
 

@@ -3,10 +3,10 @@
  * disassembly of each hop, the verdict and what its rule says, and what a nop would be. `elftrace explain VERDICT`: the page of a verdict.
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { type ChainHop, siteChain, type SiteChain } from '../ftrace/chain.js';
-import { entryPoint, type EntryPoint } from '../ftrace/routes.js';
-import type { Sites } from '../ftrace/sites.js';
-import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../ftrace/verdicts.js';
+import { type ChainHop, siteChain, type SiteChain } from '../sites/chain.js';
+import { entryPoint, type EntryPoint } from '../patch/routes.js';
+import type { Sites } from '../sites/sites.js';
+import { directCallerOf, judge, type Verdict, verdictSeverity, type VerifyOptions } from '../sites/verdicts.js';
 import type { ProbeExplanation } from '../kprobes/index.js';
 import { jsonSchema, type Json } from '../report/json.js';
 import { ruleText } from '../report/rules.js';

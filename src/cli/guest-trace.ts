@@ -1,9 +1,9 @@
 /** The trace that a program recorded itself: finds its ring when it has ended, and writes the events in a form. */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { PID, type Process } from '../emulator/index.js';
 import { ByteView } from '../bytes.js';
 import { GRAPH_ENTRY_COUNT, THREAD_COUNT, THREAD_WORDS, threadBytes } from '../runtime/index.js';
-import { findSites } from '../ftrace/sites.js';
+import { findSites } from '../sites/sites.js';
 import type { Program } from '../program/program.js';
 import {
   type ProbeReader,

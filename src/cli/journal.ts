@@ -4,8 +4,8 @@ import { concatBytes } from '../bytes.js';
 import { unpack } from '../elf/compressed.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { recordBeside } from '../ftrace/apply.js';
-import { decodeRecord, decodeRecords, encodeRecord } from '../ftrace/journal.js';
+import { recordBeside } from '../patch/apply.js';
+import { decodeRecord, decodeRecords, encodeRecord } from '../patch/journal.js';
 import type { Output } from '../output/commit.js';
 import { readBytes } from './files.js';
 

@@ -1,5 +1,5 @@
 /** `elftrace list FILE`: one traceable function per line, in the order of the sites. */
-import { isCovered } from '../ftrace/verdicts.js';
+import { isCovered } from '../sites/verdicts.js';
 import { functionJson, type Json, jsonSchema } from '../report/json.js';
 import { readInputs } from './files.js';
 import { open, type OpenOptions } from './open.js';

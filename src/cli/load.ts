@@ -1,17 +1,17 @@
 /** `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space; `load IMAGE MODULE…` adds to a loaded image. */
 import { basename } from 'node:path';
-import type { Arch, EntryFlavour } from '../arch.js';
+import type { Arch, EntryFlavour } from '../machine/arch.js';
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
-import { isRuntimeObject, unsavedUses, vectorWrapper } from '../ftrace/callback-code.js';
+import { isRuntimeObject, unsavedUses, vectorWrapper } from '../tracing/callback-code.js';
 import { disassemblerOf } from './disassembly.js';
 import { ElftraceError } from '../errors.js';
-import { readRecord } from '../ftrace/journal.js';
-import { loadIntoSession } from '../ftrace/session-parts.js';
-import { findSites } from '../ftrace/sites.js';
-import { withRoomFor } from '../ftrace/inject.js';
+import { readRecord } from '../patch/journal.js';
+import { loadIntoSession } from '../tracing/session-parts.js';
+import { findSites } from '../sites/sites.js';
+import { withRoomFor } from '../tracing/inject.js';
 import { probeRoomFor, probeServer } from '../kprobes/index.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';

@@ -1,5 +1,5 @@
 /** Options that are about one machine, given for another. Owns the refusal; what the options mean is the machine's. */
-import type { Arch, TargetId } from '../arch.js';
+import type { Arch, TargetId } from '../machine/arch.js';
 import { ElftraceError } from '../errors.js';
 
 /** The machine that an option is about, by its name without the dashes. */

@@ -1,10 +1,10 @@
 /** What several verbs say about probes: those that the record of a file has, what they recorded, whether a place can have one. */
 import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
-import { unpatched } from '../ftrace/apply.js';
-import type { FileRecord } from '../ftrace/journal.js';
-import { replaySessions } from '../ftrace/session-parts.js';
-import { findSites } from '../ftrace/sites.js';
+import { unpatched } from '../patch/apply.js';
+import type { FileRecord } from '../patch/journal.js';
+import { replaySessions } from '../tracing/session-parts.js';
+import { findSites } from '../sites/sites.js';
 import {
   explainProbe,
   FLAGS,

@@ -1,7 +1,7 @@
 /** `elftrace record FILE.o -o OUT`: makes, sorts and checks `__mcount_loc`. */
 import * as elf from '../elf/constants.js';
 import { hex } from '../errors.js';
-import { recordTable } from '../ftrace/record-table.js';
+import { recordTable } from '../patch/record-table.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';

@@ -3,7 +3,7 @@
  * whoever could write there could write another one, and its sum too.
  */
 import { archOf } from '../arches.js';
-import { revert } from '../ftrace/apply.js';
+import { revert } from '../patch/apply.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { jsonSchema } from '../report/json.js';

@@ -4,7 +4,7 @@
  * the exit status says whether they did the same.
  */
 import { readSync } from 'node:fs';
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { archOf } from '../arches.js';
 import { PT_LOAD } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -24,8 +24,8 @@ import {
   systemCalls,
 } from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { readRecord } from '../ftrace/journal.js';
-import { findSites } from '../ftrace/sites.js';
+import { readRecord } from '../patch/journal.js';
+import { findSites } from '../sites/sites.js';
 import { ProbeRun } from '../kprobes/index.js';
 import { writeOutputs } from '../output/commit.js';
 import { openOutput, type OutputStream } from '../output/stream.js';

@@ -1,9 +1,9 @@
-/** `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see ftrace/filter.ts. */
+/** `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see sites/filter.ts. */
 import { readFileSync } from 'node:fs';
 import { ElftraceError } from '../errors.js';
-import { type FilterNames, select } from '../ftrace/filter.js';
-import type { Sites } from '../ftrace/sites.js';
-import { isCovered } from '../ftrace/verdicts.js';
+import { type FilterNames, select } from '../sites/filter.js';
+import type { Sites } from '../sites/sites.js';
+import { isCovered } from '../sites/verdicts.js';
 
 export interface SelectionOptions {
   readonly l?: readonly string[] | undefined;

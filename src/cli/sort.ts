@@ -1,9 +1,9 @@
 /** `elftrace record` on a linked file: sorts the table it has, and on request empties slots of overridden weak functions. */
 import { ElftraceError, hex } from '../errors.js';
 import { writeElf } from '../elf/write.js';
-import { skippedSlot } from '../ftrace/empty-slots.js';
-import { functionCover, planTableSort } from '../ftrace/table-sort.js';
-import { findTableRange } from '../ftrace/tables.js';
+import { skippedSlot } from '../patch/empty-slots.js';
+import { functionCover, planTableSort } from '../sites/table-sort.js';
+import { findTableRange } from '../sites/tables.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';
 import { writeOutput } from './files.js';

@@ -3,13 +3,13 @@
  * was asked; and where the two disagree.
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import { flagNames, formatFunctions, rawFlags } from '../ftrace/core/index.js';
-import { revert } from '../ftrace/apply.js';
-import { disagreements, type FileRecord } from '../ftrace/journal.js';
-import type { Sites } from '../ftrace/sites.js';
-import { untracedFunctions } from '../ftrace/untrace.js';
-import { directCallerOf } from '../ftrace/verdicts.js';
-import { isAllocated, opsObjects } from '../ftrace/trampolines.js';
+import { flagNames, formatFunctions, rawFlags } from '../ftrace/index.js';
+import { revert } from '../patch/apply.js';
+import { disagreements, type FileRecord } from '../patch/journal.js';
+import type { Sites } from '../sites/sites.js';
+import { untracedFunctions } from '../patch/untrace.js';
+import { directCallerOf } from '../sites/verdicts.js';
+import { isAllocated, opsObjects } from '../tracing/trampolines.js';
 import type { ProbeSessionPlan } from '../kprobes/index.js';
 import { functionJson, type Json, jsonSchema, recordJson } from '../report/json.js';
 import { exitCodes } from './exit.js';

@@ -2,8 +2,8 @@
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { readRecord } from '../ftrace/journal.js';
-import { unloadFromSession } from '../ftrace/session-parts.js';
+import { readRecord } from '../patch/journal.js';
+import { unloadFromSession } from '../tracing/session-parts.js';
 import { probeServer } from '../kprobes/index.js';
 import { readLoadMap } from '../program/load-map.js';
 import { originalCore, unload } from '../program/loader.js';

@@ -1,10 +1,10 @@
 /** `elftrace verify FILE…`: a verdict per site; several files or a directory at once. */
 import { availableParallelism } from 'node:os';
 import { hexBytes } from '../errors.js';
-import { type Finding, verdictSeverity, type Verdict, verify, type Verification } from '../ftrace/verdicts.js';
+import { type Finding, verdictSeverity, type Verdict, verify, type Verification } from '../sites/verdicts.js';
 import { jsonSchema, type Json, verificationJson } from '../report/json.js';
-import { disagreements } from '../ftrace/journal.js';
-import { isRuntimeObject, unsavedUses } from '../ftrace/callback-code.js';
+import { disagreements } from '../patch/journal.js';
+import { isRuntimeObject, unsavedUses } from '../tracing/callback-code.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, readInputs } from './files.js';

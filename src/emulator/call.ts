@@ -2,10 +2,10 @@
  * Functions called from outside: arguments placed by the ABI, a return address that nothing is mapped at, the result read from
  * its register. And the way back from a stop: return addresses on the stack.
  */
-import type { Abi } from '../arch.js';
+import type { Abi } from '../machine/arch.js';
 import { ElftraceError } from '../errors.js';
 import type { Machine, StopReason } from './machine.js';
-import type { IrEmulation } from './model.js';
+import type { IrEmulation } from '../machine/emulation.js';
 import { type Process, readWord } from './process.js';
 import type { Address, RegisterName } from '../units.js';
 

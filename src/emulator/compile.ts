@@ -22,8 +22,8 @@
  */
 import { CELL, CONTROL, LOOKUP_TABLE, WINDOW } from './host.js';
 import { compareOpcode } from './functions.js';
-import { F64, I32, I64, OPS, recordCode, V128 } from './ir.js';
-import type { AccessRow, Block, FunctionName, Op, Operand, SlotLayout, SlotType } from './ir.js';
+import { F64, I32, I64, OPS, recordCode, V128 } from '../machine/ir.js';
+import type { AccessRow, Block, FunctionName, Op, Operand, SlotLayout, SlotType } from '../machine/ir.js';
 import { buildGraph, costsOf, flowOf, mayExit, readsOf, SlotSet, structureOf, writesOf } from './regions.js';
 import type { Flow, GraphEdge, Region, RegionGraph, Structure } from './regions.js';
 import { Code } from './wasm.js';

@@ -22,8 +22,8 @@ import {
 import type { CompileContext, Site, StopName } from './compile.js';
 import { someFunctions } from './functions.js';
 import { resolveFunction } from './interpreter.js';
-import { OPS } from './ir.js';
-import type { Block, FunctionName, Lifter, Op } from './ir.js';
+import { OPS } from '../machine/ir.js';
+import type { Block, FunctionName, Lifter, Op } from '../machine/ir.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
 import type { GuestMemory } from './memory.js';
 import { findRegion } from './regions.js';

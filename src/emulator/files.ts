@@ -5,7 +5,7 @@
  */
 import { alignUp } from '../bits.js';
 import { ElftraceError } from '../errors.js';
-import type { StatLayout, StatField } from './model.js';
+import type { StatLayout, StatField } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
 
 /** Why a file could not be had: names of Linux errors. */

@@ -2,8 +2,8 @@
  * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is long. A module gets
  * the ones it uses.
  */
-import { FLAG_FAMILIES, FLAG_KINDS_START, FLAG_ROTATED, I32, I64, OPS, OP_NAMES } from './ir.js';
-import type { CONDITIONS, FlagFamily, FunctionName, RecordTest } from './ir.js';
+import { FLAG_FAMILIES, FLAG_KINDS_START, FLAG_ROTATED, I32, I64, OPS, OP_NAMES } from '../machine/ir.js';
+import type { CONDITIONS, FlagFamily, FunctionName, RecordTest } from '../machine/ir.js';
 import { Code } from './wasm.js';
 import type { ValueType, WasmFunction } from './wasm.js';
 

@@ -33,8 +33,18 @@ import {
   WINDOW_FLAG,
 } from './host.js';
 import { buildFunctions, compareOpcode, recordTest } from './functions.js';
-import { F64, I32, I64, inverse, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from './ir.js';
-import type { AccessRow, Condition, Lifter, Op, OpName, Operand, SlotLayout, SlotType, Terminator } from './ir.js';
+import { F64, I32, I64, inverse, isLaneOp, mirrored, OPS, OP_NAMES, recordCode, V128 } from '../machine/ir.js';
+import type {
+  AccessRow,
+  Condition,
+  Lifter,
+  Op,
+  OpName,
+  Operand,
+  SlotLayout,
+  SlotType,
+  Terminator,
+} from '../machine/ir.js';
 import { Code, writeModule } from './wasm.js';
 import type { WasmFunction } from './wasm.js';
 import { PREBUILT, PREBUILT_HANDLERS } from './prebuilt.js';

@@ -25,8 +25,18 @@ import {
   writeForward,
   writeTrampoline,
 } from './interpreter.js';
-import { OPS } from './ir.js';
-import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot, TrapKind } from './ir.js';
+import { OPS } from '../machine/ir.js';
+import type {
+  AccessRow,
+  Block,
+  HelperState,
+  Lifter,
+  LiftLimits,
+  Op,
+  RegisterView,
+  Slot,
+  TrapKind,
+} from '../machine/ir.js';
 import type { EncodedBlock, ExitReason } from './interpreter.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';

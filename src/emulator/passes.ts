@@ -2,8 +2,8 @@
  * Block-local passes over the IR, common to both tiers. Only one so far: ops whose result nobody can see are dropped, which
  * is what makes carry bits and condition records free when the next instruction overwrites them.
  */
-import { OPS } from './ir.js';
-import type { Block, Op, Operand, SlotLayout } from './ir.js';
+import { OPS } from '../machine/ir.js';
+import type { Block, Op, Operand, SlotLayout } from '../machine/ir.js';
 
 /**
  * What is known of slots behind the op that is looked at: of guest slots in which span between possible stops each is overwritten first, of

@@ -14,15 +14,15 @@
  *
  * Source: System V ABI, processor supplements (process initialisation); facts measured with qemu-user 7.2.
  */
-import type { Abi } from '../arch.js';
+import type { Abi } from '../machine/arch.js';
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type FileSystem, NO_FILES, putNumber } from './files.js';
 import { Machine } from './machine.js';
 import type { MachineOptions, StopReason } from './machine.js';
 import type { Permission } from './memory.js';
-import type { IrEmulation, ProcessModel } from './model.js';
-import type { TrapKind } from './ir.js';
+import type { IrEmulation, ProcessModel } from '../machine/emulation.js';
+import type { TrapKind } from '../machine/ir.js';
 import { createSyscalls } from './syscalls.js';
 import type { GuestInput, GuestOutput } from './syscalls.js';
 import type { Address, Endian } from '../units.js';

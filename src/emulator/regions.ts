@@ -20,8 +20,8 @@
  * The graph of blocks and dispatch nodes is reducible then, and nests into blocks and loops by its dominator tree.
  * Source: N. Ramsey, Beyond Relooper: recursive translation of unstructured control flow to structured control flow, ICFP 2022.
  */
-import { OPS } from './ir.js';
-import type { Block, Op } from './ir.js';
+import { OPS } from '../machine/ir.js';
+import type { Block, Op } from '../machine/ir.js';
 import type { Address } from '../units.js';
 
 export const MAX_REGION_BLOCKS = 200;

@@ -15,7 +15,7 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { FetchedLines } from './fetch.js';
-import type { HelperState, Lifter } from './ir.js';
+import type { HelperState, Lifter } from '../machine/ir.js';
 import type { Deviation, Machine, StopReason } from './machine.js';
 import { firstDifference } from './memory.js';
 import type { SavedWindow } from './memory.js';

@@ -8,7 +8,7 @@
  * Signals are not delivered: handlers are remembered, and a signal that the process sends itself is ignored or ends it. One
  * that has a handler stops the run as not served.
  */
-import type { Abi } from '../arch.js';
+import type { Abi } from '../machine/arch.js';
 import { alignUpBig } from '../bits.js';
 import {
   Descriptors,
@@ -25,8 +25,8 @@ import {
 } from './files.js';
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
 import type { AccessKind, GuestMemory, Permission } from './memory.js';
-import { type Condition, CONDITIONS, SERVED_CALLS, type ServiceName } from './calls.js';
-import type { ProcessModel, StatLayout } from './model.js';
+import { type Condition, CONDITIONS, SERVED_CALLS, type ServiceName } from '../machine/calls.js';
+import type { ProcessModel, StatLayout } from '../machine/emulation.js';
 import type { Address, Endian } from '../units.js';
 
 /** Bytes that the guest wrote to a file descriptor. The array is the receiver's. */

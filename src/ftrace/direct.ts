@@ -1,156 +1,202 @@
 /**
- * Direct callers in a file: a session of the core that registers them, and the plan of what it changed. Owns the request and the way from a
- * session to net edits; A5 and A6 are the core's.
- *
- *   one user              the site calls the direct caller itself
- *   with a tracer too     the site calls the register entry; the list runs all; the helper leaves the address in the frame; the entry goes there
- *   variant asked for     the same, with a placeholder as second user, for only there the variants differ (30-riscv R-DIR-3, R-DIR-4)
+ * Direct calls, in the ops form and in the older form by address (A5). Owns the table of direct callers and the order of errors. The
+ * form by address is a thin layer: one internal ops whose filter grows and shrinks by one site.
  */
-import { equalBytes } from '../bytes.js';
-import { ElftraceError } from '../errors.js';
-import type { Ops, Outcome } from './core/index.js';
-import type { DirectVariant } from './direct-variant.js';
-import { type Preemption, withHazards } from './hazards.js';
-import { settleIdleSites, siteNames } from './idle-sites.js';
-import type { Plan, PlanRequest, Step } from './plan.js';
-import { Session } from './session.js';
-import type { Sites } from './sites.js';
-import { entriesOf } from './tracing.js';
+import { hex } from '../errors.js';
+import type { Address } from '../units.js';
+import { isEmpty, makeHash, type SiteHash } from './hash.js';
+import { Ops } from './ops.js';
+import { type CallSite, REC } from './records.js';
+import { modifyIn, refuseDead, registerIn, sitesAlone, unregisterIn } from './register.js';
+import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
 
-export interface DirectRequest {
-  /** Functions and their direct callers, by name. */
-  readonly callers: readonly { readonly function: string; readonly caller: string }[];
-  /** A tracer beside them: a function `void f(ip, parent_ip, ops, regs)`, and the functions that it gets; null: all. */
-  readonly tracer: { readonly symbol: string; readonly filter: string | null } | null;
-  /** Through the register entry, in one of the proposals; null: straight, where nobody else is at the function. */
-  readonly variant: DirectVariant | null;
-  /** Ranges of the file that may not be written: [start, end). */
-  readonly readonlyRanges?: PlanRequest['readonlyRanges'];
-  /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
-  readonly preempt?: Preemption | undefined;
-  readonly signal?: AbortSignal;
-}
-
-/**
- * Checks an outcome.
- * @throws ElftraceError 'plan-refused' with the kind of error that a kernel would give
- */
-function accept(outcome: Outcome, what: string): void {
-  if (outcome.kind === 'done') return;
-  throw new ElftraceError('plan-refused', `${what}: ${outcome.reason} [${outcome.errno}]`, { what });
-}
-
-/** The function of the image with a name. */
-function functionNamed(session: Session, name: string): bigint {
-  const address = session.functionAddress(name);
-  if (address === null) throw new ElftraceError('no-match', `the image defines no function ${name}`, { symbol: name });
-  return address;
-}
-
-/**
- * Registers the direct callers of a request, and its tracer first.
- * @returns the ops of the direct callers in the order of the request
- * @throws ElftraceError 'plan-refused', 'no-match'
- */
-export function registerRequest(session: Session, request: DirectRequest): readonly Ops[] {
-  const { core } = session;
-  if (request.tracer !== null) {
-    const { symbol, filter } = request.tracer;
-    const ops = core.createOps({ name: symbol, func: functionNamed(session, symbol) });
-    if (filter !== null) accept(core.setFilter(ops, 'filter', filter), `the filter of ${symbol}`);
-    accept(core.register(ops), symbol);
+/** ENODEV of A5: no entry can go on to a direct caller, or nothing works any more. */
+function refuseUnsupported(state: CoreState): Refusal | null {
+  const { direct, regs } = state.backend.capabilities;
+  if (direct === 'none' || (direct === 'regs' && regs === 'none')) {
+    return refuse('ENODEV', 'the target has no direct calls');
   }
-  return request.callers.map((each) => {
-    const site = core.location(functionNamed(session, each.function));
-    if (site === null) throw new ElftraceError('no-match', `${each.function} has no site`, { symbol: each.function });
-    if (request.variant !== null) {
-      const second = core.createOps({ name: `beside ${each.caller}`, func: 0n, flags: ['STUB', 'INITIALIZED'] });
-      accept(core.setFilterAddresses(second, 'filter', [site.ip]), second.name);
-      accept(core.register(second), second.name);
-    }
-    const ops = core.createOps({ name: each.caller, func: 0n });
-    accept(core.setFilterAddresses(ops, 'filter', [site.ip]), `the filter of ${each.caller}`);
-    accept(core.registerDirect(ops, functionNamed(session, each.caller)), `${each.function} -> ${each.caller}`);
-    return ops;
+  return refuseDead(state);
+}
+
+/** Registers an ops whose functions call `address` themselves. */
+export function registerDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
+  const { state } = tx;
+  const unsupported = refuseUnsupported(state);
+  if (unsupported !== null) return unsupported;
+  const { filter } = ops.pair;
+  if (ops.func !== 0n || ops.trampoline !== null) {
+    return refuse('EINVAL', `${ops.name} has a function or a trampoline of its own`);
+  }
+  if (!ops.has('INITIALIZED')) return refuse('EINVAL', `${ops.name} never got a filter`);
+  if (ops.has('ENABLED')) return refuse('EINVAL', `${ops.name} is registered already`);
+  if (filter === null || isEmpty(filter)) return refuse('EINVAL', `${ops.name} has an empty filter`);
+  for (const site of filter.sites) {
+    if (state.direct.has(site)) return refuse('EBUSY', `${site.name} has a direct caller already`);
+  }
+  const hashes = [filter, ops.pair.notrace].filter((hash): hash is SiteHash => !isEmpty(hash));
+  if (!state.backend.reserveDirect(filter.sites.size, hashes)) {
+    return refuse('ENOMEM', `no room for ${filter.sites.size} direct callers`);
+  }
+  tx.direct([...filter.sites].map((site) => [site, address] as const));
+  makeDirect(state, ops, address);
+  return registerIn(tx, ops);
+}
+
+function makeDirect({ backend }: CoreState, ops: Ops, address: Address): void {
+  ops.func = backend.symbols.directHelper;
+  ops.directCall = address;
+  ops.trampoline = { kind: 'entry' };
+  ops.set('DIRECT');
+  if (backend.capabilities.regs === 'separate') ops.set('SAVE_REGS');
+}
+
+function unmakeDirect(ops: Ops): void {
+  ops.func = 0n;
+  ops.savedFunc = 0n;
+  ops.directCall = 0n;
+  ops.trampoline = null;
+  ops.clear('DIRECT', 'SAVE_REGS');
+}
+
+/** The EINVAL of unregister and modify. Where only the register entry goes on to a direct caller, its ops must still ask for that entry (T-RV-28). */
+function refuseNotDirect({ backend }: CoreState, ops: Ops): Refusal | null {
+  if (!ops.has('INITIALIZED') || !ops.has('DIRECT')) return refuse('EINVAL', `${ops.name} is no direct caller`);
+  if (backend.capabilities.regs === 'separate' && !ops.has('SAVE_REGS')) {
+    return refuse('EINVAL', `${ops.name} lost SAVE_REGS: only the register entry goes on to a direct caller`);
+  }
+  return ops.has('ENABLED') ? null : refuse('EINVAL', `${ops.name} is not registered`);
+}
+
+/** Unregisters; of the table, the entries of its functions whose value is `address` go. */
+export function unregisterDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
+  const { state } = tx;
+  const refused = refuseUnsupported(state) ?? refuseNotDirect(state, ops);
+  if (refused !== null) return refused;
+  const sites = [...(ops.pair.filter?.sites ?? [])].filter((site) => state.direct.get(site) === address);
+  const failed = unregisterIn(tx, ops);
+  if (failed !== null) return failed;
+  tx.direct(sites.map((site) => [site, null] as const));
+  tx.free('tasks', 'direct-table', ops.name);
+  unmakeDirect(ops);
+  tx.object(ops);
+  return null;
+}
+
+/** Gives all functions of a registered ops another direct caller, without a gap (A5.3). */
+export function modifyDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
+  const refused = refuseUnsupported(tx.state) ?? refuseNotDirect(tx.state, ops);
+  if (refused !== null) return refused;
+  return changeTargets(tx, ops, [...(ops.pair.filter?.sites ?? [])], address, true);
+}
+
+/**
+ * A5.3: where the direct caller is alone its sites call it straight; a placeholder ops takes them to the register entry while the table changes, so
+ * that each calls the old address, then the entry, then the new one. Where there are other users the helper reads the table at each hit.
+ */
+function changeTargets(
+  tx: Transaction,
+  ops: Ops,
+  sites: readonly CallSite[],
+  address: Address,
+  whole: boolean,
+): Refusal | null {
+  const { state } = tx;
+  const chosen = new Set(sites);
+  const alone = sitesAlone(state, ops).some((site) => chosen.has(site));
+  const placeholder = new Ops({
+    name: `${ops.name} (placeholder)`,
+    func: 0n,
+    flags: ['STUB', 'DYNAMIC', 'INITIALIZED'],
+    pair: { filter: makeHash(sites), notrace: null },
   });
+  if (alone) {
+    state.known = [...state.known, placeholder];
+    const refused = registerIn(tx, placeholder);
+    if (refused !== null) return refused;
+  }
+  tx.direct(sites.map((site) => [site, address] as const));
+  if (whole) {
+    ops.directCall = address;
+    tx.object(ops);
+  }
+  if (alone) {
+    const refused = unregisterIn(tx, placeholder);
+    if (refused !== null) return refused;
+    state.known = state.known.filter((each) => each !== placeholder);
+  }
+  tx.free('tasks', 'direct-table', ops.name);
+  return null;
 }
 
-/**
- * The plan that gives functions of an image with entries their direct callers. Sites of an image of `load` that are not asked for get their disabled
- * form, those of a program stay as they are.
- * @throws ElftraceError 'plan-refused', 'no-match', 'usage', 'no-runtime'
- */
-export function planDirect(sites: Sites, request: DirectRequest): Plan {
-  const { program } = sites;
-  const { image, arch } = program;
-  const { variant: directVariant, readonlyRanges } = request;
-  const session = Session.open(image.bytes, arch, {
-    ...(directVariant === null ? {} : { directVariant }),
-    ...(readonlyRanges === undefined ? {} : { readonlyRanges }),
-  });
-  registerRequest(session, request);
-  const after = session.bytes();
-  const idle = new Set(settleIdleSites(session, after));
-  const steps = netSteps(sites, image.bytes, after);
-  const changed = new Set(steps.flatMap(({ site }) => (site < 0 || idle.has(site) ? [] : [site]))).size;
-  const names = request.callers.map((each) => `${each.function}=${each.caller}`).join(' ');
-  const plan: Plan = {
-    target: arch.target.id,
-    request: `direct ${names}`,
-    steps,
-    refusals: [],
-    selected: sites.count,
-    changed,
-    unchanged: sites.count - changed - idle.size,
-    initialised: siteNames(session.sites, [...idle]),
-  };
-  return withHazards(plan, sites, entriesOf(program).kind, request.preempt);
+/** By address (until 6.2): one more site with a direct caller. `internal` is the ops that all of these share. */
+export function registerDirectAt(tx: Transaction, internal: Ops, ip: Address, address: Address): Refusal | null {
+  const { state } = tx;
+  const refused = refuseByAddress(state);
+  if (refused !== null) return refused;
+  const site = state.records.location(ip);
+  if (site === null || site.skipped) return refuse('ENODEV', `no traceable function at ${hex(ip)}`);
+  if (state.direct.has(site)) return refuse('EBUSY', `${site.name} has a direct caller already`);
+  if (site.has(REC.DIRECT)) return refuse('ENODEV', `${site.name} counts as having a direct caller, which is unknown`);
+  const filter = makeHash([...(internal.pair.filter?.sites ?? []), site]);
+  if (!state.backend.reserveDirect(1, [filter])) return refuse('ENOMEM', 'no room for a direct caller');
+  tx.direct([[site, address]]);
+  if (internal.has('ENABLED')) return modifyIn(tx, internal.pair, { filter, notrace: null }, 'core');
+  internal.pair.filter = filter;
+  makeDirect(state, internal, 0n);
+  return registerIn(tx, internal);
 }
 
-/** What differs between two images of one size, one step for each place: a site, or a run of words of the runtime's data. */
-export function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): Step[] {
-  const { image } = sites.program;
-  const extents: { readonly start: number; readonly end: number; readonly site: number }[] = [];
-  for (let site = 0; site < sites.count; site++) {
-    const reading = sites.reading(site);
-    const at = sites.fileOffset(site);
-    if (reading === null || at < 0) continue;
-    extents.push({ start: at + reading.startDelta, end: at + reading.startDelta + reading.sizeBytes, site });
+/** By address: a site loses its direct caller. */
+export function unregisterDirectAt(tx: Transaction, internal: Ops, ip: Address): Refusal | null {
+  const { state } = tx;
+  const refused = refuseByAddress(state);
+  if (refused !== null) return refused;
+  const site = ownSite(state, internal, ip);
+  if (site === null) return refuse('ENODEV', `no direct caller at ${hex(ip)}`);
+  const rest = [...(internal.pair.filter?.sites ?? [])].filter((each) => each !== site);
+  const failed =
+    rest.length === 0
+      ? unregisterIn(tx, internal)
+      : modifyIn(tx, internal.pair, { filter: makeHash(rest), notrace: null }, 'core');
+  if (failed !== null) return failed;
+  tx.direct([[site, null]]);
+  tx.free('tasks', 'direct-table', internal.name);
+  if (rest.length === 0) {
+    unmakeDirect(internal);
+    internal.pair.filter = null;
+    tx.object(internal);
   }
-  const siteAt = (offset: number): number =>
-    extents.find((each) => offset >= each.start && offset < each.end)?.site ?? -1;
-  const steps: Step[] = [];
-  const chunk = 4096;
-  for (let from = 0; from < after.length; from += chunk) {
-    const to = Math.min(from + chunk, after.length);
-    if (equalBytes(before.subarray(from, to), after.subarray(from, to))) continue;
-    for (let at = from; at < to;) {
-      if (before[at] === after[at]) {
-        at++;
-        continue;
-      }
-      const site = siteAt(at);
-      let end = at + 1;
-      // Up to a word of equal bytes may lie between bytes that changed.
-      for (let next = end; next < to && next < end + 8 && siteAt(next) === site; next++) {
-        if (before[next] !== after[next]) end = next + 1;
-      }
-      const start = at;
-      const section = image.sections.find(
-        (each) => start >= each.offset && start < each.offset + each.fileSize && each.address > 0n,
-      );
-      steps.push({
-        kind: 'store',
-        site,
-        section: section?.name ?? '',
-        address: section === undefined ? BigInt(start) : section.address + BigInt(start - section.offset),
-        fileOffset: start,
-        before: before.slice(start, end),
-        after: after.slice(start, end),
-        rule: site < 0 ? 'RT-4' : 'A5.4',
-      });
-      at = end;
-    }
+  return null;
+}
+
+/** By address: another direct caller for a site. */
+export function modifyDirectAt(
+  tx: Transaction,
+  internal: Ops,
+  ip: Address,
+  from: Address,
+  to: Address,
+): Refusal | null {
+  const { state } = tx;
+  const refused = refuseByAddress(state);
+  if (refused !== null) return refused;
+  const site = ownSite(state, internal, ip);
+  if (site === null) return refuse('ENODEV', `no direct caller at ${hex(ip)}`);
+  const current = state.direct.get(site)!;
+  if (current !== from) return refuse('EINVAL', `${site.name} calls ${hex(current)}, not ${hex(from)}`);
+  return changeTargets(tx, internal, [site], to, false);
+}
+
+/** Entries that find the direct caller through the ops object cannot serve one ops with several addresses. */
+function refuseByAddress(state: CoreState): Refusal | null {
+  if (state.backend.capabilities.callOps) {
+    return refuse('ENODEV', 'direct calls by address are older than per-callsite ops: use the ops form');
   }
-  return steps;
+  return refuseUnsupported(state);
+}
+
+function ownSite(state: CoreState, internal: Ops, ip: Address): CallSite | null {
+  const site = state.records.location(ip);
+  return site !== null && state.direct.has(site) && internal.pair.filter?.sites.has(site) === true ? site : null;
 }

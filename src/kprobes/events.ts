@@ -14,7 +14,7 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import type { ProbeAbi, ProbeRegister } from './model.js';
+import type { ProbeAbi, ProbeRegister } from '../machine/probes.js';
 
 /** Limits of the kernel. */
 export const MAX_ARGUMENTS = 128;

@@ -1,14 +1,14 @@
 /** Whether a place can have a probe, how its instruction would be executed, and whether a jump can take the place of the breakpoint. */
-import type { TargetId, EntryFlavour } from '../arch.js';
+import type { TargetId, EntryFlavour } from '../machine/arch.js';
 import { readElf } from '../elf/read.js';
-import { flavourFor } from '../ftrace/inject.js';
-import { entryPoint } from '../ftrace/routes.js';
-import type { Sites } from '../ftrace/sites.js';
-import { entriesOf } from '../ftrace/tracing.js';
+import { flavourFor } from '../tracing/inject.js';
+import { entryPoint } from '../patch/routes.js';
+import type { Sites } from '../sites/sites.js';
+import { entriesOf } from '../tracing/tracing.js';
 import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
 import type { ProbeWhere } from './events.js';
-import type { JumpWindow, ProbeRefusal } from './model.js';
-import { jumpWindows, refuse } from './model.js';
+import type { JumpWindow, ProbeRefusal } from '../machine/probes.js';
+import { jumpWindows, refuse } from '../machine/probes.js';
 import type { ProbeText, ValidProbe } from './validate.js';
 
 export interface ProbeExplanation {

@@ -25,7 +25,7 @@ export type {
   SlotImage,
   WayIn,
   WayInKind,
-} from './model.js';
+} from '../machine/probes.js';
 export {
   FLAGS,
   FLAGS_2009,

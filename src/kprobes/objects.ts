@@ -4,7 +4,7 @@
  * that a test made up. Owns no rule of either version (state-2009.ts, state-modern.ts).
  */
 import type { Address } from '../units.js';
-import type { ProbeCpu, ProbeErrno, ProbeRefusal } from './model.js';
+import type { ProbeCpu, ProbeErrno, ProbeRefusal } from '../machine/probes.js';
 
 /** Flags of 2009 (T-KP-3). 4 is what the user asks for. */
 export const FLAGS_2009 = { GONE: 1, DISABLED: 2, OPTIMIZE: 4 } as const;

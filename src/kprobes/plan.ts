@@ -1,5 +1,5 @@
 /** Sessions with probes on images at rest: `planSession` of the ftrace room with somebody who serves the steps about probes. */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
 import {
   planSession,
@@ -7,7 +7,7 @@ import {
   type SessionPlan,
   type SessionPlanOptions,
   type SessionText,
-} from '../ftrace/session-plan.js';
+} from '../tracing/session-plan.js';
 import { isReturnProbe, ProbeSession } from './session.js';
 
 /** Who serves the probes of one session: given to `planSession` and what is built on it. */

@@ -13,7 +13,7 @@
 import { ElftraceError } from '../errors.js';
 import { PROBE_DATA, PROBE_OPERATIONS, PROBE_STRING_BYTES } from '../runtime/abi.js';
 import { type CompiledArgument, elementBytes, elementValue, type Fetched, type FetchSource } from './events.js';
-import type { ProbeRegister } from './model.js';
+import type { ProbeRegister } from '../machine/probes.js';
 
 const { end, register, constant, load, put, memory, string } = PROBE_OPERATIONS;
 const STRING_WORDS = PROBE_STRING_BYTES / 8;

@@ -4,7 +4,7 @@
  * detour buffers writes it. Knows of a machine what `ProbeMachine` says.
  */
 import { bytesOfWord, ByteView, wordOf } from '../bytes.js';
-import { entryPoint } from '../ftrace/routes.js';
+import { entryPoint } from '../patch/routes.js';
 import type { Program } from '../program/program.js';
 import {
   PROBE_INSTANCE_COUNT,
@@ -25,7 +25,7 @@ import {
 } from '../runtime/abi.js';
 import type { Address, RegisterName } from '../units.js';
 import type { FetchSource } from './events.js';
-import type { ProbeCpu } from './model.js';
+import type { ProbeCpu } from '../machine/probes.js';
 import { registerValue, runProgram } from './program.js';
 import type { ListedProbe, ProbeEvent, ProbeSession } from './session.js';
 

@@ -6,21 +6,21 @@
  * The same operations on the same image give the same bytes and the same addresses, so whoever runs a patched image performs them once more
  * and knows what each breakpoint stands for (run.ts).
  */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { alignUpBig, type Reach, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
-import type { Ops, Outcome } from '../ftrace/core/index.js';
-import type { GoneProbe } from '../ftrace/gone-modules.js';
-import type { ReplacedCode } from '../ftrace/kept-relocations.js';
-import { entryPoint } from '../ftrace/routes.js';
-import type { Session } from '../ftrace/session.js';
-import type { ProbeHost } from '../ftrace/session-plan.js';
-import type { ProbeOperation } from '../ftrace/session-file.js';
-import { findSites } from '../ftrace/sites.js';
-import { recordIp } from '../ftrace/tracing.js';
+import type { Ops, Outcome } from '../ftrace/index.js';
+import type { GoneProbe } from '../patch/gone-modules.js';
+import type { ReplacedCode } from '../patch/kept-relocations.js';
+import { entryPoint } from '../patch/routes.js';
+import type { Session } from '../tracing/session.js';
+import type { ProbeHost } from '../tracing/session-plan.js';
+import type { ProbeOperation } from '../tracing/session-file.js';
+import { findSites } from '../sites/sites.js';
+import { recordIp } from '../tracing/tracing.js';
 import { farStub } from '../program/loader.js';
 import { load, probeSections, type Program } from '../program/program.js';
 import {
@@ -33,7 +33,7 @@ import {
 import type { Address } from '../units.js';
 import { type CompiledArgument, compileArguments, type Fetched, parseProbe, type ProbeDefinition } from './events.js';
 import { whyNotFtrace } from './explain.js';
-import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
+import { type ProbeCpu, type ProbeRefusal, type ProbeSupport, refuse } from '../machine/probes.js';
 import { FLAGS, FLAGS_2009, isOff, Kprobe, type KprobeResult, type ProbeState } from './objects.js';
 import { compileProgram, decodeWords } from './program.js';
 import { type SlotArea, SlotPool } from './slots.js';

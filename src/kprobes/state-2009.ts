@@ -14,7 +14,7 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
+import { type ProbeCpu, type ProbeRefusal, refuse } from '../machine/probes.js';
 import {
   failed,
   FLAGS_2009,

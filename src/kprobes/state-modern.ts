@@ -12,7 +12,7 @@
  * Time is `tick`; that every task has been scheduled of its own will is `quiescence`.
  */
 import type { Address } from '../units.js';
-import { type ProbeCpu, type ProbeRefusal, refuse } from './model.js';
+import { type ProbeCpu, type ProbeRefusal, refuse } from '../machine/probes.js';
 import {
   failed,
   FLAGS,

@@ -3,7 +3,7 @@
  * listings. Owns no rule in which they differ: those are in state-2009.ts and state-modern.ts.
  */
 import type { Address } from '../units.js';
-import type { ProbeCpu, ProbeRefusal } from './model.js';
+import type { ProbeCpu, ProbeRefusal } from '../machine/probes.js';
 import {
   FLAGS,
   isOff,

@@ -18,7 +18,7 @@ import {
   refuse,
   type SlotImage,
   type TextStep,
-} from './model.js';
+} from '../machine/probes.js';
 import type { CheckedAddress, KprobeMachine, OptimizedPart, OwnSlot } from './objects.js';
 import type { SlotPool } from './slots.js';
 

@@ -4,15 +4,21 @@
  *
  * The image must be the one without probes: bytes of the file are taken for the original ones.
  */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, type ErrorContext, hex } from '../errors.js';
-import { otherRanges } from '../ftrace/overlaps.js';
-import type { Sites } from '../ftrace/sites.js';
+import { otherRanges } from '../sites/overlaps.js';
+import type { Sites } from '../sites/sites.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import type { ProbeWhere } from './events.js';
-import { type ProbeCode, type ProbeInstruction, type ProbeRefusal, type ProbeSupport, refuse } from './model.js';
+import {
+  type ProbeCode,
+  type ProbeInstruction,
+  type ProbeRefusal,
+  type ProbeSupport,
+  refuse,
+} from '../machine/probes.js';
 import { isOwn, WaysIn } from './ways-in.js';
 
 /** A place that a probe may have. */

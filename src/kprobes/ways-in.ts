@@ -19,11 +19,11 @@ import * as elf from '../elf/constants.js';
 import type { ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
 import { landingPads } from '../elf/landing-pads.js';
 import { ElftraceError, hex } from '../errors.js';
-import { otherRanges } from '../ftrace/overlaps.js';
+import { otherRanges } from '../sites/overlaps.js';
 import type { CodeRange, Program } from '../program/program.js';
 import { inPlaceAddend } from '../relocs/read.js';
 import type { Address } from '../units.js';
-import { type Sweep, SweptInstruction, type WayIn, type WayInKind } from './model.js';
+import { type Sweep, SweptInstruction, type WayIn, type WayInKind } from '../machine/probes.js';
 
 /** Section of what elftrace itself put into an image. */
 export const isOwn = (name: string): boolean => name.startsWith('.elftrace.');

@@ -8,7 +8,7 @@
  *
  * Parts see each other's exported symbols: those of the request all of one another, later ones those of the image. A linked core sees nobody.
  */
-import type { Arch, EntryFlavour, MachineOptions, ModuleLoader } from '../arch.js';
+import type { Arch, EntryFlavour, MachineOptions, ModuleLoader } from '../machine/arch.js';
 import { alignUpBig } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';

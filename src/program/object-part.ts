@@ -3,7 +3,7 @@
  * address arithmetic (layout.ts) and no symbol resolution (scope.ts).
  */
 import { alignUpBig } from '../bits.js';
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';

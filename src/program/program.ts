@@ -5,7 +5,7 @@
  * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
  * way to one), the function that covers a place. Knows no site table and no shape.
  */
-import type { AddressReader, Arch, CalleeKind, StubReading } from '../arch.js';
+import type { AddressReader, Arch, CalleeKind, StubReading } from '../machine/arch.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';

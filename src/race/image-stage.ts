@@ -2,7 +2,7 @@
  * The scene of a race on an image: the program runs up to its first call of a function, and threads begin there, each with a stack of its own. What a
  * call does while nobody traces it is what it must do. Knows nothing of what is patched.
  */
-import type { Arch } from '../arch.js';
+import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
 import { callFunction, type CpuState, type IrEmulation, Machine, startProcess } from '../emulator/index.js';
 import { ElftraceError, hex } from '../errors.js';

@@ -8,19 +8,19 @@
  * Waits of the core (C-Q-2): `tasks` and `read` wait until every thread was outside; `rude` (something ran on every CPU) does so only where nobody is
  * preempted, else it is a serialising interrupt, which a thread in the middle of a tracer survives.
  */
-import type { Arch, EntryFlavour } from '../arch.js';
+import type { Arch, EntryFlavour } from '../machine/arch.js';
 import { archOf } from '../arches.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import type { IrEmulation } from '../emulator/index.js';
 import { ElftraceError, hex } from '../errors.js';
-import { type CallSite, formatReport, GraphUser, type Ops, type Outcome } from '../ftrace/core/index.js';
-import { withRuntime } from '../ftrace/inject.js';
-import type { Text } from '../ftrace/image-backend.js';
-import { entryPoint } from '../ftrace/routes.js';
-import { Session, type SessionOptions } from '../ftrace/session.js';
-import { findSites } from '../ftrace/sites.js';
+import { type CallSite, formatReport, GraphUser, type Ops, type Outcome } from '../ftrace/index.js';
+import { withRuntime } from '../tracing/inject.js';
+import type { Text } from '../tracing/image-backend.js';
+import { entryPoint } from '../patch/routes.js';
+import { Session, type SessionOptions } from '../tracing/session.js';
+import { findSites } from '../sites/sites.js';
 import { OPS_WORDS } from '../runtime/abi.js';
 import { load, type Program } from '../program/program.js';
 import type { Address } from '../units.js';

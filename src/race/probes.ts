@@ -4,7 +4,7 @@
  */
 import { equalBytes } from '../bytes.js';
 import type { Isa } from '../isa/instruction.js';
-import type { ProbeCpu, ProbeInstruction } from '../kprobes/model.js';
+import type { ProbeCpu, ProbeInstruction } from '../machine/probes.js';
 import { isOff, type ProbeState } from '../kprobes/objects.js';
 import type { DetourPart, TextMachine, TextWatcher } from '../kprobes/text-machine.js';
 import type { Address } from '../units.js';

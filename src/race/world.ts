@@ -7,11 +7,11 @@
  *
  * Virtual time stands still, so that a clock read by one thread does not depend on how far another one is.
  */
-import type { LivePatch } from '../arch.js';
+import type { LivePatch } from '../machine/arch.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type CpuState, type Machine, type StopReason, type TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';
-import type { ProbeCpu } from '../kprobes/model.js';
+import type { ProbeCpu } from '../machine/probes.js';
 import type { ProbeEntry, Property, RaceStep, Scene, Sequence, Violation } from './model.js';
 
 /** A thread that executes, a patcher, or a CPU that fetches the window ahead of its thread. */

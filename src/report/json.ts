@@ -2,14 +2,14 @@
  * Results as plain data for JSON: schema version first, addresses as hex strings, stable key order. The schemas are the files
  * `schemas/*.schema.json`; a test holds every output against them.
  */
-import type { UnsavedUse } from '../ftrace/callback-code.js';
+import type { UnsavedUse } from '../tracing/callback-code.js';
 import { hex, hexBytes } from '../errors.js';
-import type { GraphHazard } from '../ftrace/graph-safety.js';
-import type { FileRecord } from '../ftrace/journal.js';
-import type { Plan, Step } from '../ftrace/plan.js';
-import type { Sites } from '../ftrace/sites.js';
+import type { GraphHazard } from '../tracing/graph-safety.js';
+import type { FileRecord } from '../patch/journal.js';
+import type { Plan, Step } from '../patch/plan.js';
+import type { Sites } from '../sites/sites.js';
 import type { LoadResult } from '../program/loader.js';
-import type { Finding, Verification } from '../ftrace/verdicts.js';
+import type { Finding, Verification } from '../sites/verdicts.js';
 
 /** Version of every JSON output of the package. */
 export const jsonSchema = 1;

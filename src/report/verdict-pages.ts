@@ -1,5 +1,5 @@
 /** A page for each verdict: what it means, where it comes from, what can be done. Printed by `explain VERDICT`. */
-import type { Verdict } from '../ftrace/verdicts.js';
+import type { Verdict } from '../sites/verdicts.js';
 
 export interface VerdictPage {
   /** One line. */

@@ -12,7 +12,7 @@ import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { readElf } from '../../src/elf/read.js';
 import { startProcess } from '../../src/emulator/index.js';
 import type { Machine } from '../../src/emulator/index.js';

@@ -2,13 +2,13 @@
  * The trace that a program recorded itself against the one that the machine saw in the same run: entries in their order with the place
  * that they return to, and returns where the program records them. Imports no jest, so that scripts can use it too.
  */
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { guestRing } from '../../src/cli/guest-trace.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { archOf } from '../../src/arches.js';
 import { type StopReason, startProcess } from '../../src/emulator/index.js';
-import { findSites } from '../../src/ftrace/sites.js';
+import { findSites } from '../../src/sites/sites.js';
 import { load, type LoadOptions, type Program } from '../../src/program/program.js';
 import {
   replayRing,

@@ -4,14 +4,14 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { ppc32Table, ppc64Table } from '../../src/arch-ppc/isa.js';
 import { readElf } from '../../src/elf/read.js';
 import { Machine, startProcess } from '../../src/emulator/index.js';
 import type { IrEmulation, Process, StopReason } from '../../src/emulator/index.js';
-import { BlockBuilder, SlotLayout, slotRegister } from '../../src/emulator/ir.js';
-import type { Helper, Lifter, Slot, Terminator } from '../../src/emulator/ir.js';
+import { BlockBuilder, SlotLayout, slotRegister } from '../../src/machine/ir.js';
+import type { Helper, Lifter, Slot, Terminator } from '../../src/machine/ir.js';
 import { run } from './tools.js';
 
 // ------------------------------------------------------------------------------------------------- blocks built by hand

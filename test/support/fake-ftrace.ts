@@ -21,7 +21,7 @@ import type {
   TrampolineBlock,
   TrampolineImage,
   TrampolineRequest,
-} from '../../src/ftrace/core/index.js';
+} from '../../src/ftrace/index.js';
 import { OPS_FLAGS } from '../../src/runtime/abi.js';
 
 /** What happens when a traced function is called. */

@@ -2,7 +2,7 @@
  * What must run when a function is called, from the rules alone: the model that tests hold the core against. Shares nothing with the core but the names of
  * capabilities and variants.
  */
-import type { Capabilities, Policy } from '../../src/ftrace/core/index.js';
+import type { Capabilities, Policy } from '../../src/ftrace/index.js';
 import { type Event, PARENT } from './fake-ftrace.js';
 
 export interface MFunction {

@@ -1,10 +1,10 @@
 /** The sample core and its two far modules as one image, for tests of tracing; needs no tools. */
 import { archOf } from '../../src/arches.js';
-import type { TargetId, EntryFlavour } from '../../src/arch.js';
+import type { TargetId, EntryFlavour } from '../../src/machine/arch.js';
 import { readElf } from '../../src/elf/read.js';
-import { applyPlan } from '../../src/ftrace/apply.js';
-import { checkAcceptance } from '../../src/ftrace/plan.js';
-import { planTracing, type TracingRequest } from '../../src/ftrace/tracing.js';
+import { applyPlan } from '../../src/patch/apply.js';
+import { checkAcceptance } from '../../src/patch/plan.js';
+import { planTracing, type TracingRequest } from '../../src/tracing/tracing.js';
 import { startProcess } from '../../src/emulator/index.js';
 import { loadImages, type LoadRequest, type LoadResult } from '../../src/program/loader.js';
 import { runtimeObject } from '../../src/runtime/index.js';

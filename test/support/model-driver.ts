@@ -3,7 +3,7 @@
  * events there are, how often, and what is compared after each is the test's own.
  */
 import { expect } from '@jest/globals';
-import type { FtraceCore, GraphUser, Ops, OpsInput, Outcome } from '../../src/ftrace/core/index.js';
+import type { FtraceCore, GraphUser, Ops, OpsInput, Outcome } from '../../src/ftrace/index.js';
 import type { MFunction, Model, MOps, MPair, Trait } from './ftrace-model.js';
 
 export interface PoolEntry {

@@ -4,7 +4,7 @@
  */
 import { Machine } from '../../src/emulator/index.js';
 import type { Lifter } from '../../src/emulator/index.js';
-import { OPS } from '../../src/emulator/ir.js';
+import { OPS } from '../../src/machine/ir.js';
 import { readsOf, writesOf } from '../../src/emulator/regions.js';
 import { differences, randomNumbers } from './tiers.js';
 

@@ -4,14 +4,14 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { archOf } from '../../src/arches.js';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { isArchive, memberBytes, readArchive } from '../../src/elf/archive.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { ElftraceError, type ErrorCode } from '../../src/errors.js';
-import { planSites, type Plan, type PlanRequest } from '../../src/ftrace/plan.js';
-import { findSites, type FindOptions, type Sites } from '../../src/ftrace/sites.js';
-import { verify, type Verdict, type Verification } from '../../src/ftrace/verdicts.js';
+import { planSites, type Plan, type PlanRequest } from '../../src/patch/plan.js';
+import { findSites, type FindOptions, type Sites } from '../../src/sites/sites.js';
+import { verify, type Verdict, type Verification } from '../../src/sites/verdicts.js';
 import { load, type LoadOptions, type Program } from '../../src/program/program.js';
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');

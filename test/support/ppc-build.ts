@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { run } from './tools.js';
 
 export interface PpcTarget {

@@ -6,7 +6,7 @@ import { ppcTargets } from './ppc-build.js';
 import { assembleWith } from './ppc-build.js';
 import { run } from './tools.js';
 import { readElf } from '../../src/elf/read.js';
-import type { ProbeSupport } from '../../src/kprobes/model.js';
+import type { ProbeSupport } from '../../src/machine/probes.js';
 
 export type PpcTargetName = keyof typeof ppcTargets;
 export const PPC_TARGETS: readonly PpcTargetName[] = ['ppc32', 'v1', 'v2be', 'v2le'];

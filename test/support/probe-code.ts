@@ -6,7 +6,7 @@ import type {
   ProbeInstruction,
   ProbeRefusal,
   ProbeSupport,
-} from '../../src/kprobes/model.js';
+} from '../../src/machine/probes.js';
 
 export const compact = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 export const digest = (bytes: Uint8Array): string => createHash('sha1').update(bytes).digest('hex');

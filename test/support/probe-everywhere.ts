@@ -6,7 +6,7 @@ import { reaches } from '../../src/bits.js';
 import { type Process, startProcess } from '../../src/emulator/index.js';
 import type { Machine, StopReason } from '../../src/emulator/index.js';
 import type { ElfImage } from '../../src/elf/image.js';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { ProbeText, type ValidProbe } from '../../src/kprobes/validate.js';
 import {
   type JumpOptimization,
@@ -15,8 +15,8 @@ import {
   type ProbeRefusal,
   type ProbeSupport,
   type TextStep,
-} from '../../src/kprobes/model.js';
-import { findSites } from '../../src/ftrace/sites.js';
+} from '../../src/machine/probes.js';
+import { findSites } from '../../src/sites/sites.js';
 import { load } from '../../src/program/program.js';
 
 export interface EverywhereOptions {

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { archOf } from '../../src/arches.js';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { ByteView } from '../../src/bytes.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
@@ -16,12 +16,12 @@ import {
   startProcess,
   type StopReason,
 } from '../../src/emulator/index.js';
-import { applyPlan } from '../../src/ftrace/apply.js';
-import { withRuntime } from '../../src/ftrace/inject.js';
-import { planSites } from '../../src/ftrace/plan.js';
-import { entryPoint } from '../../src/ftrace/routes.js';
-import { planSession } from '../../src/ftrace/session-plan.js';
-import { findSites } from '../../src/ftrace/sites.js';
+import { applyPlan } from '../../src/patch/apply.js';
+import { withRuntime } from '../../src/tracing/inject.js';
+import { planSites } from '../../src/patch/plan.js';
+import { entryPoint } from '../../src/patch/routes.js';
+import { planSession } from '../../src/tracing/session-plan.js';
+import { findSites } from '../../src/sites/sites.js';
 import {
   explainProbe,
   planProbes,

@@ -2,10 +2,10 @@
  * Lives of probes on small functions of every machine, as races: a state machine of the kprobe room writes real text, its stores, waits and frees are the
  * patcher, and threads call the function. The programs are given as bytes; `probes-race.test.ts` assembles their sources again.
  */
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { arches } from '../../src/arches.js';
 import { Machine } from '../../src/emulator/index.js';
-import { type ProbeSupport, refuse } from '../../src/kprobes/model.js';
+import { type ProbeSupport, refuse } from '../../src/machine/probes.js';
 import { FLAGS_2009, Kprobe } from '../../src/kprobes/objects.js';
 import { SlotPool } from '../../src/kprobes/slots.js';
 import { Kprobes2009 } from '../../src/kprobes/state-2009.js';

@@ -4,7 +4,7 @@
  */
 import { x86Probes } from '../../src/arch-x86/kprobes.js';
 import { equalBytes } from '../../src/bytes.js';
-import { type ProbeCode, type ProbeCpu, refuse } from '../../src/kprobes/model.js';
+import { type ProbeCode, type ProbeCpu, refuse } from '../../src/machine/probes.js';
 import { Kprobe, type KprobeEvent, type KprobeHandlers, type KprobeResult } from '../../src/kprobes/objects.js';
 import { SlotPool } from '../../src/kprobes/slots.js';
 import { TextMachine } from '../../src/kprobes/text-machine.js';

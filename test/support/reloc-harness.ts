@@ -2,7 +2,7 @@
  * Holds relocation rows against a linker: an object's sections are relocated by the rows, with S and P taken from the file that
  * the linker made of that one object, and the bytes at every place are compared with what the linker wrote.
  */
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import type { ElfImage } from '../../src/elf/image.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyRelocation, computeRelocation } from '../../src/relocs/apply.js';

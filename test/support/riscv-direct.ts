@@ -6,11 +6,11 @@ import { expect } from '@jest/globals';
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
 import { type Process, startProcess } from '../../src/emulator/index.js';
-import type { Ops, Outcome } from '../../src/ftrace/core/index.js';
-import type { DirectVariant } from '../../src/ftrace/direct-variant.js';
-import { withRuntime } from '../../src/ftrace/inject.js';
-import { Session, type SessionOptions } from '../../src/ftrace/session.js';
-import type { EntryFlavour } from '../../src/arch.js';
+import type { Ops, Outcome } from '../../src/ftrace/index.js';
+import type { DirectVariant } from '../../src/tracing/direct-variant.js';
+import { withRuntime } from '../../src/tracing/inject.js';
+import { Session, type SessionOptions } from '../../src/tracing/session.js';
+import type { EntryFlavour } from '../../src/machine/arch.js';
 import type { OPS_FLAGS } from '../../src/runtime/index.js';
 import { openBytes, readSample } from './pipeline.js';
 

@@ -7,18 +7,18 @@
  * nothing and this file sees nothing.
  */
 import { archOf } from '../../src/arches.js';
-import type { Arch } from '../../src/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
 import { reaches } from '../../src/bits.js';
 import { readElf } from '../../src/elf/read.js';
 import { type Machine, startProcess } from '../../src/emulator/index.js';
-import { findSites } from '../../src/ftrace/sites.js';
+import { findSites } from '../../src/sites/sites.js';
 import {
   type JumpOptimization,
   type JumpWindow,
   jumpWindows,
   type ProbeCode,
   type ProbeSupport,
-} from '../../src/kprobes/model.js';
+} from '../../src/machine/probes.js';
 import { probeSupport, ProbeText } from '../../src/kprobes/validate.js';
 import { load } from '../../src/program/program.js';
 import { runtimeSpoiler } from './window-callee.js';

@@ -1,0 +1,375 @@
+/**
+ * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything is written into a fresh
+ * array; the input is never changed. Bytes outside the plan, the record and the headers that carry it are the input's bytes.
+ */
+import type { Arch } from '../machine/arch.js';
+import { holdsAt } from '../bytes.js';
+import { SHF_INFO_LINK, SHT_NOTE, SHT_RELA, SHT_SYMTAB } from '../elf/constants.js';
+import type { ElfImage } from '../elf/image.js';
+import { readElf } from '../elf/read.js';
+import { readModuleSignature } from '../elf/signature.js';
+import { type Growth, type NewSection, whyNoNoteSegment, whyNoSections, writeElf } from '../elf/write.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { readLoadMap } from '../program/load-map.js';
+import { originalCore, unload } from '../program/loader.js';
+import { sha256, type Sha256 } from '../sha256.js';
+import { version } from '../version.js';
+import {
+  decodeRecords,
+  disagreements,
+  encodeRecord,
+  type FileRecord,
+  type JournalEdit,
+  mergeEdits,
+  readRecord,
+  recordNoteType,
+  recordOwner,
+  recordSchema,
+  recordSection,
+} from './journal.js';
+import type { GoneModule } from './gone-modules.js';
+import { type Additions, additionRows, type Plan } from './plan.js';
+
+export interface ApplyOptions {
+  /**
+   * Where the record goes: into the file as a note (default), or back to the caller, who keeps it beside the file, for
+   * files whose size must not change or that will be stripped.
+   */
+  readonly record?: 'note' | 'beside';
+  /** Record of an earlier patch that was kept beside the file. */
+  readonly earlier?: FileRecord | null;
+  readonly hash?: Sha256;
+  /** The image is one that a runtime was laid into for this plan: what was there before is what `revert` gives. */
+  readonly injected?: boolean;
+  /** Texts of the session files that the plan carries out. */
+  readonly session?: readonly string[];
+  /** Options that decided the bytes of the session. */
+  readonly forms?: Readonly<Record<string, string>>;
+  /** Parts that were brought into the image for the plan, and modules that sessions knew and that are gone. */
+  readonly brought?: readonly string[];
+  readonly gone?: readonly GoneModule[];
+  /** The record is kept even where nothing changes. */
+  readonly keep?: boolean;
+  /** Called before every store; returning false refuses it (EPERM). What tests and read-only ranges hang on. */
+  readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
+}
+
+export interface Applied {
+  readonly bytes: Uint8Array;
+  /** Net edits of this plan, sorted by offset, not overlapping, in positions of the input. */
+  readonly edits: readonly JournalEdit[];
+  /** Complete record of the result; encoded for a file of its own when it was asked for beside. */
+  readonly record: FileRecord | null;
+  readonly recordBytes: Uint8Array | null;
+  /** What was added or cut, for people. */
+  readonly notices: readonly string[];
+}
+
+/** A note as bytes: name size, descriptor size, type, padded name, padded descriptor, in the file's byte order. */
+function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
+  const name = new TextEncoder().encode(`${recordOwner}\0`);
+  const nameSize = Math.ceil(name.length / 4) * 4;
+  const out = new Uint8Array(12 + nameSize + Math.ceil(descriptor.length / 4) * 4);
+  const put = (offset: number, value: number): void => {
+    for (let i = 0; i < 4; i++) out[offset + (littleEndian ? i : 3 - i)] = (value >>> (8 * i)) & 0xff;
+  };
+  put(0, name.length);
+  put(4, descriptor.length);
+  put(8, recordNoteType);
+  out.set(name, 12);
+  out.set(descriptor, 12 + nameSize);
+  return out;
+}
+
+/**
+ * The file without what carries its record: appended structures cut off, headers as they were; edits stay. Positions are those
+ * of the original. The image itself when it carries no record.
+ */
+export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint8Array {
+  if (!record) return image.bytes;
+  const bytes = image.bytes.slice(0, record.keptSize);
+  for (const header of record.headers) bytes.set(header.bytes, header.offset);
+  return bytes;
+}
+
+/**
+ * Applies a plan that was made for `image`.
+ * @throws ElftraceError 'site-mismatch' when a place does not hold its `before`; nothing is written then. 'unsupported-form'
+ *         when the file cannot carry the record (ask for it beside the file).
+ */
+export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
+  const { bytes } = image;
+  for (const step of plan.steps) {
+    if (!holdsAt(bytes, step.fileOffset, step.before)) {
+      const actual = bytes.subarray(step.fileOffset, step.fileOffset + step.before.length);
+      throw new ElftraceError(
+        'site-mismatch',
+        `${step.section}+${hex(step.address)}: expected ${hexBytes(step.before)}, actual ${hexBytes(actual)}; nothing was written`,
+        {
+          section: step.section,
+          address: step.address,
+          fileOffset: step.fileOffset,
+          expected: hexBytes(step.before),
+          actual: hexBytes(actual),
+        },
+      );
+    }
+  }
+  if (options.mayStore) {
+    for (const step of plan.steps) {
+      if (!options.mayStore(step.fileOffset, step.after)) {
+        throw new ElftraceError(
+          'site-mismatch',
+          `${step.section}+${hex(step.address)}: the store was refused (EPERM)`,
+          {
+            section: step.section,
+            address: step.address,
+            fileOffset: step.fileOffset,
+          },
+        );
+      }
+    }
+  }
+  // One object serves the journal (before, after) and the writer (bytes).
+  const edits = plan.steps.map(({ fileOffset, before, after }) => ({
+    offset: fileOffset,
+    before,
+    after,
+    bytes: after,
+  }));
+  if (edits.length === 0 && plan.additions === undefined && options.keep !== true) {
+    return { bytes: bytes.slice(), edits, record: null, recordBytes: null, notices: [] };
+  }
+  const notices: string[] = [];
+  const inside = readRecord(image);
+  const earlier = inside ?? options.earlier ?? null;
+  if (earlier && disagreements(earlier, bytes).length > 0) {
+    throw new ElftraceError('state-mismatch', 'the record and the bytes of the file disagree; nothing was written', {
+      section: recordSection,
+    });
+  }
+
+  if ((inside !== null && hasAdditions(image, inside)) || (plan.additions && options.record === 'beside')) {
+    throw new ElftraceError(
+      'unsupported-form',
+      inside === null
+        ? 'the plan adds relocations: the record goes into the file'
+        : 'the file was given relocations by an earlier patch: revert it first',
+    );
+  }
+
+  // From here on `base` is the original with earlier edits in it, and nothing appended.
+  const baseBytes = withoutCarrier(image, inside);
+  const base = inside ? readElf(baseBytes) : image;
+  const trailing = base.bytes.subarray(base.elfSize);
+  const signature = trailing.length > 0 ? readModuleSignature(base.bytes) : null;
+  // A signature over a file that was patched before is not part of the original: it goes and does not come back.
+  const overPatched = earlier ? (signature ?? readModuleSignature(image.bytes)) : null;
+  const cut = earlier?.cut ?? (signature ? base.bytes.slice(base.elfSize) : new Uint8Array(0));
+  const lost = overPatched?.size ?? (signature ? cut.length : 0);
+  if (lost > 0) notices.push(`the appended module signature (${lost} bytes) was cut: it no longer holds`);
+  if (hasBuildId(image)) notices.push('the build-id note no longer reflects the contents of the file');
+  const keptSize = base.bytes.length - (signature ? trailing.length : 0);
+  const headers: { offset: number; bytes: Uint8Array }[] = [
+    // Its size by class: e_ehsize may say anything.
+    { offset: 0, bytes: base.bytes.slice(0, base.header.is64 ? 64 : 52) },
+  ];
+  const hash = options.hash ?? sha256;
+  const wanted = options.record ?? 'note';
+  const useSegment = wanted === 'note' && whyNoSections(base) !== null;
+  if (useSegment) {
+    const reason = whyNoNoteSegment(base);
+    if (reason !== null) {
+      throw new ElftraceError(
+        'unsupported-form',
+        `the file cannot carry the record (${whyNoSections(base) ?? ''}; ${reason}): keep it beside the file with --journal`,
+      );
+    }
+    const { phoff, phnum, phentsize } = base.header;
+    headers.push({ offset: phoff, bytes: base.bytes.slice(phoff, phoff + phnum * phentsize) });
+  }
+  const record: FileRecord = {
+    schema: recordSchema,
+    tool: version,
+    sha256: earlier?.sha256 ?? hash(image.bytes),
+    originalSize: earlier?.originalSize ?? image.bytes.length,
+    keptSize: earlier?.keptSize ?? keptSize,
+    headers: wanted === 'note' ? headers : [],
+    requests: [...(earlier?.requests ?? []), plan.request],
+    injected: earlier?.injected ?? options.injected ?? false,
+    session: options.session ?? [],
+    forms: options.forms ?? {},
+    brought: options.brought ?? [],
+    gone: options.gone ?? [],
+    untraced: [...new Set([...(earlier?.untraced ?? []), ...(plan.untraced ?? [])])].sort((a, b) => a - b),
+    edits: mergeEdits(earlier?.edits ?? [], edits, bytes),
+    cut,
+  };
+  const descriptor = encodeRecord(record);
+  const patches = edits;
+  const dropTrailing = signature !== null;
+  if (wanted === 'beside') {
+    const written = writeElf(base, { patches, dropTrailing });
+    return { bytes: written.bytes, edits, record, recordBytes: descriptor, notices };
+  }
+  const contents = noteBytes(descriptor, image.header.endian === 'little');
+  const added = plan.additions ? additionsOf(base, plan.additions) : null;
+  const written = writeElf(
+    base,
+    useSegment
+      ? { patches, dropTrailing, noteSegment: { contents, alignBytes: 4 } }
+      : {
+          patches,
+          dropTrailing,
+          ...(added ? { growSections: added.grown, undefinedSymbols: plan.additions!.symbols } : {}),
+          appendSections: [
+            ...(added?.sections ?? []),
+            { name: recordSection, type: SHT_NOTE, flags: 0n, link: 0, info: 0, alignBytes: 4, entrySize: 0, contents },
+          ],
+        },
+  );
+  return { bytes: written.bytes, edits, record, recordBytes: null, notices };
+}
+
+/** Sections that a plan's relocations grow, or make. */
+function additionsOf(image: ElfImage, additions: Additions): { grown: Growth[]; sections: NewSection[] } {
+  const grown: Growth[] = [];
+  const sections: NewSection[] = [];
+  for (const [target, rows] of additionRows(image, additions)) {
+    const section = image.sections[target]!;
+    const table = image.relocationsOf(section).find((each) => each.form === 'rela' && each.section >= 0);
+    if (table !== undefined) grown.push({ index: table.section, appended: rows });
+    else {
+      sections.push({
+        name: `.rela${section.name}`,
+        type: SHT_RELA,
+        flags: SHF_INFO_LINK,
+        link: image.symbols.section,
+        info: target,
+        alignBytes: image.wordBytes,
+        entrySize: 3 * image.wordBytes,
+        contents: rows,
+      });
+    }
+  }
+  return { grown, sections };
+}
+
+/** Whether a patch of before gave the file relocations or symbols: they lie behind what the record keeps, where no later step reaches them. */
+function hasAdditions(image: ElfImage, { keptSize }: FileRecord): boolean {
+  return image.sections.some(
+    ({ index, type, offset }) =>
+      (type === SHT_RELA || type === SHT_SYMTAB) && offset >= keptSize && index !== image.header.shstrndx,
+  );
+}
+
+function hasBuildId(image: ElfImage): boolean {
+  return image.section('.note.gnu.build-id') !== undefined;
+}
+
+/**
+ * The file as it was before its record's edits; where a runtime was laid in first, the image with it. Throws as `revert`.
+ */
+export function unpatched(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
+  return undo(image, beside, hash).bytes;
+}
+
+/**
+ * The original of a patched file, byte for byte, trailing data and headers included.
+ * @param beside  a record that was kept in a file of its own
+ * @param arch    the machine: needed where the patch brought parts into the image, which are taken out again
+ * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the bytes are not those that the
+ *         record describes; 'bad-record' when the restored bytes do not have the recorded hash
+ */
+export function revert(
+  image: ElfImage,
+  beside: Uint8Array | null = null,
+  hash: Sha256 = sha256,
+  arch: Arch | null = null,
+): Uint8Array {
+  const { bytes, record } = undo(image, beside, hash);
+  if (record.injected) {
+    const loaded = readElf(bytes);
+    const map = readLoadMap(loaded);
+    return (map && originalCore(loaded, map, hash)) ?? bytes;
+  }
+  if (record.brought.length === 0) return bytes;
+  if (arch === null) {
+    throw new ElftraceError('usage', `taking ${record.brought.join(', ')} out of the image needs its machine: archOf`);
+  }
+  // The latest first: each is the last part of its image, so that its file comes back byte for byte.
+  return record.brought.reduceRight(
+    (loaded, part) => unload(readElf(loaded), part, arch, { sha256: hash }).bytes,
+    bytes,
+  );
+}
+
+/**
+ * The record beside a file that is this file's. Where none of several leads back to its original it is the first.
+ * @throws ElftraceError 'bad-record' as `decodeRecords`
+ */
+export function recordBeside(image: ElfImage, beside: Uint8Array, hash: Sha256 = sha256): FileRecord {
+  const records = decodeRecords(beside);
+  if (records.length === 1) return records[0];
+  return records.find((record) => undoes(image, record, hash)) ?? records[0];
+}
+
+function undoes(image: ElfImage, record: FileRecord, hash: Sha256): boolean {
+  try {
+    undoRecord(image, record, false, hash);
+    return true;
+  } catch (error) {
+    if (error instanceof ElftraceError) return false;
+    throw error;
+  }
+}
+
+interface Undone {
+  readonly bytes: Uint8Array;
+  readonly record: FileRecord;
+}
+
+function undo(image: ElfImage, beside: Uint8Array | null, hash: Sha256): Undone {
+  const inside = readRecord(image);
+  const record = inside ?? (beside ? recordBeside(image, beside, hash) : null);
+  if (!record) {
+    throw new ElftraceError('no-record', `the file has no ${recordSection}: nothing says what its original was`, {
+      section: recordSection,
+    });
+  }
+  return undoRecord(image, record, inside !== null, hash);
+}
+
+/** @param carried  whether the image carries this record in its note */
+function undoRecord(image: ElfImage, record: FileRecord, carried: boolean, hash: Sha256): Undone {
+  if (record.keptSize > image.bytes.length) {
+    throw new ElftraceError(
+      'bad-record',
+      `the record describes a file of at least ${record.keptSize} bytes, this one has ${image.bytes.length}; nothing was written`,
+      { value: record.keptSize, max: image.bytes.length },
+    );
+  }
+  const wrong = disagreements(record, image.bytes);
+  if (wrong.length > 0) {
+    const first = wrong[0]!;
+    throw new ElftraceError(
+      'state-mismatch',
+      `${wrong.length} of ${record.edits.length} recorded places hold other bytes than were written, the first at file offset ` +
+        `${hex(first.offset)}: recorded ${hexBytes(first.recorded)}, actual ${hexBytes(first.actual)}; nothing was written`,
+      { fileOffset: first.offset, expected: hexBytes(first.recorded), actual: hexBytes(first.actual) },
+    );
+  }
+  const out = new Uint8Array(record.originalSize);
+  out.set(withoutCarrier(image, carried ? record : null).subarray(0, record.keptSize));
+  for (const { offset, before } of record.edits) out.set(before, offset);
+  out.set(record.cut, record.keptSize);
+  const actual = hash(out);
+  if (actual !== record.sha256) {
+    throw new ElftraceError(
+      'bad-record',
+      'bytes outside the recorded places were changed too: the restored file is not the original; nothing was written',
+      { expected: record.sha256, actual },
+    );
+  }
+  return { bytes: out, record };
+}

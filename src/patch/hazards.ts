@@ -1,0 +1,91 @@
+/**
+ * What may go wrong where a plan is carried out on a running system: changes of sites that a thread can see half of, although every store of the plan is
+ * right. Owns the collecting; which change of which bytes is a hazard is the shape's business (00-core F-7).
+ */
+import type { HazardId } from '../machine/arch.js';
+import type { Plan, Step } from './plan.js';
+import type { Sites } from '../sites/sites.js';
+
+/** A hazard with the sites that have it. */
+export interface Hazard {
+  readonly rule: HazardId;
+  readonly reason: string;
+  readonly sites: readonly HazardousSite[];
+}
+
+export interface HazardousSite {
+  readonly site: number;
+  readonly section: string;
+  readonly address: bigint;
+  readonly function: string;
+}
+
+/** Whether tasks of the system can be preempted anywhere (a kernel's PREEMPT), or all stand at known places when code changes. */
+export type Preemption = 'none' | 'full';
+
+const reasons: Readonly<Record<HazardId, string>> = {
+  H2:
+    'sites of two words (auipc, jalr) are switched on: on a running system that can be preempted a thread between them would jump ' +
+    'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
+};
+
+/** Farther than any site's bytes behind its ip. */
+const MAX_SITE_BYTES = 16;
+
+/** First step that ends behind an offset; steps are in ascending order. */
+function firstBehind(steps: readonly Step[], offset: number): number {
+  let [low, high] = [0, steps.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const { fileOffset, after } = steps[middle]!;
+    if (fileOffset + after.length > offset) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** The hazards of steps in ascending order of their place in the file, for sites as they are now. */
+function hazardsOf(sites: Sites, steps: readonly Step[], form: string): readonly Hazard[] {
+  const { program } = sites;
+  const { bytes } = program.image;
+  const found = new Map<HazardId, HazardousSite[]>();
+  for (let site = 0; site < sites.count; site++) {
+    const reading = sites.reading(site);
+    if (reading?.shape.hazard === undefined) continue;
+    const start = sites.fileOffset(site) + reading.ipDelta;
+    const end = Math.min(start + MAX_SITE_BYTES, bytes.length);
+    const after = bytes.slice(start, end);
+    let at = firstBehind(steps, start);
+    const isTouched = at < steps.length && steps[at]!.fileOffset < end;
+    if (!isTouched) continue;
+    for (; at < steps.length && steps[at]!.fileOffset < end; at++) {
+      const step = steps[at]!;
+      const from = Math.max(step.fileOffset, start);
+      const to = Math.min(step.fileOffset + step.after.length, end);
+      after.set(step.after.subarray(from - step.fileOffset, to - step.fileOffset), from - start);
+    }
+    const rule = reading.shape.hazard(bytes.subarray(start, end), after, form);
+    if (rule === null) continue;
+    const range = sites.codeRange(site);
+    const list = found.get(rule) ?? [];
+    found.set(rule, list);
+    list.push({
+      site,
+      section: range?.name ?? '',
+      address: sites.anchor[site]!,
+      function: range ? program.describe(range, sites.ip(site)) : '',
+    });
+  }
+  return [...found].map(([rule, list]) => ({ rule, reason: reasons[rule], sites: list }));
+}
+
+/**
+ * A plan with its hazards, for a system that can be preempted; as it is otherwise.
+ * @param sites  as they are before the plan is carried out
+ * @param form   kind of the image's entries
+ */
+export function withHazards<P extends Plan>(plan: P, sites: Sites, form: string, preempt: Preemption | undefined): P {
+  if (preempt !== 'full') return plan;
+  const hazards = hazardsOf(sites, plan.steps, form);
+  return hazards.length === 0 ? plan : { ...plan, hazards };
+}

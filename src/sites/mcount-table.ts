@@ -1,0 +1,422 @@
+/**
+ * Makes the `__mcount_loc` table that a compiler did not make: finds the calls of the profiling entry in a relocatable file
+ * by their relocations and plans one absolute word for each. Owns which calls count, which symbol a slot is relocated
+ * against, and the two sections. Does not write files, does not know what a call looks like (the caller's `isCall`, made
+ * from the machine's site shapes), and does not read tables.
+ *
+ *   relocation of the call          table slot                 relocation of the slot
+ *   .text+0x15  PLT32 __fentry__    __mcount_loc+0  00 … 00    R_X86_64_64  .text + 0x14
+ *   (r_offset)  adjusted by the type's delta: the first byte of the call instruction
+ *
+ * Rules M-TAB-1 and M-REC-1..10 of the specification.
+ */
+import type { Arch } from '../machine/arch.js';
+import { ByteView } from '../bytes.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage, ElfSection, RelocationTable, SymbolTable } from '../elf/image.js';
+import { firstNewSection } from '../elf/write.js';
+import type { NewSection } from '../elf/write.js';
+import { ElftraceError, hex, malformed } from '../errors.js';
+
+/** What the producer needs of a machine: a part of `Arch`. */
+export interface McountMachine {
+  readonly mcount: Pick<Arch['mcount'], 'symbols' | 'callRelocations'>;
+  readonly relocationRoles: Pick<Arch['relocationRoles'], 'none' | 'word' | 'companions'>;
+  readonly relocations: ReadonlyMap<
+    number,
+    { readonly name: string; readonly rule: NonNullable<ReturnType<Arch['relocations']['get']>>['rule'] }
+  >;
+}
+
+/** True when the instruction at an offset of a section is a call, with all its bytes inside the section. */
+export type CallTest = (section: ElfSection, offset: number) => boolean;
+
+/** The table that this file makes, and that GCC makes on x86. */
+export const mcountSectionName = '__mcount_loc';
+
+/** Text sections whose functions are traced; every name that begins with `.text` is, too (M-REC-2). */
+const tracedSections: ReadonlySet<string> = new Set([
+  '.init.text',
+  '.ref.text',
+  '.sched.text',
+  '.spinlock.text',
+  '.irqentry.text',
+  '.softirqentry.text',
+  '.kprobes.text',
+  '.cpuidle.text',
+]);
+
+/** M-REC-2: are the functions of a section of this name traced? */
+export function isTracedSection(name: string): boolean {
+  return name.startsWith('.text') || tracedSections.has(name);
+}
+
+/** M-REC-3: does a symbol of this name count as the profiling entry? One leading dot (ELFv1 code symbols) is ignored. */
+export function isMcountSymbol(name: string, symbols: readonly string[]): boolean {
+  return symbols.includes(name) || (name.startsWith('.') && symbols.includes(name.slice(1)));
+}
+
+// ------------------------------------------------------------------------------------------------------------- calls
+
+/** A relocation that names the profiling entry. */
+export interface McountCall {
+  readonly section: ElfSection;
+  /** Offset in `section` of the call's first byte; of the relocation where it is no call. */
+  readonly offset: number;
+  /** The relocation. */
+  readonly table: RelocationTable;
+  readonly row: number;
+}
+
+export interface McountCalls {
+  /** In relocation-section order, then relocation order. */
+  readonly calls: readonly McountCall[];
+  /**
+   * Relocations that name the profiling entry and carry no call: its address taken, jumps (tail calls), calls through a
+   * register, and call relocations whose bytes are no call.
+   */
+  readonly others: readonly McountCall[];
+}
+
+/**
+ * Lists the calls of the profiling entry in all executable sections of a relocatable file, traced or not. A table that the
+ * file may have is not looked at, so the two can be compared.
+ * @throws ElftraceError 'unsupported-form' for a linked file, 'elf-malformed' for a relocation outside its section
+ * Source: M-REC-2..5
+ */
+export function findMcountCalls(image: ElfImage, machine: McountMachine, isCall: CallTest): McountCalls {
+  if (image.header.type !== elf.ET_REL) {
+    throw new ElftraceError('unsupported-form', 'calls can be found by their relocations in relocatable files only', {
+      what: 'e_type',
+      value: image.header.type,
+    });
+  }
+  const calls: McountCall[] = [];
+  const others: McountCall[] = [];
+  const { callRelocations, symbols: names } = machine.mcount;
+  const { none, companions } = machine.relocationRoles;
+  // Compared by name, symbol by symbol: two symbols of such names in one section are both found (the trap of M-REC-3).
+  const verdicts = new Map<SymbolTable, Uint8Array>();
+  for (const table of image.relocations) {
+    const section = table.target > 0 ? image.sections[table.target] : undefined;
+    const { symbols } = table;
+    if (section === undefined || symbols === null) continue;
+    if (section.type !== elf.SHT_PROGBITS || (section.flags & elf.SHF_EXECINSTR) === 0n) continue;
+    let known = verdicts.get(symbols);
+    if (known === undefined) verdicts.set(symbols, (known = new Uint8Array(symbols.count)));
+    const { type, symbol, offset } = table;
+    for (let row = 0; row < table.count; row++) {
+      const index = symbol[row]!;
+      let verdict = known[index]!;
+      if (verdict === 0) {
+        verdict = index !== 0 && isMcountSymbol(symbols.name(index), names) ? 1 : 2;
+        known[index] = verdict;
+      }
+      if (verdict === 2) continue;
+      const kind = type[row]!;
+      if (kind === none || companions.includes(kind)) continue;
+      const place = offset[row]!;
+      if (place >= BigInt(section.size)) {
+        throw malformed(`relocation ${row} of ${section.name}`, `its offset ${hex(place)} is outside the section`, {
+          section: section.name,
+          offset: place,
+        });
+      }
+      const delta = callRelocations.get(kind);
+      const at = Number(place) + (delta ?? 0);
+      if (delta !== undefined && at >= 0 && isCall(section, at)) calls.push({ section, offset: at, table, row });
+      else others.push({ section, offset: Number(place), table, row });
+    }
+  }
+  return { calls, others };
+}
+
+// -------------------------------------------------------------------------------------------------------------- plan
+
+/** A slot to be: `symbol` (by index in the file's symbol table) + `addend` is the call's address. */
+export interface McountEntry {
+  readonly section: ElfSection;
+  readonly offset: number;
+  readonly baseSymbol: number;
+  readonly addend: bigint;
+}
+
+/** A call that cannot get a slot, and why. */
+export interface McountRefusal {
+  readonly section: ElfSection;
+  readonly offset: number;
+  readonly reason: string;
+}
+
+export interface McountPlan {
+  readonly entries: readonly McountEntry[];
+  /** Why there is nothing to do: the file has a table, makes no calls, or is the tracer itself (M-REC-1). */
+  readonly skipped: 'has-table' | 'no-calls' | 'tracer' | null;
+  /** Calls in executable sections that are not traced: to be turned into nops by the machine's shapes (M-REC-10). */
+  readonly untraced: readonly McountCall[];
+  readonly refusals: readonly McountRefusal[];
+  readonly remarks: readonly string[];
+}
+
+export interface McountOptions {
+  readonly isCall: CallTest;
+  /** Path of the file, for M-REC-1. */
+  readonly path?: string;
+  /**
+   * True (the default): sections in relocation-section order, in each the slots by ascending offset. False: relocation
+   * order inside a section too, as recordmcount leaves it (M-REC-9); compilers emit ascending relocations nearly always.
+   */
+  readonly sort?: boolean;
+}
+
+/**
+ * Plans the table of a relocatable file; decides everything, writes nothing.
+ * @throws ElftraceError 'unsupported-form' for a linked file and for a section with calls that has no symbol a slot could
+ *         be relocated against (M-REC-6), 'elf-malformed' for a relocation outside its section
+ * Source: M-REC-1..10
+ */
+export function planMcountTable(image: ElfImage, machine: McountMachine, options: McountOptions): McountPlan {
+  const nothing = { entries: [], untraced: [], refusals: [] };
+  const { calls, others } = findMcountCalls(image, machine, options.isCall);
+  if (options.path?.endsWith('/ftrace.o') === true) {
+    return { ...nothing, skipped: 'tracer', remarks: ['the tracer itself (ftrace.o) gets no table'] };
+  }
+  const slots = existingSlots(image);
+  if (slots !== null) {
+    return { ...nothing, skipped: 'has-table', remarks: compareCounts(calls, slots) };
+  }
+  const remarks = remarksOn(others, machine);
+  const traced = calls.filter((call) => isTracedSection(call.section.name));
+  const untraced = calls.filter((call) => !isTracedSection(call.section.name));
+  for (const [section, count] of countBySection(untraced)) {
+    remarks.push(`${count} calls in ${section.name}, a section that is not traced, get no slot`);
+  }
+  if (traced.length === 0) return { ...nothing, untraced, skipped: 'no-calls', remarks };
+  const groups = image.groups();
+  for (const [section, count] of countBySection(traced)) {
+    const group = groups.find((each) => each.comdat && each.members.includes(section.index));
+    if (group !== undefined) {
+      remarks.push(
+        `${count} slots lead into ${section.name} of COMDAT group ${group.signature}: where a linker drops this copy, their relocations name a discarded section`,
+      );
+    }
+  }
+
+  const bases = new Map<ElfSection, BaseSymbols>();
+  const entries: McountEntry[] = [];
+  const refusals: McountRefusal[] = [];
+  for (const { section, offset } of options.sort === false ? traced : sortedBySection(traced)) {
+    let base = bases.get(section);
+    if (base === undefined) bases.set(section, (base = baseSymbols(image, machine, section)));
+    const found = base.at(offset);
+    if (typeof found === 'string') refusals.push({ section, offset, reason: found });
+    else {
+      const addend = BigInt(offset) - image.symbols.value[found]!;
+      entries.push({ section, offset, baseSymbol: found, addend });
+    }
+  }
+  return { entries, skipped: null, untraced, refusals, remarks };
+}
+
+/** Slots of the table that the file has: relocations that target it (M-REC-1), or words; null without a table. */
+function existingSlots(image: ElfImage): number | null {
+  const sections = image.sectionsNamed(mcountSectionName);
+  let slots = 0;
+  for (const section of sections) {
+    const relocations = image.relocationsOf(section).reduce((sum, table) => sum + table.count, 0);
+    slots += relocations > 0 ? relocations : section.size / image.wordBytes;
+  }
+  return slots > 0 ? slots : null;
+}
+
+function compareCounts(calls: readonly McountCall[], slots: number): string[] {
+  const traced = calls.filter((call) => isTracedSection(call.section.name)).length;
+  const remarks = [`the file has a ${mcountSectionName} of ${slots} slots, nothing is done`];
+  if (traced > slots) remarks.push(`it makes ${traced} calls: ${traced - slots} of them have no slot`);
+  return remarks;
+}
+
+function countBySection(calls: readonly McountCall[]): Map<ElfSection, number> {
+  const counts = new Map<ElfSection, number>();
+  for (const { section } of calls) counts.set(section, (counts.get(section) ?? 0) + 1);
+  return counts;
+}
+
+/** One remark for each section and relocation type, with the first place. */
+function remarksOn(others: readonly McountCall[], machine: McountMachine): string[] {
+  const groups = new Map<string, { first: McountCall; count: number; type: number }>();
+  for (const other of others) {
+    const type = other.table.type[other.row]!;
+    const key = `${other.section.index} ${type}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { first: other, count: 1, type });
+    else group.count++;
+  }
+  return [...groups.values()].map(({ first, count, type }) => {
+    const relocation = machine.relocations.get(type)?.name ?? `relocation type ${type}`;
+    const symbol = first.table.symbols?.name(first.table.symbol[first.row]!) ?? '';
+    const more = count > 1 ? ` (and ${count - 1} more)` : '';
+    return `${first.section.name}+${hex(first.offset)}${more}: ${relocation} names ${symbol} and is no direct call of it: no slot`;
+  });
+}
+
+/** Stable: sections stay in the order of their first call. */
+function sortedBySection(calls: readonly McountCall[]): McountCall[] {
+  const rank = new Map<ElfSection, number>();
+  for (const { section } of calls) if (!rank.has(section)) rank.set(section, rank.size);
+  return [...calls].sort((a, b) => rank.get(a.section)! - rank.get(b.section)! || a.offset - b.offset);
+}
+
+// ------------------------------------------------------------------------------------------------------ base symbols
+
+interface BaseSymbols {
+  /** Index of the symbol for a slot that names `offset`, or why there is none. */
+  at(offset: number): number | string;
+}
+
+/**
+ * M-REC-6: the first local or global symbol of the section, usually the section symbol. Never a weak one: its name may end
+ * up with another definition (M-WEAK-4). Not an indirect function either, whose address is that of a PLT entry.
+ *
+ * Linkers that relax (RISC-V) delete bytes of code and move symbols with it, but not the distance that an addend holds: the
+ * addend must not span a place where bytes can go. So there the base is the nearest symbol in front of the call, and the
+ * call is refused when a relaxable place lies in between.
+ *
+ *   f:  addi …            f + 10 stays true
+ *       call _mcount      <- f+10; the call itself may shrink, its start stays
+ *       call g            relaxable
+ *   x:  call _mcount      <- f+26 goes stale, x+0 does not
+ */
+function baseSymbols(image: ElfImage, machine: McountMachine, section: ElfSection): BaseSymbols {
+  const { symbols } = image;
+  const candidates: number[] = [];
+  for (let i = 1; i < symbols.count; i++) {
+    if (symbols.sectionIndex[i] !== section.index) continue;
+    const binding = symbols.info[i]! >>> 4;
+    const type = symbols.info[i]! & 15;
+    if (binding !== elf.STB_LOCAL && binding !== elf.STB_GLOBAL) continue;
+    if (type === elf.STT_GNU_IFUNC || type === elf.STT_TLS || type === elf.STT_FILE) continue;
+    candidates.push(i);
+  }
+  const first = candidates[0];
+  if (first === undefined) {
+    throw new ElftraceError(
+      'unsupported-form',
+      `section ${section.name} has calls and no local or global symbol that slots could be relocated against`,
+      { section: section.name },
+    );
+  }
+  const moving = movingPlaces(image, machine, section);
+  if (moving.length === 0) return { at: () => first };
+
+  const { value } = symbols;
+  const ordered = candidates.sort((a, b) => (value[a]! < value[b]! ? -1 : value[a]! > value[b]! ? 1 : a - b));
+  const starts = ordered.map((index) => Number(value[index]!));
+  return {
+    at: (offset) => {
+      let base = countUpTo(starts, offset) - 1;
+      const start = starts[base];
+      if (start === undefined) {
+        return 'no local or global symbol lies in front of the call, and the linker may move it (relaxation)';
+      }
+      // Of several symbols at one place the first in table order.
+      while (base > 0 && starts[base - 1] === start) base--;
+      const place = moving[countUpTo(moving, start - 1)];
+      if (place !== undefined && place < offset) {
+        const name = symbols.name(ordered[base]!) || section.name;
+        return `the linker may delete bytes at ${section.name}+${hex(place)} (relaxation), between the call and ${name}, the nearest symbol in front of it that is not weak; compile without relaxation (-mno-relax)`;
+      }
+      return ordered[base]!;
+    },
+  };
+}
+
+/** How many of the ascending `values` are at most `limit`. */
+function countUpTo(values: readonly number[], limit: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (values[middle]! <= limit) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * Offsets at which a linker may delete bytes, ascending. A machine whose linkers move code has alignment relocations (they
+ * must be able to restore what relaxation breaks); there the companions are the permissions to relax.
+ */
+function movingPlaces(image: ElfImage, machine: McountMachine, section: ElfSection): number[] {
+  const types = new Set<number>();
+  for (const [type, row] of machine.relocations) if (row.rule === 'align') types.add(type);
+  if (types.size === 0) return [];
+  for (const type of machine.relocationRoles.companions) types.add(type);
+  const places: number[] = [];
+  for (const table of image.relocationsOf(section)) {
+    for (let row = 0; row < table.count; row++) {
+      if (types.has(table.type[row]!)) places.push(Number(table.offset[row]!));
+    }
+  }
+  return places.sort((a, b) => a - b);
+}
+
+// ---------------------------------------------------------------------------------------------------------- sections
+
+/**
+ * The table and its relocations as sections to append, in the form (REL or RELA) that the file's text has.
+ * @param entries  of `planMcountTable`, in the order of the slots; not empty
+ * Source: M-TAB-1, M-REC-7, M-REC-8
+ */
+export function mcountSections(
+  image: ElfImage,
+  machine: McountMachine,
+  entries: readonly McountEntry[],
+): readonly [table: NewSection, relocations: NewSection] {
+  const { is64, endian } = image.header;
+  const word = image.wordBytes;
+  const text = entries[0]?.section;
+  const rela = text === undefined || image.relocationsOf(text)[0]?.form !== 'rel';
+  const step = (rela ? 3 : 2) * word;
+  const contents = new ByteView(new Uint8Array(entries.length * word), endian, mcountSectionName);
+  const rows = new ByteView(new Uint8Array(entries.length * step), endian, `.rel__mcount_loc`);
+  const type = machine.relocationRoles.word;
+  entries.forEach((entry, i) => {
+    const at = i * step;
+    rows.insertWord(at, BigInt(i * word), word);
+    if (is64) rows.insertU64(at + 8, (BigInt(entry.baseSymbol) << 32n) | BigInt(type));
+    else {
+      if (entry.baseSymbol > 0xff_ffff) {
+        throw new ElftraceError('unsupported-form', `symbol ${entry.baseSymbol} does not fit a 32-bit relocation`, {
+          value: entry.baseSymbol,
+          max: 0xff_ffff,
+        });
+      }
+      rows.insertU32(at + 4, ((entry.baseSymbol << 8) | type) >>> 0);
+    }
+    if (rela) rows.insertWord(at + 2 * word, entry.addend, word);
+    else contents.insertWord(i * word, entry.addend, word);
+  });
+  return [
+    {
+      name: mcountSectionName,
+      type: elf.SHT_PROGBITS,
+      flags: elf.SHF_ALLOC,
+      link: 0,
+      info: 0,
+      alignBytes: word,
+      entrySize: word,
+      contents: contents.bytes,
+    },
+    {
+      name: `${rela ? '.rela' : '.rel'}${mcountSectionName}`,
+      type: rela ? elf.SHT_RELA : elf.SHT_REL,
+      flags: elf.SHF_INFO_LINK,
+      link: image.symbols.section,
+      info: firstNewSection(image),
+      alignBytes: word,
+      entrySize: step,
+      contents: rows.bytes,
+    },
+  ];
+}

@@ -1,0 +1,238 @@
+/**
+ * Other patch ranges of a kernel object (F-6): places that jump labels, static calls, alternatives, feature fix-ups and exception tables name. A site that
+ * holds such a place would be patched by two mechanisms, so it is refused.
+ *
+ * Which field of an entry names a place, what its distance counts from and how far the place reaches are the machine's facts (`Arch.patchTables`). In
+ * relocatable files the relocations of a field give its value, in linked ones its bytes do. A table in no format that is known is not guessed at: there
+ * every relocation that names code is taken for a place.
+ */
+import type { PatchField, PatchTable } from '../machine/arch.js';
+import { ByteView } from '../bytes.js';
+import type { ElfSection } from '../elf/image.js';
+import type { CodeRange, Program } from '../program/program.js';
+import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
+import type { Address } from '../units.js';
+
+/** Code that a table names: [offset, end) of a section of a relocatable file, or addresses (`section` -1). */
+export interface OtherRange {
+  readonly section: number;
+  readonly offset: bigint;
+  readonly end: bigint;
+  readonly what: string;
+  /** `target`: somebody goes there, nobody writes there. */
+  readonly kind: 'patched' | 'target';
+}
+
+interface Place {
+  readonly section: number;
+  readonly value: Address;
+}
+
+/** One table of a file, with what gives its fields their values. */
+class TableReader {
+  private readonly bytes: Uint8Array;
+  private readonly view: ByteView;
+  private readonly placed: SortedRelocations | null;
+
+  constructor(
+    private readonly program: Program,
+    readonly section: ElfSection,
+  ) {
+    const { image } = program;
+    this.bytes = image.contents(section);
+    this.view = new ByteView(this.bytes, image.header.endian, section.name);
+    this.placed = program.relocatable ? relocationsSorted(image, section) : null;
+  }
+
+  /** Where the field of the entry at `entry` leads; null: nowhere, or its relocations are none of those that such a field has. */
+  place(entry: number, field: PatchField): Place | null {
+    const at = entry + field.at;
+    const base = field.from === 'field' ? at : entry;
+    return this.placed === null ? this.linkedPlace(at, base, field) : this.relocatedPlace(at, base);
+  }
+
+  private linkedPlace(at: number, base: number, { bytes, from }: PatchField): Place | null {
+    const value = BigInt.asIntN(bytes * 8, this.view.word(at, bytes));
+    const bits = this.program.image.wordBytes * 8;
+    const start = from === 'nothing' ? 0n : this.section.address + BigInt(base);
+    return { section: -1, value: BigInt.asUintN(bits, start + value) };
+  }
+
+  private relocatedPlace(at: number, base: number): Place | null {
+    let found = null as Place | null;
+    for (const { rule, section, value } of this.relocationsAt(at)) {
+      if (rule === 'abs') found = { section, value };
+      // S + A - P is added to the base: only the distance from the base to the field is left of P.
+      else if (rule === 'pcrel') found = { section, value: value - BigInt(at - base) };
+      else if (rule === 'add') found = { section, value: (found?.value ?? 0n) + value };
+      else if (rule === 'sub' && section === this.section.index && found) {
+        found = { section: found.section, value: found.value - value + BigInt(base) };
+      } else return null;
+    }
+    return found;
+  }
+
+  /** A length: of a pair of relocations their difference, else what stands in the file. */
+  length(entry: number, { at, bytes }: { readonly at: number; readonly bytes: 1 | 2 | 8 }): bigint {
+    let sum = 0n;
+    for (const { rule, value } of this.relocationsAt(entry + at)) {
+      if (rule === 'add') sum += value;
+      else if (rule === 'sub') sum -= value;
+    }
+    const { view } = this;
+    const stored =
+      bytes === 1
+        ? BigInt(view.u8(entry + at))
+        : bytes === 2
+          ? BigInt(view.u16(entry + at))
+          : view.word(entry + at, bytes);
+    return BigInt.asUintN(bytes * 8, stored + sum);
+  }
+
+  private *relocationsAt(at: number): Generator<{ rule: string; section: number; value: bigint }> {
+    const { placed, program } = this;
+    if (placed === null) return;
+    for (let rank = placed.from(BigInt(at)); rank < placed.count && placed.offset[rank] === BigInt(at); rank++) {
+      const table = placed.tables[placed.table[rank]!]!;
+      const row = placed.row[rank]!;
+      const rule = program.arch.relocations.get(table.type[row]!)?.rule;
+      if (rule === undefined || rule === 'none' || table.symbols === null) continue;
+      const symbol = table.symbol[row]!;
+      yield {
+        rule,
+        section: table.symbols.sectionIndex[symbol]!,
+        value: table.symbols.value[symbol]! + table.addend[row]!,
+      };
+    }
+  }
+
+  /** Whether the table is of this format: whole entries, a place in each (in nearly each of a linked file), nothing that names code elsewhere. */
+  fits({ entryBytes, place, reach, targets, replacement }: PatchTable): boolean {
+    const { section, placed, program } = this;
+    if (section.size % entryBytes !== 0) return false;
+    let missing = 0;
+    for (let entry = 0; entry < section.size; entry += entryBytes) {
+      const found = this.place(entry, place);
+      if (found === null || rangeOf(program, found) === undefined) missing++;
+    }
+    // Entries about text that a kernel has no more lead anywhere.
+    if (placed === null) return missing * 8 < section.size / entryBytes;
+    if (missing > 0) return false;
+    const fields = [place, ...(targets ?? []), ...(replacement ?? [])].map(({ at }) => at);
+    if (typeof reach === 'object') fields.push('end' in reach ? reach.end.at : reach.at);
+    for (let rank = 0; rank < placed.count; rank++) {
+      const table = placed.tables[placed.table[rank]!]!;
+      const home = table.symbols?.sectionIndex[table.symbol[placed.row[rank]!]!] ?? 0;
+      if (program.codeOfSection(home) && !fields.includes(Number(placed.offset[rank]!) % entryBytes)) return false;
+    }
+    return true;
+  }
+
+  /** Every place in code that some relocation of the table names, for tables whose format is not known. */
+  *named(): Generator<Place> {
+    const { placed, program } = this;
+    for (let rank = 0; placed !== null && rank < placed.count; rank++) {
+      const table = placed.tables[placed.table[rank]!]!;
+      const row = placed.row[rank]!;
+      const symbol = table.symbol[row]!;
+      const section = table.symbols?.sectionIndex[symbol] ?? 0;
+      if (program.codeOfSection(section)) {
+        yield { section, value: table.symbols!.value[symbol]! + table.addend[row]! };
+      }
+    }
+  }
+}
+
+function rangeOf(program: Program, { section, value }: Place): CodeRange | undefined {
+  const range = program.relocatable ? program.codeOfSection(section) : program.codeAt(value);
+  const inside = range && value >= range.address && value < range.address + BigInt(range.bytes.length);
+  return inside ? range : undefined;
+}
+
+/** Places in code that the tables of other patching mechanisms name, and whether one lies in the way. */
+export class OtherRanges {
+  /** By section and offset. */
+  readonly list: readonly OtherRange[];
+  /** Bytes of the longest: nothing that begins farther in front can reach a place. */
+  private readonly longest: bigint = 0n;
+
+  constructor(ranges: readonly OtherRange[]) {
+    this.list = [...ranges].sort(
+      (a, b) => a.section - b.section || (a.offset < b.offset ? -1 : a.offset > b.offset ? 1 : 0),
+    );
+    for (const { offset, end } of ranges) if (end - offset > this.longest) this.longest = end - offset;
+  }
+
+  /** What else is patched inside [start, end) of a section (-1 in linked files); null when nothing is. */
+  overlapping(section: number, start: bigint, end: bigint): string | null {
+    const { list } = this;
+    let low = 0;
+    let high = list.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const each = list[middle]!;
+      if (each.section < section || (each.section === section && each.offset < end)) low = middle + 1;
+      else high = middle;
+    }
+    for (let i = low - 1; i >= 0; i--) {
+      const each = list[i]!;
+      if (each.section !== section || each.offset + this.longest <= start) return null;
+      if (each.kind === 'patched' && each.end > start) return each.what;
+    }
+    return null;
+  }
+}
+
+/** The other patch ranges of a program; made once. */
+export function otherRanges(program: Program): OtherRanges {
+  return program.derived('other-ranges', () => {
+    const found: OtherRange[] = [];
+    for (const name of new Set(program.arch.patchTables.map(({ section }) => section))) {
+      for (const section of program.image.sectionsNamed(name)) {
+        if (section.fileSize > 0) found.push(...rangesOf(program, section));
+      }
+    }
+    return new OtherRanges(found);
+  });
+}
+
+function rangesOf(program: Program, section: ElfSection): OtherRange[] {
+  const reader = new TableReader(program, section);
+  const formats = program.arch.patchTables.filter((each) => each.section === section.name);
+  const format = formats.find((each) => reader.fits(each));
+  if (format === undefined) {
+    const what = `${formats[0]!.what} of a form that is not known`;
+    return [...reader.named()].map(({ section: home, value }) => ({
+      section: home,
+      offset: value,
+      end: value + 1n,
+      what,
+      kind: 'patched',
+    }));
+  }
+  const { what, entryBytes, place, targets } = format;
+  const found: OtherRange[] = [];
+  for (let entry = 0; entry < section.size; entry += entryBytes) {
+    const start = reader.place(entry, place);
+    if (start === null || rangeOf(program, start) === undefined) continue;
+    const end = endOf(program, reader, entry, start, format);
+    if (end > start.value) found.push({ section: start.section, offset: start.value, end, what, kind: 'patched' });
+    for (const field of targets ?? []) {
+      const to = reader.place(entry, field);
+      if (to === null || rangeOf(program, to) === undefined) continue;
+      found.push({ section: to.section, offset: to.value, end: to.value + 1n, what, kind: 'target' });
+    }
+  }
+  return found;
+}
+
+function endOf(program: Program, reader: TableReader, entry: number, start: Place, { reach }: PatchTable): Address {
+  if (reach === 'instruction') {
+    const range = rangeOf(program, start)!;
+    const { sizeBytes } = program.arch.isa.decode(range.bytes, Number(start.value - range.address), start.value);
+    return start.value + BigInt(Math.max(1, sizeBytes));
+  }
+  if (!('end' in reach)) return start.value + reader.length(entry, reach);
+  const end = reader.place(entry, reach.end);
+  return end !== null && end.section === start.section ? end.value : start.value + 1n;
+}

@@ -1,0 +1,644 @@
+/**
+ * Finding sites: slots of the tables, or calls where there is no table, each with the shape and state of its bytes.
+ *
+ * After `findSites` every site of the result has an anchor; those that name code have a shape index (or none fits) and a
+ * state. Sites are sorted by code range and anchor, unplaced ones last. Columns, because kernels have 60,000 of them;
+ * `Site` objects are views made on demand.
+ */
+import type { SiteReading, SiteSource, SiteStateKind } from '../machine/arch.js';
+import { type CodeRange, probeSections, type Program } from '../program/program.js';
+import type { Address } from '../units.js';
+import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
+import { type FileRecord, readRecord } from '../patch/journal.js';
+import { otherRanges } from './overlaps.js';
+import { readTables, type SlotTable, type TableOptions } from './tables.js';
+import { ProgramView } from './view.js';
+
+/** States in the order of the `state` column; `unknown` is bytes that no shape knows. */
+export const stateNames = ['compiled', 'nop', 'call', 'foreign', 'unknown', 'zero', 'outside'] as const;
+export type SiteState = (typeof stateNames)[number];
+const stateIndex: Readonly<Record<SiteStateKind, number>> = { compiled: 0, nop: 1, call: 2, foreign: 3 };
+const stateUnknown = 4;
+const stateZero = 5;
+const stateOutside = 6;
+const noShape = 255;
+
+/** One site as an object. */
+export interface Site {
+  readonly index: number;
+  readonly table: SlotTable;
+  /** Row in `table`. */
+  readonly slot: number;
+  readonly source: SiteSource;
+  /** undefined when the slot names no code. */
+  readonly range: CodeRange | undefined;
+  /** What the slot names: address, or offset in the section. */
+  readonly anchor: Address;
+  /** The instruction that toggles. */
+  readonly ip: Address;
+  readonly state: SiteState;
+  /** Name of the shape, '' when none fits. */
+  readonly shape: string;
+  /** Symbol of the function it belongs to, -1 for none. */
+  readonly functionSymbol: number;
+}
+
+export interface FindOptions extends TableOptions {
+  /** Record of changes that was kept beside the file; the one in the file is read without being asked for. */
+  readonly record?: FileRecord | null;
+  /** The program as it was before what the record says, where its calls name another entry now. */
+  readonly original?: Program;
+  readonly signal?: AbortSignal;
+}
+
+/** All sites of a program. */
+export class Sites {
+  readonly count: number;
+
+  constructor(
+    readonly program: Program,
+    readonly tables: readonly SlotTable[],
+    /** Source of each table after `unknown` was decided; parallel to `tables`. */
+    readonly sources: readonly SiteSource[],
+    private readonly tableOf: Uint8Array,
+    private readonly slotOf: Uint32Array,
+    /** Position in `program.code`, -1 for unplaced. */
+    readonly range: Int32Array,
+    readonly anchor: BigUint64Array,
+    /** ip minus anchor. */
+    readonly ipDelta: Int16Array,
+    private readonly shapeOf: Uint8Array,
+    private readonly stateOf: Uint8Array,
+    private readonly functionOf: Int32Array,
+    private readonly view: ProgramView,
+    /** Tables most of whose sites have nops in no number or place that a call can use; parallel to `tables`. */
+    private readonly unusable: readonly boolean[],
+  ) {
+    this.count = anchor.length;
+  }
+
+  private kept = false;
+
+  state(index: number): SiteState {
+    return stateNames[this.stateOf[index]!]!;
+  }
+
+  /** Name of the shape, '' when none fits. */
+  shape(index: number): string {
+    const shape = this.shapeOf[index]!;
+    return shape === noShape ? '' : this.program.arch.siteShapes[shape]!.name;
+  }
+
+  functionSymbol(index: number): number {
+    return this.functionOf[index]!;
+  }
+
+  table(index: number): SlotTable {
+    return this.tables[this.tableOf[index]!]!;
+  }
+
+  slot(index: number): number {
+    return this.slotOf[index]!;
+  }
+
+  source(index: number): SiteSource {
+    const source = this.sources[this.tableOf[index]!]!;
+    return source === 'call' && this.kept ? 'mcount-table' : source;
+  }
+
+  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  keep(): void {
+    this.kept = true;
+  }
+
+  codeRange(index: number): CodeRange | undefined {
+    return this.program.code[this.range[index]!];
+  }
+
+  ip(index: number): Address {
+    return this.anchor[index]! + BigInt(this.ipDelta[index]!);
+  }
+
+  /** File position of the anchor; -1 for unplaced sites. */
+  fileOffset(index: number): number {
+    const range = this.codeRange(index);
+    return range ? range.fileOffset + Number(this.anchor[index]! - range.address) : -1;
+  }
+
+  at(index: number): Site {
+    return {
+      index,
+      table: this.table(index),
+      slot: this.slot(index),
+      source: this.source(index),
+      range: this.codeRange(index),
+      anchor: this.anchor[index]!,
+      ip: this.ip(index),
+      state: this.state(index),
+      shape: this.shape(index),
+      functionSymbol: this.functionSymbol(index),
+    };
+  }
+
+  /** The view moved to a site, for shapes. Valid until the next call. */
+  viewOf(index: number): ProgramView {
+    const range = this.codeRange(index)!;
+    this.view.move(range, Number(this.anchor[index]! - range.address));
+    return this.view;
+  }
+
+  /** Name of the module that a site of a loaded image is in; null elsewhere. */
+  module(index: number): string | null {
+    const part = this.range[index]! < 0 ? undefined : this.program.partOf(this.anchor[index]!);
+    return part?.kind === 'module' ? part.name : null;
+  }
+
+  /** What the bytes at a site say, read again; null for sites that no shape knows or that name no code. */
+  reading(index: number): SiteReading | null {
+    const found = this.read(index);
+    return found !== null && this.unusable[this.tableOf[index]!] ? asUnusable(found) : found;
+  }
+
+  private read(index: number): SiteReading | null {
+    if (this.range[index]! < 0) return null;
+    const shape = this.shapeOf[index]!;
+    if (shape === noShape) return null;
+    const { siteShapes } = this.program.arch;
+    const source = this.source(index);
+    const known = siteShapes[shape]!;
+    const found = known.read(this.viewOf(index), source);
+    if (found !== null) return found;
+    // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since. With one a shape may ask what
+    // stands in front (RISC-V and arm64 tell nops of -pg by the store of the return address); that was seen, and a probe may lie on it since.
+    const other = source === 'call' ? 'mcount-table' : source === 'mcount-table' ? 'call' : null;
+    if (other !== null && known.sources.includes(other)) {
+      const place = known.read(this.viewOf(index), other);
+      if (place !== null) return place;
+    }
+    // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
+    for (const shape of siteShapes) {
+      const reading = shape.sources.includes(source) ? shape.read(this.viewOf(index), source) : null;
+      if (reading !== null) return reading;
+    }
+    return null;
+  }
+
+  /** Conventions of entries that can serve a site, given what its bytes say. */
+  entriesOf(index: number, reading: SiteReading): readonly string[] {
+    const { shape } = reading;
+    return shape.entriesAt ? shape.entriesAt(reading, this.viewOf(index)) : shape.entries;
+  }
+
+  /** Number of sites by state and by shape; zero slots and padding are no sites. */
+  totals(): { total: number; byState: Record<string, number>; byShape: Record<string, number> } {
+    const byState: Record<string, number> = {};
+    const byShape: Record<string, number> = {};
+    let total = 0;
+    for (let i = 0; i < this.count; i++) {
+      const state = this.state(i);
+      if (state === 'zero') continue;
+      total++;
+      byState[state] = (byState[state] ?? 0) + 1;
+      const shape = this.shape(i);
+      if (shape !== '') byShape[shape] = (byShape[shape] ?? 0) + 1;
+    }
+    return { total, byState, byShape };
+  }
+
+  [Symbol.iterator](): Iterator<Site> {
+    let index = 0;
+    return {
+      next: () => (index < this.count ? { done: false, value: this.at(index++) } : { done: true, value: undefined }),
+    };
+  }
+}
+
+/** Sources that a table's slots may have, most specific first. */
+const possibleSources: readonly SiteSource[] = ['mcount-table', 'patchable-table'];
+
+/**
+ * A site of a table most of whose sites have too few nops, or have them in front of their functions: a build has one form, so one that looks as if it had
+ * enough begins with a nop of its own, and one without any is no damaged one.
+ */
+function asUnusable(reading: SiteReading): SiteReading {
+  if (reading.nops !== undefined) return reading.fault === undefined ? { ...reading, fault: 'unsupported' } : reading;
+  if (reading.state !== 'compiled') return reading;
+  return {
+    ...reading,
+    state: 'foreign',
+    form: 'chance',
+    fault: 'unsupported',
+    nops: 'few',
+    reason: 'most sites of the table have no room for a call: what follows here are nops of the function itself',
+  };
+}
+
+/** How many slots are read, from all over the table, to decide what it names. */
+const sampleSize = 256;
+
+function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading | null; shape: number } {
+  const shapes = view.program.arch.siteShapes;
+  let fallback: SiteReading | null = null;
+  let fallbackShape = noShape;
+  for (let i = 0; i < shapes.length; i++) {
+    const shape = shapes[i]!;
+    if (!shape.sources.includes(source)) continue;
+    const reading = shape.read(view, source);
+    if (!reading) continue;
+    // A misaligned literal is that shape's business alone: its words would pass for plain nops.
+    if (reading.state !== 'foreign' || reading.fault === 'misaligned') return { reading, shape: i };
+    // A foreign reading is only the answer when no other shape recognises the bytes.
+    if (!fallback) {
+      fallback = reading;
+      fallbackShape = i;
+    }
+  }
+  return { reading: fallback, shape: fallbackShape };
+}
+
+/** Filled slots of a table that name code, at most `sampleSize` and evenly spread: the first ones may all be of one odd section. */
+function* samples(program: Program, table: SlotTable): Generator<{ range: CodeRange; offset: number }> {
+  const step = Math.max(1, Math.ceil((table.count - table.zero) / sampleSize));
+  let filled = 0;
+  for (let slot = 0; slot < table.count; slot++) {
+    const value = table.value[slot]!;
+    const empty = program.relocatable ? table.section[slot] === -1 : value === 0n;
+    if (empty || filled++ % step !== 0) continue;
+    const range = program.relocatable ? program.codeOfSection(table.section[slot]!) : program.codeAt(value);
+    const offset = range ? Number(value - range.address) : -1;
+    if (range && offset >= 0 && offset < range.bytes.length) yield { range, offset };
+  }
+}
+
+/**
+ * vmlinux has one table symbol for both kinds of site: the kind under which more sites are recognised, then the one that knows more of them as damaged. The
+ * shapes themselves say what cannot be theirs: nops of a call are never the first instruction of a function.
+ */
+function decideSource(program: Program, table: SlotTable, view: ProgramView): SiteSource {
+  if (table.source !== 'unknown') return table.source;
+  let best: SiteSource = 'mcount-table';
+  let bestScore = -1;
+  for (const source of possibleSources) {
+    let score = 0;
+    let known = 0;
+    let entries = 0;
+    for (const { range, offset } of samples(program, table)) {
+      view.move(range, offset);
+      const { reading } = readAt(view, source);
+      if (!reading) continue;
+      if (reading.state === 'foreign') known++;
+      else score++;
+      if (reading.shape.sources.includes('patchable-table')) entries++;
+    }
+    // arm64 knows patchable entries under either name of a table; one of mostly such is no table of calls.
+    if (source === 'mcount-table' && entries * 2 > score + known) continue;
+    // What is recognised counts before any number of damaged sites.
+    const total = score * (sampleSize + 1) + known;
+    if (total > bestScore) {
+      best = source;
+      bestScore = total;
+    }
+  }
+  return best;
+}
+
+/**
+ * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has room behind its function's
+ * symbol. A nop with which the function begins is no room where another mechanism patches it (a jump label that is off). A table whose pads are merely too
+ * small for a call is not that, and its sites get their verdicts.
+ */
+function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
+  if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
+  let tried = 0;
+  for (const { range, offset } of samples(program, table)) {
+    view.move(range, offset);
+    const { reading } = readAt(view, source);
+    // The pad of an overridden weak function has no symbol to be in front of, and says nothing.
+    if (reading?.form === 'unplaced') continue;
+    if (reading === null) return false;
+    if (reading.nops !== 'front') {
+      const ip = view.address + BigInt(reading.ipDelta);
+      const section = program.relocatable ? range.section : -1;
+      if (reading.ipDelta === 0 || otherRanges(program).overlapping(section, ip, ip + 1n) === null) return false;
+    }
+    tried++;
+  }
+  return tried > 0;
+}
+
+/** True when the bytes at a place are a call of the profiling entry, by the machine's shapes. */
+export function callTest(program: Program): CallTest {
+  const view = new ProgramView(program);
+  return (section, offset) => {
+    const range = program.codeOfSection(section.index);
+    if (!range || offset >= range.bytes.length) return false;
+    view.move(range, offset);
+    return readAt(view, 'call').reading?.state === 'compiled';
+  };
+}
+
+/** The rules of `mcount-table.ts` with the names of this program. */
+export function mcountMachine(program: Program): McountMachine {
+  const { arch } = program;
+  return {
+    mcount: { symbols: program.profilingNames, callRelocations: arch.mcount.callRelocations },
+    relocationRoles: arch.relocationRoles,
+    relocations: arch.relocations,
+  };
+}
+
+/**
+ * Offsets of calls in a section of a relocatable file, ascending. A branch relocation on bytes that are neither call nor jump is
+ * a damaged call: it is a site too, so that it gets a verdict.
+ */
+function relocatedCalls(program: Program, range: CodeRange): number[] {
+  const { arch } = program;
+  const { calls, others } = program.derived('mcount-calls', () =>
+    findMcountCalls(program.image, mcountMachine(program), callTest(program)),
+  );
+  const offsets: number[] = [];
+  for (const call of calls) if (call.section.index === range.section) offsets.push(call.offset);
+  for (const other of others) {
+    if (other.section.index !== range.section) continue;
+    const type = other.table.type[other.row]!;
+    const adjust = arch.mcount.callRelocations.get(type);
+    if (adjust === undefined || arch.relocations.get(type)?.branch !== 'call') continue;
+    const at = other.offset + adjust;
+    if (at < 0 || leavesWithoutLink(program, range, at)) continue;
+    offsets.push(at);
+  }
+  return offsets.sort((a, b) => a - b);
+}
+
+/** True when one of the two instructions at a place is a jump: a tail call, which is no site. */
+function leavesWithoutLink(program: Program, range: CodeRange, offset: number): boolean {
+  let at = offset;
+  for (let i = 0; i < 2 && at < range.bytes.length; i++) {
+    const { flow, sizeBytes } = program.arch.isa.decode(range.bytes, at, range.address + BigInt(at));
+    if (flow.kind === 'jump' || flow.kind === 'indirect-jump') return true;
+    at += sizeBytes;
+  }
+  return false;
+}
+
+/** Calls of the profiling entry: by relocation in relocatable files, by branch target elsewhere. */
+export function findCalls(program: Program, signal?: AbortSignal): SlotTable {
+  const sections: number[] = [];
+  const values: bigint[] = [];
+  const { arch } = program;
+  for (const range of program.code) {
+    signal?.throwIfAborted();
+    // Copies of probed instructions are no sites.
+    if (range.name === probeSections.text) continue;
+    if (program.relocatable) {
+      for (const offset of relocatedCalls(program, range)) {
+        sections.push(range.section);
+        values.push(BigInt(offset));
+      }
+    } else {
+      const isTarget = (address: Address): boolean => program.callee(address) === 'mcount';
+      const offsets: number[] = [];
+      let start = 0;
+      for (const end of program.functionStarts(range)) {
+        if (end > start) offsets.push(...arch.mcount.findCalls(range.bytes, start, end, range.address, isTarget));
+        start = end;
+      }
+      if (start < range.bytes.length) {
+        offsets.push(...arch.mcount.findCalls(range.bytes, start, range.bytes.length, range.address, isTarget));
+      }
+      for (const offset of offsets) {
+        sections.push(-1);
+        values.push(range.address + BigInt(offset));
+      }
+    }
+  }
+  return {
+    name: 'calls',
+    source: 'call',
+    role: 'sites',
+    count: values.length,
+    zero: 0,
+    section: Int32Array.from(sections),
+    value: BigUint64Array.from(values),
+    position: new Float64Array(values.length).fill(-1),
+    container: -1,
+    sorted: true,
+    origin: 'code',
+    remarks: [],
+  };
+}
+
+/** True for the patched calls inside a tracer's entries: changed with the sites, and no sites. */
+function isRuntime(program: Program, range: CodeRange, value: bigint): boolean {
+  if (program.relocatable) return false;
+  return (
+    program.partOf(value)?.kind === 'runtime' ||
+    program.isTracerName(program.symbolName(program.functionAt(range, value)))
+  );
+}
+
+/**
+ * Places in code that the record says were changed: what is left of calls that became nops in a file without a table, or whose
+ * slots were emptied. Places that another table names are not repeated.
+ */
+function recordedPlaces(program: Program, record: FileRecord | null, others: readonly SlotTable[]): SlotTable {
+  const known = new Set<string>();
+  for (const { count, section, value } of others) {
+    for (let i = 0; i < count; i++) known.add(`${section[i]!}:${value[i]!}`);
+  }
+  const sections: number[] = [];
+  const values: bigint[] = [];
+  // Sessions with probes change places that are no sites, and nothing in the record tells which.
+  const probed = record?.session.some((text) => /\bprobe["']?\s*:/.test(text)) ?? false;
+  // These are nobody's sites any more.
+  const untraced = new Set(record?.untraced);
+  for (const { offset } of probed ? [] : (record?.edits ?? [])) {
+    const range = program.code.find(
+      (each) => offset >= each.fileOffset && offset < each.fileOffset + each.bytes.length,
+    );
+    if (!range || untraced.has(offset)) continue;
+    const section = program.relocatable ? range.section : -1;
+    const value = range.address + BigInt(offset - range.fileOffset);
+    if (known.has(`${section}:${value}`) || isRuntime(program, range, value)) continue;
+    sections.push(section);
+    values.push(value);
+  }
+  return {
+    name: 'record',
+    // A table names nops as well as calls; the scan for calls does not.
+    source: 'mcount-table',
+    role: 'sites',
+    count: values.length,
+    zero: 0,
+    section: Int32Array.from(sections),
+    value: BigUint64Array.from(values),
+    position: new Float64Array(values.length).fill(-1),
+    container: -1,
+    sorted: true,
+    origin: 'record',
+    remarks: [],
+  };
+}
+
+/**
+ * Calls of the profiling entry that the file made before it was enabled (--entry): where the linker's relocation alone says what is
+ * called, no byte of the code tells them from other calls.
+ */
+function callsBefore(original: Program, known: SlotTable): SlotTable[] {
+  const before = findCalls(original);
+  const still = new Set(Array.from(known.value, (value, i) => `${known.section[i]!}:${value}`));
+  const gone = Array.from(before.value, (value, i) => !still.has(`${before.section[i]!}:${value}`));
+  const count = gone.filter(Boolean).length;
+  if (count === 0) return [];
+  return [
+    {
+      ...before,
+      name: 'record',
+      // A table names nops as well as calls; the scan for calls does not.
+      source: 'mcount-table',
+      origin: 'record',
+      count,
+      section: before.section.filter((_, i) => gone[i]),
+      value: before.value.filter((_, i) => gone[i]),
+      position: new Float64Array(count).fill(-1),
+    },
+  ];
+}
+
+/** True when untracing made nops of calls: the record has changes of code at places that were sites. */
+function hadTabledCalls(program: Program, record: FileRecord | null): boolean {
+  if (!program.arch.mcount.patchableIsPadding || record === null || record.untraced.length === 0) return false;
+  const untraced = new Set(record.untraced);
+  return record.edits.some(({ offset }) => untraced.has(offset));
+}
+
+/** Sites in ascending order of (code range, anchor); unplaced ones last, in slot order. */
+function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null {
+  const { length } = ranges;
+  let sorted = true;
+  for (let i = 1; i < length && sorted; i++) {
+    const a = ranges[i - 1]! >>> 0;
+    const b = ranges[i]! >>> 0;
+    if (a > b || (a === b && ranges[i]! >= 0 && anchors[i - 1]! > anchors[i]!)) sorted = false;
+  }
+  if (sorted) return null;
+  return Uint32Array.from({ length }, (_, i) => i).sort((x, y) => {
+    // -1 (unplaced) becomes the greatest unsigned number.
+    const byRange = (ranges[x]! >>> 0) - (ranges[y]! >>> 0);
+    if (byRange !== 0) return byRange;
+    if (ranges[x]! < 0) return x - y;
+    const a = anchors[x]!;
+    const b = anchors[y]!;
+    return a < b ? -1 : a > b ? 1 : x - y;
+  });
+}
+
+/**
+ * Finds the sites of a program.
+ * @throws ElftraceError for tables that cannot be read; sites that are wrong are results, not errors
+ */
+export function findSites(program: Program, options: FindOptions = {}): Sites {
+  const view = new ProgramView(program);
+  const record = options.record ?? readRecord(program.image);
+  let tables = readTables(program, { ...options, hadCalls: hadTabledCalls(program, record) });
+  if (!tables.some((table) => table.role === 'sites')) {
+    const calls = findCalls(program, options.signal);
+    const before = options.original ? callsBefore(options.original, calls) : [];
+    const recorded = recordedPlaces(program, record, [calls, ...before]);
+    for (const table of [calls, ...before, recorded]) if (table.count > 0) tables = [...tables, table];
+  }
+  const sources = tables.map((table) => decideSource(program, table, view));
+  // Calls that were nopped and taken out of their table are sites all the same.
+  if (tables.some((table, i) => table.container >= 0 && table.zero > 0 && sources[i] === 'mcount-table')) {
+    const recorded = recordedPlaces(program, record, tables);
+    if (recorded.count > 0) {
+      tables = [...tables, recorded];
+      sources.push('mcount-table');
+    }
+  }
+  tables = tables.map((table, index) =>
+    isPadding(program, table, sources[index]!, view) ? { ...table, role: 'padding' } : table,
+  );
+  const used = tables.map((table, index) => ({ table, index })).filter(({ table }) => table.role === 'sites');
+  const total = used.reduce((sum, { table }) => sum + table.count, 0);
+
+  let tableOf = new Uint8Array(total);
+  let slotOf = new Uint32Array(total);
+  let rangeOf = new Int32Array(total).fill(-1);
+  let anchors = new BigUint64Array(total);
+  const rangeOfSection = new Map(program.code.map((range) => [range.section, range.index]));
+  let at = 0;
+  for (const { table, index } of used) {
+    let last: CodeRange | undefined;
+    for (let slot = 0; slot < table.count; slot++, at++) {
+      const value = table.value[slot]!;
+      tableOf[at] = index;
+      slotOf[at] = slot;
+      anchors[at] = value;
+      if (program.relocatable) {
+        const range = rangeOfSection.get(table.section[slot]!);
+        if (range !== undefined && value < BigInt(program.code[range]!.bytes.length)) rangeOf[at] = range;
+      } else if (value !== 0n) {
+        if (!last || value < last.address || value >= last.address + BigInt(last.bytes.length))
+          last = program.codeAt(value);
+        if (last) rangeOf[at] = last.index;
+      }
+    }
+  }
+  const permutation = order(rangeOf, anchors);
+  if (permutation) {
+    tableOf = Uint8Array.from(permutation, (i) => tableOf[i]!);
+    slotOf = Uint32Array.from(permutation, (i) => slotOf[i]!);
+    const ranges = rangeOf;
+    rangeOf = Int32Array.from(permutation, (i) => ranges[i]!);
+    const old = anchors;
+    anchors = new BigUint64Array(total);
+    for (let i = 0; i < total; i++) anchors[i] = old[permutation[i]!]!;
+  }
+
+  const ipDelta = new Int16Array(total);
+  const shapeOf = new Uint8Array(total).fill(noShape);
+  const stateOf = new Uint8Array(total);
+  const functionOf = new Int32Array(total).fill(-1);
+  /** By table: sites without room for a call less those with it. */
+  const lacking = new Int32Array(tables.length);
+  for (let i = 0; i < total; i++) {
+    if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
+    const table = tables[tableOf[i]!]!;
+    const range = program.code[rangeOf[i]!];
+    if (!range) {
+      const empty = program.relocatable ? table.section[slotOf[i]!] === -1 : anchors[i] === 0n;
+      stateOf[i] = empty ? stateZero : stateOutside;
+      continue;
+    }
+    view.move(range, Number(anchors[i]! - range.address));
+    const { reading, shape } = readAt(view, sources[tableOf[i]!]!);
+    shapeOf[i] = shape;
+    stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
+    ipDelta[i] = reading ? reading.ipDelta : 0;
+    if (reading?.nops === 'few' || reading?.nops === 'front') lacking[tableOf[i]!]!++;
+    else if (reading && reading.state !== 'foreign') lacking[tableOf[i]!]!--;
+    functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(ipDelta[i]!));
+  }
+  const unusable = sources.map((source, table) => source === 'patchable-table' && lacking[table]! > 0);
+  if (unusable.includes(true)) {
+    for (let i = 0; i < total; i++) {
+      if (unusable[tableOf[i]!] && stateOf[i] === stateIndex.compiled) stateOf[i] = stateIndex.foreign;
+    }
+  }
+  return new Sites(
+    program,
+    tables,
+    sources,
+    tableOf,
+    slotOf,
+    rangeOf,
+    anchors,
+    ipDelta,
+    shapeOf,
+    stateOf,
+    functionOf,
+    view,
+    unusable,
+  );
+}

@@ -1,0 +1,341 @@
+/**
+ * Site tables: where a file says its patch sites are. Owns: which sections and ranges are ftrace's, reading their slots
+ * (words in place, relocations, RELATIVE addends, RELR), zero slots. Does not look at the code that slots name.
+ *
+ * The three places a slot's value can be in (60-mcount-tables M-TAB-2, measured on kernels and on both linkers):
+ *   relocatable files    the relocation's symbol + addend; the word itself is zero and means nothing
+ *   linked, word != 0    the word; relocations that a linker kept may be stale after a build-time sort
+ *   linked, word == 0    the addend of the RELATIVE relocation at the slot, if there is one; else an empty slot
+ */
+import type { SiteSource } from '../machine/arch.js';
+import * as elf from '../elf/constants.js';
+import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
+import { ElftraceError, hex, malformed } from '../errors.js';
+import type { Program } from '../program/program.js';
+import { isDynamic } from '../relocs/read.js';
+import type { Address } from '../units.js';
+
+/** Slots of one table as columns; `section` and `value` name the anchor, see `SlotTable.relocatable`. */
+export interface SlotTable {
+  /** `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` and `record` for sites found without a table. */
+  readonly name: string;
+  /** What the slots name. A kernel's range does not say: `unknown` is decided by the bytes at the sites. */
+  readonly source: SiteSource | 'unknown';
+  /** `padding`: listed, and no table of ftrace (x86-64 call padding). */
+  readonly role: 'sites' | 'padding';
+  readonly count: number;
+  readonly zero: number;
+  /** Section index the slot's value is an offset in (relocatable files); -1 in linked files and for empty slots. */
+  readonly section: Int32Array;
+  /** Address, or offset in `section`; 0 for an empty slot. */
+  readonly value: BigUint64Array;
+  /** File position of the slot; -1 for calls. */
+  readonly position: Float64Array;
+  /** Section that holds the slots, -1 for calls. */
+  readonly container: number;
+  readonly sorted: boolean;
+  /** Where the values came from, for `info`. */
+  readonly origin: 'relocations' | 'contents' | 'relative' | 'contents and relative' | 'code' | 'record';
+  readonly remarks: readonly string[];
+}
+
+const mcountSection = '__mcount_loc';
+const patchableSection = '__patchable_function_entries';
+
+export interface TableOptions {
+  /** Sections to read instead of the well-known ones (-mfentry-section=NAME): their slots name calls. */
+  readonly tableSections?: readonly string[];
+  /** The file had a table of calls, and untracing left none: a table of pads is still one of pads. */
+  readonly hadCalls?: boolean;
+}
+
+function wordOf(bytes: Uint8Array, offset: number, size: 4 | 8, little: boolean): bigint {
+  let value = 0n;
+  for (let i = 0; i < size; i += 4) {
+    const at = offset + (little ? size - 4 - i : i);
+    const word = little
+      ? (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0
+      : ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
+    value = size === 4 ? BigInt(word) : (value << 32n) | BigInt(word);
+  }
+  return value;
+}
+
+/** Slots of a section of a relocatable file: symbol + addend of the relocation at each slot (M-TAB-1). */
+function readRelocatable(
+  program: Program,
+  section: ElfSection,
+  source: SiteSource,
+  role: 'sites' | 'padding',
+): SlotTable {
+  const { image, arch } = program;
+  const word = arch.target.wordBytes;
+  const little = image.header.endian === 'little';
+  if (section.size % word !== 0) {
+    throw malformed(`section ${section.name}`, `its size ${section.size} is no multiple of the word size ${word}`, {
+      section: section.name,
+    });
+  }
+  const count = section.size / word;
+  const contents = image.contents(section);
+  const values = new BigUint64Array(count);
+  const sections = new Int32Array(count).fill(-1);
+  const positions = new Float64Array(count);
+  const filled = new Uint8Array(count);
+  const remarks: string[] = [];
+  for (let i = 0; i < count; i++) positions[i] = section.offset + i * word;
+  for (const table of image.relocationsOf(section)) {
+    const symbols = table.symbols;
+    for (let row = 0; row < table.count; row++) {
+      const type = table.type[row]!;
+      if (type === arch.relocationRoles.none) continue;
+      const offset = Number(table.offset[row]!);
+      if (type !== arch.relocationRoles.word) {
+        throw new ElftraceError(
+          'elf-malformed',
+          `section ${section.name}: slot at ${hex(offset)} carries relocation type ${type}, not the absolute word`,
+          { section: section.name, offset: BigInt(offset), value: type },
+        );
+      }
+      if (offset % word !== 0 || offset / word >= count) {
+        throw malformed(`section ${section.name}`, `relocation at ${hex(offset)} is on no slot`, {
+          section: section.name,
+          offset: BigInt(offset),
+        });
+      }
+      const slot = offset / word;
+      if (filled[slot]) {
+        throw malformed(`section ${section.name}`, `two relocations give the slot at ${hex(offset)} a value`, {
+          section: section.name,
+          offset: BigInt(offset),
+        });
+      }
+      const symbol = table.symbol[row]!;
+      const home = symbols ? symbols.sectionIndex[symbol]! : 0;
+      const addend = table.form === 'rel' ? wordOf(contents, offset, word, little) : table.addend[row]!;
+      // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when its site is taken out.
+      if (symbol === 0 && addend === 0n) continue;
+      values[slot] = BigInt.asUintN(word * 8, (symbols ? symbols.value[symbol]! : 0n) + addend);
+      sections[slot] = home > 0 && home < image.sections.length ? home : -2;
+      filled[slot] = 1;
+    }
+  }
+  let zero = 0;
+  for (let i = 0; i < count; i++) {
+    if (filled[i]) continue;
+    zero++;
+    if (wordOf(contents, i * word, word, little) !== 0n) {
+      remarks.push(`slot ${i} of ${section.name} holds a word and no relocation: it names nothing before linking`);
+    }
+  }
+  return {
+    name: section.name,
+    source,
+    role,
+    count,
+    zero,
+    section: sections,
+    value: values,
+    position: positions,
+    container: section.index,
+    sorted: isSorted(values, sections),
+    origin: 'relocations',
+    remarks,
+  };
+}
+
+/** Slots of an address range of a linked file. */
+function readLinked(
+  program: Program,
+  name: string,
+  start: bigint,
+  size: number,
+  fileOffset: number,
+  container: number,
+  source: SiteSource | 'unknown',
+  role: 'sites' | 'padding',
+  relative: ReadonlyMap<bigint, bigint>,
+): SlotTable {
+  const { image, arch } = program;
+  const word = arch.target.wordBytes;
+  const little = image.header.endian === 'little';
+  const empty = new Set(arch.mcount.emptySlots.map((value) => BigInt.asUintN(8 * word, value)));
+  if (size % word !== 0) {
+    throw malformed(`table ${name}`, `its size ${size} is no multiple of the word size ${word}`, { section: name });
+  }
+  const count = size / word;
+  const values = new BigUint64Array(count);
+  const raw = new BigUint64Array(count);
+  const positions = new Float64Array(count);
+  let zero = 0;
+  let fromContents = 0;
+  let fromRelative = 0;
+  for (let i = 0; i < count; i++) {
+    const position = fileOffset + i * word;
+    positions[i] = position;
+    let value = wordOf(image.bytes, position, word, little);
+    if (value !== 0n) fromContents++;
+    else if (relative.size > 0) {
+      value = relative.get(start + BigInt(i * word)) ?? 0n;
+      if (value !== 0n) fromRelative++;
+    }
+    raw[i] = value;
+    if (empty.has(value)) zero++;
+    else values[i] = value;
+  }
+  return {
+    name,
+    source,
+    role,
+    count,
+    zero,
+    section: new Int32Array(count).fill(-1),
+    value: values,
+    position: positions,
+    container,
+    sorted: isSorted(raw, null),
+    origin: fromRelative === 0 ? 'contents' : fromContents === 0 ? 'relative' : 'contents and relative',
+    remarks: [],
+  };
+}
+
+function isSorted(values: BigUint64Array, sections: Int32Array | null): boolean {
+  for (let i = 1; i < values.length; i++) {
+    if (sections && sections[i] !== sections[i - 1]) continue;
+    if (values[i]! < values[i - 1]!) return false;
+  }
+  return true;
+}
+
+/** RELATIVE addends by slot address in [start, start + size). RELR slots keep their value in place and need none. */
+function relativeAddends(program: Program, start: bigint, size: number): Map<bigint, bigint> {
+  const { image, arch } = program;
+  const addends = new Map<bigint, bigint>();
+  const end = start + BigInt(size);
+  const mask = arch.target.wordBytes === 4 ? 0xffff_ffffn : 0xffff_ffff_ffff_ffffn;
+  for (const table of image.relocations) {
+    if (table.form !== 'rela' || !isDynamic(image, table)) continue;
+    const { offset, type, addend, count } = table;
+    for (let row = 0; row < count; row++) {
+      if (type[row] !== arch.relocationRoles.relative) continue;
+      const at = offset[row]!;
+      if (at >= start && at < end) addends.set(at, addend[row]! & mask);
+    }
+  }
+  return addends;
+}
+
+/**
+ * Address range of a table that symbols delimit, end excluded; null without them. Kernels have `__start_mcount_loc` inside
+ * `.init.data`, other programs the section bounds that a linker makes.
+ * @param symbols  the image's own, or those of a file that goes with a stripped image
+ * @throws ElftraceError 'elf-malformed' when the range is none or longer than the file
+ * Source: M-SORT-1, M-TAB-1
+ */
+export function findTableRange(
+  image: ElfImage,
+  symbols: SymbolTable = image.symbols,
+): { readonly start: Address; readonly stop: Address } | null {
+  for (const [from, to] of [
+    ['__start_mcount_loc', '__stop_mcount_loc'],
+    ['__start___mcount_loc', '__stop___mcount_loc'],
+    ['__start___patchable_function_entries', '__stop___patchable_function_entries'],
+  ] as const) {
+    const first = symbols.find(from);
+    const last = symbols.find(to);
+    if (first <= 0 || last <= 0 || symbols.sectionIndex[first] === elf.SHN_UNDEF) continue;
+    const start = symbols.value[first]!;
+    const stop = symbols.value[last]!;
+    if (stop < start || stop - start > BigInt(image.bytes.length)) {
+      throw malformed(`symbols ${from} and ${to}`, `the range ${hex(start)}..${hex(stop)} is no table`, {
+        symbol: to,
+        address: start,
+      });
+    }
+    if (stop > start) return { start, stop };
+  }
+  return null;
+}
+
+/** The range that symbols delimit, where it is no section with a name of its own: a loaded kernel has both kinds of tables. */
+function kernelRange(program: Program): { readonly start: Address; readonly stop: Address } | null {
+  const range = findTableRange(program.image, program.symbols);
+  if (range === null || program.loadMap === null) return range;
+  const home = program.image.sectionAt(range.start)?.name;
+  return home === mcountSection || home === patchableSection ? null : range;
+}
+
+/**
+ * All site tables of a file. Empty when it has none: sites are then found by their calls.
+ * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots; 'no-match' when none of
+ *         `tableSections` is there
+ */
+export function readTables(program: Program, options: TableOptions = {}): SlotTable[] {
+  const { image, arch } = program;
+  const wanted: { readonly section: ElfSection; readonly source: SiteSource }[] = [];
+  for (const name of options.tableSections ?? []) {
+    for (const section of image.sectionsNamed(name)) wanted.push({ section, source: 'mcount-table' });
+  }
+  if (options.tableSections?.length && wanted.length === 0) {
+    // Another table than the one that was asked for would give verdicts on other sites.
+    throw new ElftraceError('no-match', `no section is named ${options.tableSections.join(' or ')}`, {
+      section: options.tableSections[0]!,
+    });
+  }
+  if (wanted.length === 0) {
+    for (const section of image.sectionsNamed(mcountSection)) wanted.push({ section, source: 'mcount-table' });
+    for (const section of image.sectionsNamed(patchableSection)) wanted.push({ section, source: 'patchable-table' });
+  }
+  const tables: SlotTable[] = [];
+  const bounds = program.relocatable || (wanted.length > 0 && program.loadMap === null) ? null : kernelRange(program);
+  const range = bounds && { start: bounds.start, size: Number(bounds.stop - bounds.start) };
+  const hasMcount = range !== null || wanted.some((each) => each.source === 'mcount-table' && each.section.size > 0);
+  // Without a table of calls the pads themselves say what they are: see findSites.
+  const padding = arch.mcount.patchableIsPadding && (hasMcount || options.hadCalls === true);
+  for (const { section, source } of wanted) {
+    if (section.type === elf.SHT_NOBITS || section.size === 0) continue;
+    const role = source === 'patchable-table' && padding ? 'padding' : 'sites';
+    if (program.relocatable) {
+      tables.push(readRelocatable(program, section, source, role));
+    } else {
+      const addends = relativeAddends(program, section.address, section.size);
+      tables.push(
+        readLinked(
+          program,
+          section.name,
+          section.address,
+          section.size,
+          section.offset,
+          section.index,
+          source,
+          role,
+          addends,
+        ),
+      );
+    }
+  }
+  if (range) {
+    const offset = image.fileOffsetOf(range.start);
+    if (offset < 0 || offset + range.size > image.bytes.length) {
+      throw malformed('__start_mcount_loc', `no bytes of the file lie at ${hex(range.start)}`, {
+        address: range.start,
+      });
+    }
+    const container = image.sectionAt(range.start)?.index ?? -1;
+    const addends = relativeAddends(program, range.start, range.size);
+    tables.push(
+      readLinked(
+        program,
+        '__start_mcount_loc',
+        range.start,
+        range.size,
+        offset,
+        container,
+        'unknown',
+        'sites',
+        addends,
+      ),
+    );
+  }
+  return tables;
+}

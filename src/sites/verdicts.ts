@@ -1,0 +1,430 @@
+/**
+ * One verdict per site: the first line of the table below that applies. Decides nothing about patching; a plan refuses
+ * sites whose verdict is an error.
+ *
+ * | verdict | severity | meaning |
+ * |---|---|---|
+ * | zero-entry | note | empty slot of the table |
+ * | outside-text, duplicate, misaligned | error | the slot names no place that can hold a site |
+ * | weak-leftover | note | body of an overridden weak function: real bytes, no symbol |
+ * | no-symbol | warning | no function covers the site and it is no leftover |
+ * | bypassed-by-local-entry | error | local calls never pass the site |
+ * | unsupported-shape, wrong-bytes | error | bytes that no shape knows / a known shape with other bytes |
+ * | out-of-range, wrong-target, stub-wrong-target, toc-restore-missing | error | the call does not lead where it must |
+ * | state-mismatch | error | the record in the file says otherwise than the bytes |
+ * | ok | | |
+ */
+import type { SiteReading } from '../machine/arch.js';
+import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { directCallerAt } from '../patch/direct-table.js';
+import type { Sites } from './sites.js';
+
+export const verdictSeverity = {
+  ok: 'none',
+  'zero-entry': 'note',
+  'outside-text': 'error',
+  duplicate: 'error',
+  misaligned: 'error',
+  'weak-leftover': 'note',
+  'no-symbol': 'warning',
+  'bypassed-by-local-entry': 'error',
+  'unsupported-shape': 'error',
+  'wrong-bytes': 'error',
+  'out-of-range': 'error',
+  'wrong-target': 'error',
+  'stub-wrong-target': 'error',
+  'toc-restore-missing': 'error',
+  'state-mismatch': 'error',
+} as const satisfies Record<string, 'none' | 'note' | 'warning' | 'error'>;
+
+export type Verdict = keyof typeof verdictSeverity;
+export type Severity = (typeof verdictSeverity)[Verdict];
+
+/** A site whose verdict is not `ok`, with what a person or program needs to judge it. */
+export interface Finding {
+  readonly site: number;
+  readonly verdict: Verdict;
+  readonly severity: Severity;
+  /** Rule of the specification that the verdict follows. */
+  readonly rule: string;
+  /** Anchor of the site: address, or offset in `section`. */
+  readonly address: bigint;
+  readonly section: string;
+  /** Offset in the section; equal to `address` in relocatable files. */
+  readonly offset: bigint;
+  /** Function with offset, '' when none covers the site. */
+  readonly function: string;
+  /** Bytes from the site's start; empty where the verdict is not about bytes. */
+  readonly expected: Uint8Array;
+  readonly actual: Uint8Array;
+  readonly message: string;
+}
+
+export interface Verification {
+  /** Sites judged; empty slots are counted in `verdicts` only. */
+  readonly sites: number;
+  readonly verdicts: Readonly<Partial<Record<Verdict, number>>>;
+  /** In site order, everything but `ok`. */
+  readonly findings: readonly Finding[];
+  /** About the file: unsorted tables, calls of the profiling entry that no table names, … */
+  readonly remarks: readonly string[];
+  /**
+   * Why the verdicts say little or nothing: the file has no site (`no-sites`), or of most sites nobody knows the function (`no-functions`). Null: they say
+   * what they say.
+   */
+  readonly incomplete: { readonly code: 'no-sites' | 'no-functions'; readonly message: string } | null;
+}
+
+export interface VerifyOptions {
+  /** What the file's own record says of a site: null when nothing or the same as the bytes. */
+  readonly recorded?: (fileOffset: number, sizeBytes: number) => { expected: Uint8Array; actual: Uint8Array } | null;
+  /** True for sites whose bytes a session has left behind: what they call was a tracer's, or a direct caller, of its time. */
+  readonly leftBehind?: (site: number) => boolean;
+  readonly signal?: AbortSignal;
+}
+
+const none = new Uint8Array(0);
+/** Bytes shown of a site that no shape knows. */
+const shownBytes = 8;
+
+interface Judgement {
+  readonly verdict: Verdict;
+  readonly rule: string;
+  readonly message: string;
+  readonly expected?: Uint8Array;
+  readonly actual?: Uint8Array;
+  /** What a kernel would answer; EINVAL when absent (C-UPD-2). */
+  readonly errno?: 'EFAULT';
+}
+
+/**
+ * Whether a function covers the site. A label (assembly without a size) covers only what can be its own entry: everything
+ * up to the next symbol would include the bodies of overridden weak functions behind it. The same holds for functions of a list of names, which has
+ * no sizes, where the machine tells an entry by what stands in front of it (X-SITE-2).
+ */
+export function isCovered(sites: Sites, index: number): boolean {
+  const { program } = sites;
+  const symbol = sites.functionSymbol(index);
+  if (symbol < 0) return false;
+  if (!program.functions.isLabel(symbol)) return program.symbols.size[symbol] !== 0n || isEntry(sites, index);
+  const limit = program.arch.mcount.maxSiteOffset;
+  const place = program.functions.placeOf(symbol);
+  return limit === 'any' || (place !== undefined && sites.ip(index) - place.value <= limit);
+}
+
+/** False where the machine looks for the start of a function in front of a site and finds none. */
+function isEntry(sites: Sites, index: number): boolean {
+  const reading = sites.reading(index);
+  if (!reading?.shape.entriesAt || reading.state === 'foreign') return true;
+  return sites.entriesOf(index, reading).length > 0;
+}
+
+/**
+ * What is known of the functions that sites lie in: `all` symbols of the file, only those that it `exports` (a stripped shared object), or `none` of most
+ * sites. Only where all are known a site without one is the leftover of an overridden weak function; those are few.
+ */
+type Knowledge = 'all' | 'exports' | 'none';
+const knowledge = new WeakMap<Sites, Knowledge>();
+
+function knowledgeOf(sites: Sites): Knowledge {
+  const known = knowledge.get(sites);
+  if (known !== undefined) return known;
+  const { program } = sites;
+  const { image, symbols } = program;
+  let placed = 0;
+  let covered = 0;
+  for (let i = 0; i < sites.count && program.namesFunctions; i++) {
+    if (sites.range[i]! < 0) continue;
+    placed++;
+    if (isCovered(sites, i)) covered++;
+  }
+  const onlyExports = symbols === image.symbols && symbols === image.dynamicSymbols;
+  const found =
+    !program.namesFunctions || covered * 2 < placed ? 'none' : onlyExports && covered < placed ? 'exports' : 'all';
+  knowledge.set(sites, found);
+  return found;
+}
+
+const fine: Judgement = { verdict: 'ok', rule: '', message: '' };
+
+/** Judges one site by its reading (null where no shape fits or no code is named). */
+export function judge(
+  sites: Sites,
+  index: number,
+  options: VerifyOptions = {},
+  reading: SiteReading | null = sites.reading(index),
+): Judgement {
+  const { program } = sites;
+  const { arch } = program;
+  const state = sites.state(index);
+  const table = sites.table(index);
+  const anchor = sites.anchor[index]!;
+  if (state === 'zero') {
+    return { verdict: 'zero-entry', rule: 'C-INIT-1', message: `slot ${sites.slot(index)} of ${table.name} is empty` };
+  }
+  if (state === 'outside') {
+    const home = table.section[sites.slot(index)]!;
+    const section = home >= 0 ? program.image.sections[home]?.name : undefined;
+    return {
+      verdict: 'outside-text',
+      rule: 'M-VAL-1',
+      message:
+        section === undefined
+          ? `slot ${sites.slot(index)} of ${table.name} names ${hex(anchor)}, where no code lies`
+          : `slot ${sites.slot(index)} of ${table.name} names ${section}+${hex(anchor)}, where no code lies`,
+    };
+  }
+  if (index > 0 && sites.range[index - 1] === sites.range[index] && sites.anchor[index - 1] === anchor) {
+    return {
+      verdict: 'duplicate',
+      rule: 'M-SORT-3',
+      message: `slots ${sites.slot(index - 1)} and ${sites.slot(index)} of ${table.name} name the same place`,
+    };
+  }
+  if (anchor % BigInt(arch.target.codeAlignBytes) !== 0n) {
+    return {
+      verdict: 'misaligned',
+      rule: 'M-VAL-1',
+      message: `${hex(anchor)} is no multiple of ${arch.target.codeAlignBytes}, the instruction alignment`,
+    };
+  }
+  if (reading?.fault === 'misaligned') {
+    // Its bytes are what they must be: it is their place that is wrong.
+    const why =
+      'a pointer there is no single store (compile with -falign-functions=8; GCC leaves out cold functions and -Os)';
+    return { verdict: 'misaligned', rule: 'A-SITE-1', message: `${reading.shape.name}: ${reading.reason}: ${why}` };
+  }
+  if (program.namesFunctions && !isCovered(sites, index)) {
+    // `unplaced`: nops of a pad whose call area only the missing symbol could tell.
+    const looksFine = reading !== null && (reading.state !== 'foreign' || reading.form === 'unplaced');
+    const functions = knowledgeOf(sites);
+    if (functions !== 'all' && looksFine) {
+      const why =
+        functions === 'exports'
+          ? 'the file is stripped and names only what it exports'
+          : 'the symbols name few functions of the sites';
+      return { verdict: 'no-symbol', rule: 'M-VAL-1', message: `no known function covers the site: ${why}` };
+    }
+    if (looksFine) {
+      return {
+        verdict: 'weak-leftover',
+        rule: 'M-WEAK-1',
+        message: 'no function symbol covers the site: body of an overridden weak function',
+      };
+    }
+    // In a stripped file the missing symbol says nothing, and must not hide wrong bytes.
+    if (functions === 'all') {
+      return {
+        verdict: 'no-symbol',
+        rule: 'M-VAL-1',
+        message: 'no function covers the place, and its bytes are no site',
+        actual: sites.viewOf(index).bytes(0, shownBytes),
+      };
+    }
+  }
+  const symbol = sites.functionSymbol(index);
+  if (symbol >= 0 && reading?.state !== 'call') {
+    const local = arch.abi.localEntryOffset(program.symbols.other[symbol]!);
+    const place = local > 0 ? program.functions.placeOf(symbol) : undefined;
+    if (place && sites.ip(index) < place.value + BigInt(local)) {
+      return {
+        verdict: 'bypassed-by-local-entry',
+        rule: 'P-SITE-2',
+        message: `the site lies before the local entry at +${local}: calls within the module never pass it`,
+      };
+    }
+  }
+  if (!reading) {
+    return {
+      verdict: 'unsupported-shape',
+      rule: 'M-VAL-1',
+      message: 'no known site shape has these bytes',
+      actual: sites.viewOf(index).bytes(0, shownBytes),
+    };
+  }
+  if (reading.state === 'foreign') return ofForeign(sites, index, reading);
+  if (reading.state === 'call' && options.leftBehind?.(index) !== true) {
+    const wrong = judgeCall(sites, index, reading);
+    if (wrong) return wrong;
+  }
+  if (reading.target !== null && program.loadMap !== null) {
+    const wrong = judgeStubToc(sites, index, reading.target, reading);
+    if (wrong) return wrong;
+  }
+  const mismatch = options.recorded?.(sites.fileOffset(index) + reading.startDelta, reading.sizeBytes);
+  if (mismatch) {
+    return {
+      verdict: 'state-mismatch',
+      rule: 'RT-6',
+      message: 'the record in the file says otherwise than the bytes: something else wrote here',
+      ...mismatch,
+    };
+  }
+  return fine;
+}
+
+function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement {
+  const expected = reading.expected ?? none;
+  const actual = sites.viewOf(index).bytes(reading.startDelta, Math.max(expected.length, reading.sizeBytes, 1));
+  const verdict: Verdict =
+    reading.fault === 'unsupported'
+      ? 'unsupported-shape'
+      : reading.fault === 'toc-restore-missing'
+        ? 'toc-restore-missing'
+        : 'wrong-bytes';
+  return {
+    verdict,
+    rule: 'C-UPD-2',
+    message: `${reading.shape.name}: ${reading.reason ?? 'other bytes than any state of the site'}`,
+    expected,
+    actual,
+  };
+}
+
+/** A call of something that is not the profiling entry: fine when it is a tracer's, else it leads to the wrong place. */
+function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement | null {
+  const { program } = sites;
+  if (reading.target === null) {
+    // Relocatable: the relocation names another symbol than the profiling entry.
+    for (const delta of reading.relocationDeltas) {
+      const relocation = sites.viewOf(index).relocation(delta);
+      if (relocation && !program.isTracerName(relocation.symbolName) && !program.isMcountName(relocation.symbolName)) {
+        return {
+          verdict: 'wrong-target',
+          rule: 'F-2',
+          message: `the call's relocation names ${relocation.symbolName || 'a section'}, no profiling entry; if it is one, name it with --mcount`,
+        };
+      }
+    }
+    return null;
+  }
+  if (program.callee(reading.target) !== 'other') return null;
+  if (!program.hasMcountEntry) return null;
+  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose it is.
+  const direct = directCallerOf(sites, index);
+  if (direct !== null && (direct === reading.target || direct === program.finalTarget(reading.target))) return null;
+  const range = program.codeAt(reading.target);
+  if (!range) {
+    return {
+      verdict: 'wrong-target',
+      rule: 'C-UPD-2',
+      message: `the call leads to ${hex(reading.target)}, where no code can be read`,
+      actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+      errno: 'EFAULT',
+    };
+  }
+  const stub = program.stubTarget(reading.target);
+  const name = program.describe(range, reading.target);
+  return {
+    verdict: stub === null ? 'wrong-target' : 'stub-wrong-target',
+    rule: stub === null ? 'C-TGT-2' : 'P-STUB-1',
+    message:
+      stub === null
+        ? `the call leads to ${hex(reading.target)}${name === '' ? '' : ` (${name})`}, which is no tracing entry`
+        : `the stub at ${hex(reading.target)} leads to ${hex(stub)}, which is no tracing entry`,
+    actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+  };
+}
+
+/** The direct caller that the image's table names for a site, or null. */
+export function directCallerOf(sites: Sites, index: number): bigint | null {
+  const reading = sites.reading(index);
+  if (reading === null) return null;
+  const anchor = sites.anchor[index]!;
+  const start = anchor + BigInt(reading.startDelta);
+  return directCallerAt(sites.program, start, start + BigInt(reading.sizeBytes));
+}
+
+/** A stub that leads to the right code with another TOC than that code's: the callee would find nothing of its own. */
+function judgeStubToc(sites: Sites, index: number, target: bigint, reading: SiteReading): Judgement | null {
+  const { program } = sites;
+  const stub = program.stub(target);
+  if (stub === null || stub.targetToc === null) return null;
+  const toc = program.tocAt(stub.target);
+  if (toc === null || toc === stub.targetToc) return null;
+  return {
+    verdict: 'stub-wrong-target',
+    rule: 'P-STUB-1',
+    message: `the stub at ${hex(target)} loads the TOC ${hex(stub.targetToc)}, that of ${hex(stub.target)} is ${hex(toc)}`,
+    actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+  };
+}
+
+/** The finding of a judgement, with place and names. */
+function findingOf(sites: Sites, index: number, judgement: Judgement): Finding {
+  const range = sites.codeRange(index);
+  const anchor = sites.anchor[index]!;
+  const table = sites.table(index);
+  const home = sites.program.image.sections[range ? range.section : table.section[sites.slot(index)]!];
+  const section = home?.name ?? range?.name ?? '';
+  return {
+    site: index,
+    verdict: judgement.verdict,
+    severity: verdictSeverity[judgement.verdict],
+    rule: judgement.rule,
+    address: anchor,
+    section,
+    offset: range && !sites.program.relocatable ? anchor - range.address : anchor,
+    function: range ? sites.program.describe(range, sites.ip(index)) : '',
+    expected: judgement.expected ?? none,
+    actual: judgement.actual ?? none,
+    message: judgement.message,
+  };
+}
+
+/**
+ * Judges every site.
+ * @returns counts by verdict and a finding for every site that is not `ok`, in site order
+ */
+export function verify(sites: Sites, options: VerifyOptions = {}): Verification {
+  const verdicts: Partial<Record<Verdict, number>> = {};
+  const findings: Finding[] = [];
+  const remarks: string[] = [];
+  let judged = 0;
+  for (let i = 0; i < sites.count; i++) {
+    if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
+    const judgement = judge(sites, i, options);
+    verdicts[judgement.verdict] = (verdicts[judgement.verdict] ?? 0) + 1;
+    if (judgement.verdict !== 'zero-entry') judged++;
+    if (judgement.verdict !== 'ok') findings.push(findingOf(sites, i, judgement));
+  }
+  for (const table of sites.tables) {
+    remarks.push(...table.remarks);
+    if (table.role === 'padding') {
+      remarks.push(`${table.name} names call padding (${table.count} entries), not patch sites of ftrace`);
+    } else if (!table.sorted) remarks.push(`${table.name} is not sorted`);
+  }
+  return { sites: judged, verdicts, findings, remarks, incomplete: incompleteness(sites, judged) };
+}
+
+function incompleteness(sites: Sites, judged: number): Verification['incomplete'] {
+  const { program, tables } = sites;
+  if (judged === 0) {
+    const why = tables.some(({ role }) => role === 'padding')
+      ? 'its table names call padding only'
+      : tables.some(({ count }) => count > 0)
+        ? 'all slots of its table are empty'
+        : program.image.section('xray_instr_map')
+          ? 'it has XRay sleds (xray_instr_map), which ftrace does not use'
+          : 'no table names any and no call of the profiling entry is there; -fpatchable-function-entry and -pg make them';
+    return { code: 'no-sites', message: `no patch site in the file: ${why}` };
+  }
+  if (knowledgeOf(sites) !== 'none') return null;
+  const message =
+    program.namesFunctions || program.symbols !== program.image.symbols
+      ? 'the symbols name the functions of less than half of the sites: they may be those of another file'
+      : 'no function of the file is known (it is stripped): name a file that has its symbols with --symbols';
+  return { code: 'no-functions', message };
+}
+
+/** Error for a site that a request needs and that is wrong: expected and actual bytes, as ftrace_bug prints them. */
+export function siteMismatch(finding: Finding): ElftraceError {
+  return new ElftraceError('site-mismatch', `${finding.section}+${hex(finding.offset)}: ${finding.message}`, {
+    section: finding.section,
+    offset: finding.offset,
+    address: finding.address,
+    symbol: finding.function,
+    expected: hexBytes(finding.expected),
+    actual: hexBytes(finding.actual),
+  });
+}

@@ -1,0 +1,129 @@
+/**
+ * The view through which site shapes see a program: one object that is moved from site to site. Positions that shapes use
+ * are deltas from the anchor; this file turns them into positions in the code range and relocation rows.
+ */
+import type { CalleeKind, SiteRelocation, SiteView, StubReading } from '../machine/arch.js';
+import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
+import type { Address } from '../units.js';
+
+/** A relocation of a relocatable file by table and row. */
+export interface RelocationPlace {
+  readonly table: PlacedRelocations['tables'][number];
+  readonly row: number;
+}
+
+export class ProgramView implements SiteView {
+  readonly relocatable: boolean;
+  readonly positionIndependent: boolean;
+  address: Address = 0n;
+  private range: CodeRange | undefined;
+  private code: Uint8Array = new Uint8Array(0);
+  private at = 0;
+  private placed: PlacedRelocations | undefined;
+  /** Where the last look-up in `placed` ended: sites come in ascending order, so the next is usually just behind. */
+  private hint = 0;
+  private readonly little: boolean;
+
+  constructor(readonly program: Program) {
+    this.relocatable = program.relocatable;
+    this.positionIndependent = program.positionIndependent;
+    this.little = program.arch.target.codeEndian === 'little';
+  }
+
+  /** Moves the anchor to `offset` in `range`. */
+  move(range: CodeRange, offset: number): void {
+    if (range !== this.range) {
+      this.range = range;
+      this.code = range.bytes;
+      this.placed = this.relocatable ? this.program.relocationsOf(range.section) : undefined;
+      this.hint = 0;
+    }
+    this.at = offset;
+    this.address = range.address + BigInt(offset);
+  }
+
+  u8(delta: number): number {
+    return this.code[this.at + delta] ?? -1;
+  }
+
+  u16(delta: number): number {
+    const { code } = this;
+    const i = this.at + delta;
+    if (i < 0 || i + 2 > code.length) return -1;
+    return this.little ? code[i]! | (code[i + 1]! << 8) : (code[i]! << 8) | code[i + 1]!;
+  }
+
+  u32(delta: number): number {
+    const { code } = this;
+    const i = this.at + delta;
+    if (i < 0 || i + 4 > code.length) return -1;
+    return this.little
+      ? (code[i]! | (code[i + 1]! << 8) | (code[i + 2]! << 16) | (code[i + 3]! << 24)) >>> 0
+      : ((code[i]! << 24) | (code[i + 1]! << 16) | (code[i + 2]! << 8) | code[i + 3]!) >>> 0;
+  }
+
+  bytes(delta: number, size: number): Uint8Array {
+    const start = Math.max(0, this.at + delta);
+    return this.code.slice(start, Math.max(start, this.at + delta + size));
+  }
+
+  /** Every relocation at exactly anchor + delta, companions included. */
+  relocationsAt(delta: number): RelocationPlace[] {
+    const { placed } = this;
+    if (!placed) return [];
+    const offset = this.at + delta;
+    const found: RelocationPlace[] = [];
+    for (let i = this.seek(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
+      found.push({ table: placed.tables[placed.table[i]!]!, row: placed.row[i]! });
+    }
+    return found;
+  }
+
+  private seek(placed: PlacedRelocations, offset: number): number {
+    const { offset: offsets } = placed;
+    let i = this.hint;
+    if (i < offsets.length && offsets[i]! < offset) {
+      // A short walk from the last place; the binary search when that does not arrive.
+      for (let step = 0; step < 16 && i < offsets.length && offsets[i]! < offset; step++) i++;
+      if (i < offsets.length && offsets[i]! < offset) i = lowerBound(placed, offset);
+    } else if (i === 0 || i > offsets.length || offsets[i - 1]! >= offset) {
+      i = lowerBound(placed, offset);
+    }
+    this.hint = i;
+    return i;
+  }
+
+  relocation(delta: number): SiteRelocation | null {
+    const { placed } = this;
+    if (!placed) return null;
+    const offset = this.at + delta;
+    for (let i = this.seek(placed, offset); i < placed.offset.length && placed.offset[i] === offset; i++) {
+      const table = placed.tables[placed.table[i]!]!;
+      const row = placed.row[i]!;
+      const type = table.type[row]!;
+      if (this.program.isNeutral(type, table.symbol[row]!) || this.program.isCompanion(type)) continue;
+      return {
+        type,
+        symbolName: table.symbols ? table.symbols.name(table.symbol[row]!) : '',
+        addend: table.addend[row]!,
+      };
+    }
+    return null;
+  }
+
+  functionAt(delta: number): boolean {
+    return this.range !== undefined && this.program.functionStarting(this.range, this.address + BigInt(delta)) >= 0;
+  }
+
+  callee(address: Address): CalleeKind {
+    return this.program.callee(address);
+  }
+
+  stub(address: Address): StubReading | null {
+    return this.program.stub(address);
+  }
+
+  isMcountName(name: string): boolean {
+    return this.program.isMcountName(name);
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
+ * of the runtime's flavour; the laying out is the loader's.
+ */
+import type { MachineOptions, EntryFlavour } from '../machine/arch.js';
+import { ByteView } from '../bytes.js';
+import { readElf } from '../elf/read.js';
+import type { ElfImage } from '../elf/image.js';
+import * as elf from '../elf/constants.js';
+import { ElftraceError } from '../errors.js';
+import { loadImages, type LoaderOptions } from '../program/loader.js';
+import type { Program } from '../program/program.js';
+import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import type { Sha256 } from '../sha256.js';
+import type { Address } from '../units.js';
+import type { Sites } from '../sites/sites.js';
+
+/**
+ * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * @param preferred  is taken when it serves any
+ * @param without    is taken where there is no site to serve
+ * @throws ElftraceError 'no-runtime' when none serves any; on arm64 also when the preferred one does not
+ */
+export function flavourFor(
+  sites: Sites,
+  selection?: Uint8Array,
+  preferred?: EntryFlavour,
+  without: EntryFlavour | null = null,
+): EntryFlavour {
+  const counts = new Map<string, number>();
+  for (let i = 0; i < sites.count; i++) {
+    if (selection && !selection[i]) continue;
+    const reading = sites.reading(i);
+    if (reading === null || reading.state === 'foreign') continue;
+    for (const entry of sites.entriesOf(i, reading)) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+  }
+  if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
+  if (preferred !== undefined && sites.program.arch.target.id === 'arm64') {
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that the tracing entry '${preferred}' serves`,
+      {},
+    );
+  }
+  let best: EntryFlavour | null = null;
+  for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
+    const count = counts.get(flavour) ?? 0;
+    if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
+  }
+  if (best === null && without !== null) return without;
+  if (best === null) {
+    const nameless = sites.count > 0 && !sites.program.namesFunctions;
+    throw new ElftraceError(
+      'no-runtime',
+      `no site of the file has a shape that a tracing entry serves${nameless ? ': where functions begin decides it here, so name them with --symbols FILE' : ''}`,
+      {},
+    );
+  }
+  return best;
+}
+
+/** Section of the runtime in which the tool keeps ops objects, hashes and tables. */
+export const dataSection = '.elftrace.data';
+
+/**
+ * The runtime with room for the filters of an image: a few hashes that name every site. An image with few sites keeps the room that the
+ * runtime was built with.
+ * @param bytes  relocatable file; it stays as it is
+ */
+export function withRoomFor(bytes: Uint8Array, sites: number): ElfImage {
+  const image = readElf(bytes);
+  const section = image.section(dataSection);
+  const wanted = 4096 + 4 * image.wordBytes * sites;
+  if (!section || section.fileSize >= wanted) return image;
+  // The section's bytes, all zero, move to the end of the file.
+  const offset = Math.ceil(bytes.length / 64) * 64;
+  const out = new Uint8Array(offset + wanted);
+  out.set(bytes);
+  const { shoff, shentsize, endian } = image.header;
+  const view = new ByteView(out, endian);
+  const at = shoff + section.index * shentsize;
+  const word = image.wordBytes;
+  view.insertWord(at + 8 + 2 * word, BigInt(offset), word);
+  view.insertWord(at + 8 + 3 * word, BigInt(wanted), word);
+  return readElf(out);
+}
+
+/**
+ * The object to lay in.
+ * @throws ElftraceError 'no-runtime' where there is none for the target
+ */
+export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0, probes = false): ElfImage {
+  const { target } = program.arch;
+  const bytes = runtimeObject(target.id, flavour, probes);
+  if (bytes === null && probes) {
+    throw new ElftraceError('no-runtime', `the runtime (${flavour}) of ${target.id} serves no probes`, {
+      what: target.id,
+      reason: 'not-served',
+    });
+  }
+  if (bytes === null) {
+    throw new ElftraceError('no-runtime', `there is no tracing runtime (${flavour}) for ${target.id} yet`, {
+      what: target.id,
+    });
+  }
+  return withRoomFor(bytes, sites);
+}
+
+/**
+ * An image of the program with the runtime in it; the program's own bytes keep their places.
+ * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
+ *   ones (the runtime lies at fixed addresses, RT-3)
+ * @param machine    options of the machine's loader (`x86-tramp`)
+ * @param probeRoom  the runtime serves probes and has this room for them; the image may then be one without sites
+ */
+export function withRuntime(
+  sites: Sites,
+  selection: Uint8Array | undefined,
+  hash?: Sha256,
+  preferred?: EntryFlavour,
+  machine: MachineOptions = {},
+  probeRoom?: LoaderOptions['probeRoom'],
+): ElfImage {
+  const { program } = sites;
+  const { image, arch } = program;
+  const missing = 'it has no tracing entries (missing: ftrace_caller, ftrace_call, ftrace_ops_list, …)';
+  if (program.relocatable) {
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and a relocatable file is loaded first (elftrace load), or names what its sites call (--entry SYMBOL)`,
+      { reason: 'relocatable' },
+    );
+  }
+  if (image.header.type !== elf.ET_EXEC) {
+    throw new ElftraceError(
+      'no-runtime',
+      `${missing}, and the runtime cannot be laid into a position-independent file`,
+      { reason: 'position-independent' },
+    );
+  }
+  const without = probeRoom === undefined ? null : (runtimeFlavours(arch.target.id)[0] ?? null);
+  const best = flavourFor(sites, selection, preferred, without);
+  const flavour =
+    arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
+  const coreSites: Address[] = [];
+  for (let i = 0; i < sites.count; i++) {
+    if ((!selection || selection[i]) && sites.codeRange(i)) coreSites.push(sites.ip(i));
+  }
+  const { bytes } = loadImages(
+    {
+      core: { name: 'core', image },
+      modules: [],
+      base: 'user',
+      runtime: {
+        name: `runtime-${flavour}`,
+        image: runtimeImage(program, flavour, sites.count, probeRoom !== undefined),
+      },
+      options: {
+        ...(probeRoom ? { probeRoom } : {}),
+        coreSites,
+        convention: flavour,
+        machine,
+        ...(hash ? { sha256: hash } : {}),
+      },
+    },
+    arch,
+  );
+  return readElf(bytes);
+}

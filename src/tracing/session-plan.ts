@@ -1,0 +1,258 @@
+/**
+ * Session files on images at rest: every call starts from the image as it was before the first of them, performs all operations in order, and
+ * plans the difference. So a file says exactly what its record says, whatever the number of calls that led to it.
+ */
+import type { Arch } from '../machine/arch.js';
+import type { ElfImage } from '../elf/image.js';
+import { ElftraceError } from '../errors.js';
+import { CoreSession, type SessionStep } from './operations.js';
+import { formatReport, type Outcome } from '../ftrace/index.js';
+import type { GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
+import type { FileRecord } from '../patch/journal.js';
+import { load, trampolineSection } from '../program/program.js';
+import { checkGraphSafety, graphCallback } from './graph-safety.js';
+import { withHazards } from '../patch/hazards.js';
+import { dataSection } from './inject.js';
+import { changeStep, differingRanges, type ReplacedCode, settleKeptRelocations } from '../patch/kept-relocations.js';
+import type { Plan } from '../patch/plan.js';
+import { findSites } from '../sites/sites.js';
+import { settleIdleSites, siteNames } from './idle-sites.js';
+import { entriesOf } from './tracing.js';
+import { Session, type SessionOptions } from './session.js';
+import { parseSession, type ProbeOperation, type SessionOperation } from './session-file.js';
+
+/** A session file. */
+export interface SessionText {
+  /** What errors call it. */
+  readonly name: string;
+  readonly text: string;
+}
+
+export interface SessionPlan {
+  readonly plan: Plan;
+  readonly session: Session;
+  /** Operations with their outcomes, those of earlier calls too. */
+  readonly steps: readonly SessionStep[];
+  /** Symbols that operations named, with their places. */
+  readonly symbols: readonly GoneSymbol[];
+  /** Who served the steps about probes. */
+  readonly host: ProbeHost | null;
+}
+
+/** Options that decide bytes, as a record keeps them beside the session (RT-7). */
+export type SessionForms = Pick<FileRecord, 'forms' | 'gone'>;
+
+/**
+ * Reads session files one after another: later ones may use the names that earlier ones made.
+ * @throws ElftraceError 'usage' with file, line and column
+ */
+export function readSessions(files: readonly SessionText[]): readonly (readonly SessionOperation[])[] {
+  const known: { ops: string[]; graphs: string[] } = { ops: [], graphs: [] };
+  return files.map(({ name, text }) => {
+    const { operations } = parseSession(text, name, known);
+    for (const each of operations) {
+      if (each.kind === 'ops') known.ops.push(each.name);
+      else if (each.kind === 'graph') known.graphs.push(each.name);
+    }
+    return operations;
+  });
+}
+
+/** Modules that come with a step: the first that is said of them is that they come. */
+function absentModules(operations: readonly SessionOperation[]): Set<string> {
+  const seen = new Set<string>();
+  const absent = new Set<string>();
+  for (const each of operations) {
+    if (each.kind !== 'load' && each.kind !== 'unload') continue;
+    if (!seen.has(each.module) && each.kind === 'load') absent.add(each.module);
+    seen.add(each.module);
+  }
+  return absent;
+}
+
+/** Session options of what a record keeps. */
+export function sessionOptions({ forms, gone }: SessionForms): Omit<SessionPlanOptions, 'probes'> {
+  const { 'ppc-nop': nopForm, 'a64-default': literalOff, preempt, 'unsafe-graph': unsafeGraph } = forms;
+  return {
+    gone,
+    ...(unsafeGraph === undefined ? {} : { allowUnsafeGraph: true }),
+    ...(nopForm === undefined ? {} : { nopForm }),
+    policy: {
+      ...(literalOff === 'list' || literalOff === 'nop' ? { literalOff } : {}),
+      ...(preempt === 'none' || preempt === 'full' ? { preempt } : {}),
+    },
+  };
+}
+
+/** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
+export interface ProbeHost {
+  /** True for a return probe: it replaces return addresses. */
+  replacesReturns(operation: Extract<SessionOperation, { readonly kind: 'probe' }>): boolean;
+  perform(operation: ProbeOperation): Outcome;
+  /** Why a module cannot go: a probe elsewhere reads its data. null when it can. */
+  moduleUse(name: string): string | null;
+  /** A module goes, and its probes with it (K-OPT-8): before ftrace forgets its sites. */
+  unloadModule(name: string): void;
+  /** A module came: its text is as it was before anybody was there. */
+  loadModule(name: string): void;
+  /** All probes that were ever set in a module. */
+  placesIn(module: string): readonly GoneProbe[];
+  /** After the last step: what waits for time to pass is done, objects are written. */
+  finish(): void;
+  /** Code that breakpoints and jumps stand for now, and where its copies are. */
+  replacedCode(): readonly ReplacedCode[];
+}
+
+/** Makes a host for a session; `image` is the one that the session was opened on. */
+export type ProbeHosts = (session: Session, image: ElfImage) => ProbeHost;
+
+export interface SessionPlanOptions extends SessionOptions {
+  readonly probes?: ProbeHosts | undefined;
+  /** Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the plan's notices say why. */
+  readonly allowUnsafeGraph?: boolean;
+}
+
+/** Who replaces return addresses in a session, for messages; null: nobody. */
+function whoReplacesReturns(operations: readonly SessionOperation[], probes: ProbeHost | undefined): string | null {
+  for (const each of operations) {
+    if (each.kind === 'graph') return `graph ${each.name}`;
+    if ((each.kind === 'ops' || each.kind === 'function') && each.call === graphCallback) return graphCallback;
+    if (each.kind === 'probe' && probes?.replacesReturns(each)) return `probe '${each.define}'`;
+  }
+  return null;
+}
+
+/** A module came or went: where ftrace is dead for want of sites (C-INIT-3), it does not hear of it, and probes do. */
+const moved = (outcome: Outcome): Outcome =>
+  outcome.kind === 'refused' ? { kind: 'done', steps: [], warnings: [] } : outcome;
+
+/**
+ * The image that a file gets. Where nobody is registered any more, what the core wrote into its own room for those who were goes too: the file is the
+ * image with its sites off and nothing else (F-3). In a machine it stays: a thread may still be on its way through it.
+ */
+function atRest(session: Session, image: ElfImage): Uint8Array {
+  const bytes = session.bytes();
+  const { list, graph, direct } = session.core.state;
+  if (list.length > 0 || direct.size > 0 || graph.users.some((user) => user !== null)) return bytes;
+  for (const name of [dataSection, trampolineSection]) {
+    const room = image.section(name);
+    if (room !== undefined) bytes.set(image.contents(room), room.offset);
+  }
+  return bytes;
+}
+
+/** Entries of sites behind a prologue pass nothing that could be changed: what is at stake there is spread over frame and registers already. */
+const noLivepatch = (kind: string): string =>
+  `the entry of the image (${kind}) cannot change where a function goes on: its sites call it behind the prologue (-pg), where the frame is made and ` +
+  'arguments have moved, or it passes no registers; sites at the start of functions can be replaced (-mfentry, -mprofile-kernel, -fpatchable-function-entry)';
+
+/**
+ * Performs session files on an image with entries and plans what changes.
+ * @param image  the image as it was before the first of the files
+ * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read, 'plan-refused' for one that is refused (the
+ *         errno and the reason are in the message), 'site-mismatch' with the report of A8 for one that fails, 'unsafe-graph' where return addresses
+ *         would be replaced in a program that does not survive it
+ */
+export function planSession(
+  image: ElfImage,
+  arch: Arch,
+  files: readonly SessionText[],
+  options: SessionPlanOptions = {},
+): SessionPlan {
+  const sessions = readSessions(files);
+  const operations = sessions.flat();
+  const session = Session.open(image.bytes, arch, { absent: absentModules(operations), ...options });
+  const { core } = session;
+  const probes = options.probes?.(session, image);
+  const replacer = whoReplacesReturns(operations, probes);
+  const unsafe = replacer === null ? [] : checkGraphSafety(session.sites, replacer, options.allowUnsafeGraph === true);
+  const symbols = new Map<string, GoneSymbol>();
+  /** A symbol of the image that an operation names. */
+  const named = (name: string): GoneSymbol => {
+    const address = session.functionAddress(name);
+    const pointer = session.pointerTo(name);
+    if (address === null || pointer === null) {
+      throw new ElftraceError('no-match', `the image defines no ${name}`, { symbol: name });
+    }
+    const found = { name, address, pointer };
+    symbols.set(name, found);
+    return found;
+  };
+  const runner = new CoreSession(core, {
+    address: (symbol) => named(symbol).address,
+    replacer(replacement) {
+      const func = session.functionAddress('elftrace_livepatch');
+      const { pointer } = named(replacement);
+      if (func === null) {
+        throw new ElftraceError('unsupported-form', noLivepatch(entriesOf(session.sites.program).kind), {
+          symbol: replacement,
+          reason: 'no-redirect',
+        });
+      }
+      return { func, data: pointer };
+    },
+    ...(probes ? { probe: (operation) => probes.perform(operation) } : {}),
+    loadModule(name) {
+      const was = session.isLoaded(name);
+      const outcome = session.loadModule(name);
+      if (was || !session.isLoaded(name)) return outcome;
+      probes?.loadModule(name);
+      return moved(outcome);
+    },
+    unloadModule(name) {
+      const reason = session.moduleUse(name) ?? probes?.moduleUse(name) ?? null;
+      if (reason !== null) return { kind: 'refused', errno: 'EBUSY', reason };
+      const was = session.isLoaded(name);
+      if (was) probes?.unloadModule(name);
+      const outcome = session.unloadModule(name);
+      return was && !session.isLoaded(name) ? moved(outcome) : outcome;
+    },
+  });
+  const steps: SessionStep[] = [];
+  for (const [index, own] of sessions.entries()) {
+    for (const step of runner.run(own)) {
+      steps.push(step);
+      const { outcome, operation } = step;
+      if (outcome.kind === 'done') continue;
+      const at = `${files[index]!.name}:${operation.at.line}:${operation.at.column}: ${operation.kind}`;
+      if (outcome.kind === 'refused') {
+        throw new ElftraceError('plan-refused', `${at}: ${outcome.reason} (${outcome.errno})`, {
+          what: operation.kind,
+          value: outcome.errno,
+        });
+      }
+      throw new ElftraceError('site-mismatch', `${at}: ${formatReport(outcome.report)}`, {
+        what: operation.kind,
+        value: outcome.errno,
+      });
+    }
+  }
+  probes?.finish();
+  const after = atRest(session, image);
+  const initialised = settleIdleSites(session, after);
+  settleKeptRelocations(image, arch, after, probes?.replacedCode() ?? []);
+  const planned = differingRanges(image.bytes, after, image.wordBytes).map((range) => changeStep(image, after, range));
+  const enabled = core.records.filter((site) => site.count > 0).length;
+  const warnings = [...unsafe, ...steps.flatMap(({ outcome }) => (outcome.kind === 'done' ? outcome.warnings : []))];
+  const plan: Plan = {
+    target: arch.target.id,
+    request: `session of ${operations.length} operations`,
+    steps: planned,
+    refusals: [],
+    selected: core.records.length,
+    changed: enabled,
+    unchanged: core.records.length - enabled - initialised.length,
+    initialised: siteNames(session.sites, initialised),
+    ...(warnings.length > 0 ? { notices: warnings } : {}),
+  };
+  // The session's own copy has changed: hazards are those of the way there from the image.
+  const preempt = options.policy?.preempt;
+  const before = preempt === 'full' ? findSites(load(image, arch, options)) : session.sites;
+  return {
+    plan: withHazards(plan, before, entriesOf(session.sites.program).kind, preempt),
+    session,
+    steps,
+    symbols: [...symbols.values()],
+    host: probes ?? null,
+  };
+}
