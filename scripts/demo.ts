@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { LivePatch } from '../src/machine/arch.js';
+import type { LivePatch } from '../src/machine/live-patching.js';
 import { archOf } from '../src/arches.js';
 import { guestRing } from '../src/cli/guest-trace.js';
 import { equalBytes } from '../src/bytes.js';

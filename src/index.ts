@@ -25,9 +25,10 @@ export { compressedForm, unpack, type CompressedForm, type Unpacked } from './el
 export { readModuleSignature, type ModuleSignature } from './elf/signature.js';
 export { indexFunctions, type FunctionIndex } from './elf/functions.js';
 
+export type { Abi } from './machine/abi.js';
+export type { Arch } from './machine/arch.js';
+export type { EntryFlavour } from './machine/loader.js';
 export type {
-  Abi,
-  Arch,
   SiteChange,
   SiteReading,
   SiteRefusal,
@@ -35,13 +36,10 @@ export type {
   SiteSource,
   SiteStateKind,
   SiteView,
-  StubForm,
-  StubReading,
-  Target,
-  TargetId,
   WritableState,
-  EntryFlavour,
-} from './machine/arch.js';
+} from './machine/sites.js';
+export type { StubForm, StubReading } from './machine/stubs.js';
+export type { Target, TargetId } from './machine/target.js';
 export { arches, archOf, machineName } from './arches.js';
 export type { Flow, Instruction, Isa } from './isa/instruction.js';
 export { loadDisassembler, type Disassembler } from './isa/disassembler.js';

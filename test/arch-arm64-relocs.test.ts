@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import type { AddressReader } from '../src/machine/arch.js';
+import type { AddressReader } from '../src/machine/stubs.js';
 import { arm64 } from '../src/arch-arm64/index.js';
 import { encodeBl } from '../src/arch-arm64/isa.js';
 import { encodeModulePlt, isErratum843419Place, isSameModulePlt, MODULE_PLT_BYTES } from '../src/arch-arm64/stubs.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { CalleeKind, SiteReading, SiteSource, WritableState } from '../src/machine/arch.js';
+import type { CalleeKind, SiteReading, SiteSource, WritableState } from '../src/machine/sites.js';
 import { arm64 } from '../src/arch-arm64/index.js';
 import { encodeBl } from '../src/arch-arm64/isa.js';
 import { literalAddress } from '../src/arch-arm64/sites.js';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { BranchCodec } from '../src/machine/arch.js';
+import type { BranchCodec } from '../src/machine/branches.js';
 import { arches } from '../src/arches.js';
 import { hexBytes } from '../src/errors.js';
 import { describeWith } from './support/tools.js';

@@ -2,7 +2,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
 import { bl } from '../src/arch-ppc/stubs.js';
-import type { Arch, SiteReading, SiteSource, StubReading } from '../src/machine/arch.js';
+import type { Arch } from '../src/machine/arch.js';
+import type { SiteReading, SiteSource } from '../src/machine/sites.js';
+import type { StubReading } from '../src/machine/stubs.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites } from '../src/sites/sites.js';
 import type { Sites } from '../src/sites/sites.js';

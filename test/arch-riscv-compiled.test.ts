@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { riscv64 } from '../src/arch-riscv/index.js';
-import type { WritableState } from '../src/machine/arch.js';
+import type { WritableState } from '../src/machine/sites.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { ProgramView } from '../src/sites/view.js';

@@ -14,7 +14,8 @@ import {
   riscvSiteShapes,
 } from '../src/arch-riscv/sites.js';
 import { riscvStubForms, writeFarLiteral, writeModulePlt, writeThunk } from '../src/arch-riscv/stubs.js';
-import type { AddressReader, SiteReading, SiteSource, WritableState } from '../src/machine/arch.js';
+import type { SiteReading, SiteSource, WritableState } from '../src/machine/sites.js';
+import type { AddressReader } from '../src/machine/stubs.js';
 import { asChange, FakeView, type FakeViewSpec, fromHex, fromWords } from './support/fake-view.js';
 
 const SEED = { seed: 30, numRuns: 500 };

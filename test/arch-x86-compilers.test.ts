@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { SiteReading, WritableState } from '../src/machine/arch.js';
+import type { SiteReading, WritableState } from '../src/machine/sites.js';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { readElf } from '../src/elf/read.js';
 import { findSites, type Sites } from '../src/sites/sites.js';

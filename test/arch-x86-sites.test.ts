@@ -1,7 +1,7 @@
 /** x86-64 site shapes: bytes, relocations, reach, changes. What compilers emit is in arch-x86-compilers.test.ts. */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { SiteReading, SiteSource, SiteView, WritableState } from '../src/machine/arch.js';
+import type { SiteReading, SiteSource, SiteView, WritableState } from '../src/machine/sites.js';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { encodeBranch5, nopsOf, x86Mcount } from '../src/arch-x86/sites.js';
 import { asChange, FakeView, type FakeViewSpec, fromHex } from './support/fake-view.js';

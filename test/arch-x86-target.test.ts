@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { AddressReader } from '../src/machine/arch.js';
+import type { AddressReader } from '../src/machine/stubs.js';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { STT_SECTION } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';

@@ -32,7 +32,7 @@ import {
 import { pokeSteps } from '../src/arch-x86/live.js';
 import { STB_GLOBAL } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';
-import type { EntryFlavour } from '../src/machine/arch.js';
+import type { EntryFlavour } from '../src/machine/loader.js';
 import { runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
 import { describeWith, run } from './support/tools.js';
 

@@ -2,7 +2,7 @@
  * `patch --enable` on arm64 programs, in both eras: the runtime is laid in, the program does what it did, its own trace is what the machine sees,
  * revert gives the program back; what the words in front of functions name; and what cannot be enabled, with the reason.
  */
-import type { EntryFlavour } from '../src/machine/arch.js';
+import type { EntryFlavour } from '../src/machine/loader.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

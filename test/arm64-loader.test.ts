@@ -23,7 +23,7 @@ import {
   unload,
 } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
-import type { EntryFlavour } from '../src/machine/arch.js';
+import type { EntryFlavour } from '../src/machine/loader.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { plainTarget } from './support/arm64-runtime.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';

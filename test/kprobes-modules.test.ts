@@ -4,7 +4,8 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import type { TargetId, EntryFlavour } from '../src/machine/arch.js';
+import type { EntryFlavour } from '../src/machine/loader.js';
+import type { TargetId } from '../src/machine/target.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';

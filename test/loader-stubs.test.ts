@@ -14,7 +14,8 @@ import {
   writeTocStub,
   writeTocStub2008,
 } from '../src/arch-ppc/stubs.js';
-import type { AddressReader, Arch, StubReading } from '../src/machine/arch.js';
+import type { Arch } from '../src/machine/arch.js';
+import type { AddressReader, StubReading } from '../src/machine/stubs.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { load as loadProgram } from '../src/program/program.js';

@@ -5,7 +5,8 @@
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import type { WritableState, EntryFlavour } from '../src/machine/arch.js';
+import type { EntryFlavour } from '../src/machine/loader.js';
+import type { WritableState } from '../src/machine/sites.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
 import { withRuntime } from '../src/tracing/inject.js';

@@ -19,7 +19,7 @@ import {
 import { R_X86_64_64, R_X86_64_PC32, R_X86_64_PLT32 } from '../src/arch-x86/relocs.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
-import type { EntryFlavour } from '../src/machine/arch.js';
+import type { EntryFlavour } from '../src/machine/loader.js';
 import {
   DIRECT_WORDS,
   OPS_WORDS,

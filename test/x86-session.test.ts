@@ -7,7 +7,7 @@ import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { startProcess } from '../src/emulator/index.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
-import type { LivePatch } from '../src/machine/arch.js';
+import type { LivePatch } from '../src/machine/live-patching.js';
 import { liveText, outsideTracer } from '../src/tracing/live.js';
 import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';

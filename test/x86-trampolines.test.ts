@@ -11,7 +11,7 @@ import { applyEffect, type BatchEntry, entryOfTrap, pokeSteps } from '../src/arc
 import { branchTarget } from '../src/arch-x86/trampoline.js';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { arches } from '../src/arches.js';
-import type { TextSeam } from '../src/machine/arch.js';
+import type { TextSeam } from '../src/machine/trampolines.js';
 import { ByteView } from '../src/bytes.js';
 import { type FetchMode, Machine, type PatcherStep } from '../src/emulator/index.js';
 import { applyPlan } from '../src/patch/apply.js';

@@ -1,7 +1,8 @@
 /**
  * The arm64 procedure call and system call convention (AAPCS64; Linux), and how compilers call the profiling entry.
  */
-import type { Abi, McountRules } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
+import type { McountRules } from '../machine/tables.js';
 import { SHN_LORESERVE_RESOLVED, SHN_UNDEF } from '../elf/constants.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { branchTarget } from './isa.js';

@@ -14,7 +14,7 @@
  *
  * Sources: 40-arm64 sections 5 and 8; ELF for the Arm 64-bit Architecture, section 5.7.
  */
-import type { EntryFlavour, LoaderModel } from '../machine/arch.js';
+import type { EntryFlavour, LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { insertField } from '../isa/table.js';
 import { arm64Table, BRANCH_REACH, isBti, MOV_X9_X30, NOP } from './isa.js';

@@ -6,7 +6,7 @@
  * scaled load demands is checked. MOVW_SABS and MOVW_PREL choose movn for negative values: their fields hold the 16 bits
  * only, and the opcode is left to the linker.
  */
-import type { RelocationRoles } from '../machine/arch.js';
+import type { RelocationRoles } from '../machine/tables.js';
 import type { FieldCodec, RelocationRow, ValueRule } from '../relocs/kinds.js';
 import { arm64Table, type Arm64Mnemonic } from './isa.js';
 

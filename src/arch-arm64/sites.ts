@@ -19,7 +19,7 @@ import type {
   SiteStore,
   SiteView,
   WritableState,
-} from '../machine/arch.js';
+} from '../machine/sites.js';
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes, equalBytes, wordBytes } from '../bytes.js';
 import type { Address } from '../units.js';

@@ -9,7 +9,8 @@
  * thunk of lld and the PLT entry that the kernel's module loader writes (A-PLT-3). By their bytes they cannot be told apart,
  * and their reading is the same, so they are one form.
  */
-import type { AddressReader, BranchCodec, Branches, StubForm } from '../machine/arch.js';
+import type { BranchCodec, Branches } from '../machine/branches.js';
+import type { AddressReader, StubForm } from '../machine/stubs.js';
 import { stubForm, type StubExtent } from '../isa/stub-form.js';
 import type { Address } from '../units.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';

@@ -13,7 +13,7 @@
  *   function's own address at an ELFv2 global entry. r2 (TOC; 32-bit: thread pointer) and r13 are never free.
  * - LR is saved in the *caller's* frame: at 4(r1) on 32 bits, 16(r1) on 64, before the new frame is made.
  */
-import type { Abi } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
 import { ET_REL, SHN_LORESERVE_RESOLVED, SHN_UNDEF } from '../elf/constants.js';
 import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
 import { ByteView } from '../bytes.js';

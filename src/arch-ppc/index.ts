@@ -1,5 +1,8 @@
 /** The four PowerPC targets, put together from the files of this folder. */
-import type { Abi, Arch, RelocationRoles, Target } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
+import type { Arch } from '../machine/arch.js';
+import type { RelocationRoles } from '../machine/tables.js';
+import type { Target } from '../machine/target.js';
 import { EM_PPC, EM_PPC64 } from '../elf/constants.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import type { Endian } from '../units.js';

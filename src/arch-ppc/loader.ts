@@ -22,7 +22,7 @@
  *
  * Sources: 64-bit PowerPC ELF ABI Supplement 1.9, ELFv2 ABI 1.5; what GNU ld 2.40 does with tail calls was tried.
  */
-import type { CallBinding, CallTarget, LoaderCall, LoaderModel, MachineOptions } from '../machine/arch.js';
+import type { CallBinding, CallTarget, LoaderCall, LoaderModel, MachineOptions } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';

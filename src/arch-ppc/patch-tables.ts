@@ -2,7 +2,7 @@
  * Tables of the PowerPC kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances of feature fix-ups count from the start of their
  * entry, whatever field they stand in; all others from their own field.
  */
-import type { PatchField, PatchTable } from '../machine/arch.js';
+import type { PatchField, PatchTable } from '../machine/tables.js';
 
 const first: PatchField = { at: 0, bytes: 4, from: 'field' };
 const second: PatchField = { at: 4, bytes: 4, from: 'field' };

@@ -16,7 +16,7 @@
  * Specification 1.5. The names are those that readelf prints.
  */
 import type { FieldCodec, RelocationRow, ValuePart, ValueRule } from '../relocs/kinds.js';
-import type { RelocationRoles } from '../machine/arch.js';
+import type { RelocationRoles } from '../machine/tables.js';
 import { ppc32Table, ppc64Table } from './isa.js';
 
 // Types that sites, stubs and loaders name; equal numbers on both sizes where no size is in the name.

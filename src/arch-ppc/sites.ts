@@ -33,7 +33,6 @@
  *   computes the address into registers that the call itself destroys.
  */
 import type {
-  McountRules,
   SiteChange,
   SiteReading,
   SiteRefusal,
@@ -42,7 +41,8 @@ import type {
   SiteStore,
   SiteView,
   WritableState,
-} from '../machine/arch.js';
+} from '../machine/sites.js';
+import type { McountRules } from '../machine/tables.js';
 import { reaches, signExtend32 } from '../bits.js';
 import { ByteView, wordBytes } from '../bytes.js';
 import type { Address, Endian } from '../units.js';

@@ -16,7 +16,8 @@
  * A pattern is a row of words: eight hexadecimal digits stand for themselves; `3d82:h` is an upper halfword with the lower one captured
  * as a signed number; `48:b` is a `b` with its displacement captured; `0410:p` is a prefix with its 18 bits captured; `*` is any word.
  */
-import type { AddressReader, BranchCodec, Branches, StubForm } from '../machine/arch.js';
+import type { BranchCodec, Branches } from '../machine/branches.js';
+import type { AddressReader, StubForm } from '../machine/stubs.js';
 import { reaches, signExtend32 } from '../bits.js';
 import { ByteView, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';

@@ -12,7 +12,7 @@
  *
  * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and 8.5; 30-riscv R-ENC-1, R-DIR-6.
  */
-import type { EntryFlavour, LoaderModel } from '../machine/arch.js';
+import type { EntryFlavour, LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import type { Address } from '../units.js';

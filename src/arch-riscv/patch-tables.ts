@@ -2,7 +2,7 @@
  * Tables of the RISC-V kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances count from their own field; in modules they are pairs
  * of relocations ADD and SUB, and so are lengths.
  */
-import type { PatchField, PatchTable } from '../machine/arch.js';
+import type { PatchField, PatchTable } from '../machine/tables.js';
 
 const first: PatchField = { at: 0, bytes: 4, from: 'field' };
 const second: PatchField = { at: 4, bytes: 4, from: 'field' };

@@ -26,7 +26,6 @@
  *   and the fields are zero.
  */
 import type {
-  McountRules,
   SiteChange,
   SiteReading,
   SiteRefusal,
@@ -35,7 +34,8 @@ import type {
   SiteStore,
   SiteView,
   WritableState,
-} from '../machine/arch.js';
+} from '../machine/sites.js';
+import type { McountRules } from '../machine/tables.js';
 import { reaches, type Reach } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { hex, outOfRange } from '../errors.js';

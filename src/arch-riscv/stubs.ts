@@ -5,7 +5,8 @@
  * A slot says where a call leads only when something filled it: at rest the slot of a lazily bound function leads back to
  * the head of the PLT, and a slot that the dynamic linker fills is 0. Both read as null.
  */
-import type { AddressReader, BranchCodec, Branches, StubForm } from '../machine/arch.js';
+import type { BranchCodec, Branches } from '../machine/branches.js';
+import type { AddressReader, StubForm } from '../machine/stubs.js';
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
 import { outOfRange } from '../errors.js';

@@ -15,7 +15,7 @@
  * and the register entry of 2014), the function tracer look at the code around the site and find the return address one word on; other callbacks must do
  * so themselves. So images with the entries of 2014 use the register entry where a nested function is among the traced ones.
  */
-import type { SiteView } from '../machine/arch.js';
+import type { SiteView } from '../machine/sites.js';
 
 export type SiteConvention = 'fentry' | 'fentry-nested' | 'mcount' | 'unknown';
 

@@ -18,7 +18,7 @@
  * One old instruction, of any length up to the new one's with its padding, must stand there: a processor that is between two
  * old ones cannot be seen.
  */
-import type { BreakpointPatching, LivePatch, LiveStep, TrappedCpu } from '../machine/arch.js';
+import type { BreakpointPatching, LivePatch, LiveStep, TrappedCpu } from '../machine/live-patching.js';
 import { signExtend32 } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';

@@ -19,7 +19,7 @@
  *
  * Sources: System V psABI 1.0 (4.4, B.2); 10-x86 section 1; the areas are those of Linux (Documentation of its memory map).
  */
-import type { EntryFlavour, ModuleLoader } from '../machine/arch.js';
+import type { EntryFlavour, ModuleLoader } from '../machine/loader.js';
 import { type Reach, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { NOP5 } from './sites.js';

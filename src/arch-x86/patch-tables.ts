@@ -1,5 +1,5 @@
 /** Tables of the x86-64 kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances count from their own field. */
-import type { PatchField, PatchTable } from '../machine/arch.js';
+import type { PatchField, PatchTable } from '../machine/tables.js';
 
 const first: PatchField = { at: 0, bytes: 4, from: 'field' };
 const second: PatchField = { at: 4, bytes: 4, from: 'field' };

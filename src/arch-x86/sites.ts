@@ -10,7 +10,6 @@
  * through PLT entries.
  */
 import type {
-  McountRules,
   SiteChange,
   SiteReading,
   SiteRefusal,
@@ -19,7 +18,8 @@ import type {
   SiteSource,
   SiteStateKind,
   SiteView,
-} from '../machine/arch.js';
+} from '../machine/sites.js';
+import type { McountRules } from '../machine/tables.js';
 import { type Reach, reaches } from '../bits.js';
 import { concatBytes, equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';

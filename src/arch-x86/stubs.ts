@@ -2,7 +2,8 @@
  * What linkers put between a call and its target on x86-64. A rel32 call reaches everything in the default code model, so
  * there are no range-extension stubs; what is left are PLT entries and jumps written by hand or by a loader.
  */
-import type { AddressReader, BranchCodec, Branches, StubForm } from '../machine/arch.js';
+import type { BranchCodec, Branches } from '../machine/branches.js';
+import type { AddressReader, StubForm } from '../machine/stubs.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { outOfRange } from '../errors.js';

@@ -29,7 +29,7 @@ import type {
   TrampolinePlace,
   TrampolineUpdate,
   TrampolineVariant,
-} from '../machine/arch.js';
+} from '../machine/trampolines.js';
 import { reaches } from '../bits.js';
 import { ByteView, concatBytes } from '../bytes.js';
 import { hex, hexBytes } from '../errors.js';
@@ -47,7 +47,7 @@ export type {
   TrampolineUpdate,
   TrampolineVariant,
   TrampolineWarning,
-} from '../machine/arch.js';
+} from '../machine/trampolines.js';
 
 /** Places of an entry that a trampoline is made from, as offsets from `start`; the copy is [start, start + size). */
 export interface TrampolineTemplate {

@@ -10,7 +10,8 @@
  * Cost of a call = (instructions with the tracer and the others) - (instructions with the others alone), by calls counted. A way that the machine or the
  * file does not have is named with the reason.
  */
-import type { Arch, MachineOptions, EntryFlavour } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { MachineOptions, EntryFlavour } from '../machine/loader.js';
 import { PT_LOAD } from '../elf/constants.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';

@@ -1,6 +1,7 @@
 /** `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space; `load IMAGE MODULE…` adds to a loaded image. */
 import { basename } from 'node:path';
-import type { Arch, EntryFlavour } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { EntryFlavour } from '../machine/loader.js';
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';

@@ -1,5 +1,6 @@
 /** Options that are about one machine, given for another. Owns the refusal; what the options mean is the machine's. */
-import type { Arch, TargetId } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { TargetId } from '../machine/target.js';
 import { ElftraceError } from '../errors.js';
 
 /** The machine that an option is about, by its name without the dashes. */

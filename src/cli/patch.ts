@@ -38,7 +38,7 @@ import {
   stepJson,
   unsafeGraphJson,
 } from '../report/json.js';
-import type { WritableState } from '../machine/arch.js';
+import type { WritableState } from '../machine/sites.js';
 import { oneLine } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { outputLike, outputPath, readBytes, readInput } from './files.js';

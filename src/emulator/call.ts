@@ -2,7 +2,7 @@
  * Functions called from outside: arguments placed by the ABI, a return address that nothing is mapped at, the result read from
  * its register. And the way back from a stop: return addresses on the stack.
  */
-import type { Abi } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
 import { ElftraceError } from '../errors.js';
 import type { Machine, StopReason } from './machine.js';
 import type { IrEmulation } from '../machine/emulation.js';

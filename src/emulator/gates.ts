@@ -14,7 +14,7 @@
  * Gates live as long as the machine does. What refers to one must not get into a file: `referencesIn` and `refuseReferences` look
  * for words and branches that name an address of the window, and `planSites` takes `range` among its `hostRanges`.
  */
-import type { Abi } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
 import type { Isa } from '../isa/instruction.js';
 import type { Permission } from './memory.js';
 import { ElftraceError, hex } from '../errors.js';

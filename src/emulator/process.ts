@@ -14,7 +14,7 @@
  *
  * Source: System V ABI, processor supplements (process initialisation); facts measured with qemu-user 7.2.
  */
-import type { Abi } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import { type FileSystem, NO_FILES, putNumber } from './files.js';

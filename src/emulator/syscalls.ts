@@ -8,7 +8,7 @@
  * Signals are not delivered: handlers are remembered, and a signal that the process sends itself is ignored or ends it. One
  * that has a handler stops the run as not served.
  */
-import type { Abi } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
 import { alignUpBig } from '../bits.js';
 import {
   Descriptors,

@@ -1,5 +1,6 @@
 /** Whether a place can have a probe, how its instruction would be executed, and whether a jump can take the place of the breakpoint. */
-import type { TargetId, EntryFlavour } from '../machine/arch.js';
+import type { EntryFlavour } from '../machine/loader.js';
+import type { TargetId } from '../machine/target.js';
 import { readElf } from '../elf/read.js';
 import { flavourFor } from '../tracing/inject.js';
 import { entryPoint } from '../patch/routes.js';

@@ -2,7 +2,7 @@
  * What may go wrong where a plan is carried out on a running system: changes of sites that a thread can see half of, although every store of the plan is
  * right. Owns the collecting; which change of which bytes is a hazard is the shape's business (00-core F-7).
  */
-import type { HazardId } from '../machine/arch.js';
+import type { HazardId } from '../machine/sites.js';
 import type { Plan, Step } from './plan.js';
 import type { Sites } from '../sites/sites.js';
 

@@ -5,7 +5,7 @@
  * After planning: every step's `before` and `after` have equal length, `before` is what the file holds, steps are sorted by
  * file position and do not overlap, and every site of the selection is either changed, already as asked, or refused.
  */
-import type { SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } from '../machine/arch.js';
+import type { SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } from '../machine/sites.js';
 import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ByteView, equalBytes, holdsAt } from '../bytes.js';

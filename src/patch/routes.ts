@@ -2,7 +2,7 @@
  * Ways from a site to an entry: a direct branch where it reaches, else the stubs that the loader left in the site's part for that entry.
  * Owns no encoding: whether a branch reaches is the shape's business, what a stub leads to is read from its bytes.
  */
-import type { SiteReading } from '../machine/arch.js';
+import type { SiteReading } from '../machine/sites.js';
 import { STB_LOCAL } from '../elf/constants.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';

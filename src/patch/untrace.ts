@@ -8,7 +8,7 @@
  *   nops                        goes                               the same
  *   anything else               stays, and the site is refused     the same
  */
-import type { SiteReading } from '../machine/arch.js';
+import type { SiteReading } from '../machine/sites.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';

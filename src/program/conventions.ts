@@ -2,7 +2,8 @@
  * Which entry convention the patch sites of a file have (05-runtime-abi section 7), from its site tables and calls of the profiling entry. Looks
  * at the words around the calls only; what a site's shape is, is ftrace's.
  */
-import type { Arch, EntryFlavour } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { EntryFlavour } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';

@@ -11,7 +11,8 @@
  * Program headers of a linked core: some kernels and emulators compute their address as e_phoff plus the load bias of the first segment,
  * and C libraries read them there. So their segment lies at that address. The old table stays as dead bytes.
  */
-import type { Arch, ModuleLoader } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { ModuleLoader } from '../machine/loader.js';
 import { alignUp } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';

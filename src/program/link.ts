@@ -2,7 +2,7 @@
  * Relocations of a laid-out object: every one is applied and none remains. Calls are bound as the machine says, directly or through a
  * stub. Owns no symbol resolution (scope.ts) and no relocation arithmetic (relocs/).
  */
-import type { MachineOptions, ModuleLoader, StubKind } from '../machine/arch.js';
+import type { MachineOptions, ModuleLoader, StubKind } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError, type ErrorContext, hex } from '../errors.js';
 import { applyRelocation, computeRelocation, extractRelocation } from '../relocs/apply.js';

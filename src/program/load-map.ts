@@ -6,7 +6,7 @@
  * the interface, addresses and bytes in hexadecimal. The record that `patch` keeps is another note (type 1, `.note.elftrace`).
  */
 import { ByteView } from '../bytes.js';
-import type { TargetId } from '../machine/arch.js';
+import type { TargetId } from '../machine/target.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, Endian } from '../units.js';

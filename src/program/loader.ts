@@ -8,7 +8,8 @@
  *
  * Parts see each other's exported symbols: those of the request all of one another, later ones those of the image. A linked core sees nobody.
  */
-import type { Arch, EntryFlavour, MachineOptions, ModuleLoader } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { EntryFlavour, MachineOptions, ModuleLoader } from '../machine/loader.js';
 import { alignUpBig } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';

@@ -5,7 +5,9 @@
  * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
  * way to one), the function that covers a place. Knows no site table and no shape.
  */
-import type { AddressReader, Arch, CalleeKind, StubReading } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { CalleeKind } from '../machine/sites.js';
+import type { AddressReader, StubReading } from '../machine/stubs.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';

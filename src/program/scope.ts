@@ -2,7 +2,8 @@
  * Symbols across parts: who defines a name, what a relocation's symbol stands for, where the code of a function is. Owns the reports of
  * undefined and duplicate symbols; applies nothing.
  */
-import type { Arch, CallTarget, ModuleLoader } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { CallTarget, ModuleLoader } from '../machine/loader.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError, malformed } from '../errors.js';
 import type { Address } from '../units.js';

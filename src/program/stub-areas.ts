@@ -2,7 +2,8 @@
  * Areas of call stubs in a part: how many entries they need, where they stand between the text sections, which entry a call gets. Owns
  * the rule of reservation (P-STUB-1) and the search for a stub in reach; the bytes are the machine's.
  */
-import type { Arch, ModuleLoader, StubKind } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { ModuleLoader, StubKind } from '../machine/loader.js';
 import { alignUp, reaches } from '../bits.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError, hex } from '../errors.js';

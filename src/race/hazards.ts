@@ -4,7 +4,8 @@
  *
  * The sequences of probes (H4, H11, H13) are those that an optimiser plans, written by hand.
  */
-import type { Arch, TargetId } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { TargetId } from '../machine/target.js';
 import { arches } from '../arches.js';
 import { ElftraceError } from '../errors.js';
 import { type Lifter, Machine } from '../emulator/index.js';

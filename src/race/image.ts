@@ -8,7 +8,8 @@
  * Waits of the core (C-Q-2): `tasks` and `read` wait until every thread was outside; `rude` (something ran on every CPU) does so only where nobody is
  * preempted, else it is a serialising interrupt, which a thread in the middle of a tracer survives.
  */
-import type { Arch, EntryFlavour } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { EntryFlavour } from '../machine/loader.js';
 import { archOf } from '../arches.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';

@@ -4,7 +4,7 @@
  * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a free. A thread is a CPU of the machine that calls a
  * function and returns to `stop`. An event of the one may fall between any two instructions of the other; every order is a schedule.
  */
-import type { LivePatch, LivePatching } from '../machine/arch.js';
+import type { LivePatch, LivePatching } from '../machine/live-patching.js';
 import type { Machine, StopReason } from '../emulator/index.js';
 import type { ProbeCpu } from '../machine/probes.js';
 import type { Address, RegisterName } from '../units.js';

@@ -2,7 +2,7 @@
  * Programs of the hazards H1 to H13 (00-core section F): small functions with a site each, and what tracers put around them. Assembled from the text
  * that stands with them, at the address `BASE`; `test/race-hazards.test.ts` assembles it again where there is an assembler.
  */
-import type { TargetId } from '../machine/arch.js';
+import type { TargetId } from '../machine/target.js';
 import type { Address } from '../units.js';
 
 /** Address of the first byte; code is in the first page, data in the second. */

@@ -2,7 +2,7 @@
  * Sequences of steps from what planners give: the breakpoint protocol of a machine, words, and the variants of a sequence that leave out what makes
  * it safe. Owns no order: orders come in, and are kept or, on request, broken.
  */
-import type { LivePatching, LiveStep, LivePatch } from '../machine/arch.js';
+import type { LivePatching, LiveStep, LivePatch } from '../machine/live-patching.js';
 import type { Isa } from '../isa/instruction.js';
 import type { Address } from '../units.js';
 import type { RaceStep, Sequence } from './model.js';

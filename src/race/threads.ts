@@ -1,5 +1,5 @@
 /** Threads of a small program before a race begins: each on a CPU and a stack of its own, at the first instruction of a call that comes back to `STOP`. */
-import type { Abi } from '../machine/arch.js';
+import type { Abi } from '../machine/abi.js';
 import type { Machine } from '../emulator/index.js';
 import type { Address } from '../units.js';
 

@@ -7,7 +7,7 @@
  *
  * Virtual time stands still, so that a clock read by one thread does not depend on how far another one is.
  */
-import type { LivePatch } from '../machine/arch.js';
+import type { LivePatch } from '../machine/live-patching.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type CpuState, type Machine, type StopReason, type TrapKind } from '../emulator/index.js';
 import type { Address } from '../units.js';

@@ -2,7 +2,8 @@
  * The guest runtime as bytes: what patched code calls, prebuilt per target and entry convention. Owns the choice of the object and the names
  * in it; laying it out is the loader's work.
  */
-import type { EntryFlavour, TargetId } from '../machine/arch.js';
+import type { EntryFlavour } from '../machine/loader.js';
+import type { TargetId } from '../machine/target.js';
 import { OBJECTS } from './objects.js';
 
 export * from './abi.js';

@@ -8,7 +8,7 @@
  *   slot         a word in memory that a stub (or an indirect call) takes its target from
  *   target       where the chain ends
  */
-import type { CalleeKind, SiteReading } from '../machine/arch.js';
+import type { CalleeKind, SiteReading } from '../machine/sites.js';
 import type { CodeRange, Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import type { Sites } from './sites.js';

@@ -6,7 +6,7 @@
  * relocatable files the relocations of a field give its value, in linked ones its bytes do. A table in no format that is known is not guessed at: there
  * every relocation that names code is taken for a place.
  */
-import type { PatchField, PatchTable } from '../machine/arch.js';
+import type { PatchField, PatchTable } from '../machine/tables.js';
 import { ByteView } from '../bytes.js';
 import type { ElfSection } from '../elf/image.js';
 import type { CodeRange, Program } from '../program/program.js';

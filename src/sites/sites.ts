@@ -5,7 +5,7 @@
  * state. Sites are sorted by code range and anchor, unplaced ones last. Columns, because kernels have 60,000 of them;
  * `Site` objects are views made on demand.
  */
-import type { SiteReading, SiteSource, SiteStateKind } from '../machine/arch.js';
+import type { SiteReading, SiteSource, SiteStateKind } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';

@@ -7,7 +7,7 @@
  *   linked, word != 0    the word; relocations that a linker kept may be stale after a build-time sort
  *   linked, word == 0    the addend of the RELATIVE relocation at the slot, if there is one; else an empty slot
  */
-import type { SiteSource } from '../machine/arch.js';
+import type { SiteSource } from '../machine/sites.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSection, SymbolTable } from '../elf/image.js';
 import { ElftraceError, hex, malformed } from '../errors.js';

@@ -14,7 +14,7 @@
  * | state-mismatch | error | the record in the file says otherwise than the bytes |
  * | ok | | |
  */
-import type { SiteReading } from '../machine/arch.js';
+import type { SiteReading } from '../machine/sites.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { directCallerAt } from '../patch/direct-table.js';
 import type { Sites } from './sites.js';

@@ -2,7 +2,8 @@
  * The view through which site shapes see a program: one object that is moved from site to site. Positions that shapes use
  * are deltas from the anchor; this file turns them into positions in the code range and relocation rows.
  */
-import type { CalleeKind, SiteRelocation, SiteView, StubReading } from '../machine/arch.js';
+import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
+import type { StubReading } from '../machine/stubs.js';
 import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 

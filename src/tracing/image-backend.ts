@@ -6,15 +6,10 @@
  * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
  * names any more gives its room back when the core frees it.
  */
-import type {
-  Branches,
-  OwnTrampoline,
-  SiteChange,
-  SiteReading,
-  TextSeam,
-  WritableState,
-  EntryFlavour,
-} from '../machine/arch.js';
+import type { Branches } from '../machine/branches.js';
+import type { EntryFlavour } from '../machine/loader.js';
+import type { SiteChange, SiteReading, WritableState } from '../machine/sites.js';
+import type { OwnTrampoline, TextSeam } from '../machine/trampolines.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Program } from '../program/program.js';

@@ -2,7 +2,7 @@
  * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
  * of the runtime's flavour; the laying out is the loader's.
  */
-import type { MachineOptions, EntryFlavour } from '../machine/arch.js';
+import type { MachineOptions, EntryFlavour } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';

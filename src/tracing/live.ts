@@ -2,7 +2,7 @@
  * Live sessions: the memory of a running machine as the text that a session writes. The copy of the image stays beside it, because shapes read
  * files; before anything is compared it is brought up to date with the machine. Knows a machine by what it needs of it only.
  */
-import type { BreakpointPatching, LivePatch } from '../machine/arch.js';
+import type { BreakpointPatching, LivePatch } from '../machine/live-patching.js';
 import type { ElfImage } from '../elf/image.js';
 import { type LoadMap, partAt } from '../program/load-map.js';
 import type { Address } from '../units.js';

@@ -2,7 +2,8 @@
  * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
-import type { Arch, TextSeam } from '../machine/arch.js';
+import type { Arch } from '../machine/arch.js';
+import type { TextSeam } from '../machine/trampolines.js';
 import { equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';

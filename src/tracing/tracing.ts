@@ -24,10 +24,11 @@
  *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
-import type { TextSeam, EntryFlavour } from '../machine/arch.js';
+import type { EntryFlavour } from '../machine/loader.js';
+import type { TextSeam } from '../machine/trampolines.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import type { SiteReading, WritableState } from '../machine/arch.js';
+import type { SiteReading, WritableState } from '../machine/sites.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import { flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';

@@ -11,7 +11,7 @@ import type {
   TextSeam,
   TrampolinePlace,
   TrampolineWarning,
-} from '../machine/arch.js';
+} from '../machine/trampolines.js';
 import { alignUpBig } from '../bits.js';
 import { equalBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';

@@ -11,7 +11,7 @@ import { applyPlan } from '../../src/patch/apply.js';
 import { findSites } from '../../src/sites/sites.js';
 import { planTracing, type Tracer } from '../../src/tracing/tracing.js';
 import { load } from '../../src/program/program.js';
-import type { EntryFlavour } from '../../src/machine/arch.js';
+import type { EntryFlavour } from '../../src/machine/loader.js';
 import { runtimeObject } from '../../src/runtime/index.js';
 import { ARM64_TARGETS, scratch } from './c-programs.js';
 import { PROGRAMS, runTracedHere, runTracedQemu, type TracedOutcome } from './runtime-harness.js';

@@ -3,14 +3,8 @@
  * answer for branch targets. `at` moves the anchor, as the real view does. Also applies a SiteChange to the fake's bytes,
  * checking `before` as the real writer does.
  */
-import type {
-  StubReading,
-  CalleeKind,
-  SiteChange,
-  SiteRefusal,
-  SiteRelocation,
-  SiteView,
-} from '../../src/machine/arch.js';
+import type { CalleeKind, SiteChange, SiteRefusal, SiteRelocation, SiteView } from '../../src/machine/sites.js';
+import type { StubReading } from '../../src/machine/stubs.js';
 import type { Address, Endian } from '../../src/units.js';
 
 export interface FakeViewSpec {

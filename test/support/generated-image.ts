@@ -6,7 +6,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Arch, TargetId, EntryFlavour } from '../../src/machine/arch.js';
+import type { Arch } from '../../src/machine/arch.js';
+import type { EntryFlavour } from '../../src/machine/loader.js';
+import type { TargetId } from '../../src/machine/target.js';
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
 import { callFunction, Gates, type Machine, type Process, startProcess } from '../../src/emulator/index.js';

@@ -1,6 +1,7 @@
 /** The sample core and its two far modules as one image, for tests of tracing; needs no tools. */
 import { archOf } from '../../src/arches.js';
-import type { TargetId, EntryFlavour } from '../../src/machine/arch.js';
+import type { EntryFlavour } from '../../src/machine/loader.js';
+import type { TargetId } from '../../src/machine/target.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/patch/apply.js';
 import { checkAcceptance } from '../../src/patch/plan.js';

@@ -10,7 +10,7 @@ import type { Ops, Outcome } from '../../src/ftrace/index.js';
 import type { DirectVariant } from '../../src/tracing/direct-variant.js';
 import { withRuntime } from '../../src/tracing/inject.js';
 import { Session, type SessionOptions } from '../../src/tracing/session.js';
-import type { EntryFlavour } from '../../src/machine/arch.js';
+import type { EntryFlavour } from '../../src/machine/loader.js';
 import type { OPS_FLAGS } from '../../src/runtime/index.js';
 import { openBytes, readSample } from './pipeline.js';
 

@@ -2,7 +2,7 @@
  * Traced programs of RISC-V, linked by `ld` with the guest runtime before any loader: sites, inner calls and the words that name ops are
  * written here, from the formulas of the rules and not by the code under test. For `buildTraced`.
  */
-import type { EntryFlavour } from '../../src/machine/arch.js';
+import type { EntryFlavour } from '../../src/machine/loader.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

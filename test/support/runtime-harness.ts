@@ -2,7 +2,7 @@
  * Programs linked by `ld` with the guest runtime, before any loader: their calls of the profiling entry are renamed to an entry of the
  * runtime, and the patched calls inside it are written here. Runs them under qemu-user and in the emulator.
  */
-import type { EntryFlavour } from '../../src/machine/arch.js';
+import type { EntryFlavour } from '../../src/machine/loader.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

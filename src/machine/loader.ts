@@ -1,0 +1,185 @@
+/** How the module loader of a machine's kernel lays modules out and binds their calls. Types only. */
+import type { Reach } from '../bits.js';
+import type { Address, RegisterName } from '../units.js';
+
+/**
+ * Entry conventions: what the entry that a site calls may expect, and what it passes on. Each target has some of them (`runtimeFlavours` of runtime/).
+ *
+ * - `pg` (PowerPC): the site is a call behind the prologue (64 bits) or as it was in 2008 (32 bits); the entry passes ip and parent_ip, and
+ *   the graph tracer is a branch in it.
+ * - `regs` (PowerPC): the site is at the function's entry; the entries pass a register frame, and the graph tracer is a callback.
+ * - `pg`, `regs` (arm64): the same two; the plain entry of `regs` passes an incomplete frame and shares the patched call with the other one.
+ * - `args` (arm64, of 6.2): one entry for the sites of `regs`, whose frame has what is live at an entry; it goes to direct callers.
+ * - `callops` (arm64, since 6.3): the same, and the site has a pointer to its ops in front of the function; the entry calls what the ops say,
+ *   there is no patched call in it.
+ * - `modern` (x86-64, `__fentry__` sites): both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback, and
+ *   the register entry goes to direct callers.
+ * - `y2014` (x86-64, `__fentry__` sites): the plain entry passes no registers; the graph tracer has an entry of its own, which the other
+ *   two jump to or a site calls; no direct callers.
+ * - `mcount` (x86-64, -pg without -mfentry): as `y2014`, with the return address of the function at 8(%rbp). It cannot be `modern`: the function
+ *   has begun, so neither a direct caller nor another function can take its place, and a word above the return address of the call
+ *   is not the function's own.
+ * - `g2` (RISC-V, `auipc t0; jalr t0`): of 2022; both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback or
+ *   a second patched call; the register entry goes to direct callers.
+ * - `g2-plain` (RISC-V): the same sites in a build without register support: one entry, which passes no registers; the graph tracer is a patched call
+ *   in it; no direct callers.
+ * - `g2-merged`, `g3`, `g3c` (RISC-V): one small frame and one entry for all. `g2-merged` serves the same sites as `g2`, the others those whose auipc
+ *   stays: what the entry calls is in a pointer (`g3`) or in the ops that a word in front of the function names (`g3c`).
+ * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
+ * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
+ */
+export type EntryFlavour =
+  | 'pg'
+  | 'regs'
+  | 'args'
+  | 'callops'
+  | 'modern'
+  | 'y2014'
+  | 'mcount'
+  | 'g0'
+  | 'g1'
+  | 'g2'
+  | 'g2-plain'
+  | 'g2-merged'
+  | 'g3'
+  | 'g3c';
+
+/** Values of the machine's load options by name, all present. */
+export type MachineOptions = Readonly<Record<string, string>>;
+
+/** A function as calls see it. */
+export interface CallTarget {
+  readonly name: string;
+  /** Address of its code, addend included: text address behind a descriptor, global entry. */
+  readonly code: Address;
+  /** Bytes from `code` to the entry that calls with the same TOC use. */
+  readonly localEntry: number;
+  /** st_other of its symbol. */
+  readonly other: number;
+  /** The TOC that it expects. */
+  readonly toc: Address | null;
+  /** True for the profiling entry and the entries of tracers. */
+  readonly isTracer: boolean;
+}
+
+/** A call that the loader has to bind. Words by byte distance from the call; -1 outside its section. */
+export interface LoaderCall {
+  readonly type: number;
+  readonly place: Address;
+  word(delta: number): number;
+  readonly target: CallTarget;
+  /** TOC of the calling part. */
+  readonly toc: Address | null;
+}
+
+/** Kinds of stubs that the machine's loader makes; their meaning is the machine's. */
+export type StubKind = string;
+
+/** How a call is bound. `word`: what the word behind it becomes. */
+export type CallBinding =
+  | { readonly kind: 'direct'; readonly target: Address }
+  | {
+      readonly kind: 'stub';
+      readonly stub: StubKind;
+      readonly restore: { readonly delta: number; readonly word: number } | null;
+    }
+  | { readonly kind: 'refused'; readonly code: 'toc-restore-missing'; readonly reason: string };
+
+export interface StubRequest {
+  readonly address: Address;
+  readonly target: Address;
+  readonly targetToc: Address | null;
+  /** TOC of the code that calls the stub. */
+  readonly toc: Address | null;
+  /** TOC of the core. */
+  readonly coreToc: Address | null;
+  readonly base: 'user' | 'kernel';
+  readonly options: MachineOptions;
+}
+
+/** How a kernel's module loader of this machine lays modules out. */
+export interface ModuleLoader {
+  readonly kind: 'modules';
+  /** e_flags of an image. */
+  readonly imageFlags: number;
+  /** Options that decide bytes, with their values; the first is the default. */
+  readonly options: Readonly<Record<string, readonly string[]>>;
+  /** Segments of different permissions lie in different pages of this size. */
+  readonly segmentAlignBytes: number;
+  /** First address behind the address space. */
+  readonly addressLimit: bigint;
+  /** Displacements that a direct call can encode. */
+  readonly reach: Reach;
+  /** Where core and modules of a base lie; `modules` null: as far from the core as `moduleDistance` says. */
+  bases(base: 'user' | 'kernel', options: MachineOptions): { readonly core: Address; readonly modules: Address | null };
+  readonly moduleDistance: bigint;
+  readonly stubs: {
+    readonly section: string;
+    /** Section of the stubs for init code, where it has its own. */
+    readonly initSection: string | null;
+    readonly entryBytes: number;
+    readonly alignBytes: number;
+    /** Sections of objects that only reserve room for a loader's stubs. */
+    readonly placeholders: readonly string[];
+    /** True at places where no stub may begin; such slots stay empty. */
+    isForbidden?(address: Address): boolean;
+    /** Entries more than calls need, for the forbidden places among `count` of them. */
+    reserve?(count: number): number;
+    /** Sections of their own for the stubs of a tracer's entries: of the text, and of the init text where there is one. */
+    readonly entrySections?: { readonly text: string; readonly init: string };
+  };
+  /** Section of function descriptors {code, TOC, …}; null where function symbols name code. */
+  readonly descriptors: string | null;
+  /** The TOC pointer of a laid-out part, from the addresses of its sections by name; null on machines without. */
+  toc(sectionAddress: (name: string) => Address | null, options: MachineOptions): Address | null;
+  /** The function symbol whose code `name` names (`.foo` -> `foo`), or null. */
+  codeOf(name: string): string | null;
+  /** Names of the symbol that stands for the part's own TOC. */
+  readonly tocSymbol: string | null;
+  /** Entries that a module gets stubs for (P-STUB-3), in order. */
+  readonly entrySymbols: readonly string[];
+  /** Whether one of them is called with these options; default: each that there is. */
+  callsEntry?(symbol: string, options: MachineOptions): boolean;
+  /** The convention of patchable areas. */
+  readonly patchable: EntryFlavour;
+  /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
+  conventionOf(word: (delta: number) => number, callee?: string): EntryFlavour;
+  /**
+   * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
+   */
+  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryFlavour | null;
+  /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
+  joinConventions?(found: readonly EntryFlavour[]): EntryFlavour | null;
+  /** The runtime to lay in for sites of a convention; the one of that name by default. */
+  runtimeFor?(convention: EntryFlavour, options: MachineOptions): EntryFlavour;
+  /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
+  entryStub(convention: EntryFlavour, from: 'module' | 'core'): StubKind;
+  bindCall(call: LoaderCall): CallBinding;
+  /** What a call of an undefined weak function becomes. */
+  readonly skippedCall: number;
+  /** An instruction after a relocation wrote its field, where the value decides the opcode too. */
+  finishWord?(type: number, word: number, value: bigint): number;
+  /** The same where the place of the relocation is not the start of the instruction. */
+  skipCall?(bytes: Uint8Array, offset: number): void;
+  /** Bytes from the place of a call's relocation to where its displacement counts from, when the addend makes up for them. Default 0. */
+  readonly branchBias?: bigint;
+  /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
+  trampolineRoom?(options: MachineOptions): number;
+  /**
+   * Bytes of a stub, not longer than an entry.
+   * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
+   */
+  writeStub(kind: StubKind, request: StubRequest): Uint8Array;
+  /** 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a symbol. */
+  readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
+  /** A block that code of kernel images finds through a register: contents by the core's TOC. */
+  readonly kernelBlock: {
+    readonly section: string;
+    readonly symbol: string;
+    readonly register: RegisterName;
+    contents(toc: Address): Uint8Array;
+  } | null;
+}
+
+/** How `load` works on this machine, or why it cannot. */
+export type LoaderModel = ModuleLoader | { readonly kind: 'none'; readonly reason: string };
