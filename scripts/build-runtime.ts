@@ -1,26 +1,27 @@
 /**
  * Builds the guest runtime (src/runtime and the entries in src/arch-…) for every target and entry convention to one relocatable object each,
- * and writes them as src/runtime/objects.ts, or compares them with it: byte for byte where the recorded tools are installed, else
- * by sections and symbols.
+ * and writes them to src/runtime/objects with their index, src/runtime/objects.ts, or compares them with what is there: byte for byte
+ * where the recorded tools are installed, else by sections and symbols.
  *
- *   node build/scripts/build-runtime.js --write        replaces src/runtime/objects.ts
+ *   node build/scripts/build-runtime.js --write        replaces src/runtime/objects and src/runtime/objects.ts
  *   node build/scripts/build-runtime.js --check        builds and compares
  *   node build/scripts/build-runtime.js --out DIR      writes the objects as files, for people
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { OBJECTS, VERSIONS } from '../src/runtime/objects.js';
 
 /** Root of the package, from build/scripts. */
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const generated = join(root, 'src/runtime/objects.ts');
+const index = join(root, 'src/runtime/objects.ts');
+const folderOfObjects = join(root, 'src/runtime/objects');
 
 interface Recipe {
-  /** Target and entry flavour: the key in objects.ts. */
+  /** Target and entry flavour: the key in objects.ts, and the path of the object without its ending. */
   readonly name: string;
   /** Prefix of the GNU tools. */
   readonly triple: string;
@@ -184,17 +185,19 @@ function structureOf(bytes: Uint8Array, folder: string): string {
   return [...sections.sort(), ...symbols.sort()].join('\n');
 }
 
-/** The generated module. */
-function moduleOf(objects: ReadonlyMap<string, Uint8Array>, versions: ReadonlyMap<string, string>): string {
-  const lines = [
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+/** The index: a module that names the objects. */
+function indexOf(objects: ReadonlyMap<string, Uint8Array>, versions: ReadonlyMap<string, string>): string {
+  return [
     '/**',
-    ' * Made by `npm run build:runtime`: the guest runtime as relocatable objects, by target and entry flavour, and the tools that made them.',
+    ' * Made by `npm run build:runtime`: which objects of the guest runtime lie in the folder objects, by target and entry flavour,',
+    ' * and the tools that made them.',
     ' */',
     '',
-    '/** One object: its bytes in base64, and their SHA-256 in hexadecimal. */',
+    '/** One object: its file in the folder objects is its key with the ending `.o`; SHA-256 of its bytes in hexadecimal. */',
     'export interface PrebuiltObject {',
     '  readonly sha256: string;',
-    '  readonly base64: string;',
     '}',
     '',
     '/** First line of `--version` by tool. */',
@@ -204,17 +207,40 @@ function moduleOf(objects: ReadonlyMap<string, Uint8Array>, versions: ReadonlyMa
     '',
     '/** By `TARGET/FLAVOUR`. */',
     'export const OBJECTS: Readonly<Record<string, PrebuiltObject>> = {',
-  ];
+    ...[...objects].map(([name, bytes]) => `  '${name}': { sha256: '${sha256(bytes)}' },`),
+    '};',
+    '',
+  ].join('\n');
+}
+
+/** Writes each object to `FOLDER/NAME.o`. */
+function writeObjects(folder: string, objects: ReadonlyMap<string, Uint8Array>): void {
   for (const [name, bytes] of objects) {
-    lines.push(
-      `  '${name}': {`,
-      `    sha256: '${createHash('sha256').update(bytes).digest('hex')}',`,
-      '    base64:',
-      `      '${Buffer.from(bytes).toString('base64')}',`,
-      '  },',
-    );
+    const path = join(folder, `${name}.o`);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, bytes);
   }
-  return [...lines, '};', ''].join('\n');
+}
+
+/** The object that the repository has under a name; null: none, or not the one that the index tells. */
+function recordedObject(name: string): Uint8Array | null {
+  const path = join(folderOfObjects, `${name}.o`);
+  if (!existsSync(path)) return null;
+  const bytes = new Uint8Array(readFileSync(path));
+  return sha256(bytes) === OBJECTS[name]?.sha256 ? bytes : null;
+}
+
+/** Names that the folder or the index has and no recipe makes. */
+function leftOver(): readonly string[] {
+  const files = readdirSync(folderOfObjects, { recursive: true, withFileTypes: true })
+    .filter((each) => each.isFile())
+    .map((each) =>
+      join(each.parentPath, each.name)
+        .slice(folderOfObjects.length + 1)
+        .replace(/\.o$/, ''),
+    );
+  const made = new Set(RECIPES.map(({ name }) => name));
+  return [...new Set([...files, ...Object.keys(OBJECTS)])].filter((name) => !made.has(name)).sort();
 }
 
 function main(args: readonly string[]): number {
@@ -241,13 +267,11 @@ function main(args: readonly string[]): number {
       objects.set(recipe.name, bytes);
       for (const { tool, version } of tools) versions.set(tool, version ?? '');
       if (mode !== '--check') continue;
-      const recorded = OBJECTS[recipe.name];
-      const same = recorded !== undefined && Buffer.from(bytes).toString('base64') === recorded.base64;
+      const recorded = recordedObject(recipe.name);
+      const same = recorded !== null && Buffer.compare(bytes, recorded) === 0;
       const other = tools.filter(({ tool, version }) => VERSIONS[tool] !== version);
       const alike = (): boolean =>
-        recorded !== undefined &&
-        other.length > 0 &&
-        structureOf(bytes, folder) === structureOf(new Uint8Array(Buffer.from(recorded.base64, 'base64')), folder);
+        recorded !== null && other.length > 0 && structureOf(bytes, folder) === structureOf(recorded, folder);
       if (same) {
         counts.identical++;
       } else if (alike()) {
@@ -259,6 +283,10 @@ function main(args: readonly string[]): number {
       }
     }
     if (mode === '--check') {
+      for (const name of leftOver()) {
+        counts.different++;
+        console.log(`left over: ${name}: nothing builds it`);
+      }
       console.log(
         `runtime: ${String(counts.identical)} byte for byte, ${String(counts.alike)} alike, ` +
           `${String(counts.leftOut)} left out, ${String(counts.different)} different`,
@@ -268,13 +296,12 @@ function main(args: readonly string[]): number {
     }
     if (counts.leftOut > 0) return 1;
     if (mode === '--write') {
-      writeFileSync(generated, moduleOf(objects, versions));
+      rmSync(folderOfObjects, { recursive: true, force: true });
+      writeObjects(folderOfObjects, objects);
+      writeFileSync(index, indexOf(objects, versions));
       return 0;
     }
-    for (const [name, bytes] of objects) {
-      mkdirSync(join(out ?? '', name.slice(0, name.indexOf('/'))), { recursive: true });
-      writeFileSync(join(out ?? '', `${name}.o`), bytes);
-    }
+    writeObjects(out ?? '', objects);
     return 0;
   } finally {
     rmSync(folder, { recursive: true, force: true });

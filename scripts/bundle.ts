@@ -14,7 +14,8 @@ import { riscvTable } from '../src/arch-riscv/isa.js';
 import { opcodeTables } from '../src/arch-x86/opcode-map.js';
 import { arches } from '../src/arches.js';
 import { generateInterpreter, HANDLER_KEYS, moduleKey } from '../src/emulator/interpreter.js';
-import { OBJECTS, VERSIONS } from '../src/runtime/objects.js';
+import { objectBytes } from '../src/runtime/object-bytes.js';
+import { OBJECTS } from '../src/runtime/objects.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const dist = join(root, 'dist');
@@ -52,28 +53,27 @@ const prebuilt: Plugin = {
   },
 };
 
-/** Puts the objects of the runtime in as one compressed text, a seventh of the base64 that every start would read. */
-const compressed: Plugin = {
-  name: 'compressed',
+/** Puts the objects of the runtime in as one compressed text, which is unpacked when the first of them is asked for. */
+const objects: Plugin = {
+  name: 'objects',
   setup: ({ onLoad }) => {
-    onLoad({ filter: /[/\\]runtime[/\\]objects\.js$/ }, () => {
-      const parts: Buffer[] = [];
+    onLoad({ filter: /[/\\]runtime[/\\]object-bytes\.js$/ }, () => {
+      const parts: Uint8Array[] = [];
       let end = 0;
-      const entries = Object.entries(OBJECTS).map(([key, { sha256, base64 }]) => {
-        const bytes = Buffer.from(base64, 'base64');
+      const places = Object.keys(OBJECTS).map((key) => {
+        const bytes = objectBytes(key);
         parts.push(bytes);
         end += bytes.length;
-        return `'${key}': { sha256: '${sha256}', get base64() { return part(${end - bytes.length}, ${end}); } }`;
+        return `'${key}': [${end - bytes.length}, ${end}]`;
       });
       const packed = deflateRawSync(Buffer.concat(parts), { level: 9 }).toString('base64');
       const contents = `
         let all;
-        const part = (from, to) => {
+        const places = { ${places.join()} };
+        export const objectBytes = (key) => {
           all ??= require('node:zlib').inflateRawSync(Buffer.from('${packed}', 'base64'));
-          return all.toString('base64', from, to);
-        };
-        export const VERSIONS = ${JSON.stringify(VERSIONS)};
-        export const OBJECTS = { ${entries.join()} };`;
+          return new Uint8Array(all.subarray(...places[key]));
+        };`;
       return { contents };
     });
   },
@@ -110,7 +110,7 @@ await build({
   platform: 'node',
   target: 'node20',
   external,
-  plugins: [prebuilt, compressed, widths],
+  plugins: [prebuilt, objects, widths],
   alias: { yaml: './node_modules/yaml/browser/index.js' },
   // Beside the entry points: shared code finds worker.js as its neighbour, bundled or not.
   chunkNames: '[name]-[hash]',

@@ -161,12 +161,15 @@ describe('imports', () => {
     }
   });
 
-  test('only cli and output import node:, and each package has one home', () => {
+  test('only cli, output and the module that reads the prebuilt objects import node:, and each package has one home', () => {
+    // The bundle replaces that module by the bytes themselves: what is published reads no file for them.
+    const readsObjects = 'runtime/object-bytes.ts';
     const broken: string[] = [];
     for (const each of all) {
       if (each.specifier.startsWith('.')) continue;
       if (each.specifier.startsWith('node:')) {
-        if (each.room !== 'cli' && each.room !== 'output') broken.push(`${each.file} -> ${each.specifier}`);
+        const mayImport = each.room === 'cli' || each.room === 'output' || each.file === readsObjects;
+        if (!mayImport) broken.push(`${each.file} -> ${each.specifier}`);
         continue;
       }
       const parts = each.specifier.split('/');

@@ -4,6 +4,7 @@
  */
 import type { EntryFlavour } from '../machine/loader.js';
 import type { TargetId } from '../machine/target.js';
+import { objectBytes } from './object-bytes.js';
 import { OBJECTS } from './objects.js';
 
 export * from './abi.js';
@@ -161,6 +162,6 @@ export function runtimeSymbols(flavour: EntryFlavour): RuntimeSymbols {
  * @param probes  with the functions that probes call
  */
 export function runtimeObject(target: TargetId, flavour: EntryFlavour, probes = false): Uint8Array | null {
-  const object = OBJECTS[`${target}/${flavour}${probes ? '+probes' : ''}`];
-  return object === undefined ? null : Uint8Array.from(atob(object.base64), (each) => each.charCodeAt(0));
+  const key = `${target}/${flavour}${probes ? '+probes' : ''}`;
+  return OBJECTS[key] === undefined ? null : objectBytes(key);
 }
