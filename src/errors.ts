@@ -45,6 +45,8 @@
  * | stub-area-full | a stub area has no free entry | 2 |
  * | module-in-use | another part uses symbols of the module | 1 |
  * | step-limit | a run was stopped by its budget | 125 |
+ * | limit-exceeded | an input or a run is larger than is allowed; `reason` is the option that allows more | 2 |
+ * | timeout | the time that `--timeout` gives was over | 2 |
  * | internal | a fault of ours | 3 |
  */
 export type ErrorCode =
@@ -85,6 +87,8 @@ export type ErrorCode =
   | 'stub-area-full'
   | 'module-in-use'
   | 'step-limit'
+  | 'limit-exceeded'
+  | 'timeout'
   | 'internal';
 
 /** Where and what: every field is optional because errors arise at many levels; numbers are file offsets or counts. */

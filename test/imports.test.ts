@@ -10,8 +10,8 @@ import { describe, expect, test } from '@jest/globals';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const src = join(root, 'src');
 
-/** Files that everybody may import. */
-const vocabulary = new Set(['errors', 'units', 'bits', 'bytes', 'version', 'visible']);
+/** What everybody may import: files, and the room of limits. */
+const vocabulary = new Set(['errors', 'units', 'bits', 'bytes', 'version', 'visible', 'limits']);
 
 interface Rule {
   /** Rooms whose values and types may be imported. */

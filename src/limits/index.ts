@@ -1,0 +1,20 @@
+/**
+ * Limits: how large, how much, how long. One row for each limit that a user may move, and the clock. Everybody may import this room; it
+ * enforces nothing itself.
+ */
+export {
+  defaultLimits,
+  type Limit,
+  limitExceeded,
+  type LimitName,
+  limitNames,
+  type Limits,
+  limits,
+  limitText,
+  type LimitUnit,
+  parseLimit,
+  parseSeconds,
+  parseSize,
+  sizeText,
+} from './rows.js';
+export { Deadline } from './deadline.js';
