@@ -21,7 +21,8 @@ export type {
   SymbolTable,
 } from './elf/image.js';
 export { isArchive, memberBytes, readArchive, type ArchiveMember } from './elf/archive.js';
-export { compressedForm, unpack, type CompressedForm, type Unpacked } from './elf/compressed.js';
+export { compressedForm, unpack, type CompressedForm, type Unpacked, type UnpackLimits } from './elf/compressed.js';
+export { Deadline, defaultLimits, limits, type Limits } from './limits/index.js';
 export { readModuleSignature, type ModuleSignature } from './elf/signature.js';
 export { indexFunctions, type FunctionIndex } from './elf/functions.js';
 

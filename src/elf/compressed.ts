@@ -1,11 +1,15 @@
 /**
- * Compressed inputs (`.ko.gz`, `.ko.xz`, `.ko.zst`): recognised by their magic and unpacked into memory, with a limit
- * against bombs. Packing again is the command line's business. gzip through the platform's DecompressionStream, xz
+ * Compressed inputs (`.ko.gz`, `.ko.xz`, `.ko.zst`): recognised by their magic and unpacked, within limits against bombs, as a
+ * whole or piece by piece. Packing again is the command line's business. gzip through the platform's DecompressionStream, xz
  * through `xz-decompress` (xz-embedded as wasm), zstd through `fzstd`; the packages are loaded when they are needed.
+ *
+ * What is unpacked as a whole is never in memory twice: the pieces go into one array that has the size which the data promise.
+ * Where they promise none, or not the truth, they are unpacked twice, and the first time only counted.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
-import { xxh64Low } from './xxhash.js';
+import { Deadline, defaultLimits, limitExceeded } from '../limits/index.js';
+import { Xxh64, xxh64Low } from './xxhash.js';
 
 export type CompressedForm = 'none' | 'gzip' | 'xz' | 'zstd';
 
@@ -15,10 +19,23 @@ export interface Unpacked {
   readonly bytes: Uint8Array;
 }
 
-/** Unpacked size that `unpack` accepts unless told otherwise: 2 GiB, far above any kernel image with debug sections. */
-export const UNPACK_LIMIT = 2 ** 31;
+/** How far unpacking may go. */
+export interface UnpackLimits {
+  /** Bytes that may come out of it as a whole. */
+  readonly unpacked?: number;
+  /** Times that it may grow, once more than `RATIO_FLOOR` bytes came out. */
+  readonly ratio?: number;
+  readonly deadline?: Deadline;
+}
+
+/** Data that stay below this size are no bomb, however small they were. */
+const RATIO_FLOOR = 2 ** 24;
+/** Bytes that a decompressor is given at once. */
+const INPUT_PIECE = 1 << 16;
 /** Most that a compressed block of zstd stands for. */
 const ZSTD_BLOCK = 1 << 17;
+/** Bytes that fzstd is given at once: a block is three and more, and gives at most 128 KiB. */
+const ZSTD_PIECE = 256;
 /** What zstd itself accepts without being asked (`--long` beyond it). */
 const ZSTD_MAX_WINDOW = 1 << 27;
 
@@ -32,61 +49,128 @@ export function compressedForm(bytes: Uint8Array): CompressedForm {
 }
 
 /**
- * Unpacks one layer of compression; bytes that are not compressed come back as they are.
- * @param limitBytes most that may come out
- * @throws ElftraceError 'elf-truncated' where the data end early, 'elf-malformed' where they are damaged or too large;
- *         the package's own error is the cause
+ * Unpacks one layer of compression; bytes that are not compressed come back as they are. In memory there is at any time little more
+ * than what comes out: an xz dictionary, or the window of zstd frames that do not say their size.
+ * @throws ElftraceError 'elf-truncated' where the data end early, 'elf-malformed' where they are damaged (the package's own error
+ *         is the cause), 'limit-exceeded' where they are larger than is allowed, 'timeout'
  */
-export async function unpack(bytes: Uint8Array, limitBytes = UNPACK_LIMIT): Promise<Unpacked> {
+export async function unpack(bytes: Uint8Array, limits: UnpackLimits = {}): Promise<Unpacked> {
   const form = compressedForm(bytes);
+  if (form === 'none') return { form, bytes };
+  const meter = new Meter(form, bytes.length, limits.unpacked ?? defaultLimits.unpacked, limits);
+  if (form === 'zstd') {
+    const frames = zstdFrames(bytes);
+    if (frames.every(({ content }) => content !== null)) {
+      return { form, bytes: await unpackSizedZstd(bytes, frames, meter) };
+    }
+  }
+  return { form, bytes: await collect(() => pieces(bytes, form, meter), promisedSize(bytes, form, meter), meter) };
+}
+
+/**
+ * The same piece by piece, with no limit to the whole: of archives whose members are looked at one after another. Pieces belong to
+ * whoever takes them. What was given out is proved right (checksums, sizes) only when the last piece has come.
+ * @param bytes  compressed data
+ * @throws ElftraceError as `unpack`, from taking the next piece
+ */
+export async function* unpackPieces(bytes: Uint8Array, limits: UnpackLimits = {}): AsyncGenerator<Uint8Array> {
+  const form = compressedForm(bytes);
+  if (form === 'none') {
+    yield bytes;
+    return;
+  }
+  const meter = new Meter(form, bytes.length, limits.unpacked ?? Infinity, limits);
+  for await (const piece of pieces(bytes, form, meter)) {
+    meter.add(piece.length);
+    yield piece;
+  }
+}
+
+function pieces(bytes: Uint8Array, form: Exclude<CompressedForm, 'none'>, meter: Meter): AsyncGenerator<Uint8Array> {
   switch (form) {
-    case 'none':
-      return { form, bytes };
     case 'gzip':
-      return { form, bytes: await unpackGzip(bytes, limitBytes) };
+      return gzipPieces(bytes, meter.what);
     case 'xz':
-      return { form, bytes: await unpackXz(bytes, limitBytes) };
+      return xzPieces(bytes, meter);
     case 'zstd':
-      return { form, bytes: await unpackZstd(bytes, limitBytes) };
+      return zstdPieces(bytes, meter);
     default:
       return form satisfies never;
   }
 }
 
-/** Chunks of output, counted against the limit. */
-class Output {
-  readonly #chunks: Uint8Array[] = [];
+/** What came out so far, against the limits. */
+class Meter {
+  readonly what: string;
+  readonly #most: number;
+  readonly #deadline: Deadline;
   #size = 0;
 
   constructor(
-    readonly what: string,
-    readonly limit: number,
-  ) {}
-
-  add(chunk: Uint8Array): void {
-    this.#size += chunk.length;
-    if (this.#size > this.limit) throw tooLarge(this.what, this.#size, this.limit);
-    this.#chunks.push(chunk);
+    form: string,
+    packedBytes: number,
+    readonly unpacked: number,
+    limits: UnpackLimits,
+  ) {
+    this.what = `${form} data`;
+    this.ratio = limits.ratio ?? defaultLimits.ratio;
+    this.#most = Math.max(RATIO_FLOOR, this.ratio * packedBytes);
+    this.#deadline = limits.deadline ?? Deadline.never;
   }
 
-  /** The first chunk, where there is only one: not copied. */
-  only(): Uint8Array {
-    return this.#chunks[0] ?? new Uint8Array(0);
+  readonly ratio: number;
+
+  /** From the beginning once more. */
+  restart(): this {
+    this.#size = 0;
+    return this;
   }
 
-  join(): Uint8Array {
-    const out = new Uint8Array(this.#size);
-    let at = 0;
-    for (const chunk of this.#chunks) {
-      out.set(chunk, at);
-      at += chunk.length;
-    }
-    return out;
+  /** Bytes come out, or are promised. */
+  add(bytes: number): void {
+    this.#size += bytes;
+    this.fits(this.#size);
+    this.#deadline.check(this.what);
+  }
+
+  /** @throws ElftraceError 'limit-exceeded' when so many bytes are too many */
+  fits(bytes: number): void {
+    if (bytes > this.unpacked) throw limitExceeded('unpacked', this.what, this.unpacked, { value: bytes });
+    if (bytes > this.#most) throw limitExceeded('ratio', this.what, this.ratio, { value: bytes });
   }
 }
 
-function tooLarge(what: string, size: number | bigint, limit: number): ElftraceError {
-  return malformed(what, `unpacks to more than ${limit} bytes`, { value: size, max: limit });
+/** Size that gzip and xz data state; 0: none that could be true. It is a guess until everything has come out. */
+function promisedSize(bytes: Uint8Array, form: CompressedForm, meter: Meter): number {
+  if (form === 'xz') {
+    const size = xzStreams(bytes).reduce((sum, { unpackedSize }) => sum + unpackedSize, 0);
+    meter.fits(size);
+    return size;
+  }
+  if (form !== 'gzip' || bytes.length < 18) return 0;
+  // ISIZE of the last member, RFC 1952 2.3.1. Deflate makes at most 1,032 bytes of one.
+  const size = new ByteView(bytes, 'little', meter.what).u32(bytes.length - 4);
+  return size <= Math.min(meter.unpacked, 1032 * bytes.length) ? size : 0;
+}
+
+/** All pieces in one array. `guess`: size that they will probably have. */
+async function collect(again: () => AsyncGenerator<Uint8Array>, guess: number, meter: Meter): Promise<Uint8Array> {
+  const fill = async (out: Uint8Array): Promise<number> => {
+    meter.restart();
+    let at = 0;
+    for await (const piece of again()) {
+      meter.add(piece.length);
+      if (at + piece.length <= out.length) out.set(piece, at);
+      at += piece.length;
+    }
+    return at;
+  };
+  let out = new Uint8Array(guess);
+  const size = await fill(out);
+  if (size === out.length) return out;
+  out = new Uint8Array(size);
+  await fill(out);
+  return out;
 }
 
 /** What a decompressor threw, as an error of ours. */
@@ -108,29 +192,31 @@ function damaged(what: string, cause: unknown, size: number): ElftraceError {
   return new ElftraceError('elf-malformed', `${what}: ${message}`, { what, max: size }, { cause });
 }
 
-async function unpackGzip(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
-  const what = 'gzip data';
-  const output = new Output(what, limit);
+async function* gzipPieces(bytes: Uint8Array, what: string): AsyncGenerator<Uint8Array> {
   const stream = new DecompressionStream('gzip');
   const writer = stream.writable.getWriter();
+  const write = async (): Promise<void> => {
+    for (let at = 0; at < bytes.length; at += INPUT_PIECE) {
+      await writer.ready;
+      await writer.write(bytes.subarray(at, at + INPUT_PIECE));
+    }
+    await writer.close();
+  };
   // Rejections of the writing side come out of the reading side too; only one of them is to be reported.
-  const written = writer
-    .write(bytes)
-    .then(() => writer.close())
-    .catch(() => undefined);
+  const written = write().catch(() => undefined);
   const reader = stream.readable.getReader();
   try {
     for (;;) {
       const part = await reader.read();
       if (part.done) break;
-      output.add(part.value);
+      yield part.value;
     }
     await written;
   } catch (error) {
-    await reader.cancel().catch(() => undefined);
     throw damaged(what, error, bytes.length);
+  } finally {
+    await reader.cancel().catch(() => undefined);
   }
-  return output.join();
 }
 
 /** One stream of an .xz file, and what its index promises. */
@@ -186,14 +272,10 @@ function xzStreams(bytes: Uint8Array): readonly XzStream[] {
   return streams;
 }
 
-async function unpackXz(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
-  const what = 'xz data';
+async function* xzPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uint8Array> {
   const streams = xzStreams(bytes);
-  const promised = streams.reduce((sum, stream) => sum + stream.unpackedSize, 0);
-  if (promised > limit) throw tooLarge(what, promised, limit);
   const { XzReadableStream } = (await import('xz-decompress')).default;
-  const output = new Output(what, limit);
-  for (const { start, end } of streams) {
+  for (const { start, end, unpackedSize } of streams) {
     let sent = false;
     const source = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -204,6 +286,7 @@ async function unpackXz(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
     });
     const reader = new XzReadableStream(source).getReader();
     let idle = 0;
+    let size = 0;
     try {
       for (;;) {
         const part = await reader.read();
@@ -211,16 +294,16 @@ async function unpackXz(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
         // It gives out an empty chunk for each piece of input: damaged data may make it starve without end.
         idle = part.value.length === 0 ? idle + 1 : 0;
         if (idle > 2 + bytes.length / 1024) throw truncated(what, bytes.length, 1, bytes.length);
-        output.add(part.value);
+        size += part.value.length;
+        if (part.value.length > 0) yield part.value;
       }
     } catch (error) {
-      await reader.cancel().catch(() => undefined);
       throw damaged(what, error, bytes.length);
+    } finally {
+      await reader.cancel().catch(() => undefined);
     }
+    if (size !== unpackedSize) throw malformed(what, `${size} bytes came out, the index says ${unpackedSize}`);
   }
-  const out = output.join();
-  if (out.length !== promised) throw malformed(what, `${out.length} bytes came out, the index says ${promised}`);
-  return out;
 }
 
 /** A zstd frame whose blocks were walked, RFC 8878 3.1.1. */
@@ -285,59 +368,91 @@ function zstdFrame(bytes: Uint8Array, start: number): ZstdFrame {
   return { start, end: at, skippable: false, window, content, most, checksum };
 }
 
-async function unpackZstd(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
+/** The frames that hold something, in order, so far as their headers and the sizes of their blocks can be true. */
+function zstdFrames(bytes: Uint8Array): readonly ZstdFrame[] {
   const what = 'zstd data';
   const frames: ZstdFrame[] = [];
-  let most = 0;
   for (let at = 0; at < bytes.length;) {
     const frame = zstdFrame(bytes, at);
-    // Promises are checked before anything is allocated for them.
-    if (frame.content !== null) {
-      most += Number(frame.content);
-      if (frame.content > BigInt(frame.most)) {
-        throw malformed(what, `blocks for ${frame.most} bytes cannot unpack to ${frame.content}`, {
-          value: frame.content,
-        });
-      }
-    } else {
-      most += frame.most;
-      if (frame.window > ZSTD_MAX_WINDOW) {
-        throw malformed(what, `a window of ${frame.window} bytes`, { value: frame.window, max: ZSTD_MAX_WINDOW });
-      }
+    if (frame.content !== null && frame.content > BigInt(frame.most)) {
+      throw malformed(what, `blocks for ${frame.most} bytes cannot unpack to ${frame.content}`, {
+        value: frame.content,
+      });
     }
     if (!frame.skippable) frames.push(frame);
     at = frame.end;
   }
-  const { Decompress, decompress } = await import('fzstd');
-  const output = new Output(what, limit);
+  return frames;
+}
+
+/** fzstd compares the array that it shall fill with a number, which would print all its bytes first. */
+function comparable(bytes: Uint8Array): Uint8Array {
+  return Object.defineProperty(bytes, Symbol.toPrimitive, { value: () => NaN });
+}
+
+/** Every frame states its size: each is unpacked where it will stay, and what is there is its window. */
+async function unpackSizedZstd(bytes: Uint8Array, frames: readonly ZstdFrame[], meter: Meter): Promise<Uint8Array> {
+  const { what } = meter;
+  // Promises are checked before anything is allocated for them.
+  for (const { content } of frames) meter.add(Number(content));
+  const { decompress } = await import('fzstd');
+  const out = new Uint8Array(frames.reduce((sum, { content }) => sum + Number(content), 0));
+  let at = 0;
   try {
     for (const { start, end, content, checksum } of frames) {
+      const part = comparable(out.subarray(at, at + Number(content)));
       const packed = bytes.subarray(start, end);
-      let out: Uint8Array;
-      if (content !== null || most <= limit) {
-        if (content !== null && content > BigInt(limit)) throw tooLarge(what, content, limit);
-        out = decompress(packed);
-      } else {
-        // More may come out than is allowed: count while it comes.
-        const parts = new Output(what, limit);
-        const stream = new Decompress((chunk) => {
-          parts.add(chunk.slice());
-        });
-        const step = 1 << 16;
-        for (let at = 0; at < packed.length; at += step) {
-          stream.push(packed.subarray(at, at + step), at + step >= packed.length);
-        }
-        out = parts.join();
+      at += part.length;
+      if (part.length === 0) continue;
+      decompress(packed, part);
+      meter.restart().add(at);
+      if (checksum !== null) {
+        if (xxh64Low(part) !== checksum) throw malformed(what, 'the checksum is wrong');
+        continue;
       }
-      // fzstd checks neither.
-      if (content !== null && BigInt(out.length) !== content) {
-        throw malformed(what, `${out.length} bytes came out, the header says ${content}`);
-      }
-      if (checksum !== null && xxh64Low(out) !== checksum) throw malformed(what, 'the checksum is wrong');
-      output.add(out);
+      // The package does not say how much came out. What was reached has its value whatever stood there.
+      const last = part.length - 1;
+      const value = part[last]!;
+      part[last] = ~value;
+      decompress(packed, part);
+      if (part[last] !== value) throw malformed(what, `fewer bytes come out than the header says, ${content}`);
     }
   } catch (error) {
     throw damaged(what, error, bytes.length);
   }
-  return frames.length === 1 ? output.only() : output.join();
+  return out;
+}
+
+async function* zstdPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uint8Array> {
+  const { Decompress } = await import('fzstd');
+  for (const { start, end, content, checksum, window } of zstdFrames(bytes)) {
+    if (window > ZSTD_MAX_WINDOW) {
+      throw malformed(what, `a window of ${window} bytes`, { value: window, max: ZSTD_MAX_WINDOW });
+    }
+    const packed = bytes.subarray(start, end);
+    const hash = checksum === null ? null : new Xxh64();
+    let size = 0n;
+    let ready: Uint8Array[] = [];
+    const stream = new Decompress((chunk) => ready.push(chunk.slice()));
+    // A piece of input is at most some hundred blocks, and mostly one: what waits is small.
+    for (let at = 0; at < packed.length; at += ZSTD_PIECE) {
+      try {
+        stream.push(packed.subarray(at, at + ZSTD_PIECE), at + ZSTD_PIECE >= packed.length);
+      } catch (error) {
+        throw damaged(what, error, bytes.length);
+      }
+      const now = ready;
+      ready = [];
+      for (const piece of now) {
+        size += BigInt(piece.length);
+        hash?.update(piece);
+        yield piece;
+      }
+    }
+    // fzstd checks neither.
+    if (content !== null && size !== content) {
+      throw malformed(what, `${size} bytes came out, the header says ${content}`);
+    }
+    if (hash !== null && hash.low() !== checksum) throw malformed(what, 'the checksum is wrong');
+  }
 }

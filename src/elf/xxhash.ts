@@ -68,42 +68,86 @@ function round(acc: Pair, h: number, l: number): void {
   multiply(acc, P1);
 }
 
-/** Low 32 bits of XXH64 with seed 0, unsigned. */
-export function xxh64Low(bytes: Uint8Array): number {
-  const view = new ByteView(bytes, 'little', 'hashed bytes');
-  const size = bytes.length;
-  const hash: Pair = { h: 0, l: 0 };
-  let at = 0;
-  if (size >= 32) {
+/** Bytes of a stripe: one word for each of the four lanes. */
+const STRIPE = 32;
+
+/** XXH64 with seed 0 of bytes that come piece by piece. */
+export class Xxh64 {
+  readonly #lanes: readonly [Pair, Pair, Pair, Pair];
+  readonly #rest = new Uint8Array(STRIPE);
+  #restBytes = 0;
+  #size = 0;
+
+  constructor() {
     const a: Pair = { ...P1 };
     add(a, P2.h, P2.l);
-    const b: Pair = { ...P2 };
-    const c: Pair = { h: 0, l: 0 };
     // 0 - P1
     const d: Pair = { h: ~P1.h >>> 0, l: ~P1.l >>> 0 };
     add(d, 0, 1);
-    for (; at + 32 <= size; at += 32) {
+    this.#lanes = [a, { ...P2 }, { h: 0, l: 0 }, d];
+  }
+
+  update(bytes: Uint8Array): this {
+    this.#size += bytes.length;
+    let from = 0;
+    if (this.#restBytes > 0) {
+      from = Math.min(STRIPE - this.#restBytes, bytes.length);
+      this.#rest.set(bytes.subarray(0, from), this.#restBytes);
+      this.#restBytes += from;
+      if (this.#restBytes < STRIPE) return this;
+      this.#stripes(this.#rest);
+      this.#restBytes = 0;
+    }
+    const whole = bytes.length - ((bytes.length - from) % STRIPE);
+    this.#stripes(bytes.subarray(from, whole));
+    this.#rest.set(bytes.subarray(whole));
+    this.#restBytes = bytes.length - whole;
+    return this;
+  }
+
+  #stripes(bytes: Uint8Array): void {
+    const view = new ByteView(bytes, 'little', 'hashed bytes');
+    const [a, b, c, d] = this.#lanes;
+    for (let at = 0; at < bytes.length; at += STRIPE) {
       round(a, view.u32(at + 4), view.u32(at));
       round(b, view.u32(at + 12), view.u32(at + 8));
       round(c, view.u32(at + 20), view.u32(at + 16));
       round(d, view.u32(at + 28), view.u32(at + 24));
     }
-    [a, b, c, d].forEach((acc, i) => {
-      const turned = { ...acc };
+  }
+
+  /** Low 32 bits of the hash of everything so far, unsigned. */
+  low(): number {
+    const hash: Pair = { h: 0, l: 0 };
+    if (this.#size >= STRIPE) this.#merge(hash);
+    else add(hash, P5.h, P5.l);
+    add(hash, Math.floor(this.#size / 2 ** 32), this.#size >>> 0);
+    finish(hash, this.#rest.subarray(0, this.#restBytes));
+    return hash.l;
+  }
+
+  #merge(hash: Pair): void {
+    this.#lanes.forEach((lane, i) => {
+      const turned = { ...lane };
       rotate(turned, [1, 7, 12, 18][i]!);
       add(hash, turned.h, turned.l);
     });
-    for (const acc of [a, b, c, d]) {
+    for (const lane of this.#lanes) {
       const merged: Pair = { h: 0, l: 0 };
-      round(merged, acc.h, acc.l);
+      round(merged, lane.h, lane.l);
       hash.h = (hash.h ^ merged.h) >>> 0;
       hash.l = (hash.l ^ merged.l) >>> 0;
       multiply(hash, P1);
       add(hash, P4.h, P4.l);
     }
-  } else add(hash, P5.h, P5.l);
-  add(hash, Math.floor(size / 2 ** 32), size >>> 0);
-  for (; at + 8 <= size; at += 8) {
+  }
+}
+
+/** The bytes behind the last stripe, and the avalanche. */
+function finish(hash: Pair, rest: Uint8Array): void {
+  const view = new ByteView(rest, 'little', 'hashed bytes');
+  let at = 0;
+  for (; at + 8 <= rest.length; at += 8) {
     const k: Pair = { h: 0, l: 0 };
     round(k, view.u32(at + 4), view.u32(at));
     hash.h = (hash.h ^ k.h) >>> 0;
@@ -112,7 +156,7 @@ export function xxh64Low(bytes: Uint8Array): number {
     multiply(hash, P1);
     add(hash, P4.h, P4.l);
   }
-  if (at + 4 <= size) {
+  if (at + 4 <= rest.length) {
     const k: Pair = { h: 0, l: view.u32(at) };
     multiply(k, P1);
     hash.h = (hash.h ^ k.h) >>> 0;
@@ -122,8 +166,8 @@ export function xxh64Low(bytes: Uint8Array): number {
     add(hash, P3.h, P3.l);
     at += 4;
   }
-  for (; at < size; at++) {
-    const k: Pair = { h: 0, l: bytes[at]! };
+  for (; at < rest.length; at++) {
+    const k: Pair = { h: 0, l: rest[at]! };
     multiply(k, P5);
     hash.h = (hash.h ^ k.h) >>> 0;
     hash.l = (hash.l ^ k.l) >>> 0;
@@ -135,5 +179,9 @@ export function xxh64Low(bytes: Uint8Array): number {
   shiftXor(hash, 29);
   multiply(hash, P3);
   shiftXor(hash, 32);
-  return hash.l;
+}
+
+/** Low 32 bits of XXH64 with seed 0, unsigned. */
+export function xxh64Low(bytes: Uint8Array): number {
+  return new Xxh64().update(bytes).low();
 }
