@@ -4,12 +4,14 @@
  */
 import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
-import { isArchive, memberBytes, readArchive } from '../elf/archive.js';
-import { type CompressedForm, compressedForm, unpack } from '../elf/compressed.js';
+import { isArchive, memberBytes, readArchive, streamArchive } from '../elf/archive.js';
+import { type CompressedForm, compressedForm, unpack, type Unpacked, unpackPieces } from '../elf/compressed.js';
 import { ElftraceError } from '../errors.js';
+import { limitExceeded } from '../limits/index.js';
 import { type Output, writeOutputs } from '../output/commit.js';
 import { noteInput } from '../output/inputs.js';
 import { ioError } from '../output/target.js';
+import { commandDeadline, commandLimits } from './limits.js';
 import { STANDARD_INPUT } from './standard-input.js';
 import { claimStandardOutput } from './terminal.js';
 
@@ -23,23 +25,121 @@ export interface InputFile {
   readonly member: string | null;
 }
 
+/** Bytes that are asked for at once where nobody knows how many there are. */
+const READ_PIECE = 1 << 20;
+
+/**
+ * Everything that a descriptor gives.
+ * @param expected  how much that probably is
+ * @throws ElftraceError 'limit-exceeded' before more is in memory than is allowed, 'timeout' between two pieces
+ */
+function readAll(descriptor: number, path: string, expected: number): Uint8Array {
+  const most = commandLimits().file;
+  const deadline = commandDeadline();
+  const tooLarge = (size: number): ElftraceError => limitExceeded('file', path, most, { file: path, value: size });
+  if (expected > most) throw tooLarge(expected);
+  const whole = new Uint8Array(expected);
+  const more: Uint8Array[] = [];
+  let size = 0;
+  for (;;) {
+    deadline.check(`reading ${path}`, { file: path });
+    const inside = size < expected;
+    const piece = inside ? whole.subarray(size, size + 64 * READ_PIECE) : new Uint8Array(READ_PIECE);
+    const count = readSome(descriptor, piece);
+    if (count === 0) break;
+    size += count;
+    if (size > most) throw tooLarge(size);
+    if (!inside) more.push(piece.subarray(0, count));
+  }
+  if (more.length === 0) return whole.subarray(0, size);
+  const out = new Uint8Array(size);
+  let at = 0;
+  for (const piece of [whole.subarray(0, Math.min(expected, size)), ...more]) {
+    out.set(piece, at);
+    at += piece.length;
+  }
+  return out;
+}
+
+/** What is there, waiting for it; 0 at the end. */
+function readSome(descriptor: number, into: Uint8Array): number {
+  for (;;) {
+    try {
+      return fs.readSync(descriptor, into, 0, into.length, null);
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      if (code === 'EOF') return 0;
+      if (code !== 'EAGAIN') throw error;
+      commandDeadline().check('waiting for input');
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
+/** The whole file, within the limits of the command. */
 export function readBytes(path: string): Uint8Array {
+  return readWhole(path, noteInput);
+}
+
+/** The same of a file that is no input of the command. */
+export function readUnnoted(path: string): Uint8Array {
+  return readWhole(path, () => undefined);
+}
+
+function readWhole(path: string, note: typeof noteInput): Uint8Array {
+  let descriptor = -1;
   try {
-    if (path === STANDARD_INPUT) return new Uint8Array(fs.readFileSync(0));
+    if (path === STANDARD_INPUT) return readAll(0, 'standard input', 0);
     const stats = fs.statSync(path, { bigint: true });
     if (stats.isDirectory()) throw new Error('it is a directory');
-    noteInput(path, stats);
-    const data = fs.readFileSync(path);
-    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    note(path, stats);
+    descriptor = fs.openSync(path, 'r');
+    return readAll(descriptor, path, stats.isFile() ? Number(stats.size) : 0);
   } catch (cause) {
+    if (cause instanceof ElftraceError) throw cause;
     throw ioError(path, 'read', cause);
+  } finally {
+    if (descriptor >= 0) fs.closeSync(descriptor);
   }
+}
+
+/** Unpacks one layer of compression within the limits of the command. */
+export function unpackInput(bytes: Uint8Array): Promise<Unpacked> {
+  return unpack(bytes, { ...commandLimits(), deadline: commandDeadline() });
+}
+
+const ELF_MAGIC = new Uint8Array([0x7f, 0x45, 0x4c, 0x46]);
+
+/** The ELF members of a compressed archive: one at a time is in memory. Null for what is compressed and no archive. */
+async function compressedMembers(path: string, raw: Uint8Array): Promise<AsyncGenerator<InputFile> | null> {
+  const { ratio, unpacked } = commandLimits();
+  const pieces = (): AsyncGenerator<Uint8Array> => unpackPieces(raw, { ratio, deadline: commandDeadline() });
+  let head = new Uint8Array();
+  for await (const piece of pieces()) {
+    const joined = new Uint8Array(head.length + piece.length);
+    joined.set(head);
+    joined.set(piece, head.length);
+    head = joined;
+    if (head.length >= 8) break;
+  }
+  if (!isArchive(head)) return null;
+  const form = compressedForm(raw);
+  return (async function* () {
+    for await (const { name, bytes } of streamArchive(pieces(), ELF_MAGIC, unpacked)) {
+      yield { name: `${path}(${name})`, path, bytes, form, member: name };
+    }
+  })();
 }
 
 /** The file, unpacked; for an archive its ELF members, one by one. */
 export async function* readInputs(path: string): AsyncGenerator<InputFile> {
   const raw = readBytes(path);
-  const { form, bytes } = compressedForm(raw) === 'none' ? { form: 'none' as const, bytes: raw } : await unpack(raw);
+  const members = compressedForm(raw) === 'none' ? null : await compressedMembers(path, raw);
+  if (members !== null) {
+    yield* members;
+    return;
+  }
+  const { form, bytes } = await unpackInput(raw);
   if (!isArchive(bytes)) {
     yield { name: path, path, bytes, form, member: null };
     return;
@@ -66,7 +166,7 @@ export async function readInput(path: string): Promise<InputFile> {
 }
 
 export function looksLikeElf(bytes: Uint8Array): boolean {
-  return bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
+  return ELF_MAGIC.every((byte, i) => byte === bytes[i]);
 }
 
 /**

@@ -1,20 +1,19 @@
 /** The record beside a patched file (`--journal FILE`): replaced together with that file, never at another file's cost. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { concatBytes } from '../bytes.js';
-import { unpack } from '../elf/compressed.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { recordBeside } from '../patch/apply.js';
 import { decodeRecord, decodeRecords, encodeRecord } from '../patch/journal.js';
 import type { Output } from '../output/commit.js';
-import { readBytes } from './files.js';
+import { readBytes, readUnnoted, unpackInput } from './files.js';
 
 /** The file as it lies there now, unpacked; null where there is none or it is no ELF file. */
 async function imageAt(path: string): Promise<ReturnType<typeof readElf> | null> {
   if (!existsSync(path)) return null;
   try {
     // No input: it is looked at because it is about to be replaced.
-    return readElf((await unpack(new Uint8Array(readFileSync(path)))).bytes);
+    return readElf((await unpackInput(readUnnoted(path))).bytes);
   } catch (error) {
     if (error instanceof ElftraceError) return null;
     throw error;

@@ -4,7 +4,6 @@ import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Arch } from '../machine/arch.js';
 import { archOf } from '../arches.js';
-import { unpack } from '../elf/compressed.js';
 import { cString } from '../bytes.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -16,7 +15,8 @@ import type { VerifyOptions } from '../sites/verdicts.js';
 import { load, type Program } from '../program/program.js';
 import { symbolTableOf } from '../program/symbols.js';
 import type { Sha256 } from '../sha256.js';
-import { type InputFile, looksLikeElf, readBytes } from './files.js';
+import { type InputFile, looksLikeElf, readBytes, unpackInput } from './files.js';
+import { commandDeadline } from './limits.js';
 
 export interface OpenOptions {
   readonly symbols?: string | undefined;
@@ -63,7 +63,7 @@ export function moduleName(image: ElfImage, path: string): string | null {
 
 /** Symbols from another file: an ELF file, or lines `address type name` (System.map, /proc/kallsyms). */
 async function readSymbols(path: string): Promise<SymbolTable> {
-  const { bytes } = await unpack(readBytes(path));
+  const { bytes } = await unpackInput(readBytes(path));
   if (looksLikeElf(bytes)) {
     const table = readElf(bytes).symbols;
     if (table.count <= 1) throw new ElftraceError('bad-reference', `${path} has no symbols`, { file: path });
@@ -77,7 +77,7 @@ async function findSymbols(image: ElfImage, path: string): Promise<SymbolTable |
   if (image.section('.symtab')) return undefined;
   const mini = image.section('.gnu_debugdata');
   if (mini) {
-    const { bytes } = await unpack(image.contents(mini));
+    const { bytes } = await unpackInput(image.contents(mini));
     const table = readElf(bytes).symbols;
     if (table.count > 1) return table;
   }
@@ -107,7 +107,15 @@ function debugSymbols(path: string): SymbolTable | undefined {
   }
 }
 
+/**
+ * The clock is looked at between the steps: each takes time in proportion to the file.
+ * @throws ElftraceError of every step, 'timeout'
+ */
 export async function open(input: InputFile, options: OpenOptions = {}): Promise<Opened> {
+  const onTime = (step: string): void => {
+    commandDeadline().check(step, { file: input.name });
+  };
+  onTime('reading the file');
   const image = readElf(input.bytes);
   const arch = archOf(image.header);
   const symbols =
@@ -118,6 +126,7 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
     ...(symbols ? { symbols } : {}),
   };
   const entries = inside ? enabledEntries(inside) : [];
+  onTime('reading the symbols');
   const program = load(image, arch, { ...loadOptions, tracerNames: entries });
   const original =
     inside && entries.length > 0 && disagreements(inside, image.bytes).length === 0
@@ -127,11 +136,13 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
   const kept = beside ? recordBeside(image, readBytes(options.journal!), hash) : null;
   // The journal of an earlier run is about its output; the original that it came from is not changed by it.
   const record = inside ?? (kept && kept.sha256 === hash(image.bytes) ? null : kept);
+  onTime('reading the program');
   const sites = findSites(program, {
     record,
     ...(original ? { original } : {}),
     ...(options.table ? { tableSections: options.table } : {}),
   });
+  onTime('finding the sites');
   return {
     input,
     image,

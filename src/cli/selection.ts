@@ -1,9 +1,9 @@
 /** `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see sites/filter.ts. */
-import { readFileSync } from 'node:fs';
 import { ElftraceError } from '../errors.js';
 import { type FilterNames, select } from '../sites/filter.js';
 import type { Sites } from '../sites/sites.js';
 import { isCovered } from '../sites/verdicts.js';
+import { readUnnoted } from './files.js';
 
 export interface SelectionOptions {
   readonly l?: readonly string[] | undefined;
@@ -44,15 +44,8 @@ export function filterTexts(options: SelectionOptions): {
 } {
   const filter = [...(options.l ?? [])];
   if (options.file !== undefined) {
-    try {
-      filter.push(
-        ...readFileSync(options.file, 'utf8')
-          .split('\n')
-          .filter((line) => !line.startsWith('#')),
-      );
-    } catch (cause) {
-      throw new ElftraceError('io', `cannot read ${options.file}`, { file: options.file }, { cause });
-    }
+    const lines = new TextDecoder().decode(readUnnoted(options.file)).split('\n');
+    for (const line of lines) if (!line.startsWith('#')) filter.push(line);
   }
   if (options.file !== undefined && filter.every((text) => text.trim() === '')) {
     throw new ElftraceError('no-match', `${options.file} names no function`, { file: options.file });
