@@ -78,6 +78,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   'keystone-wasm': ['isa/assembler'],
   'xz-decompress': ['elf/compressed'],
   fzstd: ['elf/compressed'],
+  re2js: ['cli/patterns'],
   '@noble/hashes': ['sha256'],
   yargs: ['cli/main'],
   yaml: ['tracing/session-file'],

@@ -129,7 +129,6 @@ describe('samples', () => {
       checkRequest({
         path: mprofile,
         arguments: [],
-        maxInstructions: '1000',
         tier: 'auto',
         profile: false,
         listSyscalls: false,

@@ -26,6 +26,7 @@ import { jsonSchema } from '../report/json.js';
 import { OPS_WORDS } from '../runtime/index.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
+import { commandDeadline, commandLimits } from './limits.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
 import { out } from './terminal.js';
 
@@ -33,7 +34,6 @@ export interface CostArguments extends OpenOptions {
   readonly path: string;
   readonly arguments: readonly string[];
   readonly tracers: readonly number[];
-  readonly maxInstructions: string;
   readonly json: boolean;
 }
 
@@ -64,6 +64,9 @@ interface Measured {
   /** A private trampoline was made for the tracer. */
   readonly trampoline: boolean;
 }
+
+/** Instructions between two looks at the clock. */
+const SLICE = 2_000_000;
 
 /** Most tracers besides the one that is measured: there is room for sixteen objects. */
 const MOST = 15;
@@ -208,7 +211,12 @@ function execute(
       return 'continue';
     });
   }
-  const stop = machine.run({ budget: Number(args.maxInstructions) });
+  const most = commandLimits().instructions;
+  let stop = machine.run({ budget: Math.min(most, SLICE) });
+  while (stop.kind === 'step-limit' && machine.instructions < most) {
+    commandDeadline().check('counting instructions', { file: args.path });
+    stop = machine.run({ budget: Math.min(most - machine.instructions, SLICE) });
+  }
   if (stop.kind !== 'exit') {
     throw new ElftraceError(
       'unsupported-form',

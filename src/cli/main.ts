@@ -8,6 +8,7 @@ import { ElftraceError } from '../errors.js';
 import { forgetInputs } from '../output/inputs.js';
 import { version } from '../version.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
+import { beginLimits, limitOptions } from './limits.js';
 import { STANDARD_INPUT } from './standard-input.js';
 import { err, flush, freeStandardOutput } from './terminal.js';
 
@@ -84,7 +85,9 @@ const parser = yargs(own)
   .version(version)
   .strict()
   .demandCommand(1, 'name a verb')
+  .options(limitOptions(['file', 'unpacked', 'ratio', 'time'], given[0] === 'patch' || given[0] === 'plan'))
   .middleware((args) => {
+    beginLimits(args);
     if (typeof args['path'] === 'string') subject = args['path'];
   })
   .recommendCommands()
@@ -325,7 +328,7 @@ const parser = yargs(own)
           hidden: true,
           describe: 'x86-64: private trampolines (modern)',
         })
-        .showHidden('forms', 'with --help: options of single machines too')
+        .showHidden('forms', 'with --help: options of single machines, and limits, too')
         .example('$0 patch ext4.ko --untrace -o quiet.ko', 'a module that no tracer sees'),
     (args) => {
       action = async () =>
@@ -440,11 +443,7 @@ const parser = yargs(own)
           default: [0, 1, 2, 4, 8],
           describe: 'numbers of other tracers to measure with',
         })
-        .option('max-instructions', {
-          type: 'string',
-          default: '1000000000',
-          describe: 'give up after so many instructions',
-        })
+        .options(limitOptions(['instructions']))
         .example('$0 cost program', 'what the list function costs, and what private trampolines save'),
     (args) => {
       action = async () => (await import('./cost.js')).runCost({ ...args });
@@ -526,12 +525,8 @@ const parser = yargs(own)
       y
         .positional('path', { type: 'string', demandOption: true })
         .positional('arguments', { type: 'string', array: true, default: [] as string[] })
-        .option('max-instructions', {
-          type: 'string',
-          default: '1000000000',
-          describe: 'stop after so many instructions',
-        })
-        .option('timeout', { type: 'string', describe: 'stop after so many seconds' })
+        .options(limitOptions(['instructions']))
+        .options(limitOptions(['memory', 'output', 'trace']))
         .option('tier', {
           type: 'string',
           default: 'auto',

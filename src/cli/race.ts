@@ -33,6 +33,7 @@ import { parseCall } from './call-expression.js';
 import { disassemblerOf } from './disassembly.js';
 import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
+import { commandDeadline } from './limits.js';
 import { checkMachineOptions } from './machine-options.js';
 import { err, errBytes, out } from './terminal.js';
 
@@ -176,6 +177,8 @@ async function search(each: RaceCase, args: RaceArguments, title: string): Promi
       const step = running.next();
       if (step.done === true) return step.value;
       const now = performance.now();
+      const { seconds } = commandDeadline();
+      if (commandDeadline().expired()) running.interrupt({ kind: 'seconds', limit: seconds });
       if (maxSeconds !== undefined && now - begin > maxSeconds * 1000)
         running.interrupt({ kind: 'seconds', limit: maxSeconds });
       if (process.stderr.isTTY && now - shown > 100) show(step.value);

@@ -24,6 +24,7 @@ import {
   systemCalls,
 } from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
+import { limitExceeded, sizeText } from '../limits/index.js';
 import { readRecord } from '../patch/journal.js';
 import { findSites } from '../sites/sites.js';
 import { ProbeRun } from '../kprobes/index.js';
@@ -57,14 +58,14 @@ import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
+import { commandDeadline, commandLimits } from './limits.js';
+import { linePattern } from './patterns.js';
 import { probeEvent, profileJson, profileNotices, recordedProbes } from './probes.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
 
 export interface RunArguments {
   readonly path: string;
   readonly arguments: readonly string[];
-  readonly maxInstructions: string;
-  readonly timeout?: string | undefined;
   readonly tier: string;
   readonly env?: readonly string[] | undefined;
   readonly root?: string | undefined;
@@ -98,13 +99,11 @@ const PROFILE_LINES = 20;
 /** The arguments after they were checked. */
 interface Request {
   readonly budget: number;
-  /** Milliseconds. */
-  readonly timeout: number;
   readonly tier: 'auto' | 0 | 1;
   readonly env: readonly string[];
   readonly files: FileSystem | undefined;
   readonly call: CallExpression | null;
-  readonly ignore: RegExp | null;
+  readonly ignore: string | null;
   readonly trace: {
     readonly path: string;
     readonly format: TraceFormat;
@@ -140,40 +139,22 @@ function checkTrace(args: RunArguments): Request['trace'] {
  * @throws ElftraceError 'usage', or 'io' for a root that is no directory
  */
 export function checkRequest(args: RunArguments): Request {
-  const budget = Number(args.maxInstructions);
-  if (!Number.isSafeInteger(budget) || budget <= 0) {
-    throw new ElftraceError('usage', '--max-instructions takes a positive whole number');
-  }
-  const seconds = args.timeout === undefined ? Infinity : Number(args.timeout);
-  if (!(seconds > 0)) throw new ElftraceError('usage', '--timeout takes a positive number of seconds');
   const tier = TIERS.find(([name]) => name === args.tier)?.[1];
   if (tier === undefined) throw new ElftraceError('usage', `--tier ${args.tier}: auto, 0 or 1`);
   const env = args.env ?? [];
   for (const each of env) {
     if (!/^[^=]+=/.test(each)) throw new ElftraceError('usage', `--env ${each}: write NAME=VALUE`);
   }
-  let ignore: RegExp | null = null;
-  if (args.compareIgnore !== undefined) {
-    if (args.compare === undefined) throw new ElftraceError('usage', '--compare-ignore goes with --compare');
-    try {
-      ignore = new RegExp(args.compareIgnore);
-    } catch (cause) {
-      throw new ElftraceError(
-        'usage',
-        `--compare-ignore ${args.compareIgnore} is no regular expression`,
-        {},
-        { cause },
-      );
-    }
+  if (args.compareIgnore !== undefined && args.compare === undefined) {
+    throw new ElftraceError('usage', '--compare-ignore goes with --compare');
   }
   return {
-    budget,
-    timeout: seconds * 1000,
+    budget: Math.min(commandLimits().instructions, Number.MAX_SAFE_INTEGER),
     tier,
     env,
     files: args.root === undefined ? undefined : filesBelow(args.root),
     call: args.call === undefined ? null : parseCall(args.call),
-    ignore,
+    ignore: args.compareIgnore ?? null,
     trace: checkTrace(args),
     profile: args.profile || args.profileFile !== undefined,
   };
@@ -256,7 +237,8 @@ interface Outcome {
   readonly stop: Readonly<Record<string, Json>>;
 }
 
-type Stop = StopReason | { readonly kind: 'timeout' };
+/** `output-limit`: the program wrote more than it may. */
+type Stop = StopReason | { readonly kind: 'timeout' | 'output-limit' };
 
 /** `system call tgkill (234)`: the one that the registers ask for. */
 function callName({ arch, emulation }: Loaded, guest: Process): string {
@@ -337,6 +319,13 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         message: `stopped by --timeout at ${here(pc)}`,
         at: pc,
         stop: { reason: 'timeout', instruction: hex(pc) },
+      };
+    case 'output-limit':
+      return {
+        end: { kind: 'failed' },
+        message: `stopped by --max-output ${sizeText(commandLimits().output)} at ${here(pc)}`,
+        at: pc,
+        stop: { reason: 'output-limit', instruction: hex(pc) },
       };
     default:
       return stop satisfies never;
@@ -442,6 +431,20 @@ function replayedInput(): () => (size: number) => Uint8Array {
       at += piece.length;
       return piece;
     };
+  };
+}
+
+/** Thrown out of the system call with which the program wrote more than it may. */
+class OutputFull extends Error {}
+
+/** Passes on what a program writes, as far as it may. */
+function limitedOutput(receive: ExecuteOptions['onOutput']): ExecuteOptions['onOutput'] {
+  let left = commandLimits().output;
+  return (descriptor, bytes) => {
+    const allowed = bytes.subarray(0, left);
+    left -= allowed.length;
+    if (allowed.length > 0) receive(descriptor, allowed);
+    if (allowed.length < bytes.length) throw new OutputFull();
   };
 }
 
@@ -561,7 +564,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     emulation,
     args: options.argv,
     env: request.env,
-    onOutput: options.onOutput,
+    onOutput: limitedOutput(options.onOutput),
     onInput: options.onInput,
     tier: request.tier,
     ...(request.files ? { files: request.files } : {}),
@@ -607,19 +610,30 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
   }
   const probes = probesOf(loaded, guest);
   const begin = performance.now();
-  let timedOut = false;
+  let cut: 'timeout' | 'output-limit' | null = null;
+  const deadline = commandDeadline();
+  const slice = (budget: number): StopReason => {
+    try {
+      return guest.run({ budget });
+    } catch (error) {
+      if (!(error instanceof OutputFull)) throw error;
+      cut = 'output-limit';
+      return { kind: 'step-limit' };
+    }
+  };
   const run = (): StopReason => {
     const last = guest.machine.instructions + request.budget;
     for (;;) {
       const left = last - guest.machine.instructions;
-      const stop = guest.run({ budget: Math.min(left, SLICE) });
+      const stop = slice(Math.min(left, SLICE));
+      if (cut !== null) return stop;
       if ((stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && left > 1) {
         if (probes.serve(stop)) continue;
         return { ...stop, instruction: probes.originOf(stop.instruction) };
       }
       if (stop.kind !== 'step-limit' || left <= SLICE) return stop;
-      if (performance.now() - begin > request.timeout) {
-        timedOut = true;
+      if (deadline.expired()) {
+        cut = 'timeout';
         return stop;
       }
     }
@@ -631,16 +645,26 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
   } else {
     const stop = called ? called.stop : run();
     guest.ended(stop);
-    outcome = outcomeOf(timedOut ? { kind: 'timeout' } : stop, loaded, guest);
+    outcome = outcomeOf(cut === null ? stop : { kind: cut }, loaded, guest);
   }
   oracle?.finish();
   const doubts = doubtsOf(loaded, guest, outcome, request.call !== null);
   return { guest, doubts, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
 
-/** A file that is written to piece by piece; `-` is standard output. */
+/** A trace or profile that is written piece by piece, as long as it may be; `-` is standard output. */
 function traceOutput(path: string): OutputStream {
-  return path === '-' ? { write: outBytes, close: flush } : openOutput(path);
+  const output = path === '-' ? { write: outBytes, close: flush } : openOutput(path);
+  const most = commandLimits().trace;
+  let size = 0;
+  return {
+    write: (bytes) => {
+      size += bytes.length;
+      if (size > most) throw limitExceeded('trace', path, most, { file: path, value: size });
+      output.write(bytes);
+    },
+    close: output.close,
+  };
 }
 
 function profileLines(rows: readonly ProfileRow[], instructions: number): string[] {
@@ -765,6 +789,7 @@ function capture(): Capture {
 
 export async function runRun(args: RunArguments): Promise<number> {
   const request = checkRequest(args);
+  const ignore = request.ignore === null ? null : await linePattern('--compare-ignore', request.ignore);
   const loaded = await loadImage(args.path);
   if (args.listSyscalls) {
     for (const line of systemCallLines(systemCalls(loaded.emulation.process))) out(line);
@@ -855,7 +880,12 @@ export async function runRun(args: RunArguments): Promise<number> {
       named: false,
     });
     const otherDetails = await report(original, other);
-    const comparison = compareRuns(resultOf(execution, captured), resultOf(other, captureOther), request.ignore);
+    const comparison = compareRuns(
+      resultOf(execution, captured),
+      resultOf(other, captureOther),
+      ignore,
+      commandDeadline(),
+    );
     exit = comparisonExits[comparison.result];
     status['compare'] = { ...comparisonJson(comparison), original: statusJson(original, other, otherDetails) };
     if (comparison.result !== 'equal') {

@@ -8,6 +8,7 @@ import { isRuntimeObject, unsavedUses } from '../tracing/callback-code.js';
 import { disassemblerOf, oneLine } from './disassembly.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, readInputs } from './files.js';
+import { commandDeadline, limitsLeft } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
 import { err, out, paint } from './terminal.js';
 
@@ -166,10 +167,15 @@ export function worst(codes: Iterable<number>): number {
   return result;
 }
 
+/** Results in the order of the paths; fewer than there are paths where the time was over before. */
 async function* verifyAll(paths: readonly string[], args: VerifyArguments): AsyncGenerator<FileVerdict[]> {
+  const deadline = commandDeadline();
   const jobs = Math.min(args.jobs === 0 ? availableParallelism() : args.jobs, paths.length);
   if (jobs <= 1) {
-    for (const path of paths) yield await verifyPath(path, args);
+    for (const path of paths) {
+      if (deadline.expired()) return;
+      yield await verifyPath(path, args);
+    }
     return;
   }
   // Results come in the order of the paths whatever worker made them.
@@ -180,7 +186,7 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
   const { Worker } = process.getBuiltinModule('node:worker_threads');
   const workers = Array.from({ length: jobs }, () => {
     const worker = new Worker(new URL('./worker.js', import.meta.url), {
-      workerData: { args: { ...args, files: [] } },
+      workerData: { args: { ...args, files: [] }, limits: limitsLeft() },
     });
     const give = (): void => {
       if (next < paths.length) {
@@ -199,12 +205,23 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
     give();
     return worker;
   });
-  for (let i = 0; i < paths.length; i++) {
-    while (!waiting.has(i)) await new Promise<void>((resolve) => (wake = resolve));
-    yield waiting.get(i)!;
-    waiting.delete(i);
+  // A worker in the middle of a file is not waited for.
+  const longest = Math.min(deadline.remaining(), 2 ** 31 - 1);
+  const alarm = setTimeout(() => {
+    wake();
+  }, longest);
+  try {
+    for (let i = 0; i < paths.length; i++) {
+      while (!waiting.has(i) && !deadline.expired()) await new Promise<void>((resolve) => (wake = resolve));
+      const results = waiting.get(i);
+      if (results === undefined) return;
+      yield results;
+      waiting.delete(i);
+    }
+  } finally {
+    clearTimeout(alarm);
+    await Promise.all(workers.map((worker) => worker.terminate()));
   }
-  await Promise.all(workers.map((worker) => worker.terminate()));
 }
 
 /**
@@ -254,6 +271,11 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
     done++;
     if (progress) process.stderr.write(`\r${done}/${paths.length}`);
     take(results, args.require !== undefined && results.length > 0 && named.has(paths[done - 1]!));
+  }
+  const [next] = paths.slice(done);
+  if (next !== undefined) {
+    const late = commandDeadline().error(`verify: ${done} of ${paths.length} files were looked at; it`, { file: next });
+    take([failure(next, late)], false);
   }
   if (empty.length === files && worst(codes) === exitCodes.ok) {
     codes.push(exitCodes.failed);
