@@ -150,7 +150,15 @@ function promisedSize(bytes: Uint8Array, form: CompressedForm, meter: Meter): nu
   if (form !== 'gzip' || bytes.length < 18) return 0;
   // ISIZE of the last member, RFC 1952 2.3.1. Deflate makes at most 1,032 bytes of one.
   const size = new ByteView(bytes, 'little', meter.what).u32(bytes.length - 4);
-  return size <= Math.min(meter.unpacked, 1032 * bytes.length) ? size : 0;
+  return size <= Math.min(meter.unpacked, 1032 * bytes.length) && !mayHaveMembers(bytes) ? size : 0;
+}
+
+/** Whether a second gzip member may begin somewhere: if not, the last ISIZE is that of the whole. Compressed data look so now and then. */
+function mayHaveMembers(bytes: Uint8Array): boolean {
+  for (let at = bytes.indexOf(0x1f, 1); at >= 0; at = bytes.indexOf(0x1f, at + 1)) {
+    if (bytes[at + 1] === 0x8b && bytes[at + 2] === 8 && bytes[at + 3]! < 0x20) return true;
+  }
+  return false;
 }
 
 /** All pieces in one array. `guess`: size that they will probably have. */
