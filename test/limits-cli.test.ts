@@ -235,6 +235,14 @@ describe('--timeout', () => {
     expect(performance.now() - begin).toBeLessThan(10_000);
   });
 
+  test('standard input that gives nothing is not waited for beyond it', () => {
+    const verify = `"${process.execPath}" "${cliPath}" verify --json --timeout 0.2 -`;
+    const { status, stdout } = spawnSync('sh', ['-c', `sleep 2 | ${verify}`], { encoding: 'utf8' });
+    expect([status, stdout]).toEqual([2, expect.stringContaining('"code":"timeout"')]);
+    const piped = spawnSync('sh', ['-c', `(sleep 0.2; cat "${module}") | "${process.execPath}" "${cliPath}" verify -`]);
+    expect(piped.status).toBe(0);
+  });
+
   test('cost', () => {
     const { status, stderr } = warmElftrace(['cost', sample('x86-64/program-fentry'), '--timeout', '0.001']);
     expect([status, stderr]).toEqual([2, expect.stringMatching(/\(--timeout\) \[timeout\]/)]);

@@ -71,8 +71,21 @@ function readSome(descriptor: number, into: Uint8Array): number {
       if (code === 'EOF') return 0;
       if (code !== 'EAGAIN') throw error;
       commandDeadline().check('waiting for input');
+      // Not too often: whoever writes needs the processor, too.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
+  }
+}
+
+/** Standard input once more, so that reading returns where there is nothing yet; -1 where the system does not do that. */
+function withoutWaiting(): number {
+  const stats = fs.fstatSync(0);
+  // Of a file this would be the beginning, and not where standard input stands.
+  if (!stats.isFIFO() && !stats.isCharacterDevice()) return -1;
+  try {
+    return fs.openSync('/proc/self/fd/0', fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  } catch {
+    return -1;
   }
 }
 
@@ -89,7 +102,10 @@ export function readUnnoted(path: string): Uint8Array {
 function readWhole(path: string, note: typeof noteInput): Uint8Array {
   let descriptor = -1;
   try {
-    if (path === STANDARD_INPUT) return readAll(0, 'standard input', 0);
+    if (path === STANDARD_INPUT) {
+      descriptor = withoutWaiting();
+      return readAll(Math.max(descriptor, 0), 'standard input', 0);
+    }
     const stats = fs.statSync(path, { bigint: true });
     if (stats.isDirectory()) throw new Error('it is a directory');
     note(path, stats);
