@@ -23,6 +23,7 @@ export type {
 export { isArchive, memberBytes, readArchive, type ArchiveMember } from './elf/archive.js';
 export { compressedForm, unpack, type CompressedForm, type Unpacked, type UnpackLimits } from './elf/compressed.js';
 export { Deadline, defaultLimits, limits, type Limits } from './limits/index.js';
+export { unwrapKernel, type UnwrappedKernel } from './elf/wrapped.js';
 export { readModuleSignature, type ModuleSignature } from './elf/signature.js';
 export { indexFunctions, type FunctionIndex } from './elf/functions.js';
 

@@ -263,7 +263,7 @@ describe('damaged inputs', () => {
         });
         const path = join(folder, 'stripped');
         writeFileSync(path, bytes);
-        const opened = await open({ name: path, path, bytes, form: 'none', member: null });
+        const opened = await open({ name: path, path, bytes, form: 'none', member: null, wrapped: [] });
         expect([name, opened.symbols]).toEqual([name, undefined]);
       }
     } finally {

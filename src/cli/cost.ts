@@ -79,7 +79,7 @@ interface Ways {
 
 /** The images to measure on, by what the machine can. */
 async function waysOf(args: CostArguments): Promise<Ways> {
-  const input = await readInput(args.path);
+  const input = await readInput(args.path, 'read');
   const opened = await open(input, args);
   const { arch, program } = opened;
   if (arch.emulation.kind === 'none') throw new ElftraceError('unsupported-form', arch.emulation.reason);

@@ -49,7 +49,7 @@ function locate(program: Program, text: string): Extent {
 }
 
 export async function runDisasm(args: DisasmArguments): Promise<number> {
-  const { sites, program, arch } = await open(await readInput(args.path), args);
+  const { sites, program, arch } = await open(await readInput(args.path, 'read'), args);
   const disassembler = await disassemblerOf(arch);
   const siteAt = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {

@@ -416,7 +416,7 @@ export async function runExplain(args: ExplainArguments): Promise<number> {
     else for (const line of verdictLines(args.path)) out(line);
     return exitCodes.ok;
   }
-  const opened = await open(await readInput(args.path), args);
+  const opened = await open(await readInput(args.path, 'read'), args);
   const probe = explainPlace(opened, args.site);
   const found = namedSites(opened.sites, args.site, probe);
   const options: VerifyOptions = opened.recorded ? { recorded: opened.recorded } : {};

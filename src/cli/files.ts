@@ -6,6 +6,7 @@ import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
 import { isArchive, memberBytes, readArchive, streamArchive } from '../elf/archive.js';
 import { type CompressedForm, compressedForm, unpack, type Unpacked, unpackPieces } from '../elf/compressed.js';
+import { unwrapKernel } from '../elf/wrapped.js';
 import { ElftraceError } from '../errors.js';
 import { limitExceeded } from '../limits/index.js';
 import { type Output, writeOutputs } from '../output/commit.js';
@@ -16,13 +17,15 @@ import { STANDARD_INPUT } from './standard-input.js';
 import { claimStandardOutput } from './terminal.js';
 
 export interface InputFile {
-  /** For messages: the path, or `lib.a(member.o)`. */
+  /** For messages: the path, `lib.a(member.o)`, or `vmlinuz(bzImage, xz)`. */
   readonly name: string;
   readonly path: string;
   /** Unpacked bytes. */
   readonly bytes: Uint8Array;
   readonly form: CompressedForm;
   readonly member: string | null;
+  /** What was around it, the outermost first, where it is the ELF file of a kernel as it is booted; else empty. */
+  readonly wrapped: readonly string[];
 }
 
 /** Bytes that are asked for at once where nobody knows how many there are. */
@@ -142,7 +145,7 @@ async function compressedMembers(path: string, raw: Uint8Array): Promise<AsyncGe
   const form = compressedForm(raw);
   return (async function* () {
     for await (const { name, bytes } of streamArchive(pieces(), ELF_MAGIC, unpacked)) {
-      yield { name: `${path}(${name})`, path, bytes, form, member: name };
+      yield { name: `${path}(${name})`, path, bytes, form, member: name, wrapped: [] };
     }
   })();
 }
@@ -157,24 +160,40 @@ export async function* readInputs(path: string): AsyncGenerator<InputFile> {
   }
   const { form, bytes } = await unpackInput(raw);
   if (!isArchive(bytes)) {
-    yield { name: path, path, bytes, form, member: null };
+    const kernel = await unwrapKernel(bytes, { ...commandLimits(), deadline: commandDeadline() });
+    if (kernel === null) yield { name: path, path, bytes, form, member: null, wrapped: [] };
+    else {
+      const wrapped = form === 'none' ? kernel.layers : [form, ...kernel.layers];
+      yield { name: `${path}(${wrapped.join(', ')})`, path, bytes: kernel.bytes, form, member: null, wrapped };
+    }
     return;
   }
   for (const member of readArchive(bytes)) {
     if (member.kind !== 'file') continue;
     const contents = memberBytes(bytes, member);
     if (!looksLikeElf(contents)) continue;
-    yield { name: `${path}(${member.name})`, path, bytes: contents, form, member: member.name };
+    yield { name: `${path}(${member.name})`, path, bytes: contents, form, member: member.name, wrapped: [] };
   }
 }
 
-/** Exactly one file: archives are refused with the reason. */
-export async function readInput(path: string): Promise<InputFile> {
+/**
+ * Exactly one file: archives are refused with the reason.
+ * @param use  'write': the output would be such a file again, and none is wrapped again; 'read': nothing is written
+ */
+export async function readInput(path: string, use: 'read' | 'write' = 'write'): Promise<InputFile> {
   for await (const input of readInputs(path)) {
     if (input.member !== null) {
       throw new ElftraceError('unsupported-form', `${path} is an archive: extract its members and patch those`, {
         file: path,
       });
+    }
+    if (use === 'write' && input.wrapped.length > 0) {
+      throw new ElftraceError(
+        'unsupported-form',
+        `${path} is ${input.wrapped.join(', ')} around an ELF file, and is not wrapped again: take that out with 'elftrace unwrap ${path} -o vmlinux', ` +
+          'and work on it',
+        { file: path, reason: 'wrapped-kernel', actual: input.wrapped.join(', ') },
+      );
     }
     return input;
   }

@@ -105,6 +105,7 @@ async function describe(input: InputFile, args: InfoArguments): Promise<number> 
     remarks: oddities(opened),
     record,
     compressed: input.form,
+    wrapped: input.wrapped,
     signature: signature ? signature.size : 0,
     secondReader: { checked: second.checked, differences: second.differences },
   };

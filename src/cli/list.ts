@@ -4,7 +4,7 @@ import { functionJson, type Json, jsonSchema } from '../report/json.js';
 import { readInputs } from './files.js';
 import { open, type OpenOptions } from './open.js';
 import { selectSites, type SelectionOptions } from './selection.js';
-import { out } from './terminal.js';
+import { err, out } from './terminal.js';
 
 export interface ListArguments extends OpenOptions, SelectionOptions {
   readonly path: string;
@@ -14,6 +14,8 @@ export interface ListArguments extends OpenOptions, SelectionOptions {
 export async function runList(args: ListArguments): Promise<number> {
   for await (const input of readInputs(args.path)) {
     const { sites, program, module } = await open(input, args);
+    // Names alone do not say whose they are.
+    if (input.wrapped.length > 0) err(`${input.name}: notice: functions of the ELF file inside`);
     const selection = selectSites(sites, module, args);
     const known = program.namesFunctions;
     const functions: Json[] = [];

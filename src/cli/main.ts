@@ -200,6 +200,19 @@ const parser = yargs(own)
     },
   )
   .command(
+    'unwrap <path>',
+    'the ELF file inside of a vmlinuz, bzImage, zImage or compressed file',
+    (y) =>
+      y
+        .positional('path', { type: 'string', demandOption: true })
+        .option('o', { alias: 'output', type: 'string', describe: 'file to write' })
+        .option('json', { type: 'boolean', default: false, describe: 'print JSON' })
+        .example('$0 unwrap /boot/vmlinuz -o vmlinux', 'what patch and its like work on'),
+    (args) => {
+      action = async () => (await import('./unwrap.js')).runUnwrap({ ...args, output: args.o });
+    },
+  )
+  .command(
     ['patch <path>', 'plan'],
     'turn call sites into nops, or into calls of a tracer; plan: decide it, for apply',
     (y) =>

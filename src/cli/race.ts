@@ -261,7 +261,7 @@ async function demos(args: RaceArguments): Promise<RaceReport[]> {
 }
 
 async function imageReport(args: RaceArguments): Promise<RaceReport> {
-  const input = await readInput(args.path!);
+  const input = await readInput(args.path!, 'read');
   const { race: each, request } = ask(input.bytes, args);
   const result = await search(each, args, each.sequence.name);
   return {

@@ -171,7 +171,7 @@ interface Loaded {
 }
 
 async function loadImage(path: string): Promise<Loaded> {
-  const input = await readInput(path);
+  const input = await readInput(path, 'read');
   const image = readElf(input.bytes);
   const arch = archOf(image.header);
   const { emulation } = arch;

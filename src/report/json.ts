@@ -37,6 +37,8 @@ export interface InfoExtras {
   readonly remarks: readonly string[];
   readonly record: FileRecord | null;
   readonly compressed: string;
+  /** What was around the ELF file of a kernel as it is booted, the outermost first; else empty. */
+  readonly wrapped: readonly string[];
   readonly signature: number;
   readonly secondReader: Json;
 }
@@ -60,6 +62,7 @@ export function infoJson(file: string, sites: Sites, extras: InfoExtras): Json {
     sites: totals,
     module: extras.module,
     compressed: extras.compressed,
+    ...(extras.wrapped.length > 0 ? { wrapped: [...extras.wrapped] } : {}),
     signatureBytes: extras.signature,
     record: recordJson(extras.record),
     secondReader: extras.secondReader,
