@@ -21,6 +21,7 @@ export type {
   SymbolTable,
 } from './elf/image.js';
 export { isArchive, memberBytes, readArchive, type ArchiveMember } from './elf/archive.js';
+export { type Assembler, type AssemblerMachine, loadAssembler } from './isa/assembler.js';
 export { compressedForm, unpack, type CompressedForm, type Unpacked, type UnpackLimits } from './elf/compressed.js';
 export { Deadline, defaultLimits, limits, type Limits } from './limits/index.js';
 export { unwrapKernel, type UnwrappedKernel } from './elf/wrapped.js';

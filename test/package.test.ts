@@ -201,6 +201,23 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
     expect(verified.stdout).toContain('module-fentry.ko.zst: x86-64: 11 sites: 11 ok');
   });
 
+  test('assembling text without the optional package says what to install; with it, it works', () => {
+    const script = `
+      import { loadAssembler } from 'elftrace';
+      try {
+        console.log(Buffer.from((await loadAssembler('x86-64')).assemble('mov rax, rbx', 0n)).toString('hex'));
+      } catch (error) {
+        console.log(error.name, error.code, error.context.reason, error.message);
+      }`;
+    const run = (): string => node(['--input-type=module', '-e', script]).stdout;
+    const target = join(project, 'node_modules', 'keystone-wasm');
+    expect([Object.keys(packed.dependencies).includes('keystone-wasm'), existsSync(target)]).toEqual([false, false]);
+    expect(run()).toMatch(/^ElftraceError unsupported-form optional-package .*npm install keystone-wasm@1\.0\.4/);
+    symlinkSync(join(root, 'node_modules', 'keystone-wasm'), target);
+    expect(run()).toBe('4889d8\n');
+    rmSync(target);
+  });
+
   test('a compressed output without its compressor says what to do', () => {
     const { status, stderr } = cli(
       'patch',

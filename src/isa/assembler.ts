@@ -20,7 +20,7 @@
  *
  * Its errors name no line; the line is found here.
  */
-import type { Keystone } from 'keystone-wasm';
+import type * as KeystoneWasm from 'keystone-wasm';
 import { reaches, type Reach } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -196,7 +196,7 @@ function rewrite(statement: Statement, machine: AssemblerMachine, address: Addre
 /** Longest text, so that every label is in reach of the shortest branch (tbz: 32 KiB). */
 const LIMIT_BYTES = 16_384n;
 
-function build(engine: Keystone, machine: AssemblerMachine, symbolMissing: number): Assembler {
+function build(engine: KeystoneWasm.Keystone, machine: AssemblerMachine, symbolMissing: number): Assembler {
   let broken = false;
   const encode = (text: string, address: Address): Uint8Array | Error => {
     try {
@@ -250,8 +250,28 @@ function build(engine: Keystone, machine: AssemblerMachine, symbolMissing: numbe
 
 const loaded = new Map<AssemblerMachine, Promise<Assembler>>();
 
+/** The package is under the GPL and comes only with those who install it. */
+async function importEngine(): Promise<typeof KeystoneWasm> {
+  try {
+    return await import('keystone-wasm');
+  } catch (cause) {
+    const isAbsent =
+      cause instanceof Error &&
+      'code' in cause &&
+      (cause.code === 'ERR_MODULE_NOT_FOUND' || cause.code === 'MODULE_NOT_FOUND') &&
+      cause.message.includes("'keystone-wasm'");
+    if (!isAbsent) throw cause;
+    throw new ElftraceError(
+      'unsupported-form',
+      "text is assembled by the optional package keystone-wasm 1.0.4, which is not installed: 'npm install keystone-wasm@1.0.4' (it contains Keystone, GPL-2.0)",
+      { reason: 'optional-package', value: 'keystone-wasm' },
+      { cause },
+    );
+  }
+}
+
 async function loadEngine(machine: AssemblerMachine): Promise<Assembler> {
-  const { Keystone: Engine, Const, loadKeystone } = await import('keystone-wasm');
+  const { Keystone: Engine, Const, loadKeystone } = await importEngine();
   await loadKeystone();
   const engine =
     machine === 'arm64'
@@ -260,7 +280,10 @@ async function loadEngine(machine: AssemblerMachine): Promise<Assembler> {
   return build(engine, machine, Const.KS_ERR_ASM_SYMBOL_MISSING);
 }
 
-/** The assembler of a machine. Loads the engine on first use; assembling is synchronous. */
+/**
+ * The assembler of a machine. Loads the engine on first use; assembling is synchronous.
+ * @throws ElftraceError 'unsupported-form' with the reason 'optional-package' where keystone-wasm is not installed
+ */
 export function loadAssembler(machine: AssemblerMachine): Promise<Assembler> {
   let promise = loaded.get(machine);
   if (promise === undefined) {
