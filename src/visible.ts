@@ -6,12 +6,17 @@
 /** Bytes of invalid UTF-8, and line feeds inside of names, are decoded to these (`bytes.ts`). */
 const BYTE_BASE = 0xdc00;
 
-/** Control characters (C0 but line feed and tab, DEL, C1), marks of direction, line and paragraph separators, zero-width ones, lone surrogates. */
-const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|\p{Surrogate}/gu;
+/**
+ * Control characters (C0 but line feed and tab, DEL, C1), marks of direction, line and paragraph separators, zero-width ones, annotations, tags,
+ * what Unicode keeps for a program's own use, lone surrogates.
+ */
+const UNSAFE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufdd0-\ufdef\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]|\p{Surrogate}/gu;
 
 function escaped(character: string): string {
   const code = character.codePointAt(0)!;
   const byte = code >= BYTE_BASE && code <= BYTE_BASE + 0xff ? code - BYTE_BASE : code;
+  if (byte > 0xffff) return `\\u{${byte.toString(16)}}`;
   return byte <= 0xff ? `\\x${byte.toString(16).padStart(2, '0')}` : `\\u${byte.toString(16).padStart(4, '0')}`;
 }
 
@@ -20,7 +25,17 @@ export function visible(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
+/** The same for what must stay one line: line feeds are shown too. */
+export function visibleLine(text: string): string {
+  return visible(text).replaceAll('\n', '\\x0a');
+}
+
 /** The same for a line of JSON, which stays JSON: JSON.stringify leaves some of these as they are. */
 export function visibleJson(text: string): string {
-  return text.replace(UNSAFE, (character) => `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`);
+  return text.replace(UNSAFE, (character) =>
+    Array.from(
+      { length: character.length },
+      (_, i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`,
+    ).join(''),
+  );
 }

@@ -3,6 +3,7 @@
  * written.
  */
 import { dirname, join } from 'node:path';
+import { visibleJson } from '../visible.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
@@ -618,7 +619,7 @@ async function writePlan(
     injection: injectionOf(base, on.image.bytes),
   });
   if (args.output === undefined) out(text);
-  else await writeOutputs([{ path: args.output, bytes: new TextEncoder().encode(`${text}\n`) }]);
+  else await writeOutputs([{ path: args.output, bytes: new TextEncoder().encode(`${visibleJson(text)}\n`) }]);
 }
 
 /**

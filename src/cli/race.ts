@@ -35,7 +35,7 @@ import { exitCodes } from './exit.js';
 import { readInput } from './files.js';
 import { commandDeadline } from './limits.js';
 import { checkMachineOptions } from './machine-options.js';
-import { err, errBytes, out } from './terminal.js';
+import { err, out, progress, watched } from './terminal.js';
 
 export interface RaceArguments {
   readonly path?: string | undefined;
@@ -65,7 +65,6 @@ export interface RaceArguments {
   readonly json: boolean;
 }
 
-const encoder = new TextEncoder();
 
 function variantOf(text: string): RaceVariant {
   if (text === 'stopped' || text === 'torn') return text;
@@ -169,7 +168,7 @@ async function search(each: RaceCase, args: RaceArguments, title: string): Promi
   const show = ({ phase, states, explored }: RaceProgress): void => {
     const words = { explore: 'exploring', count: 'counting', shortest: 'looking for the shortest schedule' }[phase];
     const text = `${title}: ${words}: ${states} states${explored > 0n ? `, ${explored} schedules` : ''}`;
-    errBytes(encoder.encode(`\r${text.slice(0, 110)}\u001b[K`));
+    progress(text);
     shown = performance.now();
   };
   try {
@@ -181,13 +180,13 @@ async function search(each: RaceCase, args: RaceArguments, title: string): Promi
       if (commandDeadline().expired()) running.interrupt({ kind: 'seconds', limit: seconds });
       if (maxSeconds !== undefined && now - begin > maxSeconds * 1000)
         running.interrupt({ kind: 'seconds', limit: maxSeconds });
-      if (process.stderr.isTTY && now - shown > 100) show(step.value);
+      if (watched() && now - shown > 100) show(step.value);
       // Signals are delivered between turns.
       await new Promise((resolve) => setImmediate(resolve));
     }
   } finally {
     process.off('SIGINT', interrupt);
-    if (shown > 0) errBytes(encoder.encode('\r\u001b[K'));
+    if (shown > 0) progress('');
   }
 }
 

@@ -25,6 +25,7 @@ import {
 } from '../emulator/index.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { limitExceeded, sizeText } from '../limits/index.js';
+import { visibleJson, visibleLine } from '../visible.js';
 import { readRecord } from '../patch/journal.js';
 import { findSites } from '../sites/sites.js';
 import { ProbeRun } from '../kprobes/index.js';
@@ -911,7 +912,7 @@ export async function runRun(args: RunArguments): Promise<number> {
       if (rows.length > PROFILE_LINES) err(`${'…'.padStart(14)} and ${rows.length - PROFILE_LINES} functions more`);
     } else {
       const file = traceOutput(args.profileFile);
-      file.write(new TextEncoder().encode(`${profileLines(rows, instructions).join('\n')}\n`));
+      file.write(new TextEncoder().encode(`${profileLines(rows, instructions).map(visibleLine).join('\n')}\n`));
       file.close();
     }
   }
@@ -921,7 +922,7 @@ export async function runRun(args: RunArguments): Promise<number> {
 
 async function writeStatus({ jsonStatus }: RunArguments, status: Readonly<Record<string, Json>>): Promise<void> {
   if (jsonStatus === undefined) return;
-  await writeOutputs([{ path: jsonStatus, bytes: new TextEncoder().encode(`${JSON.stringify(status)}\n`) }]);
+  await writeOutputs([{ path: jsonStatus, bytes: new TextEncoder().encode(`${visibleJson(JSON.stringify(status))}\n`) }]);
 }
 
 /** Lowest address that a kernel has for itself. Source: Linux, CONFIG_PAGE_OFFSET of ppc32; on 64 bits the upper half. */

@@ -140,7 +140,8 @@ export async function runStatus(args: StatusArguments): Promise<number> {
     else {
       const { core } = sessions.session;
       const listing = formatFunctions(args.touched ? core.touchedFunctions() : core.enabledFunctions()).trimEnd();
-      if (listing !== '') out(listing);
+      // Every line begins at the margin or with a tab.
+      for (const line of listing === '' ? [] : listing.split('\n')) out(line);
       if (probes.length > 0) out('# probes');
       for (const probe of probes) out(probeLine(probe));
     }

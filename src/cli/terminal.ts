@@ -1,6 +1,6 @@
 /** Standard output and error, colour only on a terminal. */
 import { writeSync } from 'node:fs';
-import { visible, visibleJson } from '../visible.js';
+import { visible, visibleJson, visibleLine } from '../visible.js';
 
 /** Writes everything even to a pipe that takes it in pieces; a reader that went away ends the program quietly. */
 function writeAll(descriptor: 1 | 2, data: Uint8Array): void {
@@ -70,23 +70,42 @@ export function errBytes(bytes: Uint8Array): void {
 
 const colours = { red: '31', green: '32', yellow: '33', dim: '2', bold: '1' } as const;
 
-/** Marks of colours inside lines, until they are shown: characters that Unicode keeps for such use. */
-const COLOUR_MARKS: Readonly<Record<string, string>> = Object.fromEntries(
-  ['0', ...Object.values(colours)].map((code, i) => [String.fromCharCode(0xfdd0 + i), `\u001b[${code}m`]),
-);
-const markOf = (code: string): string =>
-  Object.keys(COLOUR_MARKS).find((mark) => COLOUR_MARKS[mark] === `\u001b[${code}m`)!;
+/** In front of the code of a colour inside of lines, until they are shown: nobody else can know it. */
+const COLOUR_MARK = `\ufdd0${Math.random().toString(36).slice(2)}:`;
+const markOf = (code: string): string => `${COLOUR_MARK}${code};`;
+const COLOUR_MARKS = new RegExp(`${COLOUR_MARK.replace('.', '\\.')}(\\d+);`);
 
 function isColoured(): boolean {
   return process.stdout.isTTY && process.env['NO_COLOR'] === undefined;
 }
 
+/** A line feed of ours has an indented line behind it; any other comes from a name. */
+const shownText = (text: string): string => visible(text).replace(/\n(?![ \t])/g, '\\x0a');
+
 /** A line as it is written: whatever it quotes is visible, and only our own colours are colours. */
 function shownLine(line: string): string {
-  if (line.startsWith('{')) return visibleJson(line);
-  const text = visible(line);
-  if (!isColoured()) return text;
-  return text.replace(/[\ufdd0-\ufdd5]/g, (mark) => COLOUR_MARKS[mark]!);
+  if (/^\{["\n}]/.test(line)) return visibleJson(line);
+  if (!isColoured()) return shownText(line);
+  // Text and codes by turns.
+  return line
+    .split(COLOUR_MARKS)
+    .map((piece, i) => (i % 2 === 0 ? shownText(piece) : `\u001b[${piece}m`))
+    .join('');
+}
+
+let progressShown = false;
+
+/** True where somebody looks at standard error. */
+export function watched(): boolean {
+  return process.stderr.isTTY;
+}
+
+/** Shows how far a command is, in one line of a terminal that the next call writes over; '' takes it away. */
+export function progress(text: string): void {
+  if (!watched() || (text === '' && !progressShown)) return;
+  progressShown = text !== '';
+  flush();
+  writeAll(2, encoder.encode(`\r${visibleLine(text).slice(0, 110)}\u001b[K`));
 }
 
 /** Marks text for a colour where standard output is a terminal and NO_COLOR is not set. */

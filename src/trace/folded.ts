@@ -6,6 +6,7 @@
  * for `OUTSIDE`.
  */
 import type { Address } from '../units.js';
+import { visibleLine } from '../visible.js';
 import type { TracedFunction, TraceEvent, TraceSink } from './events.js';
 import type { TextSink } from './ndjson.js';
 
@@ -43,7 +44,7 @@ export interface FoldedOptions {
   readonly nameOf?: (address: Address) => string;
 }
 
-const plain = (name: string): string => name.replace(/[;\s]/g, '_');
+const plain = (name: string): string => visibleLine(name).replace(/[;\s]/g, '_');
 
 /** Entries alone: `caller;callee NUMBER OF CALLS`, in order of first call. */
 function foldedCalls(write: TextSink, nameOf: (address: Address) => string): TraceSink {

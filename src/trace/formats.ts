@@ -1,4 +1,5 @@
 /** The forms in which a trace is written, by the names that `--format` takes. */
+import { visibleJson } from '../visible.js';
 import type { TraceHeader, TraceSink } from './events.js';
 import { foldedWriter } from './folded.js';
 import { ndjsonWriter, type TextSink } from './ndjson.js';
@@ -27,9 +28,12 @@ export function traceWriter(format: TraceFormat, write: ByteSink, header: TraceH
   const text: TextSink = (piece) => {
     write(encoder.encode(piece));
   };
+  const json: TextSink = (piece) => {
+    text(visibleJson(piece));
+  };
   switch (format) {
     case 'ndjson':
-      return ndjsonWriter(text, header);
+      return ndjsonWriter(json, header);
     case 'folded':
       return foldedWriter(text, {
         start: header.source === 'guest' ? 'first-event' : 'zero',
@@ -41,7 +45,7 @@ export function traceWriter(format: TraceFormat, write: ByteSink, header: TraceH
     case 'graph':
       return graphWriter(text, header);
     case 'chrome':
-      return chromeWriter(text, header);
+      return chromeWriter(json, header);
     case 'perfetto':
       return perfettoWriter(write, header);
     default:

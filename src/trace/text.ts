@@ -12,6 +12,7 @@
  * instructions; the line `# clock:` names the unit. Programs have no interrupt state, so the flags are dots.
  */
 import { hex } from '../errors.js';
+import { visibleLine } from '../visible.js';
 import type { PointEvent, ProbeData, ReturnEvent, TraceEvent, TraceHeader, TraceSink } from './events.js';
 import type { TextSink } from './ndjson.js';
 
@@ -25,7 +26,7 @@ function lines(write: TextSink): { readonly add: (line: string) => void; readonl
   let text = '';
   return {
     add(line) {
-      text += `${line}\n`;
+      text += `${visibleLine(line)}\n`;
       if (text.length >= PIECE) {
         write(text);
         text = '';
