@@ -182,6 +182,21 @@ export function cString(bytes: Uint8Array, offset: number, end: number): string 
   return decodeUtf8(bytes.subarray(offset, at));
 }
 
+/** The bytes of a name that `cString` decoded, without a NUL behind them: those that it came from. */
+export function nameBytes(name: string): Uint8Array {
+  const encoder = new TextEncoder();
+  if (!/[\udc00-\udcff]/.test(name)) return encoder.encode(name);
+  const parts = name.split(/(\p{Surrogate})/u).filter((part) => part !== '');
+  return concatBytes(
+    parts.map((part) => {
+      const code = part.charCodeAt(0);
+      return part.length === 1 && code >= 0xdc00 && code <= 0xdcff
+        ? Uint8Array.of(code - 0xdc00)
+        : encoder.encode(part);
+    }),
+  );
+}
+
 /** Bytes of the UTF-8 sequence that begins at `at`; 0 when none does. */
 function sequenceBytes(bytes: Uint8Array, at: number): number {
   const first = bytes[at]!;

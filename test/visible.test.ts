@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { cString } from '../src/bytes.js';
+import { cString, nameBytes } from '../src/bytes.js';
 import { visible, visibleJson } from '../src/visible.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { readSample } from './support/pipeline.js';
@@ -33,6 +33,7 @@ describe('the escaper', () => {
         (a, b) => {
           fc.pre(!a.includes(0) && !b.includes(0) && !a.includes(10));
           expect(named(...a) === named(...b)).toBe(Buffer.compare(a, b) === 0);
+          expect([...nameBytes(named(...a))]).toEqual([...a]);
           let text: string | null = null;
           try {
             text = decoder.decode(a);

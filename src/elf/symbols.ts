@@ -3,7 +3,7 @@
  * Where a table lies (section headers or DT_SYMTAB) is decided by the caller; gABI 4.1 "Symbol Table".
  */
 import type { ByteView } from '../bytes.js';
-import { cString } from '../bytes.js';
+import { cString, nameBytes } from '../bytes.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import { SHN_LORESERVE, SHN_XINDEX } from './constants.js';
 import type { SymbolTable } from './image.js';
@@ -131,7 +131,7 @@ export class LazySymbolTable implements SymbolTable {
     if (this.count === 0) return -1;
     const { view, strings } = this.#source;
     const index = (this.#index ??= this.#buildIndex());
-    const wanted = utf8.encode(name);
+    const wanted = nameBytes(name);
     const end = strings.offset + strings.size;
     const hash = hashName(wanted, 0, wanted.length);
     for (let row = index.heads[hash & (index.heads.length - 1)]!; row >= 0; row = index.next[row]!) {
@@ -163,7 +163,6 @@ export class LazySymbolTable implements SymbolTable {
   }
 }
 
-const utf8 = new TextEncoder();
 
 /** FNV-1a over the NUL-terminated bytes, at most HASHED_BYTES of them. */
 function hashName(bytes: Uint8Array, start: number, end: number): number {

@@ -7,7 +7,7 @@
  * The old name table and the old header table stay where they were as dead bytes, so that truncating the file and putting
  * the few changed bytes of the file header back restores the original; `changes` lists them for the journal (RT-7).
  */
-import { ByteView, equalBytes } from '../bytes.js';
+import { ByteView, equalBytes, nameBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
 import * as C from './constants.js';
 import type { ElfImage, ElfSection } from './image.js';
@@ -343,7 +343,7 @@ class NameTable {
 
   add(name: string): number {
     const offset = this.#size;
-    const text = new TextEncoder().encode(name);
+    const text = nameBytes(name);
     const part = new Uint8Array(text.length + 1);
     part.set(text);
     this.#push(part);

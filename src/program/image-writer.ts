@@ -14,7 +14,7 @@
 import type { Arch } from '../machine/arch.js';
 import type { ModuleLoader } from '../machine/loader.js';
 import { alignUp } from '../bits.js';
-import { ByteView } from '../bytes.js';
+import { ByteView, nameBytes } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage, ElfSegment } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
@@ -105,12 +105,11 @@ class Strings {
   private readonly offsets = new Map<string, number>([['', 0]]);
   private readonly chunks: Uint8Array[] = [Uint8Array.of(0)];
   private end = 1;
-  private readonly encoder = new TextEncoder();
 
   offset(name: string): number {
     const known = this.offsets.get(name);
     if (known !== undefined) return known;
-    const bytes = this.encoder.encode(`${name}\0`);
+    const bytes = nameBytes(`${name}\0`);
     const at = this.end;
     this.offsets.set(name, at);
     this.chunks.push(bytes);
