@@ -180,6 +180,27 @@ describe('imports', () => {
     expect(broken).toEqual([]);
   });
 
+  test('only output/ changes files, and only cli/terminal.ts prints', () => {
+    const writers =
+      /\b(?:writeFile|appendFile|rename|rm|rmdir|unlink|mkdir|mkdtemp|copyFile|cp|truncate|ftruncate|chmod|fchmod|chown|fchown|utimes|futimes|link|symlink|write|writev)Sync\b|\b(?:createWriteStream|writeFile)\b|\bO_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)\b|openSync\([^)]*['"](?:w|a|r\+)/;
+    const printers = /\bconsole\.|process\.(?:stdout|stderr)\.(?:write|end|pipe)\b/;
+    const broken: string[] = [];
+    for (const file of sources(src)) {
+      const name = relative(src, file);
+      // Comments are not code.
+      const code = readFileSync(file, 'utf8').replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+      const writes = name === 'cli/terminal.ts' ? code.replaceAll('writeSync', '') : code;
+      // Without Node's modules (the flags of a guest's open) nothing is written.
+      if (roomOf(file) !== 'output' && code.includes('node:') && writers.test(writes))
+        broken.push(`${name} writes: ${writers.exec(writes)![0]}`);
+      if (printers.test(code)) broken.push(`${name} prints: ${printers.exec(code)![0]}`);
+    }
+    expect(broken).toEqual([]);
+    // What it looks for is found where it is allowed.
+    expect(writers.test(readFileSync(join(src, 'output', 'commit.ts'), 'utf8'))).toBe(true);
+    expect(printers.test('process.stderr.write(text)')).toBe(true);
+  });
+
   test('no arch folder imports another, and only arches.ts names one', () => {
     const broken = all.filter((each) => {
       const target = /(arch-\w+)/.exec(each.specifier)?.[1];

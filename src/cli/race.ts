@@ -65,7 +65,6 @@ export interface RaceArguments {
   readonly json: boolean;
 }
 
-
 function variantOf(text: string): RaceVariant {
   if (text === 'stopped' || text === 'torn') return text;
   const known = (Object.keys(breakages) as Breakage[]).find((each) => each === text);

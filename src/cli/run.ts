@@ -922,7 +922,9 @@ export async function runRun(args: RunArguments): Promise<number> {
 
 async function writeStatus({ jsonStatus }: RunArguments, status: Readonly<Record<string, Json>>): Promise<void> {
   if (jsonStatus === undefined) return;
-  await writeOutputs([{ path: jsonStatus, bytes: new TextEncoder().encode(`${visibleJson(JSON.stringify(status))}\n`) }]);
+  await writeOutputs([
+    { path: jsonStatus, bytes: new TextEncoder().encode(`${visibleJson(JSON.stringify(status))}\n`) },
+  ]);
 }
 
 /** Lowest address that a kernel has for itself. Source: Linux, CONFIG_PAGE_OFFSET of ppc32; on 64 bits the upper half. */
