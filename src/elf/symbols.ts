@@ -163,7 +163,6 @@ export class LazySymbolTable implements SymbolTable {
   }
 }
 
-
 /** FNV-1a over the NUL-terminated bytes, at most HASHED_BYTES of them. */
 function hashName(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c_9dc5;
