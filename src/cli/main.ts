@@ -8,9 +8,11 @@ import { ElftraceError } from '../errors.js';
 import { forgetInputs } from '../output/inputs.js';
 import { version } from '../version.js';
 import { errorLine, exitCodeOf, exitCodes } from './exit.js';
+import { grammarOf, type Internals } from './grammar.js';
 import { beginLimits, limitOptions } from './limits.js';
-import { STANDARD_INPUT } from './standard-input.js';
+import { didYouMean } from './nearest.js';
 import { err, flush, freeStandardOutput } from './terminal.js';
+import { readWords } from './words.js';
 
 let exit: number = exitCodes.ok;
 /** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
@@ -52,45 +54,88 @@ const jobs = (value: number): number => {
   return value;
 };
 
-/** Options whose value may be `-`, standard input or output: yargs wants an equals sign there. Any other `-` is a file. */
-const dashValues = new Set(
-  [
-    'file',
-    'guest-output',
-    'html',
-    'journal',
-    'json-status',
-    'output',
-    'profile-file',
-    'session',
-    'symbols',
-    'trace',
-  ].map((name) => `--${name}`),
-);
-
-/** Arguments behind `--` of `run` are the program's, whatever they look like. */
-const given = process.argv.slice(2);
-const dashes = given[0] === 'run' ? given.indexOf('--') : -1;
-const forProgram = dashes < 0 ? [] : given.slice(dashes + 1);
-const own: string[] = [];
-for (const word of dashes < 0 ? given : given.slice(0, dashes)) {
-  const last = own.at(-1);
-  if (word === '-' && last !== undefined && dashValues.has(last)) own[own.length - 1] = `${last}=-`;
-  else own.push(word === '-' && last !== '-o' ? STANDARD_INPUT : word);
+/** `help VERB` is `VERB --help`; `help` alone is about all verbs. */
+function verbAndWords([first, ...rest]: readonly string[]): readonly [
+  verb: string | undefined,
+  words: readonly string[],
+] {
+  if (first !== 'help') return [first, rest];
+  return rest[0] === undefined ? ['--help', []] : [rest[0], ['--help']];
 }
 
-const parser = yargs(own)
+const given = process.argv.slice(2);
+const [verb, words] = verbAndWords(given);
+/** Options of all verbs; the help texts of those that have many options do without them. */
+const everywhere = limitOptions(['file', 'unpacked', 'ratio', 'time'], verb === 'patch' || verb === 'plan');
+/** Arguments of the program that `run` and `cost` execute. */
+let forProgram: readonly string[] = [];
+
+/** yargs writes the script of the shell that the environment names. */
+if (verb === 'completion' && (words[0] === 'bash' || words[0] === 'zsh')) {
+  process.env['SHELL'] = words[0];
+  process.env['ZSH_NAME'] = '';
+}
+
+/** Options are proposed where a dash was typed; elsewhere the shell knows files better. */
+function completeWord(
+  current: string,
+  _: unknown,
+  defaults: (done: (error: Error | null, found: string[] | undefined) => void) => unknown,
+  done: (found: string[]) => void,
+): unknown {
+  return defaults((_error, found = []) => {
+    done(current.startsWith('-') ? found : found.filter((each) => !each.startsWith('-')));
+  });
+}
+
+/**
+ * The words that yargs gets, after the rules of `words.ts`.
+ * @throws ElftraceError 'usage'
+ */
+function wordsForYargs(
+  commands: ReturnType<ReturnType<Internals['getInternalMethods']>['getCommandInstance']>,
+): readonly string[] {
+  if (verb === undefined) throw new ElftraceError('usage', 'name a verb: elftrace --help lists them');
+  if (verb === '--help' || verb === '-h' || verb === '--version') return [verb];
+  if (verb === '--get-yargs-completions') return given;
+  const verbs = [...Object.keys(commands.handlers), ...Object.keys(commands.aliasMap), 'completion', 'help'];
+  if (verb === 'completion') {
+    const [shell, more] = words;
+    if (shell === '--help' || shell === '-h') return ['--help'];
+    if (more !== undefined || (shell !== undefined && shell !== 'bash' && shell !== 'zsh')) {
+      throw new ElftraceError('usage', `completion ${words.join(' ')}: one of bash, zsh`, { value: words.join(' ') });
+    }
+    return ['completion'];
+  }
+  if (verb.startsWith('-')) throw new ElftraceError('usage', `${verb}: options stand behind the verb`, { value: verb });
+  const handler = commands.handlers[commands.aliasMap[verb] ?? verb];
+  if (handler === undefined) {
+    throw new ElftraceError('usage', `unknown verb '${verb}'${didYouMean(verb, verbs)}`, { value: verb });
+  }
+  const { own, guest, mistakable, help } = readWords(verb, words, grammarOf(handler, yargs([]).options(everywhere)));
+  if (help) return [verb, '--help', ...(own.includes('--forms') ? ['--forms'] : [])];
+  // Otherwise a word `help` that stands last, a function's name say, would ask for it.
+  parser.help(false);
+  forProgram = guest;
+  for (const each of mistakable) {
+    err(`elftrace: notice: ${each} behind the program is the program's; options of ${verb} stand in front of it`);
+  }
+  return [verb, ...own];
+}
+
+const parser = yargs([])
   .scriptName('elftrace')
   .usage('$0 VERB …\n\nVerifies, patches, undoes and proves ftrace patch sites in ELF files.')
   .version(version)
+  .alias('h', 'help')
   .strict()
   .demandCommand(1, 'name a verb')
-  .options(limitOptions(['file', 'unpacked', 'ratio', 'time'], given[0] === 'patch' || given[0] === 'plan'))
+  .options(everywhere)
   .middleware((args) => {
     beginLimits(args);
     if (typeof args['path'] === 'string') subject = args['path'];
   })
-  .recommendCommands()
+  .completion('completion', 'script that completes words: completion [bash|zsh] >> ~/.bashrc', completeWord)
   .exitProcess(false)
   .wrap(Math.min(110, process.stdout.columns ?? 110))
   .parserConfiguration({ 'duplicate-arguments-array': true, 'boolean-negation': true })
@@ -136,11 +181,11 @@ const parser = yargs(own)
         .option('require', { type: 'number', coerce: percent, describe: 'fail below this percentage of good sites' })
         .option('jobs', {
           type: 'number',
-          default: 1,
+          default: 0,
           coerce: jobs,
-          describe: 'files at the same time; 0: one per processor',
+          describe: 'files at the same time; 0 (default): one per processor',
         })
-        .example('$0 verify --jobs 0 /lib/modules/6.1.0/kernel', 'every module of a kernel'),
+        .example('$0 verify /lib/modules/6.1.0/kernel', 'every module of a kernel'),
     (args) => {
       action = async () => (await import('./verify.js')).runVerify({ ...args });
     },
@@ -459,7 +504,7 @@ const parser = yargs(own)
         .options(limitOptions(['instructions']))
         .example('$0 cost program', 'what the list function costs, and what private trampolines save'),
     (args) => {
-      action = async () => (await import('./cost.js')).runCost({ ...args });
+      action = async () => (await import('./cost.js')).runCost({ ...args, arguments: forProgram });
     },
   )
   .command(
@@ -568,8 +613,7 @@ const parser = yargs(own)
         .parserConfiguration({ 'populate--': false })
         .example('$0 run quiet --compare original', 'proves that both do the same'),
     (args) => {
-      action = async () =>
-        (await import('./run.js')).runRun({ ...args, arguments: [...args.arguments, ...forProgram] });
+      action = async () => (await import('./run.js')).runRun({ ...args, arguments: forProgram });
     },
   );
 
@@ -577,24 +621,21 @@ const parser = yargs(own)
  * yargs renders the help text of every command that it runs, in case its handler fails later: a tenth of the time of a small
  * file. Ours run after parsing and fail in their own words, so nobody would read it.
  */
-const { getInternalMethods } = parser as unknown as {
-  getInternalMethods?: () => { getUsageInstance(): { cacheHelpMessage(): void } };
-};
-const usage = getInternalMethods?.call(parser).getUsageInstance();
-if (usage) usage.cacheHelpMessage = () => undefined;
+const internals = (parser as unknown as Internals).getInternalMethods();
+if (verb !== '--get-yargs-completions') internals.getUsageInstance().cacheHelpMessage = () => undefined;
 
 // Several commands may run in one process, one after another.
 forgetInputs();
 freeStandardOutput();
 try {
-  parser.parse();
+  parser.parse([...wordsForYargs(internals.getCommandInstance())]);
   exit = await action();
 } catch (error) {
   (await import('../output/commit.js')).discardOutputs();
   const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));
   // The codes of `run` are the guest's: what goes wrong before it begins must not look like one of them.
-  exit = process.argv[2] === 'run' ? exitCodes.runFailed : exitCodeOf(error);
+  exit = verb === 'run' ? exitCodes.runFailed : exitCodeOf(error);
 }
 flush();
 process.exitCode = exit;
