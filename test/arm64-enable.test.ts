@@ -273,7 +273,7 @@ describe('the command line', () => {
     expect(elftrace(['load', ...two, '--a64-era', 'callops', '-o', join(folder, 'no')]).status).toBe(2);
     const on = join(folder, 'loaded-on');
     expect(elftrace(['patch', callops, '--enable', '--tracer', 'function_graph', '-o', on]).status).toBe(0);
-    const run = elftrace(['run', on, '--trace', join(folder, 'graph'), '--format', 'graph']);
+    const run = elftrace(['run', '--trace', join(folder, 'graph'), '--format', 'graph', on]);
     expect([run.status, readFileSync(join(folder, 'graph'), 'utf8')]).toEqual([
       51,
       expect.stringMatching(/\|\s+\} \/\* /),

@@ -20,7 +20,7 @@ test.each([
   [['verify', 'no-such-file']],
   [['patch', core, '--nop', '-o', output]],
   [['status', output, '--json']],
-  [['run', core, '--max-instructions', '100']],
+  [['run', '--max-instructions', '100', core]],
   [['run', 'samples/built/ppc64-elfv2-le/program-mprofile']],
   [['patch', '--help']],
 ])('%j', (args) => {

@@ -36,7 +36,7 @@ const validate = new Ajv2020({ strict: true, strictTypes: false }).compile<Cost>
 );
 
 function cost(path: string, more: readonly string[] = []): Cost {
-  const { status, stdout, stderr } = elftrace(['cost', path, '--json', ...more]);
+  const { status, stdout, stderr } = elftrace(['cost', '--json', ...more, path]);
   expect([status, stderr]).toEqual([0, '']);
   const value: unknown = JSON.parse(stdout);
   if (!validate(value)) throw new Error(JSON.stringify(validate.errors));
@@ -168,11 +168,11 @@ describe('T-X86-1 T-X86-2 T-X86-3: what tracers cost that do not want a call', (
   test('the table for people: what the list did, and what is not there', () => {
     const { stdout } = elftrace([
       'cost',
-      join(builtSamples, 'arm64/program-patchable-4-2'),
       '--tracers',
       '0',
       '--tracers',
       '1',
+      join(builtSamples, 'arm64/program-patchable-4-2'),
     ]);
     const [, columns, none, one, reason] = stdout.split('\n');
     expect(columns).toMatch(/^other tracers +shared entry +per-callsite ops +direct call$/);
@@ -217,7 +217,7 @@ describe('T-X86-1 T-X86-2 T-X86-3: what tracers cost that do not want a call', (
       expect([own!.listRuns > 0, own!.listRuns < own!.calls]).toEqual([base === null, true]);
       expect(own!.instructionsPerCall < shared!.instructionsPerCall).toBe(true);
     }
-    expect(elftrace(['cost', join(folder, 'image-far'), '--tracers', '1']).stdout).toMatch(
+    expect(elftrace(['cost', '--tracers', '1', join(folder, 'image-far')]).stdout).toMatch(
       /calls went through the list all the same: .*out of reach/,
     );
   });

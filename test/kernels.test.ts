@@ -37,7 +37,7 @@ describeWith(kernelTools, 'linked kernels', () => {
         ['through(2)', 8],
         ['through(3)', 15],
       ] as const) {
-        const { status, stdout, stderr } = elftrace(['run', vmlinux, '--call', call]);
+        const { status, stdout, stderr } = elftrace(['run', '--call', call, vmlinux]);
         expect([status, stdout, stderr]).toEqual([0, `${call} = ${value} (0x${value.toString(16)})\n`, '']);
       }
     });
@@ -54,14 +54,14 @@ describeWith(kernelTools, 'linked kernels', () => {
       // Both handlers are the second now.
       image.bytes.copyWithin(offset, offset + word, offset + 2 * word);
       writeFileSync(at(`${name}.changed`), image.bytes);
-      expect(elftrace(['run', at(`${name}.changed`), '--call', 'through(2)']).stdout).toBe('through(2) = 15 (0xf)\n');
+      expect(elftrace(['run', '--call', 'through(2)', at(`${name}.changed`)]).stdout).toBe('through(2) = 15 (0xf)\n');
     });
 
     test('run: a kernel is no program: 125, with the reason', () => {
       const status = at(`${name}.json`);
       const runs = [
-        ['run', vmlinux, '--json-status', status],
-        ['run', vmlinux, '--compare', vmlinux, '--json-status', status],
+        ['run', '--json-status', status, vmlinux],
+        ['run', '--compare', vmlinux, '--json-status', status, vmlinux],
       ];
       for (const args of runs) {
         const result = elftrace(args);
@@ -127,7 +127,7 @@ describeWith(kernelTools, 'linked kernels', () => {
         0,
         `${vmlinux}: notice: the core has the entries of a tracer itself: no runtime is laid in\n`,
       ]);
-      expect(elftrace(['run', at(`${name}.image`), '--call', 'through(3)']).stdout).toBe('through(3) = 15 (0xf)\n');
+      expect(elftrace(['run', '--call', 'through(3)', at(`${name}.image`)]).stdout).toBe('through(3) = 15 (0xf)\n');
       expect(elftrace(['run', at(`${name}.image`)]).status).toBe(125);
     });
   });

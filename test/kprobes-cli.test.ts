@@ -32,7 +32,7 @@ const PROBES = [
 
 const lines = (name: string): readonly string[] => {
   const trace = at(`${name}.trace`);
-  const { status } = elftrace(['run', at(name), '--trace', trace, '--format', 'ftrace']);
+  const { status } = elftrace(['run', '--trace', trace, '--format', 'ftrace', at(name)]);
   expect(status).toBe(0);
   return readFileSync(trace, 'utf8')
     .split('\n')

@@ -173,7 +173,7 @@ test('patch --session: disable-probe, enable-probe, probes; run, status, revert,
     return elftrace(['patch', from, '--session', at(`${name}.yaml`), '-o', at(name), '--json']);
   };
   const events = (name: string): readonly string[] => {
-    expect(elftrace(['run', at(name), '--trace', at('trace'), '--format', 'ftrace']).status).toBe(0);
+    expect(elftrace(['run', '--trace', at('trace'), '--format', 'ftrace', at(name)]).status).toBe(0);
     return [
       ...new Set([...readFileSync(at('trace'), 'utf8').matchAll(/ (\w+): \(/g)].map((match) => match[1]!)),
     ].sort();
@@ -255,7 +255,7 @@ for (const [target, [gcc, start, flags]] of Object.entries(START)) {
 
     /** The events of a run of a patched file, and how it ended. */
     const traced = (path: string): readonly string[] => {
-      const { status } = elftrace(['run', path, '--trace', at('r.trace'), '--format', 'ftrace']);
+      const { status } = elftrace(['run', '--trace', at('r.trace'), '--format', 'ftrace', path]);
       const lines = readFileSync(at('r.trace'), 'utf8')
         .split('\n')
         .filter((line) => /: \(/.test(line));

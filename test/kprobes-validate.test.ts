@@ -201,7 +201,7 @@ describeWith(['gcc'], 'x86-64', () => {
     expect(probed('load', 'bare.o', '--probes', '2', '-o', 'bare')).toMatchObject({ status: 0, stderr: '' });
     const define = ['--probe', 'p:e plain', '--optimize'];
     expect(probed('patch', 'bare', ...define, '-o', 'bare.p')).toMatchObject({ status: 0, stderr: '' });
-    expect(probed('run', 'bare.p', '--trace', 'bare.t', '--format', 'ftrace')).toMatchObject({ status: 0 });
+    expect(probed('run', '--trace', 'bare.t', '--format', 'ftrace', 'bare.p')).toMatchObject({ status: 0 });
     expect(readFileSync(path('bare.t'), 'utf8')).toMatch(/ e: \(plain\+0x0\)/);
     // A module of such a core comes and goes although ftrace has nothing to do there.
     writeFileSync(path('m.s'), `.text\n${f('thrice', 'call __fentry__\n lea 1(%rdi,%rdi,2),%eax\n nop\n nop\n ret')}`);

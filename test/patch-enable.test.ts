@@ -120,7 +120,7 @@ describe('the command line', () => {
     const enabled = elftrace(['patch', sample, '--enable', '--tracer', 'function_graph', '-o', on!, '--json']);
     expect(enabled.status).toBe(0);
     expect(JSON.parse(enabled.stdout)).toMatchObject({ refusals: [], additions: [{ section: '.note.elftrace' }] });
-    const run = elftrace(['run', on!, '--trace', trace!, '--format', 'graph']);
+    const run = elftrace(['run', '--trace', trace!, '--format', 'graph', on!]);
     expect(run.status).toBe(0);
     expect(readFileSync(trace!, 'utf8')).toMatch(/\|\s+\} \/\* /);
     expect(elftrace(['status', on!]).stdout).toMatch(/->ftrace_caller/);

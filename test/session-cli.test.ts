@@ -51,7 +51,7 @@ describe.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'])('%s'
     ]);
   const events = (input: string): string[] => {
     const trace = at(name(`${input}.trace`));
-    const run = elftrace(['run', at(name(input)), '--trace', trace, '--format', 'ndjson']);
+    const run = elftrace(['run', '--trace', trace, '--format', 'ndjson', at(name(input))]);
     expect([run.status, run.stdout]).toEqual([51, expect.stringMatching(/checksum 0x931c4573\n$/)]);
     const lines = readFileSync(trace, 'utf8').trim().split('\n').slice(1);
     return lines.map((line) => {

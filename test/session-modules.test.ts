@@ -168,7 +168,7 @@ describe.each(['x86-64', 'ppc64-elfv2-le'])('the command line: %s', (target) => 
       'two_data',
       'two_run',
     ]);
-    expect(ok('run', 'two', '--call', 'two_leaf(3)')).toMatch(/^two_leaf\(3\) = 12 /);
+    expect(ok('run', '--call', 'two_leaf(3)', 'two')).toMatch(/^two_leaf\(3\) = 12 /);
     ok('unload', 'two', 'far_two', '-o', 'three');
     expect(functions('three')).toEqual(['core_idle']);
     ok('revert', 'three', '-o', 'back');
@@ -185,7 +185,7 @@ describe.each(['x86-64', 'ppc64-elfv2-le'])('the command line: %s', (target) => 
     writeFileSync(at('unload.yaml'), 'version: 1\nsteps:\n  - unload: far_one\n');
     ok('patch', 'small', '--session', 'load.yaml', '-o', 'with');
     expect(functions('with')).toEqual(expect.arrayContaining(['one_leaf', 'one_run']));
-    expect(ok('run', 'with', '--call', 'one_leaf(3)')).toMatch(/^one_leaf\(3\) = /);
+    expect(ok('run', '--call', 'one_leaf(3)', 'with')).toMatch(/^one_leaf\(3\) = /);
     ok('patch', 'with', '--session', 'unload.yaml', '-o', 'without');
     expect(functions('without')).toEqual([]);
     for (const name of ['with', 'without']) {
@@ -204,8 +204,8 @@ describe.each(['x86-64', 'ppc64-elfv2-le'])('the command line: %s', (target) => 
     ok('patch', 'small', '--livepatch', 'core_idle=one_leaf', '--with', 'far-one.ko', '-o', 'live');
     const after = elftrace(['run', 'live'], { cwd: folder });
     expect(after.stdout).not.toBe(before.stdout);
-    expect(ok('run', 'live', '--call', 'core_idle(3)').split('=')[1]).toBe(
-      ok('run', 'live', '--call', 'one_leaf(3)').split('=')[1],
+    expect(ok('run', '--call', 'core_idle(3)', 'live').split('=')[1]).toBe(
+      ok('run', '--call', 'one_leaf(3)', 'live').split('=')[1],
     );
     expect(ok('status', 'live')).toMatch(/^core_idle \(1\) R I {5}M\t.*elftrace_livepatch/m);
     ok('revert', 'live', '-o', 'back');

@@ -100,7 +100,7 @@ describe.each(loadedSamples)('$target, runtime $flavour', (sample) => {
     expect(text).toMatch(/^ {2}stub .* leads to 0x/m);
     expect(text).toMatch(/^ {2}target .*ftrace_(regs_)?caller .*an entry of the tracer$/m);
     const traceFile = join(folder, 'trace');
-    const run = elftrace(['run', path, '--trace', traceFile, '--format', 'ftrace']);
+    const run = elftrace(['run', '--trace', traceFile, '--format', 'ftrace', path]);
     expect([run.stdout, run.stderr]).toEqual([expected, '']);
     expect(readFileSync(traceFile, 'utf8')).toMatch(/: far_one_init <-program$/m);
   });
@@ -108,7 +108,7 @@ describe.each(loadedSamples)('$target, runtime $flavour', (sample) => {
   test('a loaded image without an enabled site gives no events and a notice (05 section 9)', () => {
     const path = join(folder, 'off');
     writeFileSync(path, traced(image, null), { mode: 0o755 });
-    const run = elftrace(['run', path, '--trace', join(folder, 'trace')]);
+    const run = elftrace(['run', '--trace', join(folder, 'trace'), path]);
     expect(run.stdout).toBe(expected);
     expect(run.stderr).toMatch(/notice: no events: no site of the image is enabled \(patch --enable\)\n$/);
   });

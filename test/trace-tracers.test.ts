@@ -131,7 +131,7 @@ for (const { sample, qemu, objdump, isPower } of CASES) {
       expect(elftrace(['patch', path, '--session', session, '-o', image]).status).toBe(0);
       const text = (format: string): string => {
         const file = join(folder, format);
-        elftrace(['run', image, '--trace', file, '--format', format]);
+        elftrace(['run', '--trace', file, '--format', format, image]);
         return readFileSync(file, 'utf8');
       };
       const plain = (name: string): string => name.replace(/^\./, '');
@@ -189,7 +189,7 @@ test('names of ELFv1 functions are those of list, in every form', () => {
   expect(elftrace(['patch', path, '--enable', '--tracer', 'function_graph', '-o', image]).status).toBe(0);
   const listed = new Set(elftrace(['list', image]).stdout.trimEnd().split('\n'));
   const file = join(folder, 'elfv1.ndjson');
-  elftrace(['run', image, '--trace', file]);
+  elftrace(['run', '--trace', file, image]);
   const named = readFileSync(file, 'utf8')
     .trimEnd()
     .split('\n')

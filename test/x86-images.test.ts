@@ -1122,7 +1122,7 @@ steps:
       { flags: `0x${((1 << 0) | (1 << 6) | (1 << 7)).toString(16)}`, trampoline: entry },
     ]);
     const trace = join(folder, 'borrow.trace');
-    expect(elftrace(['run', on, '--trace', trace, '--format', 'graph']).status).toBe(51);
+    expect(elftrace(['run', '--trace', trace, '--format', 'graph', on]).status).toBe(51);
     writeFileSync(file, 'version: 1\nsteps:\n  - no-graph: g\n  - register: tracer\n');
     expect(elftrace(['patch', on, '--session', file, '-o', off]).status).toBe(0);
     const back = JSON.parse(elftrace(['status', '--json', off]).stdout) as Listed;

@@ -11,6 +11,7 @@ import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { grammarOf, type Internals } from './grammar.js';
 import { beginLimits, limitOptions } from './limits.js';
 import { didYouMean } from './nearest.js';
+import { startProgress } from './progress.js';
 import { err, flush, freeStandardOutput } from './terminal.js';
 import { readWords } from './words.js';
 
@@ -365,7 +366,6 @@ const parser = yargs([])
         .option('ppc-nop', {
           type: 'string',
           choices: ['2008', 'b8'] as const,
-          default: 'b8' as const,
           hidden: true,
           describe: 'PowerPC: disabled form of sites that call through stubs',
         })
@@ -544,7 +544,6 @@ const parser = yargs([])
         .option('ppc-nop', {
           type: 'string',
           choices: ['2008', 'b8'] as const,
-          default: 'b8' as const,
           describe: 'PowerPC: far sites off',
         })
         .option('riscv-site', {
@@ -611,7 +610,7 @@ const parser = yargs([])
           describe: "system calls of the image's machine, and what of each is served; nothing is run",
         })
         .parserConfiguration({ 'populate--': false })
-        .example('$0 run quiet --compare original', 'proves that both do the same'),
+        .example('$0 run --compare original quiet', 'proves that both do the same'),
     (args) => {
       action = async () => (await import('./run.js')).runRun({ ...args, arguments: forProgram });
     },
@@ -629,7 +628,15 @@ forgetInputs();
 freeStandardOutput();
 try {
   parser.parse([...wordsForYargs(internals.getCommandInstance())]);
-  exit = await action();
+  // A guest's output is its own, and a race draws how far it is.
+  const isShown = verb !== 'run' && verb !== 'race' && !process.argv.includes('--json');
+  const end = isShown ? startProgress(`${verb ?? ''} ${subject}`.trim()) : () => undefined;
+  try {
+    exit = await action();
+    flush();
+  } finally {
+    end();
+  }
 } catch (error) {
   (await import('../output/commit.js')).discardOutputs();
   const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;

@@ -7,7 +7,8 @@ import { visibleJson } from '../visible.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
-import { applyPlan, unpatched } from '../patch/apply.js';
+import { readModuleSignature } from '../elf/signature.js';
+import { applyPlan, canCarryRecord, unpatched } from '../patch/apply.js';
 import { planDirect } from '../tracing/direct.js';
 import type { DirectVariant } from '../tracing/direct-variant.js';
 import { checkGraphSafety, UnsafeGraphError } from '../tracing/graph-safety.js';
@@ -47,6 +48,7 @@ import { journalOutput } from './journal.js';
 import { sourceOf } from './load.js';
 import { checkMachineOptions } from './machine-options.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { progress } from './progress.js';
 import { probeJson, probeNotices, probeSummary } from './probes.js';
 import { filterTexts, selectSites, type SelectionOptions } from './selection.js';
 import { err, out } from './terminal.js';
@@ -71,7 +73,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly tracer: string;
   readonly entry?: string | undefined;
   readonly ops?: string | undefined;
-  readonly ppcNop: '2008' | 'b8';
+  readonly ppcNop?: '2008' | 'b8' | undefined;
   readonly preempt?: 'none' | 'full' | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
@@ -183,6 +185,9 @@ function checkMachine({ arch }: Opened, args: PatchArguments): void {
     'a64-era': args.a64Era,
     'a64-default': args.a64Default,
     'a64-entries': args.a64Entries,
+    'riscv-site': args.riscvSite,
+    'riscv-direct': args.riscvDirect,
+    'ppc-nop': args.ppcNop,
   });
 }
 
@@ -288,7 +293,7 @@ function isSession({ session, direct, livepatch, with: objects, probe }: PatchAr
 /** The options that decide bytes: those of the record, which the request may repeat and not change. */
 function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Record<string, string>> {
   const asked = {
-    ...(args.ppcNop === 'b8' ? {} : { 'ppc-nop': args.ppcNop }),
+    ...(args.ppcNop !== '2008' ? {} : { 'ppc-nop': args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { 'a64-default': args.a64Default }),
     ...(args.preempt === undefined ? {} : { preempt: args.preempt }),
   };
@@ -429,7 +434,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
   const selection = on.injected ? selectSites(sites, module, args) : before;
   const common = planCommon(opened, selection, args);
   const forms = {
-    ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+    ...(args.ppcNop !== '2008' ? {} : { nopForm: args.ppcNop }),
     ...(args.a64Default === undefined ? {} : { idleOps: args.a64Default }),
   };
   if (args.entry !== undefined || args.ops !== undefined) {
@@ -482,7 +487,7 @@ function planWords(opened: Opened, args: PatchArguments): Omit<Planned, 'kept'> 
         ...(args.riscvSite === undefined ? {} : { form: args.riscvSite }),
         ...(idle === null ? {} : { literal: idle }),
       }
-    : { kind: 'nop', ...(args.ppcNop === 'b8' ? {} : { form: args.ppcNop }) };
+    : { kind: 'nop', ...(args.ppcNop !== '2008' ? {} : { form: args.ppcNop }) };
   return { plan: planSites(sites, { to, ...common }), on };
 }
 
@@ -508,6 +513,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   const output = args.dryRun || args.planOnly ? undefined : outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const before = await open(input, args);
+  progress(`patch ${args.path}: deciding`);
   const planned = await planOf(before, args).catch((error: unknown) => {
     if (error instanceof UnsafeGraphError && args.json) printUnsafe(error, before, args);
     throw error;
@@ -542,11 +548,13 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   printRefusals(plan, input.name);
   checkAcceptance(plan, acceptance);
   const beside = args.journal !== undefined;
+  progress(`patch ${args.path}: writing ${plan.steps.length} places`);
   const applied = applyPlan(image, plan, {
     hash,
     record: beside ? 'beside' : 'note',
     earlier: opened.recordBeside ? opened.record : null,
     injected: opened.injected,
+    keep: keepsEmptyRecord(plan, opened, beside),
     ...(kept ?? {}),
   });
   // The record first: a file that was changed must never be without the way back.
@@ -554,7 +562,13 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     ...(beside && applied.recordBytes ? [await journalOutput(args.journal!, applied.recordBytes, output!)] : []),
     outputLike({ output: output!, like: args.path, form: args.compress ? input.form : 'none' }, applied.bytes),
   ]);
-  const notices = [...applied.notices, ...written, ...planNotices(plan, opened, args), ...hazardNotices(plan)];
+  const notices = [
+    ...applied.notices,
+    ...written,
+    ...copyNotice(plan, opened, beside),
+    ...planNotices(plan, opened, args),
+    ...hazardNotices(plan),
+  ];
   for (const notice of notices) err(`${input.name}: notice: ${notice}`);
   const additions = applied.bytes.length - input.bytes.length;
   if (args.json) {
@@ -581,6 +595,15 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   }
   return exitCodes.ok;
+}
+
+/**
+ * A file in which nothing was to be done gets a record too, so that `revert` knows it: not one that has a record already, nor
+ * one that is signed or cannot carry a record, which stays as it is.
+ */
+function keepsEmptyRecord({ steps, additions }: Plan, { image, record }: Opened, beside: boolean): boolean {
+  if (steps.length > 0 || additions !== undefined) return false;
+  return record === null && (beside || (!readModuleSignature(image.bytes) && canCarryRecord(image)));
 }
 
 /** A request that was refused as a whole, as JSON: of `--dry-run` a plan without steps. Nothing is written. */
@@ -634,6 +657,15 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --untrace',
   ];
+}
+
+/** Why a file in which nothing was to be done has no record. */
+function copyNotice(plan: Plan, opened: Opened, beside: boolean): string[] {
+  const { steps, additions } = plan;
+  if (steps.length > 0 || additions !== undefined || opened.record !== null) return [];
+  if (keepsEmptyRecord(plan, opened, beside)) return [];
+  const why = readModuleSignature(opened.image.bytes) ? 'its signature holds' : 'it has no room for one';
+  return [`nothing was to be changed: the output is a copy without a record, because ${why}`];
 }
 
 /** What who carries the plan out should know. */

@@ -49,7 +49,7 @@ export interface RaceArguments {
   readonly call?: string | undefined;
   readonly preempt: 'none' | 'full';
   readonly staleFetch: boolean;
-  readonly ppcNop: '2008' | 'b8';
+  readonly ppcNop?: '2008' | 'b8' | undefined;
   readonly riscvSite?: EntryFlavour | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
@@ -99,6 +99,8 @@ function ask(image: Uint8Array, args: RaceArguments): Asked {
     'a64-era': args.a64Era,
     'a64-default': args.a64Default,
     'a64-entries': args.a64Entries,
+    'riscv-site': args.riscvSite,
+    'ppc-nop': args.ppcNop,
   });
   const call = args.call === undefined ? null : parseCall(args.call);
   const entries = args.riscvSite ?? args.a64Era;
@@ -125,7 +127,7 @@ function ask(image: Uint8Array, args: RaceArguments): Asked {
           from: parseRaceState(from),
           to: parseRaceState(to),
           variants,
-          ...(args.ppcNop === 'b8' ? {} : { nopForm: args.ppcNop }),
+          ...(args.ppcNop !== '2008' ? {} : { nopForm: args.ppcNop }),
           ...(args.a64Default === undefined ? {} : { literalOff: args.a64Default }),
         })
       : probeRace({

@@ -3,7 +3,8 @@
  * whoever could write there could write another one, and its sum too.
  */
 import { archOf } from '../arches.js';
-import { revert } from '../patch/apply.js';
+import { recordBeside, revert } from '../patch/apply.js';
+import { readRecord } from '../patch/journal.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { jsonSchema } from '../report/json.js';
@@ -25,20 +26,25 @@ export async function runRevert(args: RevertArguments): Promise<number> {
   const output = outputPath(args.path, args.output, args.inPlace);
   const input = await readInput(args.path);
   const image = readElf(input.bytes);
-  const bytes = revert(image, args.journal === undefined ? null : readBytes(args.journal), hash, archOf(image.header));
+  const journal = args.journal === undefined ? null : readBytes(args.journal);
+  const bytes = revert(image, journal, hash, archOf(image.header));
   const written = await writeOutput({ output, like: args.path, form: args.compress ? input.form : 'none' }, bytes);
   for (const notice of written) err(`${input.name}: notice: ${notice}`);
   const signature = readModuleSignature(bytes);
+  const record = readRecord(image) ?? (journal === null ? null : recordBeside(image, journal));
+  const wasChanged = record === null || record.edits.length > 0 || record.injected || record.brought.length > 0;
   const sum = { sha256: hash(bytes), size: bytes.length };
   if (args.json) {
-    const checked = { against: 'record', moduleSignatureBytes: signature?.size ?? 0 };
+    const checked = { against: 'record', changed: wasChanged, moduleSignatureBytes: signature?.size ?? 0 };
     out(JSON.stringify({ schema: jsonSchema, file: input.name, output, ...sum, checked }));
   } else {
     const packed = args.compress && input.form !== 'none' ? ` before it was compressed (${input.form})` : '';
     const vouches = signature
       ? `; the module signature (${signature.size} bytes) is back, a kernel checks it`
       : ', which is all that vouches for it';
-    out(`${output}: equal to the record${vouches}: ${sum.size} bytes, sha256 ${sum.sha256}${packed}`);
+    out(
+      `${output}: ${wasChanged ? '' : 'the patch had changed nothing; '}equal to the record${vouches}: ${sum.size} bytes, sha256 ${sum.sha256}${packed}`,
+    );
   }
   return exitCodes.ok;
 }

@@ -2,8 +2,24 @@
 import { writeSync } from 'node:fs';
 import { visible, visibleJson, visibleLine } from '../visible.js';
 
-/** Writes everything even to a pipe that takes it in pieces; a reader that went away ends the program quietly. */
+/** Stands around what is written while a line of progress may be shown. */
+let guard: ((write: () => void) => void) | null = null;
+
+export function guardLines(around: ((write: () => void) => void) | null): void {
+  guard = around;
+}
+
 function writeAll(descriptor: 1 | 2, data: Uint8Array): void {
+  if (guard === null) writePieces(descriptor, data);
+  else {
+    guard(() => {
+      writePieces(descriptor, data);
+    });
+  }
+}
+
+/** Writes everything even to a pipe that takes it in pieces; a reader that went away ends the program quietly. */
+function writePieces(descriptor: 1 | 2, data: Uint8Array): void {
   let at = 0;
   while (at < data.length) {
     try {

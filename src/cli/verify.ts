@@ -10,7 +10,8 @@ import { errorLine, exitCodeOf, exitCodes } from './exit.js';
 import { expandPaths, readInputs } from './files.js';
 import { commandDeadline, limitsLeft } from './limits.js';
 import { open, type Opened, type OpenOptions } from './open.js';
-import { err, out, paint, progress } from './terminal.js';
+import { progress } from './progress.js';
+import { err, out, paint } from './terminal.js';
 
 export interface VerifyArguments extends OpenOptions {
   readonly files: readonly string[];
@@ -246,7 +247,6 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
   const unread: FileVerdict[] = [];
   const paths = expandPaths(args.files, (path, error) => unread.push(failure(path, error)));
   const named = new Set(args.files);
-  const showsProgress = paths.length > 8 && !args.json;
   const codes: number[] = [];
   const totals: Partial<Record<Verdict, number>> = {};
   let files = 0;
@@ -283,7 +283,7 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
   take(unread, false);
   for await (const results of verifyAll(paths, args)) {
     done++;
-    if (showsProgress) progress(`${done}/${paths.length}`);
+    progress(`verify: ${done}/${paths.length}`);
     take(results, args.require !== undefined && results.length > 0 && named.has(paths[done - 1]!));
   }
   const [next] = paths.slice(done);
@@ -300,7 +300,6 @@ export async function runVerify(args: VerifyArguments): Promise<number> {
         : `${first.name}: error: ${first.why}`,
     );
   }
-  if (showsProgress) progress('');
   if (several || files > 1) {
     if (args.json) {
       out(

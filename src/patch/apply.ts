@@ -30,6 +30,11 @@ import {
 import type { GoneModule } from './gone-modules.js';
 import { type Additions, additionRows, type Plan } from './plan.js';
 
+/** Whether a record can be a part of the file: as a section, or as a segment where it has no sections. */
+export function canCarryRecord(image: ElfImage): boolean {
+  return whyNoSections(image) === null || whyNoNoteSegment(image) === null;
+}
+
 export interface ApplyOptions {
   /**
    * Where the record goes: into the file as a note (default), or back to the caller, who keeps it beside the file, for

@@ -146,6 +146,16 @@ const noLivepatch = (kind: string): string =>
   `the entry of the image (${kind}) cannot change where a function goes on: its sites call it behind the prologue (-pg), where the frame is made and ` +
   'arguments have moved, or it passes no registers; sites at the start of functions can be replaced (-mfentry, -mprofile-kernel, -fpatchable-function-entry)';
 
+/** Says which operation named what the image does not have. */
+function placing<T>(at: string, step: () => T): T {
+  try {
+    return step();
+  } catch (cause) {
+    if (!(cause instanceof ElftraceError) || cause.code !== 'no-match') throw cause;
+    throw new ElftraceError(cause.code, `${at}: ${cause.message}`, cause.context, { cause });
+  }
+}
+
 /**
  * Performs session files on an image with entries and plans what changes.
  * @param image  the image as it was before the first of the files
@@ -210,11 +220,13 @@ export function planSession(
   });
   const steps: SessionStep[] = [];
   for (const [index, own] of sessions.entries()) {
-    for (const step of runner.run(own)) {
-      steps.push(step);
-      const { outcome, operation } = step;
-      if (outcome.kind === 'done') continue;
+    for (const operation of own) {
       const at = `${files[index]!.name}:${operation.at.line}:${operation.at.column}: ${operation.kind}`;
+      const [step] = placing(at, () => runner.run([operation]));
+      if (step === undefined) continue;
+      steps.push(step);
+      const { outcome } = step;
+      if (outcome.kind === 'done') continue;
       if (outcome.kind === 'refused') {
         throw new ElftraceError('plan-refused', `${at}: ${outcome.reason} (${outcome.errno})`, {
           what: operation.kind,
