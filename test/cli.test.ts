@@ -64,9 +64,10 @@ describe('exit codes', () => {
     ]) {
       expect([args, elftrace(args).status]).toEqual([args, 0]);
     }
-    // Compiler-made nops stay: the output is a copy.
+    // Compiler-made nops stay: a copy, with a record that says so.
     expect(elftrace(['patch', '--nop', plain, '-o', at('same.ko')]).status).toBe(0);
-    expect(sameBytes(read(at('same.ko')), read(plain))).toBe(true);
+    expect(elftrace(['revert', at('same.ko'), '-o', at('copy.ko')]).status).toBe(0);
+    expect(sameBytes(read(at('copy.ko')), read(plain))).toBe(true);
   });
 
   test('1: a bad site, a gate that is missed, a refused plan, a record that disagrees', () => {

@@ -228,8 +228,8 @@ describe('T-X86-1 T-X86-2 T-X86-3: what tracers cost that do not want a call', (
       const done = elftrace(['cost', ...args]);
       expect([done.status, done.stderr]).toEqual([status, expect.stringMatching(message)]);
     };
-    fails([program, '--tracers', '16'], 2, /from 0 to 15/);
-    fails([program, '--max-instructions', '100'], 4, /did not end by itself/);
+    fails(['--tracers', '16', program], 2, /from 0 to 15/);
+    fails(['--max-instructions', '100', program], 4, /did not end by itself/);
     const on = join(folder, 'on');
     expect(elftrace(['patch', program, '--enable', '-o', on]).status).toBe(0);
     fails([on], 4, /the file is patched/);

@@ -127,7 +127,7 @@ describe('images', () => {
     const again = setInterval(() => child.kill('SIGINT'), 4000);
     const status = await ended;
     clearInterval(again);
-    expect(status).toBe(1);
+    expect(status).toBe(130);
     const [race] = racesOf(stdout);
     expect(race!.bounds).toEqual([{ kind: 'interrupted', limit: 0, text: 'the search was interrupted' }]);
     expect(race!.verdict).toBe('undecided');

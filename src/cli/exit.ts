@@ -1,8 +1,16 @@
 /** Exit codes: what an error becomes. The only place that decides it; `docs/elftrace.1` lists the codes. */
 import { ElftraceError, type ErrorCode, hex } from '../errors.js';
 
-/** 0 as asked; 1 a check failed; 2 wrong use or bad input; 3 a fault of ours; 4 recognised and not supported. */
-export const exitCodes = { ok: 0, failed: 1, badInput: 2, internal: 3, unsupported: 4, runFailed: 125 } as const;
+/** 0 as asked; 1 a check failed; 2 wrong use or bad input; 3 a fault of ours; 4 recognised and not supported; 130 ended by Ctrl-C, as shells count. */
+export const exitCodes = {
+  ok: 0,
+  failed: 1,
+  badInput: 2,
+  internal: 3,
+  unsupported: 4,
+  runFailed: 125,
+  interrupted: 130,
+} as const;
 
 const byCode: Readonly<Partial<Record<ErrorCode, number>>> = {
   'unknown-machine': exitCodes.unsupported,

@@ -48,6 +48,7 @@ import { journalOutput } from './journal.js';
 import { sourceOf } from './load.js';
 import { checkMachineOptions } from './machine-options.js';
 import { hash, open, type Opened, type OpenOptions } from './open.js';
+import { didYouMean } from './nearest.js';
 import { progress } from './progress.js';
 import { probeJson, probeNotices, probeSummary } from './probes.js';
 import { filterTexts, selectSites, type SelectionOptions } from './selection.js';
@@ -516,7 +517,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
   progress(`patch ${args.path}: deciding`);
   const planned = await planOf(before, args).catch((error: unknown) => {
     if (error instanceof UnsafeGraphError && args.json) printUnsafe(error, before, args);
-    throw error;
+    throw tracerHint(error, args.tracer);
   });
   const { plan, on: opened, kept, probes = [] } = planned;
   const { image } = opened;
@@ -604,6 +605,13 @@ export async function runPatch(args: PatchArguments): Promise<number> {
 function keepsEmptyRecord({ steps, additions }: Plan, { image, record }: Opened, beside: boolean): boolean {
   if (steps.length > 0 || additions !== undefined) return false;
   return record === null && (beside || (!readModuleSignature(image.bytes) && canCarryRecord(image)));
+}
+
+/** A tracer that is no symbol of the image may be a mistyped one of ours. */
+function tracerHint(error: unknown, tracer: string): unknown {
+  if (!(error instanceof ElftraceError) || error.context.symbol !== tracer) return error;
+  const hint = didYouMean(tracer, ['function', 'function_graph', 'counter']);
+  return hint === '' ? error : new ElftraceError(error.code, error.message + hint, error.context, { cause: error });
 }
 
 /** A request that was refused as a whole, as JSON: of `--dry-run` a plan without steps. Nothing is written. */

@@ -290,7 +290,8 @@ export async function runRace(args: RaceArguments): Promise<number> {
     throw new ElftraceError('usage', '--demo has programs of its own: it takes no image and no --site');
   }
   const reports = args.demo === undefined ? [await imageReport(args)] : await demos(args);
-  if (args.html !== undefined) {
+  const isInterrupted = reports.some(({ result }) => result.bounds.some(({ kind }) => kind === 'interrupted'));
+  if (args.html !== undefined && !isInterrupted) {
     const title = args.demo === undefined ? reports[0]!.title : 'elftrace race: hazards of patching running code';
     await writeOutputs([{ path: args.html, bytes: new TextEncoder().encode(racePage(reports, title)) }]);
   }
@@ -303,5 +304,6 @@ export async function runRace(args: RaceArguments): Promise<number> {
   for (const { title, result, demo: shown } of failed) {
     if (shown !== null || result.verdict === 'undecided') err(`${title}: ${result.verdict}`);
   }
+  if (isInterrupted) return exitCodes.interrupted;
   return failed.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
