@@ -244,7 +244,7 @@ describe('--timeout', () => {
   });
 
   test('cost', () => {
-    const { status, stderr } = warmElftrace(['cost', sample('x86-64/program-fentry'), '--timeout', '0.001']);
+    const { status, stderr } = warmElftrace(['cost', '--timeout', '0.001', sample('x86-64/program-fentry')]);
     expect([status, stderr]).toEqual([2, expect.stringMatching(/\(--timeout\) \[timeout\]/)]);
   });
 });
