@@ -166,7 +166,6 @@ describeWith(['objcopy', 'ar'], 'hostile text', () => {
     ...['ndjson', 'folded', 'ftrace', 'graph', 'chrome'].map((format) => [
       ...[
         'run',
-        program,
         '--trace',
         '-',
         '--trace-source=oracle',
@@ -174,11 +173,12 @@ describeWith(['objcopy', 'ar'], 'hostile text', () => {
         format,
         '--guest-output',
         join(folder, 'guest'),
+        program,
       ],
     ]),
-    ['run', program, '--profile', '--guest-output', join(folder, 'guest')],
-    ['run', `${output}3`, '--trace', '-', '--format', 'ftrace', '--guest-output', join(folder, 'guest')],
-    ['run', program, '--call', ATTACK],
+    ['run', '--profile', '--guest-output', join(folder, 'guest'), program],
+    ['run', '--trace', '-', '--format', 'ftrace', '--guest-output', join(folder, 'guest'), `${output}3`],
+    ['run', '--call', ATTACK, program],
     [ATTACK],
     ['info', `--${ATTACK}`, ko],
     ['explain', ATTACK],
@@ -212,8 +212,8 @@ describeWith(['objcopy', 'ar'], 'hostile text', () => {
     expect(elftrace(['list', ko]).stdout).toContain('\\x1b[2J');
     expect(elftrace(['verify', program]).stdout).toContain('\\x1b[2J\\x9b1m\\x7f\\u202e\\x0aforged');
     expect(elftrace(['verify', archive]).stdout).toContain('(\\x1b[Jule.ko)');
-    const trace = ['run', program, '--trace', '-', '--trace-source=oracle', '--format', 'ftrace'];
-    expect(elftrace([...trace, '--guest-output', join(folder, 'guest')]).stdout).toMatch(/\\x1b\[2J|\\xff/);
+    const trace = ['run', '--trace', '-', '--trace-source=oracle', '--format', 'ftrace'];
+    expect(elftrace([...trace, '--guest-output', join(folder, 'guest'), program]).stdout).toMatch(/\\x1b\[2J|\\xff/);
   });
 });
 
