@@ -1,66 +1,78 @@
 /**
  * `npm run test:sabotage`: breaks the built code one line at a time and runs the test that must notice. A breakage that no test
- * notices is a hole in the tests. Works on a copy of build/, so that an interrupted run leaves nothing broken behind.
+ * notices is a hole in the tests; so is a test that is red without it. Works on a copy of build/, so that an interrupted run leaves nothing broken behind.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { breakages, broken, places } from './breakages.js';
+import { type Breakage, breakages, broken, places } from './breakages.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const copy = mkdtempSync(join(tmpdir(), 'elftrace-sabotage-'));
-let survived = 0;
+
+/** Tests that run the command line run the bundle, which then must be made of the copy's code. */
+function runsBundle(test: string): boolean {
+  const text = readFileSync(join(copy, 'build', 'test', `${test}.test.js`), 'utf8');
+  return /support\/(?:cli|cli-server|run)\.js|'dist/.test(text);
+}
+
+/** How the test of a breakage ends in the copy: `other` is a name that no test has, a syntax error or the time limit. */
+function outcome({ test, named }: Breakage): 'green' | 'red' | 'other' {
+  if (runsBundle(test)) spawnSync(process.execPath, [join(copy, 'build', 'scripts', 'bundle.js')], { cwd: copy });
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [
+      '--single-threaded-gc',
+      join(copy, 'node_modules', 'jest', 'bin', 'jest.js'),
+      '--bail',
+      ...(named === undefined ? [] : ['--testNamePattern', named.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')]),
+      join('build', 'test', `${test}.test.js`),
+    ],
+    { cwd: copy, encoding: 'utf8', timeout: 180000, env: { ...process.env, ELFTRACE_LONG: '1' } },
+  );
+  if (status === 0 && /^Tests: .*\b[1-9]\d* passed/m.test(stderr)) return 'green';
+  return status === 1 && /^Tests: .*\b[1-9]\d* failed/m.test(stderr) ? 'red' : 'other';
+}
+
+/** What the tests say of the code as it is, by test file and title: red before a breakage says nothing about the breakage. */
+const before = new Map<string, ReturnType<typeof outcome>>();
+function outcomeBefore(each: Breakage): ReturnType<typeof outcome> {
+  const key = JSON.stringify([each.test, each.named]);
+  const known = before.get(key) ?? outcome(each);
+  before.set(key, known);
+  return known;
+}
+
+/** One breakage, made and taken back; the word that the list prints. */
+function tryOut(each: Breakage): 'noticed' | 'SURVIVED' | 'NOT APPLIED' | 'NOT GREEN' {
+  const path = join(copy, 'build', 'src', each.file);
+  const good = readFileSync(path, 'utf8');
+  if (places(each, good) !== 1) return 'NOT APPLIED';
+  if (outcomeBefore(each) !== 'green') return 'NOT GREEN';
+  writeFileSync(path, broken(each, good));
+  const after = outcome(each);
+  writeFileSync(path, good);
+  return after === 'red' ? 'noticed' : 'SURVIVED';
+}
+
+let unnoticed = 0;
 try {
-  const entries = [
-    'package.json',
-    'jest.config.js',
-    'jest.sequencer.js',
-    'samples',
-    'schemas',
-    'docs',
-    'README.md',
-    'src',
-    'test',
-  ];
-  for (const entry of entries) {
+  const entries = ['package.json', 'jest.config.js', 'jest.sequencer.js', 'samples', 'schemas', 'docs', 'README.md'];
+  for (const entry of [...entries, 'src', 'test', 'node_modules']) {
     symlinkSync(join(root, entry), join(copy, entry));
   }
-  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   cpSync(join(root, 'build'), join(copy, 'build'), { recursive: true });
   const wanted = process.argv.slice(2);
   for (const each of breakages) {
     if (wanted.length > 0 && !wanted.some((word) => each.name.includes(word))) continue;
-    const path = join(copy, 'build', 'src', each.file);
-    const good = readFileSync(path, 'utf8');
-    const bad = broken(each, good);
-    if (places(each, good) !== 1 || bad === good) {
-      console.log(`NOT APPLIED  ${each.name} (${each.file})`);
-      survived++;
-      continue;
-    }
-    writeFileSync(path, bad);
-    const result = spawnSync(
-      process.execPath,
-      [
-        join(copy, 'node_modules', 'jest', 'bin', 'jest.js'),
-        '--bail',
-        ...(each.named === undefined ? [] : ['--testNamePattern', each.named.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')]),
-        join('build', 'test', `${each.test}.test.js`),
-      ],
-      { cwd: copy, encoding: 'utf8', timeout: 180000 },
-    );
-    writeFileSync(path, good);
-    // Red for any other reason (a name that no test has, a syntax error, the time limit) proves nothing.
-    const failed = /^Tests: .*\b[1-9]\d* failed/m.test(result.stderr) && result.status === 1;
-    if (!failed) {
-      console.log(`SURVIVED     ${each.name} (${each.test}${each.named === undefined ? '' : `: ${each.named}`})`);
-      survived++;
-    } else console.log(`noticed      ${each.name}`);
+    const word = tryOut(each);
+    if (word !== 'noticed') unnoticed++;
+    console.log(`${word.padEnd(12)} ${each.name} (${each.test}${each.named === undefined ? '' : `: ${each.named}`})`);
   }
 } finally {
   rmSync(copy, { recursive: true, force: true });
 }
-console.log(survived === 0 ? 'every breakage was noticed' : `${survived} breakages were not noticed`);
-process.exitCode = survived === 0 ? 0 : 1;
+console.log(unnoticed === 0 ? 'every breakage was noticed' : `${String(unnoticed)} breakages were not noticed`);
+process.exitCode = unnoticed === 0 ? 0 : 1;
