@@ -9,5 +9,6 @@ export default {
   testMatch: ['<rootDir>/**/*.test.js'],
   transform: {},
   testSequencer: '<rootDir>/../../jest.sequencer.js',
+  reporters: ['default', '<rootDir>/../../jest.reporter.js'],
   setupFiles: ['<rootDir>/support/jest-globals.js'],
 };

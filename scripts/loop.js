@@ -6,6 +6,8 @@
  *   node scripts/loop.js watch [NAME...]          that, after each change of a source; without NAME: the changed test file, or those
  *                                                 that import the changed module themselves
  *
+ * `npm run build` runs `compile` behind tsc: outputs of sources that are gone go, and what a file was made of is known from then on.
+ *
  * Each file is compiled alone by TypeScript's own emitter, so build/ holds what tsc would write, byte for byte, and both may take turns. Needs no build
  * before. Only declaration files (for the tests of the package) come from `npm run build` alone.
  */
@@ -131,7 +133,7 @@ function runsBundle(test) {
 /** Makes dist/ where it is older than the code in it. */
 function bundle() {
   const time = timeOf(join(root, 'dist', 'cli.js'));
-  const parts = ['scripts/bundle.ts', 'scripts/clean.ts', ...sources().filter((each) => each.startsWith('src/'))];
+  const parts = ['scripts/bundle.ts', ...sources().filter((each) => each.startsWith('src/'))];
   if (parts.every((each) => timeOf(outputOf(each)) <= time)) return true;
   return spawnSync(process.execPath, [join(build, 'scripts', 'bundle.js')], { stdio: 'inherit' }).status === 0;
 }

@@ -59,7 +59,16 @@ function tryOut(each: Breakage): 'noticed' | 'SURVIVED' | 'NOT APPLIED' | 'NOT G
 
 let unnoticed = 0;
 try {
-  const entries = ['package.json', 'jest.config.js', 'jest.sequencer.js', 'samples', 'schemas', 'docs', 'README.md'];
+  const entries = [
+    'package.json',
+    'jest.config.js',
+    'jest.sequencer.js',
+    'jest.reporter.js',
+    'samples',
+    'schemas',
+    'docs',
+    'README.md',
+  ];
   for (const entry of [...entries, 'src', 'test', 'node_modules']) {
     symlinkSync(join(root, entry), join(copy, entry));
   }

@@ -6,6 +6,7 @@ import { expect, test } from '@jest/globals';
 import { ARM64_QEMU, Coverage, executableRows, missingCoverage, runBatches, UNIT_ONLY } from './support/arm64-batch.js';
 import { a64Machine, runFaults, runMisaligned, runWindowCrossings, stateOf } from './support/arm64-local.js';
 import { describeWith } from './support/tools.js';
+import { longTest } from './support/long.js';
 
 describeWith([ARM64_QEMU], 'instruction coverage of arm64', () => {
   const coverage = new Coverage();
@@ -17,15 +18,15 @@ describeWith([ARM64_QEMU], 'instruction coverage of arm64', () => {
     process.stderr.write(`arm64: ${result.cases} cases compared with qemu\n`);
   });
 
-  test('a fault of each access leaves the state before it', () => {
+  longTest('a fault of each access leaves the state before it', () => {
     expect(runFaults(coverage)).toEqual([]);
   });
 
-  test('two windows are as one', () => {
+  longTest('two windows are as one', () => {
     expect(runWindowCrossings(coverage)).toEqual([]);
   });
 
-  test('exclusive, ordered and atomic accesses and the stack pointer must be aligned', () => {
+  longTest('exclusive, ordered and atomic accesses and the stack pointer must be aligned', () => {
     expect(runMisaligned()).toEqual([]);
   });
 
@@ -48,7 +49,7 @@ describeWith([ARM64_QEMU], 'instruction coverage of arm64', () => {
     coverage.add(mnemonic, 2, ['corners'], 'state before');
   });
 
-  test('no executable row is without a test', () => {
+  longTest('no executable row is without a test', () => {
     expect(executableRows().length).toBeGreaterThan(430);
     expect(missingCoverage(coverage)).toEqual([]);
   });

@@ -14,6 +14,7 @@ import {
 } from './support/ppc-batch.js';
 import { runLocal } from './support/ppc-local.js';
 import { describeWith } from './support/tools.js';
+import { longTest } from './support/long.js';
 
 describeWith(PPC_KINDS.map(ppcQemu), 'instruction coverage', () => {
   const coverage = new Coverage();
@@ -26,11 +27,11 @@ describeWith(PPC_KINDS.map(ppcQemu), 'instruction coverage', () => {
       process.stderr.write(`${kind}: ${result.cases} cases compared with qemu\n`);
     });
 
-    test('faults, window borders, bases of zero, absolute branches, time', () => {
+    longTest('faults, window borders, bases of zero, absolute branches, time', () => {
       expect(runLocal(kind, coverage)).toEqual([]);
     });
 
-    test('no executable row is without a test', () => {
+    longTest('no executable row is without a test', () => {
       expect(executableRows(kind).length).toBeGreaterThan(kind === '32' ? 140 : 210);
       expect(missingCoverage(kind, coverage)).toEqual([]);
     });

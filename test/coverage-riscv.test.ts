@@ -22,6 +22,7 @@ import {
 } from './support/riscv-batch.js';
 import { runLocal } from './support/riscv-local.js';
 import { describeWith } from './support/tools.js';
+import { longTest } from './support/long.js';
 
 describeWith([RISCV_QEMU], 'instruction coverage', () => {
   const coverage = new Coverage();
@@ -33,11 +34,11 @@ describeWith([RISCV_QEMU], 'instruction coverage', () => {
     process.stderr.write(`riscv64: ${result.cases} cases compared with qemu\n`);
   });
 
-  test('faults, misalignment, window borders, addresses near 0, traps, Zicond', () => {
+  longTest('faults, misalignment, window borders, addresses near 0, traps, Zicond', () => {
     expect(runLocal(coverage)).toEqual([]);
   });
 
-  test('no executable row is without a test', () => {
+  longTest('no executable row is without a test', () => {
     expect(executableRows().length).toBeGreaterThan(180);
     expect(missingCoverage(coverage)).toEqual([]);
   });

@@ -16,6 +16,7 @@ import {
   runBatches,
 } from './support/x86-batch.js';
 import { runLocal } from './support/x86-local.js';
+import { longTest } from './support/long.js';
 
 describeWith(['gcc', 'qemu-x86_64'], 'instruction coverage of x86-64', () => {
   const coverage = new Coverage();
@@ -29,11 +30,11 @@ describeWith(['gcc', 'qemu-x86_64'], 'instruction coverage of x86-64', () => {
     process.stderr.write(`x86-64: ${result.cases} cases compared with ${result.with.join(' and ')}\n`);
   });
 
-  test('faults, window borders, exceptions', () => {
+  longTest('faults, window borders, exceptions', () => {
     expect(runLocal(coverage)).toEqual([]);
   });
 
-  test('no executable row is without a test', () => {
+  longTest('no executable row is without a test', () => {
     expect(executableRows().length).toBeGreaterThan(400);
     expect(missingCoverage(coverage)).toEqual([]);
   });

@@ -8,13 +8,14 @@ import { ARM64_TARGETS, buildCsmith, CSMITH_HEADERS, LEVELS, runHere, runQemu } 
 import type { Level, PpcTarget } from './support/c-programs.js';
 import { buildNamed, expectSameAddresses, expectSameCount } from './support/program-tests.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const [general, , plain] = ARM64_TARGETS as [PpcTarget, PpcTarget, PpcTarget];
 const COUNTED = ['recursion', 'varargs', 'atomics', 'bitfields', 'builtins', 'endian', 'jump-tables', 'structs'];
 const FOLLOWED = ['bits', 'structs', 'varargs-types'];
 
 describeWith([general.gcc, general.qemu], 'instruction counts on arm64', () => {
-  test.each<Level>(['2', 's'])('-O%s: as many as under qemu', (level) => {
+  test.each(repeats<Level>(['2', 's']))('-O%s: as many as under qemu', (level) => {
     const counted = expectSameCount(general, buildNamed(general, level, COUNTED));
     process.stderr.write(`arm64 -O${level}: ${counted} instructions counted\n`);
   });
@@ -30,9 +31,9 @@ const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 100_000_000;
 
 describeWith(['csmith', plain.gcc, plain.qemu], 'csmith on arm64', () => {
-  test.each(LEVELS)('-O%s', (level) => {
+  test.each(repeats(LEVELS))('-O%s', (level) => {
     if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);
-    const seeds = SEEDS.filter((_seed, i) => LEVELS[i % LEVELS.length] === level);
+    const seeds = repeats(SEEDS.filter((_seed, i) => LEVELS[i % LEVELS.length] === level));
     const differing: number[] = [];
     for (const seed of seeds) {
       const path = buildCsmith(plain, level, seed);

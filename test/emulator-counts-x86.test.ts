@@ -8,6 +8,7 @@ import type { Level } from './support/c-programs.js';
 import { writeSource } from './support/emulator.js';
 import { buildNamed, COUNTED, expectSameAddresses, expectSameCount, FOLLOWED } from './support/program-tests.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 /** String instructions with counts of 0, 1 and more, and a comparison that ends early. */
 const STRINGS = `
@@ -39,7 +40,7 @@ int main(void) {
 
 for (const target of X86_TARGETS.slice(0, 2)) {
   describeWith([target.gcc, target.qemu], `instruction counts on ${target.name}`, () => {
-    test.each<Level>(['2', 's'])('-O%s: as many as under qemu', (level) => {
+    test.each(repeats<Level>(['2', 's']))('-O%s: as many as under qemu', (level) => {
       const counted = expectSameCount(target, buildNamed(target, level, COUNTED));
       process.stderr.write(`${target.name} -O${level}: ${counted} instructions counted\n`);
     });

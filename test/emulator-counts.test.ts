@@ -7,11 +7,12 @@ import { TARGETS } from './support/c-programs.js';
 import type { Level } from './support/c-programs.js';
 import { buildNamed, COUNTED, expectSameAddresses, expectSameCount, FOLLOWED } from './support/program-tests.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 let counted = 0;
 for (const target of TARGETS) {
   describeWith([target.gcc, target.qemu], `instruction counts on ${target.name}`, () => {
-    test.each<Level>(['2', 's'])('-O%s: as many as under qemu', (level) => {
+    test.each(repeats<Level>(['2', 's']))('-O%s: as many as under qemu', (level) => {
       counted += expectSameCount(target, buildNamed(target, level, COUNTED));
     });
 

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { buildCsmith, CSMITH_HEADERS, LEVELS, ARM64_CSMITH_TARGETS, runHere, runQemu } from './support/c-programs.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
   'arm64': [1008, 1011, 1014, 1020, 1023, 1032, 1038, 1041, 1044],
@@ -18,7 +19,7 @@ const MAX_INSTRUCTIONS = 100_000_000;
 let compared = 0;
 for (const target of ARM64_CSMITH_TARGETS) {
   describeWith(['csmith', target.gcc, target.qemu], `csmith on ${target.name}`, () => {
-    test.each(SEEDS[target.name]!.map((seed, i) => [seed, LEVELS[i % LEVELS.length]!] as const))(
+    test.each(repeats(SEEDS[target.name]!).map((seed, i) => [seed, LEVELS[i % LEVELS.length]!] as const))(
       '%i -O%s',
       (seed, level) => {
         if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);

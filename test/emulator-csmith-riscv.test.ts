@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { buildCsmith, CSMITH_HEADERS, LEVELS, RISCV_TARGETS, runHere, runQemu } from './support/c-programs.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
   'rv64gc': [1000, 1004, 1008, 1001, 1009, 1028, 1052, 1072, 1053, 1069, 1089, 1030, 1042, 1054, 1019, 1047, 1063],
@@ -22,7 +23,7 @@ test('fifty programs at least', () => {
 let compared = 0;
 for (const target of RISCV_TARGETS) {
   describeWith(['csmith', target.gcc, target.qemu], `csmith on ${target.name}`, () => {
-    test.each(SEEDS[target.name]!.map((seed, i) => [seed, LEVELS[i % LEVELS.length]!] as const))(
+    test.each(repeats(SEEDS[target.name]!).map((seed, i) => [seed, LEVELS[i % LEVELS.length]!] as const))(
       '%i -O%s',
       (seed, level) => {
         if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);

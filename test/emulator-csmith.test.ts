@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { buildCsmith, CSMITH_HEADERS, LEVELS, runHere, runQemu, TARGETS } from './support/c-programs.js';
 import { describeWith } from './support/tools.js';
+import { repeats } from './support/long.js';
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
   'ppc32': [1000, 1004, 1008, 1016, 1020, 1024, 1028, 1036, 1048, 1052, 1064, 1068, 1072],
@@ -24,9 +25,9 @@ test('there are at least 50 seeds', () => {
 let compared = 0;
 for (const target of TARGETS) {
   describeWith(['csmith', target.gcc, target.qemu], `csmith on ${target.name}`, () => {
-    test.each(LEVELS)('-O%s', (level) => {
+    test.each(repeats(LEVELS))('-O%s', (level) => {
       if (!existsSync(CSMITH_HEADERS)) throw new Error(`${CSMITH_HEADERS} is missing: package libcsmith-dev`);
-      const seeds = SEEDS[target.name]!.filter((_seed, i) => LEVELS[i % LEVELS.length] === level);
+      const seeds = repeats(SEEDS[target.name]!.filter((_seed, i) => LEVELS[i % LEVELS.length] === level));
       const differing: string[] = [];
       for (const seed of seeds) {
         const path = buildCsmith(target, level, seed);

@@ -9,9 +9,10 @@ import type { Machine } from '../src/emulator/machine.js';
 import { CODE, handMachine, s } from './support/emulator.js';
 import type { HandInstruction } from './support/emulator.js';
 import { differences, randomProgram } from './support/tiers.js';
+import { isLong, repeats } from './support/long.js';
 
 /** Seeds of random programs, and slices of each. `scripts/soak-tiers.ts` runs more. */
-const SEEDS = [1, 2];
+const SEEDS = repeats([1, 2]);
 const SLICES = 120;
 
 beforeAll(() => {
@@ -25,7 +26,7 @@ const AGAIN = [
   'emulator-ir', 'emulator-machine', 'emulator-memory', 'emulator-cpus', 'emulator-snapshot',
 ]; // prettier-ignore
 // Another query is another instance of the module, which registers its tests here.
-for (const name of AGAIN) await import(new URL(`./${name}.test.js?tier=1`, import.meta.url).href);
+if (isLong) for (const name of AGAIN) await import(new URL(`./${name}.test.js?tier=1`, import.meta.url).href);
 
 test('accesses that share a check: at both ends of a window, all or the right one is refused, as in tier 0', () => {
   const START = 0x2_0000n;
@@ -80,7 +81,7 @@ test('accesses that share a check: at both ends of a window, all or the right on
         }
         expect(differences(machines[0]!, machines[1]!, true)).toEqual([]);
       }
-      expect(faults).toBeGreaterThan(50);
+      expect(faults).toBeGreaterThan(25 * SEEDS.length);
     }
   }
 });
@@ -231,8 +232,8 @@ describe('random programs in step on both tiers', () => {
       expect(runs.flatMap((each) => each.differing)).toEqual([]);
       const sum = (of: 'instructions' | 'patches' | 'compiled'): number =>
         runs.reduce((all, each) => all + each[of], 0);
-      expect(sum('instructions')).toBeGreaterThan(5000);
-      expect(sum('compiled')).toBeGreaterThan(50);
+      expect(sum('instructions')).toBeGreaterThan(2500 * SEEDS.length);
+      expect(sum('compiled')).toBeGreaterThan(25 * SEEDS.length);
       process.stderr.write(`${target.id}: ${sum('instructions')} instructions, ${sum('patches')} patches in step\n`);
     });
   }

@@ -9,6 +9,7 @@ import { builtFolder as built } from '../scripts/build-samples.js';
 import { buildPartitioned, RISCV_TARGETS, X86_TARGETS } from './support/c-programs.js';
 import { describeWith } from './support/tools.js';
 import { type Explored, exploreWindows } from './support/window-entries.js';
+import { longTest } from './support/long.js';
 
 const PROGRAMS = Number(process.env['ELFTRACE_WINDOW_PROGRAMS'] ?? 2);
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? 1);
@@ -56,21 +57,24 @@ for (const { target, tools, variants } of MACHINES) {
       expect(sum.taken).toBeGreaterThan(100);
     });
 
-    test('X-2, section 10: every branch into a window of a program with cold parts, taken; those that are refused break it', () => {
-      const sum = nothing();
-      for (let i = 0; i < PROGRAMS; i++) {
-        const path = buildPartitioned(variants[i % variants.length]!, SEED + i);
-        const found = exploreWindows(path, new Uint8Array(readFileSync(path)));
-        if (found.faults.length > 0) process.stderr.write(`${path}: seed ${SEED + i}\n`);
-        add(sum, found);
-      }
-      tell(`${target}: ${PROGRAMS} programs from seed ${SEED}`, sum);
-      expect(sum.faults).toEqual([]);
-      expect(sum.taken).toBeGreaterThan(20 * PROGRAMS);
-      // What leads into the middle comes from cold parts, and is seen to break what it leads into.
-      expect(sum.inside).toBeGreaterThan(0);
-      // Half of a jump of RISC-V is an instruction that does no harm, now and then.
-      expect(sum.broken).toBeGreaterThan(0.95 * sum.inside);
-    });
+    longTest(
+      'X-2, section 10: every branch into a window of a program with cold parts, taken; those that are refused break it',
+      () => {
+        const sum = nothing();
+        for (let i = 0; i < PROGRAMS; i++) {
+          const path = buildPartitioned(variants[i % variants.length]!, SEED + i);
+          const found = exploreWindows(path, new Uint8Array(readFileSync(path)));
+          if (found.faults.length > 0) process.stderr.write(`${path}: seed ${SEED + i}\n`);
+          add(sum, found);
+        }
+        tell(`${target}: ${PROGRAMS} programs from seed ${SEED}`, sum);
+        expect(sum.faults).toEqual([]);
+        expect(sum.taken).toBeGreaterThan(20 * PROGRAMS);
+        // What leads into the middle comes from cold parts, and is seen to break what it leads into.
+        expect(sum.inside).toBeGreaterThan(0);
+        // Half of a jump of RISC-V is an instruction that does no harm, now and then.
+        expect(sum.broken).toBeGreaterThan(0.95 * sum.inside);
+      },
+    );
   });
 }

@@ -12,6 +12,7 @@ import { verify } from '../src/sites/verdicts.js';
 import { confirmedOverlaps, decodeRanges } from './support/patch-decoder.js';
 import { openBytes } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
+import { longTest } from './support/long.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'elftrace-overlaps-'));
 afterAll(() => {
@@ -218,37 +219,41 @@ describeWith(['x86_64-linux-gnu-as'], 'call padding', () => {
 const corpus = process.env['ELFTRACE_CORPUS'] ?? '';
 
 (corpus !== '' && existsSync(corpus) ? describe : describe.skip)('real modules', () => {
-  test('F-6 places by our reader are those of the second one, and no site is refused that it does not confirm', () => {
-    const files = readdirSync(corpus, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ko'));
-    const counts = { files: 0, places: 0, sites: 0 };
-    for (const file of files.map((each) => join(corpus, each))) {
-      // Printing all that is in the largest takes readelf seconds.
-      if (statSync(file).size > 500_000) continue;
-      const { program, sites } = openBytes(new Uint8Array(readFileSync(file)));
-      const ours = otherRanges(program).list.filter(({ kind }) => kind === 'patched');
-      if (ours.length === 0) continue;
-      const decoded = decodeRanges(file);
-      const theirs = decoded.filter(({ start, end }) => end > start);
-      const shown = ours.map(({ section, offset, end }) => ({ section, start: Number(offset), end: Number(end) }));
-      const known = new Map(shown.map((each) => [`${each.section}+${each.start}`, each.end]));
-      expect([file, shown.map(({ section, start }) => `${section}+${start}`).sort()]).toEqual([
-        file,
-        theirs.map(({ section, start }) => `${section}+${start}`).sort(),
-      ]);
-      // Where the second reader knows the length, it is the same.
-      for (const { section, start, end } of theirs) {
-        if (end > start + 1) expect([file, start, known.get(`${section}+${start}`)]).toEqual([file, start, end]);
+  longTest(
+    'F-6 places by our reader are those of the second one, and no site is refused that it does not confirm',
+    () => {
+      const files = readdirSync(corpus, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ko'));
+      const counts = { files: 0, places: 0, sites: 0 };
+      for (const file of files.map((each) => join(corpus, each))) {
+        // Printing all that is in the largest takes readelf seconds.
+        if (statSync(file).size > 500_000) continue;
+        const { program, sites } = openBytes(new Uint8Array(readFileSync(file)));
+        const ours = otherRanges(program).list.filter(({ kind }) => kind === 'patched');
+        if (ours.length === 0) continue;
+        const decoded = decodeRanges(file);
+        const theirs = decoded.filter(({ start, end }) => end > start);
+        const shown = ours.map(({ section, offset, end }) => ({ section, start: Number(offset), end: Number(end) }));
+        const known = new Map(shown.map((each) => [`${each.section}+${each.start}`, each.end]));
+        expect([file, shown.map(({ section, start }) => `${section}+${start}`).sort()]).toEqual([
+          file,
+          theirs.map(({ section, start }) => `${section}+${start}`).sort(),
+        ]);
+        // Where the second reader knows the length, it is the same.
+        for (const { section, start, end } of theirs) {
+          if (end > start + 1) expect([file, start, known.get(`${section}+${start}`)]).toEqual([file, start, end]);
+        }
+        const plan = planSites(sites, { to: { kind: 'init' } });
+        const refused = plan.refusals.filter(({ code }) => code === 'overlaps-patch-range');
+        expect([file, refused.length]).toEqual([file, confirmedOverlaps(file, decoded).length]);
+        counts.files++;
+        counts.places += ours.length;
+        counts.sites += sites.count;
       }
-      const plan = planSites(sites, { to: { kind: 'init' } });
-      const refused = plan.refusals.filter(({ code }) => code === 'overlaps-patch-range');
-      expect([file, refused.length]).toEqual([file, confirmedOverlaps(file, decoded).length]);
-      counts.files++;
-      counts.places += ours.length;
-      counts.sites += sites.count;
-    }
-    process.stdout.write(
-      `overlaps: ${counts.sites} sites and ${counts.places} places of ${counts.files} modules, as the second reader has them\n`,
-    );
-    expect(counts.files).toBeGreaterThan(40);
-  }, 60_000);
+      process.stdout.write(
+        `overlaps: ${counts.sites} sites and ${counts.places} places of ${counts.files} modules, as the second reader has them\n`,
+      );
+      expect(counts.files).toBeGreaterThan(40);
+    },
+    60_000,
+  );
 });

@@ -26,6 +26,7 @@ import {
 } from '../scripts/build-samples.js';
 import { spawnSync } from './support/spawn.js';
 import { describeWith } from './support/tools.js';
+import { longTest } from './support/long.js';
 
 runToolsWith((tool, args, options) => {
   const { status, signal, stdout, stderr, error } = spawnSync(tool, args, options);
@@ -151,26 +152,34 @@ describe('samples', () => {
 const allTools = [...new Set(recipes.samples.flatMap((recipe) => toolsOf(recipes, recipe)))];
 
 describeWith([...allTools, 'readelf'], 'samples built again', () => {
-  test('are the same, byte for byte with the recorded tools, in structure with others', async () => {
-    const result = await checkSamples(recipes);
-    // With other tools than those recorded the differences are for a person to read; the script's --check fails on them, and so does CI.
-    for (const line of [...result.versions, ...result.differences]) process.stderr.write(`samples: ${line}\n`);
-    expect(result.problems).toEqual([]);
-    if (process.env['ELFTRACE_REQUIRE_TOOLS'] === '1') expect(result.differences).toEqual([]);
-    expect(result.leftOut).toEqual([]);
-    expect(result.identical + result.alike + result.differences.length).toBe(recipes.samples.length);
-    if (result.versions.length === 0) expect(result.identical).toBe(recipes.samples.length);
-  }, 120_000);
+  longTest(
+    'are the same, byte for byte with the recorded tools, in structure with others',
+    async () => {
+      const result = await checkSamples(recipes);
+      // With other tools than those recorded the differences are for a person to read; the script's --check fails on them, and so does CI.
+      for (const line of [...result.versions, ...result.differences]) process.stderr.write(`samples: ${line}\n`);
+      expect(result.problems).toEqual([]);
+      if (process.env['ELFTRACE_REQUIRE_TOOLS'] === '1') expect(result.differences).toEqual([]);
+      expect(result.leftOut).toEqual([]);
+      expect(result.identical + result.alike + result.differences.length).toBe(recipes.samples.length);
+      if (result.versions.length === 0) expect(result.identical).toBe(recipes.samples.length);
+    },
+    120_000,
+  );
 
-  test('have the recorded numbers of sites', async () => {
-    const sites = readExpected('sites.txt');
-    for (const recipe of recipes.samples) {
-      expect([recipe.name, await countSites(recipes, recipe, builtFolder)]).toEqual([
-        recipe.name,
-        sites.get(recipe.name),
-      ]);
-    }
-  }, 120_000);
+  longTest(
+    'have the recorded numbers of sites',
+    async () => {
+      const sites = readExpected('sites.txt');
+      for (const recipe of recipes.samples) {
+        expect([recipe.name, await countSites(recipes, recipe, builtFolder)]).toEqual([
+          recipe.name,
+          sites.get(recipe.name),
+        ]);
+      }
+    },
+    120_000,
+  );
 });
 
 for (const [name, target] of Object.entries(recipes.targets)) {

@@ -1,0 +1,29 @@
+/**
+ * Long proofs: repetitions of what another test shows (more seeds, more machines, more schedules). `npm test` leaves them out, `npm run test:all`, which
+ * CI runs, sets ELFTRACE_LONG=1. A behaviour that nothing else shows is no long proof, however long it takes.
+ */
+import { describe, test } from '@jest/globals';
+
+/** Whether long proofs run. */
+export const isLong = process.env['ELFTRACE_LONG'] === '1';
+
+/** `test` of a long proof. */
+export const longTest = (isLong ? test : test.skip) as typeof test;
+
+/** `describe` of long proofs. */
+export const longDescribe = (isLong ? describe : describe.skip) as typeof describe;
+
+/** `test` of the first row of a table; of the rest it is a long proof. */
+export const testOnce = (isFirst: boolean): typeof test => (isFirst ? test : longTest);
+
+/** Rows of a table of which each shows the same: the first alone, or all where long proofs run. */
+export function repeats<T>(rows: readonly T[], atLeast = 1): readonly T[] {
+  return isLong ? rows : rows.slice(0, atLeast);
+}
+
+/** The first of each group of rows. */
+export function firstOf<T>(rows: readonly T[], groupOf: (row: T) => string): ReadonlySet<T> {
+  const groups = new Map<string, T>();
+  for (const row of rows) if (!groups.has(groupOf(row))) groups.set(groupOf(row), row);
+  return new Set(groups.values());
+}
