@@ -10,5 +10,6 @@ export default {
   transform: {},
   testSequencer: '<rootDir>/../../jest.sequencer.js',
   reporters: ['default', '<rootDir>/../../jest.reporter.js'],
+  globalSetup: '<rootDir>/support/scratch-root.js',
   setupFiles: ['<rootDir>/support/jest-globals.js'],
 };

@@ -16,7 +16,7 @@
  * number of processors and address space randomisation change from boot to boot.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -277,6 +277,8 @@ async function main(args: readonly string[]): Promise<number> {
     if (settings.keep === null && isClean && existsSync(work))
       rmSync(join(work, machine.name), { recursive: true, force: true });
   }
+  // What a machine with problems left stays, for people.
+  if (settings.keep === null && readdirSync(work).length === 0) rmSync(work, { recursive: true });
   if (results.length > 0) printTable(results);
   if (settings.json !== null)
     writeFileSync(settings.json, `${JSON.stringify({ schema: 1, results, broken }, null, 2)}\n`);

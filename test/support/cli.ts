@@ -95,7 +95,7 @@ class Server {
 
   close(): void {
     for (const descriptor of [this.requests, this.answers, ...this.outputs]) closeSync(descriptor);
-    rmSync(this.folder, { recursive: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 

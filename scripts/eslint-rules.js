@@ -1,0 +1,56 @@
+/** Rules of our own for eslint.config.js. */
+
+/** Whether a call makes a test: test(…), test.each(…)(…), longTest(…), testOnce(…)(…). */
+function isTest(callee) {
+  if (callee.type === 'Identifier') return /^(?:test|it|longTest|testOnce)$/.test(callee.name);
+  if (callee.type === 'MemberExpression') return isTest(callee.object);
+  if (callee.type === 'CallExpression') return isTest(callee.callee);
+  return callee.type === 'TaggedTemplateExpression' && isTest(callee.tag);
+}
+
+const linesOf = ({ loc }) => loc.end.line - loc.start.line + 1;
+
+/**
+ * A test function has at most `max` lines. Rows of tables (literals of arrays and objects that take several lines) and lines of templates do not count: a
+ * table may have as many rows as there are cases.
+ */
+const testLength = {
+  meta: {
+    type: 'suggestion',
+    schema: [{ type: 'object', properties: { max: { type: 'integer' } }, additionalProperties: false }],
+    messages: { long: 'A test of {{lines}} lines, tables apart; {{max}} is the most. One behaviour, one test.' },
+  },
+  create(context) {
+    const max = context.options[0]?.max ?? 60;
+    /** Functions of tests that we are in, with the lines of their tables. */
+    const open = [];
+    const isOuterTable = (node) => {
+      for (let up = node.parent; up && up !== open.at(-1)?.body; up = up.parent) {
+        if (['ArrayExpression', 'ObjectExpression', 'TemplateLiteral'].includes(up.type)) return false;
+        if (/Function/.test(up.type)) return true;
+      }
+      return true;
+    };
+    const table = (node) => {
+      const test = open.at(-1);
+      // The first and last line stand for the statement that the table is part of.
+      if (test && isOuterTable(node)) test.table += Math.max(0, linesOf(node) - 2);
+    };
+    const isTestFunction = ({ parent }) => parent.type === 'CallExpression' && isTest(parent.callee);
+    return {
+      ':function'(node) {
+        if (isTestFunction(node)) open.push({ body: node, table: 0 });
+      },
+      ':function:exit'(node) {
+        if (open.at(-1)?.body !== node) return;
+        const lines = linesOf(node) - open.pop().table;
+        if (lines > max) context.report({ node, messageId: 'long', data: { lines, max } });
+      },
+      ArrayExpression: table,
+      ObjectExpression: table,
+      TemplateLiteral: table,
+    };
+  },
+};
+
+export const ownRules = { rules: { 'test-length': testLength } };
