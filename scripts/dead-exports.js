@@ -85,7 +85,7 @@ for (const file of files) {
         passedOn.push({ file, name: '*', from: target(specifier), as: '*' });
       else
         for (const each of node.exportClause.elements) {
-          declare(each.name);
+          declare(each.name, each);
           passedOn.push({
             file,
             name: (each.propertyName ?? each.name).text,
@@ -157,6 +157,12 @@ function fix(file, found) {
   const places = found.map(([, place]) => place).filter(({ span }) => span !== null);
   for (const { inside, span } of places.sort((a, b) => b.span.from - a.span.from)) {
     const statement = text.slice(span.start, span.to);
+    const isSpecifier = !statement.startsWith('export ');
+    if (isSpecifier) {
+      const rest = text.slice(span.to).replace(/^\s*,/, '');
+      text = (text.slice(0, span.from) + rest).replace(/export (?:type )?\{\s*\} from '[^']*';\n/, '');
+      continue;
+    }
     const kept = inside ? text.slice(span.from, span.start) + statement.replace('export ', '') : '';
     text = text.slice(0, span.from) + kept + text.slice(span.to);
   }
