@@ -30,7 +30,7 @@ function outcome({ test, named }: Breakage): 'green' | 'red' | 'other' {
       ...(named === undefined ? [] : ['--testNamePattern', named.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')]),
       join('build', 'test', `${test}.test.js`),
     ],
-    { cwd: copy, encoding: 'utf8', timeout: 180000, env: { ...process.env, ELFTRACE_LONG: '1' } },
+    { cwd: copy, encoding: 'utf8', timeout: 180000, maxBuffer: 1 << 28, env: { ...process.env, ELFTRACE_LONG: '1' } },
   );
   if (status === 0 && /^Tests: .*\b[1-9]\d* passed/m.test(stderr)) return 'green';
   return status === 1 && /^Tests: .*\b[1-9]\d* failed/m.test(stderr) ? 'red' : 'other';
