@@ -598,6 +598,17 @@ describe('who has a trampoline', () => {
     expect([refused.status, existsSync(out), refused.stderr]).toEqual([2, false, expect.stringMatching(/no site/)]);
     expect(elftrace(['patch', path, '--enable', '--x86-tramp=2014', '--mcount', 'myount', '-o', out]).status).toBe(0);
   }); // prettier-ignore
+
+  test('T-X86-32: where the session is told that nothing is patched, known sites stay the calls that they were compiled to', () => {
+    const original = readSample('x86-64/program-mcount');
+    const { bytes } = withRuntime(openBytes(original).sites, undefined, undefined, undefined, { 'x86-tramp': '2014' });
+    const compiled = (now: Uint8Array): number => openBytes(now).sites.totals().byState.compiled ?? 0;
+    const [asUsual, told] = [{}, { capabilities: { patchable: false } }].map((each) =>
+      compiled(open(bytes, each).bytes()),
+    );
+    expect(asUsual).toBeLessThan(compiled(bytes));
+    expect(told).toBe(compiled(bytes));
+  });
 });
 
 // ------------------------------------------------------------------------------------------------------------ whose it is
