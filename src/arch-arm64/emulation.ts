@@ -26,6 +26,8 @@ export const arm64Emulation: IrEmulation = {
     hwcap2: HWCAP2,
     cacheLineBytes: 0,
     // 48 bits of addresses.
+    // 48-bit addresses.
+    userEnd: 0x1_0000_0000_0000n,
     stackTop: 0xffff_ffff_0000n,
     get syscalls() {
       return (calls ??= callNumbers(GENERIC_CALLS, OWN_CALLS));

@@ -129,6 +129,8 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
       hwcap: HWCAP[wordBytes],
       hwcap2: 0n,
       cacheLineBytes: CACHE_LINE_BYTES[wordBytes === 8 ? 64 : 32],
+      // 64 TiB of 64-bit kernels with hash page tables; 3 GiB.
+      userEnd: wordBytes === 8 ? 0x4000_0000_0000n : 0xc000_0000n,
       stackTop: wordBytes === 8 ? 0x3fff_ffff_0000n : 0xbfff_0000n,
       get syscalls() {
         return callsOf(wordBytes);

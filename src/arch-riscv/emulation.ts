@@ -25,7 +25,8 @@ export const riscvEmulation: IrEmulation = {
     hwcap2: 0n,
     // The kernel announces sizes by level of cache, which nobody needs here.
     cacheLineBytes: 0,
-    // End of the user half of 39-bit addresses.
+    // The user half of 39-bit addresses.
+    userEnd: 0x40_0000_0000n,
     stackTop: 0x3f_ffff_f000n,
     get syscalls() {
       return (calls ??= callNumbers(GENERIC_CALLS, OWN_CALLS));

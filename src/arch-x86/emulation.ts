@@ -88,6 +88,8 @@ export const x86Emulation: IrEmulation = {
     hwcap2: 2n,
     // There is no such entry on x86: caches are coherent.
     cacheLineBytes: 0,
+    // One page less than half of 48 bits.
+    userEnd: 0x7fff_ffff_f000n,
     stackTop: 0x7fff_ffff_f000n,
     get syscalls() {
       return (calls ??= callNumbers(CALLS));

@@ -98,6 +98,7 @@ export const LOOKUP = { start: 0x2_0000, entries: 0x2000, entryBytes: 16 } as co
 export const LOOKUP_TABLE = { start: 0x4_0000, bits: 12 } as const;
 export const RECORDS_START = 0x5_0000;
 const WASM_PAGE = 0x1_0000;
+const BACKING_UNIT = 0x1000;
 /** The first room for records, about 8,000 guest instructions; more is allocated like backing. */
 const RECORDS_BYTES = 0x10_0000;
 export const RECORDS_END = RECORDS_START + RECORDS_BYTES;
@@ -108,6 +109,11 @@ export const RECORDS_END = RECORDS_START + RECORDS_BYTES;
  */
 const GROWTH_BYTES = 0x20_0000;
 
+/** Backing is given in pages of 4 KiB. */
+export function roundUpBacking(sizeBytes: number): number {
+  return Math.max(BACKING_UNIT, Math.ceil(sizeBytes / BACKING_UNIT) * BACKING_UNIT);
+}
+
 /** Memory with its views. */
 export class HostMemory {
   readonly memory: WasmMemory;
@@ -117,9 +123,12 @@ export class HostMemory {
   i64: BigInt64Array;
   u64: BigUint64Array;
   private end = RECORDS_END;
-  private readonly free: { readonly address: number; readonly size: number }[] = [];
+  /** Addresses of free blocks by size. */
+  private readonly free = new Map<number, number[]>();
+  private freeBytes = 0;
 
-  constructor() {
+  /** @param mostBytes  backing that windows may have together */
+  constructor(private readonly mostBytes = Infinity) {
     this.memory = new WebAssembly.Memory({ initial: (RECORDS_END + GROWTH_BYTES) / WASM_PAGE, maximum: 65536 });
     const { buffer } = this.memory;
     this.u8 = new Uint8Array(buffer);
@@ -129,40 +138,96 @@ export class HostMemory {
     this.u64 = new BigUint64Array(buffer);
   }
 
-  /** Zeroed bytes, at a multiple of 64 KiB; -1 when the 4 GiB are used up. `fresh`: above everything allocated so far. */
+  /** Bytes of backing that windows have now. */
+  get used(): number {
+    return this.end - RECORDS_END - this.freeBytes;
+  }
+
+  /**
+   * Zeroed bytes, at a multiple of 4 KiB; -1 when there are no more. `fresh`: above everything
+   * allocated so far, for the emulator's own use.
+   */
   allocate(sizeBytes: number, fresh = false): number {
-    const size = Math.max(WASM_PAGE, Math.ceil(sizeBytes / WASM_PAGE) * WASM_PAGE);
-    const reuse = fresh ? -1 : this.free.findIndex((each) => each.size === size);
-    if (reuse !== -1) {
-      const [block] = this.free.splice(reuse, 1);
-      this.u8.fill(0, block!.address, block!.address + size);
-      return block!.address;
+    const size = roundUpBacking(sizeBytes);
+    if (!fresh && this.used + size > this.mostBytes) return -1;
+    const reused = fresh ? -1 : this.reuse(size);
+    if (reused !== -1) {
+      this.u8.fill(0, reused, reused + size);
+      return reused;
     }
     const address = this.end;
-    const missing = address + size - this.u8.length;
-    if (missing > 0) {
-      const most = 65535 * WASM_PAGE - this.u8.length;
-      if (missing > most) return -1;
-      const pages = Math.min(most, Math.ceil(missing / GROWTH_BYTES) * GROWTH_BYTES) / WASM_PAGE;
-      try {
-        this.memory.grow(pages);
-      } catch {
-        return -1;
-      }
-      const { buffer } = this.memory;
-      this.u8 = new Uint8Array(buffer);
-      this.u16 = new Uint16Array(buffer);
-      this.u32 = new Uint32Array(buffer);
-      this.i64 = new BigInt64Array(buffer);
-      this.u64 = new BigUint64Array(buffer);
-    }
+    if (!this.grow(address + size - this.u8.length)) return -1;
     this.end = address + size;
     return address;
   }
 
+  /** True when so many bytes more are allowed. */
+  hasRoom(sizeBytes: number): boolean {
+    return this.used + roundUpBacking(sizeBytes) <= this.mostBytes;
+  }
+
+  /** Makes at least so many bytes more; false when the 4 GiB are used up. */
+  private grow(missing: number): boolean {
+    if (missing <= 0) return true;
+    const most = 65535 * WASM_PAGE - this.u8.length;
+    if (missing > most) return false;
+    const pages = Math.min(most, Math.ceil(missing / GROWTH_BYTES) * GROWTH_BYTES) / WASM_PAGE;
+    try {
+      this.memory.grow(pages);
+    } catch {
+      return false;
+    }
+    const { buffer } = this.memory;
+    this.u8 = new Uint8Array(buffer);
+    this.u16 = new Uint16Array(buffer);
+    this.u32 = new Uint32Array(buffer);
+    this.i64 = new BigInt64Array(buffer);
+    this.u64 = new BigUint64Array(buffer);
+    return true;
+  }
+
+  /** A free block of exactly that size, or a part of a larger one; -1: none. */
+  private reuse(size: number): number {
+    if (size > this.freeBytes) return -1;
+    const exact = this.free.get(size)?.pop();
+    if (exact !== undefined) {
+      this.freeBytes -= size;
+      return exact;
+    }
+    // Looking for parts is worth its time where much is free, as after a large program's arenas.
+    if (this.freeBytes < Math.max(size, this.end >> 2)) return -1;
+    return this.takePart(size);
+  }
+
+  /** Joins free blocks that touch, and takes the front of the first that is large enough; -1: none is. */
+  private takePart(size: number): number {
+    const blocks = [...this.free].flatMap(([bytes, places]) => places.map((address) => ({ address, bytes })));
+    blocks.sort((a, b) => a.address - b.address);
+    const joined: { address: number; bytes: number }[] = [];
+    for (const block of blocks) {
+      const last = joined.at(-1);
+      if (last && last.address + last.bytes === block.address) last.bytes += block.bytes;
+      else joined.push(block);
+    }
+    const found = joined.find(({ bytes }) => bytes >= size);
+    const taken = found?.address ?? -1;
+    if (found) {
+      found.address += size;
+      found.bytes -= size;
+    }
+    this.free.clear();
+    this.freeBytes = 0;
+    for (const { address, bytes } of joined) if (bytes > 0) this.release(address, bytes);
+    return taken;
+  }
+
   /** Gives back what `allocate` returned for `sizeBytes`. */
   release(address: number, sizeBytes: number): void {
-    this.free.push({ address, size: Math.max(WASM_PAGE, Math.ceil(sizeBytes / WASM_PAGE) * WASM_PAGE) });
+    const size = roundUpBacking(sizeBytes);
+    this.freeBytes += size;
+    const places = this.free.get(size);
+    if (places) places.push(address);
+    else this.free.set(size, [address]);
   }
 }
 

@@ -7,9 +7,10 @@
  *           0xffff_ffff_8100_0000 .. kernel rx                  +0x00b0_0000
  *
  * An access costs one subtraction and one comparison against the window that it hit last time; where in the 64-bit address
- * space the window lies makes no difference. Windows are few (127) because a miss looks through them one by one: what
+ * space the window lies makes no difference. A miss looks through the descriptors (127) one by one: what
  * grows (heap, stack, mappings) is a window that is extended, and neighbours with equal permission and contiguous backing
- * are joined.
+ * are joined. Of more windows than descriptors those have one that were accessed last (`touch`); an access to another
+ * leaves the generated code once.
  *
  * An access across the end of a window is served here, byte by byte, when the neighbour allows it, and faults at the first
  * byte that may not be accessed otherwise. Nothing is written by a store that faults.
@@ -22,11 +23,12 @@
  * of the fast path are 0, so its accesses are resolved by the slower function, which serves the pages that are not marked and
  * leaves the generated code at those that are. Windows without a watched range cost nothing.
  *
- * Backing is allocated in units of 64 KiB and only grows; a range that is unmapped gives it back for later ranges of the
- * same size.
+ * Backing is allocated in pages of 4 KiB and only grows; a range that is unmapped gives it back. What nobody may access
+ * has no backing until somebody may: programs reserve far more address space than there is memory.
  */
-import { CODE_MAP, CONTROL, MAX_WINDOWS, PAGE_MARK, WINDOW, WINDOW_FLAG } from './host.js';
+import { CODE_MAP, CONTROL, MAX_WINDOWS, PAGE_MARK, roundUpBacking, WINDOW, WINDOW_FLAG } from './host.js';
 import type { HostMemory } from './host.js';
+import { endOf, isOneArea, type MutableWindow, WindowList } from './windows.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
 
@@ -39,13 +41,6 @@ export const MAX_INSTRUCTION_BYTES = 16;
 /** Code map granularity and the unit of dropping translated code, bytes. Not the guest's page size. */
 export const CODE_PAGE_BITS = 12n;
 
-interface Allocation {
-  host: number;
-  size: number;
-  /** Windows that lie in it. */
-  users: number;
-}
-
 /** A contiguous range of guest memory with one permission. */
 export interface Window {
   readonly address: Address;
@@ -54,17 +49,6 @@ export interface Window {
   readonly name: string;
   /** Indirect branches may enter at landing pads only. */
   readonly guarded: boolean;
-}
-
-interface MutableWindow {
-  address: Address;
-  size: number;
-  permission: Permission;
-  name: string;
-  guarded: boolean;
-  /** Host address of the first byte. */
-  host: number;
-  allocation: Allocation;
 }
 
 export interface MapRequest {
@@ -123,10 +107,33 @@ export function firstDifference(a: Uint8Array, b: Uint8Array, from = 0): number 
   return at < a.length ? at : -1;
 }
 
+const descriptorPlace = (index: number): number => WINDOW.start + WINDOW.bytes * (index + 1);
+
 const NOBODY: MemoryObserver = { beforeWrite: () => undefined, changed: () => undefined };
 
+/** Most that is reserved below a mapping. */
+const DOWN_RESERVE = 0x10_0000;
+
+/** Descriptors for windows; the first is the empty window. */
+const DESCRIPTORS = MAX_WINDOWS - 1;
+
+/** Most areas of a process. Source: Linux, `vm.max_map_count`, whose default has been this since 2.4. */
+export const MAX_AREAS = 65_530;
+
+/** Why a mapping cannot be made. `areas`, `backing`: the limits of a process and of this emulator. */
+export interface MapRefusal {
+  readonly code: 'range' | 'overlap' | 'areas' | 'backing';
+  readonly reason: string;
+}
+
 export class GuestMemory {
-  private windowsByAddress: MutableWindow[] = [];
+  private readonly list = new WindowList();
+  /** By descriptor, the first of them descriptor 1. */
+  private readonly resident: (MutableWindow | null)[] = [];
+  /** Descriptor that is given away next where there are more windows. */
+  private hand = 0;
+  /** Descriptors no longer say what windows are. */
+  private isStale = true;
   observer: MemoryObserver = NOBODY;
   /** Called when the window descriptors have changed. */
   onPublish: () => void = () => undefined;
@@ -147,7 +154,7 @@ export class GuestMemory {
   }
 
   get windows(): readonly Window[] {
-    return this.windowsByAddress;
+    return this.list.all;
   }
 
   private get limit(): bigint {
@@ -156,13 +163,13 @@ export class GuestMemory {
 
   /**
    * Maps zeroed memory.
-   * @throws ElftraceError 'usage' when the range is empty, wraps or overlaps a window, or the windows or 4 GiB are used up
+   * @throws ElftraceError 'usage' when the range is empty, wraps or overlaps a window, or areas or memory are used up
    */
   map(request: MapRequest): void {
     const refusal = this.tryMap(request);
     if (refusal !== null) {
       const { address, size } = request;
-      throw new ElftraceError('usage', `mapping ${hex(address)}, ${hex(size)} bytes: ${refusal}`, { address });
+      throw new ElftraceError('usage', `mapping ${hex(address)}, ${hex(size)} bytes: ${refusal.reason}`, { address });
     }
   }
 
@@ -175,156 +182,305 @@ export class GuestMemory {
   private noticeGuarded(guarded: boolean): void {
     if (!guarded || this.everGuarded) return;
     this.everGuarded = true;
-    for (const { address, size } of [...this.windowsByAddress]) this.observer.changed(address, size, 'map');
+    for (const { address, size } of [...this.list.all]) this.observer.changed(address, size, 'map');
   }
 
   /** As `map`, but returns why it cannot be done, or null when it is. */
-  tryMap(request: MapRequest): string | null {
+  tryMap(request: MapRequest): MapRefusal | null {
     const { address, size, permission, name = '', reserve = 0, guarded = false } = request;
-    if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) return 'empty, or outside the address space';
-    const other = this.overlapping(address, size)[0];
-    if (other) return `overlaps the window at ${hex(other.address)}`;
-    if (this.windowsByAddress.length >= MAX_WINDOWS - 1) return `${MAX_WINDOWS - 1} windows are in use`;
-    const allocated = Math.max(size, reserve);
-    const host = this.host.allocate(allocated);
-    if (host === -1) return 'no backing is left';
-    const allocation = { host, size: Math.ceil(allocated / 0x1_0000) * 0x1_0000, users: 1 };
-    this.windowsByAddress.push({ address, size, permission, name, guarded, host, allocation });
-    this.publish();
+    if (size <= 0 || address < 0n || address + BigInt(size) > this.limit) {
+      return { code: 'range', reason: 'empty, or outside the address space' };
+    }
+    const other = this.list.overlapping(address, size)[0];
+    if (other) return { code: 'overlap', reason: `overlaps the window at ${hex(other.address)}` };
+    if (this.hasMostAreas) return { code: 'areas', reason: `${MAX_AREAS} areas are in use` };
+    const window: MutableWindow = {
+      ...{ address, size, permission, name, guarded, host: 0, allocation: null, descriptor: -1 },
+    };
+    const above = reserve === 0 ? this.sameAbove(window) : null;
+    if (above && this.growDown(above, size)) {
+      if (above.descriptor >= 0) {
+        this.describe(above, above.descriptor);
+        this.onPublish();
+      }
+      this.settle(address, size, false);
+      return null;
+    }
+    if (permission !== 'none' && !this.back(window, reserve, above)) {
+      return { code: 'backing', reason: 'no memory is left' };
+    }
+    this.list.insert(window);
+    this.settle(address, size, this.list.all.length <= DESCRIPTORS);
     this.noticeGuarded(guarded);
     return null;
   }
 
-  /** Grows or shrinks the window that begins at `address`; false when another window is in the way or nothing is left. */
-  resize(address: Address, size: number): boolean {
-    const window = this.windowsByAddress.find((each) => each.address === address);
-    if (!window || size <= 0 || address + BigInt(size) > this.limit) return false;
-    if (size < window.size) {
-      this.unmap(address + BigInt(size), window.size - size);
-      return true;
-    }
-    const grown = BigInt(window.size);
-    if (this.overlapping(address + grown, size - window.size).length > 0) return false;
-    const { allocation } = window;
-    if (window.host + size > allocation.host + allocation.size || allocation.users > 1) {
-      const reserve = Math.max(size, Math.min(window.size * 2, 0x1000_0000));
-      const host = this.host.allocate(reserve);
-      if (host === -1) return false;
-      this.host.u8.copyWithin(host, window.host, window.host + window.size);
-      if (--allocation.users === 0) this.host.release(allocation.host, allocation.size);
-      window.host = host;
-      window.allocation = { host, size: Math.ceil(reserve / 0x1_0000) * 0x1_0000, users: 1 };
-    } else {
-      this.host.u8.fill(0, window.host + window.size, window.host + size);
-    }
-    window.size = size;
-    this.publish();
+  /** The window that begins where this one ends, where Linux would make one area of them; null otherwise. */
+  private sameAbove(window: MutableWindow): MutableWindow | null {
+    const end = endOf(window);
+    const above = this.list.at(end);
+    return above?.address === end && above.allocation !== null && isOneArea(window, above) ? above : null;
+  }
+
+  /** Mappings grow down: a window takes what its memory has left below it. False: there is not so much. */
+  private growDown(window: MutableWindow, size: number): boolean {
+    const { allocation, host } = window;
+    if (allocation === null || allocation.users > 1 || host - allocation.host < size) return false;
+    this.host.u8.fill(0, host - size, host);
+    this.list.change(window.address, 1, (each) => {
+      each.address -= BigInt(size);
+      each.size += size;
+      each.host -= size;
+    });
     return true;
   }
 
-  private overlapping(address: Address, size: number): MutableWindow[] {
-    const end = address + BigInt(size);
-    return this.windowsByAddress.filter((each) => each.address < end && address < each.address + BigInt(each.size));
+  /**
+   * Gives a window memory, zeroed; false when nothing is left. `reserve`: more than it needs now, above it; `above`: its upper
+   * neighbour, which says that mappings grow down here, and then more is reserved below.
+   */
+  private back(window: MutableWindow, reserve = 0, above: MutableWindow | null = null): boolean {
+    if (window.allocation) return true;
+    if (above) {
+      const size = roundUpBacking(Math.max(window.size, Math.min(2 * (above.allocation?.size ?? 0), DOWN_RESERVE)));
+      const host = this.host.allocate(size);
+      if (host !== -1) {
+        window.host = host + size - window.size;
+        window.allocation = { host, size, users: 1 };
+        return true;
+      }
+    }
+    const wanted = Math.max(window.size, reserve);
+    let host = this.host.allocate(wanted);
+    let size = wanted;
+    if (host === -1 && wanted > window.size) {
+      size = window.size;
+      host = this.host.allocate(size);
+    }
+    if (host === -1) return false;
+    window.host = host;
+    window.allocation = { host, size: roundUpBacking(size), users: 1 };
+    return true;
+  }
+
+  private releaseBacking({ allocation }: MutableWindow): void {
+    if (allocation && --allocation.users === 0) this.host.release(allocation.host, allocation.size);
+  }
+
+  /** Grows or shrinks the window that begins at `address`; false when another window is in the way or nothing is left. */
+  resize(address: Address, size: number): boolean {
+    const window = this.list.at(address);
+    if (window?.address !== address || size <= 0 || address + BigInt(size) > this.limit) return false;
+    if (size < window.size) return this.unmap(address + BigInt(size), window.size - size);
+    const old = window.allocation;
+    if (old === null || this.list.overlaps(endOf(window), size - window.size)) return false;
+    if (window.host + size > old.host + old.size || old.users > 1) {
+      const from = window.host;
+      const grown: MutableWindow = { ...window, size, allocation: null };
+      if (!this.back(grown, Math.min(window.size * 2, 0x1000_0000))) return false;
+      this.host.u8.copyWithin(grown.host, from, from + window.size);
+      this.releaseBacking(window);
+      window.host = grown.host;
+      window.allocation = grown.allocation;
+    } else {
+      this.host.u8.fill(0, window.host + window.size, window.host + size);
+    }
+    this.list.change(address, 1, (each) => {
+      each.size = size;
+    });
+    this.settle(address, size, true);
+    return true;
+  }
+
+  /** True when a byte of the range is mapped. */
+  isMapped(address: Address, size: number): boolean {
+    return this.list.overlaps(address, size);
   }
 
   /** Cuts windows so that none crosses `address`. */
   private split(address: Address): void {
-    const window = this.overlapping(address, 1)[0];
+    const window = this.list.at(address);
     if (!window || window.address === address) return;
     const head = Number(address - window.address);
-    window.allocation.users++;
-    this.windowsByAddress.push({
+    if (window.allocation) window.allocation.users++;
+    const tail: MutableWindow = {
+      ...window,
       address,
       size: window.size - head,
-      permission: window.permission,
-      name: window.name,
-      guarded: window.guarded,
-      host: window.host + head,
-      allocation: window.allocation,
+      host: window.allocation ? window.host + head : 0,
+      descriptor: -1,
+    };
+    this.list.change(window.address, 1, (each) => {
+      each.size = head;
     });
-    window.size = head;
+    this.list.insert(tail);
+    this.isStale ||= window.descriptor >= 0;
   }
 
-  /** Removes what is mapped in the range; false when that would need more windows than there are. */
+  /** Removes what is mapped in the range; false when that would make more areas than a process may have. */
   unmap(address: Address, size: number): boolean {
     if (size <= 0) return true;
-    if (this.windowsByAddress.length + 2 > MAX_WINDOWS - 1) return false;
+    const end = address + BigInt(size);
+    const inside = this.list.at(address);
+    const cutsHole = inside !== undefined && inside.address < address && endOf(inside) > end;
+    if (cutsHole && this.list.areas >= MAX_AREAS) return false;
     this.split(address);
-    this.split(address + BigInt(size));
-    for (const window of this.overlapping(address, size)) {
-      this.windowsByAddress.splice(this.windowsByAddress.indexOf(window), 1);
-      if (--window.allocation.users === 0) this.host.release(window.allocation.host, window.allocation.size);
+    this.split(end);
+    for (const window of this.list.overlapping(address, size)) {
+      this.list.remove(window);
+      this.releaseBacking(window);
+      this.leave(window);
     }
-    this.publish();
+    this.settle(address, size, false);
     this.observer.changed(address, size, 'map');
     return true;
   }
 
-  /** Changes the permission of a range, and whether it is guarded; false when a byte of it is not mapped or windows are lacking. */
-  protect(address: Address, size: number, permission: Permission, guarded = false): boolean {
-    let mapped = 0;
-    for (const window of this.overlapping(address, size)) {
-      const start = window.address > address ? window.address : address;
-      const windowEnd = window.address + BigInt(window.size);
-      const end = windowEnd < address + BigInt(size) ? windowEnd : address + BigInt(size);
-      mapped += Number(end - start);
+  /** Windows with a byte of the range, ascending. */
+  windowsIn(address: Address, size: number): readonly Window[] {
+    return this.list.overlapping(address, size);
+  }
+
+  /** The last window that begins in front of `address`, as far as it lies there; null: there is none. */
+  lastBelow(address: Address): { readonly address: Address; readonly end: Address } | null {
+    const window = this.list.below(address);
+    if (window === undefined) return null;
+    const end = endOf(window);
+    return { address: window.address, end: end < address ? end : address };
+  }
+
+  /** True when Linux would make no further area. */
+  get hasMostAreas(): boolean {
+    return this.list.areas > MAX_AREAS;
+  }
+
+  /** True when so many bytes of memory can still be had. */
+  hasRoom(size: number): boolean {
+    return this.host.hasRoom(size);
+  }
+
+  /** How many bytes from `address` on are mapped without a gap, at most `size`. */
+  mappedFrom(address: Address, size: number): number {
+    let at = address;
+    const end = address + BigInt(size);
+    for (const window of this.list.overlapping(address, size)) {
+      if (window.address > at) break;
+      at = endOf(window);
     }
-    if (mapped !== size || this.windowsByAddress.length + 2 > MAX_WINDOWS - 1) return false;
+    return Number((at < end ? at : end) - address);
+  }
+
+  /**
+   * Changes the permission of a range, and whether it is guarded; false when a byte of it is not mapped or areas or memory are
+   * lacking.
+   */
+  protect(address: Address, size: number, permission: Permission, guarded = false): boolean {
+    return this.tryProtect(address, size, permission, guarded) === null;
+  }
+
+  /** As `protect`, but returns why it cannot be done, or null when it is. */
+  tryProtect(address: Address, size: number, permission: Permission, guarded: boolean): MapRefusal | null {
+    if (this.mappedFrom(address, size) !== size) return { code: 'range', reason: 'a part of it is not mapped' };
+    const cuts = [address, address + BigInt(size)].filter((place) => {
+      const window = this.list.at(place);
+      return window !== undefined && window.address !== place;
+    });
+    if (cuts.length > 0 && this.list.areas + cuts.length > MAX_AREAS) {
+      return { code: 'areas', reason: `${MAX_AREAS} areas are in use` };
+    }
     this.split(address);
     this.split(address + BigInt(size));
-    for (const window of this.overlapping(address, size)) {
-      window.permission = permission;
-      window.guarded = guarded;
+    const windows = this.list.overlapping(address, size);
+    if (permission !== 'none' && !windows.every((each) => this.back(each))) {
+      this.settle(address, size, true);
+      return { code: 'backing', reason: 'no memory is left' };
     }
-    this.publish();
+    this.list.change(address, size, (each) => {
+      each.permission = permission;
+      each.guarded = guarded;
+      this.isStale ||= each.descriptor >= 0;
+    });
+    this.settle(address, size, false);
     this.noticeGuarded(guarded);
     this.observer.changed(address, size, 'map');
+    return null;
+  }
+
+  // ------------------------------------------------------------------------------------ descriptors
+
+  /** The window is gone. */
+  private leave(window: MutableWindow): void {
+    if (window.descriptor < 0) return;
+    this.resident[window.descriptor] = null;
+    window.descriptor = -1;
+    this.isStale = true;
+  }
+
+  /** Joins what belongs together around a range, and writes descriptors where that is needed. */
+  private settle(address: Address, size: number, stale: boolean): void {
+    for (const { gone, into } of this.list.join(address, size)) {
+      this.isStale ||= into.descriptor >= 0;
+      this.leave(gone);
+    }
+    if (stale || this.isStale) this.publish();
+  }
+
+  /** Gives the window of `address` a descriptor; false when it has one, and when there is no such window. */
+  touch(address: Address): boolean {
+    const window = this.list.at(address);
+    if (window === undefined || window.descriptor >= 0 || window.allocation === null) return false;
+    const free = this.resident.indexOf(null);
+    const index = free >= 0 ? free : this.resident.length < DESCRIPTORS ? this.resident.length : this.hand;
+    if (index === this.hand) this.hand = (this.hand + 1) % DESCRIPTORS;
+    const before = this.resident[index];
+    if (before) before.descriptor = -1;
+    this.resident[index] = window;
+    window.descriptor = index;
+    this.describe(window, index);
+    this.host.u32[CONTROL.windowsEnd >> 2] = descriptorPlace(this.resident.length);
+    this.onPublish();
     return true;
   }
 
   /** Writes the descriptors. Predictions in records may now name another window; they are only predictions. */
   private publish(): void {
-    this.windowsByAddress.sort((a, b) => (a.address < b.address ? -1 : 1));
-    const joined: MutableWindow[] = [];
-    for (const window of this.windowsByAddress) {
-      const last = joined.at(-1);
-      if (
-        last &&
-        last.allocation === window.allocation &&
-        last.permission === window.permission &&
-        last.guarded === window.guarded &&
-        last.address + BigInt(last.size) === window.address &&
-        last.host + last.size === window.host
-      ) {
-        last.size += window.size;
-        last.allocation.users--;
-      } else joined.push(window);
-    }
-    this.windowsByAddress = joined;
-    const { host } = this;
-    host.u8.fill(0, WINDOW.start, WINDOW.start + WINDOW.bytes * MAX_WINDOWS);
-    let at = WINDOW.start + WINDOW.bytes;
-    for (const window of joined) {
-      const permission = FLAGS[window.permission];
-      const checksWrites = (permission & 4) !== 0 || this.isWatched(window, 'write');
-      const checksReads = this.isWatched(window, 'read');
-      const flags =
-        permission |
-        (checksWrites && permission & 2 ? WINDOW_FLAG.checkWrite : 0) |
-        (checksReads && permission & 1 ? WINDOW_FLAG.checkRead : 0);
-      host.u64[(at + WINDOW.base) >> 3] = window.address;
-      host.u32[(at + WINDOW.host) >> 2] = window.host;
-      host.u32[(at + WINDOW.flags) >> 2] = flags;
-      host.u64[(at + WINDOW.size) >> 3] = BigInt(window.size);
-      for (let log = 0; log < 5; log++) {
-        const bound = BigInt(Math.max(0, window.size - (1 << log) + 1));
-        host.u64[(at + WINDOW.readLimits + 8 * log) >> 3] = permission & 1 && !checksReads ? bound : 0n;
-        host.u64[(at + WINDOW.writeLimits + 8 * log) >> 3] = permission & 2 && !checksWrites ? bound : 0n;
+    this.isStale = false;
+    const { all } = this.list;
+    if (all.length <= DESCRIPTORS) {
+      this.resident.length = 0;
+      for (const window of all) {
+        window.descriptor = this.resident.length;
+        this.resident.push(window);
       }
-      at += WINDOW.bytes;
     }
-    host.u32[CONTROL.windowsEnd >> 2] = at;
+    const { host, resident } = this;
+    host.u8.fill(0, WINDOW.start, WINDOW.start + WINDOW.bytes * MAX_WINDOWS);
+    resident.forEach((window, index) => {
+      if (window) this.describe(window, index);
+    });
+    host.u32[CONTROL.windowsEnd >> 2] = descriptorPlace(resident.length);
     this.onPublish();
+  }
+
+  private describe(window: MutableWindow, index: number): void {
+    const { host } = this;
+    const at = descriptorPlace(index);
+    const permission = FLAGS[window.permission];
+    const checksWrites = (permission & 4) !== 0 || this.isWatched(window, 'write');
+    const checksReads = this.isWatched(window, 'read');
+    const flags =
+      permission |
+      (checksWrites && permission & 2 ? WINDOW_FLAG.checkWrite : 0) |
+      (checksReads && permission & 1 ? WINDOW_FLAG.checkRead : 0);
+    host.u64[(at + WINDOW.base) >> 3] = window.address;
+    host.u32[(at + WINDOW.host) >> 2] = window.host;
+    host.u32[(at + WINDOW.flags) >> 2] = flags;
+    host.u64[(at + WINDOW.size) >> 3] = BigInt(window.size);
+    for (let log = 0; log < 5; log++) {
+      const bound = BigInt(Math.max(0, window.size - (1 << log) + 1));
+      host.u64[(at + WINDOW.readLimits + 8 * log) >> 3] = permission & 1 && !checksReads ? bound : 0n;
+      host.u64[(at + WINDOW.writeLimits + 8 * log) >> 3] = permission & 2 && !checksWrites ? bound : 0n;
+    }
   }
 
   private isWatched(window: Window, access: WatchedRange['access']): boolean {
@@ -355,10 +511,7 @@ export class GuestMemory {
   }
 
   private windowOf(address: Address): MutableWindow | undefined {
-    for (const each of this.windowsByAddress) {
-      if (address >= each.address && address < each.address + BigInt(each.size)) return each;
-    }
-    return undefined;
+    return this.list.at(address);
   }
 
   /** The window that holds `address`. */
@@ -386,7 +539,7 @@ export class GuestMemory {
     let done = 0;
     while (done < size) {
       const window = this.windowOf(at);
-      if (!window) return false;
+      if (!window?.allocation) return false;
       const skip = Number(at - window.address);
       const length = Math.min(size - done, window.size - skip);
       visit(window.host + skip, length, done);
@@ -419,21 +572,21 @@ export class GuestMemory {
   /** A view of a mapped range inside one window, whatever the permission: valid until memory is mapped or changed. */
   view(address: Address, size: number): Uint8Array | null {
     const window = this.windowOf(address);
-    if (!window) return null;
+    if (!window?.allocation) return null;
     const skip = Number(address - window.address);
     if (skip + size > window.size) return null;
     return this.host.u8.subarray(window.host + skip, window.host + skip + size);
   }
 
-  /** Copies of all windows, by address. */
+  /** Copies of all windows, by address; no bytes where there is no memory. */
   save(): readonly SavedWindow[] {
-    return this.windowsByAddress.map(({ address, size, permission, name, guarded, host }) => ({
+    return this.list.all.map(({ address, size, permission, name, guarded, host, allocation }) => ({
       address,
       size,
       permission,
       name,
       guarded,
-      bytes: this.host.u8.slice(host, host + size),
+      bytes: allocation ? this.host.u8.slice(host, host + size) : new Uint8Array(0),
     }));
   }
 
@@ -442,20 +595,21 @@ export class GuestMemory {
    * @throws ElftraceError 'usage' when there is no backing for them any more
    */
   restore(saved: readonly SavedWindow[]): void {
-    const same = (a: Window, b: Window): boolean =>
-      a.address === b.address &&
-      a.size === b.size &&
-      a.permission === b.permission &&
-      a.name === b.name &&
-      a.guarded === b.guarded;
-    for (const each of [...this.windowsByAddress]) {
-      if (saved.some((other) => same(each, other))) continue;
+    const key = (each: Window): string =>
+      `${each.address}:${each.size}:${each.permission}:${each.name}:${each.guarded}`;
+    const wanted = new Set(saved.map(key));
+    for (const each of [...this.list.all]) {
+      if (wanted.has(key(each))) continue;
       if (!this.unmap(each.address, each.size))
-        throw new ElftraceError('usage', 'too many windows to restore a snapshot');
+        throw new ElftraceError('usage', 'too many areas to restore a snapshot');
     }
+    const present = new Set(this.list.all.map(key));
     for (const each of saved) {
-      if (!this.windowsByAddress.some((other) => same(each, other))) this.map(each);
+      if (!present.has(key(each))) this.map(each);
       const window = this.windowOf(each.address)!;
+      if (each.bytes.length === 0) continue;
+      // It is `none` now, and was something else when it got its bytes.
+      this.back(window);
       for (let at = 0; at < each.size; at += PAGE_BYTES) {
         const end = Math.min(each.size, at + PAGE_BYTES);
         const now = this.host.u8.subarray(window.host + at, window.host + end);

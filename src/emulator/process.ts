@@ -67,6 +67,8 @@ export interface ProcessOptions {
   readonly onOutput?: GuestOutput;
   /** Standard input. Default: empty. */
   readonly onInput?: GuestInput;
+  /** Most bytes of memory that the process may have. Default: no limit but the emulator's, 4 GiB. */
+  readonly memoryBytes?: number;
   /** Files that the program may read. Default: none. */
   readonly files?: FileSystem;
   /** `none`: nothing is started; pc is 0 and `callFunction` decides. Default: `entry`. */
@@ -417,6 +419,7 @@ export function startProcess(options: ProcessOptions): Process {
     lifter: emulation.lifter,
     syscall: (running) => server.handler(running),
     onFault: (_machine, address) => stack.grow(address),
+    ...(options.memoryBytes !== undefined && { memoryBytes: options.memoryBytes }),
     ...(options.tier !== undefined && { tier: options.tier }),
     ...(options.tierUpAfter !== undefined && { tierUpAfter: options.tierUpAfter }),
   });

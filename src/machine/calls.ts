@@ -11,7 +11,7 @@ import type { ProcessModel } from './emulation.js';
 /** What the emulator does otherwise than Linux, by the name that handlers use. */
 export const CONDITIONS = {
   partial: 'a buffer of which only a part may be accessed: EFAULT, where Linux transfers that part',
-  limits: 'more memory, or more pieces of it, than the emulator has: ENOMEM',
+  limits: 'more memory than the emulator gives (--max-memory, at most 4 GiB): ENOMEM',
   'mapping-kind':
     'kinds of mappings beside private, shared, fixed, anonymous ones and hints about them: mapped without it',
   'behind-file': 'an access behind the end of a mapped file: signal 11, where Linux raises 7',
@@ -112,7 +112,7 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   brk: row('brk', 'limits'),
   mmap: row('mmap', 'limits', 'mapping-kind', 'behind-file', 'protection'),
   mmap2: row('mmap2', 'limits', 'mapping-kind', 'behind-file', 'protection'),
-  munmap: row('munmap', 'limits'),
+  munmap: row('munmap'),
   mprotect: row('mprotect', 'limits', 'protection'),
   madvise: row('madvise', 'keeps-contents'),
   riscv_flush_icache: row('flush_icache'),

@@ -61,6 +61,8 @@ export interface ProcessModel {
   readonly hwcap2: bigint;
   /** AT_DCACHEBSIZE, AT_ICACHEBSIZE; 0: not announced. */
   readonly cacheLineBytes: number;
+  /** End of what a process may map, exclusive: TASK_SIZE of Linux. */
+  readonly userEnd: bigint;
   /** End of the stack, exclusive. Mappings without an address go below the stack. */
   readonly stackTop: bigint;
   /** The system calls of the target by number, those that are not served too, under their names in Linux; `calls.ts` says what is served. */
