@@ -3,7 +3,6 @@
  * exit status too; a run that could not be done ends with 125 and says where it stopped. With `--compare` two images run and
  * the exit status says whether they did the same.
  */
-import { readSync } from 'node:fs';
 import type { Arch } from '../machine/arch.js';
 import { archOf } from '../arches.js';
 import { PT_LOAD } from '../elf/constants.js';
@@ -11,7 +10,9 @@ import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import {
   backtrace,
-  callFunction,
+  beginCall,
+  type CallOutcome,
+  type GuestInput,
   type Deviation,
   type FileSystem,
   type IrEmulation,
@@ -59,7 +60,9 @@ import { exitCodes } from './exit.js';
 import { type InputFile, readInput } from './files.js';
 import { filesBelow } from './guest-files.js';
 import { enabledSites, graphOverruns, guestRing, writeGuestTrace } from './guest-trace.js';
+import { readInputBytes, replayedInput } from './guest-input.js';
 import { commandDeadline, commandLimits } from './limits.js';
+import { Pace } from './pace.js';
 import { linePattern } from './patterns.js';
 import { probeEvent, profileJson, profileNotices, recordedProbes } from './probes.js';
 import { err, errBytes, flush, out, outBytes } from './terminal.js';
@@ -91,7 +94,6 @@ const TIERS = [
 ] as const;
 
 /** Instructions between two looks at the clock. */
-const SLICE = 2_000_000;
 /** Functions of a profile on standard error. */
 const PROFILE_LINES = 20;
 
@@ -300,6 +302,13 @@ function outcomeOf(stop: Stop, loaded: Loaded, guest: Process): Outcome {
         at: stop.instruction,
         stop: { reason: 'syscall', instruction: hex(stop.instruction) },
       };
+    case 'waiting':
+      return {
+        end: { kind: 'failed' },
+        message: `stopped at ${here(stop.instruction)}, which waits for standard input`,
+        at: stop.instruction,
+        stop: { reason: 'waiting', instruction: hex(stop.instruction) },
+      };
     case 'hook':
       return {
         end: { kind: 'failed' },
@@ -398,43 +407,6 @@ async function where(
 
 // ---------------------------------------------------------------------------------------------------------------- run
 
-/** The guest's standard input: ours, read as it asks. */
-function readInputBytes(size: number): Uint8Array {
-  const bytes = new Uint8Array(size);
-  for (;;) {
-    try {
-      return bytes.subarray(0, readSync(0, bytes, 0, size, null));
-    } catch (error) {
-      const code = error instanceof Error && 'code' in error ? error.code : '';
-      if (code === 'EOF') return new Uint8Array();
-      if (code !== 'EAGAIN') throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
-    }
-  }
-}
-
-/** Standard input that can be read by several runs. */
-function replayedInput(): () => (size: number) => Uint8Array {
-  let seen = new Uint8Array();
-  let over = false;
-  return () => {
-    let at = 0;
-    return (size) => {
-      if (at === seen.length && !over) {
-        const more = readInputBytes(size);
-        over = more.length === 0;
-        const joined = new Uint8Array(seen.length + more.length);
-        joined.set(seen);
-        joined.set(more, seen.length);
-        seen = joined;
-      }
-      const piece = seen.slice(at, at + size);
-      at += piece.length;
-      return piece;
-    };
-  };
-}
-
 /** Thrown out of the system call with which the program wrote more than it may. */
 class OutputFull extends Error {}
 
@@ -467,14 +439,15 @@ interface ExecuteOptions {
   readonly argv: readonly string[];
   readonly request: Request;
   readonly onOutput: (descriptor: number, bytes: Uint8Array) => void;
-  readonly onInput: (size: number) => Uint8Array;
+  readonly onInput: GuestInput;
   /** Makes what takes the calls and returns that the machine sees. */
   readonly oracle: (nameOf: TraceHeader['nameOf']) => readonly TraceSink[];
   /** True when functions are to be named although no oracle runs. */
   readonly named: boolean;
 }
 
-function call(loaded: Loaded, guest: Process, expression: CallExpression, run: () => StopReason) {
+/** Prepares the call of a function. What is returned says how it ended, given why the run stopped. */
+function call(loaded: Loaded, guest: Process, expression: CallExpression): (stop: StopReason) => CallOutcome {
   const { program, arch, emulation } = loaded;
   const { symbols } = program;
   let symbol = -1;
@@ -500,17 +473,13 @@ function call(loaded: Loaded, guest: Process, expression: CallExpression, run: (
   }
   const { entry } = emulation.process;
   if (entry.kind === 'descriptor' && program.toc !== null) registers.set(entry.toc, program.toc + guest.bias);
-  return callFunction(
-    guest,
-    {
-      abi: arch.abi,
-      emulation,
-      target: { kind: descriptor ? 'descriptor' : 'code', address: address + guest.bias },
-      args: expression.args,
-      registers,
-    },
-    run,
-  );
+  return beginCall(guest, {
+    abi: arch.abi,
+    emulation,
+    target: { kind: descriptor ? 'descriptor' : 'code', address: address + guest.bias },
+    args: expression.args,
+    registers,
+  });
 }
 
 /**
@@ -555,7 +524,55 @@ function doubtsOf(loaded: Loaded, guest: Process, { end, at, message }: Outcome,
   return out;
 }
 
-function execute(loaded: Loaded, options: ExecuteOptions): Execution {
+interface Ended {
+  readonly stop: StopReason;
+  /** A limit of the command ended the run. */
+  readonly cut: 'timeout' | 'output-limit' | null;
+  readonly called: CallOutcome | null;
+}
+
+/** Runs the program, or the function that is called, until it ends or a limit of the command is reached. */
+async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes: ProbeRun | null): Promise<Ended> {
+  const pending = request.call === null ? null : call(loaded, guest, request.call);
+  const pace = new Pace(commandDeadline());
+  let cut: Ended['cut'] = null;
+  const piece = (budget: number): StopReason => {
+    try {
+      return guest.run({ budget });
+    } catch (error) {
+      if (!(error instanceof OutputFull)) throw error;
+      cut = 'output-limit';
+      return { kind: 'step-limit' };
+    }
+  };
+  const last = guest.machine.instructions + request.budget;
+  try {
+    for (;;) {
+      const left = last - guest.machine.instructions;
+      const stop = pace.piece(left, piece);
+      const ended = { stop, cut, called: null };
+      if (cut !== null) return ended;
+      if (stop.kind === 'waiting') {
+        if (await pace.wait()) return { ...ended, cut: 'timeout' };
+        continue;
+      }
+      if (stop.kind === 'trap' || stop.kind === 'fault') {
+        if (probes !== null && left > 1 && probes.serve(stop)) continue;
+      }
+      if (stop.kind === 'step-limit' && guest.machine.instructions < last) {
+        if (await pace.isOver()) return { ...ended, cut: 'timeout' };
+        continue;
+      }
+      const traps = (stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && left > 1;
+      const told = traps ? { ...stop, instruction: probes.originOf(stop.instruction) } : stop;
+      return { stop: told, cut, called: pending?.(told) ?? null };
+    }
+  } finally {
+    pace.end();
+  }
+}
+
+async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Execution> {
   const { image, arch, emulation, program } = loaded;
   const { request } = options;
   let leftOut = 0;
@@ -568,6 +585,7 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
     onOutput: limitedOutput(options.onOutput),
     onInput: options.onInput,
     tier: request.tier,
+    memoryBytes: commandLimits().memory,
     ...(request.files ? { files: request.files } : {}),
     ...(request.call ? { start: 'none' as const, relocations: relocationsOf(loaded, () => leftOut++) } : {}),
   });
@@ -611,40 +629,11 @@ function execute(loaded: Loaded, options: ExecuteOptions): Execution {
   }
   const probes = probesOf(loaded, guest);
   const begin = performance.now();
-  let cut: 'timeout' | 'output-limit' | null = null;
-  const deadline = commandDeadline();
-  const slice = (budget: number): StopReason => {
-    try {
-      return guest.run({ budget });
-    } catch (error) {
-      if (!(error instanceof OutputFull)) throw error;
-      cut = 'output-limit';
-      return { kind: 'step-limit' };
-    }
-  };
-  const run = (): StopReason => {
-    const last = guest.machine.instructions + request.budget;
-    for (;;) {
-      const left = last - guest.machine.instructions;
-      const stop = slice(Math.min(left, SLICE));
-      if (cut !== null) return stop;
-      if ((stop.kind === 'trap' || stop.kind === 'fault') && probes !== null && left > 1) {
-        if (probes.serve(stop)) continue;
-        return { ...stop, instruction: probes.originOf(stop.instruction) };
-      }
-      if (stop.kind !== 'step-limit' || left <= SLICE) return stop;
-      if (deadline.expired()) {
-        cut = 'timeout';
-        return stop;
-      }
-    }
-  };
+  const { stop, cut, called } = await runToEnd(loaded, guest, request, probes);
   let outcome: Outcome;
-  const called = request.call ? call(loaded, guest, request.call, run) : null;
   if (called?.kind === 'returned') {
     outcome = { end: called, message: null, at: null, stop: { reason: 'returned' } };
   } else {
-    const stop = called ? called.stop : run();
     guest.ended(stop);
     outcome = outcomeOf(cut === null ? stop : { kind: cut }, loaded, guest);
   }
@@ -823,7 +812,7 @@ export async function runRun(args: RunArguments): Promise<number> {
   const argv = [args.path, ...args.arguments];
   const input = replayedInput();
   const captured = original ? capture() : null;
-  const execution = execute(loaded, {
+  const execution = await execute(loaded, {
     label: loaded.input.name,
     argv,
     request,
@@ -871,7 +860,7 @@ export async function runRun(args: RunArguments): Promise<number> {
 
   if (original && captured) {
     const captureOther = capture();
-    const other = execute(original, {
+    const other = await execute(original, {
       label: `${original.input.name} (original)`,
       argv,
       request,

@@ -37,6 +37,14 @@ export function returnAddress(machine: Machine): Address {
  * @throws ElftraceError 'usage' when arguments do not fit the registers, 'bad-reference' when a descriptor is not mapped
  */
 export function callFunction(process: Process, options: CallOptions, run: () => StopReason): CallOutcome {
+  return beginCall(process, options)(run());
+}
+
+/**
+ * As `callFunction`, for callers that run the machine themselves.
+ * @returns what says how the call ended, given why the machine stopped
+ */
+export function beginCall(process: Process, options: CallOptions): (stop: StopReason) => CallOutcome {
   const { machine } = process;
   const { abi, emulation, args } = options;
   const wordBytes = machine.lifter.addressBits === 64 ? 8 : 4;
@@ -81,9 +89,10 @@ export function callFunction(process: Process, options: CallOptions, run: () => 
   values.forEach((value, i) => {
     machine.setRegister(abi.argumentRegisters[i]!, value);
   });
-  const stop = run();
-  const returned = stop.kind === 'fault' && stop.access === 'execute' && stop.instruction === back;
-  return returned ? { kind: 'returned', result: machine.register(abi.resultRegister) } : { kind: 'stopped', stop };
+  return (stop) => {
+    const returned = stop.kind === 'fault' && stop.access === 'execute' && stop.instruction === back;
+    return returned ? { kind: 'returned', result: machine.register(abi.resultRegister) } : { kind: 'stopped', stop };
+  };
 }
 
 /** A return address is looked for in so many words above the last one. */

@@ -131,12 +131,16 @@ export class ReplayedInput {
   private index = 0;
   private offset = 0;
 
-  constructor(private readonly source: (size: number) => Uint8Array) {}
+  constructor(private readonly source: (size: number) => Uint8Array | null) {}
 
-  /** At most `size` bytes; none at the end. */
-  read(size: number): Uint8Array {
-    if (!this.pieces) return this.source(size).subarray(0, size);
-    if (this.index === this.pieces.length) this.pieces.push(this.source(size).slice(0, size));
+  /** At most `size` bytes; none at the end; null: none yet. */
+  read(size: number): Uint8Array | null {
+    if (!this.pieces) return this.source(size)?.subarray(0, size) ?? null;
+    if (this.index === this.pieces.length) {
+      const piece = this.source(size)?.slice(0, size);
+      if (piece === undefined) return null;
+      this.pieces.push(piece);
+    }
     const piece = this.pieces[this.index]!;
     const bytes = piece.subarray(this.offset, this.offset + size);
     this.offset += bytes.length;

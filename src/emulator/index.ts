@@ -41,7 +41,7 @@ export type {
   GateReference,
   GateSearch,
 } from './gates.js';
-export { backtrace, callFunction } from './call.js';
+export { backtrace, beginCall, callFunction } from './call.js';
 export type { CallOptions, CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
 export type { FileError, FileStatus, FileSystem, OpenFile } from './files.js';

@@ -66,17 +66,20 @@ export type StopReason =
       readonly mnemonic: string | null;
     }
   | { readonly kind: 'syscall'; readonly instruction: Address }
+  /** A system call waits for standard input; it is made again when the run goes on. */
+  | { readonly kind: 'waiting'; readonly instruction: Address }
   /** A hook said so, or a watch, or a gate; `address` is the instruction that comes next (a gate: its own, which is done). */
   | { readonly kind: 'hook'; readonly address: Address; readonly watch?: WatchEvent }
   /** A system call raised a signal that ends the process; the call is completed. Numbers as in Linux asm-generic/signal.h. */
   | { readonly kind: 'signal'; readonly signal: number; readonly instruction: Address }
   | { readonly kind: 'step-limit' };
 
-/** What a system call did. `unserved` stops the run at the instruction. */
+/** What a system call did. `unserved` and `waiting` stop the run at the instruction. */
 export type SyscallResult =
   | { readonly kind: 'next' }
   | { readonly kind: 'exit'; readonly code: number }
   | { readonly kind: 'signal'; readonly signal: number }
+  | { readonly kind: 'waiting' }
   | { readonly kind: 'unserved' };
 
 export type SyscallHandler = (machine: Machine) => SyscallResult;
@@ -137,6 +140,8 @@ export interface MachineOptions {
    * the instruction. This is how a stack grows.
    */
   readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
+  /** Most bytes of memory that windows have together. Default: no limit but the 4 GiB of the host. */
+  readonly memoryBytes?: number;
   /** Most bytes of translated code; when they are full everything is translated anew. Default 16 MiB. */
   readonly recordBytes?: number;
   /** Most instructions of a block, 1 to 64 (default). 1 makes `step` cheap and `run` slow: for machines that are only stepped. */
@@ -228,10 +233,18 @@ const DEFAULT_RECORD_BYTES = 0x100_0000;
 
 const NOWHERE = (): boolean => false;
 
+/** A page whose compiled code was written so often stays in tier 0. */
+const REWRITES = 4;
+/** Instructions of a stay in compiled code that was not worth it; so many of them are too many. */
+const SHORT_RUN = 32;
+const SHORT_RUNS = 2_000;
+/** Pages of which that is counted. */
+const PAGES_COUNTED = 0x1_0000;
+
 export class Machine {
   readonly memory: GuestMemory;
   readonly lifter: Lifter;
-  private readonly host = new HostMemory();
+  private readonly host: HostMemory;
   private readonly interpreter: Interpreter;
   private readonly registers = new Map<RegisterName, RegisterView>();
   private readonly cpus: Cpu[] = [];
@@ -256,6 +269,11 @@ export class Machine {
   /** Blocks in the order of their host addresses. */
   private byHeader: Translated[] = [];
   private readonly byPage = new Map<number, Set<Translated>>();
+  /** How often compiled code of a page was written. */
+  private readonly rewrites = new Map<number, number>();
+  private anyRestless = false;
+  /** How often compiled code of a page ran for a moment only, by page. */
+  private readonly shortRuns = new Map<number, number>();
   private scratch: Translated | null = null;
   /** Room for blocks, ascending; `recordsEnd` is in `chunks[chunk]`. */
   private readonly chunks: { readonly start: number; readonly end: number }[];
@@ -284,6 +302,7 @@ export class Machine {
   private readonly state: HelperState;
 
   constructor(options: MachineOptions) {
+    this.host = new HostMemory(options.memoryBytes);
     const { lifter } = options;
     this.lifter = lifter;
     this.syscall = options.syscall;
@@ -817,7 +836,7 @@ export class Machine {
           ...this.guardedLimits(),
         });
       },
-      excluded: (address) => this.isHooked(address),
+      excluded: (address) => this.isHooked(address) || this.isRestless(address),
       targets: () => [],
       simplify: (block) => eliminateDeadOps(block, lifter.slots),
       predictions: (address) => {
@@ -920,12 +939,41 @@ export class Machine {
     }
   }
 
+  /** Compiled code of the range was written: a page to which that happens again and again is not worth compiling. */
+  private countRewrite(address: Address, size: number): void {
+    const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
+    for (let page = Number(address >> CODE_PAGE_BITS); page <= last && this.rewrites.size < PAGES_COUNTED; page++) {
+      const count = (this.rewrites.get(page) ?? 0) + 1;
+      this.rewrites.set(page, count);
+      this.anyRestless ||= count >= REWRITES;
+    }
+  }
+
+  /**
+   * Compiled code at `address` was left after `used` instructions. Code that calls what is written again and again goes in and out of the compiled
+   * tier, which costs more than it gains: its page stays in tier 0 as well.
+   */
+  private countShortRun(address: Address, used: number): void {
+    if (!this.anyRestless || used >= SHORT_RUN) return;
+    const page = Number(address >> CODE_PAGE_BITS);
+    const count = (this.shortRuns.get(page) ?? 0) + 1;
+    this.shortRuns.set(page, count);
+    if (count !== SHORT_RUNS) return;
+    this.rewrites.set(page, REWRITES);
+    this.compiled?.dropRange(address & -(1n << CODE_PAGE_BITS), 1 << Number(CODE_PAGE_BITS));
+  }
+
+  private isRestless(address: Address): boolean {
+    return this.rewrites.size > 0 && (this.rewrites.get(Number(address >> CODE_PAGE_BITS)) ?? 0) >= REWRITES;
+  }
+
   /**
    * Code in the range is stale. `only`: blocks of its pages that hold none of its bytes stay, for the host writes to code in few places; a
    * program that stores to a page of code goes on doing so, and does it faster when the page holds none.
    */
   private dropRange(address: Address, size: number, only = false): void {
     if (size === 0) return;
+    if (this.compiled?.holds(address, size)) this.countRewrite(address, size);
     this.compiled?.dropRange(address, size);
     if (this.byPage.size === 0) return;
     // What made a block end may lie behind it.
@@ -1125,13 +1173,15 @@ export class Machine {
     run.asked = false;
     if (place === 0 || !(run.stack ??= compiled.hasStack())) return false;
     const fuel = Math.min(run.remaining, SLICE);
-    const stop = compiled.enter(place, this.pc, fuel);
+    const from = this.pc;
+    const stop = compiled.enter(place, from, fuel);
     const used = fuel - host.u32[CONTROL.fuel >> 2]!;
     run.remaining -= used;
     run.cpu.instructions += used;
     this.pc = host.u64[CONTROL.place >> 3]!;
     run.interpret = used === 0;
     if (used > 0) this.compiledRan = true;
+    if (this.anyRestless && stop !== 'fuel') this.countShortRun(from, used);
     switch (stop) {
       case 'fuel':
         break;
@@ -1298,6 +1348,8 @@ export class Machine {
       run.alone = true;
       return null;
     }
+    // Where there are many windows, the one that is accessed now gets a descriptor.
+    this.memory.touch(address);
     this.access(op, row, address);
     const record = encoded.header + HEADER_BYTES + RECORD_BYTES * (index + 1);
     run.entry = writeTrampoline(this.host, record, 0);
@@ -1461,7 +1513,8 @@ export class Machine {
       this.storing = this.lifter.fetch?.ownStores === true;
       const result: SyscallResult = this.syscall ? this.syscall(this) : { kind: 'unserved' };
       this.storing = false;
-      if (result.kind !== 'unserved') this.lifter.afterSyscall?.(this.state, terminator.next);
+      const isDone = result.kind !== 'unserved' && result.kind !== 'waiting';
+      if (isDone) this.lifter.afterSyscall?.(this.state, terminator.next);
       switch (result.kind) {
         case 'next':
           if (this.pc === instruction) this.pc = terminator.next;
@@ -1474,6 +1527,8 @@ export class Machine {
           return { kind: 'signal', signal: result.signal, instruction };
         case 'unserved':
           return { kind: 'syscall', instruction };
+        case 'waiting':
+          return { kind: 'waiting', instruction };
         default:
           return result satisfies never;
       }

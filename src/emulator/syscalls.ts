@@ -32,14 +32,14 @@ import type { Address, Endian } from '../units.js';
 /** Bytes that the guest wrote to a file descriptor. The array is the receiver's. */
 export type GuestOutput = (descriptor: number, bytes: Uint8Array) => void;
 
-/** At most `size` bytes of the guest's standard input; none at its end. */
-export type GuestInput = (size: number) => Uint8Array;
+/** At most `size` bytes of the guest's standard input; none at its end; null: there are none yet, and the run stops, `waiting`. */
+export type GuestInput = (size: number) => Uint8Array | null;
 
 /** Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h, errno.h. */
 const ERRNO = {
   EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
   EINVAL: 22,
-  EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, ETIMEDOUT: 110,
+  EMFILE: 24, ENOTTY: 25, ESPIPE: 29, EROFS: 30, ERANGE: 34, ENAMETOOLONG: 36, ENOSYS: 38, ELOOP: 40, EOVERFLOW: 75, ETIMEDOUT: 110,
 } as const; // prettier-ignore
 type Errno = keyof typeof ERRNO;
 
@@ -104,6 +104,9 @@ const OTHER_CODES: ReadonlySet<number> = new Set([
 /** FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h: all of type T. */
 const ANY_DESCRIPTOR: ReadonlySet<number> = new Set([0x1b, 0x21, 0x50, 0x51, 0x52, 0x60]);
 
+/** Lowest address that a process may map. Source: Linux, `vm.mmap_min_addr` of Debian and others. */
+const LOWEST_MAPPING = 0x1_0000n;
+const ZEROS_AT_ONCE = 0x10_0000n;
 const RLIMIT_STACK = 3n;
 const RLIMIT_NOFILE = 7n;
 const RLIMITS = 16n;
@@ -199,6 +202,9 @@ export function createSyscalls(machine: Machine, options: SyscallOptions): Sysca
   return { handler, faulted: (signal, address) => services.faulted(signal, address) };
 }
 
+/** Standard input has nothing yet. Nothing of the call was done. */
+class InputPending extends Error {}
+
 /** Argument registers; calls have at most six. */
 type Arguments = readonly bigint[];
 
@@ -233,6 +239,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   private readonly actionBytes: number;
 
   private heapEnd: Address;
+  /** Nothing is free from here to the top of mappings: a search for room begins here. */
   private mappingBottom: Address;
   private random = 0x9e37_79b9;
   /** `struct sigaction` by signal: handler, flags, restorer, mask of 64 bits. */
@@ -301,7 +308,12 @@ class Services implements Readonly<Record<ServiceName, Service>> {
       this.machine.deviate({ kind: 'refused', what: this.what, why: 'not served: ENOSYS' });
       return 'ENOSYS';
     }
-    return this[served.by](args, served.wide ? 8 : this.wordBytes);
+    try {
+      return this[served.by](args, served.wide ? 8 : this.wordBytes);
+    } catch (error) {
+      if (error instanceof InputPending) return { kind: 'waiting' };
+      throw error;
+    }
   }
 
   /** Notes that the call is not served as Linux serves it. */
@@ -383,8 +395,8 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   brk(args: Arguments): Answer {
     const wanted = arg(args, 0);
     const { memory } = this;
-    const { heapStart } = this.layout;
-    if (wanted < heapStart) return this.heapEnd;
+    const { heapStart, mappingTop } = this.layout;
+    if (wanted < heapStart || wanted > mappingTop) return this.heapEnd;
     const refused = (): bigint => {
       this.deviate('limits');
       return this.heapEnd;
@@ -394,7 +406,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     if (newSize > oldSize) {
       if (oldSize === 0) {
         if (memory.check(heapStart, 1, 'read') === null) return this.heapEnd;
-        if (this.isMapped(heapStart, newSize)) return this.heapEnd;
+        if (memory.isMapped(heapStart, newSize)) return this.heapEnd;
         const heap = {
           address: heapStart,
           size: newSize,
@@ -403,7 +415,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
           reserve: 0x10_0000,
         } as const;
         if (memory.tryMap(heap) !== null) return refused();
-      } else if (this.isMapped(heapStart + BigInt(oldSize), newSize - oldSize)) return this.heapEnd;
+      } else if (memory.isMapped(heapStart + BigInt(oldSize), newSize - oldSize)) return this.heapEnd;
       else if (!memory.resize(heapStart, newSize)) return refused();
     } else if (newSize < oldSize && !memory.unmap(heapStart + BigInt(newSize), oldSize - newSize)) return refused();
     this.heapEnd = wanted;
@@ -415,10 +427,8 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return guard !== undefined && (protection & guard.protection) !== 0n;
   }
 
-  /** True when a byte of the range is mapped. */
-  private isMapped(address: Address, size: number): boolean {
-    const end = address + BigInt(size);
-    return this.memory.windows.some((w) => w.address < end && address < w.address + BigInt(w.size));
+  private isMapped(address: Address, size: bigint): boolean {
+    return this.memory.isMapped(address, Number(size));
   }
 
   private outOfMemory(): Errno {
@@ -441,21 +451,39 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return type !== MAP_PRIVATE && (protection & PROT_WRITE) !== 0n ? 'EACCES' : descriptor.file;
   }
 
-  /** Where `size` bytes are mapped; an error where they cannot be. */
+  /**
+   * Where `size` bytes, a multiple of pages, are mapped; an error where they cannot be. The order of
+   * the checks is that of Linux, `get_unmapped_area` and `do_mmap`.
+   */
   private placeFor(hint: Address, size: bigint, flags: bigint): Address | Errno {
-    const bytes = Number(size);
+    const { userEnd } = this.model;
+    if (size > userEnd) return 'ENOMEM';
     if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) !== 0n) {
+      if (hint > userEnd - size) return 'ENOMEM';
       if (hint % PAGE !== 0n) return 'EINVAL';
-      if ((flags & MAP_FIXED_NOREPLACE) !== 0n && this.isMapped(hint, bytes)) return 'EEXIST';
-      return this.memory.unmap(hint, bytes) ? hint : this.outOfMemory();
+      if (hint < LOWEST_MAPPING) return 'EPERM';
+      if ((flags & MAP_FIXED_NOREPLACE) !== 0n && this.isMapped(hint, size)) return 'EEXIST';
+      return hint;
     }
     const wanted = hint & -PAGE;
-    if (wanted !== 0n && wanted + size <= this.layout.mappingTop && !this.isMapped(wanted, bytes)) return wanted;
-    let address = this.mappingBottom - size;
-    while (address >= PAGE && this.isMapped(address, bytes)) address -= size;
-    if (address < PAGE) return this.outOfMemory();
-    this.mappingBottom = address;
-    return address;
+    if (wanted >= LOWEST_MAPPING && wanted <= userEnd - size && !this.isMapped(wanted, size)) return wanted;
+    // From the top down, into the first gap that is large enough.
+    let top = this.mappingBottom;
+    for (let first = true; top - size >= LOWEST_MAPPING; first = false) {
+      const below = this.memory.lastBelow(top);
+      if (below === null || top - below.end >= size) {
+        if (first) this.mappingBottom = top - size;
+        return top - size;
+      }
+      if (first && below.end === top) this.mappingBottom = below.address;
+      top = below.address;
+    }
+    return 'ENOMEM';
+  }
+
+  /** The least mapping of a length; 0 where rounding it up to pages leaves the address space. */
+  private pagesOf(length: bigint): bigint {
+    return BigInt.asUintN(8 * this.wordBytes, alignUpBig(length, PAGE));
   }
 
   /** `offset` in bytes. Files are copied: nobody writes to them, so that shared and private mappings are the same. */
@@ -463,21 +491,29 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     const { memory } = this;
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
     const type = flags & MAP_TYPE;
-    if (length === 0n || offset % PAGE !== 0n) return 'EINVAL';
-    if (type !== MAP_SHARED && type !== MAP_PRIVATE && type !== MAP_SHARED_VALIDATE) return 'EINVAL';
+    if (offset % PAGE !== 0n) return 'EINVAL';
     const isAnonymous = (flags & MAP_ANONYMOUS) !== 0n;
     const file = isAnonymous ? null : this.mappedFile(int(args[4]!), protection, type);
-    if (typeof file === 'string') return file;
-    if (length > 0x1_0000_0000n) return this.outOfMemory();
-    if ((flags & MAP_OTHER_KINDS) !== 0n) this.deviate('mapping-kind');
-    this.checkProtection(protection);
-    const size = alignUpBig(length, PAGE);
+    if (file === 'EBADF') return file;
+    if (length === 0n) return 'EINVAL';
+    const size = this.pagesOf(length);
+    if (size === 0n) return 'ENOMEM';
+    if (offset / PAGE + size / PAGE >= 1n << BigInt(8 * this.wordBytes)) return 'EOVERFLOW';
+    if (memory.hasMostAreas) return 'ENOMEM';
     const address = this.placeFor(hint, size, flags);
     if (typeof address === 'string') return address;
+    if (type !== MAP_SHARED && type !== MAP_PRIVATE && type !== MAP_SHARED_VALIDATE) return 'EINVAL';
+    if (typeof file === 'string') return file;
+    if ((flags & MAP_OTHER_KINDS) !== 0n) this.deviate('mapping-kind');
+    this.checkProtection(protection);
     const permission = permissionOf(protection);
+    if (permission !== 'none' && !memory.hasRoom(Number(size))) return this.outOfMemory();
+    // What a fixed mapping lies on is gone.
+    if (!memory.unmap(address, Number(size))) return 'ENOMEM';
     const guarded = this.guards(protection);
     const name = isAnonymous ? 'mapping' : 'file';
-    if (memory.tryMap({ address, size: Number(size), permission, guarded, name }) !== null) return this.outOfMemory();
+    const refusal = memory.tryMap({ address, size: Number(size), permission, guarded, name });
+    if (refusal !== null) return refusal.code === 'areas' ? 'ENOMEM' : this.outOfMemory();
     if (file) {
       const contents = file.read(Number(offset), Number(length));
       memory.write(address, contents);
@@ -502,43 +538,69 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   munmap(args: Arguments): Answer {
-    const [address, size] = [arg(args, 0), arg(args, 1)];
-    if (address % PAGE !== 0n || size === 0n) return 'EINVAL';
-    return this.memory.unmap(address, Number(alignUpBig(size, PAGE))) ? 0n : this.outOfMemory();
+    const [address, length] = [arg(args, 0), arg(args, 1)];
+    const { userEnd } = this.model;
+    if (address % PAGE !== 0n || address > userEnd || length > userEnd - address) return 'EINVAL';
+    const size = alignUpBig(length, PAGE);
+    if (size === 0n) return 'EINVAL';
+    if (!this.memory.unmap(address, Number(size))) return 'ENOMEM';
+    const end = address + size;
+    if (end > this.mappingBottom && address < this.layout.mappingTop) {
+      this.mappingBottom = end < this.layout.mappingTop ? end : this.layout.mappingTop;
+    }
+    return 0n;
   }
 
+  /** What is mapped in front of the first gap changes, as in Linux, before that gap is an error. */
   mprotect(args: Arguments): Answer {
-    const [address, size, protection] = [arg(args, 0), arg(args, 1), arg(args, 2)];
+    const [address, length, protection] = [arg(args, 0), arg(args, 1), arg(args, 2)];
     if (address % PAGE !== 0n) return 'EINVAL';
-    const bytes = Number(alignUpBig(size, PAGE));
-    if (bytes === 0) return 0n;
+    if (length === 0n) return 0n;
+    const size = this.pagesOf(length);
+    const end = BigInt.asUintN(8 * this.wordBytes, address + size);
+    if (end <= address) return 'ENOMEM';
     this.checkProtection(protection);
-    if (this.memory.protect(address, bytes, permissionOf(protection), this.guards(protection))) return 0n;
-    return this.memory.read(address, bytes) === null ? 'ENOMEM' : this.outOfMemory();
+    const mapped = this.memory.mappedFrom(address, Number(size));
+    const refusal =
+      mapped > 0 ? this.memory.tryProtect(address, mapped, permissionOf(protection), this.guards(protection)) : null;
+    if (refusal !== null) return refusal.code === 'areas' ? 'ENOMEM' : this.outOfMemory();
+    return BigInt(mapped) === size ? 0n : 'ENOMEM';
   }
 
   madvise(args: Arguments): Answer {
-    const [address, size, advice] = [arg(args, 0), arg(args, 1), int(arg(args, 2))];
+    const [address, length, advice] = [arg(args, 0), arg(args, 1), int(arg(args, 2))];
     if (!ADVICE_WITHOUT_EFFECT.has(advice) && advice !== MADV_DONTNEED) {
       if (advice !== 9 && advice < 100) return 'EINVAL';
       this.deviate('keeps-contents');
       return 'EINVAL';
     }
     if (address % PAGE !== 0n) return 'EINVAL';
-    const end = address + alignUpBig(size, PAGE);
+    const size = this.pagesOf(length);
+    if (length !== 0n && size === 0n) return 'EINVAL';
+    const end = BigInt.asUintN(8 * this.wordBytes, address + size);
+    if (end < address) return 'EINVAL';
     let at = address;
-    while (at < end) {
-      const window = this.memory.windowAt(at);
-      if (!window) return 'ENOMEM';
-      const to = window.address + BigInt(window.size);
-      const next = to < end ? to : end;
+    for (const window of this.memory.windowsIn(address, Number(end - address))) {
+      const from = window.address > at ? window.address : at;
+      if (from > at) at = -1n;
+      const windowEnd = window.address + BigInt(window.size);
+      const to = windowEnd < end ? windowEnd : end;
       if (advice === MADV_DONTNEED) {
         if (window.name === 'file' || window.name === 'segment') this.deviate('keeps-contents');
-        else this.memory.write(at, new Uint8Array(Number(next - at)));
+        else this.clear(from < address ? address : from, to);
       }
-      at = next;
+      if (at >= 0n) at = to;
     }
-    return 0n;
+    // Holes are left out, and said at the end.
+    return at === end ? 0n : 'ENOMEM';
+  }
+
+  /** Stores zeros in a range of one window. */
+  private clear(from: Address, to: Address): void {
+    const zeros = new Uint8Array(Number(to - from < ZEROS_AT_ONCE ? to - from : ZEROS_AT_ONCE));
+    for (let at = from; at < to; at += ZEROS_AT_ONCE) {
+      this.memory.write(at, to - at < ZEROS_AT_ONCE ? zeros.subarray(0, Number(to - at)) : zeros);
+    }
   }
 
   /** A system call synchronises the CPU by itself. */
@@ -562,6 +624,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
         if (at !== null) return 'ESPIPE';
         if (!this.usableBuffer(address, length, 'write')) return 'EFAULT';
         const bytes = length === 0 ? new Uint8Array() : this.input.read(length);
+        if (bytes === null) throw new InputPending();
         this.memory.write(address, bytes);
         return BigInt(bytes.length);
       }
@@ -605,7 +668,8 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     }
     let total = 0n;
     for (const [base, length] of pieces) {
-      const done = one(base, length);
+      const done = this.transfer(() => one(base, length), total > 0n);
+      if (done === null) break;
       if (typeof done === 'string') return total > 0n ? total : done;
       total += done;
       if (done < length) break;
@@ -615,6 +679,16 @@ class Services implements Readonly<Record<ServiceName, Service>> {
 
   read(args: Arguments): Answer {
     return this.readFrom(int(arg(args, 0)), arg(args, 1), arg(args, 2), null);
+  }
+
+  /** A piece of a transfer; null where it would wait and pieces before it are done. */
+  private transfer(one: () => bigint | Errno, isBegun: boolean): bigint | Errno | null {
+    try {
+      return one();
+    } catch (error) {
+      if (isBegun && error instanceof InputPending) return null;
+      throw error;
+    }
   }
 
   readv(args: Arguments): Answer {

@@ -198,7 +198,7 @@ async function stream(target: Exclude<Target, FileTarget>, bytes: Uint8Array): P
 }
 
 /** Signals end the command between two steps: nothing is left half done, and temporary files go. */
-function guardSignals(): { readonly check: () => Promise<void>; readonly end: () => void } {
+export function guardSignals(): { readonly check: () => Promise<void>; readonly end: () => void } {
   let caught: NodeJS.Signals | null = null;
   const note = (signal: NodeJS.Signals): void => {
     caught = signal;

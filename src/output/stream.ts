@@ -19,27 +19,6 @@ function naming<T>(path: string, step: () => T): T {
   }
 }
 
-/**
- * A signal ends a command that executes a program at once: it may be in one long step, where no handler of ours would run. A
- * process that outlives it removes what it leaves; its standard input ends with the command. When the file has taken its
- * place, nothing has that name any more.
- * @returns ends that process
- */
-function removeWhenKilled(temporary: string): () => void {
-  if (process.platform === 'win32') return () => undefined;
-  const { spawn } = process.getBuiltinModule('node:child_process');
-  const script = 'trap "" INT TERM HUP; read -r _; rm -f -- "$1"';
-  const watcher = spawn('/bin/sh', ['-c', script, 'sh', temporary], { stdio: ['pipe', 'ignore', 'ignore'] });
-  // Without a shell the next command for this output removes it.
-  watcher.on('error', () => undefined);
-  watcher.stdin.on('error', () => undefined);
-  watcher.unref();
-  (watcher.stdin as unknown as { unref: () => void }).unref();
-  return () => {
-    watcher.stdin.destroy();
-  };
-}
-
 /** @throws ElftraceError as `writeOutputs`, from opening, writing and closing */
 export function openOutput(path: string): OutputStream {
   const target = resolveTarget(path);
@@ -63,7 +42,6 @@ export function openOutput(path: string): OutputStream {
   if (target.existing !== null) refuseInput({ path }, target.existing);
   const lock = naming(path, () => lockOutput(target.path));
   const temporary = naming(path, () => openTemporary(target.path));
-  const endWatch = removeWhenKilled(temporary.path);
   const model = target.existing === null ? null : { path: target.path, stats: target.existing };
   return {
     write: (bytes) => {
@@ -76,7 +54,6 @@ export function openOutput(path: string): OutputStream {
         finishTemporary(temporary, model);
         putInPlace(temporary.path, target.path);
       });
-      endWatch();
       lock.release();
     },
   };
