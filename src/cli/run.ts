@@ -199,7 +199,7 @@ function* relocationsOf({ image, arch }: Loaded, leftOut: () => void): Generator
     for (let row = 0; row < table.count; row++) {
       const address = table.offset[row]!;
       const addend = (): bigint =>
-        table.form === 'rela' ? table.addend[row]! : inPlaceAddend(image, table, row, arch.target.wordBytes);
+        table.addends === 'row' ? table.addend[row]! : inPlaceAddend(image, table, row, arch.target.wordBytes);
       if (table.form === 'relr' || table.type[row] === relative) yield { address, addend: addend() };
       else if (table.type[row] === word && table.symbols !== null) {
         const symbol = table.symbol[row]!;

@@ -6,12 +6,12 @@
 import type { ByteView } from '../bytes.js';
 import { ElftraceError, hex, malformed, truncated } from '../errors.js';
 import * as C from './constants.js';
-import type { ElfSegment } from './image.js';
+import type { ElfSegment, RelocationForm } from './image.js';
 import { relocationBytes } from './relocation-tables.js';
 import { symbolBytes } from './symbols.js';
 
 export interface DynamicTable {
-  readonly form: 'rel' | 'rela' | 'relr';
+  readonly form: Exclude<RelocationForm, 'crel'>;
   /** `DT_RELA`, …, for messages. */
   readonly what: string;
   readonly offset: number;

@@ -85,13 +85,21 @@ export interface SymbolTable {
 }
 
 /** One relocation section or dynamic relocation table, as columns of equal length `count`, in file order. */
+/** How the rows of a relocation table are stored: SHT_REL, SHT_RELA, SHT_RELR, SHT_CREL. */
+export type RelocationForm = 'rel' | 'rela' | 'relr' | 'crel';
+
 export interface RelocationTable {
   readonly count: number;
   /** Index of the relocation section, -1 for one found only through the dynamic section. */
   readonly section: number;
   /** sh_info: the section the offsets are in (ET_REL) or 0 when the offsets are addresses. */
   readonly target: number;
-  readonly form: 'rel' | 'rela' | 'relr';
+  readonly form: RelocationForm;
+  /**
+   * Where addends are: in the rows (RELA, CREL that carries them) or in the bytes that the rows
+   * relocate (REL, RELR, other CREL).
+   */
+  readonly addends: 'row' | 'place';
   /** The table that `symbol` indexes; null where no symbol is used. */
   readonly symbols: SymbolTable | null;
   /** Section offset (ET_REL) or address. */
@@ -99,9 +107,9 @@ export interface RelocationTable {
   /** Relocation type; `RELR_RELATIVE` of constants.ts in a RELR table, whose machine's RELATIVE only the caller knows. */
   readonly type: Uint32Array;
   readonly symbol: Uint32Array;
-  /** r_addend; 0 for REL and RELR, where the addend is in the place. */
+  /** r_addend; 0 where the addend is in the place. */
   readonly addend: BigInt64Array;
-  /** File position of entry `row`; -1 for RELR, whose rows share bitmap words. */
+  /** File position of entry `row`; -1 where rows have no bytes of their own (RELR, CREL). */
   fileOffset(row: number): number;
 }
 

@@ -19,6 +19,7 @@ import type {
   ElfNote,
   ElfSection,
   ElfSegment,
+  RelocationForm,
   RelocationTable,
   SymbolTable,
 } from './image.js';
@@ -304,9 +305,10 @@ function describe(section: ElfSection): string {
   return `section ${section.index} (${section.name})`;
 }
 
-function relocationForm(type: number): 'rel' | 'rela' | 'relr' | null {
+function relocationForm(type: number): RelocationForm | null {
   if (type === C.SHT_RELA) return 'rela';
   if (type === C.SHT_REL) return 'rel';
+  if (type === C.SHT_CREL) return 'crel';
   return type === C.SHT_RELR ? 'relr' : null;
 }
 
@@ -577,6 +579,10 @@ function checkSection(section: ElfSection, sections: readonly ElfSection[], is64
     case C.SHT_RELR:
       entries(relocationBytes('relr', is64));
       break;
+    case C.SHT_CREL:
+      if (section.link !== 0) linked(C.SHT_SYMTAB, C.SHT_DYNSYM);
+      if (section.info >= sections.length) throw badLink(section, 'sh_info', section.info, `of ${sections.length}`);
+      break;
     case C.SHT_SYMTAB_SHNDX:
       entries(4);
       linked(C.SHT_SYMTAB);
@@ -585,7 +591,6 @@ function checkSection(section: ElfSection, sections: readonly ElfSection[], is64
       entries(4);
       linked(C.SHT_SYMTAB);
       break;
-    case C.SHT_CREL:
     case C.SHT_ANDROID_REL:
     case C.SHT_ANDROID_RELA:
     case C.SHT_ANDROID_RELR:

@@ -1,19 +1,21 @@
 /**
- * Relocation tables as columns: REL, RELA and the packed RELR, read when the first column is asked for. What a type
- * means is `relocs/`' and the machines' business. gABI 4.1 "Relocation", and for RELR the gABI proposal "Relative
- * relocations" (SHT_RELR, 2018).
+ * Relocation tables as columns: REL, RELA and the packed RELR and CREL, read when the first column
+ * is asked for. What a type means is `relocs/`' and the machines' business. gABI 4.1 "Relocation";
+ * for RELR the gABI proposal "Relative relocations" (SHT_RELR, 2018); for CREL the one of "Compact
+ * relocations" (SHT_CREL, 2024), whose rows hold what differs from the row before (`crel.ts`).
  */
 import type { ByteView } from '../bytes.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import { RELR_RELATIVE } from './constants.js';
-import type { RelocationTable, SymbolTable } from './image.js';
+import { readCrel, readCrelHeader } from './crel.js';
+import type { RelocationForm, RelocationTable, SymbolTable } from './image.js';
 import { halves, HIGH, LOW } from './lookup.js';
 
 /** A relocation table whose extents were checked against the file. */
 export interface RelocationSource {
   readonly view: ByteView;
   readonly is64: boolean;
-  readonly form: 'rel' | 'rela' | 'relr';
+  readonly form: RelocationForm;
   /** Section that holds the table, -1 for one of the dynamic section. */
   readonly section: number;
   readonly target: number;
@@ -28,13 +30,13 @@ export interface RelocationSource {
   readonly namesNobody?: boolean;
 }
 
-/** Bytes of one entry: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela 24, Relr one word. */
+/** Bytes of one entry of forms that have such: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela 24, Relr one word. */
 export function relocationBytes(form: 'rel' | 'rela' | 'relr', is64: boolean): number {
   const words = form === 'rela' ? 3 : form === 'rel' ? 2 : 1;
   return words * (is64 ? 8 : 4);
 }
 
-interface Columns {
+export interface Columns {
   readonly offset: BigUint64Array;
   readonly type: Uint32Array;
   readonly symbol: Uint32Array;
@@ -49,12 +51,15 @@ export class LazyRelocationTable implements RelocationTable {
 
   constructor(source: RelocationSource) {
     this.#source = source;
-    this.#count = source.form === 'relr' ? -1 : source.sizeBytes / relocationBytes(source.form, source.is64);
+    const { form, is64, sizeBytes } = source;
+    this.#count = form === 'relr' || form === 'crel' ? -1 : sizeBytes / relocationBytes(form, is64);
   }
 
-  /** RELR is counted on first use: its rows are the bits of bitmaps. */
+  /** Packed rows are counted on first use: those of RELR are the bits of bitmaps. */
   get count(): number {
-    if (this.#count < 0) this.#count = countRelr(this.#source);
+    if (this.#count < 0) {
+      this.#count = this.#source.form === 'crel' ? readCrelHeader(this.#source).count : countRelr(this.#source);
+    }
     return this.#count;
   }
   get section(): number {
@@ -63,8 +68,12 @@ export class LazyRelocationTable implements RelocationTable {
   get target(): number {
     return this.#source.target;
   }
-  get form(): 'rel' | 'rela' | 'relr' {
+  get form(): RelocationForm {
     return this.#source.form;
+  }
+  get addends(): 'row' | 'place' {
+    const { form } = this.#source;
+    return form === 'rela' || (form === 'crel' && readCrelHeader(this.#source).addends) ? 'row' : 'place';
   }
   get symbols(): SymbolTable | null {
     return this.#source.symbols;
@@ -90,17 +99,54 @@ export class LazyRelocationTable implements RelocationTable {
       });
     }
     const { form, is64, offset } = this.#source;
-    return form === 'relr' ? -1 : offset + row * relocationBytes(form, is64);
+    return form === 'relr' || form === 'crel' ? -1 : offset + row * relocationBytes(form, is64);
   }
 
   #read(): Columns {
-    return (this.#columns ??=
-      this.#source.form === 'relr' ? readRelr(this.#source, this.count) : readRows(this.#source));
+    return (this.#columns ??= readColumns(this.#source, this.count));
   }
 }
 
-function readRows(source: RelocationSource): Columns {
-  const { view, is64, form, symbols } = source;
+function readColumns(source: RelocationSource, count: number): Columns {
+  switch (source.form) {
+    case 'relr':
+      return readRelr(source, count);
+    case 'crel': {
+      const columns = readCrel(source);
+      columns.symbol.forEach((index, row) => {
+        requireSymbol(source, index, row, source.offset);
+      });
+      return columns;
+    }
+    case 'rel':
+    case 'rela':
+      return readRows(source, source.form);
+    default:
+      return source.form satisfies never;
+  }
+}
+
+/** @throws ElftraceError 'bad-reference' for a row that names a symbol behind the end of the table */
+function requireSymbol(
+  { symbols, namesNobody, what: table }: RelocationSource,
+  index: number,
+  row: number,
+  at: number,
+): void {
+  const count = symbols === null ? 1 : Math.max(1, symbols.count);
+  if (index < count || namesNobody === true) return;
+  const what = `${table}: row ${row}: symbol`;
+  const cause = symbols === null ? 'the table has no symbol table' : `the symbol table has ${symbols.count}`;
+  throw new ElftraceError('bad-reference', `${what}: number ${index}, ${cause}`, {
+    what,
+    value: index,
+    max: count - 1,
+    fileOffset: at,
+  });
+}
+
+function readRows(source: RelocationSource, form: 'rel' | 'rela'): Columns {
+  const { view, is64, symbols, namesNobody } = source;
   const step = relocationBytes(form, is64);
   const count = source.sizeBytes / step;
   const offset = new BigUint64Array(count);
@@ -135,16 +181,7 @@ function readRows(source: RelocationSource): Columns {
         addends[2 * row + HIGH] = (value | 0) >> 31;
       }
     }
-    if (index >= symbolCount && source.namesNobody !== true) {
-      const what = `${source.what}: row ${row}: symbol`;
-      const cause = symbols === null ? 'the table has no symbol table' : `the symbol table has ${symbols.count}`;
-      throw new ElftraceError('bad-reference', `${what}: number ${index}, ${cause}`, {
-        what,
-        value: index,
-        max: symbolCount - 1,
-        fileOffset: at,
-      });
-    }
+    if (index >= symbolCount && namesNobody !== true) requireSymbol(source, index, row, at);
     symbol[row] = index;
   }
   return { offset, type, symbol, addend };

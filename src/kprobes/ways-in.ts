@@ -510,7 +510,7 @@ export class WaysIn {
 function valueOf(image: Program['image'], table: RelocationTable, row: number): bigint {
   const symbol = table.symbol[row]!;
   const own = symbol === 0 || !table.symbols ? 0n : table.symbols.value[symbol]!;
-  if (table.form === 'rela') return own + table.addend[row]!;
+  if (table.addends === 'row') return own + table.addend[row]!;
   try {
     return own + inPlaceAddend(image, table, row, image.wordBytes);
   } catch (error) {

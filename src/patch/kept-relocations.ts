@@ -75,7 +75,7 @@ export function changeStep(image: ElfImage, after: Uint8Array, [start, end]: rea
 function tablesOfCode(image: ElfImage): readonly RelocationTable[] {
   return keptTables(image).filter(({ target, form }) => {
     const section = image.sections[target];
-    return form !== 'relr' && section !== undefined && (section.flags & SHF_ALLOC) !== 0n;
+    return (form === 'rel' || form === 'rela') && section !== undefined && (section.flags & SHF_ALLOC) !== 0n;
   });
 }
 

@@ -14,6 +14,7 @@ import type { Address } from '../units.js';
 import { otherRanges } from '../sites/overlaps.js';
 import type { Hazard } from './hazards.js';
 import type { Sites } from '../sites/sites.js';
+import type { ProgramView } from '../sites/view.js';
 import { judge, verdictSeverity, type VerifyOptions } from '../sites/verdicts.js';
 
 /** One change of the file. `place` is for people; `fileOffset` is what is written. */
@@ -248,6 +249,12 @@ function decide(
 }
 
 /** The kernel's error kinds of C-UPD-2; a branch that does not reach has one of its own. */
+/** Rows of compact tables have no bytes of their own. */
+function changesPackedRows(view: ProgramView, { neutralise, relocate }: SiteChange): boolean {
+  const deltas = [...neutralise, ...(relocate ?? []).map(({ delta }) => delta)];
+  return deltas.some((delta) => view.relocationsAt(delta).some(({ table }) => table.form === 'crel'));
+}
+
 function errnoOf(refused: SiteRefusal['refused']): Refusal['errno'] {
   if (refused === 'out-of-range') return 'ERANGE';
   return refused === 'unreadable' ? 'EFAULT' : 'EINVAL';
@@ -428,6 +435,15 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
         );
         continue;
       }
+    }
+    if (changesPackedRows(view, change)) {
+      refuse(
+        i,
+        'packed-relocations',
+        'EINVAL',
+        'the relocations of the call are compact ones (SHT_CREL), whose rows cannot be changed one by one: assemble without --crel',
+      );
+      continue;
     }
     const mine: Step[] = [];
     let blocked = '';

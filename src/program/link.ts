@@ -65,7 +65,7 @@ export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): vo
     if (own.contents === null) {
       throw new ElftraceError('elf-malformed', `${part.name}: ${rule.name} in a section without bytes`, where);
     }
-    const addend = table.form === 'rel' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
+    const addend = table.addends === 'place' ? heldAddend(own.contents, offset, rule, orders.data) : table.addend[row]!;
     const place: Place = { part, section: own, offset, rule, addend, where };
     const symbol = table.symbol[row]!;
     const resolved = scope.resolve(part, symbol);

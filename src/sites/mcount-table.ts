@@ -376,7 +376,7 @@ export function mcountSections(
   const { is64, endian } = image.header;
   const word = image.wordBytes;
   const text = entries[0]?.section;
-  const rela = text === undefined || image.relocationsOf(text)[0]?.form !== 'rel';
+  const rela = text === undefined || image.relocationsOf(text)[0]?.addends !== 'place';
   const step = (rela ? 3 : 2) * word;
   const contents = new ByteView(new Uint8Array(entries.length * word), endian, mcountSectionName);
   const rows = new ByteView(new Uint8Array(entries.length * step), endian, `.rel__mcount_loc`);

@@ -112,7 +112,7 @@ function readRelocatable(
       }
       const symbol = table.symbol[row]!;
       const home = symbols ? symbols.sectionIndex[symbol]! : 0;
-      const addend = table.form === 'rel' ? wordOf(contents, offset, word, little) : table.addend[row]!;
+      const addend = table.addends === 'place' ? wordOf(contents, offset, word, little) : table.addend[row]!;
       // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when its site is taken out.
       if (symbol === 0 && addend === 0n) continue;
       values[slot] = BigInt.asUintN(word * 8, (symbols ? symbols.value[symbol]! : 0n) + addend);
@@ -214,7 +214,7 @@ function relativeAddends(program: Program, start: bigint, size: number): Map<big
   const end = start + BigInt(size);
   const mask = arch.target.wordBytes === 4 ? 0xffff_ffffn : 0xffff_ffff_ffff_ffffn;
   for (const table of image.relocations) {
-    if (table.form !== 'rela' || !isDynamic(image, table)) continue;
+    if (table.addends !== 'row' || !isDynamic(image, table)) continue;
     const { offset, type, addend, count } = table;
     for (let row = 0; row < count; row++) {
       if (type[row] !== arch.relocationRoles.relative) continue;

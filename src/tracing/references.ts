@@ -158,7 +158,7 @@ class Walk {
           if (this.wanted.isWanted(name) || name === 'syscall') this.slots.set(table.offset[row]!, name);
         } else if (table.type[row] === relative) {
           const addend =
-            table.form === 'rela' ? table.addend[row]! : inPlaceAddend(image, table, row, arch.target.wordBytes);
+            table.addends === 'row' ? table.addend[row]! : inPlaceAddend(image, table, row, arch.target.wordBytes);
           const name = this.pointers.get(addend) ?? this.wantedCode(addend);
           if (name !== undefined) this.slots.set(table.offset[row]!, name);
         }
