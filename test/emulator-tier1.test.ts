@@ -233,7 +233,8 @@ describe('random programs in step on both tiers', () => {
       const sum = (of: 'instructions' | 'patches' | 'compiled'): number =>
         runs.reduce((all, each) => all + each[of], 0);
       expect(sum('instructions')).toBeGreaterThan(2500 * SEEDS.length);
-      expect(sum('compiled')).toBeGreaterThan(25 * SEEDS.length);
+      // Pages that these programs write again and again stay in tier 0.
+      expect(sum('compiled')).toBeGreaterThan(15 * SEEDS.length);
       process.stderr.write(`${target.id}: ${sum('instructions')} instructions, ${sum('patches')} patches in step\n`);
     });
   }

@@ -625,6 +625,6 @@ test('the command line lays the samples out and enables them', () => {
   const sites = findSites(loadProgram(readElf(new Uint8Array(readFileSync(on))), x86_64));
   expect(sites.totals().byState).toEqual({ call: sites.count });
   expect(elftrace(['load', sample('core.o'), '--ppc-stubs=2008', '-o', file('never')]).stderr).toMatch(
-    /no load option 'ppc-stubs'/,
+    /--ppc-stubs is about PowerPC, this is x86-64/,
   );
 });

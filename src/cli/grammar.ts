@@ -31,6 +31,9 @@ interface Options {
   readonly choices: Readonly<Record<string, readonly string[]>>;
 }
 
+/** Options whose value may be left out: `race --demo` is all of them. yargs has no word for that. */
+const OPTIONAL_VALUES: ReadonlySet<string> = new Set(['demo']);
+
 /** @param empty  a parser without options, which the builder gives its own */
 export function grammarOf({ builder, demanded, optional }: CommandHandler, empty: Argv): Grammar {
   const built = empty.alias('h', 'help').version('') as Argv;
@@ -51,6 +54,7 @@ export function grammarOf({ builder, demanded, optional }: CommandHandler, empty
   return {
     flags,
     values,
+    optional: OPTIONAL_VALUES,
     lists: new Set(options.array.map(longName)),
     numbers: new Set(options.number),
     choices: new Map(Object.entries(options.choices)),

@@ -11,6 +11,8 @@ import { STANDARD_INPUT } from './standard-input.js';
 export interface Grammar {
   readonly flags: ReadonlySet<string>;
   readonly values: ReadonlySet<string>;
+  /** Options whose value may be left out. */
+  readonly optional: ReadonlySet<string>;
   /** Options that may be given several times. */
   readonly lists: ReadonlySet<string>;
   readonly numbers: ReadonlySet<string>;
@@ -61,6 +63,7 @@ function flagWord(name: string, value: string | undefined, grammar: Grammar): re
 }
 
 function checkValue(name: string, value: string, grammar: Grammar): void {
+  if (value === '' && grammar.optional.has(name)) return;
   if (value === '') throw usage(`${written(name)} needs a value`);
   const long = grammar.longName(name);
   if (grammar.numbers.has(long) && (value.trim() === '' || !Number.isFinite(Number(value)))) {
@@ -72,6 +75,14 @@ function checkValue(name: string, value: string, grammar: Grammar): void {
   }
 }
 
+/** An option that may stand alone, and does, has the empty value; otherwise the next word would be its value. */
+function withEmptyValues(words: readonly string[], { optional }: Grammar): string[] {
+  return words.map((word, i) => {
+    const isAlone = i + 1 === words.length || /^-./.test(words[i + 1]!);
+    return isAlone && word.startsWith('--') && optional.has(word.slice(2)) ? `${word}=` : word;
+  });
+}
+
 /** The words of a verb as options and others, up to the program of verbs that run one. */
 function tokensOf(words: readonly string[], grammar: Grammar) {
   const options = Object.fromEntries(
@@ -81,7 +92,8 @@ function tokensOf(words: readonly string[], grammar: Grammar) {
       return [name, { type, ...(name.length === 1 ? { short: name } : {}) }];
     }),
   );
-  const { tokens } = parseArgs({ args: [...words], options, strict: false, allowPositionals: true, tokens: true });
+  const args = withEmptyValues(words, grammar);
+  const { tokens } = parseArgs({ args, options, strict: false, allowPositionals: true, tokens: true });
   const program = grammar.runsProgram ? tokens.find(({ kind }) => kind === 'positional')?.index : undefined;
   const end = program === undefined ? words.length : program + 1;
   return { tokens: tokens.filter(({ index }) => index < end), end };

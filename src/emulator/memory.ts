@@ -578,16 +578,35 @@ export class GuestMemory {
     return this.host.u8.subarray(window.host + skip, window.host + skip + size);
   }
 
-  /** Copies of all windows, by address; no bytes where there is no memory. */
+  /** Windows as they are to the program: neighbours that differ in their backing only are one. */
+  private runs(): MutableWindow[][] {
+    const runs: MutableWindow[][] = [];
+    for (const window of this.list.all) {
+      const run = runs.at(-1);
+      const last = run?.at(-1);
+      const belongs =
+        last !== undefined && isOneArea(last, window) && (last.allocation === null) === (window.allocation === null);
+      if (run && belongs) run.push(window);
+      else runs.push([window]);
+    }
+    return runs;
+  }
+
+  /**
+   * Copies of all windows, by address; no bytes where there is no memory. How windows came to their
+   * memory does not show: what did the same has the same windows.
+   */
   save(): readonly SavedWindow[] {
-    return this.list.all.map(({ address, size, permission, name, guarded, host, allocation }) => ({
-      address,
-      size,
-      permission,
-      name,
-      guarded,
-      bytes: allocation ? this.host.u8.slice(host, host + size) : new Uint8Array(0),
-    }));
+    return this.runs().map((run) => {
+      const { address, permission, name, guarded } = run[0]!;
+      const size = run.reduce((sum, each) => sum + each.size, 0);
+      const bytes = new Uint8Array(run[0]!.allocation ? size : 0);
+      for (const each of run) {
+        if (!each.allocation) continue;
+        bytes.set(this.host.u8.subarray(each.host, each.host + each.size), Number(each.address - address));
+      }
+      return { address, size, permission, name, guarded, bytes };
+    });
   }
 
   /**
@@ -598,25 +617,32 @@ export class GuestMemory {
     const key = (each: Window): string =>
       `${each.address}:${each.size}:${each.permission}:${each.name}:${each.guarded}`;
     const wanted = new Set(saved.map(key));
-    for (const each of [...this.list.all]) {
-      if (wanted.has(key(each))) continue;
-      if (!this.unmap(each.address, each.size))
+    const present = new Set<string>();
+    for (const run of this.runs()) {
+      const whole = { ...run[0]!, size: run.reduce((sum, each) => sum + each.size, 0) };
+      if (wanted.has(key(whole))) present.add(key(whole));
+      else if (!this.unmap(whole.address, whole.size)) {
         throw new ElftraceError('usage', 'too many areas to restore a snapshot');
+      }
     }
-    const present = new Set(this.list.all.map(key));
     for (const each of saved) {
       if (!present.has(key(each))) this.map(each);
-      const window = this.windowOf(each.address)!;
-      if (each.bytes.length === 0) continue;
+      if (each.bytes.length > 0) this.restoreBytes(each);
+    }
+  }
+
+  private restoreBytes(saved: SavedWindow): void {
+    for (const window of this.list.overlapping(saved.address, saved.size)) {
       // It is `none` now, and was something else when it got its bytes.
       this.back(window);
-      for (let at = 0; at < each.size; at += PAGE_BYTES) {
-        const end = Math.min(each.size, at + PAGE_BYTES);
+      const skip = Number(window.address - saved.address);
+      for (let at = 0; at < window.size; at += PAGE_BYTES) {
+        const end = Math.min(window.size, at + PAGE_BYTES);
         const now = this.host.u8.subarray(window.host + at, window.host + end);
-        const then = each.bytes.subarray(at, end);
+        const then = saved.bytes.subarray(skip + at, skip + end);
         if (firstDifference(now, then) === -1) continue;
         now.set(then);
-        this.observer.changed(each.address + BigInt(at), end - at, 'bytes');
+        this.observer.changed(window.address + BigInt(at), end - at, 'bytes');
       }
     }
   }
