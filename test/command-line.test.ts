@@ -143,6 +143,18 @@ test('a patch that changes nothing leaves an empty record: revert gives the copy
   expect(existsSync(at('none'))).toBe(false);
 });
 
+test('so do a plan that changes nothing, and a patch in place', () => {
+  expect(elftrace(['patch', core, '--nop', '--journal', at('j2'), '-o', at('nops2')]).status).toBe(0);
+  expect(elftrace(['plan', at('nops2'), '--nop', '-o', at('empty-plan')]).status).toBe(0);
+  expect(elftrace(['apply', at('nops2'), at('empty-plan'), '-o', at('applied')]).status).toBe(0);
+  copyFileSync(at('nops2'), at('in-place'));
+  expect(elftrace(['patch', at('in-place'), '--nop', '--in-place']).status).toBe(0);
+  for (const file of ['applied', 'in-place']) {
+    expect(elftrace(['revert', at(file), '-o', at('back2')]).stdout).toContain('the patch had changed nothing');
+    expect(readFileSync(at('back2')).equals(readFileSync(at('nops2')))).toBe(true);
+  }
+});
+
 describe('terminals and Ctrl-C', () => {
   const shell = (script: string, env: Readonly<Record<string, string>> = {}) =>
     spawnSync('bash', ['-c', script, 'bash', process.execPath, cliPath], {

@@ -1,7 +1,8 @@
 /** `elftrace apply FILE PLAN -o OUT`: carries out a plan that another process made, on exactly the file that it was made for. */
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
-import { applyPlan, unpatched } from '../patch/apply.js';
+import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
+import { readRecord } from '../patch/journal.js';
 import { type Acceptance, checkAcceptance } from '../patch/plan.js';
 import { decodePlanFile, inject } from '../patch/plan-file.js';
 import { hazardNotices, jsonSchema } from '../report/json.js';
@@ -42,6 +43,7 @@ export async function runApply(args: ApplyArguments): Promise<number> {
   const applied = applyPlan(image, file.plan, {
     hash,
     injected: file.injection !== null,
+    keep: file.injection === null && keepsEmptyRecord(file.plan, image, readRecord(image), false),
     ...(file.session ?? {}),
   });
   const written = await writeOutput(

@@ -8,7 +8,7 @@ import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { ElfImage } from '../elf/image.js';
 import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
-import { applyPlan, canCarryRecord, unpatched } from '../patch/apply.js';
+import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
 import { planDirect } from '../tracing/direct.js';
 import type { DirectVariant } from '../tracing/direct-variant.js';
 import { checkGraphSafety, UnsafeGraphError } from '../tracing/graph-safety.js';
@@ -555,7 +555,7 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     record: beside ? 'beside' : 'note',
     earlier: opened.recordBeside ? opened.record : null,
     injected: opened.injected,
-    keep: keepsEmptyRecord(plan, opened, beside),
+    keep: keepsEmptyRecord(plan, opened.image, opened.record, beside),
     ...(kept ?? {}),
   });
   // The record first: a file that was changed must never be without the way back.
@@ -596,15 +596,6 @@ export async function runPatch(args: PatchArguments): Promise<number> {
     );
   }
   return exitCodes.ok;
-}
-
-/**
- * A file in which nothing was to be done gets a record too, so that `revert` knows it: not one that has a record already, nor
- * one that is signed or cannot carry a record, which stays as it is.
- */
-function keepsEmptyRecord({ steps, additions }: Plan, { image, record }: Opened, beside: boolean): boolean {
-  if (steps.length > 0 || additions !== undefined) return false;
-  return record === null && (beside || (!readModuleSignature(image.bytes) && canCarryRecord(image)));
 }
 
 /** A tracer that is no symbol of the image may be a mistyped one of ours. */
@@ -671,7 +662,7 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
 function copyNotice(plan: Plan, opened: Opened, beside: boolean): string[] {
   const { steps, additions } = plan;
   if (steps.length > 0 || additions !== undefined || opened.record !== null) return [];
-  if (keepsEmptyRecord(plan, opened, beside)) return [];
+  if (keepsEmptyRecord(plan, opened.image, opened.record, beside)) return [];
   const why = readModuleSignature(opened.image.bytes) ? 'its signature holds' : 'it has no room for one';
   return [`nothing was to be changed: the output is a copy without a record, because ${why}`];
 }

@@ -87,6 +87,22 @@ function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
 }
 
 /**
+ * Whether a file in which nothing is to be done gets a record all the same, so that `revert` knows
+ * it: not one that has a record already, nor one that is signed or cannot carry a record, which stays
+ * as it is.
+ * @param beside  the record is kept in a file of its own
+ */
+export function keepsEmptyRecord(
+  { steps, additions }: Plan,
+  image: ElfImage,
+  record: FileRecord | null,
+  beside: boolean,
+): boolean {
+  if (steps.length > 0 || additions !== undefined || record !== null) return false;
+  return beside || (!readModuleSignature(image.bytes) && canCarryRecord(image));
+}
+
+/**
  * The file without what carries its record: appended structures cut off, headers as they were; edits stay. Positions are those
  * of the original. The image itself when it carries no record.
  */
