@@ -973,7 +973,7 @@ export class Machine {
    */
   private dropRange(address: Address, size: number, only = false): void {
     if (size === 0) return;
-    if (this.compiled?.holds(address, size)) this.countRewrite(address, size);
+    if (!this.isRestless(address) && this.compiled?.holds(address, size)) this.countRewrite(address, size);
     this.compiled?.dropRange(address, size);
     if (this.byPage.size === 0) return;
     // What made a block end may lie behind it.
@@ -1167,6 +1167,7 @@ export class Machine {
   /** Executes compiled code at `pc` where there is some and it is worthwhile; false: tier 0 goes on. */
   private enterCompiled(run: Running, compiled: CompiledTier): boolean {
     if (run.remaining < LEAST_COMPILED && this.tier !== 1) return false;
+    if (this.isRestless(this.pc)) return false;
     const { host } = this;
     if (this.tier === 1 && compiled.find(this.pc) === 0) compiled.compile(this.pc);
     const place = run.asked ? compiled.wanted(this.pc) : compiled.find(this.pc);
