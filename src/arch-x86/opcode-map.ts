@@ -28,7 +28,7 @@
  * takes r/m as a register whatever mod says; `@…` is the flow.
  */
 import { ElftraceError } from '../errors.js';
-import { PREBUILT_MAPS } from './prebuilt.js';
+import { type OpcodeMapData, PREBUILT_MAPS } from './prebuilt.js';
 
 /** Where control goes, as far as the opcode says. */
 export type OpcodeFlow =
@@ -84,9 +84,6 @@ type OpcodeRowData = readonly [
   lMask: number,
   eightMask: number,
 ];
-
-/** The rows of a map: 256 lines, each the JSON of an `OpcodeRowData[]`, or empty. */
-export type OpcodeMapData = string;
 
 /** Ib 1 byte, Iw 2, Iz 2 or 4, Iv 2, 4 or 8, Id 4, O 4 or 8 by address size; J8 and J32 are displacements. */
 export type ImmediateCode = 'Ib' | 'Iw' | 'Iz' | 'Iv' | 'Id' | 'O' | 'J8' | 'J32' | 'Jz';

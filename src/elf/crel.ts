@@ -14,7 +14,7 @@
  */
 import type { ByteView } from '../bytes.js';
 import { malformed, truncated } from '../errors.js';
-import type { Columns, RelocationSource } from './relocation-tables.js';
+import type { Columns, RelocationSource } from './relocation-columns.js';
 
 export interface CrelHeader {
   /** Rows; never more than bytes behind the header. */

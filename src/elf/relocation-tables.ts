@@ -4,43 +4,17 @@
  * for RELR the gABI proposal "Relative relocations" (SHT_RELR, 2018); for CREL the one of "Compact
  * relocations" (SHT_CREL, 2024), whose rows hold what differs from the row before (`crel.ts`).
  */
-import type { ByteView } from '../bytes.js';
 import { ElftraceError, hex, malformed } from '../errors.js';
 import { RELR_RELATIVE } from './constants.js';
 import { readCrel, readCrelHeader } from './crel.js';
+import type { Columns, RelocationSource } from './relocation-columns.js';
 import type { RelocationForm, RelocationTable, SymbolTable } from './image.js';
 import { halves, HIGH, LOW } from './lookup.js';
-
-/** A relocation table whose extents were checked against the file. */
-export interface RelocationSource {
-  readonly view: ByteView;
-  readonly is64: boolean;
-  readonly form: RelocationForm;
-  /** Section that holds the table, -1 for one of the dynamic section. */
-  readonly section: number;
-  readonly target: number;
-  readonly what: string;
-  readonly offset: number;
-  readonly sizeBytes: number;
-  readonly symbols: SymbolTable | null;
-  /**
-   * Numbers of symbols may lead nowhere: kernels link their start-up's relocations with a symbol table that they throw away, and apply those only that
-   * name none.
-   */
-  readonly namesNobody?: boolean;
-}
 
 /** Bytes of one entry of forms that have such: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela 24, Relr one word. */
 export function relocationBytes(form: 'rel' | 'rela' | 'relr', is64: boolean): number {
   const words = form === 'rela' ? 3 : form === 'rel' ? 2 : 1;
   return words * (is64 ? 8 : 4);
-}
-
-export interface Columns {
-  readonly offset: BigUint64Array;
-  readonly type: Uint32Array;
-  readonly symbol: Uint32Array;
-  readonly addend: BigInt64Array;
 }
 
 /** A `RelocationTable` over the file's bytes. Reading a column throws 'bad-reference' or 'elf-malformed' for a bad row. */

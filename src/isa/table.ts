@@ -15,6 +15,7 @@
  * No bit position is written by hand; a field whose lowest slice ends at bit k holds multiples of 2^k.
  */
 import { PREBUILT_TABLES } from './prebuilt.js';
+import type { DecoderData, TableData } from './table-data.js';
 import { ElftraceError, hex, outOfRange } from '../errors.js';
 import type { Reach } from '../bits.js';
 
@@ -328,27 +329,6 @@ export function insertField(field: RowField, word: number, value: number, mnemon
     out = ((out & ~(ones << at)) | (bits << at)) >>> 0;
   }
   return out;
-}
-
-/** How the row of a word is found: some bits of the word choose a list of rows, of which the first that matches is it. */
-interface DecoderData {
-  /** shift, mask, place, shift, …: runs of bits that are put together to a number. */
-  readonly key: readonly number[];
-  /** Numbers of rows; those to be tried for key k are at starts[k] to starts[k + 1]. */
-  readonly list: readonly number[];
-  readonly starts: readonly number[];
-}
-
-/**
- * What the patterns of a table come to, as plain numbers: a new process takes 5 ms to parse the patterns of one machine, for which it has
- * executed nothing yet. The bundle brings them along (`prebuilt.ts`).
- */
-export interface TableData {
-  /** name, then high, low, at of each slice: the fields of all rows, equal ones once. */
-  readonly fields: readonly (readonly [name: string, ...slices: number[]])[];
-  /** In the order of the table: bytes, mask, match, numbers of fields. */
-  readonly rows: readonly (readonly number[])[];
-  readonly decoders: { readonly 2: DecoderData; readonly 4: DecoderData };
 }
 
 /** Bits of the number that chooses a list. */
