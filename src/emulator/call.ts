@@ -4,7 +4,8 @@
  */
 import type { Abi } from '../machine/abi.js';
 import { ElftraceError } from '../errors.js';
-import type { Machine, StopReason } from './machine.js';
+import type { Machine } from './machine.js';
+import type { StopReason } from './stops.js';
 import type { IrEmulation } from '../machine/emulation.js';
 import { type Process, readWord } from './process.js';
 import type { Address, RegisterName } from '../units.js';

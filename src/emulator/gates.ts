@@ -16,9 +16,10 @@
  */
 import type { Abi } from '../machine/abi.js';
 import type { Isa } from '../isa/instruction.js';
-import type { Permission } from './memory.js';
+import type { Permission } from './windows.js';
 import { ElftraceError, hex } from '../errors.js';
-import type { Machine, StopReason } from './machine.js';
+import type { Machine } from './machine.js';
+import type { StopReason } from './stops.js';
 import type { Address, RegisterName } from '../units.js';
 
 /** The parts of an `Abi` that calls need. */

@@ -1,33 +1,23 @@
 /** The public surface of the emulator. */
 export { Machine, TIME_HZ } from './machine.js';
 export type {
-  Deviation,
   FetchMode,
   Hook,
   MachineOptions,
-  StopReason,
   SwitchHook,
   SyscallHandler,
   SyscallResult,
-  WatchEvent,
   WatchHook,
   WatchRequest,
 } from './machine.js';
+export type { Deviation, StopReason, WatchEvent } from './stops.js';
 export { GuestMemory } from './memory.js';
-export type { AccessKind, MapRequest, Permission, SavedWindow, Window } from './memory.js';
-export { compareStates, firstDivergence, registersOf } from './snapshot.js';
-export type {
-  CompareOptions,
-  CpuState,
-  Difference,
-  Divergence,
-  DivergenceOptions,
-  DivergentSide,
-  Inconclusive,
-  NoDivergence,
-  Snapshot,
-  StatePart,
-} from './snapshot.js';
+export type { AccessKind, MapRequest, SavedWindow, Window } from './memory.js';
+export type { Permission } from './windows.js';
+export { compareStates, registersOf } from './snapshot.js';
+export { firstDivergence } from './divergence.js';
+export type { CompareOptions, CpuState, Difference, Snapshot, StatePart } from './snapshot.js';
+export type { Divergence, DivergenceOptions, DivergentSide, Inconclusive, NoDivergence } from './divergence.js';
 export { runSchedule } from './schedule.js';
 export type { PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
 export { Gates } from './gates.js';

@@ -26,17 +26,7 @@ import {
   writeTrampoline,
 } from './interpreter.js';
 import { OPS } from '../machine/ir.js';
-import type {
-  AccessRow,
-  Block,
-  HelperState,
-  Lifter,
-  LiftLimits,
-  Op,
-  RegisterView,
-  Slot,
-  TrapKind,
-} from '../machine/ir.js';
+import type { AccessRow, Block, HelperState, Lifter, LiftLimits, Op, RegisterView, Slot } from '../machine/ir.js';
 import type { EncodedBlock, ExitReason } from './interpreter.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES, firstDifference, GuestMemory } from './memory.js';
 import type { AccessKind, MapRequest, WatchedRange } from './memory.js';
@@ -44,35 +34,9 @@ import { eliminateDeadOps } from './passes.js';
 import { Reservations } from './reservations.js';
 import { sameLayout } from './snapshot.js';
 import type { CpuState, Snapshot, StatePart } from './snapshot.js';
+import type { Deviation, StopReason, WatchEvent } from './stops.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
-
-/** Why a run ended. `instruction` is the address of the instruction that did not complete. */
-export type StopReason =
-  | { readonly kind: 'exit'; readonly code: number }
-  | {
-      readonly kind: 'fault';
-      /** First byte that may not be accessed. */
-      readonly address: Address;
-      readonly access: AccessKind;
-      readonly instruction: Address;
-    }
-  | { readonly kind: 'trap'; readonly trap: TrapKind; readonly instruction: Address }
-  | {
-      readonly kind: 'unknown-instruction';
-      readonly instruction: Address;
-      readonly bytes: Uint8Array;
-      /** null: the bytes are no instruction we know; a name: known, but its semantics are missing. */
-      readonly mnemonic: string | null;
-    }
-  | { readonly kind: 'syscall'; readonly instruction: Address }
-  /** A system call waits for standard input; it is made again when the run goes on. */
-  | { readonly kind: 'waiting'; readonly instruction: Address }
-  /** A hook said so, or a watch, or a gate; `address` is the instruction that comes next (a gate: its own, which is done). */
-  | { readonly kind: 'hook'; readonly address: Address; readonly watch?: WatchEvent }
-  /** A system call raised a signal that ends the process; the call is completed. Numbers as in Linux asm-generic/signal.h. */
-  | { readonly kind: 'signal'; readonly signal: number; readonly instruction: Address }
-  | { readonly kind: 'step-limit' };
 
 /** What a system call did. `unserved` and `waiting` stop the run at the instruction. */
 export type SyscallResult =
@@ -84,34 +48,8 @@ export type SyscallResult =
 
 export type SyscallHandler = (machine: Machine) => SyscallResult;
 
-/** Something that the machine's world did not do as Linux does it: what ran since then proves nothing about Linux. */
-export interface Deviation {
-  /**
-   * `refused`: a system call that is not served at all; `half`: one under a condition in which it is served otherwise; `signal`: a signal that was not
-   * delivered; `image`: something about the image was left out.
-   */
-  readonly kind: 'refused' | 'half' | 'signal' | 'image';
-  /** `system call clone (56)`, `signal 11`. */
-  readonly what: string;
-  /** What was done, or not done. */
-  readonly why: string;
-  /** Where it was done first. */
-  readonly instruction: Address;
-  readonly count: number;
-}
-
 /** Called before the instruction at the hooked address; `stop` ends the run there, and the next run goes past the hook. */
 export type Hook = (machine: Machine) => 'continue' | 'stop';
-
-/** An access that is about to be made. */
-export interface WatchEvent {
-  readonly address: Address;
-  readonly size: number;
-  readonly access: 'read' | 'write';
-  readonly instruction: Address;
-  /** What a store will write, in memory order. */
-  readonly bytes: Uint8Array | null;
-}
 
 /** Called before an access to a watched range; `stop` ends the run before the instruction, and the next run performs it. */
 export type WatchHook = (machine: Machine, event: WatchEvent) => 'continue' | 'stop';

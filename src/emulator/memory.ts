@@ -28,11 +28,10 @@
  */
 import { CODE_MAP, CONTROL, MAX_WINDOWS, PAGE_MARK, roundUpBacking, WINDOW, WINDOW_FLAG } from './host.js';
 import type { HostMemory } from './host.js';
-import { endOf, isOneArea, type MutableWindow, WindowList } from './windows.js';
+import { endOf, isOneArea, type MutableWindow, type Permission, WindowList } from './windows.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
 
-export type Permission = 'none' | 'r' | 'rw' | 'rx' | 'rwx';
 export type AccessKind = 'read' | 'write' | 'execute';
 
 /** The longest instruction of any machine: an instruction may begin in one line or window and end in the next. */

@@ -11,7 +11,8 @@
  * patcher is none of the CPUs: its stores ask no permission and break reservations of all.
  */
 import { ElftraceError, hex } from '../errors.js';
-import type { Machine, StopReason } from './machine.js';
+import type { Machine } from './machine.js';
+import type { StopReason } from './stops.js';
 import type { Address } from '../units.js';
 
 /** What a patcher does in one step. */

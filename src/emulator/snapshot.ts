@@ -1,22 +1,11 @@
 /**
- * States of machines: what a snapshot holds, how two are compared, and the search for the first instruction after which two
- * machines differ. Making and restoring snapshots is the machine's (`machine.ts`); hooks, gates and watches are no state.
- *
- * The search runs both machines in slices and compares after each. A slice that ends in different states is halved from a snapshot
- * of its beginning until one instruction is left:
- *
- *   equal ------- slice ------- equal ------- slice ------- differ
- *                                 |--- half --- equal
- *                                                |- ... one instruction
- *
- * A difference that comes and goes within a slice is not seen; a slice of 1 sees every one. Slices are executed several
- * times, so what happens outside the machines (output) happens several times too, and what system calls remember must be a
- * part of the state (`addState`).
+ * States of machines: what a snapshot holds, and how two are compared. Making and restoring snapshots is the
+ * machine's (`machine.ts`); hooks, gates and watches are no state.
  */
 import { ElftraceError } from '../errors.js';
 import type { FetchedLines } from './fetch.js';
 import type { HelperState, Lifter } from '../machine/ir.js';
-import type { Deviation, Machine, StopReason } from './machine.js';
+import type { Deviation } from './stops.js';
 import { firstDifference } from './memory.js';
 import type { SavedWindow } from './memory.js';
 import type { Address, RegisterName } from '../units.js';
@@ -179,140 +168,4 @@ export function compareStates(a: Snapshot, b: Snapshot, options: CompareOptions 
     out.push({ kind: 'window', only: 'b', address, size });
   }
   return out.slice(0, max);
-}
-
-export interface DivergenceOptions extends CompareOptions {
-  /** Most instructions to run. Default: until both stop. */
-  readonly budget?: number;
-  /** Instructions between two comparisons. Default 4096. */
-  readonly slice?: number;
-}
-
-/** One side after the instruction that made the difference. */
-export interface DivergentSide {
-  /** Address and bytes of the instruction that it executed. */
-  readonly address: Address;
-  readonly bytes: Uint8Array;
-  readonly stop: StopReason;
-  readonly state: Snapshot;
-}
-
-export interface Divergence {
-  /** Instructions that both completed from the start of the search, in equal states. */
-  readonly instructions: number;
-  /** The last equal state (that of machine A). */
-  readonly before: Snapshot;
-  readonly a: DivergentSide;
-  readonly b: DivergentSide;
-  /** May be empty when only the stops differ. */
-  readonly differences: readonly Difference[];
-}
-
-/** Where two machines were found equal so far: both stopped in the same way, or the budget was used (`step-limit`). */
-export interface NoDivergence {
-  readonly instructions: number;
-  readonly stop: StopReason;
-}
-
-/** Equal states that prove nothing: the machines stopped at what is not served or not executed, or something was not done as Linux does it. */
-export interface Inconclusive extends NoDivergence {
-  readonly deviations: { readonly a: readonly Deviation[]; readonly b: readonly Deviation[] };
-}
-
-function sameStop(a: StopReason, b: StopReason): boolean {
-  const text = (stop: StopReason): string =>
-    JSON.stringify(stop, (_key, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
-  return text(a) === text(b);
-}
-
-/**
- * Runs both machines in step and finds the first instruction after which their states, or the ways they stopped, differ. `inconclusive`: none was
- * found, and that proves nothing. Afterwards both stand behind that instruction, or where the search ended. Only the running CPUs run.
- * @throws ElftraceError 'usage' when the machines differ at the start or are of different kinds
- */
-export function firstDivergence(
-  machineA: Machine,
-  machineB: Machine,
-  options: DivergenceOptions = {},
-):
-  | { readonly kind: 'differ'; readonly at: Divergence }
-  | { readonly kind: 'equal'; readonly end: NoDivergence }
-  | { readonly kind: 'inconclusive'; readonly end: Inconclusive } {
-  const { budget = Number.MAX_SAFE_INTEGER, slice = 4096 } = options;
-  if (slice < 1) throw new ElftraceError('usage', 'a slice has at least one instruction', { value: slice });
-  let [startA, startB] = [machineA.snapshot(), machineB.snapshot()];
-  // Code may differ from the start: that is often what the search is about. Registers may not.
-  const early = compareStates(startA, startB, options).find((each) => each.kind !== 'memory');
-  if (early) throw new ElftraceError('usage', `the machines differ before they run (${early.kind})`);
-  // Bytes that differ from the start are left out, whatever becomes of them.
-  const base = compareStates(startA, startB, { ...options, max: Number.MAX_SAFE_INTEGER });
-  const known = base.flatMap((each) =>
-    each.kind === 'memory' ? [{ address: each.address, size: each.a.length }] : [],
-  );
-  const compare = { ...options, ignoreMemory: [...(options.ignoreMemory ?? []), ...known] };
-
-  interface Outcome {
-    readonly a: StopReason;
-    readonly b: StopReason;
-    readonly stateA: Snapshot;
-    readonly stateB: Snapshot;
-    readonly differences: readonly Difference[];
-    readonly equal: boolean;
-  }
-  const advance = (count: number): Outcome => {
-    const [a, b] = [machineA.run({ budget: count }), machineB.run({ budget: count })];
-    const [stateA, stateB] = [machineA.snapshot(), machineB.snapshot()];
-    const differences = compareStates(stateA, stateB, compare);
-    return { a, b, stateA, stateB, differences, equal: differences.length === 0 && sameStop(a, b) };
-  };
-  const found = (stop: StopReason): ReturnType<typeof firstDivergence> => {
-    const deviations = { a: machineA.deviations, b: machineB.deviations };
-    const end = { instructions: done, stop };
-    const isUnknown = stop.kind === 'unknown-instruction' || stop.kind === 'syscall';
-    return isUnknown || deviations.a.length + deviations.b.length > 0
-      ? { kind: 'inconclusive', end: { ...end, deviations } }
-      : { kind: 'equal', end };
-  };
-  const back = (): void => {
-    machineA.restore(startA);
-    machineB.restore(startB);
-  };
-
-  let done = 0;
-  while (done < budget) {
-    let width = Math.min(slice, budget - done);
-    let outcome = advance(width);
-    if (outcome.equal) {
-      const ran = outcome.stateA.cpus[outcome.stateA.current]!.instructions;
-      const completed = ran - startA.cpus[startA.current]!.instructions;
-      done += completed;
-      if (outcome.a.kind !== 'step-limit') return found(outcome.a);
-      [startA, startB] = [outcome.stateA, outcome.stateB];
-      continue;
-    }
-    while (width > 1) {
-      const half = width >> 1;
-      back();
-      const first = advance(half);
-      if (!first.equal) {
-        [width, outcome] = [half, first];
-        continue;
-      }
-      [startA, startB] = [first.stateA, first.stateB];
-      done += half;
-      width -= half;
-      if (width === 1) outcome = advance(1);
-    }
-    const side = (machine: Machine, start: Snapshot, stop: StopReason, state: Snapshot): DivergentSide => {
-      const address = start.cpus[start.current]!.pc;
-      machine.restore(start);
-      const bytes = machine.instructionBytes();
-      machine.restore(state);
-      return { address, bytes, stop, state };
-    };
-    const a = side(machineA, startA, outcome.a, outcome.stateA);
-    const b = side(machineB, startB, outcome.b, outcome.stateB);
-    return { kind: 'differ', at: { instructions: done, before: startA, a, b, differences: outcome.differences } };
-  }
-  return found({ kind: 'step-limit' });
 }

@@ -24,7 +24,8 @@ import {
   statxBytes,
 } from './files.js';
 import type { Machine, SyscallHandler, SyscallResult } from './machine.js';
-import type { AccessKind, GuestMemory, Permission } from './memory.js';
+import type { AccessKind, GuestMemory } from './memory.js';
+import type { Permission } from './windows.js';
 import { type Condition, CONDITIONS, SERVED_CALLS, type ServiceName } from '../machine/calls.js';
 import type { ProcessModel, StatLayout } from '../machine/emulation.js';
 import type { Address, Endian } from '../units.js';

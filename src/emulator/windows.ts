@@ -7,7 +7,9 @@
  * counts them; knows neither backing nor permissions' meaning.
  */
 import type { Address } from '../units.js';
-import type { Permission } from './memory.js';
+
+/** What the guest may do with a window. */
+export type Permission = 'none' | 'r' | 'rw' | 'rx' | 'rwx';
 
 /** Backing of one or more windows. */
 export interface Allocation {
