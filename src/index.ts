@@ -94,7 +94,8 @@ export {
   type Refusal,
   type Step,
 } from './patch/plan.js';
-export type { Hazard, HazardousSite, Preemption } from './patch/hazards.js';
+export type { Preemption } from './patch/hazards.js';
+export type { Hazard, HazardousSite } from './patch/plan.js';
 export { runtimeImage, withRuntime } from './tracing/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './patch/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './tracing/tracing.js';

@@ -3,22 +3,8 @@
  * right. Owns the collecting; which change of which bytes is a hazard is the shape's business (00-core F-7).
  */
 import type { HazardId } from '../machine/sites.js';
-import type { Plan, Step } from './plan.js';
+import type { Hazard, HazardousSite, Plan, Step } from './plan.js';
 import type { Sites } from '../sites/sites.js';
-
-/** A hazard with the sites that have it. */
-export interface Hazard {
-  readonly rule: HazardId;
-  readonly reason: string;
-  readonly sites: readonly HazardousSite[];
-}
-
-export interface HazardousSite {
-  readonly site: number;
-  readonly section: string;
-  readonly address: bigint;
-  readonly function: string;
-}
 
 /** Whether tasks of the system can be preempted anywhere (a kernel's PREEMPT), or all stand at known places when code changes. */
 export type Preemption = 'none' | 'full';

@@ -9,7 +9,7 @@ import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { decodeGone, encodeGone, type GoneModule, isSavedGone } from './gone-modules.js';
 import type { FileRecord } from './journal.js';
-import type { Hazard } from './hazards.js';
+import type { Hazard } from './plan.js';
 import { type Plan, type Refusal, type Step, tableParts } from './plan.js';
 
 export const planFileSchema = 3;

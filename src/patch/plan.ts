@@ -5,14 +5,14 @@
  * After planning: every step's `before` and `after` have equal length, `before` is what the file holds, steps are sorted by
  * file position and do not overlap, and every site of the selection is either changed, already as asked, or refused.
  */
-import type { SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } from '../machine/sites.js';
+import type { HazardId, SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } from '../machine/sites.js';
+import type { CodedRefusal, SiteDecision } from './decisions.js';
 import { SHF_WRITE } from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
 import { ByteView, equalBytes, holdsAt } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { Address } from '../units.js';
 import { otherRanges } from '../sites/overlaps.js';
-import type { Hazard } from './hazards.js';
 import type { Sites } from '../sites/sites.js';
 import type { ProgramView } from '../sites/view.js';
 import { judge, verdictSeverity, type VerifyOptions } from '../sites/verdicts.js';
@@ -114,6 +114,20 @@ class SymbolNumbers {
   }
 }
 
+/** A hazard with the sites that have it. */
+export interface Hazard {
+  readonly rule: HazardId;
+  readonly reason: string;
+  readonly sites: readonly HazardousSite[];
+}
+
+export interface HazardousSite {
+  readonly site: number;
+  readonly section: string;
+  readonly address: bigint;
+  readonly function: string;
+}
+
 export interface Plan {
   readonly target: string;
   readonly request: string;
@@ -136,9 +150,6 @@ export interface Plan {
   /** File positions of the sites that no table names any more, ascending; absent: none. */
   readonly untraced?: readonly number[];
 }
-
-/** A state for one site, or why it has none: what a request with many targets decides per site. */
-export type SiteDecision = WritableState | CodedRefusal;
 
 export interface PlanRequest {
   /**
@@ -220,9 +231,6 @@ class Shared {
     return this.at(bytes, 0, bytes.length);
   }
 }
-
-/** A refusal of a shape, or one that a request has a code of its own for. */
-type CodedRefusal = SiteRefusal & { readonly code?: string };
 
 /** The first state that can be written, or the refusal of the last one. */
 function decide(

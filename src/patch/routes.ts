@@ -7,7 +7,7 @@ import { STB_LOCAL } from '../elf/constants.js';
 import { hex } from '../errors.js';
 import type { Program } from '../program/program.js';
 import type { Address } from '../units.js';
-import type { SiteDecision } from './plan.js';
+import type { SiteDecision } from './decisions.js';
 
 /** A place that sites can call. */
 export interface EntryPoint {

@@ -40,7 +40,7 @@ import {
   type SiteHash,
 } from '../ftrace/index.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from '../patch/routes.js';
-import type { SiteDecision } from '../patch/plan.js';
+import type { SiteDecision } from '../patch/decisions.js';
 import type { Sites } from '../sites/sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
 import { entriesOf, graphOff, initialState, recordIp } from './tracing.js';
