@@ -9,80 +9,16 @@
  * So the first byte is written when every step is known to fit (C-UPD-3), and a failing operation leaves everything as it was.
  */
 import type { Address } from '../units.js';
+import type { Capabilities } from './capabilities.js';
+import type { GraphUserImage } from './graph-user.js';
 import type { SiteHash } from './hash.js';
-import type { Errno, Ops } from './ops.js';
-import type { CallSite } from './records.js';
-import type { GraphUserImage } from './graph.js';
-
-/** What the entries and the code generator of a target offer (F-11). */
-export interface Capabilities {
-  /** Sites can be rewritten at all; without, operations only keep books (T-X86-32). */
-  readonly patchable: boolean;
-  /** What the plain entry hands on: ip and parent_ip, or ops and regs as well (C-TGT-9). */
-  readonly passes: 2 | 4;
-  /** Full register frames: none, by an entry of its own, or by the one entry there is. */
-  readonly regs: 'none' | 'separate' | 'same';
-  /** Which callbacks may change the resume address. */
-  readonly resume: 'none' | 'regs' | 'any';
-  /** Which entries can go on to a direct caller; `regs` needs a register entry. */
-  readonly direct: 'none' | 'regs' | 'any';
-  /** Private trampolines can be built. */
-  readonly trampolines: boolean;
-  /** There is a wrapper with recursion guard and RCU test; without one, such callbacks go through the list function. */
-  readonly assist: boolean;
-  /** A word before each function names the ops that its entry calls; the entries have no patched call then. */
-  readonly callOps: boolean;
-  /** There is a second entry beside the one that reads that word: it always goes through the list (A-CO-5). */
-  readonly listEntry: boolean;
-  /** Graph tracer: an ordinary callback; a jump in the entries; a static entry, and a jump in the shared tail (2014). */
-  readonly graph: 'none' | 'callback' | 'jump' | 'trampoline';
-}
-
-/** What a site holds. Stubs on the way are the backend's business: a site that reaches `ftrace_caller` through one holds `caller`. */
-export type Content =
-  | { readonly kind: 'nop' }
-  | { readonly kind: 'caller' }
-  | { readonly kind: 'regs-caller' }
-  /** The entry that lists whatever the word in front of the function says. */
-  | { readonly kind: 'list-caller' }
-  /** Code that serves one ops. `ops` is null in what a backend read at an address that it did not build. */
-  | { readonly kind: 'trampoline'; readonly address: Address; readonly ops: Ops | null }
-  | { readonly kind: 'direct'; readonly address: Address };
-
-/** What the patched call of an entry, or that inside a trampoline, leads to. */
-export type Callee =
-  | { readonly kind: 'stub' }
-  | { readonly kind: 'list' }
-  | { readonly kind: 'function'; readonly address: Address }
-  /** The wrapper of C-TGT-6. It takes its ops from the third argument. */
-  | { readonly kind: 'assist'; readonly ops: Ops };
-
-/** What the word of per-callsite ops names. */
-export type Literal =
-  { readonly kind: 'nop-ops' } | { readonly kind: 'list-ops' } | { readonly kind: 'ops'; readonly ops: Ops };
-
-/** An ops object in guest memory; hashes that are empty are null. */
-export interface OpsImage {
-  readonly func: Address;
-  readonly flags: number;
-  readonly directCall: Address;
-  /** The callback's own word, as it is when the object is made; afterwards it is the callback's. */
-  readonly data: bigint;
-  readonly filter: SiteHash | null;
-  readonly notrace: SiteHash | null;
-  readonly trampoline: Address;
-}
+import type { Callee, Content, Errno, Ops, OpsImage, TrampolineBlock } from './ops.js';
+import type { CallSite, Literal } from './records.js';
 
 export interface TrampolineRequest {
   readonly ops: Ops;
   readonly template: 'plain' | 'regs';
   readonly callee: Callee;
-}
-
-/** Room for one trampoline and its bytes, decided; nothing is written yet. */
-export interface TrampolineBlock {
-  readonly address: Address;
-  readonly sizeBytes: number;
 }
 
 /** A trampoline as it stands: a copy of which entry, for whom, calling what. */
@@ -205,20 +141,4 @@ export interface Backend {
   dropTrampoline(block: TrampolineBlock): void;
   /** Room for so many more direct callers, one after another, and for the hashes that come with them; false: ENOMEM. */
   reserveDirect(entries: number, hashes: readonly SiteHash[]): boolean;
-}
-
-/** The same content, as far as bytes can tell. */
-export function equalContents(a: Content, b: Content): boolean {
-  if ('address' in a && 'address' in b) return a.address === b.address;
-  return a.kind === b.kind;
-}
-
-/** The same callee, as far as bytes can tell. */
-export function equalCallees(a: Callee, b: Callee): boolean {
-  if (a.kind === 'function' && b.kind === 'function') return a.address === b.address;
-  return a.kind === b.kind;
-}
-
-export function equalLiterals(a: Literal, b: Literal): boolean {
-  return a.kind === 'ops' && b.kind === 'ops' ? a.ops === b.ops : a.kind === b.kind;
 }

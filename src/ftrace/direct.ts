@@ -8,7 +8,8 @@ import { isEmpty, makeHash, type SiteHash } from './hash.js';
 import { Ops } from './ops.js';
 import { type CallSite, REC } from './records.js';
 import { modifyIn, refuseDead, registerIn, sitesAlone, unregisterIn } from './register.js';
-import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
+import { type CoreState, type Refusal, refuse } from './state.js';
+import type { Transaction } from './transaction.js';
 
 /** ENODEV of A5: no entry can go on to a direct caller, or nothing works any more. */
 function refuseUnsupported(state: CoreState): Refusal | null {

@@ -3,7 +3,6 @@
  * (C-FG-4), one user with an ops of its own, and up to 16 users behind a manager (C-FG-5). The shadow stacks belong to the runtime.
  */
 import { OPS_FLAGS } from '../runtime/abi.js';
-import type { Address } from '../units.js';
 import {
   type HashPair,
   type HashSnapshot,
@@ -14,26 +13,13 @@ import {
   snapshot,
   unionOf,
 } from './hash.js';
+import type { GraphUser } from './graph-user.js';
+import { type GraphUserImage } from './graph-user.js';
 import { Ops } from './ops.js';
 import { GRAPH_USERS } from './policy.js';
 import { modifyIn, refuseDead, registerIn, unregisterIn } from './register.js';
-import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
-
-/** Somebody who hears of entries and returns. */
-export class GraphUser {
-  constructor(
-    readonly name: string,
-    /** Text addresses of the callbacks. */
-    readonly callbacks: { readonly entry: Address; readonly return: Address },
-    readonly pair: HashPair = { filter: null, notrace: null },
-  ) {}
-}
-
-/** A user as guest code sees it: with several users each callback tests its own hashes. */
-export interface GraphUserImage {
-  readonly user: GraphUser;
-  readonly hashes: HashSnapshot;
-}
+import { type CoreState, type Refusal, refuse } from './state.js';
+import type { Transaction } from './transaction.js';
 
 function imagesOf({ graph }: CoreState): readonly (GraphUserImage | null)[] {
   return graph.users.map((user) => (user === null ? null : { user, hashes: snapshot(user.pair) }));

@@ -3,19 +3,20 @@
  * operations; each operation is one transaction that decides an ordered list of steps, verifies all of them against the backend and then writes
  * them. Knows no file, no machine and no bytes; the border is `backend.ts`.
  *
- *   hash       sets of sites, matching                  C-HASH
- *   records    one per patchable function entry         A1.1, C-REC
- *   ops        a callback and its registration          A1.2
- *   targets    what a record and an entry must call     A3
- *   register   register, unregister, modify, on, off    A4, A6
- *   direct     direct callers                           A5
- *   update     the order of one run                     A7
- *   state      transactions: verify, write, undo, dead  C-UPD
- *   report     failure report, listings                 A8
- *   graph      the graph tracer                         A10
- *   modules    coming and going                         A6.2
- *   save       the state as data, between processes     RT-7
- *   session    the operations of a session file
+ *   hash         sets of sites, matching                  C-HASH
+ *   records      one per patchable function entry         A1.1, C-REC
+ *   ops          a callback and its registration          A1.2
+ *   targets      what a record and an entry must call     A3
+ *   register     register, unregister, modify, on, off    A4, A6
+ *   direct       direct callers                           A5
+ *   update       the order of one run                     A7
+ *   state        what an operation may change
+ *   transaction  verify, write, undo, dead              C-UPD
+ *   report       failure report, listings                 A8
+ *   graph        the graph tracer                         A10
+ *   modules      coming and going                         A6.2
+ *   save         the state as data, between processes     RT-7
+ *   session      the operations of a session file
  */
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -29,7 +30,8 @@ import {
   unregisterDirectAt,
   unregisterDirectIn,
 } from './direct.js';
-import { type GraphUser, registerGraphIn, setGraphFilterIn, unregisterGraphIn } from './graph.js';
+import { registerGraphIn, setGraphFilterIn, unregisterGraphIn } from './graph.js';
+import type { GraphUser } from './graph-user.js';
 import { type HashPair, makeHash, type SiteHash } from './hash.js';
 import { addRecords, editHash, hashFrom, moduleComing, moduleGoing, replayFor } from './modules.js';
 import { type Errno, type Negotiation, Ops, type OpsInput } from './ops.js';
@@ -47,19 +49,46 @@ import {
 } from './register.js';
 import { restoreState, type SavedCore, saveState } from './save.js';
 import { enabledFunctions, type ListedFunction, touchedFunctions } from './report.js';
-import { type CoreState, type Outcome, refuse, transact } from './state.js';
+import { type CoreState, type Outcome, refuse } from './state.js';
+import { transact } from './transaction.js';
 
-export type { Backend, Callee, Capabilities, CodePlace, Content, Literal, OpsImage, Reading, Step } from './backend.js';
-export type { StepProblem, TrampolineBlock, TrampolineImage, TrampolineRequest } from './backend.js';
-export { equalCallees, equalContents, equalLiterals } from './backend.js';
-export { GraphUser, type GraphUserImage } from './graph.js';
+export type { Backend, CodePlace, Reading, Step, StepProblem, TrampolineImage, TrampolineRequest } from './backend.js';
+export type { Capabilities } from './capabilities.js';
+export { GraphUser, type GraphUserImage } from './graph-user.js';
 export { type HashPair, type HashSnapshot, hashesMatch, isEmpty, makeHash, type SiteHash } from './hash.js';
-export { type Errno, flagNames, type Negotiation, Ops, type OpsInput, rawFlags, type ShareCommand } from './ops.js';
+export {
+  type Callee,
+  type Content,
+  equalCallees,
+  equalContents,
+  type Errno,
+  flagNames,
+  type Negotiation,
+  Ops,
+  type OpsImage,
+  type OpsInput,
+  rawFlags,
+  type ShareCommand,
+  type TrampolineBlock,
+} from './ops.js';
 export { defaultPolicy, GRAPH_USERS, type Policy, type ProfileName, profiles } from './policy.js';
-export { CallSite, COUNT_LIMIT, CURRENT, REC, type SiteInput, STICKY } from './records.js';
-export { type FailureReport, formatFunctions, formatReport, initReport, type ListedFunction } from './report.js';
+export {
+  CallSite,
+  COUNT_LIMIT,
+  CURRENT,
+  equalLiterals,
+  type Literal,
+  type NamedOps,
+  REC,
+  type SiteInput,
+  STICKY,
+} from './records.js';
+export { formatFunctions, formatReport, initReport, type ListedFunction } from './report.js';
+export type { FailureReport } from './failure.js';
 export type { SavedCore } from './save.js';
-export { type CoreState, describeCallee, describeContent, describeLiteral, inverse, type Outcome } from './state.js';
+export type { CoreState, Outcome } from './state.js';
+export { describeCallee, describeContent, describeLiteral } from './describe.js';
+export { inverse } from './transaction.js';
 
 export interface CoreOptions {
   readonly backend: Backend;

@@ -7,7 +7,8 @@ import { type HashPair, neutralise, type SiteHash } from './hash.js';
 import { type CallSite, REC, type Records, type SiteInput } from './records.js';
 import { watchUsers } from './graph.js';
 import { refuseDead } from './register.js';
-import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
+import { type CoreState, type Refusal, refuse } from './state.js';
+import type { Transaction } from './transaction.js';
 import { attachedTo, offLiteral, refreshWanted } from './targets.js';
 import { updateRun } from './update.js';
 

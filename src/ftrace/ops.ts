@@ -4,8 +4,8 @@
  */
 import { OPS_FLAGS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
-import type { Callee, Capabilities, OpsImage, TrampolineBlock } from './backend.js';
-import { type HashPair, type HashSnapshot, hashesMatch, isEmpty } from './hash.js';
+import type { Capabilities } from './capabilities.js';
+import { type HashPair, type HashSnapshot, hashesMatch, isEmpty, type SiteHash } from './hash.js';
 import type { Policy } from './policy.js';
 import type { CallSite } from './records.js';
 
@@ -17,6 +17,31 @@ export type Negotiation = (command: ShareCommand, site: CallSite) => 0 | Errno;
 
 /** Error kinds of the operations. */
 export type Errno = 'EINVAL' | 'EBUSY' | 'ENODEV' | 'ENOMEM' | 'ENOENT' | 'ENOSPC' | 'EPERM' | 'EFAULT' | 'ERANGE';
+
+/** What a site holds. Stubs on the way are the backend's business: a site that reaches `ftrace_caller` through one holds `caller`. */
+export type Content =
+  | { readonly kind: 'nop' }
+  | { readonly kind: 'caller' }
+  | { readonly kind: 'regs-caller' }
+  /** The entry that lists whatever the word in front of the function says. */
+  | { readonly kind: 'list-caller' }
+  /** Code that serves one ops. `ops` is null in what a backend read at an address that it did not build. */
+  | { readonly kind: 'trampoline'; readonly address: Address; readonly ops: Ops | null }
+  | { readonly kind: 'direct'; readonly address: Address };
+
+/** What the patched call of an entry, or that inside a trampoline, leads to. */
+export type Callee =
+  | { readonly kind: 'stub' }
+  | { readonly kind: 'list' }
+  | { readonly kind: 'function'; readonly address: Address }
+  /** The wrapper of C-TGT-6. It takes its ops from the third argument. */
+  | { readonly kind: 'assist'; readonly ops: Ops };
+
+/** Room for one trampoline and its bytes, decided; nothing is written yet. */
+export interface TrampolineBlock {
+  readonly address: Address;
+  readonly sizeBytes: number;
+}
 
 /** Code that serves one ops only. */
 export type OpsTrampoline =
@@ -33,6 +58,18 @@ export type OpsTrampoline =
   | { readonly kind: 'entry' }
   /** The static entry of the graph tracer (T-X86-4). */
   | { readonly kind: 'graph'; readonly address: Address };
+
+/** An ops object in guest memory; hashes that are empty are null. */
+export interface OpsImage {
+  readonly func: Address;
+  readonly flags: number;
+  readonly directCall: Address;
+  /** The callback's own word, as it is when the object is made; afterwards it is the callback's. */
+  readonly data: bigint;
+  readonly filter: SiteHash | null;
+  readonly notrace: SiteHash | null;
+  readonly trampoline: Address;
+}
 
 /** What a caller says of an ops. */
 export interface OpsInput {
@@ -194,4 +231,16 @@ export function rawFlags({ flags }: Pick<Ops, 'flags'>, era: '2014' | 'modern'):
 /** Names of the flags that are set, in the order of today's numbers. */
 export function flagNames({ flags }: Pick<Ops, 'flags'>): string[] {
   return Object.entries(OPS_FLAGS).flatMap(([name, bit]) => ((flags & bit) !== 0 ? [name] : []));
+}
+
+/** The same content, as far as bytes can tell. */
+export function equalContents(a: Content, b: Content): boolean {
+  if ('address' in a && 'address' in b) return a.address === b.address;
+  return a.kind === b.kind;
+}
+
+/** The same callee, as far as bytes can tell. */
+export function equalCallees(a: Callee, b: Callee): boolean {
+  if (a.kind === 'function' && b.kind === 'function') return a.address === b.address;
+  return a.kind === b.kind;
 }

@@ -2,7 +2,7 @@
  * Policy: which of the variants of the mechanism the core follows, and the capabilities of the targets in each of their variants (F-11). Owns
  * the defaults; knows the targets only as rows of a table.
  */
-import type { Capabilities } from './backend.js';
+import type { Capabilities } from './capabilities.js';
 
 export interface Policy {
   /** Private trampolines (A3.1): of 2014 (no ops that may be freed), of today, none. */

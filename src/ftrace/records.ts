@@ -7,7 +7,6 @@
  */
 import { type FilterNames, locateRecord } from '../sites/filter.js';
 import type { Address } from '../units.js';
-import type { Literal } from './backend.js';
 
 /** Flags of a record, with the kernel's bits; the count is in the bits below. */
 export const REC = {
@@ -53,6 +52,15 @@ export interface SiteInput {
   /** Why the graph tracer cannot have the returns of the function; it can when absent. */
   readonly noGraph?: string;
 }
+
+/** An ops as the record of a site knows it: by identity, and by name for messages. */
+export interface NamedOps {
+  readonly name: string;
+}
+
+/** What the word of per-callsite ops names. */
+export type Literal =
+  { readonly kind: 'nop-ops' } | { readonly kind: 'list-ops' } | { readonly kind: 'ops'; readonly ops: NamedOps };
 
 export class CallSite {
   /** Flags and count, unsigned. */
@@ -181,4 +189,8 @@ export class Records {
       ...(this.options.dotSymbols === undefined ? {} : { dotSymbols: this.options.dotSymbols }),
     };
   }
+}
+
+export function equalLiterals(a: Literal, b: Literal): boolean {
+  return a.kind === 'ops' && b.kind === 'ops' ? a.ops === b.ops : a.kind === b.kind;
 }

@@ -4,11 +4,12 @@
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
-import { equalCallees, type Step } from './backend.js';
+import type { Step } from './backend.js';
+import { equalCallees, mayHaveTrampoline, type Ops, soleCallee, wantsRegs } from './ops.js';
 import { type HashPair, type HashSnapshot, hashesMatch, isEmpty, type SiteHash, snapshot } from './hash.js';
-import { mayHaveTrampoline, type Ops, soleCallee, wantsRegs } from './ops.js';
 import { type CallSite, REC, STICKY } from './records.js';
-import { type CoreState, type Refusal, refuse, type Transaction } from './state.js';
+import { type CoreState, type Refusal, refuse } from './state.js';
+import type { Transaction } from './transaction.js';
 import { attachedTo, refreshWanted } from './targets.js';
 import { graceSteps, updateRun } from './update.js';
 

@@ -5,11 +5,10 @@
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
 import type { QueuedWord } from '../sites/filter.js';
-import type { Callee, Literal } from './backend.js';
-import { GraphUser } from './graph.js';
+import { type CallSite, type Literal, type NamedOps, REC } from './records.js';
+import { type Callee, imageOf, type Negotiation, Ops, type OpsTrampoline } from './ops.js';
+import { GraphUser } from './graph-user.js';
 import { type HashPair, makeHash, type SiteHash } from './hash.js';
-import { imageOf, type Negotiation, Ops, type OpsTrampoline } from './ops.js';
-import { type CallSite, REC } from './records.js';
 import type { CoreState } from './state.js';
 
 export const savedVersion = 1;
@@ -112,8 +111,8 @@ export function saveState(state: CoreState, roles: Roles): SavedCore {
       ...graph.known.map((user) => user.pair),
     ]),
   ];
-  const indexOf = (one: Ops): number => {
-    const index = ops.indexOf(one);
+  const indexOf = (one: NamedOps): number => {
+    const index = ops.findIndex((each) => each === one);
     if (index < 0) throw new ElftraceError('internal', `${one.name} is used and not known`);
     return index;
   };

@@ -3,10 +3,9 @@
  * follow from the list of ops and the flags alone; changes nothing but the wanted flags of one record.
  */
 import { ElftraceError } from '../errors.js';
-import { type Callee, type Content, type Literal } from './backend.js';
+import { type CallSite, COUNT_LIMIT, type Literal, REC, STICKY, WANTED } from './records.js';
+import { type Callee, type Content, needsAssist, type Ops, trampolineAddress, wantsRegs } from './ops.js';
 import { hashesMatch } from './hash.js';
-import { needsAssist, type Ops, trampolineAddress, wantsRegs } from './ops.js';
-import { type CallSite, COUNT_LIMIT, REC, STICKY, WANTED } from './records.js';
 import type { CoreState } from './state.js';
 
 /** Enabled ops that match a record, in list order: the A of A3. */

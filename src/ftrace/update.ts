@@ -2,10 +2,11 @@
  * One update run (A7): which records change, and the order of everything that changes with them. Owns the order C-UPD-1 and the
  * transition of the _EN flags; the steps are verified and written later, by the transaction.
  */
-import { type Content, equalCallees, equalContents, equalLiterals, type Literal, type Step } from './backend.js';
-import type { Ops } from './ops.js';
-import { type CallSite, CURRENT, REC, STICKY } from './records.js';
-import type { CoreState, Transaction } from './state.js';
+import type { Step } from './backend.js';
+import { equalLiterals, type Literal, type CallSite, CURRENT, REC, STICKY } from './records.js';
+import { type Content, equalCallees, equalContents, type Ops } from './ops.js';
+import type { CoreState } from './state.js';
+import type { Transaction } from './transaction.js';
 import { currentContent, hasListEntry, wantedCallee, wantedContent, wantedLiteral } from './targets.js';
 
 export interface RunOptions {

@@ -22,6 +22,7 @@ import type {
   CodePlace,
   Content,
   Literal,
+  NamedOps,
   OpsImage,
   Reading,
   Step,
@@ -98,7 +99,7 @@ export class ImageBackend implements Backend {
   private readonly caller: EntryPoint;
   private readonly regsCaller: EntryPoint | null;
   private readonly data: Address;
-  private readonly slots = new Map<Ops, number>();
+  private readonly slots = new Map<NamedOps, number>();
   /** What each object in memory says, to know which hashes are in use. */
   private readonly images = new Map<Ops, OpsImage>();
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
@@ -566,7 +567,7 @@ export class ImageBackend implements Backend {
     }
   }
 
-  private slotOf(ops: Ops): number | null {
+  private slotOf(ops: NamedOps): number | null {
     const known = this.slots.get(ops);
     if (known !== undefined) return known;
     const used = new Set(this.slots.values());
@@ -575,7 +576,7 @@ export class ImageBackend implements Backend {
   }
 
   /** Address of an ops object. */
-  addressOf(ops: Ops): Address {
+  addressOf(ops: NamedOps): Address {
     return this.data + BigInt((this.slotOf(ops) ?? 0) * OPS_WORD_COUNT * this.word);
   }
 

@@ -7,7 +7,7 @@ import type { OPS_FLAGS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
 import type { ProbeOperation, SessionOperation } from './session-file.js';
 import type { FtraceCore } from '../ftrace/index.js';
-import { GraphUser } from '../ftrace/graph.js';
+import { GraphUser } from '../ftrace/graph-user.js';
 import type { Ops } from '../ftrace/ops.js';
 import type { Outcome } from '../ftrace/state.js';
 

@@ -267,7 +267,7 @@ export class FakeMachine implements Backend {
     move(this.sites, site, (old) =>
       old.kind === 'trampoline' && old.ops !== null ? { ...old, ops: ops(old.ops) } : old,
     );
-    move(this.literals, site, (old) => (old.kind === 'ops' ? { kind: old.kind, ops: ops(old.ops) } : old));
+    move(this.literals, site, (old) => (old.kind === 'ops' ? { kind: old.kind, ops: ops(old.ops as Ops) } : old));
     move(this.direct, site, (old) => old);
     move(
       this.trampolines,
@@ -400,12 +400,12 @@ class Call {
       const literal = machine.literals.get(this.site) ?? machine.literalOff;
       if (literal.kind === 'list-ops') this.#walk(kind);
       else if (literal.kind === 'ops') {
-        const object = machine.objects.get(literal.ops);
+        const [ops = null, object] = [...machine.objects].find(([each]) => each === literal.ops) ?? [];
         if (object === undefined) this.#trap(`the literal names ${literal.ops.name}, which is gone`);
         else if (object.directCall !== 0n) {
           this.events.push({ kind: 'direct', address: object.directCall });
           return;
-        } else this.#function(object.func, literal.ops, kind);
+        } else this.#function(object.func, ops, kind);
       }
     } else {
       this.#call(machine.callees[kind], machine.traceOp, kind);
