@@ -427,7 +427,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'one entry convention is given for the other',
     file: 'runtime/index.js',
-    find: '${target}/${flavour}',
+    find: '${target}/${convention}',
     replace: '${target}/pg',
     test: 'runtime-object',
   },

@@ -30,7 +30,7 @@ export { indexFunctions, type FunctionIndex } from './elf/functions.js';
 
 export type { Abi } from './machine/abi.js';
 export type { Arch } from './machine/arch.js';
-export type { EntryFlavour } from './machine/loader.js';
+export { type ConventionName, conventionMark, conventionNamed, type EntryConvention } from './machine/conventions.js';
 export type {
   SiteChange,
   SiteReading,
@@ -99,7 +99,7 @@ export type { Hazard, HazardousSite } from './patch/plan.js';
 export { runtimeImage, withRuntime } from './tracing/inject.js';
 export { entryPoint, waysTo, type EntryPoint } from './patch/routes.js';
 export { planTracing, type Tracer, type TracingPlan, type TracingRequest } from './tracing/tracing.js';
-export { runtimeObject, runtimeSymbols } from './runtime/index.js';
+export { runtimeObject } from './runtime/index.js';
 export {
   type HostCall,
   type HostGates,
@@ -110,7 +110,6 @@ export {
 } from './tracing/session.js';
 export { planUntrace, untracedFunctions, type UntracedFunction, type UntraceRequest } from './patch/untrace.js';
 export { planDirect, registerRequest, type DirectRequest } from './tracing/direct.js';
-export { directVariants, type DirectVariant } from './tracing/direct-variant.js';
 export { planSession, type SessionPlan, type SessionText } from './tracing/session-plan.js';
 export { parseSession, type SessionFile, type SessionOperation } from './tracing/session-file.js';
 export {

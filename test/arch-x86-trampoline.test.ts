@@ -32,16 +32,17 @@ import {
 import { pokeSteps } from '../src/arch-x86/live.js';
 import { STB_GLOBAL } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';
-import type { EntryFlavour } from '../src/machine/loader.js';
-import { runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
+import type { ConventionName } from '../src/machine/conventions.js';
+import { runtimeObject } from '../src/runtime/index.js';
 import { describeWith, run } from './support/tools.js';
+import { conventionRow } from './support/conventions.js';
 
 const BASE = 0x40_0000n;
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(text.split(' '), (each) => parseInt(each, 16));
 const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 /** The text of a runtime object as if it lay at BASE, with its global labels. */
-function entriesOf(flavour: EntryFlavour): {
+function entriesOf(flavour: ConventionName): {
   readonly text: Uint8Array;
   readonly find: (name: string) => bigint | null;
 } {
@@ -119,10 +120,10 @@ describe('entries that templates are made of', () => {
 
   test('T-X86-28 the labels are global; one that is missing refuses the trampoline with that reason', () => {
     for (const flavour of ['y2014', 'modern', 'mcount'] as const) {
-      for (const name of runtimeSymbols(flavour).templates)
+      for (const name of conventionRow('x86-64', flavour).symbols.templates)
         expect([name, made[flavour].find(name) !== null]).toEqual([name, true]);
     }
-    for (const stripped of runtimeSymbols('y2014').templates) {
+    for (const stripped of conventionRow('x86-64', 'y2014').symbols.templates) {
       const kind: TemplateKind = stripped.includes('regs') ? 'regs' : 'plain';
       const found = findTemplate(kind, '2014', (name) => (name === stripped ? null : made.y2014.find(name)));
       expect(found).toMatchObject({ kind: 'refused', code: 'label-missing' });

@@ -2,7 +2,7 @@
  * `patch --enable` on arm64 programs, in both eras: the runtime is laid in, the program does what it did, its own trace is what the machine sees,
  * revert gives the program back; what the words in front of functions name; and what cannot be enabled, with the reason.
  */
-import type { EntryFlavour } from '../src/machine/loader.js';
+import type { ConventionName } from '../src/machine/conventions.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
-import { flavourFor, withRuntime } from '../src/tracing/inject.js';
+import { conventionFor, withRuntime } from '../src/tracing/inject.js';
 import { GraphUser } from '../src/ftrace/index.js';
 import { entryPoint } from '../src/patch/routes.js';
 import { Session } from '../src/tracing/session.js';
@@ -40,10 +40,10 @@ const programs = sampleNames().filter((name) => /^arm64\/(program-|core-patchabl
 const lines = (output: string): string[] => output.split('\n').filter((line) => !line.startsWith('trace='));
 
 /** Entries that serve the sites of a program. */
-const eras = (name: string): readonly EntryFlavour[] =>
+const eras = (name: string): readonly ConventionName[] =>
   name.includes('mcount') ? ['pg'] : /4-2|mixed/.test(name) ? ['callops', 'regs', 'args'] : ['regs', 'args'];
 
-function enable(opened: Opened, flavour: EntryFlavour, kind: Exclude<Tracer['kind'], 'symbol'>) {
+function enable(opened: Opened, flavour: ConventionName, kind: Exclude<Tracer['kind'], 'symbol'>) {
   const image = withRuntime(opened.sites, undefined, undefined, flavour);
   const { sites } = openBytes(image.bytes);
   const plan = planTracing(sites, { tracer: { kind }, others: 'untouched' });
@@ -288,7 +288,7 @@ describe('the command line', () => {
       'no-runtime',
     );
     const plain = openBytes(readSample('arm64/program-patchable-2'));
-    expect(flavourFor(plain.sites)).toBe('regs');
-    expect(errorOf(() => flavourFor(plain.sites, undefined, 'callops')).message).toMatch(/'callops'/);
+    expect(conventionFor(plain.sites).name).toBe('regs');
+    expect(errorOf(() => conventionFor(plain.sites, undefined, 'callops')).message).toMatch(/'callops'/);
   });
 });

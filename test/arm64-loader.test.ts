@@ -23,7 +23,7 @@ import {
   unload,
 } from '../src/program/loader.js';
 import { load as loadProgram } from '../src/program/program.js';
-import type { EntryFlavour } from '../src/machine/loader.js';
+import type { ConventionName } from '../src/machine/conventions.js';
 import { runtimeObject } from '../src/runtime/index.js';
 import { plainTarget } from './support/arm64-runtime.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
@@ -92,7 +92,7 @@ function runQemu(bytes: Uint8Array): Ran {
 }
 const load = (core: Source, modules: readonly Source[], more: Partial<LoadRequest> = {}): LoadResult =>
   loadImages({ core, modules, base: 'user', runtime: null, options: {}, ...more }, arm64);
-const runtime = (flavour: EntryFlavour): Source => source(`runtime-${flavour}`, runtimeObject('arm64', flavour)!);
+const runtime = (flavour: ConventionName): Source => source(`runtime-${flavour}`, runtimeObject('arm64', flavour)!);
 
 /** The last two words of a 4 KiB page. */
 const isForbidden = (address: bigint): boolean => (address & 0xfffn) >= 0xff8n;

@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { arm64Table, encodeBl } from '../src/arch-arm64/isa.js';
 import { readElf } from '../src/elf/read.js';
-import { OPS_WORDS, runtimeFlavours, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
+import { OPS_WORDS, runtimeObject } from '../src/runtime/index.js';
 import {
   ARM64_FLAVOURS,
   type Arm64Build,
@@ -21,6 +21,7 @@ import {
 import { combined, programPaths, scratch } from './support/c-programs.js';
 import { PROGRAMS, startTraced } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
+import { conventionNames, conventionRow } from './support/conventions.js';
 
 const imageOf = (flavour: Arm64Flavour) => readElf(runtimeObject('arm64', flavour)!);
 
@@ -37,10 +38,10 @@ function wordsAt(flavour: Arm64Flavour, from: string, to: string): string[] {
 
 describe('objects', () => {
   test('RT-1: flavours and their symbols; nothing undefined, no GOT, no unwind tables', () => {
-    expect(runtimeFlavours('arm64')).toEqual(['callops', 'regs', 'args', 'pg']);
+    expect(conventionNames('arm64')).toEqual(['callops', 'regs', 'args', 'pg']);
     for (const flavour of ARM64_FLAVOURS) {
       const image = imageOf(flavour);
-      const names = Object.values(runtimeSymbols(flavour)).flat();
+      const names = Object.values(conventionRow('arm64', flavour).symbols).flat();
       expect([flavour, names.filter((name) => image.symbols.find(name) <= 0)]).toEqual([flavour, []]);
       const absent = [...image.symbols.sectionIndex].flatMap((section, i) =>
         i > 0 && section === 0 ? [image.symbols.name(i)] : [],
@@ -126,7 +127,7 @@ describe('objects', () => {
     expect(args.slice(-14)).toEqual(callops.slice(-14));
     expect(args.filter((word) => word.startsWith('94') || word === 'd63f0080').length).toBe(1);
     for (const flavour of ARM64_FLAVOURS) {
-      for (const entry of runtimeSymbols(flavour).entries) {
+      for (const entry of conventionRow('arm64', flavour).symbols.entries) {
         expect([flavour, entry, wordsAt(flavour, entry, 'ftrace_caller_end').concat(at(flavour, entry))[0]]).toEqual([
           flavour,
           entry,

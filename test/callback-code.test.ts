@@ -11,7 +11,7 @@ import { unsavedUses } from '../src/tracing/callback-code.js';
 import { readElf } from '../src/elf/read.js';
 import { loadDisassembler } from '../src/isa/disassembler.js';
 import { load } from '../src/program/program.js';
-import { runtimeFlavours, runtimeObject } from '../src/runtime/index.js';
+import { runtimeObject } from '../src/runtime/index.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples } from './support/pipeline.js';
 import { describeWith, run } from './support/tools.js';
@@ -42,7 +42,7 @@ void adds(unsigned long ip, unsigned long parent) { sum = sum + 1.5; }
 test('C-FG-7: our own runtimes use general registers only, or have the wrapper', async () => {
   for (const arch of arches) {
     const disassembler = await loadDisassembler(arch.isa.text);
-    for (const flavour of runtimeFlavours(arch.target.id)) {
+    for (const { name: flavour } of arch.conventions) {
       const bytes = runtimeObject(arch.target.id, flavour);
       if (bytes === null) continue;
       expect([arch.target.id, flavour, unsavedUses(load(readElf(bytes), arch), disassembler)]).toEqual([

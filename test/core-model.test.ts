@@ -14,11 +14,10 @@ import {
   type Ops,
   type Outcome,
   type Policy,
-  type ProfileName,
-  profiles,
   type SavedCore,
   type SiteInput,
 } from '../src/ftrace/index.js';
+import { type ProfileName, profiles } from './support/profiles.js';
 import { type Event, FakeMachine } from './support/fake-ftrace.js';
 import { type MFunction, Model } from './support/ftrace-model.js';
 import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from './support/model-driver.js';

@@ -3,7 +3,8 @@
  * cannot. Expectations are the specification's, written down here by hand.
  */
 import { describe, expect, test } from '@jest/globals';
-import { type Content, FtraceCore, type Ops, type ProfileName, profiles, REC, type Step } from '../src/ftrace/index.js';
+import { type Content, FtraceCore, type Ops, REC, type Step } from '../src/ftrace/index.js';
+import { type ProfileName, profiles } from './support/profiles.js';
 import { FakeMachine } from './support/fake-ftrace.js';
 import { expectedFlags, expectedText, inapplicable, type Kind, rows, tableOf } from './support/outcome-rows.js';
 

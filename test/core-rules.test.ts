@@ -17,13 +17,12 @@ import {
   type OpsInput,
   type Outcome,
   type Policy,
-  type ProfileName,
-  profiles,
   rawFlags,
   REC,
   type SavedCore,
   type Step,
 } from '../src/ftrace/index.js';
+import { type ProfileName, profiles } from './support/profiles.js';
 import { OPS_FLAGS } from '../src/runtime/abi.js';
 import { FakeMachine, SYMBOLS } from './support/fake-ftrace.js';
 

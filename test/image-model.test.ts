@@ -5,7 +5,8 @@
  */
 import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
-import { GraphUser, type Ops, profiles } from '../src/ftrace/index.js';
+import { GraphUser, type Ops } from '../src/ftrace/index.js';
+import { profiles } from './support/profiles.js';
 import { PARENT } from './support/fake-ftrace.js';
 import { emptyHash, type MFunction, Model } from './support/ftrace-model.js';
 import {

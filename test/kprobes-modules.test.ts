@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import type { EntryFlavour } from '../src/machine/loader.js';
+import type { ConventionName } from '../src/machine/conventions.js';
 import type { TargetId } from '../src/machine/target.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
@@ -36,7 +36,7 @@ import { openBytes, readSample } from './support/pipeline.js';
 type Version = '2009' | 'modern';
 const cases: readonly {
   readonly target: TargetId;
-  readonly flavour: EntryFlavour;
+  readonly flavour: ConventionName;
   readonly ending: string;
   readonly base: 'user' | 'kernel';
   readonly version: Version;
@@ -266,13 +266,13 @@ describe('K-ADDR-7: sites whose entry passes no registers', () => {
   ] as const)('%s with the entry %s: EINVAL, and explain names %s', (name, flavour, other, option) => {
     const opened = openBytes(readSample(name));
     const { arch, sites } = opened;
-    const laid = (entry: EntryFlavour) => withRuntime(sites, undefined, undefined, entry, {}, probeRoomFor(1));
+    const laid = (entry: ConventionName) => withRuntime(sites, undefined, undefined, entry, {}, probeRoomFor(1));
     const where = { kind: 'symbol', module: null, name: 'recurse', offset: 0n } as const;
-    const explained = (entry: EntryFlavour) => {
+    const explained = (entry: ConventionName) => {
       const program = load(laid(entry), arch);
       return explainProbe(new ProbeText(program, findSites(program)), where);
     };
-    const plan = (entry: EntryFlavour) => () =>
+    const plan = (entry: ConventionName) => () =>
       planProbes(laid(entry), arch, [{ name: 's', text: yaml([{ probe: { define: 'p recurse' } }]) }]);
     const { place } = explained(flavour);
     expect(place).toMatchObject({ errno: 'EINVAL', code: 'no-ftrace-support', rule: 'K-ADDR-7' });

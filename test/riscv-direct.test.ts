@@ -14,7 +14,6 @@ import { ElftraceError } from '../src/errors.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
 import { GraphUser, type Ops, REC } from '../src/ftrace/index.js';
 import { planDirect } from '../src/tracing/direct.js';
-import type { DirectVariant } from '../src/tracing/direct-variant.js';
 import { withRuntime } from '../src/tracing/inject.js';
 import { planSites } from '../src/patch/plan.js';
 import { Session } from '../src/tracing/session.js';
@@ -348,7 +347,7 @@ describe('direct calls', () => {
   });
 
   describe('T-RV-15, T-RV-16: with a callback that changes the resume address', () => {
-    const sharing = (variant: DirectVariant, helperFirst: boolean): Session => {
+    const sharing = (variant: string, helperFirst: boolean): Session => {
       const session = openDirect('g2', { directVariant: variant });
       const patch = (): Ops => callback(session, 'livepatch', 'traced', ['IPMODIFY', 'SAVE_REGS']);
       if (helperFirst) patch();
@@ -611,7 +610,7 @@ describe('direct calls', () => {
   });
 
   test('T-RV-26, R-DIR-8: t0 and t1 lead to the direct caller alike, and differ behind it', () => {
-    const way = (variant: DirectVariant): { before: bigint[]; after: bigint[] } => {
+    const way = (variant: string): { before: bigint[]; after: bigint[] } => {
       const guest = start(both(variant).bytes());
       const { machine } = guest.process;
       runTo(guest, guest.address('traced'));

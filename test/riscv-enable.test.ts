@@ -5,7 +5,7 @@
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import type { EntryFlavour } from '../src/machine/loader.js';
+import type { ConventionName } from '../src/machine/conventions.js';
 import type { WritableState } from '../src/machine/sites.js';
 import { readElf } from '../src/elf/read.js';
 import { applyPlan, revert } from '../src/patch/apply.js';
@@ -25,7 +25,7 @@ const programs = sampleNames().filter((name) => /^riscv64\/(program-|core-patcha
 const lines = (output: string): string[] => output.split('\n').filter((line) => !line.startsWith('trace='));
 
 /** Generations that the areas of a sample have room for, and alignment. */
-function flavoursOf(name: string): readonly EntryFlavour[] {
+function flavoursOf(name: string): readonly ConventionName[] {
   if (/mcount/.test(name)) return ['g0'];
   if (/aligned$/.test(name)) return ['g2', 'g2-plain', 'g2-merged', 'g3', 'g3c'];
   const sixteen = /patchable-8$/.test(name);

@@ -11,6 +11,7 @@ import { OBJECTS } from '../src/runtime/objects.js';
 import { scratch, TARGETS } from './support/c-programs.js';
 import { PROGRAMS } from './support/runtime-harness.js';
 import { describeWith, run } from './support/tools.js';
+import { conventionRow } from './support/conventions.js';
 
 /** Relocations that need neither a TOC entry nor a GOT nor anything at run time: absolute, relative, TOC-relative, calls. */
 const ALLOWED = { 32: [1, 4, 6, 10], 64: [10, 38, 48, 50, 51, 64, 250, 252] } as const;
@@ -42,7 +43,7 @@ for (const target of TARGETS) {
     const allowed: readonly number[] = wordBytes === 8 ? ALLOWED[64] : ALLOWED[32];
     expect([...types].filter((type) => !allowed.includes(type))).toEqual([]);
 
-    const symbols = abi.runtimeSymbols(flavour);
+    const symbols = conventionRow(id, flavour).symbols;
     for (const group of Object.values(symbols))
       for (const name of group) expect([name, image.symbols.find(name) > 0]).toEqual([name, true]);
     expect(image.symbols.info[image.symbols.find('_mcount')]! >> 4).toBe(2);

@@ -10,7 +10,7 @@ import { expect, test } from '@jest/globals';
 import { riscvTable } from '../src/arch-riscv/isa.js';
 import { SHN_UNDEF } from '../src/elf/constants.js';
 import { readElf } from '../src/elf/read.js';
-import { flavourMark, RING_SECTIONS, runtimeFlavours, runtimeObject, runtimeSymbols } from '../src/runtime/index.js';
+import { RING_SECTIONS, runtimeObject } from '../src/runtime/index.js';
 import { OBJECTS } from '../src/runtime/objects.js';
 import { scratch } from './support/c-programs.js';
 import { root } from './support/pipeline.js';
@@ -30,6 +30,8 @@ import {
 import { checkTraced } from './support/runtime-check.js';
 import { buildTraced, runTracedHere, runTracedQemu, startTraced } from './support/runtime-harness.js';
 import { describeWith } from './support/tools.js';
+import { conventionNames, conventionRow } from './support/conventions.js';
+import { conventionMark } from '../src/machine/conventions.js';
 
 const ENTRIES = RISCV_FLAVOURS.flatMap((flavour) =>
   (flavour === 'g2-plain' ? (['ftrace_caller'] as const) : (['ftrace_caller', 'ftrace_regs_caller'] as const)).map(
@@ -39,7 +41,7 @@ const ENTRIES = RISCV_FLAVOURS.flatMap((flavour) =>
 const ALL = ['counter', 'function', 'graph', 'both'] as const;
 
 test('the flavours of the target', () => {
-  expect([...runtimeFlavours('riscv64')].sort()).toEqual([...RISCV_FLAVOURS].sort());
+  expect(conventionNames('riscv64').sort()).toEqual([...RISCV_FLAVOURS].sort());
 });
 
 test.each(RISCV_FLAVOURS)('RT-3, C-FG-7, R-ENT-6: the object of %s', (flavour) => {
@@ -52,10 +54,10 @@ test.each(RISCV_FLAVOURS)('RT-3, C-FG-7, R-ENT-6: the object of %s', (flavour) =
   const sections = image.sections.map((section) => section.name);
   expect(sections.filter((name) => /^\.(got|plt|sdata|sbss|comment)/.test(name))).toEqual([]);
   expect(sections).toEqual(expect.arrayContaining([RING_SECTIONS.header, RING_SECTIONS.records]));
-  for (const group of Object.values(runtimeSymbols(flavour))) {
+  for (const group of Object.values(conventionRow('riscv64', flavour).symbols)) {
     for (const name of group) expect([name, symbols.find(name) > 0]).toEqual([name, true]);
   }
-  expect(symbols.find(flavourMark(flavour))).toBeGreaterThan(0);
+  expect(symbols.find(conventionMark(flavour))).toBeGreaterThan(0);
   // R_RISCV_64, BRANCH, JAL, CALL_PLT, PCREL_HI20 and its LO12; nothing that a linker would relax.
   const types = new Set<number>();
   for (const section of image.sections) {

@@ -19,17 +19,11 @@ import {
 import { R_X86_64_64, R_X86_64_PC32, R_X86_64_PLT32 } from '../src/arch-x86/relocs.js';
 import type { ElfImage } from '../src/elf/image.js';
 import { readElf } from '../src/elf/read.js';
-import type { EntryFlavour } from '../src/machine/loader.js';
-import {
-  DIRECT_WORDS,
-  OPS_WORDS,
-  runtimeFlavours,
-  runtimeObject,
-  runtimeSymbols,
-  THREAD_MODES,
-} from '../src/runtime/index.js';
+import type { ConventionName } from '../src/machine/conventions.js';
+import { DIRECT_WORDS, OPS_WORDS, runtimeObject, THREAD_MODES } from '../src/runtime/index.js';
 import { describeWith, run, tool } from './support/tools.js';
 import { isX86Linux } from './support/processor.js';
+import { conventionNames, conventionRow } from './support/conventions.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const sources = join(root, 'test/programs/x86-runtime');
@@ -41,7 +35,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function objectOf(flavour: EntryFlavour): Uint8Array {
+function objectOf(flavour: ConventionName): Uint8Array {
   const object = runtimeObject('x86-64', flavour);
   if (object === null) throw new Error(`no runtime ${flavour}`);
   return object;
@@ -54,10 +48,10 @@ const objectPath = (flavour: Flavour): string => {
 
 describe('objects of x86-64', () => {
   test('RT-1 the flavours and their symbols', () => {
-    expect(runtimeFlavours('x86-64')).toEqual(FLAVOURS);
+    expect(conventionNames('x86-64')).toEqual(FLAVOURS);
     for (const flavour of FLAVOURS) {
       const image = readElf(objectOf(flavour));
-      const { entries, calls, common, graph, tracers, templates, direct } = runtimeSymbols(flavour);
+      const { entries, calls, common, graph, tracers, templates, direct } = conventionRow('x86-64', flavour).symbols;
       const missing = [...entries, ...calls, ...common, ...graph, ...tracers, ...templates, ...direct].filter(
         (name) => image.symbols.find(name) <= 0,
       );

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
-import type { EntryFlavour } from '../src/machine/loader.js';
+import type { ConventionName } from '../src/machine/conventions.js';
 import type { TargetId } from '../src/machine/target.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';
 import { readElf } from '../src/elf/read.js';
@@ -23,7 +23,7 @@ import { sha256 } from '../src/sha256.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, openBytes, readSample } from './support/pipeline.js';
 
-const cases: readonly { readonly target: TargetId; readonly flavour: EntryFlavour; readonly ending: string }[] = [
+const cases: readonly { readonly target: TargetId; readonly flavour: ConventionName; readonly ending: string }[] = [
   { target: 'x86-64', flavour: 'modern', ending: '' },
   { target: 'ppc32', flavour: 'regs', ending: '' },
   { target: 'ppc64-elfv1', flavour: 'pg', ending: '' },

@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { x86_64 } from '../src/arch-x86/index.js';
 import { jumpBytes } from '../src/arch-x86/trampoline.js';
 import type { LivePatch } from '../src/machine/live-patching.js';
-import type { EntryFlavour } from '../src/machine/loader.js';
+import type { ConventionName } from '../src/machine/conventions.js';
 import type { TargetId } from '../src/machine/target.js';
 import type { TextSeam } from '../src/machine/trampolines.js';
 import { archOf } from '../src/arches.js';
@@ -42,7 +42,7 @@ afterAll(() => {
 
 type Variant = 'modern' | '2014' | 'none';
 const both = ['modern', '2014'] as const;
-const flavours: Readonly<Record<Variant, EntryFlavour>> = { modern: 'modern', '2014': 'y2014', none: 'modern' };
+const flavours: Readonly<Record<Variant, ConventionName>> = { modern: 'modern', '2014': 'y2014', none: 'modern' };
 
 const images = new Map<Variant, Uint8Array>();
 /** Core and two modules near it, nothing on. */
@@ -503,7 +503,7 @@ describe('who has a trampoline', () => {
   });
 
   test('T-X86-31: on other machines two ops on disjoint functions have none, and every call goes through the list', () => {
-    const machines: readonly (readonly [TargetId, EntryFlavour])[] = [
+    const machines: readonly (readonly [TargetId, ConventionName])[] = [
       ['arm64', 'regs'],
       ['ppc32', 'regs'],
       ['ppc64-elfv1', 'pg'],

@@ -3,6 +3,7 @@ import type { Arch } from '../machine/arch.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
+import { arm64Conventions } from './conventions.js';
 import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64Probes } from './kprobes.js';
@@ -29,6 +30,7 @@ export const arm64: Arch = {
   isa: arm64Isa,
   relocations: arm64Relocations,
   relocationRoles: arm64RelocationRoles,
+  conventions: arm64Conventions,
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,

@@ -14,7 +14,8 @@
  *
  * Sources: 40-arm64 sections 5 and 8; ELF for the Arm 64-bit Architecture, section 5.7.
  */
-import type { EntryFlavour, LoaderModel } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
+import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { insertField } from '../isa/table.js';
 import { arm64Table, BRANCH_REACH, isBti, MOV_X9_X30, NOP } from './isa.js';
@@ -28,7 +29,10 @@ const MODULE_DISTANCE = 0x1000_0000n;
 const KERNEL_BASES = { core: 0xffff_8000_8000_0000n, modules: 0xffff_8000_0000_0000n } as const;
 
 /** What a patchable area at `anchor` is, by the symbols around it (A-SITE-1): `=2`, or `=4,2` with its literal. */
-function conventionOfPatchable(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryFlavour {
+function conventionOfPatchable(
+  functionAt: (delta: number) => boolean,
+  word: (delta: number) => number,
+): ConventionName {
   if (functionAt(-4) && isBti(word(-4))) return 'regs';
   if (!functionAt(8)) return 'regs';
   const first = word(isBti(word(8)) ? 12 : 8);
@@ -77,6 +81,7 @@ export const arm64Loader: LoaderModel = {
     return era === 'args' || (era === 'regs' && convention === 'callops') ? era : convention;
   },
   entryStub: () => 'plt',
+  farStub: 'plt',
   bindCall({ place, target }) {
     return reaches(BRANCH_REACH, place, target.code)
       ? { kind: 'direct', target: target.code }

@@ -145,6 +145,9 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
     patchable: 'regs',
     conventionOf: (word) => (bits === 64 && isProfileKernel(word) ? 'regs' : 'pg'),
+    // The entry that keeps all registers serves both kinds of sites.
+    joinConventions: () => 'regs',
+    farStub: abi === 'sysv' ? 'far' : 'plain',
     entryStub(convention, from): PpcStub {
       if (abi === 'sysv') return 'far';
       // The core and its runtime share a TOC: r2 need not change.

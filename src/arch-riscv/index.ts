@@ -3,6 +3,7 @@ import type { Arch } from '../machine/arch.js';
 import { wordBytes } from '../bytes.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
+import { riscvConventions } from './conventions.js';
 import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { riscvProbes } from './kprobes.js';
@@ -36,6 +37,7 @@ export const riscv64: Arch = {
     // Accepted and ignored by the kernel's loader, and by a linker where no other relocation stands at the place.
     neutralInModule: { type: R_RISCV_RELAX, addend: 'kept' },
   },
+  conventions: riscvConventions,
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,

@@ -12,7 +12,7 @@
  *
  * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and 8.5; 30-riscv R-ENC-1, R-DIR-6.
  */
-import type { EntryFlavour, LoaderModel } from '../machine/loader.js';
+import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import type { Address } from '../units.js';
@@ -68,7 +68,9 @@ export const riscvLoader: LoaderModel = {
   tocSymbol: null,
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
   patchable: 'g2',
-  conventionOf: (): EntryFlavour => 'g0',
+  conventionOf: () => 'g0',
+  joinConventions: () => null,
+  farStub: 'entry' satisfies RiscvStub,
   entryStub: (): RiscvStub => 'entry',
   bindCall: ({ place, target }) =>
     reaches(pairReach, place, target.code)

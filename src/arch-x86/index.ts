@@ -2,6 +2,7 @@
 import type { Arch } from '../machine/arch.js';
 import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
+import { x86Conventions } from './conventions.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { x86Probes } from './kprobes.js';
@@ -36,6 +37,7 @@ export const x86_64: Arch = {
     companions: [],
     neutralInModule: { type: R_X86_64_NONE, addend: 'kept' },
   },
+  conventions: x86Conventions,
   mcount: x86Mcount,
   siteShapes: x86SiteShapes,
   stubForms: x86StubForms,

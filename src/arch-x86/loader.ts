@@ -19,7 +19,8 @@
  *
  * Sources: System V psABI 1.0 (4.4, B.2); 10-x86 section 1; the areas are those of Linux (Documentation of its memory map).
  */
-import type { EntryFlavour, ModuleLoader } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
+import type { ModuleLoader } from '../machine/loader.js';
 import { type Reach, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { NOP5 } from './sites.js';
@@ -48,7 +49,7 @@ const MAX_PAD = 64;
 function conventionOfPatchable(
   functionAt: (delta: number) => boolean,
   word: (delta: number) => number,
-): EntryFlavour | null {
+): ConventionName | null {
   let at = 0;
   if (word(-4) !== ENDBR64) {
     while (at < MAX_PAD && !functionAt(at)) at++;
@@ -94,11 +95,12 @@ export const x86Loader: ModuleLoader = {
   conventionOfPatchable,
   // Both kinds of entry serve sites of __fentry__; the option says which.
   joinConventions: (found) => (found.every((each) => each !== 'mcount') ? 'modern' : null),
-  runtimeFor(convention: EntryFlavour, options) {
+  runtimeFor(convention: ConventionName, options) {
     if (convention === 'mcount') return convention;
     return options['x86-tramp'] === '2014' ? 'y2014' : 'modern';
   },
   entryStub: () => 'jump',
+  farStub: 'jump',
   bindCall: ({ place, target }) =>
     reaches(REACH, place, target.code)
       ? { kind: 'direct', target: target.code }

@@ -11,7 +11,8 @@
  * file does not have is named with the reason.
  */
 import type { Arch } from '../machine/arch.js';
-import type { MachineOptions, EntryFlavour } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
+import type { MachineOptions } from '../machine/loader.js';
 import { PT_LOAD } from '../elf/constants.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
@@ -52,8 +53,9 @@ interface Absent {
   readonly reason: string;
 }
 
-/** Entries that read the ops in front of the function. */
-const opsEntries: readonly EntryFlavour[] = ['callops', 'g3c'];
+/** Names of the machine's entries that read the ops in front of the function. */
+const opsEntries = ({ conventions }: Arch): readonly string[] =>
+  conventions.filter(({ capabilities }) => capabilities.callOps).map(({ name }) => name);
 
 interface Measured {
   readonly instructions: number;
@@ -101,8 +103,9 @@ async function waysOf(args: CostArguments): Promise<Ways> {
 }
 
 /** Why a machine has no ops in front of functions; null: it may. */
-function whyNoSiteOps({ siteShapes, target }: Arch): string | null {
-  if (siteShapes.some(({ entries }) => opsEntries.some((each) => entries.includes(each)))) return null;
+function whyNoSiteOps(arch: Arch): string | null {
+  const { siteShapes, target } = arch;
+  if (siteShapes.some(({ entries }) => opsEntries(arch).some((each) => entries.includes(each)))) return null;
   return `${target.title} has no entry that reads ops in front of functions`;
 }
 
@@ -112,7 +115,7 @@ function waysThrough({ arch, program, image }: Opened): Omit<Ways, 'arch'> {
   const way = (name: WayName, policy: Partial<Policy> = {}): Way => ({ name, image: image.bytes, policy });
   const ways: Way[] = [];
   const absent: Absent[] = [];
-  if (opsEntries.includes(kind)) {
+  if (opsEntries(arch).includes(kind)) {
     absent.push({ way: 'shared entry', reason: `the image's entries are of kind ${kind}: they read per-callsite ops` });
   } else ways.push(way('shared entry', { trampolines: 'none' }));
   if (arch.trampolines.kind === 'none') {
@@ -123,7 +126,7 @@ function waysThrough({ arch, program, image }: Opened): Omit<Ways, 'arch'> {
     );
   }
   const reason = whyNoSiteOps(arch);
-  if (opsEntries.includes(kind)) ways.push(way('per-callsite ops'));
+  if (opsEntries(arch).includes(kind)) ways.push(way('per-callsite ops'));
   else {
     absent.push({ way: 'per-callsite ops', reason: reason ?? `the image's entries are of kind ${kind}` });
   }
@@ -132,7 +135,7 @@ function waysThrough({ arch, program, image }: Opened): Omit<Ways, 'arch'> {
 
 /** A program that the entries are laid into: of each convention that its sites can call. */
 function waysInto({ arch, sites }: Opened): Omit<Ways, 'arch'> {
-  const laid = (machine: MachineOptions, preferred?: EntryFlavour): Uint8Array =>
+  const laid = (machine: MachineOptions, preferred?: ConventionName): Uint8Array =>
     withRuntime(sites, undefined, hash, preferred, machine).bytes;
   const served = new Set<string>();
   for (let i = 0; i < sites.count; i++) {
@@ -161,7 +164,7 @@ function waysInto({ arch, sites }: Opened): Omit<Ways, 'arch'> {
       } else ways.push({ name, image: bytes, policy: {} });
     }
   }
-  const flavour = opsEntries.find((each) => served.has(each));
+  const flavour = opsEntries(arch).find((each) => served.has(each));
   if (flavour === undefined) {
     absent.push({
       way: 'per-callsite ops',

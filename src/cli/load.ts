@@ -1,7 +1,7 @@
 /** `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space; `load IMAGE MODULE…` adds to a loaded image. */
 import { basename } from 'node:path';
 import type { Arch } from '../machine/arch.js';
-import type { EntryFlavour } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import * as elf from '../elf/constants.js';
@@ -17,7 +17,7 @@ import { probeRoomFor, probeServer } from '../kprobes/index.js';
 import { conventionsOf } from '../program/conventions.js';
 import { type LoadBase, readLoadMap } from '../program/load-map.js';
 import {
-  entryConventions,
+  recordedConvention,
   loadImages,
   loadMore,
   type LoaderOptions,
@@ -26,7 +26,7 @@ import {
 } from '../program/loader.js';
 import { load as loadProgram, probeSections } from '../program/program.js';
 import { loadJson } from '../report/json.js';
-import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { runtimeObject } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { exitCodes } from './exit.js';
 import { outputPath, readInput, writeOutput } from './files.js';
@@ -111,28 +111,30 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
     return { ...source, name: 'runtime' };
   }
   const map = readLoadMap(images[0]!);
-  const recorded = entryConventions.filter((each) => each === map?.options['convention']);
-  const found = [...recorded, ...images.flatMap((image) => conventionsOf(image, arch))];
+  const recorded = map === null ? null : recordedConvention(arch, map);
+  const found = [...(recorded === null ? [] : [recorded]), ...images.flatMap((image) => conventionsOf(image, arch))];
   const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
   const given = Object.entries(map?.options ?? machineOf(args)).filter(([name]) => name in own);
   // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
-  const serves = (flavour: EntryFlavour): boolean =>
-    found.every((each) => arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(flavour)));
-  const flavour =
+  const serves = (convention: ConventionName): boolean =>
+    found.every((each) =>
+      arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(convention)),
+    );
+  const convention =
     found.length === 0
       ? args.probes === undefined
         ? null
-        : runtimeFlavours(arch.target.id)[0]
+        : arch.conventions[0]?.name
       : (runtimeConvention(arch, found, Object.fromEntries(given)) ??
-        runtimeFlavours(arch.target.id).find((each) => found.includes(each) || serves(each)));
-  const bytes = flavour ? runtimeObject(arch.target.id, flavour, args.probes !== undefined) : null;
-  if (machineOf(args)['a64-era'] === 'callops' && flavour !== 'callops') {
+        arch.conventions.find(({ name }) => found.includes(name) || serves(name))?.name);
+  const bytes = convention ? runtimeObject(arch.target.id, convention, args.probes !== undefined) : null;
+  if (machineOf(args)['a64-era'] === 'callops' && convention !== 'callops') {
     throw new ElftraceError('usage', '--a64-era=callops: not all sites have an ops pointer in front of the function');
   }
-  if (machineOf(args)['a64-entries'] === 'two' && flavour !== 'callops') {
+  if (machineOf(args)['a64-entries'] === 'two' && convention !== 'callops') {
     throw new ElftraceError(
       'usage',
-      `--a64-entries=two is about entries that read an ops pointer (callops), those of the image are ${flavour ?? 'none'}`,
+      `--a64-entries=two is about entries that read an ops pointer (callops), those of the image are ${convention ?? 'none'}`,
     );
   }
   return bytes === null ? null : { name: 'runtime', image: withRoomFor(bytes, slotsOf(images)) };
@@ -171,7 +173,7 @@ export async function runLoad(args: LoadArguments): Promise<number> {
   const runtime = await runtimeOf(args, images, arch);
   const machine = machineOf(args);
   // Probes need no sites; where there are none nothing says which entries the runtime has.
-  const [first] = runtimeFlavours(arch.target.id);
+  const first = arch.conventions[0]?.name;
   const hasSites = images.some((image) => conventionsOf(image, arch).length > 0);
   const options: LoaderOptions = {
     machine,

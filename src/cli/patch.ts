@@ -10,7 +10,6 @@ import { readElf } from '../elf/read.js';
 import { readModuleSignature } from '../elf/signature.js';
 import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';
 import { planDirect } from '../tracing/direct.js';
-import type { DirectVariant } from '../tracing/direct-variant.js';
 import { checkGraphSafety, UnsafeGraphError } from '../tracing/graph-safety.js';
 import { withRuntime } from '../tracing/inject.js';
 import { type Acceptance, checkAcceptance, type Plan, planSites, type PlanRequest, type Step } from '../patch/plan.js';
@@ -82,7 +81,7 @@ export interface PatchArguments extends OpenOptions, SelectionOptions {
   readonly x86Tramp?: 'modern' | '2014' | 'none' | undefined;
   readonly saveRegs: boolean;
   readonly allowUnsafeGraph: boolean;
-  readonly riscvDirect?: DirectVariant | undefined;
+  readonly riscvDirect?: string | undefined;
   readonly riscvSite?: (typeof riscvSites)[number] | undefined;
   readonly dryRun: boolean;
   /** The verb `plan`: the plan goes to a file, or to standard output. */

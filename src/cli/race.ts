@@ -3,7 +3,7 @@
  * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import type { Arch } from '../machine/arch.js';
-import type { EntryFlavour } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -50,7 +50,7 @@ export interface RaceArguments {
   readonly preempt: 'none' | 'full';
   readonly staleFetch: boolean;
   readonly ppcNop?: '2008' | 'b8' | undefined;
-  readonly riscvSite?: EntryFlavour | undefined;
+  readonly riscvSite?: ConventionName | undefined;
   readonly a64Era?: 'regs' | 'args' | 'callops' | undefined;
   readonly a64Default?: 'list' | 'nop' | undefined;
   readonly a64Entries?: 'one' | 'two' | undefined;

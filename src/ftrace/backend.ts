@@ -8,8 +8,8 @@
  *   3. pass two: `write` of each step in order. If one fails, the steps before it are written back in reverse order
  * So the first byte is written when every step is known to fit (C-UPD-3), and a failing operation leaves everything as it was.
  */
+import type { Capabilities } from '../machine/conventions.js';
 import type { Address } from '../units.js';
-import type { Capabilities } from './capabilities.js';
 import type { GraphUserImage } from './graph-user.js';
 import type { SiteHash } from './hash.js';
 import type { Callee, Content, Errno, Ops, OpsImage, TrampolineBlock } from './ops.js';

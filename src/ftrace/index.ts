@@ -53,7 +53,7 @@ import { type CoreState, type Outcome, refuse } from './state.js';
 import { transact } from './transaction.js';
 
 export type { Backend, CodePlace, Reading, Step, StepProblem, TrampolineImage, TrampolineRequest } from './backend.js';
-export type { Capabilities } from './capabilities.js';
+export type { Capabilities } from '../machine/conventions.js';
 export { GraphUser, type GraphUserImage } from './graph-user.js';
 export { type HashPair, type HashSnapshot, hashesMatch, isEmpty, makeHash, type SiteHash } from './hash.js';
 export {
@@ -71,7 +71,7 @@ export {
   type ShareCommand,
   type TrampolineBlock,
 } from './ops.js';
-export { defaultPolicy, GRAPH_USERS, type Policy, type ProfileName, profiles } from './policy.js';
+export { defaultPolicy, GRAPH_USERS, type Policy } from './policy.js';
 export {
   CallSite,
   COUNT_LIMIT,

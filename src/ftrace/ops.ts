@@ -4,7 +4,7 @@
  */
 import { OPS_FLAGS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
-import type { Capabilities } from './capabilities.js';
+import type { Capabilities } from '../machine/conventions.js';
 import { type HashPair, type HashSnapshot, hashesMatch, isEmpty, type SiteHash } from './hash.js';
 import type { Policy } from './policy.js';
 import type { CallSite } from './records.js';

@@ -1,8 +1,7 @@
 /**
- * Policy: which of the variants of the mechanism the core follows, and the capabilities of the targets in each of their variants (F-11). Owns
- * the defaults; knows the targets only as rows of a table.
+ * Policy: which of the variants of the mechanism the core follows. Owns the defaults; what entries offer stands in the rows
+ * of their conventions (F-11).
  */
-import type { Capabilities } from './capabilities.js';
 
 export interface Policy {
   /** Private trampolines (A3.1): of 2014 (no ops that may be freed), of today, none. */
@@ -40,72 +39,3 @@ export const defaultPolicy: Policy = {
 
 /** Users of the graph tracer at most (C-FG-5). */
 export const GRAPH_USERS = 16;
-
-const modern = {
-  patchable: true,
-  passes: 4,
-  assist: true,
-  callOps: false,
-  listEntry: false,
-  graph: 'callback',
-} as const;
-const profiling = {
-  patchable: true,
-  passes: 2,
-  regs: 'none',
-  resume: 'none',
-  direct: 'none',
-  trampolines: false,
-  callOps: false,
-  listEntry: false,
-  assist: true,
-  graph: 'jump',
-} as const;
-
-/** F-11: what the entries of each ABI and variant offer. */
-export const profiles = {
-  'x86-64': { ...modern, regs: 'separate', resume: 'any', direct: 'regs', trampolines: true },
-  'x86-64 2014': {
-    ...modern,
-    regs: 'separate',
-    resume: 'regs',
-    direct: 'none',
-    trampolines: true,
-    graph: 'trampoline',
-  },
-  'ppc32 2008': profiling,
-  ppc32: { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  'ppc64-elfv1': profiling,
-  'ppc64-elfv2-be': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  'ppc64-elfv2-le': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  // G2 of 2022 in a build with register support: its plain entry makes the frame, too, and goes on where epc says.
-  riscv64: { ...modern, regs: 'separate', resume: 'any', direct: 'regs', trampolines: false },
-  'riscv64 merged': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
-  // The same without register support: a plain entry, which passes none.
-  'riscv64 plain': {
-    ...modern,
-    regs: 'none',
-    resume: 'none',
-    direct: 'none',
-    trampolines: false,
-    graph: 'jump',
-  },
-  // Plain entries without a frame, before direct calls.
-  'riscv64 g1': { ...modern, regs: 'separate', resume: 'regs', direct: 'none', trampolines: false },
-  'riscv64 g3c': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false, callOps: true },
-  'arm64 mcount': profiling,
-  'arm64 regs': { ...modern, regs: 'separate', resume: 'any', direct: 'none', trampolines: false },
-  // One frame for all: who wants registers gets those that it has.
-  'arm64 args': { ...modern, regs: 'same', resume: 'any', direct: 'any', trampolines: false },
-  arm64: {
-    ...modern,
-    regs: 'same',
-    resume: 'any',
-    direct: 'any',
-    trampolines: false,
-    callOps: true,
-    listEntry: true,
-  },
-} as const satisfies Record<string, Capabilities>;
-
-export type ProfileName = keyof typeof profiles;

@@ -1,12 +1,11 @@
 /** Whether a place can have a probe, how its instruction would be executed, and whether a jump can take the place of the breakpoint. */
-import type { EntryFlavour } from '../machine/loader.js';
-import type { TargetId } from '../machine/target.js';
+import type { ConventionName } from '../machine/conventions.js';
 import { readElf } from '../elf/read.js';
-import { flavourFor } from '../tracing/inject.js';
+import { conventionFor } from '../tracing/inject.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Sites } from '../sites/sites.js';
 import { entriesOf } from '../tracing/tracing.js';
-import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { runtimeObject } from '../runtime/index.js';
 import type { ProbeWhere } from './events.js';
 import type { JumpWindow, ProbeRefusal } from '../machine/probes.js';
 import { jumpWindows, refuse } from '../machine/probes.js';
@@ -18,15 +17,15 @@ export interface ProbeExplanation {
   readonly jump: JumpWindow | ProbeRefusal | null;
 }
 
-/** By target and flavour: asked for each site, and the objects do not change. */
+/** By target and convention: asked for each site, and the objects do not change. */
 const passing = new Map<string, boolean>();
 
-/** The entry of a flavour passes registers to a probe: its runtime has the callback for that. */
-function passesRegisters(target: TargetId, flavour: EntryFlavour): boolean {
-  const key = `${target}/${flavour}`;
+/** The entry of a convention passes registers to a probe: its runtime has the callback for that. */
+function passesRegisters(target: string, convention: ConventionName): boolean {
+  const key = `${target}/${convention}`;
   let passes = passing.get(key);
   if (passes === undefined) {
-    const bytes = runtimeObject(target, flavour, true);
+    const bytes = runtimeObject(target, convention, true);
     passes = bytes !== null && readElf(bytes).symbols.find('elftrace_probe_ftrace') > 0;
     passing.set(key, passes);
   }
@@ -39,20 +38,19 @@ function passesRegisters(target: TargetId, flavour: EntryFlavour): boolean {
  */
 export function whyNotFtrace(sites: Sites, index: number): ProbeRefusal | null {
   const { program } = sites;
-  const { id } = program.arch.target;
+  const { conventions, target } = program.arch;
   const reading = sites.reading(index);
   if (program.relocatable || reading === null) return null;
-  const flavours = runtimeFlavours(id);
-  const own = entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program).kind;
-  const flavour = own ?? flavourFor(sites, undefined, undefined, flavours[0] ?? null);
-  if (passesRegisters(id, flavour)) return null;
+  const own = entryPoint(program, 'ftrace_caller') === null ? null : entriesOf(program).convention;
+  const { name } = own ?? conventionFor(sites, undefined, undefined, conventions[0] ?? null);
+  if (passesRegisters(target.id, name)) return null;
   const served = sites.entriesOf(index, reading);
-  const others = flavours.filter((each) => served.includes(each) && passesRegisters(id, each));
-  // Where an option chooses the entry.
-  const option = ({ arm64: '--a64-era', riscv64: '--riscv-site' } as Partial<Record<TargetId, string>>)[id];
-  const names = others.map((each) => (option === undefined ? each : `${each} (${option}=${each})`));
+  const others = conventions.filter((each) => served.includes(each.name) && passesRegisters(target.id, each.name));
+  const names = others.map((each) =>
+    each.chosenBy === null ? each.name : `${each.name} (--${each.chosenBy}=${each.name})`,
+  );
   const hint = names.length === 0 ? 'and none that serves the site does' : `${names.join(', ')} would`;
-  return refuse('EINVAL', 'no-ftrace-support', 'K-ADDR-7', `the entry ${flavour} passes no registers, ${hint}`);
+  return refuse('EINVAL', 'no-ftrace-support', 'K-ADDR-7', `the entry ${name} passes no registers, ${hint}`);
 }
 
 /** Looks at a place; writes nothing and needs no room. */

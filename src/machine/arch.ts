@@ -7,6 +7,7 @@ import type { Isa } from '../isa/instruction.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import type { Abi } from './abi.js';
 import type { Branches } from './branches.js';
+import type { EntryConvention } from './conventions.js';
 import type { EmulationModel } from './emulation.js';
 import type { LivePatching } from './live-patching.js';
 import type { LoaderModel } from './loader.js';
@@ -25,6 +26,8 @@ export interface Arch {
   readonly relocations: ReadonlyMap<number, RelocationRow>;
   readonly relocationRoles: RelocationRoles;
   readonly mcount: McountRules;
+  /** Of those that serve the same sites, the one that passes more comes first. */
+  readonly conventions: readonly EntryConvention[];
   /** Tried in order; the first that does not return null wins. */
   readonly siteShapes: readonly SiteShape[];
   readonly stubForms: readonly StubForm[];

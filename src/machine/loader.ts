@@ -1,48 +1,7 @@
 /** How the module loader of a machine's kernel lays modules out and binds their calls. Types only. */
 import type { Reach } from '../bits.js';
 import type { Address, RegisterName } from '../units.js';
-
-/**
- * Entry conventions: what the entry that a site calls may expect, and what it passes on. Each target has some of them (`runtimeFlavours` of runtime/).
- *
- * - `pg` (PowerPC): the site is a call behind the prologue (64 bits) or as it was in 2008 (32 bits); the entry passes ip and parent_ip, and
- *   the graph tracer is a branch in it.
- * - `regs` (PowerPC): the site is at the function's entry; the entries pass a register frame, and the graph tracer is a callback.
- * - `pg`, `regs` (arm64): the same two; the plain entry of `regs` passes an incomplete frame and shares the patched call with the other one.
- * - `args` (arm64, of 6.2): one entry for the sites of `regs`, whose frame has what is live at an entry; it goes to direct callers.
- * - `callops` (arm64, since 6.3): the same, and the site has a pointer to its ops in front of the function; the entry calls what the ops say,
- *   there is no patched call in it.
- * - `modern` (x86-64, `__fentry__` sites): both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback, and
- *   the register entry goes to direct callers.
- * - `y2014` (x86-64, `__fentry__` sites): the plain entry passes no registers; the graph tracer has an entry of its own, which the other
- *   two jump to or a site calls; no direct callers.
- * - `mcount` (x86-64, -pg without -mfentry): as `y2014`, with the return address of the function at 8(%rbp). It cannot be `modern`: the function
- *   has begun, so neither a direct caller nor another function can take its place, and a word above the return address of the call
- *   is not the function's own.
- * - `g2` (RISC-V, `auipc t0; jalr t0`): of 2022; both entries pass a frame, the plain one an incomplete one; the graph tracer is a callback or
- *   a second patched call; the register entry goes to direct callers.
- * - `g2-plain` (RISC-V): the same sites in a build without register support: one entry, which passes no registers; the graph tracer is a patched call
- *   in it; no direct callers.
- * - `g2-merged`, `g3`, `g3c` (RISC-V): one small frame and one entry for all. `g2-merged` serves the same sites as `g2`, the others those whose auipc
- *   stays: what the entry calls is in a pointer (`g3`) or in the ops that a word in front of the function names (`g3c`).
- * - `g1` (RISC-V, 16 bytes around a pair through ra): the plain entry passes no registers; no direct callers.
- * - `g0` (RISC-V, -pg): the same for calls behind the prologue.
- */
-export type EntryFlavour =
-  | 'pg'
-  | 'regs'
-  | 'args'
-  | 'callops'
-  | 'modern'
-  | 'y2014'
-  | 'mcount'
-  | 'g0'
-  | 'g1'
-  | 'g2'
-  | 'g2-plain'
-  | 'g2-merged'
-  | 'g3'
-  | 'g3c';
+import type { ConventionName } from './conventions.js';
 
 /** Values of the machine's load options by name, all present. */
 export type MachineOptions = Readonly<Record<string, string>>;
@@ -141,19 +100,24 @@ export interface ModuleLoader {
   /** Whether one of them is called with these options; default: each that there is. */
   callsEntry?(symbol: string, options: MachineOptions): boolean;
   /** The convention of patchable areas. */
-  readonly patchable: EntryFlavour;
+  readonly patchable: ConventionName;
   /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
-  conventionOf(word: (delta: number) => number, callee?: string): EntryFlavour;
+  conventionOf(word: (delta: number) => number, callee?: string): ConventionName;
   /**
    * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
    */
-  conventionOfPatchable?(functionAt: (delta: number) => boolean, word: (delta: number) => number): EntryFlavour | null;
-  /** The convention whose entries serve sites of all these; null: none does. Default: `regs`, where stubs do not differ. */
-  joinConventions?(found: readonly EntryFlavour[]): EntryFlavour | null;
+  conventionOfPatchable?(
+    functionAt: (delta: number) => boolean,
+    word: (delta: number) => number,
+  ): ConventionName | null;
+  /** The convention whose entries serve sites of all these, two at least; null: none does. */
+  joinConventions(found: readonly ConventionName[]): ConventionName | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
-  runtimeFor?(convention: EntryFlavour, options: MachineOptions): EntryFlavour;
-  /** Kind of the stub that sites of a convention call, from a module or from the core itself. */
-  entryStub(convention: EntryFlavour, from: 'module' | 'core'): StubKind;
+  runtimeFor?(convention: ConventionName, options: MachineOptions): ConventionName;
+  /** Kind of the stub that sites of a convention call, from a module or from the core itself; null: there are no sites yet. */
+  entryStub(convention: ConventionName | null, from: 'module' | 'core'): StubKind;
+  /** Kind of the stub that leads anywhere and leaves alone what a caller in the middle of a function needs. */
+  readonly farStub: StubKind;
   bindCall(call: LoaderCall): CallBinding;
   /** What a call of an undefined weak function becomes. */
   readonly skippedCall: number;

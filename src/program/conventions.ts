@@ -3,7 +3,7 @@
  * at the words around the calls only; what a site's shape is, is ftrace's.
  */
 import type { Arch } from '../machine/arch.js';
-import type { EntryFlavour } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -15,8 +15,9 @@ const callTable = '__mcount_loc';
 const MOST_CALL_BYTES = 16;
 
 /** The conventions that occur in a file, in order; empty for a file without sites. */
-export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryFlavour[] {
-  const found = new Set<EntryFlavour>();
+export function conventionsOf(image: ElfImage, arch: Arch): readonly ConventionName[] {
+  const found = new Set<ConventionName>();
+  if (arch.loader.kind === 'none') return [];
   const pads = (): void => {
     for (const table of image.sectionsNamed(patchableSection))
       if (table.size > 0) ofPatchable(image, arch, table, found);
@@ -30,10 +31,16 @@ export function conventionsOf(image: ElfImage, arch: Arch): readonly EntryFlavou
 }
 
 /** Conventions of the areas that a table of patchable entries names. */
-function ofPatchable(image: ElfImage, arch: Arch, table: ElfImage['sections'][number], found: Set<EntryFlavour>): void {
-  const decide = arch.loader.kind === 'none' ? undefined : arch.loader.conventionOfPatchable;
+function ofPatchable(
+  image: ElfImage,
+  arch: Arch,
+  table: ElfImage['sections'][number],
+  found: Set<ConventionName>,
+): void {
+  if (arch.loader.kind === 'none') return;
+  const { conventionOfPatchable: decide, patchable } = arch.loader;
   if (decide === undefined) {
-    found.add(arch.loader.kind === 'modules' ? arch.loader.patchable : 'regs');
+    found.add(patchable);
     return;
   }
   const functions = new Set<string>();
@@ -75,11 +82,8 @@ function ofPatchable(image: ElfImage, arch: Arch, table: ElfImage['sections'][nu
   }
 }
 
-function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<EntryFlavour>, callee?: string): void {
-  if (arch.loader.kind === 'none') {
-    found.add('pg');
-    return;
-  }
+function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<ConventionName>, callee?: string): void {
+  if (arch.loader.kind === 'none') return;
   const view = new ByteView(bytes, arch.target.codeEndian, 'code');
   found.add(
     arch.loader.conventionOf((delta) => {
@@ -89,7 +93,7 @@ function classify(arch: Arch, bytes: Uint8Array, offset: number, found: Set<Entr
   );
 }
 
-function ofObject(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
+function ofObject(image: ElfImage, arch: Arch, found: Set<ConventionName>): void {
   const isMcount = (name: string): boolean => arch.mcount.symbols.includes(name.startsWith('.') ? name.slice(1) : name);
   for (const section of image.sections) {
     if ((section.flags & elf.SHF_EXECINSTR) === 0n || section.fileSize === 0) continue;
@@ -112,7 +116,7 @@ function ofObject(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
 }
 
 /** The convention of an area of nops in a linked image. */
-function ofArea(program: Program, range: CodeRange, address: bigint, found: Set<EntryFlavour>): void {
+function ofArea(program: Program, range: CodeRange, address: bigint, found: Set<ConventionName>): void {
   const { arch } = program;
   if (arch.loader.kind === 'none') return;
   const { conventionOfPatchable: decide, patchable } = arch.loader;
@@ -159,7 +163,7 @@ function callTables({ image, symbols }: Program): readonly CallTable[] {
   return offset < 0 ? [] : [{ offset, size, isKernel: true }];
 }
 
-function ofLinked(image: ElfImage, arch: Arch, found: Set<EntryFlavour>): void {
+function ofLinked(image: ElfImage, arch: Arch, found: Set<ConventionName>): void {
   const program = new Program(image, arch);
   const view = new ByteView(image.bytes, arch.target.dataEndian, callTable);
   const { wordBytes } = arch.target;

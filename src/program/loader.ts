@@ -9,7 +9,8 @@
  * Parts see each other's exported symbols: those of the request all of one another, later ones those of the image. A linked core sees nobody.
  */
 import type { Arch } from '../machine/arch.js';
-import type { EntryFlavour, MachineOptions, ModuleLoader } from '../machine/loader.js';
+import { type ConventionName, conventionNamed } from '../machine/conventions.js';
+import type { MachineOptions, ModuleLoader } from '../machine/loader.js';
 import { alignUpBig } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
@@ -49,7 +50,7 @@ export interface LoaderOptions {
    */
   readonly stubSpare?: number;
   /** Convention of the sites, when the caller knows it better than a look at the files tells. */
-  readonly convention?: EntryFlavour;
+  readonly convention?: ConventionName;
   /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
   readonly coreSites?: readonly Address[];
   /**
@@ -109,7 +110,7 @@ interface Plan {
   readonly moduleBase: Address;
   readonly original: LoadMap['original'];
   readonly options: LoaderOptions;
-  convention: EntryFlavour | null;
+  convention: ConventionName | null;
   sitesIn: 'core' | 'modules' | null;
   registers: Readonly<Record<string, Address>>;
   entry: Address | null;
@@ -201,7 +202,7 @@ export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
   ]);
 }
 
-const known = (convention: EntryFlavour | null): EntryFlavour[] => (convention === null ? [] : [convention]);
+const known = (convention: ConventionName | null): ConventionName[] => (convention === null ? [] : [convention]);
 
 /**
  * Takes a module out of a loaded image (module going). The other parts stay where they are.
@@ -259,7 +260,7 @@ export function farStub(
     options: machineOptions(loader, machineOptionsOf(loader, map)),
     coreToc: map.parts[0]?.toc ?? null,
   };
-  return stubWriter(context, loader.entryStub('regs', 'module'), target, targetToc, toc ?? null)(address);
+  return stubWriter(context, loader.farStub, target, targetToc, toc ?? null)(address);
 }
 
 /** The options of a load map that are the machine's. */
@@ -318,7 +319,7 @@ function takeApart(
     if (text === undefined) throw new ElftraceError('bad-record', `the load map does not say '${key}'`);
     return BigInt(text);
   };
-  const { convention, sitesIn } = optionKeys;
+  const { sitesIn } = optionKeys;
   const plan: Plan = {
     arch,
     loader,
@@ -328,7 +329,7 @@ function takeApart(
     moduleBase: address(optionKeys.moduleBase),
     original: map.original,
     options,
-    convention: entryConventions.find((each) => each === map.options[convention]) ?? null,
+    convention: recordedConvention(arch, map),
     sitesIn: (['core', 'modules'] as const).find((each) => each === map.options[sitesIn]) ?? null,
     registers: map.registers,
     entry: image.header.entry,
@@ -336,10 +337,19 @@ function takeApart(
   return { plan, parts: partsOf(image, map, arch, options.sha256) };
 }
 
-/** All of them, for what a load map names. */
-export const entryConventions: readonly EntryFlavour[] = [
-  'pg', 'regs', 'args', 'callops', 'modern', 'y2014', 'mcount', 'g0', 'g1', 'g2', 'g2-plain', 'g2-merged', 'g3', 'g3c',
-]; // prettier-ignore
+/** The convention that a load map records, one of the machine's; null where it records none. */
+export function recordedConvention(arch: Arch, map: LoadMap): ConventionName | null {
+  const name = map.options[optionKeys.convention];
+  if (name === undefined) return null;
+  if (conventionNamed(arch.conventions, name) !== null) return name;
+  throw new ElftraceError(
+    'bad-record',
+    `the load map names the convention '${name}', which ${arch.target.title} does not have`,
+    {
+      value: name,
+    },
+  );
+}
 
 function mapNoteSection(image: ElfImage): number {
   return image.section('.note.elftrace.load')?.index ?? -1;
@@ -351,35 +361,26 @@ function mapNoteSection(image: ElfImage): number {
  */
 export function runtimeConvention(
   arch: Arch,
-  found: readonly EntryFlavour[],
+  found: readonly ConventionName[],
   given: Readonly<Record<string, string>> = {},
-): EntryFlavour | null {
+): ConventionName | null {
   const distinct = [...new Set(found)];
   if (distinct.length === 0 || arch.loader.kind === 'none') return null;
   const { loader } = arch;
-  let joined: EntryFlavour | null = null;
-  if (distinct.length === 1) joined = distinct[0]!;
-  else if (loader.joinConventions) joined = loader.joinConventions(distinct);
-  else if (distinct.every((each) => each === 'pg' || each === 'regs')) joined = 'regs';
+  const joined = distinct.length === 1 ? distinct[0]! : loader.joinConventions(distinct);
   return joined && (loader.runtimeFor?.(joined, machineOptions(loader, given)) ?? joined);
 }
 
-/** One convention for all sites: the entries of a tracer serve one. */
-function oneConvention(loader: ModuleLoader, found: readonly EntryFlavour[]): EntryFlavour | null {
-  const distinct = new Set(found);
-  if (distinct.size <= 1) return found[0] ?? null;
-  const joined = loader.joinConventions?.([...distinct]) ?? null;
-  if (joined !== null) return joined;
-  // Where stubs do not differ the entry that keeps all registers serves both.
-  const both = found.every((each) => each === 'pg' || each === 'regs');
-  if (both && !loader.joinConventions && loader.entryStub('pg', 'module') === loader.entryStub('regs', 'module')) {
-    return 'regs';
-  }
+/** One convention for all sites: the entries of a tracer serve one, and so do the stubs of its entries. */
+function oneConvention(loader: ModuleLoader, found: readonly ConventionName[]): ConventionName | null {
+  const distinct = [...new Set(found)].sort();
+  if (distinct.length <= 1) return distinct[0] ?? null;
+  const joined = loader.joinConventions(distinct);
+  const stub = loader.entryStub(joined, 'module');
+  if (joined !== null && distinct.every((each) => loader.entryStub(each, 'module') === stub)) return joined;
   throw new ElftraceError(
     'unsupported-form',
-    both
-      ? 'the parts have sites of two conventions (-pg, and -mprofile-kernel or patchable entries): no entry serves both'
-      : `the parts have sites of two conventions (${[...distinct].sort().join(', ')}): no entry serves both`,
+    `the parts have sites of two conventions (${distinct.join(', ')}): no entry serves both`,
   );
 }
 
@@ -389,8 +390,8 @@ function assemble(
   present: readonly Part[],
   freshCore: readonly ObjectPart[],
   request: Pick<LoadRequest, 'modules' | 'runtime' | 'options'>,
-  coreSites: readonly EntryFlavour[],
-  moduleSites: readonly EntryFlavour[],
+  coreSites: readonly ConventionName[],
+  moduleSites: readonly ConventionName[],
 ): LoadResult {
   const { arch, loader } = plan;
   const notices: string[] = [];
@@ -447,7 +448,7 @@ function assemble(
       for (const symbol of entries) {
         const found = scope.find(symbol)!;
         const target = scope.callTarget({ ...found, kind: 'defined', size: 0n, isSection: false }, 0n);
-        const kind = loader.entryStub(convention ?? 'pg', from);
+        const kind = loader.entryStub(convention, from);
         const write = stubWriter({ ...context, loader }, kind, target.code, target.toc, part.toc);
         for (const address of own.everywhere(symbol, write)) part.entryStubs.push({ symbol, address });
         if (found.part !== part && part.kind === 'module') part.uses.add(found.part.name);

@@ -9,7 +9,7 @@
  * preempted, else it is a serialising interrupt, which a thread in the middle of a tracer survives.
  */
 import type { Arch } from '../machine/arch.js';
-import type { EntryFlavour } from '../machine/loader.js';
+import type { ConventionName } from '../machine/conventions.js';
 import { archOf } from '../arches.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -88,7 +88,7 @@ export interface ImageRaceRequest {
   /** Nop form of sites that have several (`2008`). */
   readonly nopForm?: string;
   /** Entries to lay in, where there is a choice (RISC-V, arm64). */
-  readonly entries?: EntryFlavour;
+  readonly entries?: ConventionName;
   /** Options of the machine's loader (`x86-tramp`). */
   readonly machine?: Readonly<Record<string, string>>;
   /** What sites off are on arm64. */

@@ -161,12 +161,3 @@ export const THREAD_MODES = { one: 0, fs: 1, gs: 2 } as const;
 
 /** Words of the table of direct callers, behind its count: pairs in ascending order of the site. `ftrace_direct_table` holds its address or 0. */
 export const DIRECT_WORDS = { count: 0, pairs: 1 } as const;
-
-/**
- * `elftrace_direct_slot` (RISC-V): byte offset in the register frame of the word that the helper of direct callers writes. `t1` is the interface; the
- * others show what the direct calls thread of 2022 argued about: `t0` is the resume address, `t0slot` a word that nobody loads.
- */
-export const RISCV_DIRECT_SLOTS = { t1: 48, t0: 0, t0slot: 40 } as const;
-
-/** The same for the one small frame of later entries, which has no slot of t0. */
-export const RISCV_MERGED_DIRECT_SLOTS = { t1: 32, t0: 0 } as const;

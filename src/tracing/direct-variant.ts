@@ -1,41 +1,23 @@
 /**
- * The three ways from the register entry of RISC-V to a direct caller that the thread of 2022 argues about (30-riscv section 5). Owns what differs
- * between them: the word of the frame that the helper writes, and what the entry has for it.
- *
- *   variant   helper writes the slot of        entry
- *   t1        t1                               clears it before callbacks; `bnez t1` at the exit: the interface
- *   t0        epc, which is loaded into t0     as it was before: no store, no test (two nops here)
- *   t0slot    t0, which nobody loads           the same
+ * Gives the entries of an image one of the ways to direct callers that their convention has. Owns the stores; which ways
+ * there are, and what differs between them, stands in the convention's row.
  */
 import { wordBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
-import { RISCV_DIRECT_SLOTS, RISCV_MERGED_DIRECT_SLOTS } from '../runtime/abi.js';
 import { entryPoint } from '../patch/routes.js';
 import type { Sites } from '../sites/sites.js';
-import { entriesOf } from './tracing.js';
-
-export type DirectVariant = 't1' | 't0' | 't0slot';
-export const directVariants: readonly DirectVariant[] = ['t1', 't0', 't0slot'];
-
-const NOP = 0x0000_0013;
-
-/** Byte offset in the frame that the helper writes; null where the entries have no such word. */
-function slotOf(kind: string, variant: DirectVariant): number | null {
-  if (kind === 'g2') return RISCV_DIRECT_SLOTS[variant];
-  // G3c finds out by the ops of the site: its entry has nothing that the proposals leave out.
-  const isMerged = kind === 'g2-merged' || kind === 'g3' || (kind === 'g3c' && variant === 't1');
-  return isMerged && variant !== 't0slot' ? RISCV_MERGED_DIRECT_SLOTS[variant] : null;
-}
+import { conventionOf } from './tracing.js';
 
 /**
- * Gives the entries of an image the way of a variant, in the image's own bytes.
+ * Gives the entries of an image a way to direct callers, in the image's own bytes.
+ * @param way  a name of the convention's `directWays`
  * @throws ElftraceError 'usage' where the entries of the image cannot have it, 'no-runtime' where they know no direct callers
  */
-export function setDirectVariant({ program }: Sites, variant: DirectVariant): void {
-  const { kind } = entriesOf(program);
-  const slot = slotOf(kind, variant);
-  if (slot === null) {
-    throw new ElftraceError('usage', `the entries of the image (${kind}) have no direct calls through ${variant}`);
+export function setDirectVariant({ program }: Sites, way: string): void {
+  const { name, directWays } = conventionOf(program);
+  const slot = directWays?.slots[way];
+  if (directWays === null || slot === undefined) {
+    throw new ElftraceError('usage', `the entries of the image (${name}) have no direct calls through ${way}`);
   }
   const { image } = program;
   const write = (symbol: string, word: number): void => {
@@ -47,7 +29,6 @@ export function setDirectVariant({ program }: Sites, variant: DirectVariant): vo
   };
   // The word has eight bytes; offsets need the lower four.
   write('elftrace_direct_slot', slot);
-  if (variant === 't1') return;
-  write('elftrace_direct_clear', NOP);
-  write('ftrace_regs_caller_end', NOP);
+  if (way === directWays.built) return;
+  for (const { symbol, word } of directWays.omits) write(symbol, word);
 }

@@ -9,7 +9,6 @@
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import type { Ops, Outcome } from '../ftrace/index.js';
-import type { DirectVariant } from './direct-variant.js';
 import { type Preemption, withHazards } from '../patch/hazards.js';
 import { settleIdleSites, siteNames } from './idle-sites.js';
 import type { Plan, PlanRequest, Step } from '../patch/plan.js';
@@ -23,7 +22,7 @@ export interface DirectRequest {
   /** A tracer beside them: a function `void f(ip, parent_ip, ops, regs)`, and the functions that it gets; null: all. */
   readonly tracer: { readonly symbol: string; readonly filter: string | null } | null;
   /** Through the register entry, in one of the proposals; null: straight, where nobody else is at the function. */
-  readonly variant: DirectVariant | null;
+  readonly variant: string | null;
   /** Ranges of the file that may not be written: [start, end). */
   readonly readonlyRanges?: PlanRequest['readonlyRanges'];
   /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */

@@ -7,7 +7,7 @@
  * names any more gives its room back when the core frees it.
  */
 import type { Branches } from '../machine/branches.js';
-import type { EntryFlavour } from '../machine/loader.js';
+import type { EntryConvention } from '../machine/conventions.js';
 import type { SiteChange, SiteReading, WritableState } from '../machine/sites.js';
 import type { OwnTrampoline, TextSeam } from '../machine/trampolines.js';
 import { ByteView, equalBytes } from '../bytes.js';
@@ -44,7 +44,7 @@ import { type EntryPoint, entryPoint, globalAt, waysTo } from '../patch/routes.j
 import type { SiteDecision } from '../patch/decisions.js';
 import type { Sites } from '../sites/sites.js';
 import { ImageText, opsSlots } from './trampolines.js';
-import { entriesOf, graphOff, initialState, recordIp } from './tracing.js';
+import { conventionOf, graphOff, initialState, recordIp } from './tracing.js';
 
 /** Memory of the tool's. */
 export interface Room {
@@ -95,7 +95,7 @@ export class ImageBackend implements Backend {
   private readonly branches: Branches;
   private readonly word: 4 | 8;
   private readonly siteIndex = new Map<Address, number>();
-  private readonly kind: EntryFlavour;
+  private readonly convention: EntryConvention;
   private readonly caller: EntryPoint;
   private readonly regsCaller: EntryPoint | null;
   private readonly data: Address;
@@ -138,7 +138,7 @@ export class ImageBackend implements Backend {
     const end = section === undefined ? this.data : section.address + BigInt(section.size);
     const start = this.data + BigInt(opsSlots * OPS_WORD_COUNT * this.word);
     this.free = end > start ? [{ address: start, size: Number(end - start) }] : [];
-    this.kind = entriesOf(program).kind;
+    this.convention = conventionOf(program);
     for (let i = 0; i < sites.count; i++) if (sites.codeRange(i)) this.siteIndex.set(recordIp(sites, i), i);
     const optional = (symbol: string): Address => entryPoint(program, symbol)?.identity ?? 0n;
     this.symbols = {
@@ -313,7 +313,7 @@ export class ImageBackend implements Backend {
   }
 
   private graphOff(): Address {
-    return graphOff(this.program, this.kind, this.need('ftrace_graph_call').address);
+    return graphOff(this.program, this.need('ftrace_graph_call').address);
   }
 
   // ------------------------------------------------------------------------------------------------ private trampolines
@@ -346,7 +346,7 @@ export class ImageBackend implements Backend {
         trampoline: { kind: 'none' },
       },
       {
-        variant: model.variantOf(this.kind),
+        variant: model.variantOf(this.convention.name),
         find: (symbol) => globalAt(program, symbol),
         seam: this.options.seam?.(text) ?? text,
         ...(ips.length > 0 ? { callers: { first: ips[0]!, last: ips.at(-1)! } } : {}),
@@ -398,12 +398,13 @@ export class ImageBackend implements Backend {
     return block.address + this.need(call!).identity - this.need(start!).identity;
   }
 
-  /**
-   * The word in front of a function that names its ops: 12 bytes before the jalr, which is the ip (RISC-V); before the bl, where a landing pad makes
-   * it 16 (A-CO-1).
-   */
+  /** The word in front of a function that names its ops. */
   private literalPlace(site: CallSite): Address {
-    return (site.ip - 12n) & ~7n;
+    const { literal, name } = this.convention;
+    if (literal === null) {
+      throw new ElftraceError('internal', `sites of ${name} have no word that names their ops`, { address: site.ip });
+    }
+    return literal.place(site.ip);
   }
 
   private literalAt(site: CallSite): Reading {
@@ -507,7 +508,7 @@ export class ImageBackend implements Backend {
 
   /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
   private formed(state: WritableState): WritableState {
-    if (state.kind === 'call') return { ...state, form: this.kind };
+    if (state.kind === 'call') return { ...state, form: this.convention.name };
     const { kind, form, target } = state;
     return { kind, ...(form === undefined ? {} : { form }), ...(target === undefined ? {} : { target }) };
   }
@@ -932,11 +933,9 @@ export class ImageBackend implements Backend {
   }
 
   reachesCallback(address: Address): boolean {
-    // A pointer reaches everything, and so do ops that a site names.
-    if (this.kind === 'g3' || this.kind === 'g3c') return true;
+    // Entries without a patched call take the address from a pointer, or from the ops that a site names: they reach everything.
+    if (!this.convention.symbols.calls.includes('ftrace_call')) return true;
     const { min, max } = this.branches.call.reach;
-    // Entries without a patched call take the address from the ops.
-    if (this.capabilities.callOps) return true;
     const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];
     return calls.every((symbol) => {
       const distance = this.calleeAddress({ kind: 'function', address }) - this.need(symbol).address;

@@ -1,8 +1,9 @@
 /**
  * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
- * of the runtime's flavour; the laying out is the loader's.
+ * of the runtime's convention; the laying out is the loader's.
  */
-import type { MachineOptions, EntryFlavour } from '../machine/loader.js';
+import { type ConventionName, conventionNamed, type EntryConvention } from '../machine/conventions.js';
+import type { MachineOptions } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import { readElf } from '../elf/read.js';
 import type { ElfImage } from '../elf/image.js';
@@ -10,23 +11,25 @@ import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages, type LoaderOptions } from '../program/loader.js';
 import type { Program } from '../program/program.js';
-import { runtimeFlavours, runtimeObject } from '../runtime/index.js';
+import { runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import type { Sites } from '../sites/sites.js';
 
 /**
- * The flavour whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * The convention whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
  * @param preferred  is taken when it serves any
  * @param without    is taken where there is no site to serve
- * @throws ElftraceError 'no-runtime' when none serves any; on arm64 also when the preferred one does not
+ * @throws ElftraceError 'no-runtime' when none serves any, also when the preferred one does not where it was asked for by
+ *   an option that must hold; 'usage' for a name that the machine does not have
  */
-export function flavourFor(
+export function conventionFor(
   sites: Sites,
   selection?: Uint8Array,
-  preferred?: EntryFlavour,
-  without: EntryFlavour | null = null,
-): EntryFlavour {
+  preferred?: ConventionName,
+  without: EntryConvention | null = null,
+): EntryConvention {
+  const { conventions, target } = sites.program.arch;
   const counts = new Map<string, number>();
   for (let i = 0; i < sites.count; i++) {
     if (selection && !selection[i]) continue;
@@ -34,20 +37,24 @@ export function flavourFor(
     if (reading === null || reading.state === 'foreign') continue;
     for (const entry of sites.entriesOf(i, reading)) counts.set(entry, (counts.get(entry) ?? 0) + 1);
   }
-  if (preferred !== undefined && (counts.get(preferred) ?? 0) > 0) return preferred;
-  if (preferred !== undefined && sites.program.arch.target.id === 'arm64') {
-    throw new ElftraceError(
-      'no-runtime',
-      `no site of the file has a shape that the tracing entry '${preferred}' serves`,
-      {},
-    );
+  if (preferred !== undefined) {
+    const row = conventionNamed(conventions, preferred);
+    if (row === null) throw unknownConvention(target.title, preferred, conventions);
+    if ((counts.get(preferred) ?? 0) > 0) return row;
+    if (row.mustServe) {
+      throw new ElftraceError(
+        'no-runtime',
+        `no site of the file has a shape that the tracing entry '${preferred}' serves`,
+        {},
+      );
+    }
   }
-  let best: EntryFlavour | null = null;
-  for (const flavour of runtimeFlavours(sites.program.arch.target.id)) {
-    const count = counts.get(flavour) ?? 0;
-    if (count > 0 && (best === null || count > (counts.get(best) ?? 0))) best = flavour;
+  let best: EntryConvention | null = null;
+  for (const each of conventions) {
+    const count = counts.get(each.name) ?? 0;
+    if (count > 0 && (best === null || count > (counts.get(best.name) ?? 0))) best = each;
   }
-  if (best === null && without !== null) return without;
+  best ??= without;
   if (best === null) {
     const nameless = sites.count > 0 && !sites.program.namesFunctions;
     throw new ElftraceError(
@@ -57,6 +64,12 @@ export function flavourFor(
     );
   }
   return best;
+}
+
+/** A name that came from outside, and that no convention of the machine has. */
+export function unknownConvention(title: string, name: string, conventions: readonly EntryConvention[]): ElftraceError {
+  const names = conventions.map((each) => each.name).join(', ');
+  return new ElftraceError('usage', `${title} has no entry convention '${name}', only ${names}`, { value: name });
 }
 
 /** Section of the runtime in which the tool keeps ops objects, hashes and tables. */
@@ -89,17 +102,17 @@ export function withRoomFor(bytes: Uint8Array, sites: number): ElfImage {
  * The object to lay in.
  * @throws ElftraceError 'no-runtime' where there is none for the target
  */
-export function runtimeImage(program: Program, flavour: EntryFlavour, sites = 0, probes = false): ElfImage {
+export function runtimeImage(program: Program, convention: ConventionName, sites = 0, probes = false): ElfImage {
   const { target } = program.arch;
-  const bytes = runtimeObject(target.id, flavour, probes);
+  const bytes = runtimeObject(target.id, convention, probes);
   if (bytes === null && probes) {
-    throw new ElftraceError('no-runtime', `the runtime (${flavour}) of ${target.id} serves no probes`, {
+    throw new ElftraceError('no-runtime', `the runtime (${convention}) of ${target.id} serves no probes`, {
       what: target.id,
       reason: 'not-served',
     });
   }
   if (bytes === null) {
-    throw new ElftraceError('no-runtime', `there is no tracing runtime (${flavour}) for ${target.id} yet`, {
+    throw new ElftraceError('no-runtime', `there is no tracing runtime (${convention}) for ${target.id} yet`, {
       what: target.id,
     });
   }
@@ -117,7 +130,7 @@ export function withRuntime(
   sites: Sites,
   selection: Uint8Array | undefined,
   hash?: Sha256,
-  preferred?: EntryFlavour,
+  preferred?: ConventionName,
   machine: MachineOptions = {},
   probeRoom?: LoaderOptions['probeRoom'],
 ): ElfImage {
@@ -138,9 +151,9 @@ export function withRuntime(
       { reason: 'position-independent' },
     );
   }
-  const without = probeRoom === undefined ? null : (runtimeFlavours(arch.target.id)[0] ?? null);
-  const best = flavourFor(sites, selection, preferred, without);
-  const flavour =
+  const without = probeRoom === undefined ? null : (arch.conventions[0] ?? null);
+  const best = conventionFor(sites, selection, preferred, without).name;
+  const convention =
     arch.loader.kind === 'modules' && arch.loader.runtimeFor ? arch.loader.runtimeFor(best, machine) : best;
   const coreSites: Address[] = [];
   for (let i = 0; i < sites.count; i++) {
@@ -152,13 +165,13 @@ export function withRuntime(
       modules: [],
       base: 'user',
       runtime: {
-        name: `runtime-${flavour}`,
-        image: runtimeImage(program, flavour, sites.count, probeRoom !== undefined),
+        name: `runtime-${convention}`,
+        image: runtimeImage(program, convention, sites.count, probeRoom !== undefined),
       },
       options: {
         ...(probeRoom ? { probeRoom } : {}),
         coreSites,
-        convention: flavour,
+        convention,
         machine,
         ...(hash ? { sha256: hash } : {}),
       },

@@ -18,15 +18,22 @@ import {
   type Ops,
   type Outcome,
   type Policy,
-  profiles,
   type SiteInput,
 } from '../ftrace/index.js';
 import type { GoneModule, GoneProbe, GoneSymbol } from '../patch/gone-modules.js';
 import { ImageBackend, type Text } from './image-backend.js';
-import { type DirectVariant, setDirectVariant } from './direct-variant.js';
+import { setDirectVariant } from './direct-variant.js';
 import { checkAcceptance, type Plan, type PlanRequest, planSites } from '../patch/plan.js';
 import { findSites, type Sites } from '../sites/sites.js';
-import { entriesOf, initialState, recordIp, requireFixedAddresses, requireObjects, whyNoGraph } from './tracing.js';
+import {
+  conventionOf,
+  entriesOf,
+  initialState,
+  recordIp,
+  requireFixedAddresses,
+  requireObjects,
+  whyNoGraph,
+} from './tracing.js';
 import { entryPoint } from '../patch/routes.js';
 import { isCovered } from '../sites/verdicts.js';
 import type { Address, RegisterName } from '../units.js';
@@ -74,8 +81,8 @@ export interface SessionOptions extends LoadOptions {
   readonly absent?: ReadonlySet<string>;
   /** Modules that are not in the image any more and that the session knew. */
   readonly gone?: readonly GoneModule[];
-  /** RISC-V: the way to direct callers; what the entries have when absent. */
-  readonly directVariant?: DirectVariant;
+  /** The way to direct callers, of those that the entries' convention has; the one that they were built with when absent. */
+  readonly directVariant?: string;
   /** Ranges of the file that may not be written: [start, end). */
   readonly readonlyRanges?: PlanRequest['readonlyRanges'];
   /** What may stand between private trampolines and the image: tests let single actions fail here. */
@@ -99,40 +106,18 @@ function policyOf(sites: Sites): Partial<Policy> {
   };
 }
 
-/** What the entries of an image offer (F-11). */
+/**
+ * What the entries of an image offer (F-11): what their convention says, less what the image lacks.
+ * @throws ElftraceError 'no-runtime' for entries of no convention of the machine
+ */
 export function capabilitiesOf(sites: Sites): Capabilities {
-  const { kind } = entriesOf(sites.program);
-  if (sites.program.arch.target.id === 'arm64') {
-    const names = { callops: 'arm64', args: 'arm64 args', regs: 'arm64 regs' } as const;
-    const profile = profiles[kind === 'callops' || kind === 'args' || kind === 'regs' ? names[kind] : 'arm64 mcount'];
-    return { ...profile, listEntry: profile.listEntry && entryPoint(sites.program, 'ftrace_list_caller') !== null };
-  }
-  switch (kind) {
-    case 'pg':
-      return profiles['ppc64-elfv1'];
-    case 'g2':
-      // T-RV-1: direct calls need the entry that saves all registers.
-      return entryPoint(sites.program, 'ftrace_regs_caller') === null
-        ? { ...profiles.riscv64, regs: 'none', direct: 'none' }
-        : profiles.riscv64;
-    case 'g2-plain':
-      return profiles['riscv64 plain'];
-    case 'g2-merged':
-    case 'g3':
-      return profiles['riscv64 merged'];
-    case 'g3c':
-      return profiles['riscv64 g3c'];
-    case 'g0':
-    case 'g1':
-      return profiles['riscv64 g1'];
-    case 'modern':
-      return { ...profiles['x86-64'], trampolines: hasTrampolines(sites) };
-    case 'y2014':
-    case 'mcount':
-      return { ...profiles['x86-64 2014'], trampolines: hasTrampolines(sites) };
-    default:
-      return profiles['ppc64-elfv2-le'];
-  }
+  const { program } = sites;
+  const { capabilities, lacking } = conventionOf(program);
+  const own = { ...capabilities, trampolines: capabilities.trampolines && hasTrampolines(sites) };
+  return lacking.reduce<Capabilities>(
+    (known, less) => (entryPoint(program, less.symbol) === null ? { ...known, ...less.capabilities } : known),
+    own,
+  );
 }
 
 /** Variants that are asked for by name, and that the machine or the image does not have: the default takes what there is. */

@@ -24,18 +24,17 @@
  *
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
-import type { EntryFlavour } from '../machine/loader.js';
+import { conventionMark, conventionNamed, type EntryConvention } from '../machine/conventions.js';
 import type { TextSeam } from '../machine/trampolines.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import type { SiteReading, WritableState } from '../machine/sites.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
-import { flavourMark, runtimeFlavours, runtimeSymbols } from '../runtime/index.js';
 import type { Address } from '../units.js';
 import { checkGraphSafety, graphCallback } from './graph-safety.js';
 import { type Preemption, withHazards } from '../patch/hazards.js';
-import { flavourFor } from './inject.js';
+import { conventionFor } from './inject.js';
 import { type Plan, type PlanRequest, planSites, type Step } from '../patch/plan.js';
 import type { SiteDecision } from '../patch/decisions.js';
 import { type EntryPoint, entryPoint, globalAt, waysTo } from '../patch/routes.js';
@@ -62,7 +61,7 @@ export interface TracingRequest extends Pick<
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
-  /** arm64: what the words in front of functions name that are off: ops that do nothing (default), or those that walk the list (A-CO-4). */
+  /** What words in front of functions that are off name, where they are compared: ops that do nothing (default), or those that walk the list (A-CO-4). */
   readonly idleOps?: 'nop' | 'list';
   /** The callback needs every register: sites call the entry that saves them (SAVE_REGS). */
   readonly saveRegs?: boolean;
@@ -82,47 +81,50 @@ export interface TracingPlan extends Plan {
 }
 
 /**
- * What every site becomes before a session (C-INIT-2): the disabled form of the generation that the image's entries serve. RISC-V writes two nops (or an auipc
- * and a nop) over what the compiler left, PowerPC and arm64 the word in front of the call, the others turn calls off.
+ * What every site becomes before a session (C-INIT-2): the disabled form of the sites that the image's entries serve. Where
+ * nothing tells their convention, calls are turned off.
+ * @param nopForm  one of the convention's forms; its own choice when absent
  */
-export function initialState(program: Program, nopForm?: string, idle: 'nop' | 'list' = 'nop'): WritableState {
-  const { kind, caller, hasObjects } = entriesOf(program);
-  if (program.arch.target.id === 'arm64') {
-    const literal = idleOpsOf(program, idle);
-    return { kind: 'init', ...(literal === null ? {} : { literal }) };
-  }
-  // Two empty words of PowerPC get the `mflr r0` that stands before a call.
-  if (program.arch.target.id.startsWith('ppc') && nopForm === undefined) return { kind: 'init' };
-  // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do (C-INIT-2).
-  if (program.arch.target.id === 'x86-64') return { kind: 'init' };
-  if (!kind.startsWith('g')) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
-  const nopOps = hasObjects ? entryPoint(program, 'ftrace_nop_ops') : null;
+export function initialState(program: Program, nopForm?: string, idleOps: 'nop' | 'list' = 'nop'): WritableState {
+  const entries = entriesOf(program);
+  const { convention, caller } = entries;
+  if (convention === null) return { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }) };
+  const { idle, literal } = convention;
+  if (nopForm !== undefined && idle.nopForms.length > 0) return { kind: 'nop', form: nopForm };
+  const ops =
+    literal === null || !entries.hasObjects ? null : idleOpsSymbol(literal.written === 'compared' ? idleOps : 'nop');
   return {
     kind: 'init',
-    form: kind,
-    ...(fixedKinds.has(kind) ? { target: caller.address } : {}),
-    ...(nopOps === null ? {} : { literal: nopOps.identity }),
+    ...(idle.named ? { form: convention.name } : {}),
+    ...(idle.fixed ? { target: caller.address } : {}),
+    ...(ops === null ? {} : { literal: entryPoint(program, ops)!.identity }),
   };
 }
+
+/** The runtime's ops objects of sites that are off: ops that do nothing, or those that walk the list (A-CO-4). */
+const idleOpsSymbol = (idle: 'nop' | 'list'): string => (idle === 'nop' ? 'ftrace_nop_ops' : 'ftrace_list_ops');
 
 /** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
 export function recordIp(sites: Sites, site: number): Address {
   const { siteShapes } = sites.program.arch;
   const counted = siteShapes.some((shape) => shape.entryIpDelta !== undefined);
-  const fixed = isFixedKind(entriesOf(sites.program).kind);
+  const fixed = entriesOf(sites.program).convention?.idle.fixed === true;
   const reading = fixed || counted ? sites.reading(site) : null;
   if (reading === null) return sites.ip(site);
   if (!fixed) return sites.ip(site) + BigInt(reading.shape.entryIpDelta?.(reading) ?? 0);
   const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
   // A site that could be of either generation is read as the older one.
-  return reading.shape.entries.every(isFixedKind) ? ip : ip + 4n;
+  const { conventions } = sites.program.arch;
+  return reading.shape.entries.every((each) => conventionNamed(conventions, each)?.idle.fixed === true) ? ip : ip + 4n;
 }
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
-  /** Convention of the entries: names are those of the runtime's flavours. */
-  readonly kind: EntryFlavour;
-  /** Conventions that the symbols fit, `kind` among them: sites of these can call the entries. */
+  /** Convention of the entries; null for entries of a kernel's own whose convention only its sites tell. */
+  readonly convention: EntryConvention | null;
+  /** Name of the convention, for people; `unknown` where there is none. */
+  readonly kind: string;
+  /** Names of the conventions that the symbols fit, `kind` first: sites of these can call the entries. */
   readonly serves: readonly string[];
   /** Whether the graph tracer is a callback or a branch in the entry. */
   readonly graph: 'callback' | 'branch';
@@ -169,11 +171,12 @@ function findEntries(program: Program): Entries {
   }
   const has = (symbol: string): boolean => entryPoint(program, symbol) !== null;
   const serves = conventionsOf(program, has);
-  const kind = serves[0]!;
+  const convention = serves[0] ?? null;
   return {
-    kind,
-    serves,
-    graph: runtimeSymbols(kind).graph.includes('ftrace_graph_func') ? 'callback' : 'branch',
+    convention,
+    kind: convention?.name ?? 'unknown',
+    serves: serves.map(({ name }) => name),
+    graph: convention === null || graphIsCallback(convention) ? 'callback' : 'branch',
     caller,
     registers: entryPoint(program, 'ftrace_regs_caller'),
     hasObjects: objectSymbols.every(has) && calleeSymbols.some(has),
@@ -181,38 +184,55 @@ function findEntries(program: Program): Entries {
 }
 
 /**
- * Which flavours have the symbols that the image has: objects of ours may say it themselves; where two have the same symbols the load map knows
- * which it is. Of RISC-V kernels nothing but their sites tells.
+ * The convention of an image's entries.
+ * @throws ElftraceError 'no-runtime' when it has no entries, or those of no convention of the machine
  */
-function conventionsOf(program: Program, has: (symbol: string) => boolean): readonly EntryFlavour[] {
-  const flavours = runtimeFlavours(program.arch.target.id);
-  const marked = flavours.find((flavour) => has(flavourMark(flavour)));
+export function conventionOf(program: Program): EntryConvention {
+  const { convention } = entriesOf(program);
+  if (convention !== null) return convention;
+  throw new ElftraceError(
+    'no-runtime',
+    `nothing tells the convention of the image's entries (of ${program.arch.target.title}: ${namesOf(program.arch.conventions)})`,
+    { symbol: 'ftrace_caller', reason: 'unknown-convention' },
+  );
+}
+
+const namesOf = (rows: readonly EntryConvention[]): string => rows.map(({ name }) => name).join(', ');
+
+const graphIsCallback = ({ symbols }: EntryConvention): boolean => symbols.graph.includes('ftrace_graph_func');
+
+/**
+ * Conventions of the symbols that the image has: objects of ours may say it themselves; where two have the same symbols the
+ * load map knows which it is. Empty where only its sites tell.
+ */
+function conventionsOf(program: Program, has: (symbol: string) => boolean): readonly EntryConvention[] {
+  const { conventions } = program.arch;
+  const marked = conventions.find(({ name }) => has(conventionMark(name)));
   if (marked !== undefined) return [marked];
-  const fits = (names: readonly ('entries' | 'graph')[]): EntryFlavour[] =>
-    flavours.filter(
-      (flavour) => !flavour.startsWith('g') && names.every((group) => runtimeSymbols(flavour)[group].every(has)),
+  const fits = (groups: readonly ('entries' | 'graph')[]): EntryConvention[] =>
+    conventions.filter(
+      ({ toldBy, symbols }) => toldBy === 'symbols' && groups.every((group) => symbols[group].every(has)),
     );
   const recorded = program.loadMap?.options['convention'];
   for (const found of [fits(['entries', 'graph']), fits(['entries'])]) {
-    const known = found.filter((flavour) => flavour === recorded);
+    const known = found.filter(({ name }) => name === recorded);
     if (known.length > 0) return known;
     if (found.length > 0) return found;
   }
-  return [has('ftrace_regs_caller') ? 'regs' : 'pg'];
+  return [];
 }
 
-/** Plain entries that pass no frame although they pass ops: the graph tracer needs the other entry. */
-const framelessKinds: ReadonlySet<EntryFlavour> = new Set<EntryFlavour>(['g0', 'g1']);
-
-/** Sites of which one instruction stays when they are off, and those that have the address of their ops in front. */
-const fixedKinds: ReadonlySet<string> = new Set<EntryFlavour>(['g3', 'g3c']);
-const isFixedKind = (kind: string): boolean => fixedKinds.has(kind);
-
-/** Where the graph tracer's branch at an address leads while it is off: behind itself (R-MOD-5: two nops on RISC-V), or to the stub. */
-export function graphOff(program: Program, kind: EntryFlavour, at: Address): Address {
-  return kind === 'pg' || kind === 'g2-plain'
-    ? at + BigInt(program.arch.branches.graph.sizeBytes)
-    : entryPoint(program, 'ftrace_stub')!.address;
+/**
+ * Where the graph tracer's branch at an address leads while it is off: behind itself (R-MOD-5: nops), or to the stub.
+ * @throws ElftraceError 'no-runtime' for entries without such a branch
+ */
+export function graphOff(program: Program, at: Address): Address {
+  const { graphOff: leads, name } = conventionOf(program);
+  if (leads === 'behind') return at + BigInt(program.arch.branches.graph.sizeBytes);
+  if (leads === 'stub') return entryPoint(program, 'ftrace_stub')!.address;
+  throw new ElftraceError('no-runtime', `entries of the convention ${name} have no branch for the graph tracer`, {
+    symbol: 'ftrace_graph_call',
+  });
 }
 
 /** Names of plans, in records and reports. */
@@ -366,7 +386,7 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
   return found;
 }
 
-/** Ops objects that words in front of functions may name (arm64). */
+/** Ops objects that words in front of functions may name, where they are compared before they change. */
 interface SiteOps {
   /** Of sites that call. */
   readonly on: Address;
@@ -376,9 +396,9 @@ interface SiteOps {
 }
 
 function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): SiteOps | null {
-  if (entries.kind !== 'callops' || !entries.hasObjects) return null;
+  if (entries.convention?.literal?.written !== 'compared' || !entries.hasObjects) return null;
   const address = (symbol: string): Address => entryPoint(program, symbol)!.identity;
-  const [on, nop, list] = [address('elftrace_data'), address('ftrace_nop_ops'), address('ftrace_list_ops')];
+  const [on, nop, list] = [address('elftrace_data'), address(idleOpsSymbol('nop')), address(idleOpsSymbol('list'))];
   const size = BigInt(program.image.wordBytes * OPS_WORD_COUNT);
   return {
     on,
@@ -388,7 +408,7 @@ function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): Site
   };
 }
 
-/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops (arm64). */
+/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops. */
 export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | null {
   if (program.relocatable || entryPoint(program, 'ftrace_caller') === null) return null;
   return siteOps(program, entriesOf(program), idle)?.idle ?? null;
@@ -472,14 +492,14 @@ function planObjects(
     let callee = stub;
     if (callback !== null && !onlyGraphBranch) {
       // C-TGT-9: an entry without ops and regs always goes through the list.
-      const direct = entries.kind !== 'pg' && words.reaches(symbol, callback.address);
+      const direct = entries.convention?.capabilities.passes === 4 && words.reaches(symbol, callback.address);
       callee = direct ? callback.address : list;
     }
     words.branch(symbol, 'call', callee, 'C-TGT-4');
   }
   if (entries.graph === 'branch' && entryPoint(program, 'ftrace_graph_call') !== null) {
     const at = words.address('ftrace_graph_call');
-    const off = graphOff(program, entries.kind, at);
+    const off = graphOff(program, at);
     words.branch(
       'ftrace_graph_call',
       'graph',
@@ -604,9 +624,9 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const { tracer, selection } = request;
   const found = entriesOf(program);
   // Entries that are not ours do not say whose sites they serve: the sites do.
-  const isKnown = runtimeFlavours(program.arch.target.id).includes(found.kind);
-  const own = isKnown || tracer === null ? found.kind : flavourFor(sites, selection);
-  const entries = own === found.kind ? found : { ...found, kind: own, serves: [own] };
+  const entries =
+    found.convention !== null || tracer === null ? found : withConvention(found, conventionFor(sites, selection));
+  const { convention } = entries;
   requireFixedAddresses(program, entries);
   if (!entries.hasObjects && tracer !== null && tracer.kind !== 'function') {
     throw new ElftraceError(
@@ -618,12 +638,16 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const unsafe = isGraph ? checkGraphSafety(sites, nameOf(tracer), request.allowUnsafeGraph === true) : [];
   const isWanted = (site: number): boolean => tracer !== null && (!selection || selection[site] !== 0);
   const literalOf = (symbol: string): { literal?: Address } =>
-    entries.kind === 'g3c' && entries.hasObjects ? { literal: entryPoint(program, symbol)?.identity ?? 0n } : {};
-  const nopForm = request.nopForm ?? (fixedKinds.has(entries.kind) ? entries.kind : undefined);
+    convention?.literal?.written === 'always' && entries.hasObjects
+      ? { literal: entryPoint(program, symbol)?.identity ?? 0n }
+      : {};
+  const nopForm = request.nopForm ?? (convention?.idle.fixed === true ? convention.name : undefined);
   const nop: readonly SiteDecision[] = [
-    { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf('ftrace_nop_ops') },
+    { kind: 'nop', ...(nopForm === undefined ? {} : { form: nopForm }), ...literalOf(idleOpsSymbol('nop')) },
   ];
-  const needsFrame = tracer?.kind === 'function_graph' && framelessKinds.has(entries.kind);
+  // A callback that replaces return addresses finds them in the frame.
+  const needsFrame =
+    tracer?.kind === 'function_graph' && entries.graph === 'callback' && convention?.plainFrame === false;
   const ops = siteOps(program, entries, request.idleOps ?? 'nop');
   const decided = new Set<number>();
   const { readonlyRanges, strictPermissions, recorded, signal, module } = request;
@@ -642,7 +666,7 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   const saveRegs =
     request.saveRegs === true ||
     (tracer?.kind === 'symbol' && plainLoses(sites, isWanted)) ||
-    (tracer?.kind === 'function' && entries.kind === 'y2014' && hasCallerInFrame(sites, isWanted));
+    (tracer?.kind === 'function' && convention?.nestedNeedsRegs === true && hasCallerInFrame(sites, isWanted));
   const way = remains ? null : wayOf(program, entries, registered, { ...request, saveRegs }, text, needsFrame);
   const plan = planSites(sites, {
     name: nameOf(tracer),
@@ -694,6 +718,12 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
   return withHazards(tracing, sites, entries.kind, request.preempt);
 }
 
+/** Entries of a kernel's own, with the convention that its sites tell. */
+function withConvention(entries: Entries, convention: EntryConvention): Entries {
+  const graph = graphIsCallback(convention) ? 'callback' : 'branch';
+  return { ...entries, convention, kind: convention.name, serves: [convention.name], graph };
+}
+
 /** Why the graph tracer cannot have the returns of a site's function; null where it can. */
 export function whyNoGraph(sites: Sites, site: number, reading: SiteReading | null): string | null {
   return reading?.shape.whyNoGraph?.(reading, sites.viewOf(site)) ?? null;
@@ -707,7 +737,7 @@ function plainLoses(sites: Sites, isWanted: (site: number) => boolean): boolean 
   return false;
 }
 
-/** Whether a selected site has its caller where only a register frame shows it, which the plain entry of 2014 does not pass. */
+/** Whether a selected site has its caller where only a register frame shows it. */
 function hasCallerInFrame(sites: Sites, isWanted: (site: number) => boolean): boolean {
   for (let i = 0; i < sites.count; i++) {
     const reading = isWanted(i) ? sites.reading(i) : null;

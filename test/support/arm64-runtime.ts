@@ -11,13 +11,12 @@ import { applyPlan } from '../../src/patch/apply.js';
 import { findSites } from '../../src/sites/sites.js';
 import { planTracing, type Tracer } from '../../src/tracing/tracing.js';
 import { load } from '../../src/program/program.js';
-import type { EntryFlavour } from '../../src/machine/loader.js';
 import { runtimeObject } from '../../src/runtime/index.js';
 import { ARM64_TARGETS, scratch } from './c-programs.js';
 import { PROGRAMS, runTracedHere, runTracedQemu, type TracedOutcome } from './runtime-harness.js';
 
 export const ARM64_FLAVOURS = ['pg', 'regs', 'args', 'callops'] as const;
-export type Arm64Flavour = (typeof ARM64_FLAVOURS)[number] & EntryFlavour;
+export type Arm64Flavour = (typeof ARM64_FLAVOURS)[number];
 
 const GCC = 'aarch64-linux-gnu-gcc';
 export const arm64Tools = [GCC, 'aarch64-linux-gnu-ld', 'aarch64-linux-gnu-objcopy', 'qemu-aarch64'];

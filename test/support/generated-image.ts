@@ -7,13 +7,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Arch } from '../../src/machine/arch.js';
-import type { EntryFlavour } from '../../src/machine/loader.js';
+import type { ConventionName } from '../../src/machine/conventions.js';
 import type { TargetId } from '../../src/machine/target.js';
 import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
 import { callFunction, Gates, type Machine, type Process, startProcess } from '../../src/emulator/index.js';
 import { returnAddress } from '../../src/emulator/call.js';
-import type { Policy, ProfileName } from '../../src/ftrace/index.js';
+import type { Policy } from '../../src/ftrace/index.js';
+import type { ProfileName } from './profiles.js';
 import { liveText } from '../../src/tracing/live.js';
 import { entryPoint } from '../../src/patch/routes.js';
 import { Session } from '../../src/tracing/session.js';
@@ -25,7 +26,7 @@ import { run } from './tools.js';
 export interface GeneratedCase {
   readonly name: string;
   readonly target: TargetId;
-  readonly flavour: EntryFlavour;
+  readonly flavour: ConventionName;
   /** What the core must find that the entries offer. */
   readonly profile: ProfileName;
   readonly sites: readonly string[];

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archOf } from '../../src/arches.js';
-import type { EntryFlavour } from '../../src/machine/loader.js';
+import type { ConventionName } from '../../src/machine/conventions.js';
 import type { TargetId } from '../../src/machine/target.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/patch/apply.js';
@@ -19,7 +19,7 @@ const built = join(dirname(fileURLToPath(import.meta.url)), '../../../samples/bu
 
 export interface LoadedSample {
   readonly target: TargetId;
-  readonly flavour: EntryFlavour;
+  readonly flavour: ConventionName;
   readonly suffix: string;
 }
 

@@ -1,6 +1,6 @@
 /** The sample core and its two far modules as one image, for tests of tracing; needs no tools. */
 import { archOf } from '../../src/arches.js';
-import type { EntryFlavour } from '../../src/machine/loader.js';
+import type { ConventionName } from '../../src/machine/conventions.js';
 import type { TargetId } from '../../src/machine/target.js';
 import { readElf } from '../../src/elf/read.js';
 import { applyPlan } from '../../src/patch/apply.js';
@@ -16,7 +16,7 @@ export interface LoadedCase {
   readonly target: TargetId;
   /** Ending of the sample's files: ``, `-mprofile`. */
   readonly ending: string;
-  readonly flavour: EntryFlavour;
+  readonly flavour: ConventionName;
 }
 
 /** Every convention of every PowerPC target. */

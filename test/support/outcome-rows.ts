@@ -2,7 +2,7 @@
  * The outcome table A6.3 as the specification has it, by hand: what is attached to a record, what happens, and what the record and its text are then. With the
  * reasons why a row cannot occur on a target.
  */
-import { type ProfileName, profiles } from '../../src/ftrace/index.js';
+import { type ProfileName, profiles } from './profiles.js';
 
 /** Kinds of ops of the table; R with T is a trampoline of an ops that saves registers. */
 export type Kind = 'S' | "S'" | 'R' | 'T' | "T'" | 'TR' | 'D';

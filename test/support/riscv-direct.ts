@@ -7,14 +7,13 @@ import { archOf } from '../../src/arches.js';
 import { readElf } from '../../src/elf/read.js';
 import { type Process, startProcess } from '../../src/emulator/index.js';
 import type { Ops, Outcome } from '../../src/ftrace/index.js';
-import type { DirectVariant } from '../../src/tracing/direct-variant.js';
 import { withRuntime } from '../../src/tracing/inject.js';
 import { Session, type SessionOptions } from '../../src/tracing/session.js';
-import type { EntryFlavour } from '../../src/machine/loader.js';
 import type { OPS_FLAGS } from '../../src/runtime/index.js';
 import { openBytes, readSample } from './pipeline.js';
+import type { RiscvFlavour } from './riscv-runtime.js';
 
-export type Flavour = Extract<EntryFlavour, `g${string}`>;
+export type Flavour = RiscvFlavour;
 const images = new Map<string, Uint8Array>();
 
 /** Functions of rv64g are 4-aligned, which G3 needs; G3c needs eight bytes in front of them. */
@@ -108,7 +107,7 @@ export function passed(bytes: Uint8Array, symbols: readonly string[]): string[] 
 }
 
 /** A direct caller and a second user of its function, so that the register entry is in between. */
-export function both(variant: DirectVariant, flavour: Flavour = 'g2'): Session {
+export function both(variant: string, flavour: Flavour = 'g2'): Session {
   const session = openDirect(flavour, { directVariant: variant });
   direct(session);
   callback(session, 'callback');

@@ -2,7 +2,6 @@
  * Traced programs of RISC-V, linked by `ld` with the guest runtime before any loader: sites, inner calls and the words that name ops are
  * written here, from the formulas of the rules and not by the code under test. For `buildTraced`.
  */
-import type { EntryFlavour } from '../../src/machine/loader.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +14,7 @@ import { spawnSync } from './spawn.js';
 const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 export const PROGRAMS = join(root, 'test/programs');
 
-export type RiscvFlavour = Extract<EntryFlavour, `g${string}`>;
+export type RiscvFlavour = 'g0' | 'g1' | 'g2' | 'g2-plain' | 'g2-merged' | 'g3' | 'g3c';
 export const RISCV_FLAVOURS: readonly RiscvFlavour[] = ['g2', 'g2-plain', 'g2-merged', 'g1', 'g3', 'g3c', 'g0'];
 
 /** With and without compressed instructions. */

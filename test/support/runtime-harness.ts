@@ -2,7 +2,7 @@
  * Programs linked by `ld` with the guest runtime, before any loader: their calls of the profiling entry are renamed to an entry of the
  * runtime, and the patched calls inside it are written here. Runs them under qemu-user and in the emulator.
  */
-import type { EntryFlavour } from '../../src/machine/loader.js';
+import type { ConventionName } from '../../src/machine/conventions.js';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,7 +30,7 @@ export type Tracer = 'none' | 'function' | 'graph' | 'both' | 'counter';
 
 export interface TracedBuild {
   readonly target: PpcTarget;
-  readonly flavour: EntryFlavour;
+  readonly flavour: ConventionName;
   /** The entry that the sites call. */
   readonly entry?: 'ftrace_caller' | 'ftrace_regs_caller';
   readonly tracer: Tracer;
@@ -51,7 +51,7 @@ export interface TracedBuild {
 }
 
 /** How the sites of a flavour are compiled. */
-export function siteFlags(target: PpcTarget, flavour: EntryFlavour): readonly string[] {
+export function siteFlags(target: PpcTarget, flavour: ConventionName): readonly string[] {
   return flavour === 'regs' && target.name !== 'ppc32' ? ['-pg', '-mprofile-kernel'] : ['-pg'];
 }
 
@@ -210,7 +210,7 @@ function patchAreas(target: PpcTarget, bytes: Uint8Array, entry: string): void {
 /** Links objects that call the profiling entry with the runtime, traced by graph or untraced; the path of the executable. */
 export function linkSamples(
   target: PpcTarget,
-  flavour: EntryFlavour,
+  flavour: ConventionName,
   paths: readonly string[],
   tracer: 'none' | 'graph',
 ): string {

@@ -1,0 +1,42 @@
+/**
+ * The entry conventions of PowerPC, the same for all four targets.
+ *
+ *   name   sites                                              passes          graph tracer
+ *   regs   at the function's entry (-mprofile-kernel, …)      a full frame    a callback
+ *   pg     behind the prologue (64 bits), as in 2008 (32)     ip, parent_ip   a branch in the entry
+ *
+ * No word of a frame can carry the address of a direct caller to the end of the entry, so no convention has them.
+ */
+import { type EntryConvention, framedEntries, oneEntry, profilingEntry, twoEntries } from '../machine/conventions.js';
+
+const regs: EntryConvention = {
+  name: 'regs',
+  title: "sites at the function's entry: the entries pass a register frame",
+  symbols: twoEntries,
+  toldBy: 'symbols',
+  capabilities: framedEntries,
+  lacking: [],
+  // Two empty words get the `mflr r0` that stands before a call; the nop of 2008 is another word.
+  idle: { named: false, fixed: false, nopForms: ['2008'] },
+  literal: null,
+  chosenBy: null,
+  mustServe: false,
+  plainFrame: true,
+  nestedNeedsRegs: false,
+  graphOff: null,
+  directWays: null,
+};
+
+/** Of those that serve the same sites, the one that passes more comes first. */
+export const ppcConventions: readonly EntryConvention[] = [
+  regs,
+  {
+    ...regs,
+    name: 'pg',
+    title: 'calls of _mcount: the entry passes ip and parent_ip, the graph tracer is a branch in it',
+    symbols: oneEntry,
+    capabilities: profilingEntry,
+    plainFrame: false,
+    graphOff: 'behind',
+  },
+];
