@@ -11,6 +11,9 @@ import * as elf from './elf/constants.js';
 import type { ElfHeader } from './elf/image.js';
 import { ElftraceError } from './errors.js';
 
+/** Names of the targets that are served. */
+export type TargetId = 'x86-64' | 'ppc32' | 'ppc64-elfv1' | 'ppc64-elfv2-be' | 'ppc64-elfv2-le' | 'riscv64' | 'arm64';
+
 /** All targets, in the order of the documentation. */
 export const arches: readonly Arch[] = [x86_64, ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le, riscv64, arm64];
 

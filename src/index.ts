@@ -42,7 +42,8 @@ export type {
   WritableState,
 } from './machine/sites.js';
 export type { StubForm, StubReading } from './machine/stubs.js';
-export type { Target, TargetId } from './machine/target.js';
+export type { Target } from './machine/target.js';
+export type { TargetId } from './arches.js';
 export { arches, archOf, machineName } from './arches.js';
 export type { Flow, Instruction, Isa } from './isa/instruction.js';
 export { loadDisassembler, type Disassembler } from './isa/disassembler.js';

@@ -5,7 +5,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import type { ConventionName } from '../src/machine/conventions.js';
-import type { TargetId } from '../src/machine/target.js';
+import type { TargetId } from '../src/arches.js';
 import { ByteView } from '../src/bytes.js';
 import { readElf } from '../src/elf/read.js';
 import { callFunction, startProcess } from '../src/emulator/index.js';
@@ -85,7 +85,7 @@ describe.each(cases)(
       const earlier = record === null ? [] : recordedSessions(record);
       const file = record === null ? now : readElf(unpatched(now, null, sha256));
       const session = [...earlier, { name: 'new', text: yaml(steps) }];
-      const { plan } = planProbes(file, arch, session, record === null ? {} : sessionOptions(record));
+      const { plan } = planProbes(file, arch, session, record === null ? {} : sessionOptions(record, arch));
       const kept = { gone: record?.gone ?? [], forms: {}, brought: [] };
       return applyPlan(file, plan, { hash: sha256, session: session.map(({ text }) => text), ...kept }).bytes;
     };

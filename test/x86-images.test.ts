@@ -11,7 +11,7 @@ import { x86_64 } from '../src/arch-x86/index.js';
 import { jumpBytes } from '../src/arch-x86/trampoline.js';
 import type { LivePatch } from '../src/machine/live-patching.js';
 import type { ConventionName } from '../src/machine/conventions.js';
-import type { TargetId } from '../src/machine/target.js';
+import type { TargetId } from '../src/arches.js';
 import type { TextSeam } from '../src/machine/trampolines.js';
 import { archOf } from '../src/arches.js';
 import { ByteView } from '../src/bytes.js';

@@ -3,7 +3,7 @@ import type { Arch } from '../machine/arch.js';
 import { concatBytes, wordBytes } from '../bytes.js';
 import { EM_AARCH64 } from '../elf/constants.js';
 import { arm64Abi, arm64Mcount } from './abi.js';
-import { arm64Conventions } from './conventions.js';
+import { arm64Conventions, arm64Options } from './conventions.js';
 import { arm64Emulation } from './emulation.js';
 import { arm64Isa } from './isa.js';
 import { arm64Probes } from './kprobes.js';
@@ -31,6 +31,7 @@ export const arm64: Arch = {
   relocations: arm64Relocations,
   relocationRoles: arm64RelocationRoles,
   conventions: arm64Conventions,
+  options: arm64Options,
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,

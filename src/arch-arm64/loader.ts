@@ -18,6 +18,8 @@ import type { ConventionName } from '../machine/conventions.js';
 import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { insertField } from '../isa/table.js';
+import { layoutChoices } from '../machine/options.js';
+import { arm64Options } from './conventions.js';
 import { arm64Table, BRANCH_REACH, isBti, MOV_X9_X30, NOP } from './isa.js';
 import { arm64MovwGroup } from './relocs.js';
 import { encodeModulePlt, isErratum843419Place, MODULE_PLT_BYTES } from './stubs.js';
@@ -42,7 +44,7 @@ function conventionOfPatchable(
 export const arm64Loader: LoaderModel = {
   kind: 'modules',
   imageFlags: 0,
-  options: { 'a64-era': ['callops', 'regs', 'args'], 'a64-entries': ['one', 'two'] },
+  options: layoutChoices(arm64Options),
   segmentAlignBytes: 0x1_0000,
   addressLimit: 1n << 64n,
   reach: BRANCH_REACH,

@@ -8,6 +8,7 @@
  * No word of a frame can carry the address of a direct caller to the end of the entry, so no convention has them.
  */
 import { type EntryConvention, framedEntries, oneEntry, profilingEntry, twoEntries } from '../machine/conventions.js';
+import type { MachineOption } from '../machine/options.js';
 
 const regs: EntryConvention = {
   name: 'regs',
@@ -38,5 +39,17 @@ export const ppcConventions: readonly EntryConvention[] = [
     capabilities: profilingEntry,
     plainFrame: false,
     graphOff: 'behind',
+  },
+];
+
+/** Options about the machine's sites and stubs. */
+export const ppcOptions: readonly MachineOption[] = [
+  { name: 'ppc-stubs', about: 'PowerPC', title: 'stubs of modules', choices: ['modern', '2008'], decides: ['layout'] },
+  {
+    name: 'ppc-nop',
+    about: 'PowerPC',
+    title: 'disabled form of sites that call through stubs',
+    choices: ['b8', '2008'],
+    decides: ['nop-form'],
   },
 ];

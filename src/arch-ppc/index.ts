@@ -7,7 +7,7 @@ import { EM_PPC, EM_PPC64 } from '../elf/constants.js';
 import type { RelocationRow } from '../relocs/kinds.js';
 import type { Endian } from '../units.js';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from './abi.js';
-import { ppcConventions } from './conventions.js';
+import { ppcConventions, ppcOptions } from './conventions.js';
 import { createPpcEmulation } from './emulation.js';
 import { lazily } from '../isa/memo.js';
 import { createPpcProbes } from './kprobes.js';
@@ -68,6 +68,7 @@ function arch(
     relocations: family.relocations,
     relocationRoles: family.roles,
     conventions: ppcConventions,
+    options: ppcOptions,
     mcount: sites.mcount,
     siteShapes: sites.shapes,
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],

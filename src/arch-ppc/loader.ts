@@ -27,6 +27,8 @@ import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
+import { layoutChoices } from '../machine/options.js';
+import { ppcOptions } from './conventions.js';
 import { branchReach, R_PPC64_REL24_NOTOC, R_PPC64_REL24_P9NOTOC } from './relocs.js';
 import {
   FAR_STUB_BYTES,
@@ -117,7 +119,7 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
   return {
     kind: 'modules',
     imageFlags: abi === 'sysv' ? 0 : abi === 'elfv1' ? 1 : 2,
-    options: { 'ppc-stubs': ['modern', '2008'] },
+    options: layoutChoices(ppcOptions),
     segmentAlignBytes: 0x1_0000,
     addressLimit: 1n << BigInt(bits),
     reach: branchReach,

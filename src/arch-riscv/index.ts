@@ -3,7 +3,7 @@ import type { Arch } from '../machine/arch.js';
 import { wordBytes } from '../bytes.js';
 import { EM_RISCV } from '../elf/constants.js';
 import { riscvAbi } from './abi.js';
-import { riscvConventions } from './conventions.js';
+import { riscvConventions, riscvOptions } from './conventions.js';
 import { riscvEmulation } from './emulation.js';
 import { riscvIsa } from './isa.js';
 import { riscvProbes } from './kprobes.js';
@@ -38,6 +38,7 @@ export const riscv64: Arch = {
     neutralInModule: { type: R_RISCV_RELAX, addend: 'kept' },
   },
   conventions: riscvConventions,
+  options: riscvOptions,
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,

@@ -16,6 +16,8 @@ import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import type { Address } from '../units.js';
+import { layoutChoices } from '../machine/options.js';
+import { riscvOptions } from './conventions.js';
 import { pairReach } from './sites.js';
 import { NOP, writeFarLiteral, writeModulePlt } from './stubs.js';
 
@@ -46,7 +48,7 @@ function stubBytes(words: readonly number[], target: Address): Uint8Array {
 export const riscvLoader: LoaderModel = {
   kind: 'modules',
   imageFlags: IMAGE_FLAGS,
-  options: {},
+  options: layoutChoices(riscvOptions),
   segmentAlignBytes: 0x1000,
   addressLimit: 1n << 64n,
   reach: pairReach,

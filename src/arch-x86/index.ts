@@ -2,7 +2,7 @@
 import type { Arch } from '../machine/arch.js';
 import { EM_X86_64 } from '../elf/constants.js';
 import { x86Abi } from './abi.js';
-import { x86Conventions } from './conventions.js';
+import { x86Conventions, x86Options } from './conventions.js';
 import { x86Emulation } from './emulation.js';
 import { x86Isa } from './isa.js';
 import { x86Probes } from './kprobes.js';
@@ -38,6 +38,7 @@ export const x86_64: Arch = {
     neutralInModule: { type: R_X86_64_NONE, addend: 'kept' },
   },
   conventions: x86Conventions,
+  options: x86Options,
   mcount: x86Mcount,
   siteShapes: x86SiteShapes,
   stubForms: x86StubForms,

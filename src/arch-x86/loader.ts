@@ -23,6 +23,8 @@ import type { ConventionName } from '../machine/conventions.js';
 import type { ModuleLoader } from '../machine/loader.js';
 import { type Reach, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
+import { layoutChoices } from '../machine/options.js';
+import { x86Options } from './conventions.js';
 import { NOP5 } from './sites.js';
 
 /** Bytes of a stub and what follows it up to the next. */
@@ -63,7 +65,7 @@ function conventionOfPatchable(
 export const x86Loader: ModuleLoader = {
   kind: 'modules',
   imageFlags: 0,
-  options: { 'x86-tramp': ['modern', '2014', 'none'] },
+  options: layoutChoices(x86Options),
   segmentAlignBytes: 0x1000,
   addressLimit: 1n << 64n,
   reach: REACH,

@@ -353,7 +353,7 @@ async function planSessions(opened: Opened, args: PatchArguments): Promise<Plann
     gone: record?.gone ?? [],
   };
   const { plan, probes } = planProbes(on.image, arch, [...earlier, ...texts], {
-    ...sessionOptions(kept),
+    ...sessionOptions(kept, arch),
     ...readonlyOf(args),
     ...(on.symbols ? { symbols: on.symbols } : {}),
   });

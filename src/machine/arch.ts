@@ -10,6 +10,7 @@ import type { Branches } from './branches.js';
 import type { EntryConvention } from './conventions.js';
 import type { EmulationModel } from './emulation.js';
 import type { LivePatching } from './live-patching.js';
+import type { MachineOption } from './options.js';
 import type { LoaderModel } from './loader.js';
 import type { ProbeModel } from './probes.js';
 import type { SiteShape } from './sites.js';
@@ -28,6 +29,8 @@ export interface Arch {
   readonly mcount: McountRules;
   /** Of those that serve the same sites, the one that passes more comes first. */
   readonly conventions: readonly EntryConvention[];
+  /** What users may choose about them. */
+  readonly options: readonly MachineOption[];
   /** Tried in order; the first that does not return null wins. */
   readonly siteShapes: readonly SiteShape[];
   readonly stubForms: readonly StubForm[];

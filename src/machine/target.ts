@@ -1,11 +1,10 @@
 /** Constants of a target: which machine, which convention of programs, which byte order. Types only. */
 import type { Endian } from '../units.js';
 
-export type TargetId = 'x86-64' | 'ppc32' | 'ppc64-elfv1' | 'ppc64-elfv2-be' | 'ppc64-elfv2-le' | 'riscv64' | 'arm64';
-
 /** Constants of a target. */
 export interface Target {
-  readonly id: TargetId;
+  /** The machine with its ABI and byte order, where it has several: key of load maps and of the prebuilt runtime. */
+  readonly id: string;
   /** For people: `PowerPC 64-bit, ELFv2, little-endian`. */
   readonly title: string;
   readonly elfMachine: number;

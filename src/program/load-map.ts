@@ -6,7 +6,6 @@
  * the interface, addresses and bytes in hexadecimal. The record that `patch` keeps is another note (type 1, `.note.elftrace`).
  */
 import { ByteView } from '../bytes.js';
-import type { TargetId } from '../machine/target.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address, Endian } from '../units.js';
@@ -68,7 +67,7 @@ export interface LoadedPart {
 export interface LoadMap {
   readonly schema: 1;
   readonly tool: string;
-  readonly target: TargetId;
+  readonly target: string;
   readonly base: LoadBase;
   /** Options that decide bytes: of the machine (`ppc-stubs`), `core-base`, `module-base`. */
   readonly options: Readonly<Record<string, string>>;
@@ -245,17 +244,6 @@ class Reader {
   }
 }
 
-const targets: readonly TargetId[] = [
-  'x86-64',
-  'ppc32',
-  'ppc64-elfv1',
-  'ppc64-elfv2-be',
-  'ppc64-elfv2-le',
-  'riscv64',
-  'riscv64',
-  'arm64',
-];
-
 /**
  * The inverse of `encodeLoadMap`, of the note's descriptor.
  * @throws ElftraceError 'bad-record'
@@ -274,7 +262,7 @@ export function decodeLoadMap(descriptor: Uint8Array, fileOffset: number): LoadM
   return {
     schema: loadMapSchema,
     tool: map.field('tool').text(),
-    target: map.field('target').oneOf(targets),
+    target: map.field('target').text(),
     base: map.field('base').oneOf(['user', 'kernel']),
     options: Object.fromEntries(
       map

@@ -102,7 +102,7 @@ export class Program {
     this.relocatable = image.header.type === elf.ET_REL;
     this.positionIndependent = image.header.type === elf.ET_DYN;
     // A stripped file with entries laid in has symbols of its own again: those of the entries.
-    const keepsOwn = !this.relocatable && readLoadMap(image) !== null;
+    const keepsOwn = this.loadMap !== null;
     if (this.relocatable && options.symbols?.section === -1) {
       throw new ElftraceError(
         'bad-reference',
@@ -311,9 +311,24 @@ export class Program {
     return this.tocValue;
   }
 
-  /** The load map of an image that `load` made; null for other files. */
+  /**
+   * The load map of an image that `load` made; null for other files.
+   * @throws ElftraceError 'bad-record' for the map of another target
+   */
   get loadMap(): LoadMap | null {
-    return this.relocatable ? null : readLoadMap(this.image);
+    if (this.relocatable) return null;
+    const map = readLoadMap(this.image);
+    if (map !== null && map.target !== this.arch.target.id) {
+      throw new ElftraceError(
+        'bad-record',
+        `the load map is one of '${map.target}', the file is of ${this.arch.target.title}`,
+        {
+          what: 'load map: target',
+          value: map.target,
+        },
+      );
+    }
+    return map;
   }
 
   /** The part of a loaded image that occupies an address; undefined outside all parts and in other files. */

@@ -5,7 +5,6 @@
  * The sequences of probes (H4, H11, H13) are those that an optimiser plans, written by hand.
  */
 import type { Arch } from '../machine/arch.js';
-import type { TargetId } from '../machine/target.js';
 import { arches } from '../arches.js';
 import { ElftraceError } from '../errors.js';
 import { type Lifter, Machine } from '../emulator/index.js';
@@ -38,7 +37,7 @@ export interface Hazard {
   readonly id: string;
   readonly name: string;
   readonly title: string;
-  readonly target: TargetId;
+  readonly target: string;
   readonly forms: readonly HazardForm[];
 }
 
@@ -64,7 +63,7 @@ interface Setup {
   readonly windows?: readonly { readonly address: Address; readonly bytes: Uint8Array }[];
 }
 
-function archFor(target: TargetId): Arch & { readonly lifter: Lifter } {
+function archFor(target: string): Arch & { readonly lifter: Lifter } {
   const arch = arches.find((each) => each.target.id === target);
   if (arch?.emulation.kind !== 'ir') throw new ElftraceError('internal', `${target} is not executed`);
   return { ...arch, lifter: arch.emulation.lifter };

@@ -2,14 +2,13 @@
  * Programs of the hazards H1 to H13 (00-core section F): small functions with a site each, and what tracers put around them. Assembled from the text
  * that stands with them, at the address `BASE`; `test/race-hazards.test.ts` assembles it again where there is an assembler.
  */
-import type { TargetId } from '../machine/target.js';
 import type { Address } from '../units.js';
 
 /** Address of the first byte; code is in the first page, data in the second. */
 export const BASE: Address = 0x1_0000n;
 
 export interface HazardProgram {
-  readonly target: TargetId;
+  readonly target: string;
   /** For GNU as. */
   readonly source: string;
   /** Hexadecimal runs by offset; what lies between is zero. */

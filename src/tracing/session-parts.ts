@@ -32,7 +32,7 @@ export function replaySessions(
   options: { readonly symbols?: SymbolTable | undefined; readonly probes?: ProbeHosts | undefined } = {},
 ): SessionPlan {
   const { symbols, probes } = options;
-  const all = { ...sessionOptions(record), ...(symbols ? { symbols } : {}), probes, allowUnsafeGraph: true };
+  const all = { ...sessionOptions(record, arch), ...(symbols ? { symbols } : {}), probes, allowUnsafeGraph: true };
   return planSession(readElf(unpatched(image, null, hash)), arch, recordedSessions(record), all);
 }
 
@@ -76,7 +76,7 @@ function perform(
   const image = readElf(loaded.bytes);
   const next = { ...record, session };
   const { plan, steps } = planSession(image, arch, recordedSessions(next), {
-    ...sessionOptions(next),
+    ...sessionOptions(next, arch),
     probes,
     allowUnsafeGraph: true,
   });
@@ -121,7 +121,7 @@ export function unloadFromSession(request: PartsRequest, name: string, arch: Arc
   const base = readElf(unpatched(image, null, hash));
   const loaded = unload(base, name, arch, { sha256: hash });
   const { session, symbols, host } = planSession(base, arch, recordedSessions(record), {
-    ...sessionOptions(record),
+    ...sessionOptions(record, arch),
     probes,
     allowUnsafeGraph: true,
   });

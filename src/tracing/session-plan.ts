@@ -3,6 +3,7 @@
  * plans the difference. So a file says exactly what its record says, whatever the number of calls that led to it.
  */
 import type { Arch } from '../machine/arch.js';
+import { chosen } from '../machine/options.js';
 import type { ElfImage } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 import { CoreSession, type SessionStep } from './operations.js';
@@ -70,9 +71,11 @@ function absentModules(operations: readonly SessionOperation[]): Set<string> {
   return absent;
 }
 
-/** Session options of what a record keeps. */
-export function sessionOptions({ forms, gone }: SessionForms): Omit<SessionPlanOptions, 'probes'> {
-  const { 'ppc-nop': nopForm, 'a64-default': literalOff, preempt, 'unsafe-graph': unsafeGraph } = forms;
+/** Session options of what a record keeps, on an image of a machine. */
+export function sessionOptions({ forms, gone }: SessionForms, { options }: Arch): Omit<SessionPlanOptions, 'probes'> {
+  const { preempt, 'unsafe-graph': unsafeGraph } = forms;
+  const nopForm = chosen(options, 'nop-form', forms);
+  const literalOff = chosen(options, 'idle-ops', forms);
   return {
     gone,
     ...(unsafeGraph === undefined ? {} : { allowUnsafeGraph: true }),

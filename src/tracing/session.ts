@@ -3,6 +3,7 @@
  * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
 import type { Arch } from '../machine/arch.js';
+import { laidPolicy } from '../machine/options.js';
 import type { TextSeam } from '../machine/trampolines.js';
 import { equalBytes } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
@@ -94,15 +95,15 @@ const hasTrampolines = ({ program }: Sites): boolean =>
 
 /** What follows from the entries of an image for the variants of the mechanism; what the caller says comes first. */
 function policyOf(sites: Sites): Partial<Policy> {
-  const { trampolines } = sites.program.arch;
-  const entries = sites.program.loadMap?.options['a64-entries'];
-  if (trampolines.kind === 'none') return entries === 'one' || entries === 'two' ? { opsEntries: entries } : {};
+  const { trampolines, options } = sites.program.arch;
+  const laid = laidPolicy(options, sites.program.loadMap?.options ?? {});
+  if (trampolines.kind === 'none') return laid;
   const { kind, graph } = entriesOf(sites.program);
-  // Entries of that time have one graph tracer, with an entry or a jump of its own; who asks for 2014 gets its borrowing too (C-FG-4).
-  const borrows = sites.program.loadMap?.options['x86-tramp'] === '2014';
   return {
     trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
-    ...(graph === 'branch' ? { graph: borrows ? ('2014' as const) : ('single' as const) } : {}),
+    // Entries with an entry or a jump for the graph tracer have one; who asks for 2014 gets its borrowing too (C-FG-4).
+    ...(graph === 'branch' ? { graph: 'single' as const } : {}),
+    ...laid,
   };
 }
 

@@ -25,6 +25,7 @@
  * A callee that the inner call does not reach is called through the list function, which calls by address.
  */
 import { conventionMark, conventionNamed, type EntryConvention } from '../machine/conventions.js';
+import { laidPolicy } from '../machine/options.js';
 import type { TextSeam } from '../machine/trampolines.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -552,7 +553,8 @@ function wayOf(
   if (registered.onlyGraphBranch) {
     freeMine();
     // T-X86-4: nobody allocated it, so ALLOC_TRAMP is clear.
-    if (graphEntry === null || program.loadMap?.options['x86-tramp'] === 'none') return plain;
+    const laid = laidPolicy(program.arch.options, program.loadMap?.options ?? {});
+    if (graphEntry === null || laid.trampolines === 'none') return plain;
     return { entries: [graphEntry, entry], trampoline: graphEntry.identity, allocated: false };
   }
   const now = opsObjects(program).find(({ index }) => index === 0);
