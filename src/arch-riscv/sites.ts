@@ -27,6 +27,7 @@
  */
 import type {
   SiteChange,
+  SiteHazard,
   SiteReading,
   SiteRefusal,
   SiteShape,
@@ -264,11 +265,19 @@ function foreign(shape: SiteShape, ipDelta: number, found: Foreign): SiteReading
   };
 }
 
+/** H2: what a thread between the two words of a pair would do. */
+const halfPair: SiteHazard = {
+  rule: 'H2',
+  reason:
+    'sites of two words (auipc, jalr) are switched on: on a running system that can be preempted a thread between them would jump ' +
+    'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
+};
+
 /**
  * R-MOD-3, H2: a call of two words that a thread between them would run half of: the jalr with a register that is its own. One that only gets
  * another jalr leads to the old target or the new one, and a nop behind an auipc is harmless. A fixed auipc stands before anybody runs.
  */
-function pairHazard(before: Uint8Array, after: Uint8Array, form: string): 'H2' | null {
+function pairHazard(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null {
   if (form === 'g3' || form === 'g3c' || after.length < 8) return null;
   const [old, next] = [new ByteView(before, 'little'), new ByteView(after, 'little')];
   const saved = after.length >= 16 && next.u32(0) === SAVE_RA;
@@ -278,7 +287,7 @@ function pairHazard(before: Uint8Array, after: Uint8Array, form: string): 'H2' |
   if (!isCall) return null;
   let changed = 0;
   for (let at = 0; at < (saved ? 16 : 8); at += 4) if (old.u32(at) !== next.u32(at)) changed++;
-  return changed > 1 ? 'H2' : null;
+  return changed > 1 ? halfPair : null;
 }
 
 // ------------------------------------------------------------------------------------------------------- -pg calls (G0)

@@ -184,8 +184,14 @@ export interface SiteShape {
    * @param before  bytes from the site's ip on, as many as the largest site has, where the file has them
    * @param form    kind of the image's entries
    */
-  hazard?(before: Uint8Array, after: Uint8Array, form: string): HazardId | null;
+  hazard?(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null;
 }
 
 /** Hazards of F-7 that a plan can tell. */
 export type HazardId = 'H2';
+
+/** One of them with what happens, in a sentence. */
+export interface SiteHazard {
+  readonly rule: HazardId;
+  readonly reason: string;
+}

@@ -9,12 +9,6 @@ import type { Sites } from '../sites/sites.js';
 /** Whether tasks of the system can be preempted anywhere (a kernel's PREEMPT), or all stand at known places when code changes. */
 export type Preemption = 'none' | 'full';
 
-const reasons: Readonly<Record<HazardId, string>> = {
-  H2:
-    'sites of two words (auipc, jalr) are switched on: on a running system that can be preempted a thread between them would jump ' +
-    'nowhere, even if all other CPUs are stopped; a fixed auipc (--riscv-site=g3) has no such place',
-};
-
 /** Farther than any site's bytes behind its ip. */
 const MAX_SITE_BYTES = 16;
 
@@ -34,7 +28,7 @@ function firstBehind(steps: readonly Step[], offset: number): number {
 function hazardsOf(sites: Sites, steps: readonly Step[], form: string): readonly Hazard[] {
   const { program } = sites;
   const { bytes } = program.image;
-  const found = new Map<HazardId, HazardousSite[]>();
+  const found = new Map<HazardId, { readonly reason: string; readonly sites: HazardousSite[] }>();
   for (let site = 0; site < sites.count; site++) {
     const reading = sites.reading(site);
     if (reading?.shape.hazard === undefined) continue;
@@ -50,19 +44,20 @@ function hazardsOf(sites: Sites, steps: readonly Step[], form: string): readonly
       const to = Math.min(step.fileOffset + step.after.length, end);
       after.set(step.after.subarray(from - step.fileOffset, to - step.fileOffset), from - start);
     }
-    const rule = reading.shape.hazard(bytes.subarray(start, end), after, form);
-    if (rule === null) continue;
+    const hazard = reading.shape.hazard(bytes.subarray(start, end), after, form);
+    if (hazard === null) continue;
+    const { rule, reason } = hazard;
     const range = sites.codeRange(site);
-    const list = found.get(rule) ?? [];
-    found.set(rule, list);
-    list.push({
+    const known = found.get(rule) ?? { reason, sites: [] };
+    found.set(rule, known);
+    known.sites.push({
       site,
       section: range?.name ?? '',
       address: sites.anchor[site]!,
       function: range ? program.describe(range, sites.ip(site)) : '',
     });
   }
-  return [...found].map(([rule, list]) => ({ rule, reason: reasons[rule], sites: list }));
+  return [...found].map(([rule, each]) => ({ rule, ...each }));
 }
 
 /**
