@@ -9,11 +9,11 @@ import { concatBytes, wordBytes } from '../../../src/bytes.js';
 import type { BranchCodec } from '../../../src/machine/branches.js';
 import type { SiteReading, SiteShape, SiteStateKind } from '../../../src/machine/sites.js';
 
-export const COMPILED = 0;
-export const NOPS: Readonly<Record<string, number>> = { first: 1, second: 2 };
+const COMPILED = 0;
+const NOPS: Readonly<Record<string, number>> = { first: 1, second: 2 };
 const CALL = 0xca;
 
-export const word = (value: number): Uint8Array => wordBytes(value >>> 0, 'big');
+const word = (value: number): Uint8Array => wordBytes(value >>> 0, 'big');
 
 const distanceOf = (call: number): bigint => BigInt((call << 8) >> 8) * 4n;
 
