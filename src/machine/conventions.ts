@@ -34,7 +34,7 @@ export const commonSymbols = [
 ] as const;
 
 /** The tracers that every runtime brings. */
-export const tracerSymbols = ['elftrace_function_tracer', 'elftrace_counter', 'elftrace_ring'] as const;
+const tracerSymbols = ['elftrace_function_tracer', 'elftrace_counter', 'elftrace_ring'] as const;
 
 /** One entry with one patched call, and the graph tracer as a branch in it. */
 export const oneEntry: RuntimeSymbols = {

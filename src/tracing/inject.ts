@@ -67,7 +67,7 @@ export function conventionFor(
 }
 
 /** A name that came from outside, and that no convention of the machine has. */
-export function unknownConvention(title: string, name: string, conventions: readonly EntryConvention[]): ElftraceError {
+function unknownConvention(title: string, name: string, conventions: readonly EntryConvention[]): ElftraceError {
   const names = conventions.map((each) => each.name).join(', ');
   return new ElftraceError('usage', `${title} has no entry convention '${name}', only ${names}`, { value: name });
 }

@@ -29,7 +29,7 @@ import { laidPolicy } from '../machine/options.js';
 import type { TextSeam } from '../machine/trampolines.js';
 import { ByteView, equalBytes } from '../bytes.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
-import type { SiteReading, WritableState } from '../machine/sites.js';
+import type { SiteReading, SiteShape, WritableState } from '../machine/sites.js';
 import type { Program } from '../program/program.js';
 import { OPS_FLAGS, OPS_ROOM, OPS_WORD_COUNT, OPS_WORDS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
@@ -105,6 +105,19 @@ export function initialState(program: Program, nopForm?: string, idleOps: 'nop' 
 /** The runtime's ops objects of sites that are off: ops that do nothing, or those that walk the list (A-CO-4). */
 const idleOpsSymbol = (idle: 'nop' | 'list'): string => (idle === 'nop' ? 'ftrace_nop_ops' : 'ftrace_list_ops');
 
+/** By shape: asked for at each site. */
+const onlyFixed = new WeakMap<SiteShape, boolean>();
+
+/** Whether all conventions that a shape can call leave one instruction of the site as it is. */
+function hasOnlyFixed(shape: SiteShape, conventions: readonly EntryConvention[]): boolean {
+  let known = onlyFixed.get(shape);
+  if (known === undefined) {
+    known = shape.entries.every((each) => conventionNamed(conventions, each)?.idle.fixed === true);
+    onlyFixed.set(shape, known);
+  }
+  return known;
+}
+
 /** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
 export function recordIp(sites: Sites, site: number): Address {
   const { siteShapes } = sites.program.arch;
@@ -115,8 +128,7 @@ export function recordIp(sites: Sites, site: number): Address {
   if (!fixed) return sites.ip(site) + BigInt(reading.shape.entryIpDelta?.(reading) ?? 0);
   const ip = sites.anchor[site]! + BigInt(reading.ipDelta);
   // A site that could be of either generation is read as the older one.
-  const { conventions } = sites.program.arch;
-  return reading.shape.entries.every((each) => conventionNamed(conventions, each)?.idle.fixed === true) ? ip : ip + 4n;
+  return hasOnlyFixed(reading.shape, sites.program.arch.conventions) ? ip : ip + 4n;
 }
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */

@@ -3,7 +3,7 @@ import { arches } from '../../src/arches.js';
 import { conventionNamed, type EntryConvention } from '../../src/machine/conventions.js';
 
 /** Conventions of a target, in the order of its table. */
-export function conventionsOfTarget(target: string): readonly EntryConvention[] {
+function conventionsOfTarget(target: string): readonly EntryConvention[] {
   const arch = arches.find(({ target: { id } }) => id === target);
   if (arch === undefined) throw new Error(`there is no target ${target}`);
   return arch.conventions;
