@@ -1080,7 +1080,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'x86-64: the function tracer of 2014 keeps the plain entry at nested functions',
     file: 'tracing/tracing.js',
-    find: "entries.kind === 'y2014' && hasCallerInFrame",
+    find: 'convention?.nestedNeedsRegs === true && hasCallerInFrame',
     replace: 'false && hasCallerInFrame',
     test: 'x86-tracing',
     named: 'trampolines 2014, tracer function:',
@@ -1272,7 +1272,7 @@ export const breakages: readonly Breakage[] = [
   {
     name: 'RISC-V: a pair is no hazard',
     file: 'arch-riscv/sites.js',
-    find: "return changed > 1 ? 'H2' : null;",
+    find: 'return changed > 1 ? halfPair : null;',
     replace: 'return null;',
     test: 'riscv-direct',
     named: 'T-RV-25',
