@@ -126,6 +126,39 @@ function importsOf(file: string): Import[] {
 
 const all = sources(src).flatMap(importsOf);
 
+/** Which files each file imports. */
+function graphOf(imports: readonly Import[]): Map<string, string[]> {
+  const graph = new Map<string, string[]>();
+  for (const { file, specifier } of imports) {
+    if (!specifier.startsWith('.')) continue;
+    const target = relative(src, resolve(dirname(join(src, file)), specifier)).replace(/\.js$/, '.ts');
+    graph.set(file, [...(graph.get(file) ?? []), target]);
+  }
+  return graph;
+}
+
+/** Files that reach each other, one list a circle, sorted (strongly connected components, Tarjan 1972). */
+function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const stack: string[] = [];
+  const found: string[][] = [];
+  const visit = (file: string): void => {
+    order.set(file, order.size);
+    lowest.set(file, order.get(file)!);
+    stack.push(file);
+    for (const next of graph.get(file) ?? []) {
+      if (!order.has(next)) visit(next);
+      if (stack.includes(next)) lowest.set(file, Math.min(lowest.get(file)!, lowest.get(next)!));
+    }
+    if (lowest.get(file) !== order.get(file)) return;
+    const members = stack.splice(stack.indexOf(file)).sort();
+    if (members.length > 1 || graph.get(file)?.includes(file) === true) found.push(members);
+  };
+  for (const file of graph.keys()) if (!order.has(file)) visit(file);
+  return found.sort((a, b) => (a[0]! < b[0]! ? -1 : 1));
+}
+
 describe('imports', () => {
   test('every room of src has a rule', () => {
     const rooms = new Set(sources(src).map(roomOf));
@@ -198,6 +231,20 @@ describe('imports', () => {
     // What it looks for is found where it is allowed.
     expect(writers.test(readFileSync(join(src, 'output', 'commit.ts'), 'utf8'))).toBe(true);
     expect(printers.test('process.stderr.write(text)')).toBe(true);
+  });
+
+  test('no files import each other in a circle, types included', () => {
+    expect(circles(graphOf(all))).toEqual([]);
+    // A circle is seen where there is one: of two files, of three, and of a file with itself.
+    const graph = new Map([
+      ['a', ['b']],
+      ['b', ['c', 'd']],
+      ['c', ['a']],
+      ['d', ['e']],
+      ['e', ['d']],
+      ['f', ['f', 'a']],
+    ]);
+    expect(circles(graph)).toEqual([['a', 'b', 'c'], ['d', 'e'], ['f']]);
   });
 
   test('no arch folder imports another, and only arches.ts names one', () => {
