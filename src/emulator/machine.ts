@@ -1028,9 +1028,12 @@ export class Machine {
         case 'lookup': {
           this.pc = host.u64[CONTROL.value >> 3]!;
           cpu.passHook = null;
+          // Restless code is not compiled: where it is called from and whether it is there need not be asked.
+          if (!this.isRestless(this.pc)) {
+            this.noteJump(pointer);
+            if (this.isCompiled(this.pc)) break;
+          }
           // What is not executed yet is not fetched.
-          this.noteJump(pointer);
-          if (this.isCompiled(this.pc)) break;
           const found = this.fetch && run.remaining <= 0 ? null : this.translate(this.pc);
           if (found) this.interpreter.enterLookup(this.pc, found.encoded.header);
           break;
@@ -1041,7 +1044,7 @@ export class Machine {
           const header = pointer - HEADER_BYTES;
           const link = host.u32[header >> 2]!;
           const { generation } = this;
-          if (this.isCompiled(this.pc)) break;
+          if (!this.isRestless(this.pc) && this.isCompiled(this.pc)) break;
           const found = this.fetch && run.remaining <= 0 ? null : this.translate(this.pc);
           if (found && generation === this.generation && pointer >= BLOCKS_START) {
             if (link === 0) writeForward(host, header, found.encoded.header);
