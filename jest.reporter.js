@@ -1,6 +1,7 @@
 /**
- * Says what the tests are at: every 15 seconds the files that are done and those that run, with their times. At the end it writes the times of all files and
- * of each test of a second and more to build/test-times.json, for `npm run test:slow`.
+ * Says what the tests are at: every 15 seconds the files that are done and those that run, with
+ * their times. At the end it writes the times of all files and of each test of a second and more to
+ * build/test-times.json, for `npm run test:slow`.
  */
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';

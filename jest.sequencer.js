@@ -1,6 +1,7 @@
 /**
- * The order of test files: those with long proofs first where these run, so that the workers end together. Jest itself knows durations of earlier runs only,
- * and a clean clone has none. Owns nothing but the order; the rest follows as jest sorts it: failed before, slow before, large.
+ * The order of test files: those with long proofs first where these run, so that the workers end
+ * together. Jest itself knows durations of earlier runs only, and a clean clone has none. Owns
+ * nothing but the order; the rest follows as jest sorts it: failed before, slow before, large.
  */
 import { readFileSync } from 'node:fs';
 import TestSequencer from '@jest/test-sequencer';

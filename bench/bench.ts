@@ -1,7 +1,8 @@
 /**
- * `npm run bench`: ratios measured in one run, interleaved, each with its spread. Absolute times are printed for orientation
- * only; machines differ and are noisy. Inputs are made here (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator
- * alone: all of it, or the loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, or `latency`.
+ * `npm run bench`: ratios measured in one run, interleaved, each with its spread. Absolute times
+ * are printed for orientation only; machines differ and are noisy. Inputs are made here
+ * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
+ * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, or `latency`.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -103,7 +104,10 @@ function inProcess(name: string, bytes: Uint8Array, count: number): void {
   console.log(`${name}: ${spread(rates)} M sites/s in process (found and verified)`);
 }
 
-/** Filters as set_ftrace_filter takes them, on names like a kernel's (the aim: 30 ms each), and operations of the core on as many records. */
+/**
+ * Filters as set_ftrace_filter takes them, on names like a kernel's (the aim: 30 ms each), and
+ * operations of the core on as many records.
+ */
 function filters(count: number): void {
   const names = kernelNames(count);
   const table = filterTable(names);

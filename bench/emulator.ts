@@ -1,7 +1,8 @@
 /**
- * The emulator's part of `npm run bench`: both tiers in guest instructions per CPU second, translation included and Node's start
- * excluded, and as ratios to qemu-user on the same program, pair by pair; what hooks and patches of hot code cost with the compiled
- * tier, and the memory of translated functions; time from import to a ready machine.
+ * The emulator's part of `npm run bench`: both tiers in guest instructions per CPU second,
+ * translation included and Node's start excluded, and as ratios to qemu-user on the same program,
+ * pair by pair; what hooks and patches of hot code cost with the compiled tier, and the memory of
+ * translated functions; time from import to a ready machine.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,7 +16,10 @@ export interface EmulatorBench {
   readonly root: string;
   readonly folder: string;
   readonly runs: number;
-  /** Machines, programs and tiers (`0`, `auto`) that are measured; those not named are left out. Empty: everything. */
+  /**
+   * Machines, programs and tiers (`0`, `auto`) that are measured; those not named are left out.
+   * Empty: everything.
+   */
   readonly only: readonly string[];
   readonly hasTool: (name: string) => boolean;
   readonly spread: (values: readonly number[], digits?: number) => string;
@@ -27,7 +31,10 @@ function cpuSeconds(): number {
   return (user + system) / 1e6;
 }
 
-/** CPU seconds of a child, from the difference in what the kernel charges for waited-for children (`times` of the shell). */
+/**
+ * CPU seconds of a child, from the difference in what the kernel charges for waited-for children
+ * (`times` of the shell).
+ */
 function childSeconds(command: string, args: readonly string[]): { seconds: number; output: string } {
   const script = '"$@"; times >&2';
   const result = spawnSync('sh', ['-c', script, 'sh', command, ...args], { encoding: 'utf8' });
@@ -74,7 +81,10 @@ interface BenchMachine {
   readonly libraries?: readonly string[];
 }
 
-/** The programs of loops.c, with how much longer than the shortest useful run the compiled tier runs them; tier 0 a third of that. */
+/**
+ * The programs of loops.c, with how much longer than the shortest useful run the compiled tier runs
+ * them; tier 0 a third of that.
+ */
 const PROGRAMS = { SIEVE: 6, CRC: 6, SHA256: 18, CALLS: 6, QUICKSORT: 6, SWITCH: 6, MIXED: 6 } as const;
 
 const MACHINES: readonly BenchMachine[] = [
@@ -171,7 +181,8 @@ function benchMachine(machine: BenchMachine, options: EmulatorBench): void {
         ratios.push(there.seconds / here.seconds);
         leastThere.push(there.seconds);
       }
-      // Who else runs on the processor makes both slower, not always alike: the least times of both are compared too.
+      // Who else runs on the processor makes both slower, not always alike: the least times of both
+      // are compared too.
       const best = (Math.min(...leastThere) / Math.min(...least)).toFixed(2);
       const ratio = qemu ? `; ${spread(ratios, 2)} times the speed of ${machine.qemu}, least times ${best}` : '';
       const count = `${(instructions / 1e6).toFixed(0)} M instructions`;
@@ -284,9 +295,11 @@ int main(void) {
 }
 
 /**
- * A new process from the import of the library to the end of a program of 300,000 instructions in some 800 places: the machine, the program,
- * and the same program again; and the program in a process that has run another one before. The first time V8 compiles our own code as it meets
- * it, and goes on compiling what has become hot in threads of its own, which share the processor: wall time, and the least of it beside the median.
+ * A new process from the import of the library to the end of a program of 300,000 instructions in
+ * some 800 places: the machine, the program, and the same program again; and the program in a
+ * process that has run another one before. The first time V8 compiles our own code as it meets it,
+ * and goes on compiling what has become hot in threads of its own, which share the processor: wall
+ * time, and the least of it beside the median.
  */
 function benchSmall(options: EmulatorBench): void {
   const { root, runs, hasTool, spread } = options;

@@ -26,7 +26,9 @@ interface Section {
   readonly entry?: number;
 }
 
-/** A 64-bit ELF file of the given sections; section i of the list is number i + 1, names come last. */
+/**
+ * A 64-bit ELF file of the given sections; section i of the list is number i + 1, names come last.
+ */
 function elf64(
   type: number,
   machine: number,
@@ -101,7 +103,10 @@ interface Symbols {
   readonly strings: Uint8Array;
 }
 
-/** FUNC symbols f0, f1, … after a section symbol and one named symbol; the first `extra` come before them. */
+/**
+ * FUNC symbols f0, f1, … after a section symbol and one named symbol; the first `extra` come before
+ * them.
+ */
 function symbolsOf(
   starts: readonly number[],
   size: number,
@@ -152,7 +157,10 @@ function symbolsOf(
   return { table, strings: new TextEncoder().encode(parts.join('') + text) };
 }
 
-/** A relocatable x86-64 object with `count` functions, each `call __fentry__` and some filler, and its `__mcount_loc`. */
+/**
+ * A relocatable x86-64 object with `count` functions, each `call __fentry__` and some filler, and
+ * its `__mcount_loc`.
+ */
 export function x86Object(count: number, seed = 1): Uint8Array {
   const random = seeded(seed);
   const starts: number[] = [];
@@ -190,7 +198,10 @@ export function x86Object(count: number, seed = 1): Uint8Array {
   ]);
 }
 
-/** A linked x86-64 image of about `size` bytes with `count` sites and a sorted table, as a kernel has it. */
+/**
+ * A linked x86-64 image of about `size` bytes with `count` sites and a sorted table, as a kernel
+ * has it.
+ */
 export function x86Image(size: number, count: number, seed = 2): Uint8Array {
   const random = seeded(seed);
   const base = 0xffffffff81000000n;
@@ -226,7 +237,10 @@ export function x86Image(size: number, count: number, seed = 2): Uint8Array {
   ]);
 }
 
-/** A linked arm64 image with `count` patchable sites and nothing else: plain sites, no relocation, no stub. */
+/**
+ * A linked arm64 image with `count` patchable sites and nothing else: plain sites, no relocation,
+ * no stub.
+ */
 export function arm64Image(count: number): Uint8Array {
   const base = 0x400000n;
   const text = new Uint8Array(16 * count);
@@ -259,7 +273,10 @@ export function arm64Image(count: number): Uint8Array {
   ]);
 }
 
-/** A linked PPC64 ELFv2 image whose `-mprofile-kernel` calls all go through linker stubs to `_mcount`. */
+/**
+ * A linked PPC64 ELFv2 image whose `-mprofile-kernel` calls all go through linker stubs to
+ * `_mcount`.
+ */
 export function ppc64StubImage(count: number): Uint8Array {
   const base = 0x10000000n;
   const toc = 0x20008000n;
@@ -316,8 +333,9 @@ export function ppc64StubImage(count: number): Uint8Array {
 }
 
 /**
- * A big-endian ELFv1 image as `load` makes it: a core with `_mcount` and modules out of its reach, each with a TOC of its own and a stub of
- * 2008, which finds its target through the TOC; the word behind each call restores it. One section of code a module, a load map.
+ * A big-endian ELFv1 image as `load` makes it: a core with `_mcount` and modules out of its reach,
+ * each with a TOC of its own and a stub of 2008, which finds its target through the TOC; the word
+ * behind each call restores it. One section of code a module, a load map.
  */
 export function ppc64LoadedImage(modules: number, sitesPerModule: number): Uint8Array {
   const core = 0x1000_0000n;

@@ -1,6 +1,6 @@
 /*
- * Loops whose speed `npm run bench` measures in the emulator and under qemu-user: -DSIEVE, -DCRC, -DSHA256, -DCALLS, -DSWITCH, -DMIXED or
- * -DQUICKSORT chooses.
+ * Loops whose speed `npm run bench` measures in the emulator and under qemu-user: -DSIEVE, -DCRC,
+ * -DSHA256, -DCALLS, -DSWITCH, -DMIXED or -DQUICKSORT chooses.
  */
 #include "../test/programs/lib.h"
 
@@ -77,7 +77,10 @@ static u64 work(void) {
   return (u64)state[0] << 32 | state[7];
 }
 #elif defined(CALLS)
-/* What a traced function costs: an entry that calls a trampoline, which keeps the arguments and calls the function of an ops object. */
+/*
+ * What a traced function costs: an entry that calls a trampoline, which keeps the arguments and
+ * calls the function of an ops object.
+ */
 struct ops {
   void (*function)(word ip, word parent, struct ops *ops, word *registers);
   u64 hits;
@@ -142,7 +145,10 @@ static u64 work(void) {
   return sum;
 }
 #elif defined(MIXED)
-/* Several kinds of work in turn, none of them long: lists, matrices, a state machine over text, a checksum of it all. */
+/*
+ * Several kinds of work in turn, none of them long: lists, matrices, a state machine over text, a
+ * checksum of it all.
+ */
 struct node {
   struct node *next;
   u16 key;

@@ -1,6 +1,7 @@
 /*
- * The least that a C program must do to nop every call of __fentry__ in a 64-bit little-endian x86 object: map it, walk the
- * relocations of .text, overwrite the call and neutralise the relocation, write the copy. Yardstick of `npm run bench`.
+ * The least that a C program must do to nop every call of __fentry__ in a 64-bit little-endian x86
+ * object: map it, walk the relocations of .text, overwrite the call and neutralise the relocation,
+ * write the copy. Yardstick of `npm run bench`.
  */
 #include <elf.h>
 #include <fcntl.h>

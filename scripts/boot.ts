@@ -142,7 +142,9 @@ const variantOf = (number: number): { readonly kaslr: boolean; readonly processo
   processors: number % 5 === 4 ? 2 : 1,
 });
 
-/** Boots one machine; the kernel as delivered comes first and says what the changed one must have. */
+/**
+ * Boots one machine; the kernel as delivered comes first and says what the changed one must have.
+ */
 async function bootMachine(machine: Machine, settings: Settings, work: string): Promise<readonly Result[]> {
   const kernel = kernelOf(machine, MODULES.map(({ name }) => name), settings.debug); // prettier-ignore
   const folder = join(work, machine.name);

@@ -1,6 +1,7 @@
 /**
- * Breakages of `npm run test:sabotage`: patterns in tsc's output, each with what stands there instead and the test that must turn red.
- * `test/sabotage.test.ts` sees that every one of them applies to the built code and names a test that there is.
+ * Breakages of `npm run test:sabotage`: patterns in tsc's output, each with what stands there
+ * instead and the test that must turn red. `test/sabotage.test.ts` sees that every one of them
+ * applies to the built code and names a test that there is.
  */
 
 /** One line of the built code made wrong, and the test that must turn red. */
@@ -16,7 +17,10 @@ export interface Breakage {
   readonly named?: string;
 }
 
-/** In place of the runtime's bytes: the same with one instruction, given as PowerPC words of either byte order, made a nop. */
+/**
+ * In place of the runtime's bytes: the same with one instruction, given as PowerPC words of either
+ * byte order, made a nop.
+ */
 function withoutInstruction(...words: readonly number[]): string {
   return `((bytes) => {
       const view = new DataView(bytes.buffer);

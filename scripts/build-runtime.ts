@@ -1,9 +1,11 @@
 /**
- * Builds the guest runtime (src/runtime and the entries in src/arch-…) for every target and entry convention to one relocatable object each,
- * and writes them to src/runtime/objects with their index, src/runtime/objects.ts, or compares them with what is there: byte for byte
- * where the recorded tools are installed, else by sections and symbols.
+ * Builds the guest runtime (src/runtime and the entries in src/arch-…) for every target and entry
+ * convention to one relocatable object each, and writes them to src/runtime/objects with their
+ * index, src/runtime/objects.ts, or compares them with what is there: byte for byte where the
+ * recorded tools are installed, else by sections and symbols.
  *
- *   node build/scripts/build-runtime.js --write        replaces src/runtime/objects and src/runtime/objects.ts
+ *   node build/scripts/build-runtime.js --write        replaces src/runtime/objects and
+ *                                                      src/runtime/objects.ts
  *   node build/scripts/build-runtime.js --check        builds and compares
  *   node build/scripts/build-runtime.js --out DIR      writes the objects as files, for people
  */
@@ -21,7 +23,9 @@ const index = join(root, 'src/runtime/objects.ts');
 const folderOfObjects = join(root, 'src/runtime/objects');
 
 interface Recipe {
-  /** Target and entry flavour: the key in objects.ts, and the path of the object without its ending. */
+  /**
+   * Target and entry flavour: the key in objects.ts, and the path of the object without its ending.
+   */
   readonly name: string;
   /** Prefix of the GNU tools. */
   readonly triple: string;
@@ -36,7 +40,10 @@ const COMMON = [
   '-fno-ident', '-fno-tree-loop-distribute-patterns', '-Wall', '-Wextra', '-Werror',
 ]; // prettier-ignore
 
-/** No floating point, no vectors, no small data areas, no tables between the functions; the object must fit to any other of its ABI, so it says nothing about them. */
+/**
+ * No floating point, no vectors, no small data areas, no tables between the functions; the object
+ * must fit to any other of its ABI, so it says nothing about them.
+ */
 const PPC = ['-msoft-float', '-mno-gnu-attribute', '-msdata=none'];
 const PPC64 = [...PPC, '-mcmodel=medium', '-mno-altivec', '-mno-vsx', '-mtraceback=no'];
 
@@ -55,8 +62,8 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
 }
 
 /**
- * Words of 4 bytes that no linker moves, addresses relative to the program counter, no small data; the ABI of programs with floating point, of which
- * nothing is used.
+ * Words of 4 bytes that no linker moves, addresses relative to the program counter, no small data;
+ * the ABI of programs with floating point, of which nothing is used.
  */
 const RISCV = [
   '-march=rv64g',
@@ -79,9 +86,11 @@ function riscv(flavour: string, entries: readonly string[], flags: readonly stri
 const MERGED = ['-DENTRY_DIRECT', '-DENTRY_MERGED'];
 
 /**
- * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data), and nothing is looked up in a GOT. No
- * vectors; nothing below rsp, where a signal of the traced program may write; nobody aligned the stack. r10 is left alone: it is the static chain
- * of nested functions, which the plain entries do not save and the code around sites of -fpatchable-function-entry does not either.
+ * Addresses are relative to rip, so that the object can lie anywhere (within ±2 GiB of its data),
+ * and nothing is looked up in a GOT. No vectors; nothing below rsp, where a signal of the traced
+ * program may write; nobody aligned the stack. r10 is left alone: it is the static chain of nested
+ * functions, which the plain entries do not save and the code around sites of
+ * -fpatchable-function-entry does not either.
  */
 const X86 = [
   '-m64', '-mgeneral-regs-only', '-mno-red-zone', '-mpreferred-stack-boundary=3', '-fcf-protection=none', '-mtune=generic',
@@ -99,8 +108,9 @@ function x86(flavour: string, entries: string, flags: readonly string[]): Recipe
 }
 
 /**
- * General registers only; atomics in line and of the first processors; x18 belongs to the traced function (static chain) or to the platform;
- * landing pads, which are no-ops where nobody asks for them.
+ * General registers only; atomics in line and of the first processors; x18 belongs to the traced
+ * function (static chain) or to the platform; landing pads, which are no-ops where nobody asks for
+ * them.
  */
 const ARM64 = [
   '-mgeneral-regs-only', '-march=armv8-a', '-mno-outline-atomics', '-ffixed-x18', '-mbranch-protection=bti', '-fno-unwind-tables',
@@ -116,7 +126,10 @@ function arm64(flavour: string, entries: string, flags: readonly string[]): Reci
   };
 }
 
-/** The runtime of a recipe, and one with what probes call besides; images without probes need not have that. */
+/**
+ * The runtime of a recipe, and one with what probes call besides; images without probes need not
+ * have that.
+ */
 function withProbes(recipe: Recipe): readonly Recipe[] {
   return [recipe, { ...recipe, name: `${recipe.name}+probes`, flags: [...recipe.flags, '-DPROBES'] }];
 }
@@ -222,7 +235,9 @@ function writeObjects(folder: string, objects: ReadonlyMap<string, Uint8Array>):
   }
 }
 
-/** The object that the repository has under a name; null: none, or not the one that the index tells. */
+/**
+ * The object that the repository has under a name; null: none, or not the one that the index tells.
+ */
 function recordedObject(name: string): Uint8Array | null {
   const path = join(folderOfObjects, `${name}.o`);
   if (!existsSync(path)) return null;

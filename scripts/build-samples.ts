@@ -1,13 +1,17 @@
 /**
- * Builds the samples from samples/src by the table samples/recipes.json, and compares them with the built ones that are
- * committed: byte for byte where the recorded tools are installed, else by sections, relocations and symbols.
+ * Builds the samples from samples/src by the table samples/recipes.json, and compares them with the
+ * built ones that are committed: byte for byte where the recorded tools are installed, else by
+ * sections, relocations and symbols.
  *
  *   node build/scripts/build-samples.js --out DIR     builds into DIR
- *   node build/scripts/build-samples.js --check       builds into a temporary folder and compares with samples/built
- *   node build/scripts/build-samples.js --write       replaces samples/built, the sums, the versions and the expected output
+ *   node build/scripts/build-samples.js --check       builds into a temporary folder and compares
+ *                                                     with samples/built
+ *   node build/scripts/build-samples.js --write       replaces samples/built, the sums, the
+ *                                                     versions and the expected output
  *
- * Nothing of the place or the time of a build gets into a sample: sources are named relative to samples/src, there is no
- * debug information and no build id, archives and gzip files carry no time stamp.
+ * Nothing of the place or the time of a build gets into a sample: sources are named relative to
+ * samples/src, there is no debug information and no build id, archives and gzip files carry no time
+ * stamp.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -58,7 +62,10 @@ export interface Recipe {
   readonly assembly?: readonly string[];
   readonly linker?: 'bfd' | 'lld';
   readonly link?: readonly string[];
-  /** Names each call of mcount in a `__mcount_loc` section, as kernel builds do where the compiler does not. */
+  /**
+   * Names each call of mcount in a `__mcount_loc` section, as kernel builds do where the compiler
+   * does not.
+   */
   readonly recordCalls?: boolean;
   readonly from?: string;
   readonly step?: Step;
@@ -182,8 +189,8 @@ export function recordedVersions(): ReadonlyMap<string, string> {
 }
 
 /**
- * Names every call of mcount of an assembly text in `__mcount_loc`, by a label in front of it: what kernel builds add
- * after compilation where the compiler makes no table.
+ * Names every call of mcount of an assembly text in `__mcount_loc`, by a label in front of it: what
+ * kernel builds add after compilation where the compiler makes no table.
  */
 function recordCalls(assembly: string, target: Target): string {
   let count = 0;
@@ -311,7 +318,8 @@ class Builder {
       default:
         recipe.kind satisfies never;
     }
-    // Without RELRO the data follows the text in the file; with it the file grows by a page of up to 64 KiB.
+    // Without RELRO the data follows the text in the file; with it the file grows by a page of up
+    // to 64 KiB.
     const mode = {
       program: ['-static', '-z', 'norelro'],
       patchable: ['-static', '-z', 'norelro'],
@@ -375,9 +383,9 @@ class Builder {
 }
 
 /**
- * What a signed module has behind the last byte of the ELF file: a PKCS#7 message (here only something of that form,
- * signed by nobody), a 12-byte structure whose third byte is the kind (2 = PKCS#7) and whose last word is the big-endian
- * length of the message, and a line of text.
+ * What a signed module has behind the last byte of the ELF file: a PKCS#7 message (here only
+ * something of that form, signed by nobody), a 12-byte structure whose third byte is the kind (2 =
+ * PKCS#7) and whose last word is the big-endian length of the message, and a line of text.
  */
 function signatureTrailer(): Buffer {
   const body = Buffer.alloc(96, 0x30);
@@ -444,8 +452,9 @@ async function plainFile(path: string, temporary: string): Promise<string> {
 }
 
 /**
- * What a patcher depends on, as lines without addresses: code, data and table sections with type and flags, the number
- * of relocations by section, type and (for mcount) symbol, the named functions and objects.
+ * What a patcher depends on, as lines without addresses: code, data and table sections with type
+ * and flags, the number of relocations by section, type and (for mcount) symbol, the named
+ * functions and objects.
  */
 async function structureOf(path: string): Promise<readonly string[]> {
   const temporary = mkdtempSync(join(tmpdir(), 'elftrace-structure-'));
@@ -456,12 +465,14 @@ async function structureOf(path: string): Promise<readonly string[]> {
     let relocated = '';
     for (const line of text.split('\n')) {
       const section = /^ +\[ *\d+\] (\S+) +(PROGBITS|NOBITS|REL|RELA|RELR) +\S+ +\S+ +\S+ +\S+ +([A-Z]+)? /.exec(line);
-      // Notes, unwind tables, constants and what a linker makes for itself differ by version and are nothing to patch.
+      // Notes, unwind tables, constants and what a linker makes for itself differ by version and
+      // are nothing to patch.
       const incidental = /^(\.rela?)?\.(comment|note|eh_frame|rodata|got|plt|dyn)/.test(section?.[1] ?? '');
       if (section && !incidental) add(`section ${String(section[1])} ${String(section[2])} ${section[3] ?? ''}`);
       relocated = /^Relocation section '(\S+)'/.exec(line)?.[1] ?? relocated;
       const relocation = /^[0-9a-f]+ +[0-9a-f]+ (R_\S+) +(?:[0-9a-f]+ +)?(\S+)?/.exec(line);
-      // Code may be scheduled in another way; its calls of mcount and every slot of a table are what must not change.
+      // Code may be scheduled in another way; its calls of mcount and every slot of a table are
+      // what must not change.
       const mcount =
         relocation && /^(_?mcount|__fentry__)$/.test(relocation[2] ?? '') ? ` ${String(relocation[2])}` : '';
       if (relocation && (mcount !== '' || /mcount_loc|patchable/.test(relocated)))
@@ -486,7 +497,10 @@ export interface Comparison {
   readonly versions: readonly string[];
   /** What other tools than the recorded ones made in another way. */
   readonly differences: readonly string[];
-  /** What is wrong whatever the tools: other bytes from the recorded ones, a sample without file or recipe. */
+  /**
+   * What is wrong whatever the tools: other bytes from the recorded ones, a sample without file or
+   * recipe.
+   */
   readonly problems: readonly string[];
 }
 
@@ -536,7 +550,9 @@ export async function checkSamples(recipes: Recipes): Promise<Comparison> {
   }
 }
 
-/** Runs an executable sample, natively where the machine is this one; returns its standard output. */
+/**
+ * Runs an executable sample, natively where the machine is this one; returns its standard output.
+ */
 export async function runSample(recipes: Recipes, recipe: Recipe, folder: string): Promise<string> {
   const target = targetOf(recipes, recipe);
   const path = join(folder, recipe.name);
@@ -549,9 +565,11 @@ export function runsNatively(target: Target): boolean {
 }
 
 /**
- * Counts the sites of a built sample with readelf and objdump: `calls` of mcount in code (by relocation in relocatable
- * files, by branch target in linked ones), entries of `__mcount_loc` (`recorded`) and of `__patchable_function_entries`
- * (`patchable`), words between `__start_mcount_loc` and `__stop_mcount_loc` (`range`). Compressed files count as what is in them, a stripped one as what it was made of, archives by member.
+ * Counts the sites of a built sample with readelf and objdump: `calls` of mcount in code (by
+ * relocation in relocatable files, by branch target in linked ones), entries of `__mcount_loc`
+ * (`recorded`) and of `__patchable_function_entries` (`patchable`), words between
+ * `__start_mcount_loc` and `__stop_mcount_loc` (`range`). Compressed files count as what is in
+ * them, a stripped one as what it was made of, archives by member.
  */
 export async function countSites(recipes: Recipes, recipe: Recipe, folder: string): Promise<string> {
   const target = targetOf(recipes, recipe);

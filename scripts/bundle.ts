@@ -1,6 +1,7 @@
 /**
- * Bundles our own code (and yargs, which costs 50 ms to import otherwise) for start-up: dist/cli.js, dist/worker.js and
- * dist/index.js, and writes the declaration files. The engines (capstone, keystone), elfy and the unpackers stay dependencies.
+ * Bundles our own code (and yargs, which costs 50 ms to import otherwise) for start-up:
+ * dist/cli.js, dist/worker.js and dist/index.js, and writes the declaration files. The engines
+ * (capstone, keystone), elfy and the unpackers stay dependencies.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -23,7 +24,10 @@ const external = ['capstone-wasm', 'keystone-wasm', 'elfy', 'xz-decompress', 'fz
 
 const text = (value: unknown): string => JSON.stringify(JSON.stringify(value));
 
-/** Fills `emulator/prebuilt.js` with the modules of all machines; `isa/prebuilt.js` and `arch-x86/prebuilt.js` with all instruction sets. */
+/**
+ * Fills `emulator/prebuilt.js` with the modules of all machines; `isa/prebuilt.js` and
+ * `arch-x86/prebuilt.js` with all instruction sets.
+ */
 const prebuilt: Plugin = {
   name: 'prebuilt',
   setup: ({ onLoad }) => {
@@ -53,7 +57,10 @@ const prebuilt: Plugin = {
   },
 };
 
-/** Puts the objects of the runtime in as one compressed text, which is unpacked when the first of them is asked for. */
+/**
+ * Puts the objects of the runtime in as one compressed text, which is unpacked when the first of
+ * them is asked for.
+ */
 const objects: Plugin = {
   name: 'objects',
   setup: ({ onLoad }) => {
@@ -80,8 +87,9 @@ const objects: Plugin = {
 };
 
 /**
- * The widths of help texts, which yargs asks `string-width` for. That package makes a segmenter and a class of all emoji when it is loaded, which
- * is a sixth of the time of a small `verify`, and needs neither for ASCII; here it is loaded for the first text that is something else.
+ * The widths of help texts, which yargs asks `string-width` for. That package makes a segmenter and
+ * a class of all emoji when it is loaded, which is a sixth of the time of a small `verify`, and
+ * needs neither for ASCII; here it is loaded for the first text that is something else.
  */
 const widths: Plugin = {
   name: 'widths',

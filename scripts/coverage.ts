@@ -1,6 +1,7 @@
 /**
- * Prints the instruction coverage table: each executable PowerPC row of each size and byte order, and each of RISC-V, with what was
- * executed of it and what it was compared with. Runs the batches, so it needs qemu-user. Ends with status 1 when a row lacks something.
+ * Prints the instruction coverage table: each executable PowerPC row of each size and byte order,
+ * and each of RISC-V, with what was executed of it and what it was compared with. Runs the batches,
+ * so it needs qemu-user. Ends with status 1 when a row lacks something.
  */
 import {
   Coverage,

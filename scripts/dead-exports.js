@@ -1,9 +1,11 @@
 /**
- * Part of `npm run lint`: exports that no other file imports, and modules of src that nothing imports. What src/index.ts exports is used by whom we do not
- * know. `import * as name` and `export *` count for every export of their module. A type that its own module uses may be exported: it is the shape of
- * something that others call.
+ * Part of `npm run lint`: exports that no other file imports, and modules of src that nothing
+ * imports. What src/index.ts exports is used by whom we do not know. `import * as name` and
+ * `export *` count for every export of their module. A type that its own module uses may be
+ * exported: it is the shape of something that others call.
  *
- *   node scripts/dead-exports.js [--fix]     with --fix: what its own module uses is no longer exported, the rest is taken out
+ *   node scripts/dead-exports.js [--fix]     with --fix: what its own module uses is no longer
+ *                                            exported, the rest is taken out
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

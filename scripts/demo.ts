@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: the main job on the bundled samples, for a person to look at. Every figure is computed here and now; a step
- * that does not hold ends the demo with an error.
+ * `npm run demo`: the main job on the bundled samples, for a person to look at. Every figure is
+ * computed here and now; a step that does not hold ends the demo with an error.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -274,7 +274,8 @@ for (const [folder, flavour] of farSamples) {
   console.log(`     on:  ${on.changed} calls of the graph tracer, ${judged(on.bytes)}, ${events} events; output equal`);
   check(output === offRun.output && output.includes('checksum'), `${folder}: tracing changes no output`);
   check(offRun.events === 0 && events > 100, `${folder}: what is off records nothing, what is on everything`);
-  // Addresses and durations differ between machines; what is called by whom, and in what order, does not.
+  // Addresses and durations differ between machines; what is called by whom, and in what order,
+  // does not.
   const mine = orderOf(graph);
   check(order === null || mine === order, `${folder}: the trace is that of the other targets`);
   if (order === null) {
@@ -295,11 +296,17 @@ interface DirectRun {
   readonly direct: number;
   readonly body: number;
   readonly repeats: number;
-  /** The way of the one call, as it was seen: a line for each place, what was there to see behind it. */
+  /**
+   * The way of the one call, as it was seen: a line for each place, what was there to see behind
+   * it.
+   */
   readonly way: readonly (readonly [place: string, seen: string])[];
 }
 
-/** Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a third time with equal registers. */
+/**
+ * Runs the sample with a direct caller beside a tracer; stops when the direct caller is entered a
+ * third time with equal registers.
+ */
 function runDirect(variant: string | null): DirectRun {
   const original = open(new Uint8Array(readFileSync(join(built, 'riscv64', 'direct'))));
   const { image, sites } = open(withRuntime(original.sites, undefined, undefined, 'g2').bytes);
@@ -387,7 +394,9 @@ for (const line of [
 ])
   console.log(dim(`     ${line}`));
 
-/** The sample core with a far module, its entries of an era, and a counter on each of two functions. */
+/**
+ * The sample core with a far module, its entries of an era, and a counter on each of two functions.
+ */
 function twoTracers(flavour: 'callops' | 'args') {
   const source = (name: string, file: string) => ({
     name,
@@ -468,7 +477,10 @@ check(
 );
 check(own.counts.join() === listed.counts.join() && own.counts.every((each) => each > 0), 'both count the same');
 
-/** The tracer of core_leaf goes away while a thread stands `steps` instructions behind the call; how the thread ends. */
+/**
+ * The tracer of core_leaf goes away while a thread stands `steps` instructions behind the call; how
+ * the thread ends.
+ */
 function removeWhileInside(steps: number, wait: boolean): 'fine' | 'wild' {
   const { start, address, sites, session, tracers } = perSite;
   const machine = start();
@@ -506,7 +518,10 @@ for (const line of [
 ])
   console.log(dim(`     ${line}`));
 
-/** The sample core and a module, laid out for a way of making trampolines, and a counter on the functions of each. */
+/**
+ * The sample core and a module, laid out for a way of making trampolines, and a counter on the
+ * functions of each.
+ */
 function trampolines(way: 'none' | '2014' | 'modern') {
   const source = (name: string, file: string) => ({
     name,

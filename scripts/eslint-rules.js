@@ -11,8 +11,9 @@ function isTest(callee) {
 const linesOf = ({ loc }) => loc.end.line - loc.start.line + 1;
 
 /**
- * A test function has at most `max` lines. Rows of tables (literals of arrays and objects that take several lines) and lines of templates do not count: a
- * table may have as many rows as there are cases.
+ * A test function has at most `max` lines. Rows of tables (literals of arrays and objects that take
+ * several lines) and lines of templates do not count: a table may have as many rows as there are
+ * cases.
  */
 const testLength = {
   meta: {

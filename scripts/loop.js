@@ -1,15 +1,21 @@
 /**
- * From a changed line to the result of its test file, without the whole of tsc (which checks the types: `npm run typecheck`).
+ * From a changed line to the result of its test file, without the whole of tsc (which checks the
+ * types: `npm run typecheck`).
  *
- *   node scripts/loop.js compile                  brings build/ up to date: only sources that changed
- *   node scripts/loop.js one NAME... [-- ARGS]    that, and runs the test files NAME (without .test.ts); ARGS are jest's
- *   node scripts/loop.js watch [NAME...]          that, after each change of a source; without NAME: the changed test file, or those
+ *   node scripts/loop.js compile                  brings build/ up to date: only sources that
+ *                                                 changed
+ *   node scripts/loop.js one NAME... [-- ARGS]    that, and runs the test files NAME (without
+ *                                                 .test.ts); ARGS are jest's
+ *   node scripts/loop.js watch [NAME...]          that, after each change of a source; without
+ *                                                 NAME: the changed test file, or those
  *                                                 that import the changed module themselves
  *
- * `npm run build` runs `compile` behind tsc: outputs of sources that are gone go, and what a file was made of is known from then on.
+ * `npm run build` runs `compile` behind tsc: outputs of sources that are gone go, and what a file
+ * was made of is known from then on.
  *
- * Each file is compiled alone by TypeScript's own emitter, so build/ holds what tsc would write, byte for byte, and both may take turns. Needs no build
- * before. Only declaration files (for the tests of the package) come from `npm run build` alone.
+ * Each file is compiled alone by TypeScript's own emitter, so build/ holds what tsc would write,
+ * byte for byte, and both may take turns. Needs no build before. Only declaration files (for the
+ * tests of the package) come from `npm run build` alone.
  */
 import { createHash } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
@@ -21,7 +27,10 @@ import { fileURLToPath } from 'node:url';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const build = join(root, 'build');
 const FOLDERS = ['src', 'test', 'bench', 'scripts'];
-/** Hash of the source that each output was made of: an output's time says nothing when a file is put back as it was. */
+/**
+ * Hash of the source that each output was made of: an output's time says nothing when a file is put
+ * back as it was.
+ */
 const stampsPath = join(build, '.sources.json');
 
 const outputOf = (source) => join(build, source.replace(/\.ts$/, '.js'));
@@ -82,7 +91,10 @@ function removeOutputsWithoutSource(all) {
   }
 }
 
-/** Brings build/ up to date; returns the sources that were compiled, or null where one has an error of syntax. */
+/**
+ * Brings build/ up to date; returns the sources that were compiled, or null where one has an error
+ * of syntax.
+ */
 function compile() {
   const stamps = existsSync(stampsPath) ? JSON.parse(readFileSync(stampsPath, 'utf8')) : {};
   const all = sources();

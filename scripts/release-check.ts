@@ -1,8 +1,10 @@
 /**
- * Licences of what a release brings along, by `npm sbom` (CycloneDX): every package that npm installs with elftrace has a permissive licence that is known,
- * optional ones are named, and nothing of those is in dist/.
+ * Licences of what a release brings along, by `npm sbom` (CycloneDX): every package that npm
+ * installs with elftrace has a permissive licence that is known, optional ones are named, and
+ * nothing of those is in dist/.
  *
- *   node build/scripts/release-check.js [NPM…]     with the npm that runs it, or with each that is named (`npm`, `npx npm@10`)
+ *   node build/scripts/release-check.js [NPM…]     with the npm that runs it, or with each that is
+ *                                                  named (`npm`, `npx npm@10`)
  *
  * Exit 0: everything holds; 1: what does not is printed, one thing a line.
  */
@@ -16,7 +18,10 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
 const PERMISSIVE = new Set(['MIT', 'ISC', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', 'Apache-2.0', 'BlueOak-1.0.0']);
 
-/** A package that declares no licence: what it contains, by the evidence in THIRD-PARTY.md, for these bytes only. */
+/**
+ * A package that declares no licence: what it contains, by the evidence in THIRD-PARTY.md, for
+ * these bytes only.
+ */
 interface Undeclared {
   readonly version: string;
   readonly licence: string;
@@ -99,7 +104,10 @@ function undeclaredProblems(name: string, version: string, release: Release): st
   return found === known.sha256 ? [] : [`${name}@${version}: ${known.file} is ${found ?? 'absent'}, not what is known`];
 }
 
-/** Packages that are installed by those who want them: named with their licence, absent from the SBOM and from dist/. */
+/**
+ * Packages that are installed by those who want them: named with their licence, absent from the
+ * SBOM and from dist/.
+ */
 function optionalProblems(sbom: Sbom, release: Release): string[] {
   const problems: string[] = [];
   for (const [name, version] of Object.entries(release.package.peerDependencies ?? {})) {

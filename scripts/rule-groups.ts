@@ -1,7 +1,9 @@
 /**
- * Counts tests by the rule ids of the specification that their names carry, from the JSON report of jest.
+ * Counts tests by the rule ids of the specification that their names carry, from the JSON report of
+ * jest.
  *
- *   node build/scripts/rule-groups.js REPORT.json [--minimum FILE] [--required FILE] [--write FILE] [--counts FILE]
+ *   node build/scripts/rule-groups.js REPORT.json [--minimum FILE] [--required FILE] [--write FILE]
+ *   [--counts FILE]
  *
  * --minimum FILE   lines `GROUP N` and `total N`: fails where fewer tests passed
  * --required FILE  lines `GROUP FIRST-LAST`: fails where an id of the range has no test that passed

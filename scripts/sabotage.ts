@@ -1,6 +1,7 @@
 /**
- * `npm run test:sabotage`: breaks the built code one line at a time and runs the test that must notice. A breakage that no test
- * notices is a hole in the tests; so is a test that is red without it. Works on a copy of build/, so that an interrupted run leaves nothing broken behind.
+ * `npm run test:sabotage`: breaks the built code one line at a time and runs the test that must
+ * notice. A breakage that no test notices is a hole in the tests; so is a test that is red without
+ * it. Works on a copy of build/, so that an interrupted run leaves nothing broken behind.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -18,7 +19,10 @@ function runsBundle(test: string): boolean {
   return /support\/(?:cli|cli-server|run)\.js|'dist/.test(text);
 }
 
-/** How the test of a breakage ends in the copy: `other` is a name that no test has, a syntax error or the time limit. */
+/**
+ * How the test of a breakage ends in the copy: `other` is a name that no test has, a syntax error
+ * or the time limit.
+ */
 function outcome({ test, named }: Breakage): 'green' | 'red' | 'other' {
   if (runsBundle(test)) spawnSync(process.execPath, [join(copy, 'build', 'scripts', 'bundle.js')], { cwd: copy });
   const { status, stderr } = spawnSync(
@@ -36,7 +40,10 @@ function outcome({ test, named }: Breakage): 'green' | 'red' | 'other' {
   return status === 1 && /^Tests: .*\b[1-9]\d* failed/m.test(stderr) ? 'red' : 'other';
 }
 
-/** What the tests say of the code as it is, by test file and title: red before a breakage says nothing about the breakage. */
+/**
+ * What the tests say of the code as it is, by test file and title: red before a breakage says
+ * nothing about the breakage.
+ */
 const before = new Map<string, ReturnType<typeof outcome>>();
 function outcomeBefore(each: Breakage): ReturnType<typeof outcome> {
   const key = JSON.stringify([each.test, each.named]);

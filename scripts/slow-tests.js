@@ -1,6 +1,7 @@
 /**
- * `npm run test:slow [N]`: the slowest N files (20) and tests of the last run of all tests, as its reporter recorded them. Without long proofs a file of
- * more than 20 s is marked: it is what the run may end up waiting for.
+ * `npm run test:slow [N]`: the slowest N files (20) and tests of the last run of all tests, as its
+ * reporter recorded them. Without long proofs a file of more than 20 s is marked: it is what the
+ * run may end up waiting for.
  */
 import { existsSync, readFileSync } from 'node:fs';
 

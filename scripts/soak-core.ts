@@ -1,6 +1,7 @@
 /**
- * `node build/scripts/soak-core.js [SEQUENCES [SEED]]`: the model tests of the ftrace core, in memory made up and on images that run, with more sequences than
- * CI has time for, counts printed. The same seed gives the same sequences; what fails is printed shrunk.
+ * `node build/scripts/soak-core.js [SEQUENCES [SEED]]`: the model tests of the ftrace core, in
+ * memory made up and on images that run, with more sequences than CI has time for, counts printed.
+ * The same seed gives the same sequences; what fails is printed shrunk.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';

@@ -1,7 +1,9 @@
 /**
- * Random C programs of csmith on all targets at three levels, here in both tiers and under qemu-user, until a number of programs
- * were compared: `node build/scripts/soak-emulator.js [COUNT] [FIRST SEED]`. Prints each program that differs with its seed and, for
- * choosing the fixed seeds of the tests, the instructions of each. Programs that run too long are left out.
+ * Random C programs of csmith on all targets at three levels, here in both tiers and under
+ * qemu-user, until a number of programs were compared:
+ * `node build/scripts/soak-emulator.js [COUNT] [FIRST SEED]`. Prints each program that differs with
+ * its seed and, for choosing the fixed seeds of the tests, the instructions of each. Programs that
+ * run too long are left out.
  */
 import {
   ARM64_CSMITH_TARGETS,

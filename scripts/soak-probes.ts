@@ -1,6 +1,8 @@
 /**
- * `node build/scripts/soak-probes.js [PROGRAMS [SEED]]`: every instruction of random programs by breakpoint and by jump, so many for each target, with
- * counts of what was probed, optimised and refused; and every branch into the windows of as many programs with cold parts. The same seed gives the same programs; those of CI begin with 1.
+ * `node build/scripts/soak-probes.js [PROGRAMS [SEED]]`: every instruction of random programs by
+ * breakpoint and by jump, so many for each target, with counts of what was probed, optimised and
+ * refused; and every branch into the windows of as many programs with cold parts. The same seed
+ * gives the same programs; those of CI begin with 1.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';

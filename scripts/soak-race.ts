@@ -1,8 +1,10 @@
 /**
- * `node build/scripts/soak-race.js [SEQUENCES [SEED]]`: races for which CI has no time, counts printed. Random sequences in the reduced set against
- * the full one; then every program of the samples from state to state, where the core's own sequences must hold in every order but for the hazards that
- * are known: pairs of RISC-V that are stored while somebody may stand between them, sites of x86-64 that are two instructions, and trampolines of
- * 2014, which are freed without a wait for tasks (T-X86-6).
+ * `node build/scripts/soak-race.js [SEQUENCES [SEED]]`: races for which CI has no time, counts
+ * printed. Random sequences in the reduced set against the full one; then every program of the
+ * samples from state to state, where the core's own sequences must hold in every order but for the
+ * hazards that are known: pairs of RISC-V that are stored while somebody may stand between them,
+ * sites of x86-64 that are two instructions, and trampolines of 2014, which are freed without a
+ * wait for tasks (T-X86-6).
  */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';

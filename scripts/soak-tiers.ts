@@ -1,8 +1,10 @@
 /**
- * Both tiers of the emulator in step on random programs of every machine, to which everything happens that can happen to a program:
- * patches, hooks, watches, mappings, CPUs, snapshots. `node build/scripts/soak-tiers.js [MINUTES] [FIRST SEED] [MACHINE]` runs until the time
- * is up and prints counts; what differs is printed with its seed, and the same seed differs again. Between them random sequences of
- * instructions as one block and one by one, which finds what both tiers do wrong.
+ * Both tiers of the emulator in step on random programs of every machine, to which everything
+ * happens that can happen to a program: patches, hooks, watches, mappings, CPUs, snapshots.
+ * `node build/scripts/soak-tiers.js [MINUTES] [FIRST SEED] [MACHINE]` runs until the time is up and
+ * prints counts; what differs is printed with its seed, and the same seed differs again. Between
+ * them random sequences of instructions as one block and one by one, which finds what both tiers do
+ * wrong.
  */
 import { arches } from '../src/arches.js';
 import { oneBlock } from '../test/support/one-block.js';

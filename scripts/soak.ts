@@ -1,7 +1,10 @@
 /**
- * `npm run soak [MUTANTS [MINUTES [PROGRAMS [BOOTS]]]]`: the fuzzers with more mutants than CI has time for, counts printed, 100,000 sequences of the models of
- * the ftrace core, both tiers of the emulator in step for so many minutes (10), then probes on every instruction of so many random programs for each
- * target (1,000: hours), and so many boots of each kind of every kernel (5: an hour, and 5 GB of packages at the first time). Seeds are 1 to MUTANTS, so what fails here fails again with the same number.
+ * `npm run soak [MUTANTS [MINUTES [PROGRAMS [BOOTS]]]]`: the fuzzers with more mutants than CI has
+ * time for, counts printed, 100,000 sequences of the models of the ftrace core, both tiers of the
+ * emulator in step for so many minutes (10), then probes on every instruction of so many random
+ * programs for each target (1,000: hours), and so many boots of each kind of every kernel (5: an
+ * hour, and 5 GB of packages at the first time). Seeds are 1 to MUTANTS, so what fails here fails
+ * again with the same number.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';

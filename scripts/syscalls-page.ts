@@ -1,5 +1,6 @@
 /**
- * The page of system calls, `docs/syscalls.md`, from the rows by which they are served. Prints it, or writes it.
+ * The page of system calls, `docs/syscalls.md`, from the rows by which they are served. Prints it,
+ * or writes it.
  *
  *   node build/scripts/syscalls-page.js [--write]
  */

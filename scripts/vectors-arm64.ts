@@ -1,6 +1,7 @@
 /**
- * Writes test/vectors/arm64-objdump.txt: a few random words of every A64 row with the text that GNU objdump prints.
- * Needs the aarch64 binutils; run by hand (`node build/scripts/vectors-arm64.js`) when rows are added.
+ * Writes test/vectors/arm64-objdump.txt: a few random words of every A64 row with the text that GNU
+ * objdump prints. Needs the aarch64 binutils; run by hand (`node build/scripts/vectors-arm64.js`)
+ * when rows are added.
  */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * Writes test/vectors/ppc-isa-*.txt: two random words of every PowerPC row with objdump's texts of them, one line a word, texts of several
- * processors separated by ` | `. Run: node build/scripts/vectors-ppc.js [folder]
+ * Writes test/vectors/ppc-isa-*.txt: two random words of every PowerPC row with objdump's texts of
+ * them, one line a word, texts of several processors separated by ` | `. Run: node
+ * build/scripts/vectors-ppc.js [folder]
  */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

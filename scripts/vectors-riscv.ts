@@ -1,6 +1,7 @@
 /**
- * Writes test/vectors/riscv-objdump.txt: a few random words of every RISC-V row with the text that GNU objdump prints.
- * Needs the riscv64 binutils; run by hand (`node build/scripts/vectors-riscv.js`) when rows are added.
+ * Writes test/vectors/riscv-objdump.txt: a few random words of every RISC-V row with the text that
+ * GNU objdump prints. Needs the riscv64 binutils; run by hand
+ * (`node build/scripts/vectors-riscv.js`) when rows are added.
  */
 import { writeFileSync } from 'node:fs';
 import { riscvTable } from '../src/arch-riscv/isa.js';

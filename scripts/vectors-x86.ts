@@ -2,9 +2,11 @@
  * Makes and checks expectations for the x86-64 length decoder.
  *
  *   node build/scripts/vectors-x86.js vectors > test/vectors/x86-length.txt
- *       random byte strings on which objdump and Capstone agree: bytes, size (0: no instruction), mnemonic
+ *       random byte strings on which objdump and Capstone agree: bytes, size (0: no instruction),
+ *       mnemonic
  *   node build/scripts/vectors-x86.js random COUNT SEED
- *       sizes of random byte strings against both; prints what both contradict without a known reason
+ *       sizes of random byte strings against both; prints what both contradict without a known
+ *       reason
  *   node build/scripts/vectors-x86.js walk FILE…
  *       every instruction of the text of ELF files against `objdump -d`
  */

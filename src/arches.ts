@@ -1,6 +1,7 @@
 /**
- * The registry: what an ELF header says -> the `Arch` that serves it. The only importer of the `arch-*` folders and the
- * only file outside them that names machines. Machines that we recognise and do not serve are refused here, with the reason.
+ * The registry: what an ELF header says -> the `Arch` that serves it. The only importer of the
+ * `arch-*` folders and the only file outside them that names machines. Machines that we recognise
+ * and do not serve are refused here, with the reason.
  */
 import { arm64 } from './arch-arm64/index.js';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Be, ppc64ElfV2Le } from './arch-ppc/index.js';
@@ -51,7 +52,8 @@ function unsupported(header: ElfHeader, reason: string): ElftraceError {
 
 /**
  * The target of a file.
- * @throws ElftraceError 'unsupported-machine' for machines that are recognised and not served (i386, RV32, 32-bit ARM, x32,
+ * @throws ElftraceError 'unsupported-machine' for machines that are recognised and not served
+ *   (i386, RV32, 32-bit ARM, x32,
  *         big-endian RISC-V and arm64, …), 'unknown-machine' for the rest
  */
 export function archOf(header: ElfHeader): Arch {
@@ -66,7 +68,8 @@ export function archOf(header: ElfHeader): Arch {
       return ppc32;
     case elf.EM_PPC64: {
       if (!header.is64) break;
-      // 0 in the ABI bits is what compilers put into objects: ELFv1 for big-endian, ELFv2 for little-endian files.
+      // 0 in the ABI bits is what compilers put into objects: ELFv1 for big-endian, ELFv2 for
+      // little-endian files.
       const abi = header.flags & elf.EF_PPC64_ABI;
       if (abi === 3) throw unsupported(header, 'e_flags name an ABI version that does not exist');
       if (little) {

@@ -36,7 +36,10 @@ export function isPowerOfTwo(value: bigint): boolean {
   return value > 0n && (value & (value - 1n)) === 0n;
 }
 
-/** Displacements a branch can encode, bytes, measured from the branch's own address; both ends included. */
+/**
+ * Displacements a branch can encode, bytes, measured from the branch's own address; both ends
+ * included.
+ */
 export interface Reach {
   readonly min: bigint;
   readonly max: bigint;

@@ -1,11 +1,15 @@
 /**
- * Endian-aware access to a Uint8Array. Every access is bounds-checked here (DataView throws RangeError, turned into an
- * ElftraceError with the place), so no caller repeats a check. The only file that names DataView.
+ * Endian-aware access to a Uint8Array. Every access is bounds-checked here (DataView throws
+ * RangeError, turned into an ElftraceError with the place), so no caller repeats a check. The only
+ * file that names DataView.
  */
 import { truncated } from './errors.js';
 import type { Endian } from './units.js';
 
-/** A view of `bytes` in one byte order. Offsets are positions in `bytes`; reads outside throw 'elf-truncated'. */
+/**
+ * A view of `bytes` in one byte order. Offsets are positions in `bytes`; reads outside throw
+ * 'elf-truncated'.
+ */
 export class ByteView {
   private readonly view: DataView;
   readonly littleEndian: boolean;
@@ -100,8 +104,9 @@ export class ByteView {
 }
 
 /**
- * A word of 4 or 8 bytes at the start of `bytes`, unsigned. For arrays that were made to hold one word: a view of such an array first moves it out of the
- * JavaScript heap, which takes longer than all the rest.
+ * A word of 4 or 8 bytes at the start of `bytes`, unsigned. For arrays that were made to hold one
+ * word: a view of such an array first moves it out of the JavaScript heap, which takes longer than
+ * all the rest.
  */
 export function wordOf(bytes: Uint8Array, endian: Endian, size: 4 | 8): bigint {
   if (bytes.length < size) throw truncated('word', 0, size, bytes.length);
@@ -161,9 +166,10 @@ export function wordBytes(value: number, endian: Endian): Uint8Array {
 const LINE_FEED = 0x0a;
 
 /**
- * NUL-terminated text at `offset`; stops at `end`. Names are decoded as UTF-8; a byte that is none becomes a lone surrogate
- * (U+DC00 plus the byte), so that different names stay different and output can show the byte. So does a line feed, which is in
- * no name that a compiler makes: it would begin a line of its own.
+ * NUL-terminated text at `offset`; stops at `end`. Names are decoded as UTF-8; a byte that is none
+ * becomes a lone surrogate (U+DC00 plus the byte), so that different names stay different and
+ * output can show the byte. So does a line feed, which is in no name that a compiler makes: it
+ * would begin a line of its own.
  */
 export function cString(bytes: Uint8Array, offset: number, end: number): string {
   let at = offset;
@@ -182,7 +188,9 @@ export function cString(bytes: Uint8Array, offset: number, end: number): string 
   return decodeUtf8(bytes.subarray(offset, at));
 }
 
-/** The bytes of a name that `cString` decoded, without a NUL behind them: those that it came from. */
+/**
+ * The bytes of a name that `cString` decoded, without a NUL behind them: those that it came from.
+ */
 export function nameBytes(name: string): Uint8Array {
   const encoder = new TextEncoder();
   if (!/[\udc00-\udcff]/.test(name)) return encoder.encode(name);

@@ -1,6 +1,6 @@
 /**
- * The one error class of the project and the builders of its recurring messages. Owns the table of error codes; owns no
- * policy: what exit code an error becomes is decided in `cli/`.
+ * The one error class of the project and the builders of its recurring messages. Owns the table of
+ * error codes; owns no policy: what exit code an error becomes is decided in `cli/`.
  */
 
 /**
@@ -45,7 +45,7 @@
  * | stub-area-full | a stub area has no free entry | 2 |
  * | module-in-use | another part uses symbols of the module | 1 |
  * | step-limit | a run was stopped by its budget | 125 |
- * | limit-exceeded | an input or a run is larger than is allowed; `reason` is the option that allows more | 2 |
+ * | limit-exceeded | more than is allowed; `reason` is the option that allows more | 2 |
  * | timeout | the time that `--timeout` gives was over | 2 |
  * | internal | a fault of ours | 3 |
  */
@@ -91,7 +91,10 @@ export type ErrorCode =
   | 'timeout'
   | 'internal';
 
-/** Where and what: every field is optional because errors arise at many levels; numbers are file offsets or counts. */
+/**
+ * Where and what: every field is optional because errors arise at many levels; numbers are file
+ * offsets or counts.
+ */
 export interface ErrorContext {
   readonly file?: string;
   /** Byte position in the file. */
@@ -118,7 +121,10 @@ export interface ErrorContext {
   readonly rule?: string;
 }
 
-/** The only error the library throws on purpose. `code` is for programs, `context` says where, `message` says both. */
+/**
+ * The only error the library throws on purpose. `code` is for programs, `context` says where,
+ * `message` says both.
+ */
 export class ElftraceError extends Error {
   override readonly name = 'ElftraceError';
   constructor(

@@ -1,4 +1,7 @@
-/** SHA-256 of bytes as lower-case hex. Synchronous and without a native module, so that the library runs anywhere. */
+/**
+ * SHA-256 of bytes as lower-case hex. Synchronous and without a native module, so that the library
+ * runs anywhere.
+ */
 import { sha256 as digest } from '@noble/hashes/sha2';
 
 /** A hash function that a caller may pass in where it has a faster one. */

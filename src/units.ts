@@ -1,10 +1,19 @@
-/** Units that cannot be mixed by accident: addresses are bigint, positions in a file are number. Types only. */
+/**
+ * Units that cannot be mixed by accident: addresses are bigint, positions in a file are number.
+ * Types only.
+ */
 
-/** Virtual address, bytes. 32-bit targets keep the upper 32 bits zero. In a relocatable file: offset in a section. */
+/**
+ * Virtual address, bytes. 32-bit targets keep the upper 32 bits zero. In a relocatable file: offset
+ * in a section.
+ */
 export type Address = bigint;
 /** Position in a Uint8Array, bytes. */
 export type FileOffset = number;
 export type RegisterName = string;
-/** Operand values by field name, as the manual writes them: immediates sign-extended, registers by number. */
+/**
+ * Operand values by field name, as the manual writes them: immediates sign-extended, registers by
+ * number.
+ */
 export type Operands = Readonly<Record<string, bigint>>;
 export type Endian = 'little' | 'big';

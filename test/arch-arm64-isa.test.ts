@@ -1,4 +1,7 @@
-/** A64 rows against GNU objdump, Capstone 5.0.9 and keystone; encoders against the vectors of the architecture. */
+/**
+ * A64 rows against GNU objdump, Capstone 5.0.9 and keystone; encoders against the vectors of the
+ * architecture.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';

@@ -1,4 +1,7 @@
-/** arm64 relocation rows against readelf's names and against the fields that GNU ld really fills; stubs; the ABI. */
+/**
+ * arm64 relocation rows against readelf's names and against the fields that GNU ld really fills;
+ * stubs; the ABI.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -105,7 +108,8 @@ describeWith(['aarch64-linux-gnu-as', 'aarch64-linux-gnu-readelf'], 'relocation 
   test('every row has the name that readelf prints, and readelf knows no common type without a row', () => {
     const source = join(folder, 'names.s');
     const object = join(folder, 'names.o');
-    // 1,100 relocations whose types are then replaced: 0 to 1,099 covers every type of the 64-bit ABI.
+    // 1,100 relocations whose types are then replaced: 0 to 1,099 covers every type of the 64-bit
+    // ABI.
     const count = 1100;
     writeFileSync(source, `.text\n.rept ${count}\n.xword sym\n.endr\n`);
     run('aarch64-linux-gnu-as', ['-o', object, source]);

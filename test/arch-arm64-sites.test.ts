@@ -1,4 +1,7 @@
-/** arm64 site shapes: every state on made-up bytes, then every form that compilers and linkers really produce. */
+/**
+ * arm64 site shapes: every state on made-up bytes, then every form that compilers and linkers
+ * really produce.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -188,7 +191,8 @@ describe('=2', () => {
     expect(verdict(make(NOP, NOP, []))).toBe('arm64.patchable compiled nops ip+4 0..8');
     expect(verdict(make(MOV, NOP, []))).toBe('arm64.patchable nop init ip+4 0..8');
     expect(verdict(make(MOV, BL, [[4, CALL26, 'ftrace_caller']]))).toBe('arm64.patchable call bl ip+4 0..8');
-    // never accepted: a relocation on a nop, a call without one, another type, a field that is not zero
+    // never accepted: a relocation on a nop, a call without one, another type, a field that is not
+    // zero
     expect(read(make(NOP, NOP, [[4, CALL26, '_mcount']]), 'patchable-table')!.state).toBe('foreign');
     expect(read(make(NOP, NOP, [[0, CALL26, '_mcount']]), 'patchable-table')!.state).toBe('foreign');
     expect(read(make(MOV, BL, []), 'patchable-table')!.state).toBe('foreign');
@@ -495,7 +499,7 @@ describe('finding calls without a table', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------- what tools produce
+// ------------------------------------------------------------------------------ what tools produce
 
 const SOURCE = `
 extern void use(int *);
@@ -517,7 +521,10 @@ interface Symbol {
   readonly kind: string;
 }
 
-/** What the tests need of a file, read by binutils so that the expectation does not come from our own reader. */
+/**
+ * What the tests need of a file, read by binutils so that the expectation does not come from our
+ * own reader.
+ */
 function inspect(path: string) {
   const sections = run('aarch64-linux-gnu-readelf', ['-SW', path])
     .toString()

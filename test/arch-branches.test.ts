@@ -1,6 +1,6 @@
 /**
- * The branches that entries are patched with: encoding and reading are inverses within the reach, nothing is encoded beyond it, and
- * objdump sees the same target.
+ * The branches that entries are patched with: encoding and reading are inverses within the reach,
+ * nothing is encoded beyond it, and objdump sees the same target.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -64,7 +64,8 @@ for (const { target, branches } of arches) {
         for (const kind of ['call', 'jump'] as const) {
           const codec = branches[kind];
           const samples = fc.sample(displacements(codec), { seed: 2, numRuns: 40 });
-          // One branch each 16 bytes; the filling is one-byte nops where instructions have no fixed size.
+          // One branch each 16 bytes; the filling is one-byte nops where instructions have no fixed
+          // size.
           const bytes = new Uint8Array(16 * samples.length).fill(target.codeAlignBytes === 1 ? 0x90 : 0);
           const wanted = samples.map((displacement, i) => {
             const from = start + BigInt(16 * i);

@@ -1,4 +1,7 @@
-/** Rows of PowerPC against objdump: every row on random operands, aliases, flow, prefixed instructions, compiled code. */
+/**
+ * Rows of PowerPC against objdump: every row on random operands, aliases, flow, prefixed
+ * instructions, compiled code.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { createPpcIsa, ppc32Table, ppc64Table } from '../src/arch-ppc/isa.js';
@@ -92,7 +95,8 @@ describeWith(['powerpc64-linux-gnu-objdump'], 'PowerPC rows against objdump', ()
   });
 
   test('every prefixed instruction that objdump knows has its name', () => {
-    // Prefix types and subtypes, primary opcodes of the suffix, and the places of their extended opcodes.
+    // Prefix types and subtypes, primary opcodes of the suffix, and the places of their extended
+    // opcodes.
     const units: [number, number][] = [];
     const prefixes = [0x0400_0000, 0x0410_0000, 0x0500_0000, 0x0600_0000, 0x0610_0000, 0x0700_0000, 0x0790_0000];
     for (const prefix of prefixes) {

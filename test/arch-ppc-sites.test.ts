@@ -46,8 +46,8 @@ function sitesOf(arch: Arch, bytes: Uint8Array): Sites {
 }
 
 /**
- * Turns every site of a copy into nops through the shapes and reads them again: states after, and that only owned bytes
- * changed.
+ * Turns every site of a copy into nops through the shapes and reads them again: states after, and
+ * that only owned bytes changed.
  */
 function nopAll(arch: Arch, bytes: Uint8Array): { readonly kinds: Record<string, number>; readonly changed: number } {
   const sites = sitesOf(arch, bytes);
@@ -319,7 +319,7 @@ describeWith(GCC_ALL, 'PowerPC sites of linked files', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------ loaded forms, by words
+// -------------------------------------------------------------------------- loaded forms, by words
 
 interface Loaded {
   readonly arch: Arch;

@@ -1,4 +1,7 @@
-/** Stub forms, encoders and the ABIs of PowerPC: vectors of the specification, and what ld and lld make. */
+/**
+ * Stub forms, encoders and the ABIs of PowerPC: vectors of the specification, and what ld and lld
+ * make.
+ */
 import { writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { elfV1Abi, elfV2Abi, ppc32Abi } from '../src/arch-ppc/abi.js';

@@ -1,6 +1,7 @@
 /**
- * RISC-V sites of real compiler output: every option of gcc and clang that makes sites, relocatable and linked by both
- * linkers with and without relaxation; and patched programs executed by an independent emulator.
+ * RISC-V sites of real compiler output: every option of gcc and clang that makes sites, relocatable
+ * and linked by both linkers with and without relaxation; and patched programs executed by an
+ * independent emulator.
  */
 import { spawnSync } from './support/spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -44,7 +45,10 @@ long body(void) {
 `;
 const FUNCTIONS = 13;
 
-/** Start-up, the profiling entry, and a hook that patchable entries can call: it counts and returns through t0. */
+/**
+ * Start-up, the profiling entry, and a hook that patchable entries can call: it counts and returns
+ * through t0.
+ */
 const START = `
   .text
   .option push
@@ -240,7 +244,9 @@ const LINKED: readonly (readonly [Compiler, string, readonly string[], Linker, R
   ['clang', 'rv64g', [pfe('2')], 'lld', patchable('nops', 0)],
 ];
 
-/** The program with every site brought to `to`, its bytes changed only where the shapes' stores say. */
+/**
+ * The program with every site brought to `to`, its bytes changed only where the shapes' stores say.
+ */
 function patched(bytes: Uint8Array, to: WritableState): Uint8Array {
   const { sites } = sitesOf(bytes);
   const out = bytes.slice();
@@ -294,7 +300,8 @@ describeWith(
           const { shape } = sites.reading(i)!;
           expect(shape.read(view, 'mcount-table')).toMatchObject({ state: 'nop' });
         }
-        // The sites of the untouched program count; without them the status is the one of plain code.
+        // The sites of the untouched program count; without them the status is the one of plain
+        // code.
         expect(exitStatus(bytes)).not.toBe(quiet);
         return;
       }

@@ -23,7 +23,10 @@ function word(value: number): Uint8Array {
   return bytesOf([{ word: value, sizeBytes: (value & 3) === 3 ? 4 : 2 }]);
 }
 
-/** Random words of a row: fixed bits kept, all others random, without those that the row leaves to another. */
+/**
+ * Random words of a row: fixed bits kept, all others random, without those that the row leaves to
+ * another.
+ */
 function samples(row: Row, count: number, next: () => number): number[] {
   const out: number[] = [];
   for (let tries = 0; out.length < count && tries < 50 * count; tries++) {
@@ -117,7 +120,8 @@ describeWith(RISCV_BINUTILS, 'RISC-V rows against objdump', () => {
       if (name.endsWith('64') || (name !== 'c.jr' && operands['rd'] === 0 && value !== 1)) continue;
       if ((name === 'c.addi' && operands['imm'] === 0 && value !== 1) || (name === 'c.add' && operands['rd'] === 0))
         continue;
-      // addi sp,sp,n (16 to 31) fits c.addi and c.addi16sp; addi rd,sp,0 and the like have shorter twins.
+      // addi sp,sp,n (16 to 31) fits c.addi and c.addi16sp; addi rd,sp,0 and the like have shorter
+      // twins.
       if (name === 'c.addi16sp' && operands['imm']! >= -32 && operands['imm']! < 32) continue;
       const at = expected.length * 2;
       const base = expand(decoded);

@@ -1,4 +1,6 @@
-/** RISC-V relocation rows: names against readelf, application against what GNU ld wrote, inverse. */
+/**
+ * RISC-V relocation rows: names against readelf, application against what GNU ld wrote, inverse.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -170,7 +172,10 @@ interface Placed {
   readonly value: bigint;
 }
 
-/** The relocations of a section in order, each with its value. `bytes` is read for ADD and SUB while it is being changed. */
+/**
+ * The relocations of a section in order, each with its value. `bytes` is read for ADD and SUB while
+ * it is being changed.
+ */
 function* valuesOf(
   image: ElfImage,
   section: ElfSection,

@@ -104,7 +104,7 @@ describe('RISC-V pair', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------------ shapes
+// ------------------------------------------------------------------------------------------ shapes
 
 function readWith(view: FakeView, source: SiteSource): SiteReading | null {
   for (const shape of riscvSiteShapes) {
@@ -624,7 +624,7 @@ describe('RISC-V call search', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------------- stubs
+// ------------------------------------------------------------------------------------------- stubs
 
 /** Guest memory out of pieces. */
 function memory(pieces: readonly (readonly [bigint, Uint8Array])[]): AddressReader {

@@ -1,4 +1,7 @@
-/** x86-64 sites as gcc, clang, GNU ld and lld make them, in objects and linked images; patched programs are run. */
+/**
+ * x86-64 sites as gcc, clang, GNU ld and lld make them, in objects and linked images; patched
+ * programs are run.
+ */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,7 +39,10 @@ __attribute__((noinline, noclone)) int outer(int x) { return mid(x) + 1; }
 int run(int x) { return apply(mid, 3) + outer(4) + sum(3, 1, 2, 3) + leaf(x); }
 `;
 
-/** Counts calls of the profiling entry, and of another tracer sixteen-fold; the sum is the exit status. */
+/**
+ * Counts calls of the profiling entry, and of another tracer sixteen-fold; the sum is the exit
+ * status.
+ */
 const TRACER_SOURCE = `
   .text
   .globl __fentry__, mcount, ftrace_caller, _start
@@ -113,7 +119,8 @@ afterAll(() => {
 });
 
 /**
- * Pads wholly before the symbol (16,16) are call padding, whatever the functions begin with: gcc starts some with a call.
+ * Pads wholly before the symbol (16,16) are call padding, whatever the functions begin with: gcc
+ * starts some with a call.
  */
 function checkPadding(compiler: string, flags: string): void {
   const sites = sitesOf(compile(compiler, flags, 'object.o'));
@@ -219,7 +226,7 @@ describeWith(['clang', 'readelf'], 'X-SITE-1 X-SITE-2 X-SITE-3 clang objects', (
   });
 });
 
-// ------------------------------------------------------------------------------------------------------ linked programs
+// --------------------------------------------------------------------------------- linked programs
 
 type Link = readonly [compiler: string, flags: string, link: string, shape: string, form: string, runs: boolean];
 

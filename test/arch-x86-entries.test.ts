@@ -1,4 +1,7 @@
-/** Which entry serves a site: what gcc and clang emit before their profiling calls, and the same as bytes. */
+/**
+ * Which entry serves a site: what gcc and clang emit before their profiling calls, and the same as
+ * bytes.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

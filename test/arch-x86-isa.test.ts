@@ -1,4 +1,7 @@
-/** x86-64 lengths, names and flow against Capstone and objdump, on random bytes and on the code of installed programs. */
+/**
+ * x86-64 lengths, names and flow against Capstone and objdump, on random bytes and on the code of
+ * installed programs.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
@@ -34,7 +37,8 @@ function sameName(ours: string, theirs: string): boolean {
   const words = theirs.split(' ');
   const other = words[words.length - 1]!;
   if (ours === other) return true;
-  // Comparisons with a predicate in the immediate: cmpltps for cmpps, vpcmpeqb for vpcmpb, vpcomltw for vpcomw.
+  // Comparisons with a predicate in the immediate: cmpltps for cmpps, vpcmpeqb for vpcmpb, vpcomltw
+  // for vpcomw.
   const predicate = /^(v?p?cmp|vpcom)(.*?)(u?[bwdq]|[ps][sdh])$/.exec(other);
   if (predicate && ours === predicate[1]! + predicate[3]!) return true;
   if (/^v?pclmul/.test(ours) && /^v?pclmul/.test(other)) return true;
@@ -116,7 +120,8 @@ describe('x86-64 decoder', () => {
   });
 
   test('places of displacement and immediate', () => {
-    // mov rdx,[rip+0x11223344]; cmp dword [rip-8],0x12345678; movabs; 66 shortens Iz, REX.W wins; moffs under 67
+    // mov rdx,[rip+0x11223344]; cmp dword [rip-8],0x12345678; movabs; 66 shortens Iz, REX.W wins;
+    // moffs under 67
     expect(x86Isa.decode(fromHex('488b1544332211'), 0, 0n).operands).toEqual({
       mod: 0, reg: 2, rm: 5, disp: 0x1122_3344, dispOffset: 3, dispBytes: 4, ripRelative: 1,
     }); // prettier-ignore
@@ -221,7 +226,8 @@ describeWith(['objdump'], 'x86-64 decoder against Capstone and objdump', () => {
         const size = decodeInto(instruction, code, 0);
         if (size !== bytes.length && !(bytes[0] === 0x9b && size === 1)) wrong.push(line);
         if (capstone(code).size !== size) wrong.push(`${line} capstone-wasm ${capstone(code).size}, ours ${size}`);
-        // Flow-relevant names only: objdump prints string and comparison instructions with other suffixes.
+        // Flow-relevant names only: objdump prints string and comparison instructions with other
+        // suffixes.
         const name = objdumpMnemonic(operation);
         if (/^(call|j\w+|ret|loop\w*|syscall|hlt|ud2|int3|endbr64|leave|push|pop|mov|lea)$/.test(name)) {
           if (instruction.mnemonic !== name && !(name === 'mov' && instruction.mnemonic === 'movabs'))

@@ -1,6 +1,6 @@
 /**
- * The int3 protocol of x86-64: order of the steps, what may be written, what a processor does that traps meanwhile. Which targets
- * instructions have is asked of objdump.
+ * The int3 protocol of x86-64: order of the steps, what may be written, what a processor does that
+ * traps meanwhile. Which targets instructions have is asked of objdump.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** x86-64 site shapes: bytes, relocations, reach, changes. What compilers emit is in arch-x86-compilers.test.ts. */
+/**
+ * x86-64 site shapes: bytes, relocations, reach, changes. What compilers emit is in
+ * arch-x86-compilers.test.ts.
+ */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { SiteReading, SiteSource, SiteView, WritableState } from '../src/machine/sites.js';
@@ -12,7 +15,10 @@ const R_PLT32 = 4;
 const R_GOTPCREL = 9;
 const R_GOTPCRELX = 41;
 
-/** As the program does: the first shape that recognises the bytes, else the first that calls them foreign. */
+/**
+ * As the program does: the first shape that recognises the bytes, else the first that calls them
+ * foreign.
+ */
 function readSite(view: SiteView, source: SiteSource): SiteReading | null {
   let fallback: SiteReading | null = null;
   for (const shape of x86_64.siteShapes) {
@@ -340,7 +346,8 @@ describe('changes', () => {
 describe('M-REC-5 findCalls', () => {
   const address = 0x40_1000n;
   test('finds the four call forms at instruction starts only', () => {
-    // push; mov; call; an e8 inside a movabs; call *slot; addr32 call; movabs r10 + call; movabs rax + call; jmp
+    // push; mov; call; an e8 inside a movabs; call *slot; addr32 call; movabs r10 + call; movabs
+    // rax + call; jmp
     const code = fromHex(
       '55 4889e5 e83c130000 48b9 e832130000e8e8e8 ff15 28130000 67e8 20130000' +
         '49ba 4523400000000000 41ffd2 48b8 4523400000000000 ffd0 e900000000',
@@ -351,7 +358,8 @@ describe('M-REC-5 findCalls', () => {
       return target === MCOUNT;
     });
     expect(found).toEqual([4, 31, 44]);
-    // What is asked: the call, the slot, the relaxed call, the two absolute ones; never the e8 inside the movabs.
+    // What is asked: the call, the slot, the relaxed call, the two absolute ones; never the e8
+    // inside the movabs.
     expect(asked).toEqual([0x40_2345n, 0x40_2341n, 0x40_233fn, MCOUNT, MCOUNT]);
   });
 

@@ -1,4 +1,7 @@
-/** x86-64 relocation rows against as, ld and readelf; stub forms against what linkers make; convention. */
+/**
+ * x86-64 relocation rows against as, ld and readelf; stub forms against what linkers make;
+ * convention.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Private trampolines of x86-64, made of the entries of the guest runtime and of templates written down here. What the bytes mean is asked of
- * objdump; the vectors are the rules' (10-x86 sections 6 and 7).
+ * Private trampolines of x86-64, made of the entries of the guest runtime and of templates written
+ * down here. What the bytes mean is asked of objdump; the vectors are the rules' (10-x86 sections 6
+ * and 7).
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -107,7 +108,8 @@ describe('entries that templates are made of', () => {
   });
 
   test('T-X86-24 the label stands right behind the save of the registers', () => {
-    // Behind the store of the rip slot (2014: 48 89 94 24 80 …; modern plain: the rsp slot; modern regs: sub $5,%rdi).
+    // Behind the store of the rip slot (2014: 48 89 94 24 80 …; modern plain: the rsp slot; modern
+    // regs: sub $5,%rdi).
     const before = (variant: TrampolineVariant, kind: TemplateKind, size: number): string => {
       const template = templateOf(variant, kind);
       return hexOf(bytesOfTemplate(template).slice(template.opsLoad - size, template.opsLoad));
@@ -656,7 +658,8 @@ describe('X-TR: the life of a trampoline', () => {
       expect(reading(m.seam, first)).toMatchObject({ ops: OPS, callee: 0x41_0000n });
       expect(freeTrampoline(first, m.seam)).toEqual({ kind: 'none' });
       expect(m.seam.blocks.has(first.address)).toBe(false);
-      // The literal rule: offset of the register entry's call in a copy of the plain one. No call stands there.
+      // The literal rule: offset of the register entry's call in a copy of the plain one. No call
+      // stands there.
       const wrong = templateOf(variant, 'regs').call;
       const plain = built({
         template: templateOf(variant, 'plain'), bytes: bytesOfTemplate(templateOf(variant, 'plain')), address: 0x50_0000n, ops: 1n,

@@ -1,6 +1,7 @@
 /**
- * Per-callsite ops by the core, on the loaded arm64 samples: which ops the word in front of each function names, what the callbacks count when the
- * image runs, and that the list is always right in the place of any word (T-A64-4, T-A64-6).
+ * Per-callsite ops by the core, on the loaded arm64 samples: which ops the word in front of each
+ * function names, what the callbacks count when the image runs, and that the list is always right
+ * in the place of any word (T-A64-4, T-A64-6).
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -221,7 +222,8 @@ describe('per-callsite ops', () => {
       const { status, stderr } = elftrace(args);
       expect([args[0], status, existsSync(out), stderr]).toEqual([args[0], 2, false, expect.stringMatching(reason)]);
     }
-    // The hit is right all the same: by the word, and by no walk of a list, however many others there are.
+    // The hit is right all the same: by the word, and by no walk of a list, however many others
+    // there are.
     const session = open();
     const ops = counter(session, 'wants one', 'core_leaf');
     const others = counter(session, 'others', 'far_one_*');

@@ -1,6 +1,7 @@
 /**
- * `patch --enable` on arm64 programs, in both eras: the runtime is laid in, the program does what it did, its own trace is what the machine sees,
- * revert gives the program back; what the words in front of functions name; and what cannot be enabled, with the reason.
+ * `patch --enable` on arm64 programs, in both eras: the runtime is laid in, the program does what
+ * it did, its own trace is what the machine sees, revert gives the program back; what the words in
+ * front of functions name; and what cannot be enabled, with the reason.
  */
 import type { ConventionName } from '../src/machine/conventions.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -50,7 +51,10 @@ function enable(opened: Opened, flavour: ConventionName, kind: Exclude<Tracer['k
   return { plan, bytes: applyPlan(image, plan, { injected: true }).bytes };
 }
 
-/** Names of the ops that the words in front of functions name, by function; '' before anything was stored there. */
+/**
+ * Names of the ops that the words in front of functions name, by function; '' before anything was
+ * stored there.
+ */
 function literals({ sites, program }: Opened): Map<string, string> {
   const names = new Map(
     ['ftrace_nop_ops', 'ftrace_list_ops', 'elftrace_data'].map((symbol) => [

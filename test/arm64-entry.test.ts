@@ -1,6 +1,8 @@
 /**
- * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable arm64 files (F-2, 40-arm64 section 8): what readelf and objdump see, what ld makes of it,
- * that the linked program calls the entry with the right ops, here and under qemu, and that revert gives the file back. What needs relocations and cannot have them.
+ * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable arm64 files (F-2, 40-arm64 section
+ * 8): what readelf and objdump see, what ld makes of it, that the linked program calls the entry
+ * with the right ops, here and under qemu, and that revert gives the file back. What needs
+ * relocations and cannot have them.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +26,10 @@ afterAll(() => {
 const at = (name: string): string => join(folder, name);
 const gcc = 'aarch64-linux-gnu-gcc';
 
-/** Three functions; f1 refers to data, so its section has relocations of its own; f3 lies in a section without any. */
+/**
+ * Three functions; f1 refers to data, so its section has relocations of its own; f3 lies in a
+ * section without any.
+ */
 const source = `
 int g = 3;
 __attribute__((noinline)) int f1(int a) { return a + g; }
@@ -33,8 +38,8 @@ __attribute__((noinline, section(".text.lonely"))) int f3(int a) { __asm__ volat
 `;
 
 /**
- * The other half of the program: exit code = result * 16 + hits by ops a * 4 + hits by ops b. Entries by convention: the ops' counter is word 3, as in
- * 05-runtime-abi section 3.
+ * The other half of the program: exit code = result * 16 + hits by ops a * 4 + hits by ops b.
+ * Entries by convention: the ops' counter is word 3, as in 05-runtime-abi section 3.
  */
 const rest = `
   .text
@@ -236,7 +241,8 @@ describeWith(['clang', 'aarch64-linux-gnu-ld'], 'clang', () => {
 
 describeWith([gcc], 'position-independent files', () => {
   test('40-arm64 section 8: an ops pointer in the text would need DT_TEXTREL: refused, and so are objects of tracers', () => {
-    // A shared object that brings entries and objects of its own, as if somebody had linked the runtime into it.
+    // A shared object that brings entries and objects of its own, as if somebody had linked the
+    // runtime into it.
     const names = [
       'ftrace_caller',
       'ftrace_call',

@@ -1,6 +1,6 @@
 /**
- * The module loader on arm64. What an image must print comes from the same objects linked by GNU ld 2.40 and run under qemu-user; readelf and
- * objdump say whether it is well formed.
+ * The module loader on arm64. What an image must print comes from the same objects linked by GNU ld
+ * 2.40 and run under qemu-user; readelf and objdump say whether it is well formed.
  */
 import { spawnSync } from './support/spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -483,7 +483,8 @@ mod_multi: stp x29, x30, [sp, #-16]!
     }
     expect([used.length, targets.size]).toEqual([count + 2, count + 2]);
     expect(used.filter(isForbidden)).toEqual([]);
-    // 722 entries are two pages and more: at least two of three page ends are met, unless the slots fall beside them.
+    // 722 entries are two pages and more: at least two of three page ends are met, unless the slots
+    // fall beside them.
     process.stdout.write(`${used.length} PLT entries, ${empty} slots empty\n`);
     expect(empty).toBeGreaterThan(0);
   });

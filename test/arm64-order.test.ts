@@ -1,12 +1,14 @@
 /**
- * The order of stores of per-callsite ops (40-arm64 sections 3 and 4; 00-core H5, H7, H12): every schedule of a patcher's stores against one thread in
- * a traced function, and against two, with the real entry of the runtime. Their numbers are those of the formulas; variants in a wrong order, with
- * halved stores, or that free too early fail visibly.
+ * The order of stores of per-callsite ops (40-arm64 sections 3 and 4; 00-core H5, H7, H12): every
+ * schedule of a patcher's stores against one thread in a traced function, and against two, with the
+ * real entry of the runtime. Their numbers are those of the formulas; variants in a wrong order,
+ * with halved stores, or that free too early fail visibly.
  *
  *   f:    [word in front: ops]  mov x9, x30; [nop or bl entry]; add x0, x0, #1; ret
  *   entry reads the word once (l), then the ops' direct_call and func (g), then calls func
  *
- * What a thread saw is in its own memory (tpidr_el0): how often callbacks a and b ran, and with which ops.
+ * What a thread saw is in its own memory (tpidr_el0): how often callbacks a and b ran, and with
+ * which ops.
  */
 import { afterAll, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
@@ -195,7 +197,10 @@ function explore(from: World, schedules: Iterable<readonly ScheduleStep[]>): Rec
   return found;
 }
 
-/** Instructions of the thread: how many, and where in them the site, the load of the word, the loads from the ops stand. */
+/**
+ * Instructions of the thread: how many, and where in them the site, the load of the word, the loads
+ * from the ops stand.
+ */
 function path(setup: Setup): {
   readonly n: number;
   readonly s: number;
@@ -278,7 +283,8 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
     expect(wordFirst).toEqual({ count: all, a: both, '-': all - both });
     const late = [call('ftrace_caller'), literal('ops_a')];
     expect(explore(world(before), one(l + 2, late))).toEqual({ count: all, a: callAlone, '-': all - callAlone });
-    // With words that name ops which do nothing the late store loses calls; with the compiler's nops it is wild (above).
+    // With words that name ops which do nothing the late store loses calls; with the compiler's
+    // nops it is wild (above).
     const nothing = explore(world({ ...before, literal: 'ftrace_nop_ops' }), one(l + 2, late));
     // The call before the site is reached, the word behind its load: two places of the window.
     const lost = (s + 1) * 2;
@@ -385,14 +391,18 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
     expect(a['-']).toBe(choose(s + 3, 3));
     const b = explore(world(traced), one(n, [literal('ftrace_list_ops'), nop]));
     expect(b).toEqual({ count: choose(n + 2, 2), '-': choose(s + 2, 2), a: choose(n + 2, 2) - choose(s + 2, 2) });
-    // The twin: freed behind the last step, a thread that loaded the word before it changed is lost.
+    // The twin: freed behind the last step, a thread that loaded the word before it changed is
+    // lost.
     const free = store(at('ops_a'), POISON, 8);
     const lost = explore(world(traced), one(window, [literal('ftrace_list_ops'), nop, free]));
     // Either its func is read later, or the list, which still has the ops, is walked later.
     expect([lost['count'], lost['wild']! >= choose(g - l + 2, 3)]).toEqual([choose(window + 3, 3), true]);
   });
 
-  /** Two CPUs at every pair of places between every two steps: each runs up to `window` instructions before the last step. */
+  /**
+   * Two CPUs at every pair of places between every two steps: each runs up to `window` instructions
+   * before the last step.
+   */
   function* two(window: number, patcher: readonly PatcherStep[]): Generator<readonly ScheduleStep[]> {
     const cut = function* (left: number, from: number): Generator<readonly number[]> {
       if (left === 0) yield [];
@@ -415,7 +425,8 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
   }
 
   test('H7, two CPUs, every pair of places between the stores: enable, disable; the wrong orders fail', () => {
-    // What lies behind the load of the word is one place: nothing that the patcher stores is read there.
+    // What lies behind the load of the word is one place: nothing that the patcher stores is read
+    // there.
     const window = l + 2;
     const all = choose(window + 2, 2) ** 2;
     const ways = (count: number): { readonly count: number; readonly rest: number } => ({
@@ -511,7 +522,8 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
       one(size, [literal('ftrace_nop_ops'), { kind: 'synchronise', cpu: 0 }, free]),
     );
     expect([serialised['count'], serialised['wild']]).toEqual([choose(size + 3, 3), choose(g - l + 2, 3)]);
-    // C-Q-2: the thread passes its next voluntary point, here the end of f's caller, before anything is freed.
+    // C-Q-2: the thread passes its next voluntary point, here the end of f's caller, before
+    // anything is freed.
     const after: ScheduleStep[][] = [];
     for (const [p, q] of pairs(n)) {
       after.push([
@@ -530,7 +542,8 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
   });
 
   test('H5: a copy of the entry, as a private trampoline would be, freed with a thread inside: wild without quiescence, none with it', () => {
-    // A private trampoline, as was proposed: a copy of the entry (nothing in it depends on its place).
+    // A private trampoline, as was proposed: a copy of the entry (nothing in it depends on its
+    // place).
     const words = (at('ftrace_caller_end') - at('ftrace_caller')) / 4n;
     const begin = (): World => {
       const made = world({ ...traced, site: 'copy' });
@@ -560,7 +573,8 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
         { kind: 'run', cpu: 0, instructions: AFTER },
       ]);
     const early = explore(begin(), freed(false));
-    // The call was executed before the nop, and the poison came before the last instruction of the copy.
+    // The call was executed before the nop, and the poison came before the last instruction of the
+    // copy.
     const lost = [...pairs(total)].filter(([p, q]) => p > s && q <= last).length;
     expect(first).toBe(s + 1);
     expect([early['count'], early['wild']]).toEqual([choose(total + 2, 2), lost]);

@@ -1,6 +1,7 @@
 /**
- * The outcome table A6.3 on arm64, executed: every row on every kind of entry, on sample programs that run after each. What a site calls, what the word
- * in front of the function names, who is called how often; and for rows that do not occur the error that says why.
+ * The outcome table A6.3 on arm64, executed: every row on every kind of entry, on sample programs
+ * that run after each. What a site calls, what the word in front of the function names, who is
+ * called how often; and for rows that do not occur the error that says why.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -12,7 +13,10 @@ import { Session } from '../src/tracing/session.js';
 import { OPS_WORDS } from '../src/runtime/index.js';
 import { openBytes, readSample } from './support/pipeline.js';
 
-/** S: plain, R: with SAVE_REGS, D: a direct caller, T: one that would like a private trampoline, which no arm64 has. */
+/**
+ * S: plain, R: with SAVE_REGS, D: a direct caller, T: one that would like a private trampoline,
+ * which no arm64 has.
+ */
 type Kind = 'S' | "S'" | 'R' | 'D' | 'T' | "T'";
 
 interface Row {
@@ -45,7 +49,9 @@ const rows: readonly Row[] = [
   { row: 21, attached: ['D'], action: 'modify', text: ['direct', 'regs', 'new'], word: 'D' },
   { row: 22, attached: ['D', 'S'], action: 'modify', text: ['regs'], word: 'list' },
 ];
-/** Rows about private trampolines: the ops gets none and says so; then the rows of plain ops hold. */
+/**
+ * Rows about private trampolines: the ops gets none and says so; then the rows of plain ops hold.
+ */
 const trampolineRows = [3, 4, 8, 9, 10, 15, 16, 17];
 
 type Flavour = 'callops' | 'args' | 'regs' | 'pg';
@@ -72,7 +78,9 @@ function absent({ attached, action }: Row, flavour: Flavour): { errno: string; r
 interface Bench {
   readonly session: Session;
   readonly ops: Map<Kind, Ops>;
-  /** Two places that do what a direct caller must: the second behind the landing pad of the first. */
+  /**
+   * Two places that do what a direct caller must: the second behind the landing pad of the first.
+   */
   readonly callers: readonly [bigint, bigint];
 }
 
@@ -207,7 +215,8 @@ describe.each(samples)('A6.3 executed: %s, %s', (flavour, sample) => {
     expect(siteNow(made)).toBe(expectedText(row, flavour).at(-1));
     if (flavour === 'callops') expect(wordNow(made)).toBe(row.word);
     if (row.row === 22 && sample.endsWith('-bti')) {
-      // The entry goes there by br x17, and the second place has no landing pad; in row 21 the site called it by bl.
+      // The entry goes there by br x17, and the second place has no landing pad; in row 21 the site
+      // called it by bl.
       run(made, 'trap');
       cells.set(row.row, 'yes');
       return;

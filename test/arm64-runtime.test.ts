@@ -1,6 +1,7 @@
 /**
- * The guest runtime of arm64: what the objects are made of, what an entry leaves as it was, and programs that are traced everywhere. Expected words
- * of the entries are those of 40-arm64 section 9, which GNU as 2.40 made.
+ * The guest runtime of arm64: what the objects are made of, what an entry leaves as it was, and
+ * programs that are traced everywhere. Expected words of the entries are those of 40-arm64 section
+ * 9, which GNU as 2.40 made.
  */
 import { join } from 'node:path';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -168,7 +169,8 @@ describeWith(arm64Tools, 'registers', () => {
         for (const outcome of Object.values(runArm64(traceArm64(bytes, tracer)))) {
           expect(outcome.end).toBe(0);
           const got = outcome.output.trim().split('\n').map((each) => BigInt(`0x${each}`)); // prettier-ignore
-          // x9 to x17 are free, x30 is the return address; x8 is free after a return, which the graph tracer sees.
+          // x9 to x17 are free, x30 is the return address; x8 is free after a return, which the
+          // graph tracer sees.
           const free = tracer === 'function_graph' ? 8 : 9;
           const live = Array.from({ length: 30 }, (_, n) => n).filter((n) => n < free || n > 17);
           expect(live.map((n) => got[n])).toEqual(live.map(pattern));
@@ -284,7 +286,10 @@ callee:	nop
   });
 });
 
-/** One build untraced and with each tracer: the same output, records that hold together, tracers that agree on the number of calls. */
+/**
+ * One build untraced and with each tracer: the same output, records that hold together, tracers
+ * that agree on the number of calls.
+ */
 function check(build: Arm64Build): number {
   const linked = linkArm64(build);
   const { qemu: expected } = runArm64(linked);

@@ -1,7 +1,8 @@
 /**
- * Per-callsite ops of arm64 with one entry and with two (40-arm64 A-CO-4, A-CO-5): what the core stores when a word in front of a function changes, raced in
- * every order with a thread of a sample program; and the images that come out of it, in the emulator and under qemu. Each form that is right has a twin
- * in which what makes it right is taken away.
+ * Per-callsite ops of arm64 with one entry and with two (40-arm64 A-CO-4, A-CO-5): what the core
+ * stores when a word in front of a function changes, raced in every order with a thread of a sample
+ * program; and the images that come out of it, in the emulator and under qemu. Each form that is
+ * right has a twin in which what makes it right is taken away.
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -64,7 +65,10 @@ function raced(
   return { ...each, sequence, result, rules, outcomes: [...result.counts.outcomes.keys()].sort() };
 } // prettier-ignore
 
-/** What the steps store in the site and in the word in front of the function, by names; waits; frees. */
+/**
+ * What the steps store in the site and in the word in front of the function, by names; waits;
+ * frees.
+ */
 function log({ sequence, site, program }: ReturnType<typeof raced>): string[] {
   const word = (site.address - 12n) & ~7n;
   return sequence.patchers[0]!.steps.flatMap((step): string[] => {
@@ -253,7 +257,8 @@ describe('images', () => {
       const result = ran(each);
       expect(result).toMatchObject({ stop: 'exit', output: expected });
       if (tool('qemu-aarch64') !== null) expect(underQemu(now)).toBe(`51 ${expected}`);
-      // One of them goes: the others read their own word again; then all, and the image is as it was.
+      // One of them goes: the others read their own word again; then all, and the image is as it
+      // was.
       done(each.session.core.unregister(each.ops[1]!));
       expect(shared.map((name) => called(each.session.bytes(), name))).toEqual(['ftrace_caller', 'ftrace_caller']);
       done(each.session.core.unregister(each.ops[0]!));

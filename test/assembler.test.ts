@@ -1,4 +1,7 @@
-/** keystone-wasm behind our interface: against GNU as, against our own encoders, and on the texts that it gets wrong. */
+/**
+ * keystone-wasm behind our interface: against GNU as, against our own encoders, and on the texts
+ * that it gets wrong.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -223,7 +226,9 @@ describe('keystone as oracle of the A64 encoder', () => {
     return (state ^ (state >>> 15)) >>> 0;
   };
 
-  /** Rows that Keystone 0.9.2 (LLVM of 2016) has no assembler for, by the first word of their text. */
+  /**
+   * Rows that Keystone 0.9.2 (LLVM of 2016) has no assembler for, by the first word of their text.
+   */
   const UNKNOWN =
     /^(retaa|eretaa|braa|blraa|pac|aut|xpac|ld(add|clr|eor|set|smax|smin|umax|umin|apr)|swp|cas|sb$|cfinv|ldlar|stllr|dcps|drps)/;
 
@@ -237,11 +242,13 @@ describe('keystone as oracle of the A64 encoder', () => {
         const decoded = arm64Table.decode(word);
         if (decoded?.row !== row) continue;
         found++;
-        // Unused rotation bits of a logical immediate are free: only the canonical spelling can come back.
+        // Unused rotation bits of a logical immediate are free: only the canonical spelling can
+        // come back.
         const { bitmask, sf } = decoded.operands;
         const width = sf === 1 ? 64 : 32;
         if (bitmask !== undefined && encodeBitmask(decodeBitmask(bitmask, width)!, width) !== bitmask) continue;
-        // So are the bits of imm5 above the size where a general register is duplicated, and those of imm4 below an index.
+        // So are the bits of imm5 above the size where a general register is duplicated, and those
+        // of imm4 below an index.
         const { imm5 = 0, imm4 = 0 } = decoded.operands;
         if (row.mnemonic === 'dup-gen' && (imm5 & (imm5 - 1)) !== 0) continue;
         if (row.mnemonic === 'ins-elem' && (imm4 & ((imm5 & -imm5) - 1)) !== 0) continue;

@@ -1,6 +1,7 @@
 /**
- * Callbacks that use what the entries do not save: `verify` and `load --runtime` refuse the object, unless it has the wrapper. Objects are made by the
- * compilers; our own runtimes of all targets pass.
+ * Callbacks that use what the entries do not save: `verify` and `load --runtime` refuse the object,
+ * unless it has the wrapper. Objects are made by the compilers; our own runtimes of all targets
+ * pass.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

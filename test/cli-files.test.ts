@@ -237,7 +237,8 @@ describe('record', () => {
     (target) => {
       const kind = target.startsWith('ppc64-elfv2') ? 'mprofile' : 'mcount';
       const output = at('recorded.ko');
-      // M-REC-2: .exit.text is not traced; the recorded samples, made by the assembler, have its call as well.
+      // M-REC-2: .exit.text is not traced; the recorded samples, made by the assembler, have its
+      // call as well.
       expect(elftrace(['record', sample(`${target}/module-${kind}.ko`), '-o', output]).stdout).toContain('10 entries');
       const mine = openBytes(read(output));
       const theirs = openBytes(readSample(`${target}/module-${kind}-recorded.ko`));

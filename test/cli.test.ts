@@ -1,4 +1,7 @@
-/** The command line as its users have it: dist/cli.js as a child process, files in a folder of their own. */
+/**
+ * The command line as its users have it: dist/cli.js as a child process, files in a folder of their
+ * own.
+ */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -240,7 +243,8 @@ describeWith(['nm'], 'names by nm', () => {
     const named = elftrace(['list', sample('x86-64/program-fentry-stripped'), '--symbols', map]);
     const plain = elftrace(['list', sample('x86-64/program-fentry')]);
     expect([named.status, named.stderr]).toEqual([0, '']);
-    // Without sizes a function reaches to the next one, over an overridden body too: no function begins in front of the site of that one.
+    // Without sizes a function reaches to the next one, over an overridden body too: no function
+    // begins in front of the site of that one.
     expect(named.stdout.trim().split('\n')).toHaveLength(17);
     expect(named.stdout.trim().split('\n').sort()).toEqual(plain.stdout.trim().split('\n').sort());
     // An ELF file with symbols does as well; without either there are addresses.

@@ -1,4 +1,6 @@
-/** The words of the command line: whose they are, which are known, and what is said of the others. */
+/**
+ * The words of the command line: whose they are, which are known, and what is said of the others.
+ */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,8 +1,9 @@
 /**
- * Model test of the ftrace core. Random sequences of registrations, filters, direct calls, graph users, modules and switches; after each event what
- * runs when each function is called must equal a model that is written here from the rules alone and shares nothing with the core but the names of
- * flags. At every prefix of the steps nothing may run that neither the state before nor the state after asks for, and everything that both ask for must. In the
- * end memory is as it was.
+ * Model test of the ftrace core. Random sequences of registrations, filters, direct calls, graph
+ * users, modules and switches; after each event what runs when each function is called must equal a
+ * model that is written here from the rules alone and shares nothing with the core but the names of
+ * flags. At every prefix of the steps nothing may run that neither the state before nor the state
+ * after asks for, and everything that both ask for must. In the end memory is as it was.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
@@ -25,7 +26,7 @@ import { type Action, ModelDriver, type PoolEntry, tracerOf, userNames } from '.
 const SEQUENCES = Number(process.env['ELFTRACE_SEQUENCES'] ?? '1000');
 const SEED = Number(process.env['ELFTRACE_SEED'] ?? '20240601');
 
-// ----------------------------------------------------------------------------------------------------------- driver
+// ------------------------------------------------------------------------------------------ driver
 
 const pool: readonly PoolEntry[] = [
   { name: 'static', traits: [], kind: 'plain' },
@@ -278,7 +279,10 @@ class Driver extends ModelDriver {
   faultAt: number | null = null;
   #broken = false;
 
-  /** C-UPD-3: an operation that fails in the middle of its writes leaves memory and books as they were, and the core dead (C-UPD-4). */
+  /**
+   * C-UPD-3: an operation that fails in the middle of its writes leaves memory and books as they
+   * were, and the core dead (C-UPD-4).
+   */
   performBroken(act: () => Outcome, faultAt: number): void {
     const { machine, core } = this;
     this.#broken = true;

@@ -1,6 +1,7 @@
 /**
- * The outcome table A6.3: every row on every capability profile that it can occur on, and a printed table of row x profile with the reason where it
- * cannot. Expectations are the specification's, written down here by hand.
+ * The outcome table A6.3: every row on every capability profile that it can occur on, and a printed
+ * table of row x profile with the reason where it cannot. Expectations are the specification's,
+ * written down here by hand.
  */
 import { describe, expect, test } from '@jest/globals';
 import { type Content, FtraceCore, type Ops, REC, type Step } from '../src/ftrace/index.js';
@@ -18,7 +19,10 @@ interface Bench {
   readonly names: Map<Ops, Kind>;
 }
 
-/** Kinds without a trampoline are ops that may not have one: here by a policy that gives none to dynamic ones (2014). */
+/**
+ * Kinds without a trampoline are ops that may not have one: here by a policy that gives none to
+ * dynamic ones (2014).
+ */
 function bench(name: ProfileName): Bench {
   const machine = new FakeMachine(profiles[name]);
   const core = new FtraceCore({

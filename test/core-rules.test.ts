@@ -1,6 +1,7 @@
 /**
- * Rules of the ftrace core one by one, on the made-up machine: checks and their order, lists, trampolines, direct calls, graph, modules, update order,
- * failures, listings. The expectations are the specification's.
+ * Rules of the ftrace core one by one, on the made-up machine: checks and their order, lists,
+ * trampolines, direct calls, graph, modules, update order, failures, listings. The expectations are
+ * the specification's.
  */
 import { describe, expect, test } from '@jest/globals';
 import {

@@ -1,4 +1,7 @@
-/** How much the core and its filters do on an image of 60,000 functions: each name is read once for a word, each site is written once. `npm run bench` has the times. */
+/**
+ * How much the core and its filters do on an image of 60,000 functions: each name is read once for
+ * a word, each site is written once. `npm run bench` has the times.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { FtraceCore } from '../src/ftrace/index.js';
 import { profiles } from './support/profiles.js';

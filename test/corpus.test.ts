@@ -1,6 +1,7 @@
 /**
- * Real kernel objects: the folder that ELFTRACE_CORPUS names, with MANIFEST.tsv (set, file, kind, kernel, sites, table, shapes)
- * written by other tools. Skipped, with the reason, where the variable is not set.
+ * Real kernel objects: the folder that ELFTRACE_CORPUS names, with MANIFEST.tsv (set, file, kind,
+ * kernel, sites, table, shapes) written by other tools. Skipped, with the reason, where the
+ * variable is not set.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -83,7 +84,8 @@ function check(row: Row): void {
     );
   } else expect(sameBytes(patched, bytes)).toBe(true);
 
-  // Where the table was made from calls (recordmcount, objtool, the compiler): the calls that we find are its slots.
+  // Where the table was made from calls (recordmcount, objtool, the compiler): the calls that we
+  // find are its slots.
   const tables = sites.tables.filter((table) => table.role === 'sites' && table.name === '__mcount_loc');
   if (image.header.type === 1 && tables.length === 1) {
     const table = tables[0]!;

@@ -1,6 +1,7 @@
 /**
- * `elftrace cost`: the measurement behind private trampolines, on every target that can be traced here. The numbers are those of the emulator, so the same
- * everywhere; what must hold between them follows from the mechanism.
+ * `elftrace cost`: the measurement behind private trampolines, on every target that can be traced
+ * here. The numbers are those of the emulator, so the same everywhere; what must hold between them
+ * follows from the mechanism.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -151,7 +152,8 @@ describe('T-X86-1 T-X86-2 T-X86-3: what tracers cost that do not want a call', (
       });
       const shared = column(found, 'shared entry');
       expect(shared[1]! > shared[0]! && shared[2]! > shared[1]! + 80).toBe(true);
-      // The list asks everybody; a pointer in front of the function and a direct call ask nobody. The call of the other function, once, is in the sums.
+      // The list asks everybody; a pointer in front of the function and a direct call ask nobody.
+      // The call of the other function, once, is in the sums.
       for (const way of ['per-callsite ops', 'direct call']) {
         const own = column(found, way);
         if (own.length === 0) continue;

@@ -1,6 +1,7 @@
 /**
- * Every executable A64 row in batches against qemu-aarch64, and the coverage table of design: a row without a test, or with a test that
- * leaves out what the row has (both widths, equal registers, register zero, the stack pointer, page borders, faults), fails.
+ * Every executable A64 row in batches against qemu-aarch64, and the coverage table of design: a row
+ * without a test, or with a test that leaves out what the row has (both widths, equal registers,
+ * register zero, the stack pointer, page borders, faults), fails.
  */
 import { expect, test } from '@jest/globals';
 import { ARM64_QEMU, Coverage, executableRows, missingCoverage, runBatches, UNIT_ONLY } from './support/arm64-batch.js';

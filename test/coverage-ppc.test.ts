@@ -1,6 +1,7 @@
 /**
- * Every executable PowerPC row in batches against qemu-user, and the coverage table of design: a row without a test, or with a test
- * that leaves out what the row has (suffixes, equal registers, register zero, page borders, faults), fails.
+ * Every executable PowerPC row in batches against qemu-user, and the coverage table of design: a
+ * row without a test, or with a test that leaves out what the row has (suffixes, equal registers,
+ * register zero, page borders, faults), fails.
  */
 import { describe, expect, test } from '@jest/globals';
 import {

@@ -1,6 +1,7 @@
 /**
- * Every executable RISC-V row in batches against qemu-user, and the coverage table of design: a row without a test, or with a test
- * that leaves out what the row has (equal registers, register zero, page borders, faults), fails.
+ * Every executable RISC-V row in batches against qemu-user, and the coverage table of design: a row
+ * without a test, or with a test that leaves out what the row has (equal registers, register zero,
+ * page borders, faults), fails.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,7 +1,8 @@
 /**
- * Every executable row of the x86-64 opcode map in batches against this processor and qemu-user, and the coverage table: a row
- * without a test, or with a test that leaves out what the row has (equal registers, high bytes, LOCK, repeats, page borders, faults),
- * fails; so does a row that is neither executed nor has a reason.
+ * Every executable row of the x86-64 opcode map in batches against this processor and qemu-user,
+ * and the coverage table: a row without a test, or with a test that leaves out what the row has
+ * (equal registers, high bytes, LOCK, repeats, page borders, faults), fails; so does a row that is
+ * neither executed nor has a reason.
  */
 import { expect, test } from '@jest/globals';
 import { x86Coverage } from '../src/arch-x86/lift.js';

@@ -1,4 +1,7 @@
-/** Text of machine code: capstone-wasm behind our interface, against Capstone 5.0.9 (capstone-js) and GNU objdump. */
+/**
+ * Text of machine code: capstone-wasm behind our interface, against Capstone 5.0.9 (capstone-js)
+ * and GNU objdump.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -249,7 +252,8 @@ describeWith(['aarch64-linux-gnu-gcc', 'aarch64-linux-gnu-objcopy', 'aarch64-lin
     expect(differing).toEqual([]);
     const names = objdump('aarch64-linux-gnu-objdump', ['-m', 'aarch64'], code).map((each) => each.mnemonic);
     const mnemonics = lines.map((line) => line.text.split(' ')[0]!);
-    // Capstone writes b.hs and b.lo where objdump writes b.cs and b.cc; the conditions are the same.
+    // Capstone writes b.hs and b.lo where objdump writes b.cs and b.cc; the conditions are the
+    // same.
     const other = (name: string): string => name.replace(/^b\.cs$/, 'b.hs').replace(/^b\.cc$/, 'b.lo');
     expect(mnemonics.filter((name, i) => name !== other(names[i]!)).map((name) => name)).toEqual([]);
   });

@@ -188,7 +188,8 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
   test.each(forms)('%s: cut short or damaged', async (name, _form, packing) => {
     const packed = packing();
     for (const size of [12, 40, Math.floor(packed.length / 2), packed.length - 1]) {
-      // Padding that is cut to less than a word, and a second member that is not there, are the only cuts that may pass.
+      // Padding that is cut to less than a word, and a second member that is not there, are the
+      // only cuts that may pass.
       expect([name, size, await rejected(unpack(packed.slice(0, size)))]).toEqual([name, size, 'elf-truncated']);
     }
     if (name.includes('without checksum')) return;
@@ -215,7 +216,8 @@ describeWith(['gzip', 'xz', 'zstd'], 'compressed files', () => {
   });
 
   test('zstd checksums of every tail length agree with ours', async () => {
-    // The tool's checksum is the expectation: the low half of XXH64 stands in the last four bytes of the frame.
+    // The tool's checksum is the expectation: the low half of XXH64 stands in the last four bytes
+    // of the frame.
     expect(xxh64Low(new Uint8Array(0))).toBe(0x51d8_e999);
     for (const size of [1, 3, 4, 7, 8, 12, 31, 32, 33, 40, 63, 64, 100, 1000]) {
       const part = contents.slice(5000, 5000 + size);

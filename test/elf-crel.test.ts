@@ -1,6 +1,6 @@
 /**
- * Compact relocations (SHT_CREL): every object among the samples is read with its RELA tables written
- * as compact ones; tables, sites, verdicts and loading must not see a difference.
+ * Compact relocations (SHT_CREL): every object among the samples is read with its RELA tables
+ * written as compact ones; tables, sites, verdicts and loading must not see a difference.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

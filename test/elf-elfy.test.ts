@@ -1,4 +1,6 @@
-/** Our reader against the package elfy, and elfy's known faults, so that a fix of them is noticed. */
+/**
+ * Our reader against the package elfy, and elfy's known faults, so that a fix of them is noticed.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
 import { compareWithElfy, ELFY_WRONG_FIELDS, secondReading } from '../src/elf/elfy.js';
@@ -71,7 +73,8 @@ describe('what elfy 1.0.0 gets wrong is still wrong', () => {
     const image = readElf(bytes);
     const theirs = await secondReading(image);
     expect(image.header).toMatchObject({ osAbi: 3, abiVersion: 1 });
-    // EI_VERSION (1) is read as the system: 1 is HP-UX; and the system (3) as its version, which has no name.
+    // EI_VERSION (1) is read as the system: 1 is HP-UX; and the system (3) as its version, which
+    // has no name.
     expect(theirs.osabi).toBe('hpux');
     expect(theirs.abiversion).toBeUndefined();
     const text = theirs.body.sections[1]!;

@@ -1,4 +1,7 @@
-/** Damaged files: every mutant is read fully or refused by an ElftraceError, quickly and without big allocations. */
+/**
+ * Damaged files: every mutant is read fully or refused by an ElftraceError, quickly and without big
+ * allocations.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';

@@ -1,4 +1,7 @@
-/** Files that no tool makes: cut at every header, counts around every limit, offsets and sizes near the ends of their types. */
+/**
+ * Files that no tool makes: cut at every header, counts around every limit, offsets and sizes near
+ * the ends of their types.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { ByteView } from '../src/bytes.js';
 import { ElftraceError, type ErrorCode } from '../src/errors.js';

@@ -1,4 +1,6 @@
-/** The reader against GNU readelf on files of many machines, and on shapes that no compiler makes. */
+/**
+ * The reader against GNU readelf on files of many machines, and on shapes that no compiler makes.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import * as C from '../src/elf/constants.js';
@@ -40,7 +42,10 @@ function sectionText(index: number): string {
   return String(index);
 }
 
-/** Rows of a table in readelf's words. Section symbols have no name of their own; readelf shows the section's. */
+/**
+ * Rows of a table in readelf's words. Section symbols have no name of their own; readelf shows the
+ * section's.
+ */
 function symbolsAsReadelf(image: ElfImage, table: SymbolTable): readonly ReadelfSymbol[] {
   const rows: ReadelfSymbol[] = [];
   for (let i = 0; i < table.count; i++) {
@@ -150,7 +155,8 @@ describeWith(['readelf'], 'reader against readelf', () => {
       expect(without.sections).toEqual([]);
       expect(without.dynamicSymbols.section).toBe(-1);
       const [a, b] = [without.dynamicSymbols, withSections.dynamicSymbols];
-      // A GNU hash table counts no undefined symbols; those that relocations use are there all the same.
+      // A GNU hash table counts no undefined symbols; those that relocations use are there all the
+      // same.
       expect(a.count).toBeLessThanOrEqual(b.count);
       for (let i = 0; i < a.count; i++) {
         expect([a.name(i), a.value[i], a.size[i], a.info[i], a.sectionIndex[i]]).toEqual([
@@ -367,7 +373,8 @@ describe('shapes built by the test', () => {
             flags: 2,
             address: 0x100n,
             entrySize: Number(word),
-            // 0x1000; the first and third word behind it; the last word of the second bitmap's reach; a new address.
+            // 0x1000; the first and third word behind it; the last word of the second bitmap's
+            // reach; a new address.
             contents: words(shape, [0x1000n, 0b1011n, high | 1n, 0x8000n]),
           },
           { name: '.data', type: 1, flags: 3, address: 0x1000n, contents: new Uint8Array(0x400) },

@@ -1,4 +1,7 @@
-/** Writing: untouched files stay byte for byte, appended sections are what readelf sees, and everything can be undone. */
+/**
+ * Writing: untouched files stay byte for byte, appended sections are what readelf sees, and
+ * everything can be undone.
+ */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -42,7 +45,9 @@ function refused(body: () => unknown): string {
   return 'done';
 }
 
-/** ELF files under a folder, and members of its archives; a bounded number, spread over the folder. */
+/**
+ * ELF files under a folder, and members of its archives; a bounded number, spread over the folder.
+ */
 function* elfFiles(folder: string, limit: number): Generator<readonly [string, Uint8Array]> {
   const paths: string[] = [];
   const walk = (at: string, depth: number): void => {

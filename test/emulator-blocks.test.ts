@@ -1,4 +1,7 @@
-/** Random instructions as one block and one by one: what a lifter knows of earlier instructions of a block changes nothing. */
+/**
+ * Random instructions as one block and one by one: what a lifter knows of earlier instructions of a
+ * block changes nothing.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
 import { oneBlock } from './support/one-block.js';

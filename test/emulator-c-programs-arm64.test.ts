@@ -1,6 +1,7 @@
 /**
- * The collection of C programs on arm64 at three levels, with integer registers only, with LSE atomics in line, and as GCC makes them
- * by itself (structures copied by vector registers): what they print here must be what they print under qemu-user.
+ * The collection of C programs on arm64 at three levels, with integer registers only, with LSE
+ * atomics in line, and as GCC makes them by itself (structures copied by vector registers): what
+ * they print here must be what they print under qemu-user.
  */
 import { ARM64_TARGETS, LEVELS } from './support/c-programs.js';
 import { describeCollection } from './support/program-tests.js';

@@ -1,6 +1,7 @@
 /**
- * The collection of C programs under test/programs on x86-64, by gcc and clang at three levels: what they print here must be what
- * they print under qemu-user, and on this processor where it is one.
+ * The collection of C programs under test/programs on x86-64, by gcc and clang at three levels:
+ * what they print here must be what they print under qemu-user, and on this processor where it is
+ * one.
  */
 import { spawnSync } from './support/spawn.js';
 import { expect } from '@jest/globals';

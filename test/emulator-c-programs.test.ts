@@ -1,6 +1,7 @@
 /**
- * The collection of C programs under test/programs on all four PowerPC targets at three levels: what they print here must be what
- * they print under qemu-user. One executable per target and level holds them all.
+ * The collection of C programs under test/programs on all four PowerPC targets at three levels:
+ * what they print here must be what they print under qemu-user. One executable per target and level
+ * holds them all.
  */
 import { expect, test } from '@jest/globals';
 import { TARGETS } from './support/c-programs.js';

@@ -1,6 +1,6 @@
 /**
- * Numbers and addresses of instructions on arm64, and random programs of csmith: as the tests of PowerPC (`emulator-counts`,
- * `emulator-csmith`) have them.
+ * Numbers and addresses of instructions on arm64, and random programs of csmith: as the tests of
+ * PowerPC (`emulator-counts`, `emulator-csmith`) have them.
  */
 import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
@@ -25,7 +25,10 @@ describeWith([general.gcc, general.qemu], 'instruction counts on arm64', () => {
   });
 });
 
-/** Seeds of csmith 2.3.0 whose programs end soon. Its library computes with doubles, so the plain target it is. */
+/**
+ * Seeds of csmith 2.3.0 whose programs end soon. Its library computes with doubles, so the plain
+ * target it is.
+ */
 const SEEDS = [2001, 2002, 2003, 2007, 2005, 2006, 2010, 2008, 2009, 2013, 2011, 2012, 2016, 2014, 2015];
 const QEMU_MS = 5000;
 const MAX_INSTRUCTIONS = 100_000_000;

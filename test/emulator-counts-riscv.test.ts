@@ -1,6 +1,6 @@
 /**
- * Numbers of instructions on RISC-V 64, and every program counter on the way: qemu-user in single-step mode writes one log line before
- * each instruction.
+ * Numbers of instructions on RISC-V 64, and every program counter on the way: qemu-user in
+ * single-step mode writes one log line before each instruction.
  */
 import { test } from '@jest/globals';
 import { RISCV_TARGETS } from './support/c-programs.js';

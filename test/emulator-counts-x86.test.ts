@@ -1,6 +1,7 @@
 /**
- * Numbers of instructions of x86-64 programs, and every program counter on the way, against the log of qemu-user in single-step mode: one
- * line before each instruction, and before each iteration of a repeated string instruction.
+ * Numbers of instructions of x86-64 programs, and every program counter on the way, against the log
+ * of qemu-user in single-step mode: one line before each instruction, and before each iteration of
+ * a repeated string instruction.
  */
 import { test } from '@jest/globals';
 import { buildProgram, X86_TARGETS } from './support/c-programs.js';

@@ -1,6 +1,7 @@
 /**
- * Numbers of instructions, and every program counter on the way: qemu-user in single-step mode writes one log line before each
- * instruction. (Under qemu 7.2 that holds for the PowerPC targets: no line is lost or doubled.)
+ * Numbers of instructions, and every program counter on the way: qemu-user in single-step mode
+ * writes one log line before each instruction. (Under qemu 7.2 that holds for the PowerPC targets:
+ * no line is lost or doubled.)
  */
 import { test } from '@jest/globals';
 import { TARGETS } from './support/c-programs.js';

@@ -1,5 +1,7 @@
 /**
- * Random C programs of csmith with fixed seeds on arm64, as GCC makes them, with LSE atomics, and with signed return addresses and landing pads: the checksums of their variables here must be those under qemu-user.
+ * Random C programs of csmith with fixed seeds on arm64, as GCC makes them, with LSE atomics, and
+ * with signed return addresses and landing pads: the checksums of their variables here must be
+ * those under qemu-user.
  */
 import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';

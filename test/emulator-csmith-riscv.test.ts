@@ -1,5 +1,6 @@
 /**
- * Random C programs of csmith with fixed seeds on RISC-V 64: the checksums of their variables here must be those under qemu-user.
+ * Random C programs of csmith with fixed seeds on RISC-V 64: the checksums of their variables here
+ * must be those under qemu-user.
  */
 import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';

@@ -1,4 +1,7 @@
-/** Random C programs of csmith with fixed seeds on x86-64: the checksums of their variables here must be those under qemu-user. */
+/**
+ * Random C programs of csmith with fixed seeds on x86-64: the checksums of their variables here
+ * must be those under qemu-user.
+ */
 import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
 import { buildCsmith, CSMITH_HEADERS, LEVELS, runHere, runQemu, X86_TARGETS } from './support/c-programs.js';

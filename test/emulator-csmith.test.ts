@@ -1,6 +1,7 @@
 /**
- * Random C programs of csmith with fixed seeds (those of csmith 2.3.0 that end within six million instructions): the checksums of their
- * variables here must be those under qemu-user. `scripts/soak-emulator.ts` runs more.
+ * Random C programs of csmith with fixed seeds (those of csmith 2.3.0 that end within six million
+ * instructions): the checksums of their variables here must be those under qemu-user.
+ * `scripts/soak-emulator.ts` runs more.
  */
 import { existsSync } from 'node:fs';
 import { expect, test } from '@jest/globals';

@@ -1,4 +1,7 @@
-/** The examples of docs/emulator.md and docs/race.md: each is type-checked against the library and run. */
+/**
+ * The examples of docs/emulator.md and docs/race.md: each is type-checked against the library and
+ * run.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';

@@ -1,4 +1,7 @@
-/** Instruction fetch per CPU (00-core F-7): stale code until a CPU synchronises, and nothing of it in coherent mode. */
+/**
+ * Instruction fetch per CPU (00-core F-7): stale code until a CPU synchronises, and nothing of it
+ * in coherent mode.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { Machine, runSchedule } from '../src/emulator/index.js';
 import type { FetchMode, MachineOptions, ScheduleStep } from '../src/emulator/index.js';
@@ -220,7 +223,8 @@ describe('the model', () => {
     two.setRegister('r6', wordOf('le', add(3, 100)));
     two.setRegister('r4', START + 0x40n);
     runSchedule(two, [run(1, 22), run(0, 22), run(1, 6)]);
-    // CPU 0 had not fetched the second line before it executed the store in it, which CPU 1 did before with 0.
+    // CPU 0 had not fetched the second line before it executed the store in it, which CPU 1 did
+    // before with 0.
     expect(value(two, 0, 'r3')).toBe(0n);
     expect(value(two, 1, 'r3')).toBe(2n);
   });

@@ -1,4 +1,7 @@
-/** Host gates (05-runtime-abi section 5): TypeScript functions behind guest addresses, called by compiled code. */
+/**
+ * Host gates (05-runtime-abi section 5): TypeScript functions behind guest addresses, called by
+ * compiled code.
+ */
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
@@ -244,7 +247,8 @@ for (const kind of ['le', 'be', '32'] as const) {
     test.each(['0', '2'])('calls a function pointer that is a gate, at -O%s', (level) => {
       const source = writeSource('gate.c', SOURCE);
       const path = buildPpc(kind, level, [join(PROGRAMS, 'start.S'), source], ['-I', PROGRAMS]);
-      // Gates are given addresses in order: the first function pointer is known before the program starts.
+      // Gates are given addresses in order: the first function pointer is known before the program
+      // starts.
       const pointer = kind === 'be' ? WINDOW + 8n : WINDOW;
       const here = startPpc(kind, path, [pointer.toString(16)]);
       const { machine } = here.process;

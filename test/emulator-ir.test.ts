@@ -61,7 +61,10 @@ function depositOrExtract(a: bigint, b: bigint, deposit: boolean): bigint {
   return out;
 }
 
-/** The CRC as the standards write it, highest bit first: b steps of a long division of the bit-reversed number. */
+/**
+ * The CRC as the standards write it, highest bit first: b steps of a long division of the
+ * bit-reversed number.
+ */
 function division(a: bigint, b: bigint, polynomial: bigint): bigint {
   const reversed = (value: bigint, bits: number): bigint =>
     BigInt(`0b${[...value.toString(2).padStart(bits, '0')].reverse().join('')}`);
@@ -187,7 +190,8 @@ describe('pure ops', () => {
       for (const a of VALUES) for (const b of unary ? [0n] : VALUES) cases.push([a, b]);
       const results = evaluate(cases.length, (k) => {
         const [a, b] = cases[k]!;
-        // Constants and slots in all four combinations, also with the destination equal to an operand.
+        // Constants and slots in all four combinations, also with the destination equal to an
+        // operand.
         const form = k % 6;
         return [
           (out) => {

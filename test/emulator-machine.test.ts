@@ -341,7 +341,8 @@ describe('hooks', () => {
       }),
     );
     machine.run({ budget: 400 });
-    // Who is set by a hook is called from the next time on; who is taken off while hooks are called is called this once more.
+    // Who is set by a hook is called from the next time on; who is taken off while hooks are called
+    // is called this once more.
     expect(calls).toEqual(['first', 'second', 'second', 'third', 'second', 'third']);
     expect([machine.register('r3'), machine.register('r4')]).toEqual([200n, 100n + 100n * 1000n]);
     expect(machine.instructions).toBe(800);
@@ -407,7 +408,8 @@ describe('CPUs', () => {
 
 describe('translations', () => {
   test('when the records are full everything is translated anew and the program does not notice', () => {
-    // 10,000 instructions need more than the 100 kB of records; every round translates everything again.
+    // 10,000 instructions need more than the 100 kB of records; every round translates everything
+    // again.
     const count = 10_000;
     const words: PpcLine[] = [];
     for (let k = 0; k < count; k++) words.push(['addi', { rt: 3 + (k % 8), ra0: 3 + (k % 8), si: 1 }]);
@@ -418,7 +420,8 @@ describe('translations', () => {
     let sum = 0n;
     for (let k = 3; k < 11; k++) sum += machine.register(`r${k}`);
     expect(sum).toBe(BigInt(6 * count));
-    // With all the room there is, the same program needs more than one chunk and is translated once.
+    // With all the room there is, the same program needs more than one chunk and is translated
+    // once.
     const roomy = new Machine({ lifter: ppcEmulation('le').lifter });
     const large = 100_000;
     const line: PpcLine = ['addi', { rt: 3, ra0: 3, si: 1 }];

@@ -14,7 +14,10 @@ const accesses = OP_NAMES.flatMap((name): { name: OpName; row: AccessRow }[] => 
   return row.form === 'load' || row.form === 'store' ? [{ name, row }] : [];
 });
 
-/** How an access makes its address: s0 + displacement, s0 + s2, or s0 + displacement that is s0 afterwards. */
+/**
+ * How an access makes its address: s0 + displacement, s0 + s2, or s0 + displacement that is s0
+ * afterwards.
+ */
 const WAYS = ['displaced', 'indexed', 'updating'] as const;
 type Way = (typeof WAYS)[number];
 

@@ -1,6 +1,7 @@
 /**
- * What a process keeps outside of guest memory (heap end, mappings, open files, random numbers, signals, sleep, standard input, the
- * size of the stack) is part of a machine's snapshots. And with several CPUs there is one clock.
+ * What a process keeps outside of guest memory (heap end, mappings, open files, random numbers,
+ * signals, sleep, standard input, the size of the stack) is part of a machine's snapshots. And with
+ * several CPUs there is one clock.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** C programs of our own, built for each PowerPC target at three levels, run here and under qemu-user. */
+/**
+ * C programs of our own, built for each PowerPC target at three levels, run here and under
+ * qemu-user.
+ */
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';

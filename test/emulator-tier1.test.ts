@@ -1,6 +1,7 @@
 /**
- * The compiled tier: the tests of machines once more with everything compiled as soon as it is reached, and both tiers in step on
- * random programs to which everything happens that can happen to a program.
+ * The compiled tier: the tests of machines once more with everything compiled as soon as it is
+ * reached, and both tiers in step on random programs to which everything happens that can happen to
+ * a program.
  */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
@@ -101,8 +102,9 @@ describe('functions that are copied to their calls', () => {
     kind: 'br', condition: 'eq', width: 64, a: s(a), b, pc: address(to), next: address(next),
   }); // prettier-ignore
   /**
-   * A loop that calls a function directly and one indirectly; the first calls a third one, has a loop of its own and an access that
-   * faults in the round that s14 says, and comes back somewhere else in the round that s13 says.
+   * A loop that calls a function directly and one indirectly; the first calls a third one, has a
+   * loop of its own and an access that faults in the round that s14 says, and comes back somewhere
+   * else in the round that s13 says.
    */
   const program: readonly HandInstruction[] = [
     (b) => void b.to(s(0), 'add', s(0), 1n),

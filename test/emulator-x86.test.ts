@@ -1,6 +1,7 @@
 /**
- * The x86-64 machine: status flags, instruction fetch (own stores at once, those of others after serialising; 00-core F-7), torn
- * instructions, repeated strings, helpers, static programs of glibc, and what `run` offers on the samples.
+ * The x86-64 machine: status flags, instruction fetch (own stores at once, those of others after
+ * serialising; 00-core F-7), torn instructions, repeated strings, helpers, static programs of
+ * glibc, and what `run` offers on the samples.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -66,7 +67,8 @@ describe('status flags', () => {
   );
 
   test('the generated function, TypeScript and the conditions agree for every kind', () => {
-    // pushfq; pop rax; then seto, setb, sete, setbe, sets, setp, setl, setle into the bytes at (rdi)
+    // pushfq; pop rax; then seto, setb, sete, setbe, sets, setp, setl, setle into the bytes at
+    // (rdi)
     const set = [0, 2, 4, 6, 8, 10, 12, 14].flatMap((cc, i) => [0x0f, 0x90 + cc, 0x47, i]);
     const machine = machineOf([0x9c, 0x58, ...set, 0x0f, 0x0b]);
     fc.assert(
@@ -115,7 +117,7 @@ describe('status flags', () => {
   });
 });
 
-// ---------------------------------------------------------------------------------------------------------------- fetch
+// ------------------------------------------------------------------------------------------- fetch
 
 /** A nop of five bytes that a call may replace; inc ecx; back to the nop. */
 const BODY = [0x0f, 0x1f, 0x44, 0x00, 0x00, 0xff, 0xc1, 0xeb, 0xf7];
@@ -128,7 +130,10 @@ const store = (address: bigint, width: 1 | 2 | 4 | 8, value: bigint): PatcherSte
 });
 
 describe('instruction fetch', () => {
-  /** mov byte $0x90,(rdi); then what rdi names: inc eax (2 bytes, ff c0) becomes nop with rax untouched. */
+  /**
+   * mov byte $0x90,(rdi); then what rdi names: inc eax (2 bytes, ff c0) becomes nop with rax
+   * untouched.
+   */
   const selfModifying = [0xc6, 0x07, 0x90, 0xc6, 0x47, 0x01, 0x90, 0xff, 0xc0, 0x0f, 0x0b];
 
   test.each(['coherent', 'buffered'] as const)('a CPU sees its own store at the next instruction (%s)', (fetch) => {
@@ -209,7 +214,10 @@ describe('instruction fetch', () => {
     return machine;
   };
   const bytewise = wanted.map((byte, i) => store(START + BigInt(i), 1, BigInt(byte)));
-  /** What the breakpoint handler of the protocol does: the instruction behind the site goes on as if it were the nop. */
+  /**
+   * What the breakpoint handler of the protocol does: the instruction behind the site goes on as if
+   * it were the nop.
+   */
   const handled = (machine: Machine, instructions: number): 'fine' | string => {
     const end = machine.instructions + instructions;
     while (machine.instructions < end) {
@@ -220,7 +228,10 @@ describe('instruction fetch', () => {
     }
     return 'fine';
   };
-  /** All ways in which the patcher's steps fall between the victim's instructions; how many went wrong. */
+  /**
+   * All ways in which the patcher's steps fall between the victim's instructions; how many went
+   * wrong.
+   */
   const wrongSchedules = (steps: readonly PatcherStep[], fetch: FetchMode): { wrong: number; all: number } => {
     let [wrong, all] = [0, 0];
     for (const schedule of interleavings({ cpu: 1, instructions: 4, patcher: steps, after: 0 })) {
@@ -267,7 +278,7 @@ describe('instruction fetch', () => {
   );
 });
 
-// ------------------------------------------------------------------------------------------------------ single features
+// --------------------------------------------------------------------------------- single features
 
 describe('instructions', () => {
   test('a repeated move is one instruction an iteration, can be interrupted anywhere, and hooks see each', () => {
@@ -451,7 +462,7 @@ describe('instructions', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------- programs
+// ---------------------------------------------------------------------------------------- programs
 
 const GLIBC = `
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/** `explain`: chains of sites against the files' own bytes, objdump and ld; pages of verdicts; what cannot be found. */
+/**
+ * `explain`: chains of sites against the files' own bytes, objdump and ld; pages of verdicts; what
+ * cannot be found.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

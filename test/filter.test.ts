@@ -1,4 +1,7 @@
-/** The filter language: C-FILT-1..8, A2.1, C-REC-1. Globs are held against RegExp and Python's fnmatch. */
+/**
+ * The filter language: C-FILT-1..8, A2.1, C-REC-1. Globs are held against RegExp and Python's
+ * fnmatch.
+ */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ElftraceError } from '../src/errors.js';
@@ -220,7 +223,8 @@ describe('patterns', () => {
 
   describeWith(['python3'], "against Python's fnmatch", () => {
     test('C-FILT-1: A2.1 the same verdicts as fnmatch.fnmatchcase, where the languages agree', () => {
-      // No backslashes (fnmatch has none), no sets with more than one '-' (ambiguous in fnmatch before 3.13).
+      // No backslashes (fnmatch has none), no sets with more than one '-' (ambiguous in fnmatch
+      // before 3.13).
       const patterns = fc.sample(
         fc.stringMatching(/^[abc*?[\]!^._]{1,8}$/).filter((text) => !text.startsWith('!')),
         { seed: SEED, numRuns: 3000 },

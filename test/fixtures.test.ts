@@ -1,4 +1,7 @@
-/** Records, journals, plans and sessions that version 0.1.0 wrote are read, verified and reverted to the exact original. */
+/**
+ * Records, journals, plans and sessions that version 0.1.0 wrote are read, verified and reverted to
+ * the exact original.
+ */
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * Programs whose return addresses may not be replaced: function_graph, graphs of sessions and return probes refuse them with every reason, and nothing else. The
- * programs are what compilers and the C library make of a few lines; that they die of it is seen on the processor.
+ * Programs whose return addresses may not be replaced: function_graph, graphs of sessions and
+ * return probes refuse them with every reason, and nothing else. The programs are what compilers
+ * and the C library make of a few lines; that they die of it is seen on the processor.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -354,7 +355,8 @@ describeWith(['gcc', 'g++'], 'the command line', () => {
   });
 
   const native = process.arch === 'x64' && process.platform === 'linux' ? test : test.skip;
-  // What the refusals are about: these die, or print something else, with their return addresses replaced.
+  // What the refusals are about: these die, or print something else, with their return addresses
+  // replaced.
   native.each([
     ['throws', 134],
     ['signal', 132],

@@ -1,6 +1,7 @@
 /**
- * Address space as Linux gives it: one program of odd requests, made natively and in the emulator of
- * every target, with equal answers; more mappings than Linux allows; memory as much as is allowed.
+ * Address space as Linux gives it: one program of odd requests, made natively and in the emulator
+ * of every target, with equal answers; more mappings than Linux allows; memory as much as is
+ * allowed.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -66,7 +67,10 @@ static void flush(void) { call(__NR_write, 1, (long)text, used, 0, 0, 0); used =
 enum { ANON = 0x22, FIXED = 0x32, NOREPLACE = 0x100022, RW = 3 };
 `;
 
-/** Answers are errors or the place relative to the mapping in the middle; what is mapped is read afterwards. */
+/**
+ * Answers are errors or the place relative to the mapping in the middle; what is mapped is read
+ * afterwards.
+ */
 const ODD = `${HEAD}
 static word base;
 static void say(const char *what, long r) {

@@ -1,6 +1,7 @@
 /**
- * What traced programs may and do write, seen by the machine: of what the tool laid out the guest writes only what is its own (RT-5), and entries of PowerPC
- * may use what is below the stack pointer, because no site has anything there (P-ENT-6).
+ * What traced programs may and do write, seen by the machine: of what the tool laid out the guest
+ * writes only what is its own (RT-5), and entries of PowerPC may use what is below the stack
+ * pointer, because no site has anything there (P-ENT-6).
  */
 import { describe, expect, test } from '@jest/globals';
 import { type Machine, startProcess, type StopReason } from '../src/emulator/index.js';
@@ -37,7 +38,10 @@ function execute(bytes: Uint8Array, prepare: (machine: Machine) => void, budget 
   return { output, stop: machine.run({ budget }), machine };
 }
 
-/** Two callbacks on one function make the list, one has a function of its own, and all returns are recorded. */
+/**
+ * Two callbacks on one function make the list, one has a function of its own, and all returns are
+ * recorded.
+ */
 const SESSION = JSON.stringify({
   version: 1,
   steps: [
@@ -132,7 +136,8 @@ describe('what is below the stack pointer', () => {
     });
     expect([poisoned.output, poisoned.stop]).toEqual([plain.output, plain.stop]);
     expect(hits).toBeGreaterThan(10);
-    // The twin: elsewhere in functions of 64 bits there is something; those of 32 bits have no red zone.
+    // The twin: elsewhere in functions of 64 bits there is something; those of 32 bits have no red
+    // zone.
     const everywhere = execute(
       bytes,
       (machine) => {

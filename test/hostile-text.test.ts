@@ -1,6 +1,7 @@
 /**
- * Foreign text that attacks a terminal, in every place that text comes from, and every verb: nothing of it leaves as it is. Bytes are put into string
- * tables of samples in place of names as long as themselves, so that every tool still reads the files.
+ * Foreign text that attacks a terminal, in every place that text comes from, and every verb:
+ * nothing of it leaves as it is. Bytes are put into string tables of samples in place of names as
+ * long as themselves, so that every tool still reads the files.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +17,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** ESC, C1, DEL, a bidi override, a line feed, a byte that is no UTF-8. NUL ends names: it stands where text has a length. */
+/**
+ * ESC, C1, DEL, a bidi override, a line feed, a byte that is no UTF-8. NUL ends names: it stands
+ * where text has a length.
+ */
 const ATTACK = '\u001b[2J\u009b1m\u007f\u202e\nforged: 0 errors\r';
 const RAW: readonly (readonly number[])[] = [
   [0x1b, 0x5b, 0x32, 0x4a],

@@ -1,6 +1,7 @@
 /**
- * C-INIT-2 in files: what becomes of the sites that a session, a probe, a direct caller or a livepatch does not ask for. In programs they stay what they
- * are, byte for byte; in images of `load` they are nops, as in a kernel behind its start, and are counted and named.
+ * C-INIT-2 in files: what becomes of the sites that a session, a probe, a direct caller or a
+ * livepatch does not ask for. In programs they stay what they are, byte for byte; in images of
+ * `load` they are nops, as in a kernel behind its start, and are counted and named.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +20,9 @@ afterAll(() => {
 const at = (name: string): string => join(folder, name);
 const read = (path: string): Uint8Array => new Uint8Array(readFileSync(path));
 
-/** Bytes of every site by function, of the section that a program has and its patched image has too. */
+/**
+ * Bytes of every site by function, of the section that a program has and its patched image has too.
+ */
 function siteBytes(bytes: Uint8Array, original: Uint8Array): Map<string, string> {
   const { image } = openBytes(bytes);
   const { program, sites } = openBytes(original);

@@ -1,7 +1,9 @@
 /**
- * The model test on images that run: random sequences of registrations, filters, direct calls, graph users, modules, functions and switches on images compiled
- * for every convention of every target, on a machine that goes on; after each event every function is called, and the callbacks that ran, their order and
- * arguments, the direct callers, the returns and the result must be those of the model. In the end the image is as it was, byte for byte.
+ * The model test on images that run: random sequences of registrations, filters, direct calls,
+ * graph users, modules, functions and switches on images compiled for every convention of every
+ * target, on a machine that goes on; after each event every function is called, and the callbacks
+ * that ran, their order and arguments, the direct callers, the returns and the result must be those
+ * of the model. In the end the image is as it was, byte for byte.
  */
 import fc from 'fast-check';
 import { expect, test } from '@jest/globals';
@@ -46,7 +48,10 @@ const pool: readonly PoolEntry[] = [
 const texts = [
   '', 'f0', 'f1', 'f0 f1', 'f1 f2 f3', 'f*', 'f* !f1', '!f2', 'a0', 'a0:mod:m0', '*:mod:m0', '*:mod:m1 f3', '!*:mod:m0', 'b0', 'f4 f3',
 ]; // prettier-ignore
-/** The first user is one that records; the others have callbacks, and the last wants only some functions. */
+/**
+ * The first user is one that records; the others have callbacks, and the last wants only some
+ * functions.
+ */
 const wanted = (user: string, name: string): boolean => user !== 'g2' || name !== 'f1';
 const counts = { events: 0, done: 0, refused: 0, calls: 0, callbacks: 0, machines: 0 };
 const byKind = new Map<string, number>();
@@ -204,7 +209,8 @@ class Driver extends ModelDriver {
     // A module that went is called by nobody; the test does not either.
     if (fn === undefined) throw new Error(`${name} of ${String(module)} is not there`);
     const replaced = model.on && model.attached(fn).some((ops) => ops.traits.has('ipmodify'));
-    // The jump of 2014 comes behind the callbacks and takes the ip from where the entry goes on: with a replaced function nobody knows it.
+    // The jump of 2014 comes behind the callbacks and takes the ip from where the entry goes on:
+    // with a replaced function nobody knows it.
     const lost = replaced && model.caps.graph === 'trampoline';
     const graphed = lost ? 'unknown' : name;
     const attached = model
@@ -268,7 +274,8 @@ class Driver extends ModelDriver {
     const stays = this.takeOut();
     this.must(core.setEnabled(true));
     made.watching = true;
-    // Text of a module that went is nobody's; when it comes again its sites become nops, as at its first time.
+    // Text of a module that went is nobody's; when it comes again its sites become nops, as at its
+    // first time.
     for (const name of ['m0', 'm1']) {
       if (!core.state.records.modules.includes(name)) this.must(made.session.loadModule(name));
       this.must(made.session.unloadModule(name));

@@ -1,6 +1,7 @@
 /**
- * Rules of the core executed on images of every target and convention: the outcome table A6.3, every prefix of the stores of every kind of operation (C-UPD),
- * the report of a failure (A8) and what is dead after it (C-UPD-4), and the errors of the direct calls in both generations (A5).
+ * Rules of the core executed on images of every target and convention: the outcome table A6.3,
+ * every prefix of the stores of every kind of operation (C-UPD), the report of a failure (A8) and
+ * what is dead after it (C-UPD-4), and the errors of the direct calls in both generations (A5).
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -300,7 +301,8 @@ describeWith(generatedTools, 'executed on images', () => {
         (_, index) => new GraphUser(`g${index}`, index === 0 ? { entry: 0n, return: 0n } : made.graphCallbacks),
       );
       users.slice(0, 16).forEach((user, index) => {
-        // f3 calls one of f0 to f2: an odd user takes the outer function, the third ones leave it out.
+        // f3 calls one of f0 to f2: an odd user takes the outer function, the third ones leave it
+        // out.
         if (index % 2 === 1) done(core.setGraphFilter(user, 'filter', 'f3 f4'));
         if (index % 3 === 0) done(core.setGraphFilter(user, 'notrace', 'f3'));
         done(core.registerGraph(user));
@@ -332,7 +334,8 @@ describeWith(generatedTools, 'executed on images', () => {
         };
       };
       expect(seen()).toEqual(expected([]));
-      // Who does not want an entry does not hear of the return; where nobody does the function is not hooked.
+      // Who does not want an entry does not hear of the return; where nobody does the function is
+      // not hooked.
       const refused = ['g1 f3', 'g4 f3', `g2 ${calls!}`];
       made.wants = (user, name) => !refused.includes(`${user} ${name}`);
       expect(seen()).toEqual(expected(refused));
@@ -344,7 +347,8 @@ describeWith(generatedTools, 'executed on images', () => {
       expect(seen()).toEqual(expected([], [5]));
       done(core.registerGraph(users[16]!));
       expect(seen().events.filter((event) => event === 'g16 f3')).toHaveLength(1);
-      // One goes while functions that it entered are running: they return, and nobody calls it any more (H8).
+      // One goes while functions that it entered are running: they return, and nobody calls it any
+      // more (H8).
       let gone = false;
       const off = made.machine.hook(core.records.find(({ name }) => name === calls)!.ip, () => {
         if (!gone) done(core.unregisterGraph(users[16]!));
@@ -371,7 +375,8 @@ describeWith(generatedTools, 'executed on images', () => {
         rows.filter((row) => why(row, name) === null).map(titleOf),
       ]);
     }
-    // No row is out of reach: x86-64 has them all, and PowerPC those without trampolines and direct callers.
+    // No row is out of reach: x86-64 has them all, and PowerPC those without trampolines and direct
+    // callers.
     expect(executed.get('x86-64')!.size).toBe(rows.length);
     expect(executed.get('ppc64-elfv2-le')!.size).toBeGreaterThan(6);
   });
@@ -491,7 +496,8 @@ describeWith(generatedTools, 'executed on images', () => {
         0,
         session.core.records.length,
       ]);
-      // Which words in front of a function belong to the site, its symbol tells: without one the table's address stands.
+      // Which words in front of a function belong to the site, its symbol tells: without one the
+      // table's address stands.
       expect(Math.abs(Number(site.ip - ip))).toBeLessThanOrEqual(8);
       const text = (): string => made.machine.memory.read(ip - 8n, 20)!.toString();
       const before = text();
@@ -601,7 +607,8 @@ describeWith(generatedTools, 'executed on images', () => {
       done(core.registerGraph(user));
       expect(made.call('f3', 4n)).toMatchObject({ returns: [`g0 ${calls!}`, 'g0 f3'], result });
       let gone = false;
-      // Both functions have their return addresses exchanged when the inner one runs; the site is off before it is executed again.
+      // Both functions have their return addresses exchanged when the inner one runs; the site is
+      // off before it is executed again.
       const off = made.machine.hook(made.session.functionAddress('return_to_handler')!, () => {
         if (!gone) done(core.unregisterGraph(user));
         gone = true;

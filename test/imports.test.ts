@@ -1,6 +1,7 @@
 /**
- * Who may import whom (docs/design.md, section "Who may import whom"): read from the import lines of the sources, so that the rule is executable. A
- * room is a folder of src, or a file that stands in src itself.
+ * Who may import whom (docs/design.md, section "Who may import whom"): read from the import lines
+ * of the sources, so that the rule is executable. A room is a folder of src, or a file that stands
+ * in src itself.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -51,7 +52,8 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   patch: { values: ['sites', 'program', 'relocs', 'elf', 'isa', 'sha256', 'runtime'], types: ['machine', 'ftrace'] },
   ftrace: { values: ['sites', 'runtime'], types: ['machine'] },
-  // The record and the tables of direct callers say which sites there were: `patch` below `sites`, the one arrow back.
+  // The record and the tables of direct callers say which sites there were: `patch` below `sites`,
+  // the one arrow back.
   sites: { values: ['program', 'relocs', 'elf', 'isa', 'patch'], types: ['machine'] },
   emulator: { values: ['machine', 'program', 'elf', 'isa'] },
   trace: { values: ['elf', 'program'], types: ['emulator'] },
@@ -137,7 +139,10 @@ function graphOf(imports: readonly Import[]): Map<string, string[]> {
   return graph;
 }
 
-/** Files that reach each other, one list a circle, sorted (strongly connected components, Tarjan 1972). */
+/**
+ * Files that reach each other, one list a circle, sorted (strongly connected components, Tarjan
+ * 1972).
+ */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const order = new Map<string, number>();
   const lowest = new Map<string, number>();
@@ -195,7 +200,8 @@ describe('imports', () => {
   });
 
   test('only cli, output and the module that reads the prebuilt objects import node:, and each package has one home', () => {
-    // The bundle replaces that module by the bytes themselves: what is published reads no file for them.
+    // The bundle replaces that module by the bytes themselves: what is published reads no file for
+    // them.
     const readsObjects = 'runtime/object-bytes.ts';
     const broken: string[] = [];
     for (const each of all) {

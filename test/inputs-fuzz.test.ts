@@ -1,6 +1,7 @@
 /**
- * Damaged inputs that are no ELF structures: records, files of records, plans, session files, probe definitions, archives, links
- * to debug files. Each is read, or refused by an ElftraceError; anything else would be a fault of the reader.
+ * Damaged inputs that are no ELF structures: records, files of records, plans, session files, probe
+ * definitions, archives, links to debug files. Each is read, or refused by an ElftraceError;
+ * anything else would be a fault of the reader.
  */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** The rows of every table, checked against each other: programs load the tables deferred and skip these checks. */
+/**
+ * The rows of every table, checked against each other: programs load the tables deferred and skip
+ * these checks.
+ */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { arm64Table } from '../src/arch-arm64/isa.js';

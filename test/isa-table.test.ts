@@ -1,4 +1,7 @@
-/** The instruction table itself: rows that contradict themselves are refused, and every row of every table is a bijection. */
+/**
+ * The instruction table itself: rows that contradict themselves are refused, and every row of every
+ * table is a bijection.
+ */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { arm64Table } from '../src/arch-arm64/isa.js';
@@ -210,7 +213,8 @@ describe.each(TABLES)('every row of %s', (_, each) => {
         const free = ignored(decoded.row);
         expect(each.encode(decoded.row.mnemonic, decoded.operands)).toBe((word & ~free) >>> 0);
         expect(each.format(decoded, 0n)).not.toBe('');
-        // Rows that also match by their fixed bits gave the word up: they are less specific, or refuse the operands.
+        // Rows that also match by their fixed bits gave the word up: they are less specific, or
+        // refuse the operands.
         for (const other of each.rows) {
           if (other === decoded.row || other.sizeBytes !== size || (word & other.mask) >>> 0 !== other.match) continue;
           const declared =

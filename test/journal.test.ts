@@ -1,4 +1,7 @@
-/** The record of the original: encoding, merging, and what happens when it or the file was tampered with (RT-6, RT-7). */
+/**
+ * The record of the original: encoding, merging, and what happens when it or the file was tampered
+ * with (RT-6, RT-7).
+ */
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';

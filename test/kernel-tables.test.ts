@@ -1,6 +1,7 @@
 /**
- * Tables between `__start_mcount_loc` and `__stop_mcount_loc`, as kernels have them: what their slots name is told by the sites, never by the name. Images
- * are linked from compiled code with a script that lays the table into `.init.data`.
+ * Tables between `__start_mcount_loc` and `__stop_mcount_loc`, as kernels have them: what their
+ * slots name is told by the sites, never by the name. Images are linked from compiled code with a
+ * script that lays the table into `.init.data`.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +19,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Functions with a TOC set-up and without, that call and that do not; `quick` begins with what looks like a second nop. */
+/**
+ * Functions with a TOC set-up and without, that call and that do not; `quick` begins with what
+ * looks like a second nop.
+ */
 const source = `
 extern int shared[8];
 int shared[8];
@@ -49,7 +53,10 @@ const script = `SECTIONS {
 const common = ['-O2', '-fno-pie', '-fno-pic', '-ffreestanding', '-fno-asynchronous-unwind-tables', '-static'];
 let serial = 0;
 
-/** Links an image of the source; where the compiler makes no table of its calls, the slots are added to its assembly. */
+/**
+ * Links an image of the source; where the compiler makes no table of its calls, the slots are added
+ * to its assembly.
+ */
 function link(
   compiler: string,
   options: readonly string[],
@@ -116,7 +123,8 @@ for (const [name, compiler, options, shape] of twoNops) {
       expect(byShape).toEqual({ [shape]: total });
       expect(byState['nop']).toBeUndefined();
       const ready = after(opened, 'init');
-      // GCC 12 puts nops in front of the TOC set-up, where local calls never pass: those are refused.
+      // GCC 12 puts nops in front of the TOC set-up, where local calls never pass: those are
+      // refused.
       expect(ready.changed + ready.refused.length).toBe(total);
       expect(ready.changed).toBeGreaterThan(2);
       expect(ready.opened.sites.sources).toEqual(['patchable-table']);

@@ -1,4 +1,7 @@
-/** Linked kernels, those that keep the relocations of their linker (--emit-relocs) too: what verbs make of them that were made for programs. */
+/**
+ * Linked kernels, those that keep the relocations of their linker (--emit-relocs) too: what verbs
+ * make of them that were made for programs.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * The state machine of 2009 on text that is really written (x86-64 bytes). Expectations are the instruction bytes of the manual and the order of
- * events that the patch of 2009 has; each test names the sentence it shows.
+ * The state machine of 2009 on text that is really written (x86-64 bytes). Expectations are the
+ * instruction bytes of the manual and the order of events that the patch of 2009 has; each test
+ * names the sentence it shows.
  */
 import { describe, expect, test } from '@jest/globals';
 import { refuse } from '../src/machine/probes.js';
@@ -306,7 +307,8 @@ describe('optimising', () => {
     settle(s.core);
     expect(s.bytes(A, 4)).toBe('cc4001cc');
     expect(s.events.some((each) => each.startsWith('unoptimized'))).toBe(false);
-    // An image without the callback has no jumps either, and a refused prepare leaves no slot (T-KP-32).
+    // An image without the callback has no jumps either, and a refused prepare leaves no slot
+    // (T-KP-32).
     const bare = setup({}, { callees: null });
     expect(bare.add(A).flags & OPTIMIZE).toBe(0);
     expect(bare.slots.count).toBe(1);

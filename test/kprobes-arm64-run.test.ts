@@ -1,6 +1,7 @@
 /**
- * arm64 programs with a probe on every instruction that can have one: as breakpoints, as breakpoints with a second trap behind each copy, and as
- * jumps. What the programs do is what they did without, and handlers see the same registers.
+ * arm64 programs with a probe on every instruction that can have one: as breakpoints, as
+ * breakpoints with a second trap behind each copy, and as jumps. What the programs do is what they
+ * did without, and handlers see the same registers.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Probes of arm64: what can be probed, copies, simulation, the b form and its buffer. Expectations: binutils, the rules, and the same instruction
- * executed at its own place.
+ * Probes of arm64: what can be probed, copies, simulation, the b form and its buffer. Expectations:
+ * binutils, the rules, and the same instruction executed at its own place.
  */
 import { describe, expect, test } from '@jest/globals';
 import { arm64 as arch } from '../src/arch-arm64/index.js';
@@ -135,7 +135,7 @@ describeWith(ARM64_TOOLS, 'arm64: what can be probed', () => {
   });
 });
 
-// ---------------------------------------------------------------------------------------------------------------- buffers
+// ----------------------------------------------------------------------------------------- buffers
 
 function bufferOf(source: string, address = AT + 0x1000n): { lines: string[]; tail: string[]; bytes: Uint8Array } {
   const [window] = given(jump.windows(codeOf(assembleArm64(source), AT), AT));
@@ -262,7 +262,7 @@ describeWith(ARM64_TOOLS, 'arm64: buffers', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------ three places
+// ------------------------------------------------------------------------------------ three places
 
 const DATA = 0x2_0000n;
 const SLOT = 0x3_0000n;

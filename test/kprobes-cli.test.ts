@@ -1,4 +1,7 @@
-/** Probes on the command line: patch, run, status, explain, revert, plan and apply, on a sample with ftrace sites. */
+/**
+ * Probes on the command line: patch, run, status, explain, revert, plan and apply, on a sample with
+ * ftrace sites.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

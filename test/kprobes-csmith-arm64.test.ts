@@ -1,4 +1,7 @@
-/** Breakpoint path and jump path of every instruction of 50 random programs of csmith per target: see support/probe-csmith.ts. */
+/**
+ * Breakpoint path and jump path of every instruction of 50 random programs of csmith per target:
+ * see support/probe-csmith.ts.
+ */
 import { csmithTests } from './support/probe-csmith.js';
 
 csmithTests('arm64');

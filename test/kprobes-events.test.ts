@@ -1,4 +1,7 @@
-/** Definitions of kprobe events: what they say, where their errors are, what arguments fetch; programs of events against the direct way. */
+/**
+ * Definitions of kprobe events: what they say, where their errors are, what arguments fetch;
+ * programs of events against the direct way.
+ */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { x86ProbeAbi } from '../src/arch-x86/kprobes.js';
@@ -18,7 +21,10 @@ const context: CompileContext = {
   symbol: (name) => (name === 'table' ? 0x1000n : null),
   atEntry: true,
 };
-/** 0x1000 to 0x10ff: the byte is the low part of its address; a text at 0x1080, a pointer to it at 0x1090. */
+/**
+ * 0x1000 to 0x10ff: the byte is the low part of its address; a text at 0x1080, a pointer to it at
+ * 0x1090.
+ */
 const MEMORY = Uint8Array.from({ length: 256 }, (_, i) => i);
 MEMORY.set(new TextEncoder().encode('hello\0'), 0x80);
 MEMORY.set([0x80, 0x10, 0, 0, 0, 0, 0, 0], 0x90);

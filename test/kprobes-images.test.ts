@@ -1,6 +1,7 @@
 /**
- * Probes in images of PowerPC, RISC-V and arm64, from the command line: entry, middle and return of a function, as breakpoints that the emulator serves and
- * as jumps whose callback runs in the guest, with and without ftrace sites. What is expected of `recurse` is computed from its source.
+ * Probes in images of PowerPC, RISC-V and arm64, from the command line: entry, middle and return of
+ * a function, as breakpoints that the emulator serves and as jumps whose callback runs in the
+ * guest, with and without ftrace sites. What is expected of `recurse` is computed from its source.
  */
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * F-3 for probes: a session that sets probes and takes them away again leaves the bytes of one that never had them, whatever stays beside them; and
- * what was taken can be taken again, so that there is no end to it.
+ * F-3 for probes: a session that sets probes and takes them away again leaves the bytes of one that
+ * never had them, whatever stays beside them; and what was taken can be taken again, so that there
+ * is no end to it.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';

@@ -1,6 +1,7 @@
 /**
- * Probes on a machine that runs: single moments of their lives, told by hand, and the gaps of 2009 as a thread meets them. Every order of everything is
- * in probes-race.test.ts. The text belongs to a machine, never to a file.
+ * Probes on a machine that runs: single moments of their lives, told by hand, and the gaps of 2009
+ * as a thread meets them. Every order of everything is in probes-race.test.ts. The text belongs to
+ * a machine, never to a file.
  */
 import { describe, expect, test } from '@jest/globals';
 import { x86Probes } from '../src/arch-x86/kprobes.js';
@@ -164,7 +165,7 @@ class Live {
     return made;
   }
 
-  // -------------------------------------------------------------------------------------------------------------- thread
+  // ---------------------------------------------------------------------------------------- thread
 
   enter(): void {
     const { machine } = this;
@@ -179,7 +180,10 @@ class Live {
     this.outside = false;
   }
 
-  /** One event of the thread: an instruction of the function; what lies in slots and buffers is one event with the instruction behind it. */
+  /**
+   * One event of the thread: an instruction of the function; what lies in slots and buffers is one
+   * event with the instruction behind it.
+   */
   advance(): void {
     if (this.outside || this.failure !== null) return;
     const { machine } = this;
@@ -238,8 +242,9 @@ class Live {
   }
 
   /**
-   * A handler as code of the machine, which loads from nowhere: whoever runs it asks the state machine what to do, and goes on where the registers then
-   * say; the thread dies where nobody deals with it.
+   * A handler as code of the machine, which loads from nowhere: whoever runs it asks the state
+   * machine what to do, and goes on where the registers then say; the thread dies where nobody
+   * deals with it.
    */
   readonly faulting = (): number => {
     const { machine, core, cpu } = this;
@@ -417,7 +422,10 @@ describe('the gaps of 2009 as a thread meets them: open, and closed', () => {
 /** How often the handler of a probe has seen the calls of a thread so far, by either way. */
 const seen = (live: Live): number => live.hits + Number(live.counter);
 
-/** A thread calls the function behind every step and before every store of a life up to the jump: how often the handler saw each call. */
+/**
+ * A thread calls the function behind every step and before every store of a life up to the jump:
+ * how often the handler saw each call.
+ */
 function sightings(options: Options): { readonly before: readonly number[]; readonly after: readonly number[] } {
   const counts: { before: number[]; after: number[] } = { before: [], after: [] };
   let isArmed = false;
@@ -469,7 +477,10 @@ describe('a registration, seen by a thread at each of its steps', () => {
 });
 
 describe('T-KP-30: a handler of an aggregate faults while a thread runs', () => {
-  /** Two probes at one address, the handler of one of which faults; what becomes of a call, and whose fault handlers are asked. */
+  /**
+   * Two probes at one address, the handler of one of which faults; what becomes of a call, and
+   * whose fault handlers are asked.
+   */
   const called = (
     state: 'aggregate' | 'queued' | 'jump',
     who: 'old' | 'new',

@@ -419,7 +419,8 @@ test('K-ADDR-7: a probe on an ftrace site has no breakpoint, no slot and no jump
   expect(stateOf(s, A)).toBe('ftrace none');
   expect(s.isOriginal).toBe(true);
   expect(s.slots.count).toBe(0);
-  // K-OPT-8: the filter of the ops forgets what is gone; text that comes again may have no site there.
+  // K-OPT-8: the filter of the ops forgets what is gone; text that comes again may have no site
+  // there.
   s.core.kill(A, B);
   expect(s.disarmed).toEqual([A]);
   expect([a.flags & GONE, stateOf(s, A)]).toEqual([GONE, 'original none']);

@@ -1,6 +1,6 @@
 /**
- * Probes in images of `load`: of the core and of modules, which lie out of the reach of everything else, and of modules that go and come again. What a
- * probe does is seen by calling its function.
+ * Probes in images of `load`: of the core and of modules, which lie out of the reach of everything
+ * else, and of modules that go and come again. What a probe does is seen by calling its function.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -192,7 +192,8 @@ describe.each(cases)(
       expect(listed(went).sort()).toEqual(['kept jump', 'old gone', ...entry.map(() => 'entry gone')].sort());
       expect(revert(readElf(went))).toEqual(image);
       expect(call(went, 'one_data', 3n).events).toEqual(['kept']);
-      // The ops of ftrace has no filter with addresses that mean nothing (an empty one would be everything).
+      // The ops of ftrace has no filter with addresses that mean nothing (an empty one would be
+      // everything).
       if (entry.length > 0) expect(openBytes(went).sites.totals().byState).not.toHaveProperty('call');
 
       const again = loadIntoSession(request(went), [two], arch, {}, null).bytes;

@@ -1,7 +1,8 @@
 /**
- * Programs with a probe on every instruction that can have one, on the four PowerPC targets: as breakpoints, as breakpoints with a second trap behind each
- * copy, and as jumps. What the programs do is what they did without (the samples' outputs were made by qemu-user), and handlers see the same
- * registers in all three.
+ * Programs with a probe on every instruction that can have one, on the four PowerPC targets: as
+ * breakpoints, as breakpoints with a second trap behind each copy, and as jumps. What the programs
+ * do is what they did without (the samples' outputs were made by qemu-user), and handlers see the
+ * same registers in all three.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

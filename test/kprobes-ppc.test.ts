@@ -1,6 +1,7 @@
 /**
- * Probes of PowerPC: what can be probed, copies and their corrections, simulation, the `b` form and its buffer, and what of the state machines
- * differs where one word is replaced. Expectations: binutils (words and texts), the rules, and the same instruction executed at its own place.
+ * Probes of PowerPC: what can be probed, copies and their corrections, simulation, the `b` form and
+ * its buffer, and what of the state machines differs where one word is replaced. Expectations:
+ * binutils (words and texts), the rules, and the same instruction executed at its own place.
  */
 import { describe, expect, test } from '@jest/globals';
 import { equalBytes, wordBytes } from '../src/bytes.js';
@@ -30,7 +31,7 @@ const verdict = (name: PpcTargetName, code: ProbeCode, offset?: number): string 
 const decoded = (name: PpcTargetName, code: ProbeCode, offset?: number): ProbeInstruction =>
   decodedBy(probesOf(name), code, offset);
 
-// ------------------------------------------------------------------------------------------------------- what can be probed
+// ------------------------------------------------------------------------------ what can be probed
 
 /** [source, verdict, only 64 bits] */
 const CLASSES: readonly (readonly [source: string, verdict: string, only64?: true])[] = [
@@ -190,7 +191,8 @@ for (const name of PPC_TARGETS) {
     test('the frame is struct pt_regs, arguments are r3 to r10, the ninth is on the stack', () => {
       const { abi } = support;
       const word = is64 ? 8 : 4;
-      // Offsets of asm/ptrace.h: PT_NIP 32, PT_MSR 33, PT_CTR 35, PT_LNK 36, PT_XER 37, PT_CCR 38, PT_TRAP 40, PT_DAR 41, PT_DSISR 42.
+      // Offsets of asm/ptrace.h: PT_NIP 32, PT_MSR 33, PT_CTR 35, PT_LNK 36, PT_XER 37, PT_CCR 38,
+      // PT_TRAP 40, PT_DAR 41, PT_DSISR 42.
       const places = Object.entries({
         gpr0: 0, gpr1: 1, gpr31: 31, nip: 32, msr: 33, ctr: 35, link: 36, xer: 37, ccr: 38, trap: 40, dar: 41, dsisr: 42,
       }); // prettier-ignore
@@ -201,7 +203,7 @@ for (const name of PPC_TARGETS) {
     });
   });
 
-  // -------------------------------------------------------------------------------------------------------------- copies
+  // ---------------------------------------------------------------------------------------- copies
 
   describeWith(TOOLS, `${name}: slots`, () => {
     test('a slot has the instruction and a branch behind the original; trap where no branch is wanted or reaches', () => {
@@ -268,7 +270,7 @@ for (const name of PPC_TARGETS) {
     }
   });
 
-  // ---------------------------------------------------------------------------------------------------------- simulation
+  // ------------------------------------------------------------------------------------ simulation
 
   describe(`${name}: simulation`, () => {
     test('every BO with every outcome of condition and counter, taken and not, with and without LK', () => {
@@ -347,7 +349,7 @@ for (const name of PPC_TARGETS) {
     });
   });
 
-  // ---------------------------------------------------------------------------------------------------------------- jump
+  // ------------------------------------------------------------------------------------------ jump
 
   describeWith(TOOLS, `${name}: the b form`, () => {
     test('T-KP-17, section 8: conditional branches and branches through registers stay breakpoints', () => {
@@ -534,7 +536,7 @@ for (const name of PPC_TARGETS) {
     }
   });
 
-  // ---------------------------------------------------------------------------------------------- three ways of execution
+  // ----------------------------------------------------------------------- three ways of execution
 
   describe(`${name}: one instruction, three places`, () => {
     test('T-KP-1: instructions of every row do the same at their place, in a slot and in a buffer', () => {
@@ -546,7 +548,7 @@ for (const name of PPC_TARGETS) {
     });
   });
 
-  // ------------------------------------------------------------------------------------------------------ state machines
+  // -------------------------------------------------------------------------------- state machines
 
   describeWith(TOOLS, `${name}: state machines`, () => {
     const text = (): { core: TextMachine; bytes: () => Uint8Array; slots: SlotPool; original: Uint8Array } => {
@@ -646,7 +648,7 @@ const noCpu = {
   write: () => false,
 };
 
-// ------------------------------------------------------------------------------------------------------------ three places
+// ------------------------------------------------------------------------------------ three places
 
 const CODE = 0x1_0000n;
 const DATA = 0x2_0000n;
@@ -657,7 +659,10 @@ const STACK = 0x4_0000n;
 /** Time and random numbers differ from one execution to the next. */
 const NEVER_SAME = /^(mftb|darn)$/;
 
-/** Executes instructions of every row at their place, in a slot and in a buffer with a callback that spoils registers. */
+/**
+ * Executes instructions of every row at their place, in a slot and in a buffer with a callback that
+ * spoils registers.
+ */
 function threePlaces(name: PpcTargetName): { cases: number; faults: number } {
   const { arch } = ppcTargets[name];
   const support = probesOf(name);

@@ -1,6 +1,8 @@
 /**
- * Breakpoint path and jump path of every instruction of samples of PowerPC, RISC-V and arm64: the same events in the ring and the same final state as without
- * probes. Sites are served by ftrace, so registers that its entries may change, and words of the frame that they leave, are not compared.
+ * Breakpoint path and jump path of every instruction of samples of PowerPC, RISC-V and arm64: the
+ * same events in the ring and the same final state as without probes. Sites are served by ftrace,
+ * so registers that its entries may change, and words of the frame that they leave, are not
+ * compared.
  */
 import { expect, test } from '@jest/globals';
 import { readSample } from './support/pipeline.js';
@@ -34,7 +36,8 @@ test.each(SAMPLES)('T-KP-1 T-KP-32 every instruction of %s by breakpoint and by 
   expect(jumps).toBeGreaterThan(350);
 });
 
-// Calls of -pg are found without a table, and their nops are told from others by the prologue in front of them.
+// Calls of -pg are found without a table, and their nops are told from others by the prologue in
+// front of them.
 test.each(['riscv64/program-rv64g-mcount', 'riscv64/program-mcount'])(
   'K-ADDR-7 C-UPD-4: a probe on the store of the return address hides no site from the core: %s',
   (name) => {

@@ -1,6 +1,6 @@
 /**
- * Breakpoint path and jump path of every instruction of samples, on every machine: the same events and the same final state as without probes; and what a
- * hit costs in both forms.
+ * Breakpoint path and jump path of every instruction of samples, on every machine: the same events
+ * and the same final state as without probes; and what a hit costs in both forms.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,10 @@ import { readSample } from './support/pipeline.js';
 import { batches, costOfForms, prove, subjectOf, survey } from './support/probe-proof.js';
 import { repeats } from './support/long.js';
 
-/** What entries of x86-64 leave changed; sites are probed as well where entries keep every other register of a frame. */
+/**
+ * What entries of x86-64 leave changed; sites are probed as well where entries keep every other
+ * register of a frame.
+ */
 const X86_SCRATCH = ['r11', 'orig_ax'];
 /** Sites of the large model load r10 themselves. */
 const LARGE_SCRATCH = [...X86_SCRATCH, 'r10'];
@@ -22,7 +25,10 @@ const LEAST: Readonly<Record<string, number>> = {
   'arm64/program-patchable-2': 500,
 };
 
-/** The same code with other tables, or none, or sites around it; and one with functions whose sites no call passes. */
+/**
+ * The same code with other tables, or none, or sites around it; and one with functions whose sites
+ * no call passes.
+ */
 const REPEATED = /stripped|relocations|record|fentry-nop|patchable-\d+-\d+$|aligned|bypassed/;
 
 const SAMPLES = ['x86-64', 'ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le', 'riscv64', 'arm64'].flatMap(

@@ -1,6 +1,7 @@
 /**
- * 50-kprobes section 11 on programs linked with --emit-relocs: what the linker kept is in the image that gets a runtime, and every entry is true of the bytes
- * at its place before and after probes; the sum is over all entries of types whose value can be computed here.
+ * 50-kprobes section 11 on programs linked with --emit-relocs: what the linker kept is in the image
+ * that gets a runtime, and every entry is true of the bytes at its place before and after probes;
+ * the sum is over all entries of types whose value can be computed here.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -69,7 +70,9 @@ interface Entry {
   readonly field: Uint8Array;
 }
 
-/** Of sections that are loaded, in file order: that order is the same in a file and in its images. */
+/**
+ * Of sections that are loaded, in file order: that order is the same in a file and in its images.
+ */
 function opened(image: ElfImage, { arch }: PpcTarget): Entry[] {
   const program = load(image, arch);
   const orders = { data: arch.target.dataEndian, code: arch.target.codeEndian };
@@ -139,7 +142,8 @@ const SUBJECTS: readonly Subject[] = [
   { name: 'ppc64-elfv2-le', target: byName(TARGETS, 'ppc64-elfv2-le'), drops: false },
   { name: 'ppc64-elfv1', target: byName(TARGETS, 'ppc64-elfv1'), drops: false },
   { name: 'rv64gc medlow', target: rv64gc, flags: ['-fno-pie', '-mcmodel=medlow'], drops: true },
-  // Without their high halves, which are simulated, low halves are about nothing; with them, low halves go with their copies.
+  // Without their high halves, which are simulated, low halves are about nothing; with them, low
+  // halves go with their copies.
   { name: 'rv64gc medany', target: rv64gc, flags: ['-fno-pie', '-mcmodel=medany'], moves: [], drops: true },
   { name: 'rv64gc low halves', target: rv64gc, flags: ['-fno-pie', '-mcmodel=medany'], drops: true, but: 'auipc' },
   { name: 'arm64', target: byName(ARM64_TARGETS, 'arm64'), drops: true },

@@ -1,7 +1,8 @@
 /**
- * Return probes on a function that calls itself, and threads: how many instances there may be (MAXACTIVE) and what is missed, calls that are left by
- * longjmp, and under which number the records of a thread stand. Everything as breakpoints, which this process serves, and as jumps, whose callback runs in
- * the guest: both give the same records.
+ * Return probes on a function that calls itself, and threads: how many instances there may be
+ * (MAXACTIVE) and what is missed, calls that are left by longjmp, and under which number the
+ * records of a thread stand. Everything as breakpoints, which this process serves, and as jumps,
+ * whose callback runs in the guest: both give the same records.
  */
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -56,7 +57,10 @@ interface Outcome {
   readonly optimised: boolean;
 }
 
-/** Runs a sample with probes; `onCall` is told of each call of `recurse` before anything of it is executed. */
+/**
+ * Runs a sample with probes; `onCall` is told of each call of `recurse` before anything of it is
+ * executed.
+ */
 function probed(name: string, probes: readonly string[], form: 'breakpoint' | 'jump', onCall: (call: Call) => void = () => undefined): Outcome {
   const out = join(folder, `${name.replace('/', '-')}-${form}`);
   const flags = form === 'jump' ? ['--optimize'] : [];
@@ -133,7 +137,8 @@ describe.each(SAMPLES)('%s', (name) => {
   test('longjmp: the instance of a call that never returns is in use until a call from farther out comes', () => {
     for (const limit of ['', '4']) {
       const results = forms.map((form) => {
-        // The rule once more: instances in use. Those of calls that returned are not; those that were left are, until a call from farther out comes.
+        // The rule once more: instances in use. Those of calls that returned are not; those that
+        // were left are, until a call from farther out comes.
         let inUse: { readonly frame: bigint; left: boolean }[] = [];
         let missed = 0;
         let saved: CpuState | null = null;

@@ -1,6 +1,7 @@
 /**
- * Windows of RISC-V in random functions (50-kprobes section 10): registers that a jump of two words takes are dead, whatever somebody writes into
- * them; the jump and its buffer change nothing; and the parcels of a window are replaced in the one order that is safe.
+ * Windows of RISC-V in random functions (50-kprobes section 10): registers that a jump of two words
+ * takes are dead, whatever somebody writes into them; the jump and its buffer change nothing; and
+ * the parcels of a window are replaced in the one order that is safe.
  */
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
@@ -25,7 +26,7 @@ const CALLEE = 0x2_0000n;
 const STACK = 0x8_0000n;
 const EXIT = 0x3000n;
 
-// ------------------------------------------------------------------------------------------------------ random functions
+// -------------------------------------------------------------------------------- random functions
 
 /** t0, t1, t2, a0, a1, a5, s2, t3. */
 const POOL = [5, 6, 7, 10, 11, 15, 18, 28] as const;
@@ -102,7 +103,7 @@ function assembled(pieces: readonly Piece[]): { bytes: Uint8Array; offsets: numb
   return { bytes: concatBytes([...words, bytesOf(riscvTable.encode('jalr', { rd: 0, rs1: 1, imm: 0 }), 4)]), offsets };
 }
 
-// --------------------------------------------------------------------------------------------------------------- running
+// ----------------------------------------------------------------------------------------- running
 
 const VALUES = [0x1234_5678_9abc_def0n, 7n, 0n, 0xffff_ffff_ffff_fff8n, 0x8000_0000n, 3n, 0x55aa_55aa_55aan, 1n];
 
@@ -213,7 +214,8 @@ test('section 10: a window is replaced breakpoint first, then what is behind its
           ] as const) {
             const now = from.slice();
             const stores = steps.filter((each) => each.kind === 'store');
-            // A jump of two instructions is left before the second of them comes back as something else.
+            // A jump of two instructions is left before the second of them comes back as something
+            // else.
             const wait = window.form !== 'jal' && to === armed ? ['wait'] : [];
             const kinds = stores.flatMap((_, i) => ['store', 'sync', ...(i === 0 ? wait : [])]);
             expect(steps.map(({ kind }) => kind)).toEqual(kinds);

@@ -1,6 +1,7 @@
 /**
- * RISC-V programs with a probe on every instruction that can have one: as breakpoints, as breakpoints with a second trap behind each copy, and as
- * jumps near and far. What the programs do is what they did without, and handlers see the same registers.
+ * RISC-V programs with a probe on every instruction that can have one: as breakpoints, as
+ * breakpoints with a second trap behind each copy, and as jumps near and far. What the programs do
+ * is what they did without, and handlers see the same registers.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

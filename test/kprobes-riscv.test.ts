@@ -1,6 +1,7 @@
 /**
- * Probes of RISC-V: what can be probed, copies, simulation, windows with their conditions, registers that are dead, the buffer, and the order of stores.
- * Expectations: binutils, the rules, and the same instruction executed at its own place.
+ * Probes of RISC-V: what can be probed, copies, simulation, windows with their conditions,
+ * registers that are dead, the buffer, and the order of stores. Expectations: binutils, the rules,
+ * and the same instruction executed at its own place.
  */
 import { describe, expect, test } from '@jest/globals';
 import { riscv64 as arch } from '../src/arch-riscv/index.js';
@@ -117,7 +118,7 @@ describeWith(RISCV_TOOLS, 'riscv64: what can be probed', () => {
   });
 });
 
-// ---------------------------------------------------------------------------------------------------------------- windows
+// ----------------------------------------------------------------------------------------- windows
 
 const windowsOf = (source: string, offset = 0, more: Partial<ProbeCode> = {}): readonly JumpWindow[] | ProbeRefusal =>
   jump.windows(codeOf(assembleRiscv(source), AT, more), AT + BigInt(offset));
@@ -202,7 +203,7 @@ describeWith(RISCV_TOOLS, 'riscv64: windows', () => {
   });
 });
 
-// ----------------------------------------------------------------------------------------------------------------- buffers
+// ----------------------------------------------------------------------------------------- buffers
 
 function bufferOf(
   source: string,
@@ -323,7 +324,7 @@ describeWith(RISCV_TOOLS, 'riscv64: buffers', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------- simulation
+// -------------------------------------------------------------------------------------- simulation
 
 describe('riscv64: simulation', () => {
   test('branches, jumps and auipc of both lengths, executed and simulated', () => {
@@ -367,7 +368,7 @@ describe('riscv64: simulation', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------- order of stores
+// --------------------------------------------------------------------------------- order of stores
 
 describeWith(RISCV_TOOLS, 'riscv64: the change of a window', () => {
   const cases: readonly (readonly [what: string, source: string, form: 'jal' | 'auipc-jalr', at: bigint])[] = [
@@ -400,7 +401,10 @@ describeWith(RISCV_TOOLS, 'riscv64: the change of a window', () => {
     );
     return { window, buffer, text, bytes };
   };
-  /** What a processor comes to that starts at an address with this text: `returns N`, or how it stops. */
+  /**
+   * What a processor comes to that starts at an address with this text: `returns N`, or how it
+   * stops.
+   */
   const outcome = ({ buffer, bytes }: { buffer: bigint; bytes: Uint8Array }, text: Uint8Array, pc: bigint): string => {
     const machine = machineAt(text);
     machine.load(buffer, bytes, { permission: 'rx', size: 0x1000 });
@@ -473,7 +477,7 @@ describeWith(RISCV_TOOLS, 'riscv64: the change of a window', () => {
 
 const assembleReturn = (): Uint8Array => Uint8Array.of(0x67, 0x80, 0, 0);
 
-// ------------------------------------------------------------------------------------------------------------ three places
+// ------------------------------------------------------------------------------------ three places
 
 /** Random instructions of the rows whose name matches, in memory order. */
 function wordsOf(names: RegExp, perRow: number): Uint8Array[] {

@@ -1,6 +1,7 @@
 /**
- * Steps of sessions about probes that are there: disable and enable, all off and on; what listings say of them; and the same state machines through the library's
- * public entry. Everything on produced images: bytes of the text and traces of runs.
+ * Steps of sessions about probes that are there: disable and enable, all off and on; what listings
+ * say of them; and the same state machines through the library's public entry. Everything on
+ * produced images: bytes of the text and traces of runs.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +29,10 @@ const at = (name: string): string => join(folder, name);
 const session = (steps: readonly string[]): string =>
   `version: 1\nsteps:\n${steps.map((each) => `  - ${each}\n`).join('')}`;
 
-/** An instruction behind the site of a function that calls reach, one of another function, and a function with a site where probes are served by ftrace. */
+/**
+ * An instruction behind the site of a function that calls reach, one of another function, and a
+ * function with a site where probes are served by ftrace.
+ */
 const SAMPLES: readonly (readonly [name: string, inside: string, elsewhere: string, site: string])[] = [
   ['x86-64/program-fentry', 'leaf+5', 'mix64+15', 'sum'],
   // The name of a function means its entry, which is no site.
@@ -148,11 +152,13 @@ test('T-KP-3: what the flags of a listing are, by what has been done to a probe 
     const set = `probe: {define: 'p:e two_wide+6', version: ${version}, optimize: ${String(optimize)}}`;
     const files = [{ name: 's', text: session([set, ...steps]) }];
     const { state } = planProbes(readElf(image.bytes.slice()), arch, files).probes!.probes()[0]!;
-    // A jump is there exactly where somebody says that it is, or asks for it and nothing forbids it.
+    // A jump is there exactly where somebody says that it is, or asks for it and nothing forbids
+    // it.
     expect(state.text === 'jump').toBe(state.flags === 4);
     return [state.flags, ...state.probes.map((each) => each.flags)];
   };
-  // 2009: 4 is what the user asks for, 2 that it is off, 1 that its text is gone; without the wish there is no 4.
+  // 2009: 4 is what the user asks for, 2 that it is off, 1 that its text is gone; without the wish
+  // there is no 4.
   expect(flags('2009', true)).toEqual([4, 4]);
   expect(flags('2009', false)).toEqual([0, 0]);
   expect(flags('2009', true, 'disable-probe: e')).toEqual([6, 6]);

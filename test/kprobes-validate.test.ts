@@ -1,4 +1,7 @@
-/** Where a probe may go on x86-64, and where a jump: rules K-ADDR-1 to 7, X-2, X-3, K-BOOST-1, on a program that the GNU assembler made. */
+/**
+ * Where a probe may go on x86-64, and where a jump: rules K-ADDR-1 to 7, X-2, X-3, K-BOOST-1, on a
+ * program that the GNU assembler made.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -135,7 +138,8 @@ describeWith(['gcc'], 'x86-64', () => {
     expect(jump('plain')).toBe('9 bytes');
     expect(jump('plain', 9)).toBe('5 bytes');
     expect(jump('branches')).toBe('EINVAL not-boostable');
-    // A branch leads to +11: no window may hold it, and a jump at +6 would end there, which is refused as well.
+    // A branch leads to +11: no window may hold it, and a jump at +6 would end there, which is
+    // refused as well.
     expect(jump('into')).toBe('5 bytes');
     expect(jump('into', 5)).toBe('6 bytes');
     expect(jump('into', 6)).toBe('EILSEQ branch-into-window');

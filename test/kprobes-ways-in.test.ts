@@ -1,6 +1,8 @@
 /**
- * What leads into the middle of a window from elsewhere in the image, one kind after another: direct branches of other sections, tables of switches, labels whose address is taken,
- * landing pads, what kernels' tables go on at. Every case has a twin that differs in the target only, which is then where the window begins: that one is optimised.
+ * What leads into the middle of a window from elsewhere in the image, one kind after another:
+ * direct branches of other sections, tables of switches, labels whose address is taken, landing
+ * pads, what kernels' tables go on at. Every case has a twin that differs in the target only, which
+ * is then where the window begins: that one is optimised.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +21,10 @@ const path = (name: string): string => join(folder, name);
 
 interface Machine {
   readonly prefix: string;
-  /** `hot`, whose first two instructions are a window with `.Linner` in its middle; `.Louter` is its start. */
+  /**
+   * `hot`, whose first two instructions are a window with `.Linner` in its middle; `.Louter` is its
+   * start.
+   */
   readonly hot: string;
   readonly jump: string;
   readonly start: string;

@@ -1,6 +1,8 @@
 /**
- * Windows of optimised probes, entered by every branch of the image that leads into one: all samples, and random programs whose functions have cold parts in a
- * section of their own. ELFTRACE_WINDOW_PROGRAMS and ELFTRACE_SEED: other numbers of programs (`node build/scripts/soak-probes.js`).
+ * Windows of optimised probes, entered by every branch of the image that leads into one: all
+ * samples, and random programs whose functions have cold parts in a section of their own.
+ * ELFTRACE_WINDOW_PROGRAMS and ELFTRACE_SEED: other numbers of programs
+ * (`node build/scripts/soak-probes.js`).
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -70,7 +72,8 @@ for (const { target, tools, variants } of MACHINES) {
         tell(`${target}: ${PROGRAMS} programs from seed ${SEED}`, sum);
         expect(sum.faults).toEqual([]);
         expect(sum.taken).toBeGreaterThan(20 * PROGRAMS);
-        // What leads into the middle comes from cold parts, and is seen to break what it leads into.
+        // What leads into the middle comes from cold parts, and is seen to break what it leads
+        // into.
         expect(sum.inside).toBeGreaterThan(0);
         // Half of a jump of RISC-V is an instruction that does no harm, now and then.
         expect(sum.broken).toBeGreaterThan(0.95 * sum.inside);

@@ -1,6 +1,7 @@
 /**
- * A64 semantics that the batches under qemu do not show: condition records that are only looked at from outside, landing pads, pointer
- * authentication switched off, system registers, cache maintenance, stale code, reservations between CPUs, what is only named.
+ * A64 semantics that the batches under qemu do not show: condition records that are only looked at
+ * from outside, landing pads, pointer authentication switched off, system registers, cache
+ * maintenance, stale code, reservations between CPUs, what is only named.
  */
 import { describe, expect, test } from '@jest/globals';
 import { arm64 } from '../src/arch-arm64/index.js';

@@ -1,6 +1,7 @@
 /**
- * PowerPC semantics that no program under qemu-user shows: traps that hit, alignment interrupts, privileged registers, instructions that
- * are only named, prefixed instructions at borders, and the cases in which qemu 7.2 departs from the Power ISA 3.1B.
+ * PowerPC semantics that no program under qemu-user shows: traps that hit, alignment interrupts,
+ * privileged registers, instructions that are only named, prefixed instructions at borders, and the
+ * cases in which qemu 7.2 departs from the Power ISA 3.1B.
  */
 import { describe, expect, test } from '@jest/globals';
 import { spawnSync } from './support/spawn.js';
@@ -208,7 +209,9 @@ describe('where qemu departs from the manual', () => {
 });
 
 describe('prefixed instructions', () => {
-  /** plwz, plbz, plhz, plha, pstw, pstb, psth, plfs, plfd, pstfs, pstfd: MLS; plwa, pld, pstd: 8LS. */
+  /**
+   * plwz, plbz, plhz, plha, pstw, pstb, psth, plfs, plfd, pstfs, pstfd: MLS; plwa, pld, pstd: 8LS.
+   */
   const FORMS: readonly (readonly [name: string, type: 0 | 2, opcode: number, bytes: number])[] = [
     ['plwz', 2, 32, 4], ['plbz', 2, 34, 1], ['plhz', 2, 40, 2], ['plha', 2, 42, 2], ['pstw', 2, 36, 4], ['pstb', 2, 38, 1],
     ['psth', 2, 44, 2], ['plfs', 2, 48, 4], ['plfd', 2, 50, 8], ['pstfs', 2, 52, 4], ['pstfd', 2, 54, 8],

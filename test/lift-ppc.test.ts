@@ -1,4 +1,7 @@
-/** PowerPC semantics: generated batches against qemu-user, faults of every access, traps, instruction counts. */
+/**
+ * PowerPC semantics: generated batches against qemu-user, faults of every access, traps,
+ * instruction counts.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -49,7 +52,10 @@ const CORNERS = [
   0xffff_ffff_ffff_fffen, 0xffff_ffffn << 32n,
 ]; // prettier-ignore
 
-/** Templates: %d destination, %a %b sources, %i signed and %u unsigned 16 bits, %n 0 to 31, %m 0 to 63, %c CR bit, %f CR field. */
+/**
+ * Templates: %d destination, %a %b sources, %i signed and %u unsigned 16 bits, %n 0 to 31, %m 0 to
+ * 63, %c CR bit, %f CR field.
+ */
 const COMMON = [
   ...['add', 'addc', 'adde', 'subf', 'subfc', 'subfe', 'mullw'].flatMap((name) =>
     ['', '.', 'o', 'o.'].map((suffix) => `${name}${suffix} %d,%a,%b`),
@@ -261,7 +267,8 @@ function batch(kind: PpcKind): string {
       count++;
     }
   }
-  // The code is longer than a branch reaches; nothing jumps across it. Templates may use local labels 8 and 9.
+  // The code is longer than a branch reaches; nothing jumps across it. Templates may use local
+  // labels 8 and 9.
   const size = count * 9 * bytes;
   const address = (register: number, symbol: string): string =>
     is64
@@ -442,7 +449,8 @@ describe('registers people see', () => {
           machine.run({ budget: 8 });
           const cr = machine.register('cr');
           expect(cr & 0xf00f_ff00n).toBe(0x1004_5600n);
-          // Compared in this block or the one before: bit 0 is the summary overflow, and of the others one is set.
+          // Compared in this block or the one before: bit 0 is the summary overflow, and of the
+          // others one is set.
           expect(cr & 0x0110_0011n).toBe(xer === 0n ? 0n : 0x0110_0011n);
           expect(machine.register('r3')).toBe(cr);
           expect(machine.register('r5')).toBe(cr & 0x0f00_0000n);

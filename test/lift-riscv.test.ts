@@ -1,6 +1,7 @@
 /**
- * RISC-V semantics that no program under qemu-user shows: what is only named, counters, folded pairs against single steps, code at
- * borders of windows and fetch lines, `fence.i`, and reservations of several CPUs.
+ * RISC-V semantics that no program under qemu-user shows: what is only named, counters, folded
+ * pairs against single steps, code at borders of windows and fetch lines, `fence.i`, and
+ * reservations of several CPUs.
  */
 import { spawnSync } from './support/spawn.js';
 import { describe, expect, test } from '@jest/globals';
@@ -123,7 +124,7 @@ test('counters: instructions of the CPU, time of the machine', () => {
   expect(machine.register('fcsr')).toBe(0n);
 });
 
-// ------------------------------------------------------------------------------------------------------------- folding
+// ----------------------------------------------------------------------------------------- folding
 
 const terminatorOf = (lines: readonly RiscvLine[], address = CODE): unknown =>
   lifter.lift(riscvCode(lines), address, { maxInstructions: 64, startsAt: () => false }).terminator;
@@ -247,7 +248,7 @@ test('random straight-line code: a run gives what single steps give, with the sa
   expect(instructions).toBe(7500);
 });
 
-// -------------------------------------------------------------------------------------------------- borders of code
+// --------------------------------------------------------------------------------- borders of code
 
 describe('code at borders', () => {
   /** 4-byte instruction at 2 bytes before the border. */
@@ -366,7 +367,8 @@ describe('F-7: what a CPU has fetched', () => {
       const machine = riscvMachine(body([...extra]), CODE, { fetch: 'buffered' });
       machine.map({ address: DATA, size: 0x1000, permission: 'rw' });
       machine.setRegister('a4', DATA);
-      // Everything is executed once: the line is fetched. A trap synchronises, so the CPU stops in front of it.
+      // Everything is executed once: the line is fetched. A trap synchronises, so the CPU stops in
+      // front of it.
       machine.run({ budget: 2 });
       machine.setRegister('pc', CODE);
       machine.setRegister('a0', 0n);
@@ -415,13 +417,14 @@ describe('F-7: what a CPU has fetched', () => {
         outcomes.set(what, (outcomes.get(what) ?? 0) + 1);
       }
     }
-    // Wild exactly where the first word is executed as a nop and the second as the call: 25 schedules in all.
+    // Wild exactly where the first word is executed as a nop and the second as the call: 25
+    // schedules in all.
     expect([...outcomes.values()].reduce((sum, each) => sum + each, 0)).toBe(25);
     expect([...outcomes.keys()].sort()).toEqual(['traced', 'wild 0xdead0100']);
   });
 });
 
-// -------------------------------------------------------------------------------------------------------- reservations
+// ------------------------------------------------------------------------------------ reservations
 
 describe('reservations', () => {
   const lr: RiscvLine = ['lr.d', { rd: T0, rs1: A4, aq: 0, rl: 0 }];
@@ -502,7 +505,7 @@ describe('reservations', () => {
   });
 });
 
-// --------------------------------------------------------------------------------------------------------------- gates
+// ------------------------------------------------------------------------------------------- gates
 
 test('gates: a tail call of a TypeScript function, and calls from outside', () => {
   const lines: RiscvLine[] = [
@@ -519,7 +522,7 @@ test('gates: a tail call of a TypeScript function, and calls from outside', () =
   expect(gates.call(CODE, [0n, 0n, gate.pointer])).toEqual({ kind: 'returned', value: 2022n });
 });
 
-// ------------------------------------------------------------------------------------------------------------- callers
+// ----------------------------------------------------------------------------------------- callers
 
 describe('frames read from prologues', () => {
   const rule = (lines: RiscvLine[]): unknown => frameRule(riscvCode(lines));
@@ -575,7 +578,7 @@ describe('frames read from prologues', () => {
   });
 });
 
-// --------------------------------------------------------------------------------------------------------- processes
+// --------------------------------------------------------------------------------------- processes
 
 const [GC] = RISCV_TARGETS;
 
@@ -629,7 +632,8 @@ int main(int argc, char **argv, char **envp) {
     const path = buildProgram(GC!, '2', [writeSource('system-riscv.c', SYSTEM)], ['-I', PROGRAMS]);
     const expected = runQemu(GC!, path);
     const here = runHere(GC!, path);
-    // qemu 7.2 writes a restorer, which Linux's structure has not on this machine (no SA_RESTORER in asm-generic/signal.h).
+    // qemu 7.2 writes a restorer, which Linux's structure has not on this machine (no SA_RESTORER
+    // in asm-generic/signal.h).
     const guard = /^guard .*\n/m;
     expect(here.output.replace(guard, '')).toBe(expected.output.replace(guard, ''));
     expect(here.output).toContain('kept 1\nguard 63\n');

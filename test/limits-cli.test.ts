@@ -1,4 +1,7 @@
-/** Each limit on an input that the test makes, through the command line: bombs end early, with a reason that a program can read and no output. */
+/**
+ * Each limit on an input that the test makes, through the command line: bombs end early, with a
+ * reason that a program can read and no output.
+ */
 import {
   appendFileSync,
   existsSync,

@@ -1,4 +1,6 @@
-/** Unpacking in a process of its own, whose largest resident size is compared with what came out. */
+/**
+ * Unpacking in a process of its own, whose largest resident size is compared with what came out.
+ */
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +33,10 @@ const large = Buffer.alloc(SIZE);
 const input = join(folder, 'large');
 writeFileSync(input, large);
 
-/** Megabytes that the largest resident size grew by, when everything that is loaded once had been loaded. */
+/**
+ * Megabytes that the largest resident size grew by, when everything that is loaded once had been
+ * loaded.
+ */
 const CHILD = `
 import fs from 'node:fs';
 const [small, file, how] = process.argv.slice(1);

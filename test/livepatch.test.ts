@@ -1,6 +1,7 @@
 /**
- * `patch --livepatch F=NEW --with new.o` on programs of every machine and kind of site: where sites stand at the start of functions the new one runs in
- * place of the old, here and under qemu, and the callers cannot tell; where -pg calls behind the prologue it is refused.
+ * `patch --livepatch F=NEW --with new.o` on programs of every machine and kind of site: where sites
+ * stand at the start of functions the new one runs in place of the old, here and under qemu, and
+ * the callers cannot tell; where -pg calls behind the prologue it is refused.
  */
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
@@ -18,7 +19,10 @@ import {
 import { warmElftrace as elftrace } from './support/cli.js';
 import { describeWith, run } from './support/tools.js';
 
-/** Eight arguments, a caller that keeps values in every kind of register, recursion through the old name. */
+/**
+ * Eight arguments, a caller that keeps values in every kind of register, recursion through the old
+ * name.
+ */
 const SOURCE = `#include "lib.h"
 void _mcount(void);
 u32 state[4] = {1, 2, 3, 4};

@@ -1,4 +1,7 @@
-/** Linked cores: stubs for sites that do not reach the runtime, kernel addresses, and the verbs load and unload. */
+/**
+ * Linked cores: stubs for sites that do not reach the runtime, kernel addresses, and the verbs load
+ * and unload.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -42,7 +45,9 @@ int main(void) { line("early", (u32)early(4)); flush(); return 0; }
 `;
 const EARLY = 'extern int value; __attribute__((noinline)) int early(int x) { return x * value; }';
 
-/** A program whose first function is nearly a branch's reach from its end: it has kilobytes left. */
+/**
+ * A program whose first function is nearly a branch's reach from its end: it has kilobytes left.
+ */
 function farCore(target: LoaderTarget, base: string): Uint8Array {
   const spacer = assemble(target, `${ABI(target)}\t.text\n\t.space 0x1fd0000\n`);
   const mcount = assemble(

@@ -1,6 +1,7 @@
 /**
- * Real PowerPC kernel modules of the folder that ELFTRACE_CORPUS names: each is laid out with a core that defines every symbol it wants, at the
- * addresses of a kernel, and judged by readelf. Skipped, with the reason, where the variable is not set.
+ * Real PowerPC kernel modules of the folder that ELFTRACE_CORPUS names: each is laid out with a
+ * core that defines every symbol it wants, at the addresses of a kernel, and judged by readelf.
+ * Skipped, with the reason, where the variable is not set.
  */
 import { spawnSync } from './support/spawn.js';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * Generated modules (acceptance 8): more than 700 external functions, tail calls, addends, TOC over 64 KB, several text sections and stub
- * groups. What they must print comes from the same objects linked by GNU ld under qemu-user.
+ * Generated modules (acceptance 8): more than 700 external functions, tail calls, addends, TOC over
+ * 64 KB, several text sections and stub groups. What they must print comes from the same objects
+ * linked by GNU ld under qemu-user.
  */
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
@@ -69,7 +70,8 @@ describeWith(loaderTools, 'generated modules', () => {
             if (reading.savesToc) saving++;
           }
         }
-        // ext_0 … ext_719, multi and multi+4; where the TOC changes the tail call of ext_9 has a stub of its own that saves nothing.
+        // ext_0 … ext_719, multi and multi+4; where the TOC changes the tail call of ext_9 has a
+        // stub of its own that saves nothing.
         expect(stubs).toBe(FUNCTIONS + 2 + (target === 'ppc32' ? 0 : 1));
         expect(saving).toBe(target === 'ppc32' ? 0 : FUNCTIONS + 2);
         expect(targets.size).toBe(FUNCTIONS + 2);

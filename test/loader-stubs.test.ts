@@ -1,6 +1,6 @@
 /**
- * Stubs that the PowerPC loader writes, against vectors of the specification, objdump and their own readers; and how calls of other shapes
- * are bound.
+ * Stubs that the PowerPC loader writes, against vectors of the specification, objdump and their own
+ * readers; and how calls of other shapes are bound.
  */
 import { chmodSync } from 'node:fs';
 import fc from 'fast-check';

@@ -1,6 +1,7 @@
 /**
- * The module loader on the four PowerPC targets. What an image must print comes from the same objects linked by GNU ld and run under
- * qemu-user; readelf and objdump say whether it is well formed.
+ * The module loader on the four PowerPC targets. What an image must print comes from the same
+ * objects linked by GNU ld and run under qemu-user; readelf and objdump say whether it is well
+ * formed.
  */
 import { spawnSync } from './support/spawn.js';
 import { describe, expect, test } from '@jest/globals';

@@ -1,4 +1,7 @@
-/** Options of single machines: the command line offers what the rows of the machines say, and no other choice. */
+/**
+ * Options of single machines: the command line offers what the rows of the machines say, and no
+ * other choice.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
 import type { MachineOption } from '../src/machine/options.js';
@@ -8,7 +11,10 @@ const rows = new Map<string, MachineOption>(
   arches.flatMap(({ options }) => options).map((option) => [option.name, option]),
 );
 
-/** Options of `--help` that begin like those of a machine, with their choices; no choices where a verb leaves them to the loader. */
+/**
+ * Options of `--help` that begin like those of a machine, with their choices; no choices where a
+ * verb leaves them to the loader.
+ */
 function offered(...words: readonly string[]): Map<string, string[]> {
   const { stdout } = elftrace([...words, '--help']);
   const parts = stdout.split(/^ +(?:-\w, )?--/m).slice(1);

@@ -1,6 +1,7 @@
 /**
- * Outside the folders `arch-*`, only `arches.ts` and the command line name a machine: this searches the code (identifiers and
- * strings, not comments, which may name machines as examples) for the words by which a room could know one.
+ * Outside the folders `arch-*`, only `arches.ts` and the command line name a machine: this searches
+ * the code (identifiers and strings, not comments, which may name machines as examples) for the
+ * words by which a room could know one.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -25,7 +26,10 @@ const exempt: Readonly<Record<string, string>> = {
   'runtime/objects.ts': 'made by a script: paths of prebuilt objects',
 };
 
-/** Conventions whose names are words of the field as well: they are only looked for beside a convention. */
+/**
+ * Conventions whose names are words of the field as well: they are only looked for beside a
+ * convention.
+ */
 const common = new Set(['regs', 'args', 'modern', 'mcount']);
 
 const ids = arches.map(({ target }) => target.id);

@@ -1,6 +1,6 @@
 /**
- * The producer of `__mcount_loc` on real compiler output of every target, held against the calls that objdump shows, GCC's
- * own -mrecord-mcount, and the addresses that linkers make of the slots.
+ * The producer of `__mcount_loc` on real compiler output of every target, held against the calls
+ * that objdump shows, GCC's own -mrecord-mcount, and the addresses that linkers make of the slots.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -33,11 +33,14 @@ function fresh(suffix: string): string {
   return join(folder, `${fileNumber}${suffix}`);
 }
 
-// --------------------------------------------------------------------------------------------------------- machines
+// ---------------------------------------------------------------------------------------- machines
 
 type Rule = 'abs' | 'pcrel' | 'got-pcrel' | 'align' | 'none';
 
-/** A machine as data: word type, call types with deltas, other types by name, what a call looks like. */
+/**
+ * A machine as data: word type, call types with deltas, other types by name, what a call looks
+ * like.
+ */
 interface Machine extends McountMachine {
   readonly objdumpCalls: RegExp;
   isCall(code: Uint8Array, offset: number, little: boolean): boolean;
@@ -148,7 +151,7 @@ function plan(each: Machine, image: ElfImage, more: Partial<McountOptions> = {})
   return planMcountTable(image, each, optionsOf(each, image, more));
 }
 
-// ----------------------------------------------------------------------------------------------------------- sources
+// ----------------------------------------------------------------------------------------- sources
 
 const SOURCE = `
 int sink;
@@ -182,9 +185,12 @@ function load(path: string): ElfImage {
   return readElf(new Uint8Array(readFileSync(path)));
 }
 
-// ------------------------------------------------------------------------------------------------------------ oracle
+// ------------------------------------------------------------------------------------------ oracle
 
-/** Calls of the profiling entry as objdump shows them: `section+offset`, in the order of the listing. */
+/**
+ * Calls of the profiling entry as objdump shows them: `section+offset`, in the order of the
+ * listing.
+ */
 function callsByObjdump(path: string, each: Machine): string[] {
   const text = run('objdump', ['-dr', path]).toString();
   const calls: string[] = [];
@@ -226,7 +232,10 @@ function record(path: string, each: Machine, more: Partial<McountOptions> = {}):
   return output;
 }
 
-/** Slots by readelf: offset in the table and `symbol + addend`, of the relocations of `__mcount_loc`. */
+/**
+ * Slots by readelf: offset in the table and `symbol + addend`, of the relocations of
+ * `__mcount_loc`.
+ */
 function slotsByReadelf(path: string): string[] {
   const text = run('readelf', ['-rW', path]).toString();
   const slots: string[] = [];
@@ -239,7 +248,7 @@ function slotsByReadelf(path: string): string[] {
   return slots;
 }
 
-// ------------------------------------------------------------------------------------------------------- the targets
+// ------------------------------------------------------------------------------------- the targets
 
 interface Case {
   readonly target: string;
@@ -435,11 +444,13 @@ describeWith(['x86_64-linux-gnu-gcc', 'readelf'], 'against GCC -mrecord-mcount',
       ['-pg', '-mfentry', '-mcmodel=large', '-fno-pie'],
     ].map((flags) => [flags.join(' '), flags] as const),
   )('M-REC-5: M-REC-6: x86-64 %s: the same slots', (_, flags) => {
-    // GCC makes slots in sections that are not traced too: without such functions the tables are equal.
+    // GCC makes slots in sections that are not traced too: without such functions the tables are
+    // equal.
     const source = FULL_SOURCE.replace(/^.*\.(exit|noinstr)\.text.*$/gm, '');
     const theirs = compile('x86_64-linux-gnu-gcc', [...flags, '-mrecord-mcount'], source);
     const ours = record(compile('x86_64-linux-gnu-gcc', flags, source), X86);
-    // Content: the places; their order is that of GCC's output, which emits cold functions when it likes.
+    // Content: the places; their order is that of GCC's output, which emits cold functions when it
+    // likes.
     const content = (path: string): string[] =>
       slotsByReadelf(path)
         .map((slot) => slot.split(' ').slice(1).join(' '))
@@ -459,7 +470,7 @@ describeWith(['x86_64-linux-gnu-gcc', 'readelf'], 'against GCC -mrecord-mcount',
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------- rules
+// ------------------------------------------------------------------------------------------- rules
 
 test.each([
   ['.text', true],

@@ -1,4 +1,7 @@
-/** A name that does not exist is named, with the exit status of bad input or of a refusal, by every option that takes one; nothing is written. */
+/**
+ * A name that does not exist is named, with the exit status of bad input or of a refusal, by every
+ * option that takes one; nothing is written.
+ */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * A made-up machine with conventions of its own: everything that the tool knows about a convention comes from its row, so the
- * folder of a machine is all that a new one touches.
+ * A made-up machine with conventions of its own: everything that the tool knows about a convention
+ * comes from its row, so the folder of a machine is all that a new one touches.
  */
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';

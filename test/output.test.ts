@@ -1,7 +1,7 @@
 /**
- * What leaves the command line as files: every moment in which a writer may die, every write that may fail, and everything that
- * a path may be. The writer runs with a library in front of libc (`support/faults.c`), which kills it, or lets a call fail, at
- * each of its calls in turn.
+ * What leaves the command line as files: every moment in which a writer may die, every write that
+ * may fail, and everything that a path may be. The writer runs with a library in front of libc
+ * (`support/faults.c`), which kills it, or lets a call fail, at each of its calls in turn.
  */
 import {
   chmodSync,
@@ -57,7 +57,10 @@ function prepared(name: string): string {
   return path;
 }
 
-/** Runs the writer with the library that counts its calls on files of the folder, and may make one of them fail. */
+/**
+ * Runs the writer with the library that counts its calls on files of the folder, and may make one
+ * of them fail.
+ */
 function faulty(kind: string, path: string, settings: Readonly<Record<string, string>>) {
   const env = { ...process.env, LD_PRELOAD: at('faults.so'), FAULT_DIR: path, ...settings };
   return spawnSync(process.execPath, [writer, kind, path, 'new'], { encoding: 'utf8', timeout: 60_000, env });
@@ -158,7 +161,9 @@ describe('locks', () => {
   });
 });
 
-/** What a lock of this machine looks like: taken from a writer that is killed while it holds one. */
+/**
+ * What a lock of this machine looks like: taken from a writer that is killed while it holds one.
+ */
 function readLockOf(path: string): string {
   const script = `
     import { takeLock } from ${JSON.stringify(new URL('../src/output/lock.js', import.meta.url).href)};

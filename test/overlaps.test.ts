@@ -1,6 +1,7 @@
 /**
- * Sites and the places of other patching mechanisms (F-6): objects with tables made by hand in the formats of each machine, and real modules, both held
- * against a second reader that is made of readelf's output.
+ * Sites and the places of other patching mechanisms (F-6): objects with tables made by hand in the
+ * formats of each machine, and real modules, both held against a second reader that is made of
+ * readelf's output.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -89,7 +90,10 @@ const machines: Readonly<Record<string, Machine>> = {
   },
 };
 
-/** The text of an object: what stands in front of the site, the site with a label at its second instruction, what stands behind. */
+/**
+ * The text of an object: what stands in front of the site, the site with a label at its second
+ * instruction, what stands behind.
+ */
 function object({ site, slot }: Machine, before: string, labelled: string, after: string, table: string): string {
   const [first, ...rest] = site.split('\n');
   const inside = `${first!}\n${labelled}${rest.join('\n')}`;
@@ -180,7 +184,10 @@ describeWith(withTools, 'tables made by hand', () => {
   });
 });
 
-/** Functions as kernels with call padding have them, that begin with a nop of a static key: two bytes, or five as older jump labels are. */
+/**
+ * Functions as kernels with call padding have them, that begin with a nop of a static key: two
+ * bytes, or five as older jump labels are.
+ */
 const padded = (nops: readonly string[], table: string): string =>
   nops
     .map(

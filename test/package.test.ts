@@ -1,6 +1,6 @@
 /**
- * The package as it is published: `npm pack`, unpacked in an empty folder, with a PATH that holds node and nothing else. No
- * binutils, no qemu, no compiler.
+ * The package as it is published: `npm pack`, unpacked in an empty folder, with a PATH that holds
+ * node and nothing else. No binutils, no qemu, no compiler.
  */
 import { spawnSync } from './support/spawn.js';
 import {
@@ -192,7 +192,8 @@ describeWith(['npm', 'tar'], 'npm pack', () => {
       status: 0,
       stderr: '',
     });
-    // Two workers, compressed modules and archives among the files; nothing of the system is asked to unpack them.
+    // Two workers, compressed modules and archives among the files; nothing of the system is asked
+    // to unpack them.
     const verified = cli('verify', '--jobs', '2', '--quiet', join(samples, 'x86-64'));
     // Of one sample no function is known, which is no success; nothing else is wrong.
     expect(verified.status).toBe(1);

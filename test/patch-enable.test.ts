@@ -1,6 +1,7 @@
 /**
- * `patch --enable` on linked programs: the runtime is laid in, the program does what it did, its own trace is what the machine sees, and
- * revert gives the program back byte for byte. And what cannot be enabled, with the reason.
+ * `patch --enable` on linked programs: the runtime is laid in, the program does what it did, its
+ * own trace is what the machine sees, and revert gives the program back byte for byte. And what
+ * cannot be enabled, with the reason.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +22,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Programs whose sites an entry serves; clang's late calls of 32 bits and GCC 12's nops in front of the TOC set-up have none. */
+/**
+ * Programs whose sites an entry serves; clang's late calls of 32 bits and GCC 12's nops in front of
+ * the TOC set-up have none.
+ */
 const programs = sampleNames().filter(
   (name) => /^ppc[^/]*\/program-/.test(name) && !/ppc32\/program-clang|bypassed/.test(name),
 );

@@ -1,6 +1,6 @@
 /**
- * Damaged files through the whole pipeline: read, sites, verdicts, plan, apply, revert. Every mutant goes through or is refused by
- * an ElftraceError; what was patched comes back byte for byte.
+ * Damaged files through the whole pipeline: read, sites, verdicts, plan, apply, revert. Every
+ * mutant goes through or is refused by an ElftraceError; what was patched comes back byte for byte.
  */
 import { describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';
@@ -16,7 +16,10 @@ import { fastest } from './support/timing.js';
 const MUTANTS = Number(process.env['ELFTRACE_MUTANTS'] ?? 5000);
 const LIMIT_MS = 2000;
 
-/** Bytes of sites and slots changed, besides the structure: what readers of code and tables must survive. */
+/**
+ * Bytes of sites and slots changed, besides the structure: what readers of code and tables must
+ * survive.
+ */
 function scramble(bytes: Uint8Array, places: readonly number[], seed: number): Uint8Array {
   const random = new SeededRandom(seed);
   const copy = bytes.slice();

@@ -1,6 +1,7 @@
 /**
- * Plans, their execution and the way back, on every sample: exactly the plan's edits change, and revert gives the input. The
- * comparison is a plain byte loop, and `cmp -l` once, so that nothing of ours judges itself.
+ * Plans, their execution and the way back, on every sample: exactly the plan's edits change, and
+ * revert gives the input. The comparison is a plain byte loop, and `cmp -l` once, so that nothing
+ * of ours judges itself.
  */
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -50,7 +51,10 @@ function positionsOf(plan: Plan): number[] {
   return found;
 }
 
-/** Length of what identifies the file itself: the ELF header changes when a section is added behind it. */
+/**
+ * Length of what identifies the file itself: the ELF header changes when a section is added behind
+ * it.
+ */
 const headerSize = (bytes: Uint8Array): number => (bytes[4] === 2 ? 64 : 52);
 
 const refusing = /bypassed|program-patchable-4-2/;
@@ -211,7 +215,8 @@ describeWith(['readelf'], 'neutralised relocations by readelf', () => {
     ['ppc64-elfv2-le/module-mprofile-recorded.ko', 'object', /_mcount/, /R_PPC64_NONE/],
     ['riscv64/module-mcount.ko', 'object', /_mcount/, /R_RISCV_NONE/],
     ['arm64/module-mcount-recorded.ko', 'object', /_mcount/, /R_AARCH64_NONE/],
-    // The module loaders of these kernels know no NONE: an absolute word that writes the nop again, a marker they ignore.
+    // The module loaders of these kernels know no NONE: an absolute word that writes the nop again,
+    // a marker they ignore.
     ['x86-64/module-fentry.ko', 'module', /__fentry__/, /R_X86_64_NONE/],
     ['arm64/module-mcount-recorded.ko', 'module', /_mcount/, /R_AARCH64_NONE/],
     ['ppc32/module-mcount-recorded.ko', 'module', /_mcount/, /R_PPC_ADDR32 +60000000$/],
@@ -262,7 +267,8 @@ describeWith(['readelf'], 'neutralised relocations by readelf', () => {
           .matchAll(/\] (\S+) +[A-Z]/g),
       ].map((match) => match[1]!);
     };
-    // F-5: one section more, the others and their order as before; readelf finds nothing to warn about.
+    // F-5: one section more, the others and their order as before; readelf finds nothing to warn
+    // about.
     const shown = sections(applied.bytes);
     expect(shown.filter((each) => each !== '.note.elftrace')).toEqual(sections(bytes));
     expect(shown).toContain('.note.elftrace');
@@ -374,7 +380,8 @@ describe('refusals', () => {
 
   test('F-6 a place of another patching mechanism inside the site', () => {
     const { image, program } = openBytes(module);
-    // The slots of __mcount_loc itself under the name of a table of jump labels: each names the first byte of a site.
+    // The slots of __mcount_loc itself under the name of a table of jump labels: each names the
+    // first byte of a site.
     const names = image.section('.shstrtab')!;
     const table = image.section('__mcount_loc')!;
     const at = Buffer.from(image.bytes.subarray(names.offset, names.offset + names.size)).indexOf('__mcount_loc\0');
@@ -495,7 +502,7 @@ describe('headers that are odd', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------ execution
+// --------------------------------------------------------------------------------------- execution
 
 const recipes = readRecipes();
 for (const [name, target] of Object.entries(recipes.targets)) {

@@ -1,5 +1,6 @@
 /**
- * `plan` and `apply` in separate processes give the bytes of `patch`; a plan for another file, or one that was damaged, is refused and nothing is written.
+ * `plan` and `apply` in separate processes give the bytes of `patch`; a plan for another file, or
+ * one that was damaged, is refused and nothing is written.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * Dotted names of ELFv1 and the table of calls on PowerPC, on what GCC makes: a function name refers to a descriptor, the code has the dot
- * (T-PPC-4, T-PPC-5), and the table producer takes `.?_mcount` (T-PPC-24).
+ * Dotted names of ELFv1 and the table of calls on PowerPC, on what GCC makes: a function name
+ * refers to a descriptor, the code has the dot (T-PPC-4, T-PPC-5), and the table producer takes
+ * `.?_mcount` (T-PPC-24).
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,8 @@
 /**
- * PowerPC dynamic ftrace on loaded images (20-ppc section 5, 90-source-checklist T-PPC): what is verified before anything is written, both
- * nop forms, near and far sites, and images that run. Bytes are compared here without the tool's own plans; what a run must
- * print is what the samples print without tracing, which the loader's tests hold against GNU ld and qemu.
+ * PowerPC dynamic ftrace on loaded images (20-ppc section 5, 90-source-checklist T-PPC): what is
+ * verified before anything is written, both nop forms, near and far sites, and images that run.
+ * Bytes are compared here without the tool's own plans; what a run must print is what the samples
+ * print without tracing, which the loader's tests hold against GNU ld and qemu.
  */
 import { describe, expect, test } from '@jest/globals';
 import { bl, branchDisplacement, isBl, restoreToc } from '../src/arch-ppc/stubs.js';
@@ -113,7 +114,7 @@ function untraced(each: LoadedCase): ReturnType<typeof runImage> {
   return run;
 }
 
-// ------------------------------------------------------------------------------------------------------- all conventions
+// --------------------------------------------------------------------------------- all conventions
 
 describe.each(loadedCases)('$name', (each) => {
   test('T-PPC-9: calls of _mcount become nops and calls of ftrace_caller, and the image does the same', () => {
@@ -210,7 +211,8 @@ describe.each(loadedCases)('$name', (each) => {
     // The stub with the address in its instructions does not read what stands behind them.
     const size = read.form === 'ppc64.absolute' ? 28 : read.sizeBytes;
     for (let at = stub; at < stub + BigInt(size); at += 4n) verified.push(at);
-    // Words that no form of the stub gives a meaning: the one in front of the magic (ELFv2), what stands behind the target.
+    // Words that no form of the stub gives a meaning: the one in front of the magic (ELFv2), what
+    // stands behind the target.
     const idle = new Set<bigint>();
     for (let at = stub; at < stub + BigInt(read.sizeBytes); at += 4n) if (wordAt(opened, at) === 0) idle.add(at);
     if (read.slot !== null) for (let i = 0n; i < 8n; i += 4n) idle.delete(read.slot + i);
@@ -363,7 +365,7 @@ describe.each(loadedCases)('$name', (each) => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------- 64 bits, -pg
+// ------------------------------------------------------------------------------------ 64 bits, -pg
 
 describe.each(pgCases.flatMap((each) => ([undefined, '2008'] as const).map((stubs) => ({ ...each, stubs }))))(
   '$name with stubs of $stubs',
@@ -466,7 +468,8 @@ describe.each(pgCases.flatMap((each) => ([undefined, '2008'] as const).map((stub
         );
         expect(wordAt(on, near)).toBe(bl(near, caller.address));
         expect(wordAt(on, near + 4n)).toBe(follower);
-        // The twin: behind a far site the word must bring the TOC back, and what does not is refused.
+        // The twin: behind a far site the word must bring the TOC back, and what does not is
+        // refused.
         const wrong = withWord(imageOf(each, stubs), far + 4n, follower);
         expect(refusalOf(wrong, FAR)?.code).toBe('toc-restore-missing');
       }
@@ -487,7 +490,7 @@ describe.each(pgCases.flatMap((each) => ([undefined, '2008'] as const).map((stub
   },
 );
 
-// ------------------------------------------------------------------------------------------------------------------ 32 bits
+// ----------------------------------------------------------------------------------------- 32 bits
 
 describe.each(cases32.flatMap((each) => ([undefined, '2008'] as const).map((stubs) => ({ ...each, stubs }))))(
   '$name with stubs of $stubs',

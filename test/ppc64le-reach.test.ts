@@ -1,6 +1,7 @@
 /**
- * Text at the limit of a branch, ppc64le: images linked by ld whose `bl` has kilobytes left, so that there is no room for a runtime in
- * reach of every site. Such sites are served by a nearer stub, and refused with the distance where no page for one is free.
+ * Text at the limit of a branch, ppc64le: images linked by ld whose `bl` has kilobytes left, so
+ * that there is no room for a runtime in reach of every site. Such sites are served by a nearer
+ * stub, and refused with the distance where no page for one is free.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -45,7 +46,8 @@ const CODE = 6 + 15 + 6 + 8 + 21 + 8;
 
 function build(name: string, sections: Readonly<Record<string, number>>, more = ''): string {
   const source = join(folder, `${name}.c`);
-  // The profiling entry of -mprofile-kernel: called with the return address in r0, which it hands back.
+  // The profiling entry of -mprofile-kernel: called with the return address in r0, which it hands
+  // back.
   const entry = `__asm__(".pushsection .far,\\"ax\\"; .globl _mcount; .type _mcount,@function; _mcount: mflr 12; mtctr 12; mtlr 0; bctr; .size _mcount,.-_mcount; .popsection");`;
   writeFileSync(source, SOURCE.replace(/^.*void _mcount.*$/m, entry) + more);
   const output = join(folder, name);
@@ -104,7 +106,8 @@ describeWith(['powerpc64le-linux-gnu-gcc'], 'ppc64le reach', () => {
   );
 
   test('no free page in reach: refused with the distance, and nothing is written', () => {
-    // 40 MiB of data in front of the code and behind it, without a page between; NOBITS, so that the file stays small.
+    // 40 MiB of data in front of the code and behind it, without a page between; NOBITS, so that
+    // the file stays small.
     const fill = (name: string): string => `__asm__(".pushsection ${name},\\"aw\\",@nobits; .space 0x2800000; .popsection");\n`;
     const image = build(
       'walled',

@@ -1,6 +1,7 @@
 /**
- * Probes of real images against threads of the program: `elftrace race --probe`. The sequence is what a session's probes store, the buffer calls the
- * program's own callback. One image of every target; where a jump is several instructions, where it is one.
+ * Probes of real images against threads of the program: `elftrace race --probe`. The sequence is
+ * what a session's probes store, the buffer calls the program's own callback. One image of every
+ * target; where a jump is several instructions, where it is one.
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';

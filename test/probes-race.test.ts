@@ -1,10 +1,13 @@
 /**
- * T-KP-31, H4, H11, H13 on every machine: probes are armed, optimised, undone and removed while threads call the function, in every order of the stores,
- * waits and frees of the state machines (2009 and today) and the events of threads: every instruction of the window, of copies and detour buffers, the
- * trap and its handler, and CPUs that execute what they fetched before it was changed.
+ * T-KP-31, H4, H11, H13 on every machine: probes are armed, optimised, undone and removed while
+ * threads call the function, in every order of the stores, waits and frees of the state machines
+ * (2009 and today) and the events of threads: every instruction of the window, of copies and detour
+ * buffers, the trap and its handler, and CPUs that execute what they fetched before it was changed.
  *
- *   with quiescence      every order holds: registers, results, one hit of the handler for a call of an armed probe, text
- *   without              windows of several instructions are torn; those of one are not, but what is freed is executed
+ *   with quiescence      every order holds: registers, results, one hit of the handler for a call
+ *                        of an armed probe, text
+ *   without              windows of several instructions are torn; those of one are not, but what
+ *                        is freed is executed
  */
 import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, test } from '@jest/globals';
@@ -105,7 +108,8 @@ describe.each(probeMachines)('$name', (each) => {
       'violated',
       each.inside === null ? ['freed-memory'] : expect.arrayContaining(['freed-memory', each.inside]),
     ]);
-    // The change of text by itself, with nothing given back, needs no quiescence where the window is one instruction.
+    // The change of text by itself, with nothing given back, needs no quiescence where the window
+    // is one instruction.
     const text = raced(each, { version }, wholeLife, keeping);
     if (each.inside === null) expect(text).toEqual(holds('-', 'probe'));
     else expect([text.verdict, text.rules]).toEqual(['violated', expect.arrayContaining([each.inside])]);
@@ -127,7 +131,10 @@ describe.each(probeMachines)('$name', (each) => {
   });
 }); // prettier-ignore
 
-/** The gaps of the patch of 2009 (T-KP-35 to 38): the same operations as it was written, and with the gap closed. */
+/**
+ * The gaps of the patch of 2009 (T-KP-35 to 38): the same operations as it was written, and with
+ * the gap closed.
+ */
 describe.each(probeMachines)('$name: the gaps of 2009, open and closed', (each) => {
   const { DISABLED, OPTIMIZE } = FLAGS_2009;
   const several = each.inside !== null;
@@ -175,7 +182,8 @@ describe.each(probeMachines)('$name: the gaps of 2009, open and closed', (each) 
   test('T-KP-36: undo of an object that fell back writes over the other probe', () => {
     const hits = (version: 'literal' | '2009'): Raced =>
       raced(each, { version }, (life) => jumps(life).arm(F + each.second, 0).remove().settle().begin().settle());
-    // The other probe is registered, and never hit again. In a window of one instruction there is no other.
+    // The other probe is registered, and never hit again. In a window of one instruction there is
+    // no other.
     expect(hits('literal')).toEqual(holds(several ? '-' : 'probe'));
     expect(hits('2009')).toEqual(holds('probe'));
   });

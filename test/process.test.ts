@@ -1,4 +1,7 @@
-/** What a process finds and may ask for: held against qemu-user, and against the numbers and structures of the C headers. */
+/**
+ * What a process finds and may ask for: held against qemu-user, and against the numbers and
+ * structures of the C headers.
+ */
 import { spawnSync } from './support/spawn.js';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * Makers of processors: the rows in which they differ are what this one does, and the emulator does consistently what the maker does that its `cpuid`
- * names.
+ * Makers of processors: the rows in which they differ are what this one does, and the emulator does
+ * consistently what the maker does that its `cpuid` names.
  */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';

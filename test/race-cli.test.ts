@@ -1,4 +1,7 @@
-/** `elftrace race` on the command line: verdicts and exit codes, demos, bounds, interruption, JSON and the page. */
+/**
+ * `elftrace race` on the command line: verdicts and exit codes, demos, bounds, interruption, JSON
+ * and the page.
+ */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * The hazards H1 to H13 (00-core section F, table of F-7): every form of each is raced in all orders. A form that is unsafe shows its symptom, one that
- * is safe holds in every order; numbers of orders are those of their formulas.
+ * The hazards H1 to H13 (00-core section F, table of F-7): every form of each is raced in all
+ * orders. A form that is unsafe shows its symptom, one that is safe holds in every order; numbers
+ * of orders are those of their formulas.
  *
  *   total      (n1 + n2 + ...)! / (n1! n2! ...) for n1, n2, … events of each actor
  *   explored + impossible = total, exactly: those in which somebody would have to go on who waits
@@ -33,25 +34,29 @@ interface Expected {
 }
 
 /**
- * Lengths of threads are the instructions of the longest way, counted by hand in the listings of programs.ts; lengths of patchers are their steps.
+ * Lengths of threads are the instructions of the longest way, counted by hand in the listings of
+ * programs.ts; lengths of patchers are their steps.
  */
 const expected: Readonly<Record<string, Expected>> = {
-  // The thread's first instruction is the site. Torn with one or two bytes stored: the other three are alike or 0 already.
+  // The thread's first instruction is the site. Torn with one or two bytes stored: the other three
+  // are alike or 0 already.
   'H1 bytes': {
     slots: [10, 5],
     symptom: ['torn-instruction', /^e8 1f 44 00 00 at 0x10000/],
     violated: choose(9 + 4, 4) + choose(9 + 3, 3),
     shortest: 2,
   },
-  // publish, int3, sync, tail, sync, head, sync, retract, wait; the thread has one event more in the handler.
+  // publish, int3, sync, tail, sync, head, sync, retract, wait; the thread has one event more in
+  // the handler.
   'H1 int3': { slots: [11, 9], symptom: null },
   // Between the two words when both are stored.
   'H2 pair': { slots: [6, 2], symptom: ['wrong-function', /0xbad0040 is reached/], violated: 1n, shortest: 5 },
   'H2 stopped': { slots: [6, 1], symptom: ['wrong-function', /0xbad0040 is reached/], violated: 1n, shortest: 4 },
   'H2 stopped-outside': { slots: [6, 1], symptom: null },
   'H2 fixed-auipc': { slots: [6, 2], symptom: null },
-  // The call is the thread's 4th instruction, the word behind it its 18th: both stores while it is between (14 places), or the first store before
-  // the call and the second behind the place of the word (4 by 19).
+  // The call is the thread's 4th instruction, the word behind it its 18th: both stores while it is
+  // between (14 places), or the first store before the call and the second behind the place of the
+  // word (4 by 19).
   'H3 2008': { slots: [23, 2], symptom: ['stopped', /^read of 0x0/], violated: choose(15, 2) + 4n * 19n, shortest: 7 },
   'H3 2008-stopped': {
     slots: [23, 1],

@@ -1,6 +1,7 @@
 /**
- * Races on real images: the sequence is what a session of the core stores, threads are those of the program. Every target, on and off; the forms that
- * are hazards show the symptom of their hazard, those that are not hold in every order.
+ * Races on real images: the sequence is what a session of the core stores, threads are those of the
+ * program. Every target, on and off; the forms that are hazards show the symptom of their hazard,
+ * those that are not hold in every order.
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { ElftraceError } from '../src/errors.js';

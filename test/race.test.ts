@@ -1,6 +1,7 @@
 /**
- * The explorer itself: its reduced set against the full one on random sequences, both against an enumeration that knows nothing of either and against
- * the emulator's own schedules, bounds, order, interruption, and what users add.
+ * The explorer itself: its reduced set against the full one on random sequences, both against an
+ * enumeration that knows nothing of either and against the emulator's own schedules, bounds, order,
+ * interruption, and what users add.
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
@@ -43,7 +44,8 @@ const outcomesOf = ({ counts }: RaceResult): Record<string, number> =>
   Object.fromEntries([...counts.outcomes].map(([name, ways]) => [name, Number(ways)]));
 
 /**
- * Every order one by one, each from the start: no states are compared, nothing is shared between orders, events that nobody notices are events.
+ * Every order one by one, each from the start: no states are compared, nothing is shared between
+ * orders, events that nobody notices are events.
  */
 function oneByOne({ scene, sequence, options }: RaceCase): Record<string, number> {
   const found: Record<string, number> = {};
@@ -91,7 +93,8 @@ describe('F-8: the numbers of orders', () => {
   ])('%s %s: as enumerated one by one', (id, form) => {
     const found = oneByOne(build(id, form));
     const { scene, sequence, options } = build(id, form);
-    // Orders that end early are one of these each; in the full set they count as often as what is left could be ordered.
+    // Orders that end early are one of these each; in the full set they count as often as what is
+    // left could be ordered.
     const result = race(scene, sequence, { ...options, reduction: 'none' });
     expect(Object.keys(found).sort()).toEqual(Object.keys(outcomesOf(result)).sort());
     const count = Object.values(found).reduce((sum, each) => sum + each, 0);
@@ -381,7 +384,9 @@ describe('rules that always hold', () => {
   });
 });
 
-/** Threads at the beginning of some RISC-V words at 0x1000, with a1 = 0x2000, where there is data. */
+/**
+ * Threads at the beginning of some RISC-V words at 0x1000, with a1 = 0x2000, where there is data.
+ */
 function small(words: readonly bigint[], threads = 1, fetchLineBytes?: number): Scene {
   const arch = arches.find(({ target }) => target.id === 'riscv64')!;
   if (arch.emulation.kind !== 'ir') throw new Error('not executed');
@@ -443,13 +448,15 @@ describe('memory that threads share', () => {
     };
     const none: Sequence = { name: 'nothing', patchers: [] };
     const full = race(counting(2), none, { properties: [sum], reduction: 'none' });
-    // Fine where one has stored before the other loads. Of C(8,4) orders: one's third event stands before the other's first one, so that the other's 4
-    // come behind 3 of the one's, in 1 + 4 ways (where its return goes); twice.
+    // Fine where one has stored before the other loads. Of C(8,4) orders: one's third event stands
+    // before the other's first one, so that the other's 4 come behind 3 of the one's, in 1 + 4 ways
+    // (where its return goes); twice.
     expect([full.counts.total, full.counts.violated]).toEqual([70n, 70n - 2n * 5n]);
     const reduced = race(counting(2), none, { properties: [sum] });
     expect([reduced.verdict, reduced.failing?.violation.rule]).toEqual(['violated', 'sum']);
     expect([...reduced.counts.outcomes.keys()].sort()).toEqual([...full.counts.outcomes.keys()].sort());
-    // The load of the one between the load and the store of the other: 4 events, and all of them to the end.
+    // The load of the one between the load and the store of the other: 4 events, and all of them to
+    // the end.
     expect(reduced.failing!.entries).toHaveLength(8);
   });
 });

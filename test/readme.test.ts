@@ -1,4 +1,7 @@
-/** README.md says nothing that is not so: the library example runs, verbs and options are those of the program. */
+/**
+ * README.md says nothing that is not so: the library example runs, verbs and options are those of
+ * the program.
+ */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { spawnSync } from './support/spawn.js';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** The release check: it accepts this repository, and nothing that lacks a licence, has another one, or brings the optional package along. */
+/**
+ * The release check: it accepts this repository, and nothing that lacks a licence, has another one,
+ * or brings the optional package along.
+ */
 import { describe, expect, test } from '@jest/globals';
 import {
   type Component,

@@ -1,4 +1,7 @@
-/** The generic apply and its inverse: by properties on every row, and against ld on assembled objects. */
+/**
+ * The generic apply and its inverse: by properties on every row, and against ld on assembled
+ * objects.
+ */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../src/arch-ppc/index.js';
@@ -76,7 +79,8 @@ describe('relocation rows', () => {
                 return;
               }
               expect(extractRelocation(row, bytes, 4, orders)).toBe(relocationPart(row, value) << shiftOf(row));
-              // A second application with what was extracted changes nothing; putting zero back restores all other bits.
+              // A second application with what was extracted changes nothing; putting zero back
+              // restores all other bits.
               const zero = bytes.slice();
               applyRelocation(row, zero, 4, 0n, orders);
               applyRelocation(row, before, 4, 0n, orders);
@@ -325,7 +329,8 @@ void _start(void) { pointer(twice(2)); }
       const emulation = name === 'ELFv2 BE' ? ['-melf64ppc'] : [];
       const flags = name === 'ppc32' ? ['-e', '_start'] : ['-e', '_start', '--no-toc-optimize', ...emulation];
       const out = linkWith(target, [object], flags);
-      // The TOC pointer of ELFv2 code is set by the linker (REL16 of .TOC.), which non-PIC links rewrite to lis/addi.
+      // The TOC pointer of ELFv2 code is set by the linker (REL16 of .TOC.), which non-PIC links
+      // rewrite to lis/addi.
       const skip = new Set([252, 250]);
       const toc = tocOf(out, name);
       const result = compareRelocations(target.arch, object, out, toc === undefined ? { skip } : { skip, toc });

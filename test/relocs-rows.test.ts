@@ -1,6 +1,7 @@
 /**
- * Every relocation type that the samples and the kernel objects hold has a row, under the name that readelf prints (the rooms'
- * own tests compare names); a type without one is an error that names it.
+ * Every relocation type that the samples and the kernel objects hold has a row, under the name that
+ * readelf prints (the rooms' own tests compare names); a type without one is an error that names
+ * it.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

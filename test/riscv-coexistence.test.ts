@@ -1,6 +1,7 @@
 /**
- * RISC-V: several users on one function, executed. Every row of the outcome table that RISC-V has, on each entry with direct callers; tracer,
- * graph, live patch and direct caller on one function in every order of the list; who may change where a function goes on, on each entry.
+ * RISC-V: several users on one function, executed. Every row of the outcome table that RISC-V has,
+ * on each entry with direct callers; tracer, graph, live patch and direct caller on one function in
+ * every order of the list; who may change where a function goes on, on each entry.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -108,7 +109,8 @@ describe('A6.3 on RISC-V, executed', () => {
             ? 'caller'
             : 'unknown';
       };
-      // One entry serves both; a fixed auipc leads to that entry only, which finds the direct caller (R-ENT-1, R-DIR-5).
+      // One entry serves both; a fixed auipc leads to that entry only, which finds the direct
+      // caller (R-ENT-1, R-DIR-5).
       const one = flavour !== 'g2';
       const fixed = flavour === 'g3' || flavour === 'g3c';
       const shown = (each: string): string =>
@@ -342,7 +344,8 @@ describe('where the function goes on', () => {
     return { session, name, outcome: session.core.register(ops) };
   }
 
-  // Merged entries, and the plain entry of G2 in a build with register support, hand out a frame without being asked for registers.
+  // Merged entries, and the plain entry of G2 in a build with register support, hand out a frame
+  // without being asked for registers.
   test.each([
     ['g0', true],
     ['g1', true],
@@ -379,7 +382,8 @@ describe('where the function goes on', () => {
       expect(calls).toBe(2);
       expect(machine.register('pc')).toBe(place);
       if (flavour === 'g1' || flavour === 'g0') {
-        // The address is what `ret` went to; in G1 the return address waits in the word below the stack pointer.
+        // The address is what `ret` went to; in G1 the return address waits in the word below the
+        // stack pointer.
         expect(machine.register('ra')).toBe(place);
         if (flavour === 'g1') {
           expect(machine.register('sp')).toBe(before.sp);
@@ -421,7 +425,8 @@ test('R-MOD-4, C-UPD-1: a fixed auipc: what the entry calls is a word of data; a
   const on = order(session.core.register(ops));
   expect(word('ftrace_call_dest')).toBe(session.functionAddress('elftrace_function_tracer'));
   expect(word('function_trace_op')).toBe(session.backend.addressOf(ops));
-  // The list stands first, so that nobody is called with the ops of somebody else; the ops word is seen before its callee is.
+  // The list stands first, so that nobody is called with the ops of somebody else; the ops word is
+  // seen before its callee is.
   const [list, op, last] = [
     on.indexOf('list'),
     on.indexOf('trace-op'),

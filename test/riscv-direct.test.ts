@@ -1,7 +1,8 @@
 /**
- * Direct calls on RISC-V as the thread of 2022 has them: statements T-RV-1 to T-RV-30, each shown by running the sample whose exit status is 10 times the
- * runs of the traced function's body, 100 times those of its replacement, and the runs of the direct caller. And what the entries leave
- * of the registers. What must not happen has a twin in which it does.
+ * Direct calls on RISC-V as the thread of 2022 has them: statements T-RV-1 to T-RV-30, each shown
+ * by running the sample whose exit status is 10 times the runs of the traced function's body, 100
+ * times those of its replacement, and the runs of the direct caller. And what the entries leave of
+ * the registers. What must not happen has a twin in which it does.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -132,7 +133,8 @@ describe('direct calls', () => {
       const session = openDirect('g2');
       direct(session);
       if (tracers > 0) callback(session, 'callback');
-      // What arms a probe on a site: an ops with SAVE_REGS; with a post-handler it also changes the resume address.
+      // What arms a probe on a site: an ops with SAVE_REGS; with a post-handler it also changes the
+      // resume address.
       const probe = session.core.createOps({
         name: 'p',
         func: session.functionAddress('ftrace_stub')!,
@@ -471,7 +473,8 @@ describe('direct calls', () => {
     expect(passed(session.bytes(), ['ftrace_regs_caller', 'ftrace_caller', 'my_direct_caller'])).toEqual([
       'my_direct_caller',
     ]);
-    // With a word for its ops in front of the function the entry goes there at once, with nothing saved and no helper.
+    // With a word for its ops in front of the function the entry goes there at once, with nothing
+    // saved and no helper.
     const called = openDirect('g3c');
     direct(called);
     expect(passed(called.bytes(), ['ftrace_caller', 'ftrace_direct_func', 'my_direct_caller'])).toEqual([
@@ -495,7 +498,8 @@ describe('direct calls', () => {
     const entry = program.definedAt(program.symbols.find('ftrace_caller'))!;
     const auipc = sites.anchor[0]!;
     const off = entry - auipc;
-    // 0x1700 and 0x1900 of the rule, moved to where this entry is: the last place of its page of 4 KiB, and the next.
+    // 0x1700 and 0x1900 of the rule, moved to where this entry is: the last place of its page of 4
+    // KiB, and the next.
     const low = BigInt.asIntN(12, off);
     const last = entry - low + 0x7fen;
     const write = (target: bigint) =>
@@ -750,7 +754,8 @@ describe('direct calls', () => {
       [11, 10],
       [11, 'fault'],
     ]);
-    // Nobody gets there: an ops that is called without registers cannot have the helper (T-RV-28), and an image without the entry does not have it.
+    // Nobody gets there: an ops that is called without registers cannot have the helper (T-RV-28),
+    // and an image without the entry does not have it.
     const plain = openDirect('g2-plain');
     expect(plain.functionAddress('ftrace_direct_func')).toBeNull();
   });

@@ -1,6 +1,7 @@
 /**
- * `patch --enable` on linked programs of RISC-V: the runtime of each generation of sites is laid in, the program does what it did, its own trace
- * is what the machine sees, and revert gives the program back byte for byte.
+ * `patch --enable` on linked programs of RISC-V: the runtime of each generation of sites is laid
+ * in, the program does what it did, its own trace is what the machine sees, and revert gives the
+ * program back byte for byte.
  */
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
@@ -148,7 +149,8 @@ describe('what a site becomes', () => {
       const to: WritableState = { kind: 'init', ...(form === undefined ? {} : { form, target: sites.ip(index) }) };
       expect(planSites(sites, { to }).refusals).toEqual([]);
       for (let offset = 0; offset < size; offset += 2) {
-        // c.nop becomes c.addi zero,1 (a hint), nop addi zero,zero,…: they do nothing either, and are nobody's nops.
+        // c.nop becomes c.addi zero,1 (a hint), nop addi zero,zero,…: they do nothing either, and
+        // are nobody's nops.
         const broken = bytes.slice();
         broken[at + offset] = broken[at + offset]! ^ 4;
         const again = openBytes(broken);
@@ -200,8 +202,9 @@ describe('what a site becomes', () => {
 
 describeWith(['riscv64-linux-gnu-gcc', 'qemu-riscv64'], 'where sites may lie', () => {
   /**
-   * Functions whose site begins `before` bytes in front of a page's end, so that a word of it, or the pair, lies on both sides. Behind each site stands a nop
-   * of the body's own, as a disabled static branch leaves it: it is no part of the site.
+   * Functions whose site begins `before` bytes in front of a page's end, so that a word of it, or
+   * the pair, lies on both sides. Behind each site stands a nop of the body's own, as a disabled
+   * static branch leaves it: it is no part of the site.
    */
   function program(march: string, befores: readonly number[], nops: number): Uint8Array {
     const compressed = march.includes('c');

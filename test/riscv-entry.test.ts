@@ -1,7 +1,8 @@
 /**
- * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable RISC-V files (F-2, 30-riscv section 8): the pair with zero fields and one CALL_PLT on
- * its auipc, as readelf and objdump see it; linked by a relaxing ld the pair stays a pair; the program calls the entry, here and under qemu; revert
- * gives the file back.
+ * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable RISC-V files (F-2, 30-riscv section
+ * 8): the pair with zero fields and one CALL_PLT on its auipc, as readelf and objdump see it;
+ * linked by a relaxing ld the pair stays a pair; the program calls the entry, here and under qemu;
+ * revert gives the file back.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +22,10 @@ afterAll(() => {
 const at = (name: string): string => join(folder, name);
 const gcc = 'riscv64-linux-gnu-gcc';
 
-/** Three functions; f1 refers to data, so its section has relocations of its own; f3 lies in a section without any. */
+/**
+ * Three functions; f1 refers to data, so its section has relocations of its own; f3 lies in a
+ * section without any.
+ */
 const source = `
 int g = 3;
 __attribute__((noinline)) int f1(int a) { return a + g; }
@@ -30,7 +34,10 @@ __attribute__((noinline, section(".text.lonely"))) int f3(int a) { __asm__ volat
 `;
 const RESULT = (4 + 3) * 2 - 1;
 
-/** The other half of the program: exit code = result * 16 + hits by ops a * 4 + hits by ops b; the ops' counter is word 3. Entries keep a0, as all do. */
+/**
+ * The other half of the program: exit code = result * 16 + hits by ops a * 4 + hits by ops b; the
+ * ops' counter is word 3. Entries keep a0, as all do.
+ */
 const rest = `
   .option norelax
   .text

@@ -1,6 +1,7 @@
 /**
- * The module loader on RISC-V: what an image prints is what GNU ld makes of the same objects, near and beyond the reach of a pair; every kind of
- * relocation; the exact bounds of the pair; what is refused.
+ * The module loader on RISC-V: what an image prints is what GNU ld makes of the same objects, near
+ * and beyond the reach of a pair; every kind of relocation; the exact bounds of the pair; what is
+ * refused.
  */
 import { spawnSync } from './support/spawn.js';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
@@ -283,7 +284,8 @@ word:	.word 0x2468
 first:	addi a0, a0, 3
 	ret
 `;
-      // Each part adds to a0; labels keep what the assembler could decide itself from being decided.
+      // Each part adds to a0; labels keep what the assembler could decide itself from being
+      // decided.
       const module = `
 	.text
 	.globl probe
@@ -454,7 +456,10 @@ int main(void) { u64 r = probe(); line("high", (u32)(r >> 32)); line("low", (u32
       expect(runQemu(bytes)).toEqual(want);
     });
 
-    /** A core that is one function at the start of its text, and a module that calls it; their distance is exact. */
+    /**
+     * A core that is one function at the start of its text, and a module that calls it; their
+     * distance is exact.
+     */
     const calling = (moduleBase: bigint, pad: number, base?: bigint): Uint8Array => {
       const core = source(
         'core',

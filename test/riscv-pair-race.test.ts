@@ -1,11 +1,13 @@
 /**
- * Why the pair of a RISC-V site may only change while nobody runs (30-riscv R-MOD-3, 00-core H2), and why a fixed auipc needs no stop. Every schedule of
- * the patcher's stores against one thread, and against two, is run; their numbers and those of the failures are those of the formulas.
+ * Why the pair of a RISC-V site may only change while nobody runs (30-riscv R-MOD-3, 00-core H2),
+ * and why a fixed auipc needs no stop. Every schedule of the patcher's stores against one thread,
+ * and against two, is run; their numbers and those of the failures are those of the formulas.
  *
  *   f:       [auipc t0 | nop] [jalr t0 | nop]  addi a0,a0,1  jalr zero,ra
  *   tracer:  addi a1,a1,1  jalr zero,t0
  *
- * t0 is dead at a function's entry: what a thread has in it leads nowhere. Words are those of 30-riscv section 1.
+ * t0 is dead at a function's entry: what a thread has in it leads nowhere. Words are those of
+ * 30-riscv section 1.
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { riscv64 } from '../src/arch-riscv/index.js';
@@ -138,7 +140,8 @@ describe('T-RV-25 H2 R-MOD-3: one thread', () => {
   });
 
   test('nop to call, jalr first: so does everybody who comes by in between', () => {
-    // The jalr is there when the second word is reached (stored at place 0 or 1), the auipc was not when the first was (stored from place 1 on).
+    // The jalr is there when the second word is reached (stored at place 0 or 1), the auipc was not
+    // when the first was (stored from place 1 on).
     expect(explore(machineOf(off, 1), one(off, [second(JALR), first(AUIPC)]))).toEqual({
       count: choose(n + 2, 2),
       wild: 2 * n,
@@ -154,7 +157,8 @@ describe('T-RV-25 H2 R-MOD-3: one thread', () => {
 
   test('both words in one store, as with every other CPU stopped: wrong only for who was stopped between them', () => {
     expect(explore(machineOf(off, 1), one(off, [both(on)]))).toEqual({ count: n + 1, wild: 1 });
-    // A kernel that cannot be preempted inside a function's entry stops nobody there: the other places.
+    // A kernel that cannot be preempted inside a function's entry stops nobody there: the other
+    // places.
     const places = [0, 2, 3, 4].map((place): readonly ScheduleStep[] => [
       { kind: 'run', cpu: 0, instructions: place },
       both(on),
@@ -166,7 +170,8 @@ describe('T-RV-25 H2 R-MOD-3: one thread', () => {
 
   test('call to another call: a jalr with the auipc of the other target leads to neither', () => {
     const found = explore(machineOf(on, 1), one(on, [first(AUIPC_OTHER), second(JALR_OTHER)]));
-    // New auipc and old jalr: stored at place 0, the jalr from place 2 on; old auipc and new jalr: both stored at place 1.
+    // New auipc and old jalr: stored at place 0, the jalr from place 2 on; old auipc and new jalr:
+    // both stored at place 1.
     expect(found).toEqual({ count: choose(m + 2, 2), wild: m - 1 + 1 });
     expect(other).toEqual([AUIPC_OTHER, JALR_OTHER]);
   });

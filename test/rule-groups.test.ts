@@ -1,4 +1,7 @@
-/** Counting by rule ids decides whether CI passes: what must not be counted matters as much as what must. */
+/**
+ * Counting by rule ids decides whether CI passes: what must not be counted matters as much as what
+ * must.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { countTests, missingIds } from '../scripts/rule-groups.js';
 

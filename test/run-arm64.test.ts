@@ -1,4 +1,7 @@
-/** `elftrace run` on arm64: every sample as under qemu-user, functions called, traces, profile, callers, traps and landing pads. */
+/**
+ * `elftrace run` on arm64: every sample as under qemu-user, functions called, traces, profile,
+ * callers, traps and landing pads.
+ */
 import { spawnSync } from './support/spawn.js';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

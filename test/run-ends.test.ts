@@ -1,6 +1,6 @@
 /**
- * Runs that would not end by themselves: by the clock, whatever the program does, and by Ctrl-C, which
- * leaves nothing behind. And code that writes code, which the compiled tier leaves alone.
+ * Runs that would not end by themselves: by the clock, whatever the program does, and by Ctrl-C,
+ * which leaves nothing behind. And code that writes code, which the compiled tier leaves alone.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -61,7 +61,10 @@ interface Ended {
   readonly seconds: number;
 }
 
-/** A run whose standard input stays open and gives nothing. `started` is called when it has said something or made a file. */
+/**
+ * A run whose standard input stays open and gives nothing. `started` is called when it has said
+ * something or made a file.
+ */
 function execute(args: readonly string[], started?: (kill: (signal: NodeJS.Signals) => void) => void): Promise<Ended> {
   return new Promise((resolve) => {
     const begin = performance.now();

@@ -1,6 +1,7 @@
 /**
- * The third answer of `run --compare`: programs that differ where the emulator does not do as Linux does must never be called equal. Programs of glibc
- * show the cases as people write them, freestanding ones each case on each machine.
+ * The third answer of `run --compare`: programs that differ where the emulator does not do as Linux
+ * does must never be called equal. Programs of glibc show the cases as people write them,
+ * freestanding ones each case on each machine.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,9 +44,12 @@ const comparisonOf = (result: RunResult): Comparison => result.json['compare'] a
 const whats = (result: RunResult): string[] =>
   (result.json['deviations'] as readonly Doubt[]).map((each) => each.what.replace(/ \(\d+\)/, ''));
 
-// -------------------------------------------------------------------------------------------------------- C library
+// --------------------------------------------------------------------------------------- C library
 
-/** Writes VALUE where the emulator does not get to: in a thread, a child, a handler. What is written elsewhere is the same. */
+/**
+ * Writes VALUE where the emulator does not get to: in a thread, a child, a handler. What is written
+ * elsewhere is the same.
+ */
 const LIBRARY = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -140,7 +144,7 @@ for (const [gcc, command] of [
   });
 }
 
-// ------------------------------------------------------------------------------------------------------ freestanding
+// ------------------------------------------------------------------------------------ freestanding
 
 /** Each case by its letter. Numbers are those of the headers of the target's compiler. */
 const RAW = `
@@ -201,7 +205,8 @@ const rawPrograms = new Map<string, string>();
 function raw(target: PpcTarget): string {
   let path = rawPrograms.get(target.name);
   if (path === undefined) {
-    // `buildProgram` passes -ffreestanding and no standard library; numbers come from the kernel's headers.
+    // `buildProgram` passes -ffreestanding and no standard library; numbers come from the kernel's
+    // headers.
     path = buildProgram(target, '1', [writeSource('raw.c', RAW)], ['-fno-optimize-sibling-calls']);
     rawPrograms.set(target.name, path);
   }

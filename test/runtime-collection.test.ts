@@ -1,6 +1,7 @@
 /**
- * The collection of C programs under test/programs, traced everywhere by function and graph, prints what it prints untraced: under qemu-user and
- * here, on all PowerPC targets and through every entry.
+ * The collection of C programs under test/programs, traced everywhere by function and graph, prints
+ * what it prints untraced: under qemu-user and here, on all PowerPC targets and through every
+ * entry.
  */
 import { writeFileSync } from 'node:fs';
 import { test } from '@jest/globals';

@@ -1,4 +1,7 @@
-/** The list function, hashes and guards, changed resume addresses, and the ring: its edges, and two CPUs that write at once. */
+/**
+ * The list function, hashes and guards, changed resume addresses, and the ring: its edges, and two
+ * CPUs that write at once.
+ */
 import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
@@ -55,7 +58,8 @@ for (const target of TARGETS) {
       const replaced = [
         `replaced ${(301 + 1000 * 401).toString(16)}`,
         `replaced12 ${((36 + 18 + 30 + 55 + 84) * 10 + 1).toString(16)}`,
-        // r12 is the entry, 12 bytes before where the function looks; on ELFv1 r2 is what its descriptor says.
+        // r12 is the entry, 12 bytes before where the function looks; on ELFv1 r2 is what its
+        // descriptor says.
         ...(is64
           ? [`ruined ${(target.name === 'ppc64-elfv1' ? 12 + 0x1234 : 12).toString(16)}`, 'base 1', 'side 0']
           : []),

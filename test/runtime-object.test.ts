@@ -1,4 +1,7 @@
-/** The prebuilt objects of the runtime: what they may not contain, what they must have, and that abi.ts and abi.h say the same. */
+/**
+ * The prebuilt objects of the runtime: what they may not contain, what they must have, and that
+ * abi.ts and abi.h say the same.
+ */
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +16,10 @@ import { PROGRAMS } from './support/runtime-harness.js';
 import { describeWith, run } from './support/tools.js';
 import { conventionRow } from './support/conventions.js';
 
-/** Relocations that need neither a TOC entry nor a GOT nor anything at run time: absolute, relative, TOC-relative, calls. */
+/**
+ * Relocations that need neither a TOC entry nor a GOT nor anything at run time: absolute, relative,
+ * TOC-relative, calls.
+ */
 const ALLOWED = { 32: [1, 4, 6, 10], 64: [10, 38, 48, 50, 51, 64, 250, 252] } as const;
 
 const FLAVOURS = ['pg', 'regs'] as const;

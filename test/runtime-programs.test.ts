@@ -1,5 +1,6 @@
 /**
- * What an entry could break in particular: programs that are traced everywhere print what they print untraced, under qemu-user and here.
+ * What an entry could break in particular: programs that are traced everywhere print what they
+ * print untraced, under qemu-user and here.
  */
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
@@ -28,7 +29,8 @@ for (const target of TARGETS) {
       },
     );
 
-    // Of GCC 12 on ELFv2 the areas precede the TOC set-up, where r12 is live (P-SITE-2), and calls to the local entry pass them by.
+    // Of GCC 12 on ELFv2 the areas precede the TOC set-up, where r12 is live (P-SITE-2), and calls
+    // to the local entry pass them by.
     test.each(['ftrace_caller', 'ftrace_regs_caller'] as const)('P-ENT-3: patchable areas, %s', (entry) => {
       const sources = [join(PROGRAMS, 'runtime/features.c')];
       const build = { target, flavour: 'regs', entry, sources, flags: ['-std=gnu11'], patchable: true } as const;
@@ -57,7 +59,8 @@ for (const target of TARGETS) {
       const { report } = runTracedHere(target, path);
       expect(report).toMatchObject({ deepest: 64, unpaired: 0, abandoned: 0 });
       expect(report['entries']).toBe(report['returns']);
-      // deep(200): main and 63 of the 201 are on the stack, the rest and its leaves (but those of the 63 hooked) are not.
+      // deep(200): main and 63 of the 201 are on the stack, the rest and its leaves (but those of
+      // the 63 hooked) are not.
       expect(report['overrun']).toBeGreaterThan(200);
     });
   });

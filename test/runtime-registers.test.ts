@@ -1,6 +1,6 @@
 /**
- * What an entry of the runtime leaves as it was, register by register: a site in assembly with a pattern everywhere, near and through a
- * stub, under qemu-user and here.
+ * What an entry of the runtime leaves as it was, register by register: a site in assembly with a
+ * pattern everywhere, near and through a stub, under qemu-user and here.
  */
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';

@@ -1,6 +1,7 @@
 /**
- * The entries of RISC-V in programs that are traced everywhere: they print what they print untraced, under qemu-user and here, and every record
- * holds together. Every generation of sites, with and without compressed instructions. And the prebuilt objects themselves.
+ * The entries of RISC-V in programs that are traced everywhere: they print what they print
+ * untraced, under qemu-user and here, and every record holds together. Every generation of sites,
+ * with and without compressed instructions. And the prebuilt objects themselves.
  */
 import { spawnSync } from './support/spawn.js';
 import { createHash } from 'node:crypto';

@@ -1,4 +1,7 @@
-/** The core and the modules for the loader, linked by `ld` with the runtime: what they print untraced, they print under the graph tracer. */
+/**
+ * The core and the modules for the loader, linked by `ld` with the runtime: what they print
+ * untraced, they print under the graph tracer.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
@@ -11,7 +14,10 @@ import { describeWith } from './support/tools.js';
 
 const expected = readFileSync(join(root, 'samples/expected/loaded.txt'), 'utf8');
 
-/** Calls of functions with a site in one run, the same on every target: the sources do not depend on it. */
+/**
+ * Calls of functions with a site in one run, the same on every target: the sources do not depend on
+ * it.
+ */
 const counts = new Set<number>();
 
 for (const target of TARGETS) {

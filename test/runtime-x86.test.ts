@@ -1,6 +1,7 @@
 /**
- * The guest runtime of x86-64: what the objects are made of, and what they do on this processor and under qemu-x86_64. The program in
- * test/programs/x86-runtime patches its own sites and compares; trampolines are made here, for its addresses, and run there.
+ * The guest runtime of x86-64: what the objects are made of, and what they do on this processor and
+ * under qemu-x86_64. The program in test/programs/x86-runtime patches its own sites and compares;
+ * trampolines are made here, for its addresses, and run there.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -121,7 +122,7 @@ describeWith(['objdump'], 'code of the objects', () => {
   );
 });
 
-// ------------------------------------------------------------------------------------------------------------ runs
+// -------------------------------------------------------------------------------------------- runs
 
 type Build = 'gcc-O2' | 'gcc-O0' | 'gcc-pie' | 'clang-O2' | 'clang-O0';
 const GCC = 'x86_64-linux-gnu-gcc';
@@ -129,7 +130,9 @@ const native = isX86Linux;
 const programs = new Map<string, string>();
 const DEFINES: Readonly<Record<Flavour, string>> = { modern: '-DMODERN', y2014: '-DY2014', mcount: '-DMCOUNT' };
 
-/** Builds the program once per flavour, compiler and level; the traced functions are what differs. */
+/**
+ * Builds the program once per flavour, compiler and level; the traced functions are what differs.
+ */
 function program(flavour: Flavour, build: Build): string {
   const key = `${flavour}-${build}`;
   const known = programs.get(key);
@@ -191,7 +194,8 @@ const SCENARIOS: readonly (readonly [string, string])[] = [
 ];
 
 function applies(name: string, flavour: Flavour, build: Build): boolean {
-  // The place to go on knows the frames that gcc makes; clang has saved registers by then, and moved the arguments.
+  // The place to go on knows the frames that gcc makes; clang has saved registers by then, and
+  // moved the arguments.
   if (name === 'ipmodify' && flavour === 'mcount') return build.startsWith('gcc');
   return name !== 'direct' || flavour === 'modern';
 }

@@ -1,6 +1,6 @@
 /**
- * The list of `npm run test:sabotage` against the built code: a pattern that has lost its place would break nothing and prove nothing, and that run is too
- * long for every change.
+ * The list of `npm run test:sabotage` against the built code: a pattern that has lost its place
+ * would break nothing and prove nothing, and that run is too long for every change.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * The bundled samples: all there, small, unchanged; built again the same; and doing what the sources say. Site counts
- * and trace counts are derived here from the sources by hand; samples/expected was made by objdump, readelf, the machine
- * itself and qemu-user.
+ * The bundled samples: all there, small, unchanged; built again the same; and doing what the
+ * sources say. Site counts and trace counts are derived here from the sources by hand;
+ * samples/expected was made by objdump, readelf, the machine itself and qemu-user.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -86,8 +86,9 @@ describe('samples', () => {
   });
 
   test('M-TAB-1 M-WEAK-1: site counts follow from the sources', () => {
-    // program.c: 17 functions with a call, override.c: 1; `quiet` has nops only, for its attribute concerns calls.
-    // module.c: 6, module-util.c: 5. patchable-*.S: 6. core.c: 9, far-one.c: 9, far-two.c: 8. direct.c: 3.
+    // program.c: 17 functions with a call, override.c: 1; `quiet` has nops only, for its attribute
+    // concerns calls. module.c: 6, module-util.c: 5. patchable-*.S: 6. core.c: 9, far-one.c: 9,
+    // far-two.c: 8. direct.c: 3.
     const whole = { functions: 18, withNops: 19 };
     const numbers = {
       program: whole,
@@ -116,7 +117,8 @@ describe('samples', () => {
       const calls = calling && !flags.includes('-mnop-mcount') ? functions : 0;
       const recorded = table ? functions : 0;
       const patchable = nops || kind === 'patchable' ? withNops : 0;
-      // core.lds puts either table into .init.data, where no section but a range of symbols tells it.
+      // core.lds puts either table into .init.data, where no section but a range of symbols tells
+      // it.
       const core = (origin(recipe).link ?? []).includes('core.lds');
       const tables = core
         ? `recorded=0 patchable=0 range=${String(recorded + patchable)}`
@@ -126,8 +128,9 @@ describe('samples', () => {
   });
 
   test('trace counts follow from the sources', () => {
-    // program 1, leaf 1 (called directly) + 1 (bump) + 1 (classify) + 1 (forward), bump 1, recurse 10 + 4, sum 2, many 1,
-    // make_triple 1, mix64 1, classify 10, guard 2, cold_path 1, hook 2, forward 1, apply 4, outer 1, inner 2, checksum 1.
+    // program 1, leaf 1 (called directly) + 1 (bump) + 1 (classify) + 1 (forward), bump 1, recurse
+    // 10 + 4, sum 2, many 1, make_triple 1, mix64 1, classify 10, guard 2, cold_path 1, hook 2,
+    // forward 1, apply 4, outer 1, inner 2, checksum 1.
     const traces = readExpected('trace.txt');
     expect([...traces.keys()].sort()).toEqual(executables.map((recipe) => recipe.name).sort());
     for (const recipe of executables) {
@@ -156,7 +159,8 @@ describeWith([...allTools, 'readelf'], 'samples built again', () => {
     'are the same, byte for byte with the recorded tools, in structure with others',
     async () => {
       const result = await checkSamples(recipes);
-      // With other tools than those recorded the differences are for a person to read; the script's --check fails on them, and so does CI.
+      // With other tools than those recorded the differences are for a person to read; the script's
+      // --check fails on them, and so does CI.
       for (const line of [...result.versions, ...result.differences]) process.stderr.write(`samples: ${line}\n`);
       expect(result.problems).toEqual([]);
       if (process.env['ELFTRACE_REQUIRE_TOOLS'] === '1') expect(result.differences).toEqual([]);

@@ -1,6 +1,7 @@
 /**
- * `patch --session`: operations from files, several calls one after another on the same file, what `status` then prints, and the way back. The numbers of
- * calls are those of the samples, which the loader's and runtime's tests hold against qemu.
+ * `patch --session`: operations from files, several calls one after another on the same file, what
+ * `status` then prints, and the way back. The numbers of calls are those of the samples, which the
+ * loader's and runtime's tests hold against qemu.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Session files: what they say, where their errors are, that the schema says the same, and that a core performs them. */
+/**
+ * Session files: what they say, where their errors are, that the schema says the same, and that a
+ * core performs them.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -68,7 +71,10 @@ const probes = step(
   "probe: { define: 'p:e f+4 %ax', optimize: true, version: 2009, preempt: none }\n  - probe: { define: r f }\n  - disable-probe: e\n  - enable-probe: g/e\n  - probes: off\n  - probes: on\n  - no-probe: e",
 );
 
-/** Texts and the place where each goes wrong; '-' in front: only the parser can know, the schema accepts it. */
+/**
+ * Texts and the place where each goes wrong; '-' in front: only the parser can know, the schema
+ * accepts it.
+ */
 const wrong: readonly (readonly [text: string, place: string, reason: RegExp])[] = [
   ['', '1:1', /mapping/],
   ['[]', '1:1', /mapping/],

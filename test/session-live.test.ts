@@ -1,6 +1,6 @@
 /**
- * A session on a machine that runs: tracers come and go between two instructions of the program, callbacks are guest code or functions of the host
- * behind gates, and the program does not notice.
+ * A session on a machine that runs: tracers come and go between two instructions of the program,
+ * callbacks are guest code or functions of the host behind gates, and the program does not notice.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -97,7 +97,10 @@ describe.each(cases)('$name', (each) => {
         const image = readElf(bytes);
         const arch = archOf(image.header);
         const isOutside = outsideTracer(readLoadMap(image)!);
-        /** Frees the ops when the thread stands `at` instructions behind the entry: how the program ends, null when the thread is out again. */
+        /**
+         * Frees the ops when the thread stands `at` instructions behind the entry: how the program
+         * ends, null when the thread is out again.
+         */
         const end = (at: number, waits: boolean): string | null => {
           const { machine } = start();
           const quiesce = (): void => {

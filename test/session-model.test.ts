@@ -1,7 +1,8 @@
 /**
- * Random sequences of operations on images that run. After each operation the callbacks that the machine sees entered, in their order and with ip,
- * parent and ops, equal a model: for each call of the program, the registered ops that want the function, the latest registration first. And every prefix
- * of an operation's stores is an image that does what the program does (C-UPD-3, A7).
+ * Random sequences of operations on images that run. After each operation the callbacks that the
+ * machine sees entered, in their order and with ip, parent and ops, equal a model: for each call of
+ * the program, the registered ops that want the function, the latest registration first. And every
+ * prefix of an operation's stores is an image that does what the program does (C-UPD-3, A7).
  */
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';

@@ -1,6 +1,7 @@
 /**
- * Modules and objects that come and go under sessions at rest: `load` and `unload` of images with a recorded session, the steps of the same names,
- * `--with`, `--enable` beside `--session`, and plans that another process carries out. What a late module does is seen by calling its functions.
+ * Modules and objects that come and go under sessions at rest: `load` and `unload` of images with a
+ * recorded session, the steps of the same names, `--with`, `--enable` beside `--session`, and plans
+ * that another process carries out. What a late module does is seen by calling its functions.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -107,7 +108,8 @@ describe.each(cases)('$target $flavour', ({ target, flavour, ending }) => {
     const went = unloadFromSession(request(came.bytes), 'far_two', arch);
     expect(listing(went.bytes)).toMatch(/^core_idle \(1\)[^\n]*\n$/);
     expect(revert(readElf(went.bytes))).toEqual(image);
-    // The words were used up with the first load (C-FILT-6); entries of the module stay counted and name nothing (C-HASH-4).
+    // The words were used up with the first load (C-FILT-6); entries of the module stay counted and
+    // name nothing (C-HASH-4).
     const again = loadIntoSession(request(went.bytes), [two], arch, {}, null);
     expect(listing(again.bytes)).not.toMatch(/two_/);
     expect(call(again.bytes, 'two_leaf', 3n)).toEqual({ result: plain.result, counted: 0n });

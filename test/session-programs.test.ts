@@ -1,6 +1,7 @@
 /**
- * Sessions on every linked sample program, with and without a table of sites: the sites become nops, two ops come one after the other, the program runs, and
- * when both are gone its code is what it was before them.
+ * Sessions on every linked sample program, with and without a table of sites: the sites become
+ * nops, two ops come one after the other, the program runs, and when both are gone its code is what
+ * it was before them.
  */
 import { expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';

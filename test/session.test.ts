@@ -1,6 +1,7 @@
 /**
- * The core on images that run: what guest callbacks count after each operation is what the attached ops say, on every convention of the
- * PowerPC targets. The counts of calls come from the untraced program's calls, seen by the machine.
+ * The core on images that run: what guest callbacks count after each operation is what the attached
+ * ops say, on every convention of the PowerPC targets. The counts of calls come from the untraced
+ * program's calls, seen by the machine.
  */
 import { describe, expect, test } from '@jest/globals';
 import { readElf } from '../src/elf/read.js';
@@ -27,7 +28,10 @@ function done(outcome: Outcome): void {
   expect(outcome).toMatchObject({ kind: 'done' });
 }
 
-/** How often each function is called, by the oracle: the machine's own count of a run with everything traced. */
+/**
+ * How often each function is called, by the oracle: the machine's own count of a run with
+ * everything traced.
+ */
 const calls = new Map<string, Map<string, number>>();
 function callsOf(each: LoadedCase): Map<string, number> {
   let found = calls.get(each.name);

@@ -1,4 +1,7 @@
-/** Sites of the bundled samples against what objdump and readelf counted (samples/expected), and where nm puts the functions. */
+/**
+ * Sites of the bundled samples against what objdump and readelf counted (samples/expected), and
+ * where nm puts the functions.
+ */
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { readExpected } from '../scripts/build-samples.js';
@@ -30,14 +33,16 @@ describe('site counts of the samples', () => {
     const wanted = paddingOnly.test(name) ? 0 : tabled > 0 ? tabled : calls;
     expect(sites.totals().total).toBe(wanted);
     if (both && patchable > 0) expect(sites.tables.some((table) => table.role === 'padding')).toBe(true);
-    // Every site is as the compiler left it; only bodies of overridden weak functions may be unreadable.
+    // Every site is as the compiler left it; only bodies of overridden weak functions may be
+    // unreadable.
     const { verdicts, findings } = verify(sites);
     for (const finding of findings) {
       const allowed = /bypassed/.test(name) ? ['bypassed-by-local-entry', 'weak-leftover'] : ['weak-leftover'];
       if (/arm64\/program-patchable-4-2/.test(name)) allowed.push('misaligned');
       expect([finding.function, allowed.includes(finding.verdict)]).toEqual([finding.function, true]);
     }
-    // program.c has one weak function that override.c overrides; modules, hand-written sites and direct.c have none.
+    // program.c has one weak function that override.c overrides; modules, hand-written sites and
+    // direct.c have none.
     const weak =
       /program-patchable(-bti-mixed)?$|\/direct/.test(name) || /\.k?o$/.test(name) || /stripped/.test(name) ? 0 : 1;
     if (wanted > 0) expect(verdicts['weak-leftover'] ?? 0).toBe(weak);
@@ -60,7 +65,8 @@ describe('site counts of the samples', () => {
       const weak = findings.filter((finding) => finding.verdict === 'weak-leftover');
       expect(image.header.type).toBe(2);
       expect(weak).toHaveLength(1);
-      // The leftover may be one of the unaligned: without a symbol nobody knows that it is a literal.
+      // The leftover may be one of the unaligned: without a symbol nobody knows that it is a
+      // literal.
       expect(misaligned.map((finding) => finding.address).sort()).toEqual(
         [...odd].filter((value) => value !== weak[0]!.address).sort(),
       );

@@ -1,4 +1,7 @@
-/** The sums that `status` and `revert` print, against `sha256sum` of the files: of the one that was patched, and of the one that comes back. */
+/**
+ * The sums that `status` and `revert` print, against `sha256sum` of the files: of the one that was
+ * patched, and of the one that comes back.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * The list of system calls that users read: its numbers are those of the headers, its page is the one in `docs`, and what it says of each call
- * is what the emulator does.
+ * The list of system calls that users read: its numbers are those of the headers, its page is the
+ * one in `docs`, and what it says of each call is what the emulator does.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,8 +34,8 @@ function callsOf({ arch }: PpcTarget) {
 }
 
 /**
- * Numbers in the headers that Linux itself answers with ENOSYS: calls that were taken out or never put in. Source: the system call tables of
- * Linux 6.1 (`sys_ni_syscall`).
+ * Numbers in the headers that Linux itself answers with ENOSYS: calls that were taken out or never
+ * put in. Source: the system call tables of Linux 6.1 (`sys_ni_syscall`).
  */
 const WITHOUT_CALL: Readonly<Record<string, string>> = {
   'x86-64':
@@ -134,7 +134,7 @@ function runFile(target: PpcTarget, path: string, args: readonly string[], files
   return { output, deviations: guest.machine.deviations, stop: stop.kind };
 }
 
-// --------------------------------------------------------------------------------------------------------- conditions
+// -------------------------------------------------------------------------------------- conditions
 
 const HEAD = `
 #include <asm/unistd.h>

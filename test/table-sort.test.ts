@@ -1,6 +1,7 @@
 /**
- * Sorting the tables of linked images: what linkers of the targets make (words, addends, both, packed relocations), read
- * back with readelf and objdump, and synthetic images of both classes and byte orders.
+ * Sorting the tables of linked images: what linkers of the targets make (words, addends, both,
+ * packed relocations), read back with readelf and objdump, and synthetic images of both classes and
+ * byte orders.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,7 +53,7 @@ function patched(image: ElfImage, plan: SortedTable): Uint8Array {
   return writeElf(image, { patches: plan.patches.map(({ offset, after }) => ({ offset, bytes: after })) }).bytes;
 }
 
-// --------------------------------------------------------------------------------------------------- synthetic files
+// --------------------------------------------------------------------------------- synthetic files
 
 const BASE = 0x1_0000n;
 
@@ -175,9 +176,12 @@ describe('words in place', () => {
   });
 });
 
-// --------------------------------------------------------------------------------------------------------- real files
+// -------------------------------------------------------------------------------------- real files
 
-/** Functions whose sections linkers put in another order than the table has: start-up and cold code comes first. */
+/**
+ * Functions whose sections linkers put in another order than the table has: start-up and cold code
+ * comes first.
+ */
 function tableSource(word: string): string {
   const functions = Array.from({ length: 12 }, (_, i) => {
     const section = i % 3 === 0 ? '.text.unlikely' : i % 3 === 1 ? '.text' : '.text.startup';
@@ -240,7 +244,10 @@ interface Case {
 }
 
 const pie = ['-pie', '-fPIE', '-Wl,-z,notext'];
-/** So that the dynamic symbol table has more than its null symbol. (On RISC-V GNU ld relocates against such symbols.) */
+/**
+ * So that the dynamic symbol table has more than its null symbol. (On RISC-V GNU ld relocates
+ * against such symbols.)
+ */
 const exported = '-Wl,--export-dynamic';
 const CASES: readonly Case[] = [
   ...(

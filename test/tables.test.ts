@@ -1,4 +1,7 @@
-/** Where table values are (60-mcount-tables M-TAB, facts about kernels and linkers): every place, every machine. */
+/**
+ * Where table values are (60-mcount-tables M-TAB, facts about kernels and linkers): every place,
+ * every machine.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
 import { readElf } from '../src/elf/read.js';
@@ -303,7 +306,8 @@ describe('the range between __start_mcount_loc and __stop_mcount_loc', () => {
     ['ppc64-elfv2-le/core-mprofile', 18, 'mcount-table', {}],
     ['riscv64/core-patchable-4', 19, 'patchable-table', {}],
     ['arm64/core-patchable-2', 19, 'patchable-table', {}],
-    // Without the symbol of the overridden weak function nothing tells =4,2 from four nops of =N: that slot is not placed.
+    // Without the symbol of the overridden weak function nothing tells =4,2 from four nops of =N:
+    // that slot is not placed.
     ['arm64/core-patchable-4-2', 19, 'patchable-table', { compiled: 18, foreign: 1 }],
   ] as const)('M-TAB-1 %s', (name, count, source, states) => {
     const image = readElf(readSample(name));

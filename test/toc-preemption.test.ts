@@ -1,9 +1,11 @@
 /**
- * Why a far site becomes `b .+8` and not two nops (20-ppc 5.5, 00-core H3): a thread that is inside the tracer has come through the stub,
- * which saved r2 in its frame; when it returns, the word behind the call must still load it. Every schedule of the patcher's stores
- * against one thread, and against two, is run; their numbers are those of the formulas.
+ * Why a far site becomes `b .+8` and not two nops (20-ppc 5.5, 00-core H3): a thread that is inside
+ * the tracer has come through the stub, which saved r2 in its frame; when it returns, the word
+ * behind the call must still load it. Every schedule of the patcher's stores against one thread,
+ * and against two, is run; their numbers are those of the formulas.
  *
- *   module    f:   mflr r0; std r0,16(r1); stdu r1,-112(r1); [bl stub; ld r2,S(r1)]; ld r5,0(r2); … blr
+ *   module    f:   mflr r0; std r0,16(r1); stdu r1,-112(r1); [bl stub; ld r2,S(r1)]; ld r5,0(r2); …
+ *                  blr
  *             stub: of 2008 (ELFv1) or later (ELFv2): saves r2 at S(r1), jumps to the tracer
  *   core      tracer: has its own r2, reads its TOC, returns to LR
  *
@@ -171,7 +173,10 @@ const pair = (abi: Abi, [first, second]: readonly [bigint, bigint]): PatcherStep
 
 const choose = (n: number, k: number): number => (k === 0 ? 1 : (choose(n - 1, k - 1) * n) / k);
 
-/** Instructions of a thread that goes through the tracer; where in them the call (s) and the word behind it (r) stand. */
+/**
+ * Instructions of a thread that goes through the tracer; where in them the call (s) and the word
+ * behind it (r) stand.
+ */
 function path(abi: Abi): { readonly n: number; readonly s: number; readonly r: number } {
   const machine = machineOf(abi, callForm(abi), 1);
   const places: bigint[] = [];
@@ -231,7 +236,10 @@ describe.each(abis)('T-PPC-26 H3: $name', (abi) => {
     expect(good).toEqual({ count: n + 1, intact: n + 1, "core's TOC": 0, garbage: 0 });
   });
 
-  /** Two threads, each anywhere when the patcher stores: they meet in memory only at the site, so their orders are independent. */
+  /**
+   * Two threads, each anywhere when the patcher stores: they meet in memory only at the site, so
+   * their orders are independent.
+   */
   function* two(patcher: readonly PatcherStep[]): Generator<readonly ScheduleStep[]> {
     function* place(step: number, a: number, b: number): Generator<readonly ScheduleStep[]> {
       const each = patcher[step];
@@ -272,7 +280,8 @@ describe.each(abis)('T-PPC-26 H3: $name', (abi) => {
   test('CPUs that keep what they fetched (lines of 16 bytes, the site across two): b .+8 needs no synchronising for r2', () => {
     const stores2008 = [store(SITE, NOP), store(SITE + 4n, NOP)];
     const bad = explore(machineOf(abi, call, 1, 16), one(stores2008));
-    // Old call, new nop: whenever the first line was fetched before its store, and the second after its own.
+    // Old call, new nop: whenever the first line was fetched before its store, and the second after
+    // its own.
     const stale = [...pairs(n)].filter(([p, q]) => p >= 1 && q <= r).length;
     expect(bad.count).toBe(choose(n + 2, 2));
     expect(bad["core's TOC"]).toBe(stale);
@@ -345,7 +354,8 @@ describe.each(['2008', 'modern'])(
         ['2008', [NOP, NOP]],
         ['b8', [B_OVER, ldR2(40)]],
       ] as const) {
-        // 0: before the call; inside: the next word is the one behind the call; inside + 1: that one is done.
+        // 0: before the call; inside: the next word is the one behind the call; inside + 1: that
+        // one is done.
         for (let preempted = 0; preempted <= inside + 1; preempted++) {
           machine.restore(start);
           output = printed;

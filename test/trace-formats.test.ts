@@ -1,6 +1,6 @@
 /**
- * Forms of a trace. Small traces are written out by hand; those of a sample are derived here from the events themselves, by other
- * means than the writers use.
+ * Forms of a trace. Small traces are written out by hand; those of a sample are derived here from
+ * the events themselves, by other means than the writers use.
  */
 import { describe, expect, test } from '@jest/globals';
 import { startProcess } from '../src/emulator/index.js';
@@ -268,7 +268,10 @@ const sub = (value: bigint | Uint8Array | undefined): Map<number, (bigint | Uint
 const string = (value: bigint | Uint8Array | undefined): string =>
   value instanceof Uint8Array ? new TextDecoder().decode(value) : '';
 
-/** `type name timestamp track` of each event, descriptors as their names. Field numbers as in Perfetto's protos. */
+/**
+ * `type name timestamp track` of each event, descriptors as their names. Field numbers as in
+ * Perfetto's protos.
+ */
 function perfettoRows(bytes: Uint8Array): string[] {
   const names = new Map<bigint, string>();
   const tracks = new Map<bigint, string>();
@@ -345,7 +348,8 @@ describe('a sample in every form', () => {
   const text = (format: TraceFormat): string => Buffer.concat(pieces.get(format)!).toString('utf8');
 
   test('graph: depth and duration of every function, from the events', () => {
-    // By pairing from the innermost outwards instead of a stack per line: the first return of the depth after an entry.
+    // By pairing from the innermost outwards instead of a stack per line: the first return of the
+    // depth after an entry.
     const expected = events.flatMap((event, i) => {
       if (event.kind !== 'entry') return [];
       const end = events.slice(i + 1).find((each) => each.kind === 'return' && each.depth === event.depth)!;

@@ -1,6 +1,6 @@
 /**
- * What programs record themselves equals what the machine sees, in one run: programs linked with the runtime, whose sites call its
- * entries, on the four PowerPC targets.
+ * What programs record themselves equals what the machine sees, in one run: programs linked with
+ * the runtime, whose sites call its entries, on the four PowerPC targets.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,7 +32,8 @@ describeWith(TARGETS.flatMap(({ gcc }) => [gcc, gcc.replace('gcc', 'objcopy')]),
     test.each(flavours.flatMap((flavour) => (['function', 'graph'] as const).map((tracer) => [flavour, tracer] as const)))(
       '%s, %s: entries, parents and returns are those of the machine (05 section 9)',
       (flavour, tracer) => {
-        // recursion.c goes deeper than the 64 activations that the graph tracer of the runtime keeps.
+        // recursion.c goes deeper than the 64 activations that the graph tracer of the runtime
+        // keeps.
         for (const program of [tracer === 'graph' ? 'sort.c' : 'recursion.c', 'varargs.c']) {
           const both = runWithBoth(new Uint8Array(readFileSync(build(target, flavour, tracer, program))));
           expect(both.stop.kind).toBe('exit');

@@ -1,6 +1,6 @@
 /**
- * A core and two modules far away, loaded, traced by their own runtime and run: the trace is that of the machine, and the same on all
- * PowerPC targets; `explain` draws the way of a far site.
+ * A core and two modules far away, loaded, traced by their own runtime and run: the trace is that
+ * of the machine, and the same on all PowerPC targets; `explain` draws the way of a far site.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,8 +21,9 @@ afterAll(() => {
 const expected = readFileSync(join(root, 'samples', 'expected', 'loaded.txt'), 'utf8');
 
 /**
- * What must be the same everywhere: entries and returns by name in their order. Not the parents: 32-bit code calls over module
- * boundaries by jumps, where 64-bit code needs the word behind the call.
+ * What must be the same everywhere: entries and returns by name in their order. Not the parents:
+ * 32-bit code calls over module boundaries by jumps, where 64-bit code needs the word behind the
+ * call.
  */
 function shape(both: BothTraces): string[] {
   return both.guest.map(({ kind, name }) => `${kind} ${name}`);

@@ -1,4 +1,7 @@
-/** The guest's ring, and what becomes of its records: order, losses, pairs of entries and returns. Rings are written by hand. */
+/**
+ * The guest's ring, and what becomes of its records: order, losses, pairs of entries and returns.
+ * Rings are written by hand.
+ */
 import { describe, expect, test } from '@jest/globals';
 import * as runtime from '../src/runtime/abi.js';
 import type { Endian } from '../src/units.js';

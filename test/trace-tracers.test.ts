@@ -1,6 +1,7 @@
 /**
- * Several tracers in one trace: the function tracer beside the graph tracer. What really happened is read from the execution log of qemu-user, in which every
- * instruction of the original program stands; calls and returns are told by objdump's reading of the code.
+ * Several tracers in one trace: the function tracer beside the graph tracer. What really happened
+ * is read from the execution log of qemu-user, in which every instruction of the original program
+ * stands; calls and returns are told by objdump's reading of the code.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,7 +54,10 @@ function disassembly(
   return { code, labels };
 }
 
-/** Every call that leaves a return address: `call`, `bl`, `bctrl`, `blr` of arm64, `jal` and `jalr` with a link (objdump prints `j` and `jr` else). */
+/**
+ * Every call that leaves a return address: `call`, `bl`, `bctrl`, `blr` of arm64, `jal` and `jalr`
+ * with a link (objdump prints `j` and `jr` else).
+ */
 const isCall = (mnemonic: string): boolean => /^(callq?|bl|bctrl|blr|jal|jalr)$/.test(mnemonic);
 
 /** What the log says. `traced`: functions with a site; others run and are nobody's. */
@@ -75,7 +79,8 @@ function truthOf(
       stack.pop();
       events.push(['', stack.length]);
     }
-    // A jump to the start of another function is a tail call: it goes back to where its caller would.
+    // A jump to the start of another function is a tail call: it goes back to where its caller
+    // would.
     if (name !== undefined && traced.has(name) && before !== undefined && (called || before.next !== pc)) {
       const back = called ? before.next : (stack.at(-1)?.back ?? 0n);
       const isLoop = !called && stack.at(-1)?.name === name;

@@ -130,7 +130,8 @@ describe('samples', () => {
     const found = traced(readSample(name));
     expect(found.stop).toEqual({ kind: 'exit', code: 0 });
     checkNesting(found.events);
-    // Compilers name parts of a function (`inner.0`, `cold_path.cold`); `quiet` has nops only for its attribute.
+    // Compilers name parts of a function (`inner.0`, `cold_path.cold`); `quiet` has nops only for
+    // its attribute.
     const withSites: Record<string, number> = {};
     for (const [key, value] of Object.entries(counts(found.events, (each) => each.site))) {
       const plain = key.replace(/\.(\d+|constprop\.\d+)$/, '');
@@ -286,7 +287,8 @@ for (const kind of ['32', 'be', 'le'] as const satisfies readonly PpcKind[]) {
       expect([tail[0]!.depth - chain[0]!.depth, leaf[0]!.depth - chain[0]!.depth]).toEqual([1, 2]);
       expect(leaf[1]!.time).toBe(chain[1]!.time);
       expect(leaf[1]!.unwound).toBe(false);
-      // longjmp abandons the five activations, and `restore`, and only them (exit abandons main and what is below).
+      // longjmp abandons the five activations, and `restore`, and only them (exit abandons main and
+      // what is below).
       const abandoned = at('thrower').filter((each) => each.unwound);
       expect(abandoned.length).toBe(5);
       expect(leaf[2]!.depth).toBe(at('catcher')[0]!.depth + 1);

@@ -1,7 +1,8 @@
 /**
- * `--untrace` on images whose table has fixed ends. What a kernel makes of the table afterwards is computed by a model of start-up: it applies the
- * relocations, then goes through the slots as one generation of kernels does. The set of places that it would patch must be that of the original without
- * the selection, at whatever address the image runs.
+ * `--untrace` on images whose table has fixed ends. What a kernel makes of the table afterwards is
+ * computed by a model of start-up: it applies the relocations, then goes through the slots as one
+ * generation of kernels does. The set of places that it would patch must be that of the original
+ * without the selection, at whatever address the image runs.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +26,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What kernels of a time do with a slot. `adds`: what leads from it to the instruction that is patched. */
+/**
+ * What kernels of a time do with a slot. `adds`: what leads from it to the instruction that is
+ * patched.
+ */
 interface Generation {
   readonly asks: 'first' | 'last';
   readonly adds: bigint;
@@ -128,7 +132,8 @@ function check(
     }
   }
   expect(after.sites.totals().total).toBe(sites.totals().total - gone.size);
-  // GCC puts nops of ELFv2 functions in front of the TOC set-up: what is wrong with a site that stays is what was wrong before.
+  // GCC puts nops of ELFv2 functions in front of the TOC set-up: what is wrong with a site that
+  // stays is what was wrong before.
   const wrong = (of: Sites): string[] =>
     verify(of).findings.flatMap(({ severity, address, verdict }) =>
       severity === 'note' ? [] : [`${address} ${verdict}`],

@@ -1,6 +1,7 @@
 /**
- * `--untrace`: the tables of a file name the selected functions no more, nothing is called in them, and the rest of the file says what it said before.
- * What must hold is read from readelf, and from the relocations of the original.
+ * `--untrace`: the tables of a file name the selected functions no more, nothing is called in them,
+ * and the rest of the file says what it said before. What must hold is read from readelf, and from
+ * the relocations of the original.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,7 +47,10 @@ const modules = [
   'arm64/module-patchable-4-2-bti.ko',
 ] as const;
 
-/** What the slots of the site tables name, by the relocations alone: section and offset. Call padding is no such table. */
+/**
+ * What the slots of the site tables name, by the relocations alone: section and offset. Call
+ * padding is no such table.
+ */
 function slotsOf(image: ElfImage, name: string): string[] {
   const found: string[] = [];
   const padded = name === 'x86-64/module-fentry-ibt.ko';
@@ -111,7 +115,7 @@ describeWith(['readelf'], 'C-INIT-1 untraced modules by readelf', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------- objects of compilers
+// ---------------------------------------------------------------------------- objects of compilers
 
 const c = `
 extern int far(int);
@@ -172,7 +176,8 @@ describeWith(
       const bytes = new Uint8Array(readFileSync(path));
       expect(complaints('readelf -aW', path)).toBe('');
       const { image, sites } = openBytes(bytes);
-      // GCC 12 puts the nops of ELFv2 functions in front of the global entry: they can go, nobody could patch them.
+      // GCC 12 puts the nops of ELFv2 functions in front of the global entry: they can go, nobody
+      // could patch them.
       expect(sites.count).toBeGreaterThan(3);
       const names = new Set(['one', 'four', 'helper', '_Z7inlinedi', '_ZN3BoxIlE5twiceEv']);
       const some = Uint8Array.from([...sites], ({ functionSymbol }) =>
@@ -286,7 +291,7 @@ describeWith(
   },
 );
 
-// ------------------------------------------------------------------------------------------------------ command line
+// ------------------------------------------------------------------------------------ command line
 
 describe('patch --untrace', () => {
   const at = (name: string): string => join(folder, name);
@@ -398,7 +403,7 @@ describe('patch --untrace', () => {
   });
 });
 
-// ---------------------------------------------------------------------------------------------------------- signing
+// ----------------------------------------------------------------------------------------- signing
 
 /** The kernel's program that signs modules, in the package that Debian builds modules with. */
 const signFile = ['/usr/lib', '/usr/src']

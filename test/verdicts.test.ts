@@ -1,4 +1,7 @@
-/** Every verdict of the table on a file that deserves exactly it: samples with a few bytes changed by hand. */
+/**
+ * Every verdict of the table on a file that deserves exactly it: samples with a few bytes changed
+ * by hand.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

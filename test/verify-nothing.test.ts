@@ -1,4 +1,7 @@
-/** Nothing found is no success: `verify` of files without sites, without functions, of directories without files; names of other files; standard input. */
+/**
+ * Nothing found is no success: `verify` of files without sites, without functions, of directories
+ * without files; names of other files; standard input.
+ */
 import { spawnSync as spawnNode } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,6 @@
-/** Foreign text on terminals and pages: nothing in it moves the cursor, recolours or hides anything. */
+/**
+ * Foreign text on terminals and pages: nothing in it moves the cursor, recolours or hides anything.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

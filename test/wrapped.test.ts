@@ -1,4 +1,7 @@
-/** Kernels as they are booted: what has an ELF file inside is read, the rest is named. Headers as Linux and U-Boot document them. */
+/**
+ * Kernels as they are booted: what has an ELF file inside is read, the rest is named. Headers as
+ * Linux and U-Boot document them.
+ */
 import { mkdtempSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,8 @@
 /**
- * Rules of dynamically allocated trampolines on real images (90-source-checklist T-X86, 10-x86): each is shown by the bytes of an image with modules, and by
- * what its calls run in the emulator; what must not happen has a twin in which it does. Sessions of the core throughout; x86-trampolines.test.ts has the same
- * for single tracers.
+ * Rules of dynamically allocated trampolines on real images (90-source-checklist T-X86, 10-x86):
+ * each is shown by the bytes of an image with modules, and by what its calls run in the emulator;
+ * what must not happen has a twin in which it does. Sessions of the core throughout;
+ * x86-trampolines.test.ts has the same for single tracers.
  */
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -146,7 +147,10 @@ interface Run {
   counted(ops: Ops): number;
 }
 
-/** Runs to the end; `watch` sees the machine whenever the first instruction of a symbol's function is reached. */
+/**
+ * Runs to the end; `watch` sees the machine whenever the first instruction of a symbol's function
+ * is reached.
+ */
 function run(
   session: Session,
   watch: Readonly<Record<string, (machine: Machine) => void>> = {},
@@ -229,7 +233,10 @@ const failing =
     ...change(own),
   });
 
-/** An ops without a trampoline of its own: the image names none, the shared entry is called and works. */
+/**
+ * An ops without a trampoline of its own: the image names none, the shared entry is called and
+ * works.
+ */
 function expectShared(session: Session, ops: Ops): void {
   const bytes = session.bytes();
   const { flags, trampoline } = objectOf(session, ops);
@@ -238,7 +245,7 @@ function expectShared(session: Session, ops: Ops): void {
   expect(run(session).counted(ops)).toBe(TOTAL);
 }
 
-// ------------------------------------------------------------------------------------------------------------ who has one
+// ------------------------------------------------------------------------------------- who has one
 
 describe('who has a trampoline', () => {
   test('T-X86-1: two ops on overlapping functions: two tests of hashes for each call, callbacks where they match', () => {
@@ -356,8 +363,10 @@ describe('who has a trampoline', () => {
   test.each(both)(
     'T-X86-10 %s: behind its call the register entry is not in the file (truncated, NOBITS): a warning, none',
     (variant) => {
-      // The segment of the runtime ends behind ftrace_regs_call, and the room is a segment of its own: what lies between is not in the file as far as its
-      // headers say. Processors map whole pages and so have it where it is truncated; where it is NOBITS it is zero, and nothing runs.
+      // The segment of the runtime ends behind ftrace_regs_call, and the room is a segment of its
+      // own: what lies between is not in the file as far as its headers say. Processors map whole
+      // pages and so have it where it is truncated; where it is NOBITS it is zero, and nothing
+      // runs.
       const bytes = imageOf(variant);
       const { header, segments, sections } = readElf(bytes);
       const room = sections.find(({ name }) => name === '.elftrace.text')!;
@@ -459,7 +468,8 @@ describe('who has a trampoline', () => {
         expect(session.core.register(ops).kind).toBe('failed');
         expect([log, Buffer.compare(session.bytes(), before)]).toEqual([[], 0]);
       }
-      // The twin: the offset is taken as it is; the call of the second one is written into the first one, and its callers are lost.
+      // The twin: the offset is taken as it is; the call of the second one is written into the
+      // first one, and its callers are lost.
       const wild = blocks[1]! + (label - start);
       expect(wild > blocks[0]! && wild < blocks[1]!).toBe(true);
       const bytes = good.bytes();
@@ -542,7 +552,8 @@ describe('who has a trampoline', () => {
   });
 
   test('T-X86-32: calls of a profiling entry that nobody knows, and no table: sites stay compiled calls; no trampoline, no allocation, no text', () => {
-    // The entry has a name of its own, as -mfentry-name gives it: to whoever does not know it the calls are calls like any others.
+    // The entry has a name of its own, as -mfentry-name gives it: to whoever does not know it the
+    // calls are calls like any others.
     const original = readSample('x86-64/program-mcount');
     const renamed = ['mcount', '__fentry__'].reduce((bytes, name) => {
       const at = Buffer.from(bytes).indexOf(`\0${name}\0`);
@@ -611,7 +622,7 @@ describe('who has a trampoline', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------ whose it is
+// ------------------------------------------------------------------------------------- whose it is
 
 describe('whose a trampoline is', () => {
   test.each(both)(
@@ -722,9 +733,11 @@ describe('whose a trampoline is', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------ order and changes
+// ------------------------------------------------------------------------------- order and changes
 
-/** A session on the memory of a machine that stands at its program's start; what happens, in order. */
+/**
+ * A session on the memory of a machine that stands at its program's start; what happens, in order.
+ */
 function live(variant: Variant, options: SessionOptions & { readonly quiesce?: (machine: Machine) => void } = {}) {
   const bytes = imageOf(variant);
   const { image, arch, program } = openBytes(bytes);
@@ -945,7 +958,8 @@ describe('order of registration', () => {
           const found = run(session, { elftrace_function_tracer: nothing });
           expect([found.entered.get('elftrace_function_tracer'), found.counted(b)]).toEqual([callsOf(/^core_/), ONE]);
         } else {
-          // The same copy; its call is as it was, and five bytes are written where the register entry has its call: here they are others.
+          // The same copy; its call is as it was, and five bytes are written where the register
+          // entry has its call: here they are others.
           expect([objectOf(session, a).trampoline, leads(now, first + plain)]).toEqual([first, counterOf(session)]);
           expect(slice(now, first + regs, 5)).toEqual(call(first + regs, other));
           expect(differences(slice(bytes, first + regs, 5), slice(now, first + regs, 5)).length).toBeGreaterThan(0);
@@ -956,7 +970,7 @@ describe('order of registration', () => {
   );
 });
 
-// ---------------------------------------------------------------------------------------------------------- the graph tracer of 2014
+// ------------------------------------------------------------------------ the graph tracer of 2014
 
 describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014 borrows the ops of the function tracer', () => {
   const graphUser = (): GraphUser => new GraphUser('graph', { entry: 0n, return: 0n });
@@ -978,7 +992,8 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
     const { saved } = core.state.graph;
     expect([has(saved!.flags, 'STUB'), has(saved!.flags, 'ALLOC_TRAMP')]).toEqual([true, withTrampoline]);
     expect(saved!.trampoline?.kind).toBe(withTrampoline ? 'private' : undefined);
-    // T-X86-34: in memory: not ours to change any more, the static entry in its place; sites call that.
+    // T-X86-34: in memory: not ours to change any more, the static entry in its place; sites call
+    // that.
     const during = objectOf(session, tracer);
     expect([has(during.flags, 'STUB'), has(during.flags, 'ALLOC_TRAMP'), during.trampoline]).toEqual([
       true,
@@ -993,7 +1008,8 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
     ]);
     // While it is borrowed the function tracer cannot have it.
     expect(errno(core.register(tracer))).toBe('EBUSY');
-    // A flag that somebody sets meanwhile stays: the save gives nothing back but ALLOC_TRAMP (T-X86-36).
+    // A flag that somebody sets meanwhile stays: the save gives nothing back but ALLOC_TRAMP
+    // (T-X86-36).
     tracer.set('RECURSION');
     // T-X86-35: the shutdown first, then STUB, then the trampoline, each seen in memory.
     log.length = 0;
@@ -1020,7 +1036,8 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
     expect(once(story)).toEqual(['sites on STUB static -', 'sites off STUB static -', 'sites off - static -', ...last]);
     expect(has(objectOf(session, tracer).flags, 'RECURSION')).toBe(true);
     expect(core.state.graph.saved).toBeNull();
-    // T-X86-37: the function tracer has its trampoline again, at the same place, and nothing else is in the room.
+    // T-X86-37: the function tracer has its trampoline again, at the same place, and nothing else
+    // is in the room.
     tracer.clear('RECURSION');
     done(core.register(tracer));
     const again = objectOf(session, tracer);
@@ -1034,7 +1051,9 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
     );
   });
 
-  /** A session with a function tracer that was there once, so that it has a trampoline of its own. */
+  /**
+   * A session with a function tracer that was there once, so that it has a trampoline of its own.
+   */
   const lender = () => {
     const session = open(imageOf('2014'));
     const tracer = session.core.createTracer({ name: 'function', func: counterOf(session) });
@@ -1068,7 +1087,8 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
     expect(traceDifferences(runWithBoth(session.bytes()))).toEqual([]);
     done(core.unregisterGraph(user));
     expect(objectOf(session, tracer)).toEqual(own);
-    // Once more, when the pair of then would be another one's: the trampoline that the tracer got since stays.
+    // Once more, when the pair of then would be another one's: the trampoline that the tracer got
+    // since stays.
     tracer.set('SAVE_REGS');
     done(core.register(tracer));
     done(core.unregister(tracer));
@@ -1087,7 +1107,8 @@ describe('T-X86-33 T-X86-34 T-X86-35 T-X86-36 T-X86-37: the graph tracer of 2014
       const { saved } = core.state.graph;
       const during = session.bytes();
       for (const again of [user, new GraphUser('second', { entry: 0n, return: 0n })]) {
-        // The twin is 2014's static pair, if it were written before the core refuses: what is there now is the graph's own.
+        // The twin is 2014's static pair, if it were written before the core refuses: what is there
+        // now is the graph's own.
         if (savesFirst) core.state.graph.saved = { trampoline: tracer.trampoline, flags: tracer.flags };
         expect(errno(core.registerGraph(again))).toBe('EBUSY');
       }
@@ -1158,7 +1179,8 @@ steps:
       TOTAL,
     ]);
     expect(run(session).counted(ops)).toBe(ONE);
-    // Ops and graph on different functions, so that the ops' own trampoline is called; its end jumps on to the graph's filter.
+    // Ops and graph on different functions, so that the ops' own trampoline is called; its end
+    // jumps on to the graph's filter.
     const other = open(image);
     done(other.core.setFilter(other.core.globalPair, 'filter', 'core_*'));
     done(other.core.registerGraph(graphUser()));
@@ -1170,14 +1192,15 @@ steps:
     const size = place(image, 'ftrace_caller_end') - place(image, 'ftrace_caller');
     expect(leads(other.bytes(), trampoline + size)).toBe(place(image, 'ftrace_return'));
     const found = run(other, { elftrace_graph_hook: nothing });
-    // Every call comes by the hook, which asks the filter (C-FG-8); with a return in place of the jump only those of the graph's own sites do.
+    // Every call comes by the hook, which asks the filter (C-FG-8); with a return in place of the
+    // jump only those of the graph's own sites do.
     expect([found.counted(alone), found.entered.get('elftrace_graph_hook')]).toEqual([ONE, ONE + callsOf(/^core_/)]);
     const cut = run(other, { elftrace_graph_hook: nothing }, put(other.bytes(), trampoline + size, [0xc3]));
     expect([cut.counted(alone), cut.entered.get('elftrace_graph_hook')]).toEqual([ONE, callsOf(/^core_/)]);
   });
 });
 
-// ------------------------------------------------------------------------------------------------------------ what is in a block
+// ------------------------------------------------------------------------------ what is in a block
 
 describe('what entries and trampolines do', () => {
   /** What the callee of an entry or a trampoline gets in a register, or finds on its stack. */
@@ -1212,7 +1235,8 @@ describe('what entries and trampolines do', () => {
       const twin = put(bytes, at - 7n, [0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90]);
       expect(atCallee(session, twin, (machine) => machine.register('rcx')).some((each) => each !== 0n)).toBe(true);
     }
-    // The register entry passes a frame; today the plain one does, with 0 for cs, which says that it is not complete.
+    // The register entry passes a frame; today the plain one does, with 0 for cs, which says that
+    // it is not complete.
     for (const [variant, flags, cs] of [
       ['2014', ['SAVE_REGS'], 0x33n],
       ['modern', [], 0n],
@@ -1234,7 +1258,8 @@ describe('what entries and trampolines do', () => {
     (variant, flags, frame, rest) => {
       for (const trampolines of [variant, 'none'] as const) {
         const { session, bytes } = traced(variant, [...flags], { trampolines });
-        // Functions of the core are entered with rsp 8 mod 16; modules are compiled for stacks of 8.
+        // Functions of the core are entered with rsp 8 mod 16; modules are compiled for stacks of
+        // 8.
         let aligned = 0;
         const found = atCallee(session, bytes, (machine) => {
           const rsp = machine.register('rsp') + 8n;
@@ -1422,7 +1447,8 @@ describe('what entries and trampolines do', () => {
         done(session.core.unregister(s));
         expect(at()).toBe(own);
       }
-      // A site that calls something else is reported with the bytes of the trampoline's call, and nothing is written.
+      // A site that calls something else is reported with the bytes of the trampoline's call, and
+      // nothing is written.
       const spoilt = start();
       const { image, sites } = openBytes(spoilt.session.bytes());
       const i = Array.from({ length: sites.count }, (_, k) => k).find(
@@ -1479,7 +1505,8 @@ describe('what entries and trampolines do', () => {
     const other = put(image, ip, call(ip, place(image, 'core_idle')));
     const error = errorOf(() => open(other));
     expect(error.message).toMatch(/wrong-target: the call leads to 0x\w+ \(core_idle\), which is no tracing entry/);
-    // The core has operations on ops and filters only; each ends in one update run over all records.
+    // The core has operations on ops and filters only; each ends in one update run over all
+    // records.
     const operations = Object.getOwnPropertyNames(Object.getPrototypeOf(open(image).core) as object);
     expect(operations.filter((name) => /nop|call|site|record/i.test(name)).sort()).toEqual(['records']);
   });

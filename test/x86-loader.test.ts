@@ -1,6 +1,7 @@
 /**
- * The module loader on x86-64: the samples far from their core and near it, every relocation of compilers and assemblers against what GNU ld makes of the same
- * objects, stubs beyond 2 GiB, kernel addresses. Runs here, on this processor and under qemu-x86_64.
+ * The module loader on x86-64: the samples far from their core and near it, every relocation of
+ * compilers and assemblers against what GNU ld makes of the same objects, stubs beyond 2 GiB,
+ * kernel addresses. Runs here, on this processor and under qemu-x86_64.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from './support/spawn.js';
@@ -169,7 +170,7 @@ describe('models of code', () => {
   });
 });
 
-// --------------------------------------------------------------------------------------------------------- with tools
+// -------------------------------------------------------------------------------------- with tools
 
 const gcc = 'x86_64-linux-gnu-gcc';
 const programs = join(root, 'test/programs');
@@ -309,7 +310,9 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     ]);
   });
 
-  /** A module with the displacement of its call of the core at one offset and its entry at another. */
+  /**
+   * A module with the displacement of its call of the core at one offset and its entry at another.
+   */
   const padded = (call: number, entry: number): Uint8Array => {
     const order = call < entry ? (['caller', 'mod_main'] as const) : (['mod_main', 'caller'] as const);
     const bodies = {
@@ -323,7 +326,8 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     ['down to the core', -1n],
     ['up from the core', 1n],
   ] as const)('the limits of a call %s: the last byte in reach is called straight, the next by a stub', (_, sign) => {
-    // Distances count from the displacement; a rel32 counts from behind it, and one form serves calls and jumps of all lengths.
+    // Distances count from the displacement; a rel32 counts from behind it, and one form serves
+    // calls and jumps of all lengths.
     const limit = 0x7fff_fffbn;
     const near = readElf(loaded(core, [padded(0x40, 0x80)], { moduleBase: NEAR }).bytes);
     const at = (image: typeof near, name: string): bigint => image.symbols.value[image.symbols.find(name)]!;
@@ -447,7 +451,8 @@ describeWith([gcc, 'x86_64-linux-gnu-ld', 'qemu-x86_64'], 'against GNU ld', () =
     expect({ output, exit }).toEqual(elsewhere(user.bytes)[0]);
     const both = runWithBoth(trace(bytes, { tracer: { kind: 'function_graph' } }));
     expect([both.output, traceDifferences(both)]).toEqual([output, []]);
-    // X-ENT-1: register frames name the segments of a kernel there, those of a program elsewhere; trampolines copy them.
+    // X-ENT-1: register frames name the segments of a kernel there, those of a program elsewhere;
+    // trampolines copy them.
     const y2014 = source('runtime', runtimeObject('x86-64', 'y2014')!);
     for (const [where, expectedCs, expectedSs] of [
       [{ base: 'kernel' }, 0x10n, 0x18n],

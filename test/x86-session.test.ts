@@ -1,6 +1,7 @@
 /**
- * Several ops on x86-64, through the core, executed: who is called, by which way, and how often the list function runs; with trampolines of today, of 2014, and
- * without. What is expected follows from the calls that the machine sees in the untraced program's functions.
+ * Several ops on x86-64, through the core, executed: who is called, by which way, and how often the
+ * list function runs; with trampolines of today, of 2014, and without. What is expected follows
+ * from the calls that the machine sees in the untraced program's functions.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -120,7 +121,8 @@ describe.each(variants)('trampolines $tramp', (variant) => {
     done(core.unregister(b));
     expect([run(session, [LIST]).counted(a), run(session, [LIST]).entered.get(LIST)]).toEqual([total, 0]);
     done(core.unregister(a));
-    // The text is what it was; the trampoline of an ops that may be registered again is kept for it.
+    // The text is what it was; the trampoline of an ops that may be registered again is kept for
+    // it.
     const text = readElf(nops).sections.filter(({ flags, name }) => (flags & 4n) !== 0n && name !== '.elftrace.text');
     const after = session.bytes();
     for (const { offset, fileSize } of text) {

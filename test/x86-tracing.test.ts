@@ -1,6 +1,8 @@
 /**
- * Tracing of x86-64 programs (issue: dynamically allocated trampolines): sites of every shape are written, the runtime is laid in, and the program does
- * here, on this processor and under qemu-x86_64 what it did without. Its own trace is what the machine sees. Bytes are compared without the tool's plans.
+ * Tracing of x86-64 programs (issue: dynamically allocated trampolines): sites of every shape are
+ * written, the runtime is laid in, and the program does here, on this processor and under
+ * qemu-x86_64 what it did without. Its own trace is what the machine sees. Bytes are compared
+ * without the tool's plans.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from './support/spawn.js';
@@ -25,7 +27,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Programs with sites that a tracer can be called from. Without symbols nothing tells how a function begins, and 16 of 16 nops before it are not executed. */
+/**
+ * Programs with sites that a tracer can be called from. Without symbols nothing tells how a
+ * function begins, and 16 of 16 nops before it are not executed.
+ */
 const programs = sampleNames().filter(
   (name) => /^x86-64\/(program|core)-/.test(name) && !/stripped|16-16|\.o$/.test(name),
 );
@@ -177,7 +182,8 @@ describe('one ops, one function called', () => {
 });
 
 describe('stripped programs', () => {
-  // `__mcount_loc` says where sites are, and nothing where functions begin: that comes from a list of names without sizes (System.map).
+  // `__mcount_loc` says where sites are, and nothing where functions begin: that comes from a list
+  // of names without sizes (System.map).
   const path = (name: string, bytes?: Uint8Array | string): string => {
     const file = join(folder, name);
     if (bytes !== undefined) writeFileSync(file, bytes);
@@ -209,7 +215,8 @@ describe('stripped programs', () => {
       expect(elsewhere(bytes).every(({ output }) => output === lines(before.output))).toBe(true);
       expect(elftrace(['verify', on, '--symbols', map]).stdout).toMatch(/17 ok, 1 weak-leftover/);
       expect(elftrace(['verify', on]).stdout).toMatch(/18 ok/);
-      // The functions of the program are not named by what was laid in: a second tracer needs the names again.
+      // The functions of the program are not named by what was laid in: a second tracer needs the
+      // names again.
       const again = elftrace(['patch', on, '--enable', '--tracer', 'counter', '-o', path('never')]);
       expect([again.status, again.stderr]).toEqual([
         1,

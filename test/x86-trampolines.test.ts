@@ -1,7 +1,8 @@
 /**
- * Private trampolines in images (10-x86 sections 6 and 7; 90-source-checklist T-X86): one ops, its trampoline in `.elftrace.text`, executed. What is expected
- * of the bytes is decoded here from the rules; actions that fail do so at the one seam between trampolines and the image. The last part changes the inner call
- * while two processors run through it.
+ * Private trampolines in images (10-x86 sections 6 and 7; 90-source-checklist T-X86): one ops, its
+ * trampoline in `.elftrace.text`, executed. What is expected of the bytes is decoded here from the
+ * rules; actions that fail do so at the one seam between trampolines and the image. The last part
+ * changes the inner call while two processors run through it.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -58,7 +59,10 @@ interface Done {
   readonly plan: TracingPlan;
 }
 
-/** Every function but nested ones, which take the function tracer of 2014 to the register entry (test below). */
+/**
+ * Every function but nested ones, which take the function tracer of 2014 to the register entry
+ * (test below).
+ */
 function register(bytes: Uint8Array, request: Partial<TracingRequest> & { readonly tracer: Tracer | null }): Done {
   const { image, sites } = openBytes(bytes);
   const selection = Uint8Array.from({ length: sites.count }, (_, i) => {
@@ -213,7 +217,8 @@ describe.each(variants)('%s', (variant) => {
       expect([found.loads, found.callee]).toEqual([state.ops, address(state.opened, 'elftrace_counter')]);
       if (variant === '2014') expect([found.end, found.back]).toEqual([0xe9, address(state.opened, 'ftrace_return')]);
       else expect(found.end).toBe(0xc3);
-      // The displacement is S - o - 2 (with the return's size for 5), the copy is the entry but for the load, the call and the jump.
+      // The displacement is S - o - 2 (with the return's size for 5), the copy is the entry but for
+      // the load, the call and the jump.
       expect(new ByteView(found.block, 'little').u32(found.o + 3)).toBe(found.size + found.tail - found.o - 7);
       const changed = differences(found.template, found.block.subarray(0, found.size));
       const j =
@@ -358,7 +363,7 @@ describe.each(variants)('%s', (variant) => {
     expect([output, entries.filter((each) => each.startsWith('<')).length]).toEqual([before, calls]);
   });
 
-  // ------------------------------------------------------------------------------------------------------- what fails
+  // ------------------------------------------------------------------------------------ what fails
 
   test('T-X86-9: no memory: no trampoline, no error, not even a warning', () => {
     const seam = failing(() => ({ allocate: () => null }));
@@ -409,7 +414,8 @@ describe.each(variants)('%s', (variant) => {
       expect([state.trampoline, state.targets, isAllocated(state)]).toEqual([given, [given], false]);
       const room = state.opened.image.section('.elftrace.text')!;
       expect(state.at(room.address, room.size).every((byte) => byte === 0xcc)).toBe(true);
-      // Its patched call belongs to the shared entry, and is changed as such: everything else of it is as before.
+      // Its patched call belongs to the shared entry, and is changed as such: everything else of it
+      // is as before.
       const c = Number(address(opened, 'ftrace_regs_call') - given);
       const changed = differences(state.at(given, size), stateOf(mine).at(given, size));
       expect(changed.every((at) => at > c && at < c + 5)).toBe(true);
@@ -526,7 +532,7 @@ test('the command line: enable, another tracer, EPERM by --readonly, off, revert
   }
 });
 
-// ------------------------------------------------------------------------------------------------ while processors run
+// ---------------------------------------------------------------------------- while processors run
 
 describe('T-X86-21 H1: the inner call changed while two processors run through the trampoline', () => {
   const STACK = 0x7000_0000n;
@@ -543,7 +549,10 @@ describe('T-X86-21 H1: the inner call changed while two processors run through t
     word(name: string): bigint;
   }
 
-  /** Two processors in a function of the image, each `ahead` instructions in front of the inner call. */
+  /**
+   * Two processors in a function of the image, each `ahead` instructions in front of the inner
+   * call.
+   */
   function scene(variant: Variant, fetch: FetchMode, ahead: number): Scene {
     const { bytes } = register(base(variant), { tracer: FUNCTION });
     const state = stateOf(bytes);
@@ -584,7 +593,8 @@ describe('T-X86-21 H1: the inner call changed while two processors run through t
       machine.setRegister('pc', address(opened, 'leaf'));
       machine.run({ budget: places.length - ahead });
     }
-    // The new function lies far from the old one, so that displacements with bytes of both lead elsewhere; it goes on to the counter.
+    // The new function lies far from the old one, so that displacements with bytes of both lead
+    // elsewhere; it goes on to the counter.
     const branch = (opcode: number, from: bigint, to: bigint): Uint8Array => {
       const bytes = Uint8Array.of(opcode, 0, 0, 0, 0);
       new ByteView(bytes, 'little').insertU32(1, Number(BigInt.asUintN(32, to - (from + 5n))));
@@ -634,7 +644,10 @@ describe('T-X86-21 H1: the inner call changed while two processors run through t
     PatcherStep | { readonly kind: 'publish'; readonly entries: readonly BatchEntry[] } | { readonly kind: 'retract' }
   )[];
 
-  /** The ways of two processors through the steps: each stands anywhere in its `n` instructions when a store is made. */
+  /**
+   * The ways of two processors through the steps: each stands anywhere in its `n` instructions when
+   * a store is made.
+   */
   function* positions(steps: number, n: number): Generator<readonly (readonly [number, number])[]> {
     function* from(step: number, a: number, b: number): Generator<readonly (readonly [number, number])[]> {
       if (step === steps) {
@@ -692,7 +705,9 @@ describe('T-X86-21 H1: the inner call changed while two processors run through t
     return found;
   }
 
-  /** The protocol with every byte a store of its own: no more of it is one event to those who fetch. */
+  /**
+   * The protocol with every byte a store of its own: no more of it is one event to those who fetch.
+   */
   function protocol({ call, after }: Scene): (Steps[number] | { readonly kind: 'sync' })[] {
     return pokeSteps([{ address: call, after }]).flatMap((step): (Steps[number] | { readonly kind: 'sync' })[] => {
       switch (step.kind) {

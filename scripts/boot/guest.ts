@@ -100,7 +100,9 @@ export interface Lines {
 export interface Report {
   /** The init performed its last step. */
   readonly ended: boolean;
-  /** Steps that failed, as `load /modules/mixed/tun.ko: errno 8`; those of EXERCISE are in `calls`. */
+  /**
+   * Steps that failed, as `load /modules/mixed/tun.ko: errno 8`; those of EXERCISE are in `calls`.
+   */
   readonly failures: readonly string[];
   /** Error numbers of the calls into modules, in order, as `mount=0`. */
   readonly calls: readonly string[];

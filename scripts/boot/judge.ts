@@ -163,7 +163,10 @@ function kernelProblems(report: Report, expected: Expected): readonly string[] {
   return problems;
 }
 
-/** The tracers work: events, a function that every boot passes; nothing of the kernel that was untraced. */
+/**
+ * The tracers work: events, a function that every boot passes; nothing of the kernel that was
+ * untraced.
+ */
 function tracerProblems(report: Report, phase: Phase, expected: Expected): readonly string[] {
   const { original, globs, isVmlinuxChanged } = expected;
   const problems: string[] = [];

@@ -120,7 +120,9 @@ export const VMLINUX_GLOBS: readonly string[] = ['vfs_*', 'tcp_*', '*_init'];
 /** How a module's file was made. */
 export type Variant = 'original' | 'part' | 'whole';
 
-/** What is loaded together: the originals, or every second one untraced wholly, the others in part. */
+/**
+ * What is loaded together: the originals, or every second one untraced wholly, the others in part.
+ */
 export type Phase = 'original' | 'mixed' | 'swapped';
 
 /** The variant of a module in a phase; what has no site stays as it is. */

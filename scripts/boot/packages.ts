@@ -49,7 +49,9 @@ function mirror(): string {
   return uri;
 }
 
-/** A configuration for one architecture and suite, read after the system's own, whose proxies stay. */
+/**
+ * A configuration for one architecture and suite, read after the system's own, whose proxies stay.
+ */
 function configure(machine: Machine): string {
   const folder = join(cacheFolder(), 'apt', `${machine.architecture}-${machine.suite}`);
   const at = (name: string): string => join(folder, name);

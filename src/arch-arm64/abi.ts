@@ -1,5 +1,6 @@
 /**
- * The arm64 procedure call and system call convention (AAPCS64; Linux), and how compilers call the profiling entry.
+ * The arm64 procedure call and system call convention (AAPCS64; Linux), and how compilers call the
+ * profiling entry.
  */
 import type { Abi } from '../machine/abi.js';
 import type { McountRules } from '../machine/tables.js';

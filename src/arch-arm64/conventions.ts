@@ -1,11 +1,11 @@
 /**
  * The entry conventions of arm64.
  *
- *   name      sites                      passes                              calls
- *   callops   patchable areas `=4,2`     what is live at an entry            what the ops in front of the function say
- *   regs      patchable areas `=2`       a frame, the plain entry less       one patched call for both entries
- *   args      patchable areas            what is live at an entry (of 6.2)   one patched call
- *   pg        -pg, behind the prologue   ip, parent_ip                       one patched call, a branch for the graph
+ *   name     sites                     passes                        calls
+ *   callops  patchable areas `=4,2`    what is live at an entry      what the word in front says
+ *   regs     patchable areas `=2`      a frame, the plain one less   one patched call for both
+ *   args     patchable areas           what is live at one (of 6.2)  one patched call
+ *   pg       -pg, behind the prologue  ip, parent_ip                 one, a branch for the graph
  *
  * Entries that do not read the word in front of a function serve sites that have one, too.
  */

@@ -10,9 +10,9 @@ const OWN_CALLS = '38 renameat';
 let calls: ReadonlyMap<number, string> | undefined;
 
 /**
- * What is executed beyond the base instructions: CRC32, ATOMICS, CPUID (identification registers can be read), LRCPC, DCPOP,
- * DIT, FLAGM, SSBS, SB; and DCPODP, BTI. FP and ASIMD are not in it: there is no floating point arithmetic. Source: Linux
- * uapi/asm/hwcap.h of arm64.
+ * What is executed beyond the base instructions: CRC32, ATOMICS, CPUID (identification registers
+ * can be read), LRCPC, DCPOP, DIT, FLAGM, SSBS, SB; and DCPODP, BTI. FP and ASIMD are not in it:
+ * there is no floating point arithmetic. Source: Linux uapi/asm/hwcap.h of arm64.
  */
 const HWCAP = [7, 8, 11, 15, 16, 24, 27, 28, 29].reduce((sum, bit) => sum | (1n << BigInt(bit)), 0n);
 const HWCAP2 = (1n << 0n) | (1n << 17n);

@@ -1,20 +1,24 @@
 /*
- * The entry of arm64 for sites at the function's entry since 6.2 (the rules' sections 4, 6.2 and 9). ARGS: the patched call in the entry says
- * what is called; it serves every site of two words. CALL_OPS (6.3): the pointer in front of the function says it.
+ * The entry of arm64 for sites at the function's entry since 6.2 (the rules' sections 4, 6.2 and
+ * 9). ARGS: the patched call in the entry says what is called; it serves every site of two words.
+ * CALL_OPS (6.3): the pointer in front of the function says it.
  *
- *	.quad ops		CALL_OPS: 8-aligned
- *	f:	[bti c]
- *		mov x9, x30
- *		bl  ftrace_caller	x30 = f + 8, or f + 12 behind a landing pad
+ * 	.quad ops		CALL_OPS: 8-aligned
+ * 	f:	[bti c]
+ * 		mov x9, x30
+ * 		bl  ftrace_caller	x30 = f + 8, or f + 12 behind a landing pad
  *
- * CALL_OPS: one entry serves every site: it finds the site's ops 16 bytes in front of x30 rounded down to 8, and needs neither a list walk nor a
- * private trampoline. Ops of a direct caller lead there at once, with everything but x11 and x17 as it was: a direct caller continues the
- * function at x30 with x30 = x9. An ops pointer may change while a thread is between the two loads; all ops that it could have been must
- * stay what they are until every such thread has left. A second entry, ftrace_list_caller, never reads the word: it takes the ops that walk
- * the list (T-A64-5), so a site may call it while its word is changed in whatever way.
+ * CALL_OPS: one entry serves every site: it finds the site's ops 16 bytes in front of x30 rounded
+ * down to 8, and needs neither a list walk nor a private trampoline. Ops of a direct caller lead
+ * there at once, with everything but x11 and x17 as it was: a direct caller continues the function
+ * at x30 with x30 = x9. An ops pointer may change while a thread is between the two loads; all ops
+ * that it could have been must stay what they are until every such thread has left. A second entry,
+ * ftrace_list_caller, never reads the word: it takes the ops that walk the list (T-A64-5), so a
+ * site may call it while its word is changed in whatever way.
  *
- * The frame has what is live at an entry and nothing else. `direct` is 0 when callbacks begin: one may put the address of a direct
- * caller there, which is entered behind them as if the site had called it. SPDX-License-Identifier: MIT
+ * The frame has what is live at an entry and nothing else. `direct` is 0 when callbacks begin: one
+ * may put the address of a direct caller there, which is entered behind them as if the site had
+ * called it. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 	.text

@@ -1,9 +1,9 @@
 /*
- * What all entry conventions of arm64 share: the stub that does nothing, the return handler, the call of a callback by its address, the
- * profiling entry of programs whose sites are off.
+ * What all entry conventions of arm64 share: the stub that does nothing, the return handler, the
+ * call of a callback by its address, the profiling entry of programs whose sites are off.
  *
- * Lesson for a patcher: `br` to x16 or x17 may lead to a `bti c`, `br` to another register may not; `ret` needs no landing pad at all.
- * SPDX-License-Identifier: MIT
+ * Lesson for a patcher: `br` to x16 or x17 may lead to a `bti c`, `br` to another register may not;
+ * `ret` needs no landing pad at all. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 	.text
@@ -34,7 +34,10 @@ FUNCTION(elftrace_direct_stub)
 END(elftrace_direct_stub)
 #endif
 
-/* void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with the first four. */
+/*
+ * void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with
+ * the first four.
+ */
 FUNCTION(elftrace_invoke)
 	hint	#34
 	mov	x16, x4
@@ -42,8 +45,8 @@ FUNCTION(elftrace_invoke)
 END(elftrace_invoke)
 
 /*
- * x0..x7 may be results, as v0..v7, which nobody here touches. Everything else that a call may change is free. The key of the shadow
- * stack is sp, or x29 where the entry knows no other (-pg).
+ * x0..x7 may be results, as v0..v7, which nobody here touches. Everything else that a call may
+ * change is free. The key of the shadow stack is sp, or x29 where the entry knows no other (-pg).
  */
 #ifdef ARGS_FRAME
 #define RETURN_FRAME 112

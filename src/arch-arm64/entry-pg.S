@@ -1,12 +1,13 @@
 /*
- * The entry of arm64 for -pg: the site is a call behind the prologue (the rules' sections 6.4 and 9).
+ * The entry of arm64 for -pg: the site is a call behind the prologue (the rules' sections 6.4 and
+ * 9).
  *
- *	stp x29, x30, [sp, #-N]!; mov x29, sp; ...; [xpaclri; mov x0, x30]; bl _mcount
+ * 	stp x29, x30, [sp, #-N]!; mov x29, sp; ...; [xpaclri; mov x0, x30]; bl _mcount
  *
- * The traced function B has its frame record {x29 of its caller A, return address}, and x29 points to it. To the compiler the call is
- * an ordinary one, so only what C keeps is kept. The graph tracer changes the return address in B's record, unless B has signed it: then
- * its code says so (elftrace_is_signed), and it is not hooked.
- * SPDX-License-Identifier: MIT
+ * The traced function B has its frame record {x29 of its caller A, return address}, and x29 points
+ * to it. To the compiler the call is an ordinary one, so only what C keeps is kept. The graph
+ * tracer changes the return address in B's record, unless B has signed it: then its code says so
+ * (elftrace_is_signed), and it is not hooked. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 	.text
@@ -34,7 +35,9 @@ LABEL(ftrace_graph_call)
 LABEL(ftrace_caller_end)
 END(ftrace_caller)
 
-/* A part of ftrace_caller: parent, ip, frame pointer of A; the result is where B shall return to. */
+/*
+ * A part of ftrace_caller: parent, ip, frame pointer of A; the result is where B shall return to.
+ */
 FUNCTION(ftrace_graph_caller)
 	ldr	x9, [x29]
 	ldr	x0, [x9, #8]

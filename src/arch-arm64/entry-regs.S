@@ -1,15 +1,19 @@
 /*
- * Entries of arm64 for sites of two words at the function's entry, of the years before per-callsite ops (the rules' sections 6.1 and 9).
+ * Entries of arm64 for sites of two words at the function's entry, of the years before per-callsite
+ * ops (the rules' sections 6.1 and 9).
  *
- *	[bti c]; mov x9, x30; bl entry; [paciasp] ...
+ * 	[bti c]; mov x9, x30; bl entry; [paciasp] ...
  *
- * x9 = return address of the traced function B, not signed yet; x30 = way back into B. B has no frame and all its arguments are live:
- * x0..x7, x8 (where a result in memory goes), x18 (static chain), v0..v7. x9..x17 are free at an entry. Two frame records are made: one
- * that stands for B, so that unwinders see it, one for the entry. B goes on at `pc` of the frame, which a callback may have changed, with
- * x30 = `lr`, which the graph tracer changes. `ret x9`, not `br x9`: no landing pad is behind the site.
+ * x9 = return address of the traced function B, not signed yet; x30 = way back into B. B has no
+ * frame and all its arguments are live: x0..x7, x8 (where a result in memory goes), x18 (static
+ * chain), v0..v7. x9..x17 are free at an entry. Two frame records are made: one that stands for B,
+ * so that unwinders see it, one for the entry. B goes on at `pc` of the frame, which a callback may
+ * have changed, with x30 = `lr`, which the graph tracer changes. `ret x9`, not `br x9`: no landing
+ * pad is behind the site.
  *
- * Both entries pass one frame; the plain one leaves x10..x28 out and says so by F_MARK. x10..x17 are dead at a site and x18..x28 kept by
- * callbacks, so what a callback writes to those has no effect. SPDX-License-Identifier: MIT
+ * Both entries pass one frame; the plain one leaves x10..x28 out and says so by F_MARK. x10..x17
+ * are dead at a site and x18..x28 kept by callbacks, so what a callback writes to those has no
+ * effect. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 	.text

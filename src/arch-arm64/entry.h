@@ -1,9 +1,11 @@
 /*
- * What the entries of arm64 and the common runtime share: frames, offsets in them, the clock, what tells threads apart. For
- * assembly and C. The offsets are a table of their own (the rules' sections 6 and 9): a callback sees them as `regs`.
+ * What the entries of arm64 and the common runtime share: frames, offsets in them, the clock, what
+ * tells threads apart. For assembly and C. The offsets are a table of their own (the rules'
+ * sections 6 and 9): a callback sees them as `regs`.
  *
- * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg). ARGS_FRAME: the frame has the arguments
- * only. CALL_OPS: the same, and the entry finds its ops in front of the function. SPDX-License-Identifier: MIT
+ * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg).
+ * ARGS_FRAME: the frame has the arguments only. CALL_OPS: the same, and the entry finds its ops in
+ * front of the function. SPDX-License-Identifier: MIT
  */
 #define WORD 8
 
@@ -64,8 +66,9 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
 }
 
 /*
- * Whether the function around a -pg site has signed its return address: paciasp or pacibsp stands before the site in straight code. The
- * signature depends on a stack pointer that only the function knows, and few bits of it may all be 0, so the address itself does not tell.
+ * Whether the function around a -pg site has signed its return address: paciasp or pacibsp stands
+ * before the site in straight code. The signature depends on a stack pointer that only the function
+ * knows, and few bits of it may all be 0, so the address itself does not tell.
  */
 static inline int elftrace_is_signed(unsigned long ip) {
   const unsigned int *code = (const unsigned int *)ip;
@@ -78,7 +81,10 @@ static inline int elftrace_is_signed(unsigned long ip) {
   return 0;
 }
 
-/* Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the address. */
+/*
+ * Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the
+ * address.
+ */
 #define P_LR 240
 #define P_SP 248
 #define P_PC 256
@@ -107,8 +113,9 @@ static inline int elftrace_is_signed(unsigned long ip) {
 #define REGS_MARK F_MARK
 #endif
 /*
- * Where the return address that the entry loads is, the stack pointer after the return, and the frame pointer, which the function must
- * bring back. The stack pointer tells calls apart: functions without a frame have the frame pointer of their caller.
+ * Where the return address that the entry loads is, the stack pointer after the return, and the
+ * frame pointer, which the function must bring back. The stack pointer tells calls apart: functions
+ * without a frame have the frame pointer of their caller.
  */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + F_LR))
 #define GRAPH_FRAME(regs, ip) (*(const unsigned long *)((const char *)(regs) + F_SP))

@@ -1,31 +1,36 @@
 /**
- * A64 instruction rows, their text, and the single-instruction encoders that patching needs. Owns bit patterns; knows
- * no sites and no relocation types.
+ * A64 instruction rows, their text, and the single-instruction encoders that patching needs. Owns
+ * bit patterns; knows no sites and no relocation types.
  *
  * What a patcher has to know about A64
  *
- * - Every instruction is one 32-bit word at a 4-aligned address, little-endian in memory whatever the data order is
- *   (Arm ARM, B2.6.2). So every place is one store, and neighbours never move.
- * - nop <-> bl, and bl <-> bl of another target, may be exchanged under a running CPU: B, BL, NOP, BRK, SVC, HVC, SMC and
- *   ISB are the words that may be modified and executed concurrently (Arm ARM, B2.2.5). `mov x9, x30` is not in that list:
- *   it has to stand before the code can run. A file at rest needs neither, but its plans keep the order.
- * - At a function's entry x0-x8 hold arguments (x8: address of the result), x18 belongs to the platform, x19-x29 to the
- *   caller, x30 to the return. Free: x9-x17 (AAPCS64, 6.1.1). x16 and x17 are the linker's: any bl may pass through a
- *   veneer that destroys them. x9 carries the caller's return address from the patched site to the tracer.
- * - bl reaches +-128 MiB, b.cond, cbz and ldr (literal) +-1 MiB, tbz +-32 KiB, adr +-1 MiB, adrp +-4 GiB of pages. adrp
- *   counts 4 KiB pages from its own page, whatever the page size of the system is.
- * - With branch target identification an indirect branch may only land on `bti` (or paciasp). Compilers put `bti c` in
- *   front of the patchable nops, and only into functions whose address can be taken. `ret x9` is no indirect branch in
- *   this sense, `br x9` is one.
- * - `bti`, `paciasp`, `xpaclri` and `nop` are all hints: where the feature is absent the word does nothing.
- * - Register 31 is sp or the zero register, depending on the operand. Many names (`mov`, `cmp`, `lsl`, `ret`) are only
- *   other spellings; the rows hold the real instruction and print what `objdump -M no-aliases` prints. Text for people
- *   comes from the disassembler engine.
+ * - Every instruction is one 32-bit word at a 4-aligned address, little-endian in memory whatever
+ *   the data order is (Arm ARM, B2.6.2). So every place is one store, and neighbours never move.
+ * - nop <-> bl, and bl <-> bl of another target, may be exchanged under a running CPU: B, BL, NOP,
+ *   BRK, SVC, HVC, SMC and ISB are the words that may be modified and executed concurrently (Arm
+ *   ARM, B2.2.5). `mov x9, x30` is not in that list: it has to stand before the code can run. A
+ *   file at rest needs neither, but its plans keep the order.
+ * - At a function's entry x0-x8 hold arguments (x8: address of the result), x18 belongs to the
+ *   platform, x19-x29 to the caller, x30 to the return. Free: x9-x17 (AAPCS64, 6.1.1). x16 and x17
+ *   are the linker's: any bl may pass through a veneer that destroys them. x9 carries the caller's
+ *   return address from the patched site to the tracer.
+ * - bl reaches +-128 MiB, b.cond, cbz and ldr (literal) +-1 MiB, tbz +-32 KiB, adr +-1 MiB, adrp
+ *   +-4 GiB of pages. adrp counts 4 KiB pages from its own page, whatever the page size of the
+ *   system is.
+ * - With branch target identification an indirect branch may only land on `bti` (or paciasp).
+ *   Compilers put `bti c` in front of the patchable nops, and only into functions whose address can
+ *   be taken. `ret x9` is no indirect branch in this sense, `br x9` is one.
+ * - `bti`, `paciasp`, `xpaclri` and `nop` are all hints: where the feature is absent the word does
+ *   nothing.
+ * - Register 31 is sp or the zero register, depending on the operand. Many names (`mov`, `cmp`,
+ *   `lsl`, `ret`) are only other spellings; the rows hold the real instruction and print what
+ *   `objdump -M no-aliases` prints. Text for people comes from the disassembler engine.
  *
  * Reading: Arm Architecture Reference Manual for A-profile, C4.1 (encodings), C6 (instructions).
  *
- * A row is named by its mnemonic and, where one mnemonic has several encodings, a form behind a dash: `add-imm`,
- * `ldr-x-post`. No A64 mnemonic has a dash of its own. In a syntax `~` joins two fields without a blank.
+ * A row is named by its mnemonic and, where one mnemonic has several encodings, a form behind a
+ * dash: `add-imm`, `ldr-x-post`. No A64 mnemonic has a dash of its own. In a syntax `~` joins two
+ * fields without a blank.
  */
 import type { FlowClass, Operands, Row, RowAttributes, RowSpec } from '../isa/table.js';
 import type { FieldSpec } from '../isa/table.js';
@@ -35,12 +40,12 @@ import { reaches, type Reach } from '../bits.js';
 import { hex, outOfRange } from '../errors.js';
 import type { Address } from '../units.js';
 
-// ------------------------------------------------------------------------------------------------------ bitmasks
+// ---------------------------------------------------------------------------------------- bitmasks
 
 /**
- * Value of a logical immediate, field N:immr:imms, or null where the combination is reserved.
- * A run of ones of length S+1, rotated right by R inside an element of 2..64 bits, repeated over the register
- * (Arm ARM, DecodeBitMasks).
+ * Value of a logical immediate, field N:immr:imms, or null where the combination is reserved. A run
+ * of ones of length S+1, rotated right by R inside an element of 2..64 bits, repeated over the
+ * register (Arm ARM, DecodeBitMasks).
  */
 export function decodeBitmask(field: number, widthBits: 32 | 64): bigint | null {
   const n = (field >>> 12) & 1;
@@ -69,7 +74,8 @@ export function encodeBitmask(value: bigint, widthBits: 32 | 64): number | null 
   if (bitmaskFields.size === 0) {
     for (const width of [32, 64] as const) {
       for (let field = 0; field < 1 << 13; field++) {
-        // immr bits above the element size are ignored: the first, smallest, field of a value is the canonical one.
+        // immr bits above the element size are ignored: the first, smallest, field of a value is
+        // the canonical one.
         const decoded = decodeBitmask(field, width);
         const key = `${width}:${String(decoded)}`;
         if (decoded !== null && !bitmaskFields.has(key)) bitmaskFields.set(key, field);
@@ -79,16 +85,20 @@ export function encodeBitmask(value: bigint, widthBits: 32 | 64): number | null 
   return bitmaskFields.get(`${widthBits}:${String(BigInt.asUintN(widthBits, value))}`) ?? null;
 }
 
-// -------------------------------------------------------------------------------------------------------- fields
+// ------------------------------------------------------------------------------------------ fields
 
 const register: FieldSpec = { kind: 'register', width: 5 };
-/** Consumed by the text of another field (a register's width, a shift's type): never named in a syntax. */
+/**
+ * Consumed by the text of another field (a register's width, a shift's type): never named in a
+ * syntax.
+ */
 const hidden: FieldSpec = { kind: 'suffix', suffix: '' };
 const unsigned = (width: number): FieldSpec => ({ kind: 'unsigned', width });
 
 /*
- * Register fields by what number 31 means and how wide they are: `r…` follows the row's `sf` bit, `x…` and `w…` are
- * fixed; `…sp` is the stack pointer at 31, the others are the zero register. `base` is the register of an address.
+ * Register fields by what number 31 means and how wide they are: `r…` follows the row's `sf` bit,
+ * `x…` and `w…` are fixed; `…sp` is the stack pointer at 31, the others are the zero register.
+ * `base` is the register of an address.
  */
 const REGISTER_FIELDS = [
   'rd rn rm ra rt rs rdsp rnsp rmx rs_pair rt_pair',
@@ -149,14 +159,17 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   targets: unsigned(2),
 };
 
-// ---------------------------------------------------------------------------------------------------------- rows
+// -------------------------------------------------------------------------------------------- rows
 
 const narrowShift = (o: Operands): boolean => o['sf'] === 1 || o['amount']! < 32;
 const bitmaskValid = (o: Operands): boolean => decodeBitmask(o['bitmask']!, o['sf'] === 1 ? 64 : 32) !== null;
 const bitfieldValid = (o: Operands): boolean =>
   o['n'] === o['sf'] && (o['sf'] === 1 || (o['immr']! < 32 && o['imms']! < 32));
 
-/** Rows of one register size of a load or store: scaled, unscaled, post-indexed, pre-indexed, register offset. */
+/**
+ * Rows of one register size of a load or store: scaled, unscaled, post-indexed, pre-indexed,
+ * register offset.
+ */
 function memory<const M extends string, const U extends string>(
   name: M,
   unscaled: U,
@@ -222,7 +235,10 @@ function pairNonTemporal<const M extends string>(
   );
 }
 
-/** Exclusive and ordered accesses of one size: `size` is the encoding's size field, `rt` the data register. */
+/**
+ * Exclusive and ordered accesses of one size: `size` is the encoding's size field, `rt` the data
+ * register.
+ */
 function exclusive<const B extends '' | 'b' | 'h', const F extends '' | '-x' | '-w'>(
   letter: B,
   form: F,
@@ -253,7 +269,10 @@ function exclusivePairs<const F extends 'x' | 'w'>(form: F, sz: string, rt: stri
   ] as const;
 }
 
-/** One atomic of the Large System Extension in its sizes; acquire and release are letters of the mnemonic. */
+/**
+ * One atomic of the Large System Extension in its sizes; acquire and release are letters of the
+ * mnemonic.
+ */
 function atomic<const M extends string>(name: M, o3: '0' | '1', opc: string) {
   const tail = `1 rs ${o3} ${opc} 00 base rt`;
   return [
@@ -386,7 +405,9 @@ function dataRegister() {
 
 function branches() {
   const flow = (kind: FlowClass): RowAttributes => ({ flow: kind });
-  /** Register branches: opc is bits 24..21, key selects the pointer authentication key (0: A, 1: B). */
+  /**
+   * Register branches: opc is bits 24..21, key selects the pointer authentication key (0: A, 1: B).
+   */
   const plain = (opc: string): string => `1101011 ${opc} 11111 000000 xn 00000`;
   const zero = (opc: string, m: string): string => `1101011 ${opc} 11111 00001 ${m} xn 11111`;
   const both = (opc: string, m: string): string => `1101011 ${opc} 11111 00001 ${m} xn xmsp`;
@@ -557,7 +578,8 @@ function loadsAndStores() {
     ...atomic('ldumax', '0', '110'),
     ...atomic('ldumin', '0', '111'),
     ...atomic('swp', '1', '000'),
-    // SIMD and floating point registers: moved, and that is all that is executed of them but copies.
+    // SIMD and floating point registers: moved, and that is all that is executed of them but
+    // copies.
     ...memory('str-fb', 'stur-fb', '00', '1', '00', 'bt', 0),
     ...memory('ldr-fb', 'ldur-fb', '00', '1', '01', 'bt', 0),
     ...memory('str-fh', 'stur-fh', '01', '1', '00', 'ht', 1),
@@ -668,8 +690,8 @@ const V: RowAttributes = { decodeOnly: true, when: lanes };
 const V_BHS: RowAttributes = { decodeOnly: true, when: (o) => o['size'] !== 3 };
 const V_BYTES: RowAttributes = { decodeOnly: true };
 /**
- * immh:immb of a shift by immediate: the highest bit set gives the element size, and 64-bit elements need Q. With immh zero
- * a modified immediate (movi, mvni) stands there.
+ * immh:immb of a shift by immediate: the highest bit set gives the element size, and 64-bit
+ * elements need Q. With immh zero a modified immediate (movi, mvni) stands there.
  */
 const SHIFT: RowAttributes = {
   decodeOnly: true,
@@ -802,7 +824,7 @@ export const arm64Table = new IsaTable(
   'deferred',
 );
 
-// ---------------------------------------------------------------------------------------------------------- text
+// -------------------------------------------------------------------------------------------- text
 
 const CONDITIONS = ['eq', 'ne', 'cs', 'cc', 'mi', 'pl', 'vs', 'vc', 'hi', 'ls', 'ge', 'lt', 'gt', 'le', 'al', 'nv'];
 const SHIFTS = ['lsl', 'lsr', 'asr', 'ror'];
@@ -828,7 +850,10 @@ const BARRIERS = [
 const BTI_TARGETS = ['', 'c', 'j', 'jc'];
 const VECTOR_SIZES = ['8b', '16b', '4h', '8h', '2s', '4s', '1d', '2d'];
 
-/** System registers that kernels and C libraries name; every other one prints as s<op0>_<op1>_c<n>_c<m>_<op2>. */
+/**
+ * System registers that kernels and C libraries name; every other one prints as
+ * s<op0>_<op1>_c<n>_c<m>_<op2>.
+ */
 const SYSTEM_REGISTERS: ReadonlyMap<number, string> = new Map(
   (
     [
@@ -911,7 +936,10 @@ function floatingRegister(o: Operands, number: number): string {
   return `${['s', 'd', '', 'h'][o['ptype']!]!}${number}`;
 }
 
-/** Eight-bit floating constant: sign, three bits of exponent, four of fraction (Arm ARM, VFPExpandImm). */
+/**
+ * Eight-bit floating constant: sign, three bits of exponent, four of fraction (Arm ARM,
+ * VFPExpandImm).
+ */
 function floatingConstant(value: number): string {
   const exponent = ((value >>> 4) & 7) ^ 4;
   const number = (value & 0x80 ? -1 : 1) * (1 + (value & 15) / 16) * 2 ** (exponent - 3);
@@ -1013,7 +1041,8 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
     return `${name}, ${option === 3 ? 'lsl' : EXTENDS[option]!}${amount}`;
   },
   extend: (value, o) => {
-    // uxtx (uxtw for 32 bits) next to a stack pointer is written lsl, and left away when it shifts by nothing.
+    // uxtx (uxtw for 32 bits) next to a stack pointer is written lsl, and left away when it shifts
+    // by nothing.
     const natural = o['option'] === (o['sf'] === 1 ? 3 : 2);
     const stack = o['rnsp'] === 31 || o['rdsp'] === 31;
     if (natural && stack) return value === 0 ? '' : `, lsl #${value}`;
@@ -1044,7 +1073,10 @@ const FIELD_TEXT: Readonly<Record<string, Text>> = {
   optional_xt: (value) => (value === 31 ? '' : `, ${x(value)}`),
 };
 
-/** Consecutive vector registers; behind 31 comes 0. objdump writes three and more as a range where they do not wrap. */
+/**
+ * Consecutive vector registers; behind 31 comes 0. objdump writes three and more as a range where
+ * they do not wrap.
+ */
 function registerList(count: number): Text {
   return (value, o) => {
     const names = Array.from({ length: count }, (_, i) => `v${(value + i) % 32}.${arrangement(o)}`);
@@ -1107,7 +1139,7 @@ export function formatArm64(each: Row, operands: Operands, address: Address): st
   return text.startsWith('.') ? mnemonic + text : `${mnemonic} ${text}`;
 }
 
-// ------------------------------------------------------------------------------------------------------------ isa
+// --------------------------------------------------------------------------------------------- isa
 
 const UNKNOWN: Operands = {};
 
@@ -1148,7 +1180,7 @@ export const arm64Isa: Isa = {
   },
 };
 
-// ------------------------------------------------------------------------------------------------------- encoders
+// ---------------------------------------------------------------------------------------- encoders
 
 /** The words that sites are made of (40-arm64 section 1). */
 export const NOP = arm64Table.encode('nop', {});
@@ -1201,7 +1233,10 @@ export function encodeB(place: Address, target: Address): number {
   return branchWord('b', place, target);
 }
 
-/** `adrp register, target` at `place`: the page of `target`. Throws 'branch-out-of-range' beyond +-4 GiB of pages. */
+/**
+ * `adrp register, target` at `place`: the page of `target`. Throws 'branch-out-of-range' beyond +-4
+ * GiB of pages.
+ */
 export function encodeAdrp(place: Address, target: Address, register: number): number {
   const from = place & ~0xfffn;
   const to = target & ~0xfffn;

@@ -1,28 +1,38 @@
 /**
- * Probes of arm64: which instructions can be probed, how they are executed elsewhere, and the branch that takes the place of a breakpoint.
+ * Probes of arm64: which instructions can be probed, how they are executed elsewhere, and the
+ * branch that takes the place of a breakpoint.
  *
  * What a patcher must know:
  *
- * - Every instruction is one aligned word. The breakpoint is `brk #4` = d4200080, a trap behind a copy `brk #6` = d42000c0; both leave their own
- *   address. brk and b may be exchanged under running processors (Arm ARM, B2.2.5), an arbitrary word and b may not: so the breakpoint comes first,
- *   and the jump after it.
- * - What knows its place: branches, adr and adrp, loads of literals. They are simulated on the trapped registers; in a buffer their numbers are
- *   literals. Everything else does the same in a slot:
+ * - Every instruction is one aligned word. The breakpoint is `brk #4` = d4200080, a trap behind a
+ *   copy `brk #6` = d42000c0; both leave their own address. brk and b may be exchanged under
+ *   running processors (Arm ARM, B2.2.5), an arbitrary word and b may not: so the breakpoint comes
+ *   first, and the jump after it.
+ * - What knows its place: branches, adr and adrp, loads of literals. They are simulated on the
+ *   trapped registers; in a buffer their numbers are literals. Everything else does the same in a
+ *   slot:
  *
  *       slot:  f9400421      ldr x1,[x1,#8]     a copy
- *              14......      b address+4        back, if within 128 MiB; else brk #6, and whoever handles it goes on
+ *              14......      b address+4        back, if within 128 MiB; else brk #6, and whoever
+ *                                               handles it goes on
  *
- * - Between a load-exclusive and its store-exclusive no handler may run: the exception clears the monitor, and the loop never ends. Kernels look at
- *   most 16 instructions back for a load-exclusive that is not closed.
- * - A `bti` or `paciasp` that indirect branches come to may be a brk, but not a b: landing pads stay breakpoints. The b to the buffer needs none.
- * - x18 belongs to the platform (shadow call stack): the buffer saves it for handlers and does not load it back.
+ * - Between a load-exclusive and its store-exclusive no handler may run: the exception clears the
+ *   monitor, and the loop never ends. Kernels look at most 16 instructions back for a
+ *   load-exclusive that is not closed.
+ * - A `bti` or `paciasp` that indirect branches come to may be a brk, but not a b: landing pads
+ *   stay breakpoints. The b to the buffer needs none.
+ * - x18 belongs to the platform (shadow call stack): the buffer saves it for handlers and does not
+ *   load it back.
  *
  *       buffer:  sub sp,sp,#352                 struct pt_regs and a frame record
  *                x0..x30, sp, pc, nzcv; x0 = object, x1 = registers; blr callback; everything back
- *                ldr x1,[x1,#8]                 the copy. Of bl: x30 = address+4; of adrp, literals: the number
- *                b address+4                    of b, bl: b target; of blr: ret through its register, which says nothing in BTYPE
+ *                ldr x1,[x1,#8]                 the copy. Of bl: x30 = address+4; of adrp,
+ *                                               literals: the number
+ *                b address+4                    of b, bl: b target; of blr: ret through its
+ *                                               register, which says nothing in BTYPE
  *
- * Sources: Arm ARM for A-profile B2.2.5, C6, D8.4.2; AAPCS64; struct pt_regs of the Linux user API for arm64 (40-arm64 6.1).
+ * Sources: Arm ARM for A-profile B2.2.5, C6, D8.4.2; AAPCS64; struct pt_regs of the Linux user API
+ * for arm64 (40-arm64 6.1).
  */
 import { type Reach, reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
@@ -62,7 +72,7 @@ const ZERO = 31;
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
 const word = (value: number): Uint8Array => wordBytes(value, 'little');
 
-// --------------------------------------------------------------------------------------------------------- register frame
+// ---------------------------------------------------------------------------------- register frame
 
 const PT_REGS_BYTES = 336;
 const FRAME_BYTES = PT_REGS_BYTES + 16;
@@ -96,7 +106,7 @@ export const arm64ProbeAbi: ProbeAbi = {
   frameBytes: PT_REGS_BYTES,
 };
 
-// ----------------------------------------------------------------------------------------------------------- instructions
+// ------------------------------------------------------------------------------------ instructions
 
 const SIMULATED: ReadonlySet<string> = new Set([
   'b', 'bl', 'b-cond', 'cbz', 'cbnz', 'tbz', 'tbnz', 'br', 'blr', 'ret', 'adr', 'adrp', 'ldr-w-lit', 'ldr-x-lit', 'ldrsw-lit', 'prfm-lit',
@@ -108,7 +118,10 @@ const CONDITIONAL: ReadonlySet<string> = new Set(['b-cond', 'cbz', 'cbnz', 'tbz'
 const EXCEPTION: ReadonlySet<string> = new Set(['svc', 'hvc', 'smc']);
 const WAITING: ReadonlySet<string> = new Set(['wfe', 'wfi']);
 const PRIVILEGED: ReadonlySet<string> = new Set(['eret', 'eretaa', 'eretab', 'drps']);
-/** Branches with pointer authentication: what they check depends on registers only, but where they go is not known to a simulation. */
+/**
+ * Branches with pointer authentication: what they check depends on registers only, but where they
+ * go is not known to a simulation.
+ */
 const AUTHENTICATED = /^(braaz|brabz|blraaz|blrabz|braa|brab|blraa|blrab|retaa|retab)$/;
 /** Literals of the vector registers, which handlers do not see. */
 const VECTOR_LITERAL = /^ldr-f[sdq]-lit$/;
@@ -149,8 +162,9 @@ function decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefu
 }
 
 /**
- * K-ADDR-1: the symbol of a function with a site at its beginning means the site. The words in front of the one that toggles are ftrace's, and a probe
- * of the function is served by it (K-ADDR-7); a landing pad in front of two nops is no part of the site and stays what it is.
+ * K-ADDR-1: the symbol of a function with a site at its beginning means the site. The words in
+ * front of the one that toggles are ftrace's, and a probe of the function is served by it
+ * (K-ADDR-7); a landing pad in front of two nops is no part of the site and stays what it is.
  */
 function adjust(code: ProbeCode, address: Address): Address {
   if (address !== code.start) return address;
@@ -158,7 +172,10 @@ function adjust(code: ProbeCode, address: Address): Address {
   return site !== null && site.ip > address && site.ip - address <= 8n ? site.ip : address;
 }
 
-/** bl behind `[bti c]; mov x9,x30` (or behind the nop that becomes it); a call behind the prologue has nothing in front of it. */
+/**
+ * bl behind `[bti c]; mov x9,x30` (or behind the nop that becomes it); a call behind the prologue
+ * has nothing in front of it.
+ */
 function isSiteAtEntry(code: ProbeCode, address: Address): boolean {
   const site = code.siteAt(address);
   if (site?.ip !== address || site.start >= address) return false;
@@ -217,7 +234,7 @@ function own(instruction: ProbeInstruction): Decoded {
 
 const nextOf = ({ address }: ProbeInstruction): Address => wrap(address + 4n);
 
-// ------------------------------------------------------------------------------------------------------------------ slots
+// ------------------------------------------------------------------------------------------- slots
 
 function writeSlot(instruction: ProbeInstruction, slot: Address, boost: boolean): SlotImage {
   const end = slot + 4n;
@@ -232,7 +249,7 @@ function writeSlot(instruction: ProbeInstruction, slot: Address, boost: boolean)
   };
 }
 
-// ------------------------------------------------------------------------------------------------------------- simulation
+// -------------------------------------------------------------------------------------- simulation
 
 /** What adr and adrp compute, and where literals and branches lead. */
 function numberOf({ row, operands }: Decoded, address: Address): Address {
@@ -307,7 +324,7 @@ function simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResul
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------------ buffer
+// ------------------------------------------------------------------------------------------ buffer
 
 /** 54 words, then at most 4 for the instruction and the way on, then four numbers. */
 const BUFFER_BYTES = 272;
@@ -444,7 +461,8 @@ function goOn(out: Assembly, instruction: ProbeInstruction): boolean {
       return true;
     case 'blr':
       out.literal(LINK, next);
-      // Not br, which says `jump` in BTYPE: a function's `bti c` would trap. ret says nothing and lands everywhere.
+      // Not br, which says `jump` in BTYPE: a function's `bti c` would trap. ret says nothing and
+      // lands everywhere.
       out.add('ret', operands);
       return true;
     case 'adr':

@@ -1,31 +1,38 @@
 /**
- * Instruction -> IR for A64 in user mode (EL0, Linux): integers, all forms of memory access, exclusives and atomics, system
- * instructions. Vector registers can be loaded, stored, copied and combined bit by bit; floating point and vector arithmetic
- * are not lifted yet and stop with their name.
+ * Instruction -> IR for A64 in user mode (EL0, Linux): integers, all forms of memory access,
+ * exclusives and atomics, system instructions. Vector registers can be loaded, stored, copied and
+ * combined bit by bit; floating point and vector arithmetic are not lifted yet and stop with their
+ * name.
  *
  * What differs from most machines:
  *
- * - A 32-bit operation clears the upper half of its destination. Sources are taken from the low 32 bits of the register, so the
- *   32-bit ops, which truncate, need no help; the others get `zx32`.
- * - Register 31 is the zero register or the stack pointer, by operand. As a source it is the constant 0, as a destination a
- *   temporary that nobody reads.
- * - NZCV is one condition record (four slots). `subs`, `adds` and the logical forms keep their operands (`ands` is the addition of its
- *   result and 0); a condition in the same block compares those operands, elsewhere `testnzcv` works out the four bits.
- *   `ccmp` keeps the condition in C beside the operands: nothing is decided before somebody asks.
- * - `ldxr`/`stxr` keep address and value of the reservation and compare both, and a failing `stxr` stores what is there: it needs write
- *   permission. Every instruction is atomic. Exclusive, ordered and atomic accesses that are not aligned raise the alignment
- *   fault (there is no FEAT_LSE2), and so does an access through a stack pointer that is not a multiple of 16.
- * - Pointer authentication is there with all keys switched off, as after prctl(PR_PAC_SET_ENABLED_KEYS, all, 0): `pac…` and `aut…` leave
- *   the pointer as it is, `xpac…` strips, the combined branches branch. `pacga` stops with its name: its result is of a key.
- * - Branch target identification is checked in guarded memory: `br` and `blr` set BTYPE, and every block there begins with a check.
- *   PACIASP is a landing pad for calls, not for jumps (Linux sets SCTLR_EL1.BT0).
+ * - A 32-bit operation clears the upper half of its destination. Sources are taken from the low 32
+ *   bits of the register, so the 32-bit ops, which truncate, need no help; the others get `zx32`.
+ * - Register 31 is the zero register or the stack pointer, by operand. As a source it is the
+ *   constant 0, as a destination a temporary that nobody reads.
+ * - NZCV is one condition record (four slots). `subs`, `adds` and the logical forms keep their
+ *   operands (`ands` is the addition of its result and 0); a condition in the same block compares
+ *   those operands, elsewhere `testnzcv` works out the four bits. `ccmp` keeps the condition in C
+ *   beside the operands: nothing is decided before somebody asks.
+ * - `ldxr`/`stxr` keep address and value of the reservation and compare both, and a failing `stxr`
+ *   stores what is there: it needs write permission. Every instruction is atomic. Exclusive,
+ *   ordered and atomic accesses that are not aligned raise the alignment fault (there is no
+ *   FEAT_LSE2), and so does an access through a stack pointer that is not a multiple of 16.
+ * - Pointer authentication is there with all keys switched off, as after
+ *   prctl(PR_PAC_SET_ENABLED_KEYS, all, 0): `pac…` and `aut…` leave the pointer as it is, `xpac…`
+ *   strips, the combined branches branch. `pacga` stops with its name: its result is of a key.
+ * - Branch target identification is checked in guarded memory: `br` and `blr` set BTYPE, and every
+ *   block there begins with a check. PACIASP is a landing pad for calls, not for jumps (Linux sets
+ *   SCTLR_EL1.BT0).
  * - The top byte of an address is not ignored: tagged pointers fault.
- * - What the architecture leaves open is done as qemu-user does: write-back wins over a load of the same register, the first register of
- *   a pair over the second. A `stxr` of another size than its `ldxr` fails unless the value is the same.
+ * - What the architecture leaves open is done as qemu-user does: write-back wins over a load of the
+ *   same register, the first register of a pair over the second. A `stxr` of another size than its
+ *   `ldxr` fails unless the value is the same.
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
- * Source: Arm Architecture Reference Manual for A-profile, C6 (base instructions), D1 (exceptions), B2.9 (exclusives).
+ * Source: Arm Architecture Reference Manual for A-profile, C6 (base instructions), D1 (exceptions),
+ * B2.9 (exclusives).
  */
 import { BlockBuilder, inverse, recordNzcv, RECORD_KINDS, SlotLayout, slotRegister } from '../machine/ir.js';
 import type {
@@ -50,7 +57,7 @@ import type { Address } from '../units.js';
 import { arm64Table, decodeBitmask } from './isa.js';
 import type { Arm64Mnemonic } from './isa.js';
 
-// -------------------------------------------------------------------------------------------------------------- slots
+// ------------------------------------------------------------------------------------------- slots
 
 const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
@@ -91,7 +98,10 @@ const RESERVED_VALUE = SLOTS.slot('resvalue');
 const RESERVED_HIGH = SLOTS.slot('reshigh');
 const VECTOR = numbered('v', 32).map((name) => SLOTS.slot(name));
 const VECTOR_SCRATCH = SLOTS.slot('vscratch');
-/** No access can have this address: a reservation is aligned, or of one byte and then at the end of the address space. */
+/**
+ * No access can have this address: a reservation is aligned, or of one byte and then at the end of
+ * the address space.
+ */
 const NO_RESERVATION = 0xffff_ffff_ffff_ffffn;
 /** Reservations are lost by stores to this many bytes around: what CTR_EL0.ERG says. */
 const GRANULE_BYTES = 64;
@@ -100,7 +110,7 @@ const ZERO_BYTES = 64;
 
 const ONES = { 64: 0xffff_ffff_ffff_ffffn, 32: 0xffff_ffffn } as const;
 
-// ------------------------------------------------------------------------------------------------- registers as people see
+// ------------------------------------------------------------------------- registers as people see
 
 function readFlags(state: HelperState): bigint {
   const [k, a, b, c] = [state.get(FLAGS), state.get(FLAGS_A), state.get(FLAGS_B), state.get(FLAGS_C)];
@@ -140,7 +150,7 @@ const REGISTERS: readonly RegisterView[] = [
   })),
 ];
 
-// ---------------------------------------------------------------------------------------------------------- conditions
+// -------------------------------------------------------------------------------------- conditions
 
 /** A condition as a comparison of two operands, or known in advance. */
 type Test =
@@ -167,7 +177,9 @@ type Known =
   | { readonly kind: 'csub' | 'cadd'; readonly width: 32 | 64; readonly b: Operand; readonly literal: number }
   | { readonly kind: 'bits' };
 
-/** Conditions by number without the lowest bit, which inverts them: eq, cs, mi, vs, hi, ge, gt, al. */
+/**
+ * Conditions by number without the lowest bit, which inverts them: eq, cs, mi, vs, hi, ge, gt, al.
+ */
 const [EQ, CS, MI, VS, HI, GE, GT, AL] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
 
 /** True where the four flags fulfil a condition (Arm ARM, ConditionHolds). */
@@ -186,7 +198,7 @@ const CONDITION_MASKS = Array.from({ length: 16 }, (_, condition) => {
 
 const not = (test: Test): Test => (typeof test === 'boolean' ? !test : { ...test, condition: inverse(test.condition) });
 
-// ------------------------------------------------------------------------------------------------------------- lifting
+// ----------------------------------------------------------------------------------------- lifting
 
 /** Operations that have a 32-bit form. */
 type Sized = 'add' | 'sub' | 'mul' | 'and' | 'or' | 'xor' | 'shl' | 'shr' | 'sar' | 'rotr' | 'clz';
@@ -217,7 +229,7 @@ class Lifting {
     return BigInt.asUintN(64, this.pc + offset);
   }
 
-  // ---------------------------------------------------------------------------------------------------- registers
+  // ------------------------------------------------------------------------------------- registers
 
   /** A register as a source; 31 is zero. */
   source(number: number): Operand {
@@ -256,7 +268,10 @@ class Lifting {
     return this.constants.get(number);
   }
 
-  /** Base register of an access. An unaligned stack pointer faults (Arm ARM, CheckSPAlignment; Linux sets SA0). */
+  /**
+   * Base register of an access. An unaligned stack pointer faults (Arm ARM, CheckSPAlignment; Linux
+   * sets SA0).
+   */
   base(number: number): Slot {
     if (number !== 31) return GPR[number]!;
     if (!this.stackAligned) this.b.aligned(SP, 15n);
@@ -276,7 +291,7 @@ class Lifting {
     return sf ? name : `${name}32`;
   }
 
-  // -------------------------------------------------------------------------------------------------------- flags
+  // ----------------------------------------------------------------------------------------- flags
 
   private record(kind: 'sub' | 'add', width: 32 | 64, a: Operand, b: Operand, conditional: boolean): Operand {
     this.b.record(FLAGS, `nzcv${conditional ? 'c' : ''}${kind}${width}`, a, b);
@@ -337,7 +352,8 @@ class Lifting {
     const { known } = this;
     if (known && known.kind !== 'bits') {
       if ('literal' in known) {
-        // Where the literal fulfils the condition: not (C and not the comparison); else: C and the comparison.
+        // Where the literal fulfils the condition: not (C and not the comparison); else: C and the
+        // comparison.
         const instead = conditionHolds(condition, known.literal);
         const compared = this.compare(
           known.kind === 'csub' ? 'sub' : 'add',
@@ -504,7 +520,8 @@ const undefinedHere: Lift = () => UNDEFINED;
 /** An instruction that does nothing a program can see. */
 const nothing: Lift = () => undefined;
 
-// Moves, additions, logic -------------------------------------------------------------------------------------------------
+// Moves, additions, logic
+// -------------------------------------------------------------------------------------------------
 
 const addSubImmediate =
   (op: 'add' | 'sub', flags: boolean): Lift =>
@@ -693,7 +710,8 @@ const pcRelative =
     return undefined;
   };
 
-// Bit fields --------------------------------------------------------------------------------------------------------------
+// Bit fields
+// -------------------------------------------------------------------------------------------------
 
 const lowOnes = (count: number): bigint => (1n << BigInt(count)) - 1n;
 
@@ -764,7 +782,8 @@ const extract: Lift = (x, f) => {
   return undefined;
 };
 
-// Other data processing ---------------------------------------------------------------------------------------------------
+// Other data processing
+// -------------------------------------------------------------------------------------------------
 
 const select =
   (invert: boolean, increment: boolean): Lift =>
@@ -903,7 +922,8 @@ function swapFields(x: Lifting, d: Slot, n: Operand, bits: bigint, mask: bigint)
   b.to(d, 'or', down, up);
 }
 
-// Branches --------------------------------------------------------------------------------------------------------------
+// Branches
+// -------------------------------------------------------------------------------------------------
 
 /** BTYPE of a branch through a register (Arm ARM, BranchTo of BR, BLR). */
 function noteBranch(x: Lifting, register: number, link: boolean): void {
@@ -964,7 +984,8 @@ const branchToRegister =
     return { kind: 'calli', s: target, mask: ONES[64], ret: x.next };
   };
 
-// Loads and stores ------------------------------------------------------------------------------------------------------
+// Loads and stores
+// -------------------------------------------------------------------------------------------------
 
 type Form = 'offset' | 'unscaled' | 'post' | 'pre' | 'index';
 
@@ -1122,7 +1143,8 @@ const vectorStores = (scale: Scale | 4, register: string): Transfer => ({
 /** Both registers of a pair: `xt` and `xt2`. */
 const both = (what: Transfer): PairTransfer => ({ ...what, second: `${what.register}2` });
 
-// Ordered, exclusive and atomic accesses ----------------------------------------------------------------------------------
+// Ordered, exclusive and atomic accesses
+// ----------------------------------------------------------------------------------
 
 /** Address of an access that must be aligned to its size. */
 function alignedBase(x: Lifting, f: Fields, scale: number): Slot {
@@ -1282,7 +1304,10 @@ function atomics<const M extends string>(name: M, op: Atomic) {
   return rows as Record<M | `${M}-b` | `${M}-h`, Lift>;
 }
 
-/** Stores what was there when the comparison fails: like the machine it needs write permission in any case. */
+/**
+ * Stores what was there when the comparison fails: like the machine it needs write permission in
+ * any case.
+ */
 const compareAndSwap =
   (size: 'b' | 'h' | null): Lift =>
   (x, f) => {
@@ -1328,7 +1353,8 @@ const compareAndSwapPair: Lift = (x, f) => {
   return undefined;
 };
 
-// System ----------------------------------------------------------------------------------------------------------------
+// System
+// -------------------------------------------------------------------------------------------------
 
 /** Number of a system register as the field of mrs and msr has it; op0 is 3. */
 const systemRegister = (op1: number, n: number, m: number, op2: number): number =>
@@ -1338,11 +1364,13 @@ const systemRegister = (op1: number, n: number, m: number, op2: number): number 
 const COUNTER_HZ = 1_000_000_000n;
 
 /**
- * What reads as a constant: to the end of the list the identification registers that Linux answers for programs
- * (HWCAP_CPUID). They name what is executed here; fields of everything else say "not there". Source: Arm ARM, D19.2.
+ * What reads as a constant: to the end of the list the identification registers that Linux answers
+ * for programs (HWCAP_CPUID). They name what is executed here; fields of everything else say "not
+ * there". Source: Arm ARM, D19.2.
  */
 const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
-  // CTR_EL0: lines of 64 bytes, reservation granule and write-back granule too, cleaning and invalidating needed.
+  // CTR_EL0: lines of 64 bytes, reservation granule and write-back granule too, cleaning and
+  // invalidating needed.
   [systemRegister(3, 0, 0, 1), 0x8444_c004n],
   // DCZID_EL0: 16 words.
   [systemRegister(3, 0, 0, 7), 4n],
@@ -1366,7 +1394,10 @@ const CONSTANT_REGISTERS: ReadonlyMap<number, bigint> = new Map([
 
 const NZCV = systemRegister(3, 4, 2, 0);
 const CNTVCT = systemRegister(3, 14, 0, 2);
-/** Registers that hold what is written, as far as they have bits; those of PSTATE keep their bit at its place. */
+/**
+ * Registers that hold what is written, as far as they have bits; those of PSTATE keep their bit at
+ * its place.
+ */
 const STORED_REGISTERS: ReadonlyMap<number, { readonly slot: Slot; readonly mask: bigint }> = new Map([
   [systemRegister(3, 13, 0, 2), { slot: SLOTS.slot('tpidr_el0'), mask: ONES[64] }],
   // FPCR: AHP, DN, FZ, RMode. FPSR: QC, IDC, the five of IEEE 754.
@@ -1429,7 +1460,10 @@ const maintenance: Lift = (x, f) => {
   return undefined;
 };
 
-/** x with the authentication code taken out: bits 48 to 54 become bit 55, and of kernel addresses all above (TBI is for users). */
+/**
+ * x with the authentication code taken out: bits 48 to 54 become bit 55, and of kernel addresses
+ * all above (TBI is for users).
+ */
 const strip: Lift = (x, f) => {
   stripRegister(x, x.target(f.n('xd')));
   return undefined;
@@ -1447,7 +1481,8 @@ const hint: Lift = nothing;
 /** `isb` makes the CPU fetch anew. */
 const instructionBarrier: Lift = (x) => (x.synchronises ? { kind: 'sync', next: x.next } : undefined);
 
-// Vector registers: moves, constants, elements, logic -----------------------------------------------------------------------
+// Vector registers: moves, constants, elements, logic
+// -----------------------------------------------------------------------
 
 /** Clears what an instruction of 64 bits leaves in the upper half. */
 function narrowVector(x: Lifting, f: Fields, d: Slot): void {
@@ -1582,7 +1617,10 @@ const vectorSelect =
     return undefined;
   };
 
-/** ld1 and st1 of one to four registers: in little-endian order they are the bytes, whatever the elements are. */
+/**
+ * ld1 and st1 of one to four registers: in little-endian order they are the bytes, whatever the
+ * elements are.
+ */
 const structures =
   (store: boolean, count: number): Lift =>
   (x, f) => {
@@ -1608,7 +1646,10 @@ const countOnes: Lift = (x, f) => {
   return undefined;
 };
 
-/** Sum of all elements, modulo their size: neighbours are added into fields of twice the size, which do not overflow. */
+/**
+ * Sum of all elements, modulo their size: neighbours are added into fields of twice the size, which
+ * do not overflow.
+ */
 const addAcross: Lift = (x, f) => {
   const { b } = x;
   const bits = ([8, 16, 32] as const)[f.n('size')]!;
@@ -1634,7 +1675,10 @@ interface Element {
   readonly shift: bigint;
 }
 
-/** The element that imm5 names: the lowest bit set is the size, the index stands above it. `imm4` is an index by size. */
+/**
+ * The element that imm5 names: the lowest bit set is the size, the index stands above it. `imm4` is
+ * an index by size.
+ */
 function elementOf(imm5: number, imm4?: number): Element {
   const size = 31 - Math.clz32(imm5 & -imm5);
   const index = imm4 === undefined ? imm5 >> (size + 1) : imm4 >> size;
@@ -1675,7 +1719,7 @@ function duplicate(x: Lifting, f: Fields, bits: 8 | 16 | 32 | 64, value: Operand
   setVector(x, f.n('q') === 1, VECTOR[f.n('vd')]!, bits === 64 ? low : x.b.make('mul', low, replicate(1n, bits)));
 }
 
-// --------------------------------------------------------------------------------------------------------- the semantics
+// ----------------------------------------------------------------------------------- the semantics
 
 /** Floating point and vector arithmetic: named, not lifted yet. */
 const NAMED_ONLY = [
@@ -1691,8 +1735,8 @@ const NAMED_ONLY = [
 ] as const satisfies readonly Arm64Mnemonic[]; // prettier-ignore
 
 /**
- * One entry per executable row of the instruction table. Many objects: one literal of all of them, with what functions make spread into it, takes
- * V8 three times as long, at every start.
+ * One entry per executable row of the instruction table. Many objects: one literal of all of them,
+ * with what functions make spread into it, takes V8 three times as long, at every start.
  */
 const SEMANTICS = [
   {
@@ -2087,7 +2131,10 @@ const table = lazily(
     ]),
 );
 
-/** Flags of the low bits of a register: N and Z of them, V where the next bit differs from the sign; C stays. */
+/**
+ * Flags of the low bits of a register: N and Z of them, V where the next bit differs from the sign;
+ * C stays.
+ */
 function setFlagsOf(bits: 8 | 16): Lift {
   return (x, f) => {
     const { b } = x;
@@ -2126,7 +2173,7 @@ function exclusives<const B extends '' | 'b' | 'h', const F extends '' | '-x' | 
   return rows as Record<`${Name}${B}${F}`, Lift>;
 }
 
-// -------------------------------------------------------------------------------------------------------------- helpers
+// ----------------------------------------------------------------------------------------- helpers
 
 const HELPERS: Readonly<Record<string, Helper>> = {
   /** CNTVCT_EL0. The argument is the number of the target. */
@@ -2136,12 +2183,15 @@ const HELPERS: Readonly<Record<string, Helper>> = {
   },
 };
 
-// ------------------------------------------------------------------------------------------------------------ front end
+// --------------------------------------------------------------------------------------- front end
 
 /** A block ends when it has this many ops, so that its records are bounded. */
 const MAX_OPS = 300;
 
-/** Values of BTYPE, as bits of the slot, that may not enter guarded memory at this word (Arm ARM, D8.4.2). */
+/**
+ * Values of BTYPE, as bits of the slot, that may not enter guarded memory at this word (Arm ARM,
+ * D8.4.2).
+ */
 function refusedBranches(word: number): bigint {
   const [jumpOnly, callOnly, all] = [1n << 2n, 1n << 3n, 14n];
   switch (word) {

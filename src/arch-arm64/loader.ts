@@ -1,16 +1,20 @@
 /**
- * How the kernel's module loader lays arm64 modules out: the binding of calls, PLT entries, the entries for tracers. Owns no layout and no
- * relocation arithmetic.
+ * How the kernel's module loader lays arm64 modules out: the binding of calls, PLT entries, the
+ * entries for tracers. Owns no layout and no relocation arithmetic.
  *
  * What a patcher must know of it:
  *
- * - `bl` and `b` reach ±128 MiB. A module lies farther from the core than that, so its calls go to entries of its own PLT, 12 bytes each:
- *   adrp x16; add x16; br x16, which reaches ±4 GiB. x16 and x17 may be lost at any call, so nothing is saved and nothing restored.
- * - An adrp in the last two words of a 4 KiB page makes some cores (erratum 843419) read a wrong address: such slots stay empty, and room
- *   is reserved for them.
- * - Calls of a tracer's entry have entries of their own: one for the module's text and one for its init text, which is freed after the start
- *   (`.text.ftrace_trampoline`, `.init.text.ftrace_trampoline`); in the years before per-callsite ops one for each of the two entries.
- * - The words in front of functions (`=4,2`) are data in the text; whoever enables a site writes them.
+ * - `bl` and `b` reach ±128 MiB. A module lies farther from the core than that, so its calls go to
+ *   entries of its own PLT, 12 bytes each: adrp x16; add x16; br x16, which reaches ±4 GiB. x16 and
+ *   x17 may be lost at any call, so nothing is saved and nothing restored.
+ * - An adrp in the last two words of a 4 KiB page makes some cores (erratum 843419) read a wrong
+ *   address: such slots stay empty, and room is reserved for them.
+ * - Calls of a tracer's entry have entries of their own: one for the module's text and one for its
+ *   init text, which is freed after the start (`.text.ftrace_trampoline`,
+ *   `.init.text.ftrace_trampoline`); in the years before per-callsite ops one for each of the two
+ *   entries.
+ * - The words in front of functions (`=4,2`) are data in the text; whoever enables a site writes
+ *   them.
  *
  * Sources: 40-arm64 sections 5 and 8; ELF for the Arm 64-bit Architecture, section 5.7.
  */
@@ -27,10 +31,16 @@ import { encodeModulePlt, isErratum843419Place, MODULE_PLT_BYTES } from './stubs
 /** Modules of programs lie this far above the core: twice what a branch reaches. */
 const MODULE_DISTANCE = 0x1000_0000n;
 
-/** 48 bits of addresses: modules begin at the first kernel address, the core lies 2 GiB above (Linux 6.5 and later). */
+/**
+ * 48 bits of addresses: modules begin at the first kernel address, the core lies 2 GiB above (Linux
+ * 6.5 and later).
+ */
 const KERNEL_BASES = { core: 0xffff_8000_8000_0000n, modules: 0xffff_8000_0000_0000n } as const;
 
-/** What a patchable area at `anchor` is, by the symbols around it (A-SITE-1): `=2`, or `=4,2` with its literal. */
+/**
+ * What a patchable area at `anchor` is, by the symbols around it (A-SITE-1): `=2`, or `=4,2` with
+ * its literal.
+ */
 function conventionOfPatchable(
   functionAt: (delta: number) => boolean,
   word: (delta: number) => number,
@@ -67,7 +77,8 @@ export const arm64Loader: LoaderModel = {
   tocSymbol: '_GLOBAL_OFFSET_TABLE_',
   codeOf: () => null,
   entrySymbols: ['ftrace_caller', 'ftrace_regs_caller', 'ftrace_list_caller'],
-  // A-PLT-2: the PLT of a kernel's module has one entry for ftrace_caller alone; who switches between two entries needs both.
+  // A-PLT-2: the PLT of a kernel's module has one entry for ftrace_caller alone; who switches
+  // between two entries needs both.
   callsEntry: (symbol, options) => symbol !== 'ftrace_list_caller' || options['a64-entries'] === 'two',
   patchable: 'regs',
   conventionOf: () => 'pg',

@@ -1,4 +1,7 @@
-/** Tables of the arm64 kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances count from their own field. */
+/**
+ * Tables of the arm64 kernel's other patching mechanisms: the formats of Linux 5.x to 7.x.
+ * Distances count from their own field.
+ */
 import type { PatchField, PatchTable } from '../machine/tables.js';
 
 const first: PatchField = { at: 0, bytes: 4, from: 'field' };

@@ -1,10 +1,10 @@
 /**
- * arm64 relocation rows (ELF for the Arm 64-bit Architecture, section 5.7). Fields of instructions are slices of the
- * instruction rows, so an encoder and a relocation cannot disagree about a bit.
+ * arm64 relocation rows (ELF for the Arm 64-bit Architecture, section 5.7). Fields of instructions
+ * are slices of the instruction rows, so an encoder and a relocation cannot disagree about a bit.
  *
- * LO12 types put bits of S + A into the field and drop the others without a word (`_NC`, no check); the alignment that a
- * scaled load demands is checked. MOVW_SABS and MOVW_PREL choose movn for negative values: their fields hold the 16 bits
- * only, and the opcode is left to the linker.
+ * LO12 types put bits of S + A into the field and drop the others without a word (`_NC`, no check);
+ * the alignment that a scaled load demands is checked. MOVW_SABS and MOVW_PREL choose movn for
+ * negative values: their fields hold the 16 bits only, and the opcode is left to the linker.
  */
 import type { RelocationRoles } from '../machine/tables.js';
 import type { FieldCodec, RelocationRow, ValueRule } from '../relocs/kinds.js';
@@ -20,8 +20,8 @@ export const R_AARCH64_RELATIVE = 1027;
 type Overflow = RelocationRow['overflow'];
 
 /**
- * The field of an instruction row as a codec. `shift`: value bits that stand below the row's lowest bit (12 for adrp, whose
- * row counts pages). `widthBits` is the width of the checked value.
+ * The field of an instruction row as a codec. `shift`: value bits that stand below the row's lowest
+ * bit (12 for adrp, whose row counts pages). `widthBits` is the width of the checked value.
  */
 function code(name: string, mnemonic: Arm64Mnemonic, field: string, shift = 0, widthBits?: number): FieldCodec {
   const found = arm64Table.field(mnemonic, field);
@@ -34,7 +34,10 @@ function code(name: string, mnemonic: Arm64Mnemonic, field: string, shift = 0, w
   };
 }
 
-/** A load or store's 12-bit field: bits 11..scale of the address; the field's upper bits stay as they are, zero in objects. */
+/**
+ * A load or store's 12-bit field: bits 11..scale of the address; the field's upper bits stay as
+ * they are, zero in objects.
+ */
 function loadStore(name: string, scale: number): FieldCodec {
   const field = arm64Table.field('add-imm', 'imm12').slices[0]!;
   return {
@@ -110,7 +113,10 @@ function row(
   };
 }
 
-/** Checked and unchecked rows of the five access sizes of a TLS offset (types `first`, `first + 1`, … in pairs). */
+/**
+ * Checked and unchecked rows of the five access sizes of a TLS offset (types `first`, `first + 1`,
+ * … in pairs).
+ */
 function tlsLoadStore(first: number, first128: number, kind: string): RelocationRow[] {
   const sizes = [
     [8, LDST8, 1],

@@ -1,11 +1,13 @@
 /**
- * arm64 site shapes: the three forms in which compilers leave room for a call of a tracer. Owns what the bytes of a site
- * mean and what a change stores; decides neither which sites change nor where trampolines lie.
+ * arm64 site shapes: the three forms in which compilers leave room for a call of a tracer. Owns
+ * what the bytes of a site mean and what a change stores; decides neither which sites change nor
+ * where trampolines lie.
  *
- * Which function has which form is the build's choice, and the tables do not say it: a slot names the first patchable nop,
- * which is the function itself (`=2`), the word behind its `bti c`, or two words in front of it (`=4,2`). Only a function
- * symbol tells `=2` from `=4,2`; padding in front of a function is made of nops too, so nobody looks backwards. Where no
- * symbol is left (an overridden weak function, a stripped file), bytes decide if they can and the site is foreign if not.
+ * Which function has which form is the build's choice, and the tables do not say it: a slot names
+ * the first patchable nop, which is the function itself (`=2`), the word behind its `bti c`, or two
+ * words in front of it (`=4,2`). Only a function symbol tells `=2` from `=4,2`; padding in front of
+ * a function is made of nops too, so nobody looks backwards. Where no symbol is left (an overridden
+ * weak function, a stripped file), bytes decide if they can and the site is foreign if not.
  *
  * `paciasp` follows the nops and is not part of a site: the return address is still unsigned there.
  */
@@ -63,21 +65,24 @@ const NEEDS_LINKED: SiteRefusal = {
   refused: 'unsupported',
   reason: 'a call in a relocatable file names its entry by a relocation: --entry SYMBOL',
 };
-/** 40-arm64 section 8: the pointer would be right at one place only, or make the file one of DT_TEXTREL. */
+/**
+ * 40-arm64 section 8: the pointer would be right at one place only, or make the file one of
+ * DT_TEXTREL.
+ */
 const NO_TEXT_RELOCATIONS: SiteRefusal = {
   refused: 'unsupported',
   reason: 'an ops pointer in the text of a position-independent file would need a text relocation (DT_TEXTREL)',
 };
 
 /**
- * Address of the ops literal of a `=4,2` site (A-CO-1): ip - 12 rounded down to 8 bytes, which is function - 8 both without
- * a landing pad (ip = function + 4) and with one (ip = function + 8).
+ * Address of the ops literal of a `=4,2` site (A-CO-1): ip - 12 rounded down to 8 bytes, which is
+ * function - 8 both without a landing pad (ip = function + 4) and with one (ip = function + 8).
  */
 export function literalAddress(ip: Address): Address {
   return (ip - 12n) & ~7n;
 }
 
-// ----------------------------------------------------------------------------------------------- words and relocations
+// --------------------------------------------------------------------------- words and relocations
 
 /** What stands at the word that toggles. */
 type Toggle = 'nop' | 'mcount' | 'call' | 'kept-relocation' | 'unrelocated' | 'misdirected' | 'other';
@@ -93,7 +98,8 @@ function readToggle(view: SiteView, delta: number): Toggle {
   if (value === NOP) return relocation === null ? 'nop' : 'kept-relocation';
   if (value < 0 || !isBl(value)) return 'other';
   if (relocation === null) return 'unrelocated';
-  // RELA: the field is zero and the addend is in the table; a call of anything but the symbol itself is none of ours.
+  // RELA: the field is zero and the addend is in the table; a call of anything but the symbol
+  // itself is none of ours.
   if (relocation.type !== R_AARCH64_CALL26 || value !== BL_ZERO) return 'misdirected';
   return view.isMcountName(relocation.symbolName) ? 'mcount' : 'call';
 }
@@ -124,7 +130,7 @@ const notApplicable = (reading: SiteReading): SiteRefusal => ({
   reason: reading.reason ?? 'the bytes are not those of the site',
 });
 
-// --------------------------------------------------------------------------------------------------------------- mcount
+// ------------------------------------------------------------------------------------------ mcount
 
 /** Words of a row with some operands fixed and the others free. */
 interface WordPattern {
@@ -170,12 +176,15 @@ const matches = (value: number, patterns: readonly WordPattern[]): boolean => {
   return false;
 };
 
-/** Farthest back that a prologue's store of x30 is looked for: variadic functions save 16 registers first. */
+/**
+ * Farthest back that a prologue's store of x30 is looked for: variadic functions save 16 registers
+ * first.
+ */
 const MAX_PROLOGUE_BYTES = 256;
 
 /**
- * Whether a nop can be a disabled call of -pg: those stand behind the store of x30. A damaged patchable site may start with
- * a nop too, and a bl there would lose the caller's return address.
+ * Whether a nop can be a disabled call of -pg: those stand behind the store of x30. A damaged
+ * patchable site may start with a nop too, and a bl there would lose the caller's return address.
  */
 function isBehindPrologue(view: SiteView): boolean {
   if (view.functionAt(0)) return false;
@@ -188,7 +197,10 @@ function isBehindPrologue(view: SiteView): boolean {
   return false;
 }
 
-/** paciasp and pacibsp, which differ in one bit, and the bits that tell them from other instructions. */
+/**
+ * paciasp and pacibsp, which differ in one bit, and the bits that tell them from other
+ * instructions.
+ */
 const SIGNS_LR: WordPattern = { mask: 0xffff_ffbf, match: 0xd503_233f };
 /** b and bl; br, blr, ret and their like. */
 const BRANCHES: readonly WordPattern[] = [
@@ -197,8 +209,9 @@ const BRANCHES: readonly WordPattern[] = [
 ];
 
 /**
- * Whether the function has signed its return address in front of the call: paciasp or pacibsp stands before the site in straight code. The runtime looks
- * in the same way (entry.h), for callers that do not ask a plan.
+ * Whether the function has signed its return address in front of the call: paciasp or pacibsp
+ * stands before the site in straight code. The runtime looks in the same way (entry.h), for callers
+ * that do not ask a plan.
  */
 function isSigned(view: SiteView): boolean {
   for (let delta = -4; delta >= -MAX_PROLOGUE_BYTES; delta -= 4) {
@@ -215,8 +228,8 @@ function isSigned(view: SiteView): boolean {
  *   address   compiled     disabled   enabled
  *   a         bl _mcount   nop        bl tracer
  *
- * GCC passes the caller's return address (`mov x0, x30` before, not always adjacent), clang passes nothing. A tail call
- * (`b`, JUMP26) is no site.
+ * GCC passes the caller's return address (`mov x0, x30` before, not always adjacent), clang passes
+ * nothing. A tail call (`b`, JUMP26) is no site.
  */
 const mcount: SiteShape = {
   name: 'arm64.mcount',
@@ -271,9 +284,12 @@ function mcountReading(view: SiteView, state: SiteStateKind, form: string): Site
   };
 }
 
-// ------------------------------------------------------------------------------------------------- two words, one toggle
+// --------------------------------------------------------------------------- two words, one toggle
 
-/** The change to a call in a relocatable file: F-2, 40-arm64 section 8: an opcode with a zero field, and CALL26 of the entry's symbol. */
+/**
+ * The change to a call in a relocatable file: F-2, 40-arm64 section 8: an opcode with a zero field,
+ * and CALL26 of the entry's symbol.
+ */
 function nameCallee(
   reading: SiteReading,
   symbol: string,
@@ -294,7 +310,10 @@ function nameCallee(
   return { ...change(stores, 'F-2'), relocate: [{ delta: ipDelta, type: R_AARCH64_CALL26, symbol }] };
 }
 
-/** The change to a call: a linked file, in reach. `prefix`: what stands before the bl when it is not there yet. */
+/**
+ * The change to a call: a linked file, in reach. `prefix`: what stands before the bl when it is not
+ * there yet.
+ */
 function writeCall(
   reading: SiteReading,
   { target, names }: Extract<WritableState, { kind: 'call' }>,
@@ -380,7 +399,8 @@ function writePair(
     case 'compiled':
       if (to.kind === 'nop') return change([], 'C-INIT-2');
       if (to.kind === 'init') {
-        // One store of both words: the nop at ip stays, and is verified by being part of `before` (A-SITE-2).
+        // One store of both words: the nop at ip stays, and is verified by being part of `before`
+        // (A-SITE-2).
         return change([{ delta: ipDelta - 4, before: TWO_NOPS, after: MOV_NOP }], initRule);
       }
       return writeCall(reading, to, view, ipDelta, [ipDelta - 4]);
@@ -400,7 +420,7 @@ function writePair(
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------ which form
+// -------------------------------------------------------------------------------------- which form
 
 type Form = 'pair' | 'call-ops' | 'ambiguous';
 
@@ -415,24 +435,26 @@ function isPatchable(view: SiteView, delta: number): boolean {
 function formOf(view: SiteView): Form {
   if (view.functionAt(-4) && isBti(view.u32(-4))) return 'pair';
   if (view.functionAt(8)) {
-    // Symbols that mark the start of a section (`_stext`, `__entry_text_end`) stand in front of the literal too. A `=2`
-    // function of 8 bytes, with no body at all, in front of another one looks the same; its site then overlaps its neighbour's.
+    // Symbols that mark the start of a section (`_stext`, `__entry_text_end`) stand in front of the
+    // literal too. A `=2` function of 8 bytes, with no body at all, in front of another one looks
+    // the same; its site then overlaps its neighbour's.
     return !view.functionAt(0) || isPatchable(view, isBti(view.u32(8)) ? 12 : 8) ? 'call-ops' : 'pair';
   }
   if (view.functionAt(0)) return 'pair';
   // No symbol: the body of an overridden weak function, or a stripped file.
   const third = view.u32(8);
   if (third < 0 || view.u32(0) !== NOP || view.u32(4) !== NOP) return 'pair';
-  // A landing pad, or the mov of an initialised site, does not follow the two nops of a `=2` function.
+  // A landing pad, or the mov of an initialised site, does not follow the two nops of a `=2`
+  // function.
   if (isBti(third) || third === MOV_X9_X30) return 'call-ops';
   return third === NOP && view.u32(12) === NOP ? 'ambiguous' : 'pair';
 }
 
-// ------------------------------------------------------------------------------------------------------------------ =4,2
+// -------------------------------------------------------------------------------------------- =4,2
 
 /*
- * `-fpatchable-function-entry=4,2` with 8-aligned functions: a pointer to the tracer's ops in front of each function. The
- * table names the first of the two words in front of the function.
+ * `-fpatchable-function-entry=4,2` with 8-aligned functions: a pointer to the tracer's ops in front
+ * of each function. The table names the first of the two words in front of the function.
  *
  *   address          compiled    initialised, off      on
  *   a                nop         ops literal, 8 bytes  ops literal
@@ -441,10 +463,11 @@ function formOf(view: SiteView): Form {
  *   f+0 / f+4        nop         mov x9, x30           mov x9, x30
  *   f+4 / f+8 = ip   nop         nop                   bl tracer
  *
- * ip = a+12, or a+16 with a landing pad (A-SITE-1). The literal has to be one aligned store: a slot that is not 8-aligned
- * is dropped, never patched. Its store comes before those of the words (A-CO-5, section 3): whoever is between the call and the load of the
- * literal finds ops that are there. Who asks for a state names the ops; without, the literal stays what it is, two nops at first, and
- * the site serves only entries that do not read it.
+ * ip = a+12, or a+16 with a landing pad (A-SITE-1). The literal has to be one aligned store: a slot
+ * that is not 8-aligned is dropped, never patched. Its store comes before those of the words
+ * (A-CO-5, section 3): whoever is between the call and the load of the literal finds ops that are
+ * there. Who asks for a state names the ops; without, the literal stays what it is, two nops at
+ * first, and the site serves only entries that do not read it.
  */
 const callOps: SiteShape = {
   name: 'arm64.call-ops',
@@ -452,7 +475,8 @@ const callOps: SiteShape = {
   title: 'two nops before the function for an ops pointer, two behind its landing pad (=4,2)',
   // The entries of the years before do not read the pointer.
   entries: ['callops', 'regs', 'args'],
-  // Start-up of 6.3 to 6.14 adds 12 to a slot that must be 8-aligned, and warns about others; later kernels skip 0, and have such slots.
+  // Start-up of 6.3 to 6.14 adds 12 to a slot that must be 8-aligned, and warns about others; later
+  // kernels skip 0, and have such slots.
   emptySlot: () => null,
   read(view, source) {
     const form = formOf(view);
@@ -463,7 +487,8 @@ const callOps: SiteShape = {
     }
     const ipDelta = isBti(view.u32(8)) ? 16 : 12;
     const pair = readPair(view, ipDelta - 4);
-    // A -pg call may be the last but one instruction in front of a function (`bl _mcount; bl abort`): no literal, no pair.
+    // A -pg call may be the last but one instruction in front of a function
+    // (`bl _mcount; bl abort`): no literal, no pair.
     if (source === 'mcount-table' && pair.state === 'foreign' && !(view.u32(0) === NOP && view.u32(4) === NOP)) {
       return null;
     }
@@ -512,7 +537,8 @@ const callOps: SiteShape = {
     if (literal === undefined) return words;
     if (view.positionIndependent) return NO_TEXT_RELOCATIONS;
     if (reading.state === 'compiled' && to.kind === 'nop') {
-      // The nops of the compiler would stay, and a pointer in front of them says that the function is initialised.
+      // The nops of the compiler would stay, and a pointer in front of them says that the function
+      // is initialised.
       return { refused: 'not-applicable', reason: 'an ops pointer belongs to an initialised site' };
     }
     const after = new Uint8Array(8);
@@ -527,7 +553,10 @@ const callOps: SiteShape = {
   },
 };
 
-/** 40-arm64 section 8: the literal of a relocatable file is an ABS64 of the ops' symbol; what stood in its bytes means nothing then. */
+/**
+ * 40-arm64 section 8: the literal of a relocatable file is an ABS64 of the ops' symbol; what stood
+ * in its bytes means nothing then.
+ */
 function withOpsSymbol(words: SiteChange, symbol: string, view: SiteView): SiteChange {
   const literal = { delta: 0, before: view.bytes(0, 8), after: new Uint8Array(8) };
   return {
@@ -575,11 +604,11 @@ function isOff(view: SiteView, { state }: PairState): boolean {
   return state === 'nop' || (state === 'compiled' && view.u32(0) === NOP && view.u32(4) === NOP);
 }
 
-// --------------------------------------------------------------------------------------------------------------------- =2
+// ---------------------------------------------------------------------------------------------- =2
 
 /*
- * `-fpatchable-function-entry=N`, N >= 2: nops at the function, behind its landing pad. The table names the first of them
- * in both cases; the nops behind the second are left alone.
+ * `-fpatchable-function-entry=N`, N >= 2: nops at the function, behind its landing pad. The table
+ * names the first of them in both cases; the nops behind the second are left alone.
  *
  *   address    compiled   initialised, off   on
  *   a          nop        mov x9, x30        mov x9, x30

@@ -1,13 +1,16 @@
 /**
- * arm64 branch islands: how linkers and the kernel's module loader reach a target beyond the +-128 MiB of a bl, and the
- * entries of a procedure linkage table. Owns recognising them and writing the module form; decides no placement.
+ * arm64 branch islands: how linkers and the kernel's module loader reach a target beyond the +-128
+ * MiB of a bl, and the entries of a procedure linkage table. Owns recognising them and writing the
+ * module form; decides no placement.
  *
- * x16 (IP0) and x17 (IP1) are the only registers an island may change (AAPCS64, 6.1.1), so it can stand between any bl and
- * its target. With branch target identification an island that is entered by `br` starts with `bti c`; readers here skip it.
+ * x16 (IP0) and x17 (IP1) are the only registers an island may change (AAPCS64, 6.1.1), so it can
+ * stand between any bl and its target. With branch target identification an island that is entered
+ * by `br` starts with `bti c`; readers here skip it.
  *
- * One sequence has three makers: `adrp x16; add x16, x16, #lo12; br x16` is the veneer of GNU ld, the position independent
- * thunk of lld and the PLT entry that the kernel's module loader writes (A-PLT-3). By their bytes they cannot be told apart,
- * and their reading is the same, so they are one form.
+ * One sequence has three makers: `adrp x16; add x16, x16, #lo12; br x16` is the veneer of GNU ld,
+ * the position independent thunk of lld and the PLT entry that the kernel's module loader writes
+ * (A-PLT-3). By their bytes they cannot be told apart, and their reading is the same, so they are
+ * one form.
  */
 import type { BranchCodec, Branches } from '../machine/branches.js';
 import type { AddressReader, StubForm } from '../machine/stubs.js';
@@ -53,7 +56,10 @@ function sizeFrom(code: AddressReader, address: Address, bytes: number): number 
   return Number(body(code, address) - address) + bytes;
 }
 
-/** An island of `bytes` of code that loads x16 from a literal; the literal is its own where it stands right behind. */
+/**
+ * An island of `bytes` of code that loads x16 from a literal; the literal is its own where it
+ * stands right behind.
+ */
 function literalExtent(code: AddressReader, address: Address, bytes: number): StubExtent {
   const at = body(code, address);
   const load = arm64Table.decode(code.u32(at) >>> 0);
@@ -82,8 +88,8 @@ const veneer: StubForm = stubForm(
 );
 
 /**
- * lld `__AArch64AbsLongThunk_NAME`, and hand-written far jumps. The literal is data inside the text, in lld's thunk only
- * 4-aligned:
+ * lld `__AArch64AbsLongThunk_NAME`, and hand-written far jumps. The literal is data inside the
+ * text, in lld's thunk only 4-aligned:
  *
  *   ldr  x16, .+8          (or any literal in reach)
  *   br   x16
@@ -125,8 +131,9 @@ const farVeneer: StubForm = stubForm(
 );
 
 /**
- * Entry of a procedure linkage table. The target is only known at run time, so this gives the address of the GOT slot: the
- * place that the JUMP_SLOT (or IRELATIVE) relocation of the function names.
+ * Entry of a procedure linkage table. The target is only known at run time, so this gives the
+ * address of the GOT slot: the place that the JUMP_SLOT (or IRELATIVE) relocation of the function
+ * names.
  *
  *   adrp x16, slot
  *   ldr  x17, [x16, #:lo12:slot]
@@ -161,8 +168,9 @@ export const arm64StubForms: readonly StubForm[] = [veneer, absoluteThunk, farVe
 export const MODULE_PLT_BYTES = 12;
 
 /**
- * The module loader's PLT entry at `place`: adrp x16; add x16; br x16 (A-PLT-3). Throws 'branch-out-of-range' when the
- * page is more than 4 GiB away. The caller keeps it off the last two words of a page (A-PLT-4).
+ * The module loader's PLT entry at `place`: adrp x16; add x16; br x16 (A-PLT-3). Throws
+ * 'branch-out-of-range' when the page is more than 4 GiB away. The caller keeps it off the last two
+ * words of a page (A-PLT-4).
  */
 export function encodeModulePlt(place: Address, target: Address): Uint8Array {
   const add = arm64Table.encode('add-imm', { sf: 1, sh: 0, imm12: Number(target & 0xfffn), rnsp: IP0, rdsp: IP0 });
@@ -173,14 +181,17 @@ export function encodeModulePlt(place: Address, target: Address): Uint8Array {
   ]);
 }
 
-/** True where an adrp may not stand on cores with erratum 843419: the last two words of a page (A-PLT-4). */
+/**
+ * True where an adrp may not stand on cores with erratum 843419: the last two words of a page
+ * (A-PLT-4).
+ */
 export function isErratum843419Place(place: Address): boolean {
   return (place & 0xfffn) >= 0xff8n;
 }
 
 /**
- * A-PLT-3: two entries are the same when both are veneers and lead to one address. The adrp words differ when the entries
- * lie in different pages, so bytes are not compared.
+ * A-PLT-3: two entries are the same when both are veneers and lead to one address. The adrp words
+ * differ when the entries lie in different pages, so bytes are not compared.
  */
 export function isSameModulePlt(code: AddressReader, a: Address, b: Address): boolean {
   const target = veneer.readTarget(code, a, null);

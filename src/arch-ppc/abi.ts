@@ -1,17 +1,20 @@
 /**
- * Calling and system-call conventions of the three PowerPC ABIs, and where the code of a function symbol is. Owns descriptors
- * (`.opd`) and local entries; knows no patch site.
+ * Calling and system-call conventions of the three PowerPC ABIs, and where the code of a function
+ * symbol is. Owns descriptors (`.opd`) and local entries; knows no patch site.
  *
  * What a patcher must know of them:
  *
- * - 32-bit SysV and ELFv2: a function symbol names code. ELFv1: it names a descriptor of 24 bytes in `.opd` {text address, TOC,
- *   environment}; the code has the name with a dot, if any at all. In relocatable files the only way to the code is
- *   the descriptor's R_PPC64_ADDR64.
- * - ELFv2 functions that use a TOC have two entries: the global one sets r2 up from r12; the local one, st_other bits 7..5 further on,
- *   expects r2 to be set. Branches from the same TOC go to the local entry.
- * - At a function entry r0, r11, r12 and CTR are free, except that r11 is the static chain of nested functions, and r12 the
- *   function's own address at an ELFv2 global entry. r2 (TOC; 32-bit: thread pointer) and r13 are never free.
- * - LR is saved in the *caller's* frame: at 4(r1) on 32 bits, 16(r1) on 64, before the new frame is made.
+ * - 32-bit SysV and ELFv2: a function symbol names code. ELFv1: it names a descriptor of 24 bytes
+ *   in `.opd` {text address, TOC, environment}; the code has the name with a dot, if any at all. In
+ *   relocatable files the only way to the code is the descriptor's R_PPC64_ADDR64.
+ * - ELFv2 functions that use a TOC have two entries: the global one sets r2 up from r12; the local
+ *   one, st_other bits 7..5 further on, expects r2 to be set. Branches from the same TOC go to the
+ *   local entry.
+ * - At a function entry r0, r11, r12 and CTR are free, except that r11 is the static chain of
+ *   nested functions, and r12 the function's own address at an ELFv2 global entry. r2 (TOC; 32-bit:
+ *   thread pointer) and r13 are never free.
+ * - LR is saved in the *caller's* frame: at 4(r1) on 32 bits, 16(r1) on 64, before the new frame is
+ *   made.
  */
 import type { Abi } from '../machine/abi.js';
 import { ET_REL, SHN_LORESERVE_RESOLVED, SHN_UNDEF } from '../elf/constants.js';
@@ -24,7 +27,10 @@ interface Place {
   readonly value: bigint;
 }
 
-/** P-FN-2: bytes from global to local entry by st_other bits 7..5. 0 and 1: one entry; 7 is reserved. */
+/**
+ * P-FN-2: bytes from global to local entry by st_other bits 7..5. 0 and 1: one entry; 7 is
+ * reserved.
+ */
 const LOCAL_ENTRY_OFFSETS = [0, 0, 4, 8, 16, 32, 64, 0] as const;
 
 function elfV2LocalEntry(symbolOther: number): number {
@@ -78,7 +84,10 @@ function byRelocation(image: ElfImage, section: ElfSection): (offset: bigint) =>
   return (offset) => places.get(offset) ?? null;
 }
 
-/** Linked: the descriptor's first doubleword, or the addend of the RELATIVE relocation where the contents are zero. */
+/**
+ * Linked: the descriptor's first doubleword, or the addend of the RELATIVE relocation where the
+ * contents are zero.
+ */
 function byContents(image: ElfImage, section: ElfSection): (offset: bigint) => Place | null {
   const view = new ByteView(image.contents(section), image.header.endian, '.opd');
   const end = section.address + BigInt(section.size);

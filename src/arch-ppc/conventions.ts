@@ -5,7 +5,8 @@
  *   regs   at the function's entry (-mprofile-kernel, …)      a full frame    a callback
  *   pg     behind the prologue (64 bits), as in 2008 (32)     ip, parent_ip   a branch in the entry
  *
- * No word of a frame can carry the address of a direct caller to the end of the entry, so no convention has them.
+ * No word of a frame can carry the address of a direct caller to the end of the entry, so no
+ * convention has them.
  */
 import { type EntryConvention, framedEntries, oneEntry, profilingEntry, twoEntries } from '../machine/conventions.js';
 import type { MachineOption } from '../machine/options.js';

@@ -1,6 +1,6 @@
 /**
- * How programs of the PowerPC targets run: the front end for each size and byte order, the state at process start, and
- * the numbers of the system calls.
+ * How programs of the PowerPC targets run: the front end for each size and byte order, the state at
+ * process start, and the numbers of the system calls.
  */
 import { CACHE_LINE_BYTES, createPpcLifter } from './lift.js';
 import type { PpcDecode } from './lift.js';
@@ -9,8 +9,8 @@ import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Endian } from '../units.js';
 
 /**
- * Numbers that both sizes share. Source: Linux 6.1, arch/powerpc system call table; those that it answers with ENOSYS itself on both
- * sizes are left out.
+ * Numbers that both sizes share. Source: Linux 6.1, arch/powerpc system call table; those that it
+ * answers with ENOSYS itself on both sizes are left out.
  */
 const CALLS = `
   0 restart_syscall exit fork read write open close waitpid creat link unlink execve chdir time mknod chmod lchown
@@ -104,7 +104,10 @@ const STAT64_32: StatLayout = {
   }, // prettier-ignore
 };
 
-/** PPC_FEATURE_32 or both of PPC_FEATURE_32, PPC_FEATURE_64: no FPU, no vectors. Source: Linux asm/cputable.h. */
+/**
+ * PPC_FEATURE_32 or both of PPC_FEATURE_32, PPC_FEATURE_64: no FPU, no vectors. Source: Linux
+ * asm/cputable.h.
+ */
 const HWCAP = { 4: 0x8000_0000n, 8: 0xc000_0000n } as const;
 
 export interface PpcEmulationOptions {
@@ -121,7 +124,8 @@ export function createPpcEmulation(options: PpcEmulationOptions): IrEmulation {
     kind: 'ir',
     lifter: createPpcLifter(wordBytes, options.endian, options.decode),
     process: {
-      // ELFv1: e_entry is a descriptor. ELFv2: r12 = entry, which the entry code may use to find its TOC.
+      // ELFv1: e_entry is a descriptor. ELFv2: r12 = entry, which the entry code may use to find
+      // its TOC.
       entry:
         abi === 'elfv1'
           ? { kind: 'descriptor', toc: 'r2' }

@@ -1,12 +1,12 @@
 /*
- * What both entry conventions of PowerPC share: the stub that does nothing, the return handler, the call of a callback by its
- * text address.
+ * What both entry conventions of PowerPC share: the stub that does nothing, the return handler, the
+ * call of a callback by its text address.
  *
- * Lesson for a patcher: on ELFv1 a C function pointer is the address of a descriptor, but `func` of an ops object is a text
- * address, so C cannot call it; elftrace_invoke can. On ELFv2 the callee finds its TOC through r12, and need not give r2
- * back. return_to_handler is not called: traced functions return to it, with their results in r3 (and r4; complex
- * numbers go up to r6, floating point in f1 and on) and r1 = frame of the function that called them.
- * SPDX-License-Identifier: MIT
+ * Lesson for a patcher: on ELFv1 a C function pointer is the address of a descriptor, but `func` of
+ * an ops object is a text address, so C cannot call it; elftrace_invoke can. On ELFv2 the callee
+ * finds its TOC through r12, and need not give r2 back. return_to_handler is not called: traced
+ * functions return to it, with their results in r3 (and r4; complex numbers go up to r6, floating
+ * point in f1 and on) and r1 = frame of the function that called them. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"
@@ -21,8 +21,9 @@ LABEL(elftrace_stub_text)
 END(ftrace_stub)
 
 /*
- * void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with the first four. A callee of
- * another TOC is text of a stub, which saves r2 at the TOC word; one of ELFv2 may come back with another r2.
+ * void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with
+ * the first four. A callee of another TOC is text of a stub, which saves r2 at the TOC word; one of
+ * ELFv2 may come back with another r2.
  */
 FUNCTION(elftrace_invoke)
 	mflr	0
@@ -44,8 +45,9 @@ FUNCTION(elftrace_invoke)
 END(elftrace_invoke)
 
 /*
- * r3..r6 may be results, r2 is whatever the traced function left (its caller reloads it), r1 is the key of the shadow stack.
- * Everything else is free after a return. The red zone of nobody is alive here.
+ * r3..r6 may be results, r2 is whatever the traced function left (its caller reloads it), r1 is the
+ * key of the shadow stack. Everything else is free after a return. The red zone of nobody is alive
+ * here.
  */
 #ifdef TOC_WORD
 #define RETURN_FRAME 160

@@ -1,6 +1,6 @@
 /*
- * Names for what differs only in width between 32 and 64 bits, and the way to the core's TOC. For assembly.
- * SPDX-License-Identifier: MIT
+ * Names for what differs only in width between 32 and 64 bits, and the way to the core's TOC. For
+ * assembly. SPDX-License-Identifier: MIT
  */
 #if defined(__powerpc64__)
 	.macro load register, at:vararg
@@ -19,7 +19,10 @@
 	.macro toc_nop
 	nop
 	.endm
-	/* r2 := TOC of the object that this code is in. LR was saved before; r12 is scratch. bcl 20,31 is no call to the processor. */
+	/*
+	 * r2 := TOC of the object that this code is in. LR was saved before; r12 is scratch. bcl 20,31 is
+	 * no call to the processor.
+	 */
 	.macro core_toc
 	bcl	20, 31, 8f
 8:	mflr	12

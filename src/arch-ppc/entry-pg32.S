@@ -1,13 +1,15 @@
 /*
  * Entries of 32-bit PowerPC for -pg, the way of 2008 (the rules' section 7.2).
  *
- *	mflr r0; stw r0,4(r1); bl _mcount    the site: the traced function B has no frame yet, r1 is its caller's (A's)
+ * 	mflr r0; stw r0,4(r1); bl _mcount    the site: the traced function B has no frame yet, r1 is its
+ *                                       caller's (A's)
  *
- * A's LR word 4(r1) holds B's return address: that is parent_ip, and where the graph tracer puts its own. LR is the way back into
- * B, but B goes on as if LR were the return address (a leaf ends with blr), so the way back is CTR and LR comes from 4(r1).
- * All arguments are live: r3..r10, r11 (static chain) and the CR bit of varargs callers; f1..f8 are never touched here.
+ * A's LR word 4(r1) holds B's return address: that is parent_ip, and where the graph tracer puts
+ * its own. LR is the way back into B, but B goes on as if LR were the return address (a leaf ends
+ * with blr), so the way back is CTR and LR comes from 4(r1). All arguments are live: r3..r10, r11
+ * (static chain) and the CR bit of varargs callers; f1..f8 are never touched here.
  *
- *	frame of 64: 8 CR, 12..40 r3..r10, 44 LR, 48 r11, 52 r12, 56 XER, 68 the LR word of A
+ * 	frame of 64: 8 CR, 12..40 r3..r10, 44 LR, 48 r11, 52 r12, 56 XER, 68 the LR word of A
  * SPDX-License-Identifier: MIT
  */
 #include "entry.h"

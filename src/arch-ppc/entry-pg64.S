@@ -1,12 +1,14 @@
 /*
- * Entries of 64-bit PowerPC for -pg: ELFv1 of 2008, and ELFv2 with the same frame (the rules' section 9.1).
+ * Entries of 64-bit PowerPC for -pg: ELFv1 of 2008, and ELFv2 with the same frame (the rules'
+ * section 9.1).
  *
- *	mflr r0; std r0,16(r1); stdu r1,-N(r1); ...; bl _mcount; nop    the site is an ordinary call behind the prologue
+ * 	mflr r0; std r0,16(r1); stdu r1,-N(r1); ...; bl _mcount; nop    the site is an ordinary call
+ *                                                                  behind the prologue
  *
- * The traced function B has its frame, so 0(r1) is its caller's (A's) frame and 16 of that B's return address: parent_ip, and where
- * the graph tracer puts its own. B keeps nothing live in volatile registers, so only what C keeps is kept. A site out of
- * reach comes through a stub that saved r2; the nop after its `bl` is then the reload.
- * SPDX-License-Identifier: MIT
+ * The traced function B has its frame, so 0(r1) is its caller's (A's) frame and 16 of that B's
+ * return address: parent_ip, and where the graph tracer puts its own. B keeps nothing live in
+ * volatile registers, so only what C keeps is kept. A site out of reach comes through a stub that
+ * saved r2; the nop after its `bl` is then the reload. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"

@@ -1,15 +1,17 @@
 /*
- * Entries of PowerPC for sites at the function's entry: -mprofile-kernel and patchable areas of 64 bits, -pg and patchable
- * areas of 32 bits the way of today (the rules' sections 7.3 and 9.2).
+ * Entries of PowerPC for sites at the function's entry: -mprofile-kernel and patchable areas of 64
+ * bits, -pg and patchable areas of 32 bits the way of today (the rules' sections 7.3 and 9.2).
  *
- *	mflr r0; bl _mcount                    64 bits; r0 = return address of the traced function B, LR = way back into B
- *	mflr r0; stw r0,4(r1); bl _mcount      32 bits
+ * 	mflr r0; bl _mcount                    64 bits; r0 = return address of the traced function B, LR
+ *                                         = way back into B
+ * 	mflr r0; stw r0,4(r1); bl _mcount      32 bits
  *
- * B has no frame and all its arguments are live: r3..r10, f1.., v2.., r11 (static chain), r12 where the site precedes the TOC
- * set-up, on 32 bits the CR bit of varargs callers. r2 is A's or B's TOC and comes back as it was. Nothing may be stored in A's
- * frame but its LR word. Two frames are made: one that stands for B (so that unwinders see it), one with the registers.
- * B goes on at `nip` of the frame, which a callback may have changed, with LR = `link`, which the graph tracer changes.
- * The plain entry marks its frame as partial by msr = 0: r13..r31 and ctr are not in it.
+ * B has no frame and all its arguments are live: r3..r10, f1.., v2.., r11 (static chain), r12 where
+ * the site precedes the TOC set-up, on 32 bits the CR bit of varargs callers. r2 is A's or B's TOC
+ * and comes back as it was. Nothing may be stored in A's frame but its LR word. Two frames are
+ * made: one that stands for B (so that unwinders see it), one with the registers. B goes on at
+ * `nip` of the frame, which a callback may have changed, with LR = `link`, which the graph tracer
+ * changes. The plain entry marks its frame as partial by msr = 0: r13..r31 and ctr are not in it.
  * SPDX-License-Identifier: MIT
  */
 #include "entry.h"
@@ -96,7 +98,10 @@
 	.endif
 	.endm
 
-/* Steps 7 and 8. B's LR word has the address as it was: another one in `nip` means another function. */
+/*
+ * Steps 7 and 8. B's LR word has the address as it was: another one in `nip` means another
+ * function.
+ */
 	.macro	leave all, changed
 	load	3, NIP_SLOT(1)
 	load	4, B_LR_SLOT(1)
@@ -114,9 +119,9 @@
 
 #ifdef TOC_WORD
 /*
- * Another function takes B's place. It may have another TOC and its caller A does not reload r2, so r2 and LR go to a side stack
- * (a frame would move the arguments that lie in A's) and the function is called. r12 = its entry; ELFv1: r2 from the frame, where
- * the callback put the function's TOC.
+ * Another function takes B's place. It may have another TOC and its caller A does not reload r2, so
+ * r2 and LR go to a side stack (a frame would move the arguments that lie in A's) and the function
+ * is called. r12 = its entry; ELFv1: r2 from the frame, where the callback put the function's TOC.
  */
 	.macro	replaced all
 	ld	3, TOC_WORD(1)

@@ -1,7 +1,7 @@
 /*
- * What the entries of PowerPC and the common runtime share: frames, offsets in the register frame, and the few operations that C
- * cannot say. For assembly and C. The offsets are a table of their own (the rules' section 9.2): a callback sees them as `regs`.
- * SPDX-License-Identifier: MIT
+ * What the entries of PowerPC and the common runtime share: frames, offsets in the register frame,
+ * and the few operations that C cannot say. For assembly and C. The offsets are a table of their
+ * own (the rules' section 9.2): a callback sees them as `regs`. SPDX-License-Identifier: MIT
  */
 #if defined(__powerpc64__)
 #define WORD 8
@@ -107,8 +107,9 @@ static inline unsigned long elftrace_thread_key(void) {
 }
 
 /*
- * The stack pointer after the return of the function with this site, from the one at the site. 32-bit gcc keeps the static chain of a
- * nested function in a frame of 16 around its call: stwu r1,-16(r1); stw r11,12(r1); ...; bl; lwz r11,12(r1); addi r1,r1,16.
+ * The stack pointer after the return of the function with this site, from the one at the site.
+ * 32-bit gcc keeps the static chain of a nested function in a frame of 16 around its call: stwu
+ * r1,-16(r1); stw r11,12(r1); ...; bl; lwz r11,12(r1); addi r1,r1,16.
  */
 static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame) {
 #if !defined(__powerpc64__)
@@ -119,7 +120,10 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
   return frame;
 }
 
-/* Frames of detour buffers are complete but for the address; at a site it says where the entry goes on, and comes back as it was. */
+/*
+ * Frames of detour buffers are complete but for the address; at a site it says where the entry goes
+ * on, and comes back as it was.
+ */
 #define PROBE_WORD(regs, at) (*(unsigned long *)((char *)(regs) + (at)))
 #define PROBE_FRAME(regs, op) (PROBE_WORD(regs, REGS_NIP) = (op)->ip)
 #define PROBE_RETURN_SLOT(regs) (&PROBE_WORD(regs, REGS_LINK))
@@ -137,7 +141,10 @@ static inline unsigned long elftrace_frame(unsigned long ip, unsigned long frame
 /* Where the return address that the entry loads is, and the stack pointer after the return. */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + REGS_LINK))
 #define GRAPH_FRAME(regs, ip) elftrace_frame(ip, *(const unsigned long *)((char *)(regs) + REGS_SP))
-/* Goes on at a function, of which this is a pointer. ELFv1: it names a descriptor, whose TOC the entry takes from the frame. */
+/*
+ * Goes on at a function, of which this is a pointer. ELFv1: it names a descriptor, whose TOC the
+ * entry takes from the frame.
+ */
 #if defined(__powerpc64__) && _CALL_ELF != 2
 #define REGS_RESUME(regs, function) \
   (*(unsigned long *)((char *)(regs) + REGS_NIP) = ((const unsigned long *)(function))[0], \

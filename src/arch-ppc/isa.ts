@@ -1,25 +1,29 @@
 /**
- * The instruction rows of 32-bit and 64-bit PowerPC, and the decoder over them. Owns bit patterns, operand text and control
- * flow; knows no ABI, no relocation and no patch site.
+ * The instruction rows of 32-bit and 64-bit PowerPC, and the decoder over them. Owns bit patterns,
+ * operand text and control flow; knows no ABI, no relocation and no patch site.
  *
  * What a patcher needs to know of this ISA:
  *
- * - Every instruction is a 32-bit word on a 4-byte boundary, stored in the image's byte order (ELFv2 images are usually
- *   little-endian, everything else here is big-endian). The exception came with POWER10: a *prefixed* instruction is two words, the
- *   first with primary opcode 1; it must not straddle a 64-byte boundary. A single word can be replaced atomically.
- * - The primary opcode is the most significant six bits. Opcodes 19, 31, 59, 60, 63 and 4 have extended opcodes near the
- *   low end of the word. Manuals number bits from the left; the patterns below follow their order, so nothing is converted.
- * - `bl` (I-form, primary opcode 18) reaches -0x2000000 … +0x1fffffc from its own address; bit 30 (AA) makes the
- *   displacement absolute, bit 31 (LK) writes LR := address + 4. `bc` reaches -0x8000 … +0x7ffc.
- * - There is one link register and one count register. A far call goes through CTR (`mtctr; bctr`), so CTR, r11, r12 and r0
- *   are what linker stubs and tracer entries may change at a function entry. r0 as a base register in an
- *   address means the number 0 (the field is `ra0` here).
- * - `bcl 20,31,.+4` reads the program counter; processors know it and do not push it on their return stack, so
- *   its flow here is `next`.
- * - `nop` is `ori 0,0,0` = 0x60000000. `or rN,rN,rN` and `ori rN,rN,0` may be priority or barrier hints, all of them no-operations
- *   to a program.
- * - BO, the condition of `bc`, `bclr`, `bcctr`, has hint bits: `at` (POWER4 and later) or the old `y` bit. Compilers and glibc leave
- *   either; they never change what the instruction does. The rows accept every BO.
+ * - Every instruction is a 32-bit word on a 4-byte boundary, stored in the image's byte order
+ *   (ELFv2 images are usually little-endian, everything else here is big-endian). The exception
+ *   came with POWER10: a *prefixed* instruction is two words, the first with primary opcode 1; it
+ *   must not straddle a 64-byte boundary. A single word can be replaced atomically.
+ * - The primary opcode is the most significant six bits. Opcodes 19, 31, 59, 60, 63 and 4 have
+ *   extended opcodes near the low end of the word. Manuals number bits from the left; the patterns
+ *   below follow their order, so nothing is converted.
+ * - `bl` (I-form, primary opcode 18) reaches -0x2000000 … +0x1fffffc from its own address; bit 30
+ *   (AA) makes the displacement absolute, bit 31 (LK) writes LR := address + 4. `bc` reaches
+ *   -0x8000 … +0x7ffc.
+ * - There is one link register and one count register. A far call goes through CTR (`mtctr; bctr`),
+ *   so CTR, r11, r12 and r0 are what linker stubs and tracer entries may change at a function
+ *   entry. r0 as a base register in an address means the number 0 (the field is `ra0` here).
+ * - `bcl 20,31,.+4` reads the program counter; processors know it and do not push it on their
+ *   return stack, so its flow here is `next`.
+ * - `nop` is `ori 0,0,0` = 0x60000000. `or rN,rN,rN` and `ori rN,rN,0` may be priority or barrier
+ *   hints, all of them no-operations to a program.
+ * - BO, the condition of `bc`, `bclr`, `bcctr`, has hint bits: `at` (POWER4 and later) or the old
+ *   `y` bit. Compilers and glibc leave either; they never change what the instruction does. The
+ *   rows accept every BO.
  */
 import { signExtend32 } from '../bits.js';
 import { ByteView } from '../bytes.js';
@@ -29,7 +33,7 @@ import { IsaTable, row } from '../isa/table.js';
 import type { Alias, Decoded, FieldSpec, Operands, RowAttributes, RowSpec } from '../isa/table.js';
 import type { Endian } from '../units.js';
 
-// ------------------------------------------------------------------------------------------------------------- fields
+// ------------------------------------------------------------------------------------------ fields
 
 const CONDITION = ['lt', 'gt', 'eq', 'so'] as const;
 
@@ -148,7 +152,7 @@ const FIELDS: Readonly<Record<string, FieldSpec>> = {
   imm8: unsigned(8),
 };
 
-// -------------------------------------------------------------------------------------------------- patterns of forms
+// ------------------------------------------------------------------------------- patterns of forms
 
 /** `value` as `width` binary digits. */
 function binary(value: number, width: number): string {
@@ -166,7 +170,10 @@ function dForm<const M extends string>(
   return row(mnemonic, `${binary(opcode, 6)} ${fields}`, syntax, attributes);
 }
 
-/** X-form under primary opcode 31: `fields` are the 15 bits before the extended opcode, `last` the bit behind it. */
+/**
+ * X-form under primary opcode 31: `fields` are the 15 bits before the extended opcode, `last` the
+ * bit behind it.
+ */
 function xForm<const M extends string>(
   mnemonic: M,
   extended: number,
@@ -197,14 +204,20 @@ function logical1<const M extends string>(mnemonic: M, extended: number, last = 
   return xForm(mnemonic, extended, 'rs ra 00000', 'ra,rs', last);
 }
 
-/** Update loads must not name r0 or their own target as base; the manuals call these forms invalid (floating point loads: r0 only). */
+/**
+ * Update loads must not name r0 or their own target as base; the manuals call these forms invalid
+ * (floating point loads: r0 only).
+ */
 const loadUpdate: RowAttributes = { not: { ra: [0] }, when: (operands) => operands['ra'] !== operands['rt'] };
 const storeUpdate: RowAttributes = { not: { ra: [0] } };
 
 /** `mfocrf` and `mtocrf` are defined for exactly one field only. */
 const oneField: RowAttributes = { when: ({ fxm }) => fxm !== 0 && (fxm! & (fxm! - 1)) === 0 };
 
-/** Invalid when the base is among the loaded registers, which wrap from r31 to r0; a count of 0 means 32. */
+/**
+ * Invalid when the base is among the loaded registers, which wrap from r31 to r0; a count of 0
+ * means 32.
+ */
 function lswiKeepsBase({ rt, ra0, nb }: Operands): boolean {
   const registers = Math.ceil((nb === 0 ? 32 : nb!) / 4);
   return (ra0! - rt! + 32) % 32 >= registers;
@@ -244,9 +257,12 @@ function crLogical<const M extends string>(mnemonic: M, extended: number): RowSp
   return row(mnemonic, `010011 bt ba bb ${binary(extended, 10)} 0`, 'bt,ba,bb');
 }
 
-// ------------------------------------------------------------------------------------- executable rows, both sizes
+// --------------------------------------------------------------------- executable rows, both sizes
 
-/** What programs of either size execute: the emulator has semantics for each. 64-bit only rows are in `rows64`. */
+/**
+ * What programs of either size execute: the emulator has semantics for each. 64-bit only rows are
+ * in `rows64`.
+ */
 export const rowsCommon = [
   // branches (ISA 2.4)
   row('b', '010010 li[25:2] 0 0', 'li', { flow: 'jump' }),
@@ -515,7 +531,7 @@ export const rows64 = [
 /** Mnemonics that the emulator must have semantics for: `satisfies Record<PpcMnemonic, …>`. */
 export type PpcMnemonic = (typeof rowsCommon)[number]['mnemonic'] | (typeof rows64)[number]['mnemonic'];
 
-// ---------------------------------------------------------------------------------------------------- decode-only rows
+// -------------------------------------------------------------------------------- decode-only rows
 
 const only: RowAttributes = { decodeOnly: true };
 
@@ -1252,7 +1268,7 @@ const rowsVsx: readonly RowSpec[] = [
 export const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector, ...rowsVsx];
 export const rowsDecodeOnly64: readonly RowSpec[] = rowsSystem64;
 
-// ------------------------------------------------------------------------------------------------------------- aliases
+// ----------------------------------------------------------------------------------------- aliases
 
 /** Condition names of `bc` and `bclr` by BO (hint bits off) and bit of the field. */
 const BRANCH_NAMES: readonly (readonly [string, number, number])[] = [
@@ -1357,7 +1373,7 @@ const ALIASES64: readonly Alias[] = [
   },
 ];
 
-// ------------------------------------------------------------------------------------------------------------- tables
+// ------------------------------------------------------------------------------------------ tables
 
 /** The L bit of compares asks for 64 bits: 32-bit processors refuse it. */
 function for32(spec: RowSpec): RowSpec {
@@ -1397,9 +1413,12 @@ export const ppc64Table = new IsaTable(
   'deferred',
 );
 
-// ------------------------------------------------------------------------------------------------ prefixed instructions
+// --------------------------------------------------------------------------- prefixed instructions
 
-/** Prefix type 00 (8-byte load/store) and 10 (modified load/store): name by the suffix's primary opcode. */
+/**
+ * Prefix type 00 (8-byte load/store) and 10 (modified load/store): name by the suffix's primary
+ * opcode.
+ */
 const PREFIXED_8LS: Readonly<Record<number, string>> = {
   41: 'plwa',
   42: 'plxsd',
@@ -1432,7 +1451,9 @@ const PREFIXED_MLS: Readonly<Record<number, string>> = {
   54: 'pstfd',
 };
 
-/** Prefix type 01 (8-byte register to register): name by the suffix's primary and extended opcode. */
+/**
+ * Prefix type 01 (8-byte register to register): name by the suffix's primary and extended opcode.
+ */
 function prefixedRegisters(suffix: number): string | undefined {
   const pair = (suffix >>> 4) & 3;
   switch (suffix >>> 26) {
@@ -1447,7 +1468,9 @@ function prefixedRegisters(suffix: number): string | undefined {
   }
 }
 
-/** Prefix type 11 (modified masked outer products): name by the suffix's extended opcode of 8 bits. */
+/**
+ * Prefix type 11 (modified masked outer products): name by the suffix's extended opcode of 8 bits.
+ */
 const PREFIXED_OUTER: Readonly<Record<number, string>> = {
   2: 'pmxvi8ger4pp', 3: 'pmxvi8ger4', 18: 'pmxvf16ger2pp', 19: 'pmxvf16ger2', 26: 'pmxvf32gerpp', 27: 'pmxvf32ger',
   34: 'pmxvi4ger8pp', 35: 'pmxvi4ger8', 42: 'pmxvi16ger2spp', 43: 'pmxvi16ger2s', 50: 'pmxvbf16ger2pp', 51: 'pmxvbf16ger2',
@@ -1463,8 +1486,9 @@ export function isPrefix(word: number): boolean {
 }
 
 /**
- * Name and operands of a prefixed instruction; `prefixed` for codes that ISA 3.1B does not define. The 34-bit displacement is
- * given in two operands, `d_high` (18 bits, signed) and `d_low` (16 bits).
+ * Name and operands of a prefixed instruction; `prefixed` for codes that ISA 3.1B does not define.
+ * The 34-bit displacement is given in two operands, `d_high` (18 bits, signed) and `d_low` (16
+ * bits).
  */
 export function decodePrefixed(prefix: number, suffix: number): { mnemonic: string; operands: Operands } {
   const type = (prefix >>> 24) & 3;
@@ -1515,7 +1539,7 @@ function formatPrefixed({ mnemonic, operands }: Instruction): string {
   return `${mnemonic} ${target},${displacement}(${base})${r === 1 ? ',1' : ',0'}`;
 }
 
-// ------------------------------------------------------------------------------------------------------------- decoder
+// ----------------------------------------------------------------------------------------- decoder
 
 const NEXT: Flow = { kind: 'next' };
 
@@ -1525,8 +1549,8 @@ export function branchesAlways(bo: number): boolean {
 }
 
 /**
- * Flow of a decoded word. Conditional returns and conditional jumps through CTR may go on with the next instruction and lead
- * nowhere that is known statically: `next`.
+ * Flow of a decoded word. Conditional returns and conditional jumps through CTR may go on with the
+ * next instruction and lead nowhere that is known statically: `next`.
  */
 function flowOf({ row: found, operands }: Decoded, address: bigint, bits: 32 | 64): Flow {
   const at = (displacement: number): bigint => BigInt.asUintN(bits, address + BigInt(displacement));
@@ -1564,8 +1588,9 @@ function flowOf({ row: found, operands }: Decoded, address: bigint, bits: 32 | 6
 }
 
 /**
- * The decoder of one target. `endian` is the byte order of instruction words; prefixed instructions are two such words,
- * the prefix first in either order. Words that no row knows and a prefix at the end of the code are `unknown` (4 bytes).
+ * The decoder of one target. `endian` is the byte order of instruction words; prefixed instructions
+ * are two such words, the prefix first in either order. Words that no row knows and a prefix at the
+ * end of the code are `unknown` (4 bytes).
  */
 export function createPpcIsa(table: IsaTable, endian: Endian, bits: 32 | 64): Isa {
   let view = new ByteView(new Uint8Array(0), endian, 'code');

@@ -1,21 +1,25 @@
 /**
- * Probes of PowerPC, all four ABIs: which instructions can be probed, how they are executed elsewhere, and the branch that takes the place of a
- * breakpoint.
+ * Probes of PowerPC, all four ABIs: which instructions can be probed, how they are executed
+ * elsewhere, and the branch that takes the place of a breakpoint.
  *
  * What a patcher must know:
  *
- * - Every change is one aligned word, which every processor fetches whole. The breakpoint is `trap` = 7fe00008, and the trap leaves
- *   the address of the trap itself. No instruction can be cut in two, with one exception: the prefixed ones of POWER10 are two words, and a trap in
- *   the second would be an operand.
+ * - Every change is one aligned word, which every processor fetches whole. The breakpoint is `trap`
+ *   = 7fe00008, and the trap leaves the address of the trap itself. No instruction can be cut in
+ *   two, with one exception: the prefixed ones of POWER10 are two words, and a trap in the second
+ *   would be an operand.
  * - Most instructions do not know where they are, so a copy of them does the same in a slot:
  *
  *       slot:  80 69 00 10      lwz r3,16(r9)     a copy
- *              48 .. .. ..      b address+4       back, without a second trap; else `trap`, and whoever handles it goes on
+ *              48 .. .. ..      b address+4       back, without a second trap; else `trap`, and
+ *                                                 whoever handles it goes on
  *
- *   What does know it: branches (they write LR, or are relative), addpcis, and prefixed instructions with R = 1. Branches and addpcis are simulated
- *   on the trapped registers; the 34-bit displacement of the prefixed ones is corrected by (address − slot).
- * - A `b` reaches 32 MiB and takes one word, so the jump form needs nobody to be away from any bytes: only the buffer must not be reused
- *   while someone is in it. A branch that is conditional, or whose target is in a register, stays a breakpoint.
+ *   What does know it: branches (they write LR, or are relative), addpcis, and prefixed
+ *   instructions with R = 1. Branches and addpcis are simulated on the trapped registers; the
+ *   34-bit displacement of the prefixed ones is corrected by (address − slot).
+ * - A `b` reaches 32 MiB and takes one word, so the jump form needs nobody to be away from any
+ *   bytes: only the buffer must not be reused while someone is in it. A branch that is conditional,
+ *   or whose target is in a register, stays a breakpoint.
  *
  *       f:  38 63 00 01   addi r3,r3,1           f:  48 .. .. ..   b buffer
  *
@@ -25,10 +29,13 @@
  *                addi r3,r3,1                    the copy; of `bl f`: LR = address+4
  *                b f+4                           of `b f`, `bl f`: b f
  *
- *   Kernels call an emulator of instructions where the copy stands here; a copy needs none, and serves loads, stores and floating point too.
- * - Between a load-and-reserve and its store-conditional no handler may run: it would take the reservation away, and the loop would never end.
+ *   Kernels call an emulator of instructions where the copy stands here; a copy needs none, and
+ *   serves loads, stores and floating point too.
+ * - Between a load-and-reserve and its store-conditional no handler may run: it would take the
+ *   reservation away, and the loop would never end.
  *
- * Sources: Power ISA 3.1B books I to III; the three psABIs (red zones, parameter areas); struct pt_regs of the Linux user API for powerpc.
+ * Sources: Power ISA 3.1B books I to III; the three psABIs (red zones, parameter areas); struct
+ * pt_regs of the Linux user API for powerpc.
  */
 import { type Reach, reaches, signExtend32 } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
@@ -75,10 +82,13 @@ const FAR_32: Reach = { min: -0x1_0000_0000n, max: 0x1_0000_0000n, alignBytes: 4
 
 /** K-ADDR-5 of arm64, which serves here as well: how far a load-and-reserve is looked for. */
 const RESERVATION_WORDS = 16;
-/** P-FN: an ftrace site this many bytes behind the global entry is what a probe of the symbol means (K-ADDR-1). */
+/**
+ * P-FN: an ftrace site this many bytes behind the global entry is what a probe of the symbol means
+ * (K-ADDR-1).
+ */
 const SITE_WITHIN = 16n;
 
-// --------------------------------------------------------------------------------------------------------- register frame
+// ---------------------------------------------------------------------------------- register frame
 
 /** struct pt_regs: 44 words; the emulator's names, null where a program cannot see the register. */
 const SPECIAL: readonly (readonly [name: string, index: number, machine: string | null, fixed?: bigint])[] = [
@@ -102,7 +112,10 @@ const XER = 37;
 const CCR = 38;
 const TRAP_NUMBER = 40;
 
-/** Frames as the entries of the runtime lay them out: bytes of the smallest one, of one with pt_regs, and where pt_regs is in it. */
+/**
+ * Frames as the entries of the runtime lay them out: bytes of the smallest one, of one with
+ * pt_regs, and where pt_regs is in it.
+ */
 const FRAMES = {
   sysv: { word: 4, frame: 192, at: 16, redZone: 0, parameters: 8 },
   // The red zone is 288 bytes for everybody, kernels included.
@@ -127,7 +140,8 @@ export function ppcProbeAbi({ abi }: PpcProbeAbi): ProbeAbi {
   return {
     registers,
     arguments: ['gpr3', 'gpr4', 'gpr5', 'gpr6', 'gpr7', 'gpr8', 'gpr9', 'gpr10'],
-    // The ninth: behind the homes of the first eight on 64 bits, behind the back chain and LR on 32.
+    // The ninth: behind the homes of the first eight on 64 bits, behind the back chain and LR on
+    // 32.
     stackArgumentOffset: parameters,
     result: 'gpr3',
     stackPointer: 'gpr1',
@@ -137,9 +151,12 @@ export function ppcProbeAbi({ abi }: PpcProbeAbi): ProbeAbi {
   };
 }
 
-// --------------------------------------------------------------------------------------------------------- instructions
+// ------------------------------------------------------------------------------------ instructions
 
-/** Rows that change what a trap may do, or leave an exception: after them nobody comes back to a handler (K-ADDR-5: the class of mtmsr and rfi). */
+/**
+ * Rows that change what a trap may do, or leave an exception: after them nobody comes back to a
+ * handler (K-ADDR-5: the class of mtmsr and rfi).
+ */
 const STATE_CHANGING: ReadonlySet<string> = new Set([
   'mtmsr', 'mtmsrd', 'wrtee', 'wrteei', // and the state
   'rfi', 'rfci', 'rfdi', 'rfmci', 'rfid', 'hrfid', 'rfscv', 'rfebb', // and the address
@@ -237,7 +254,7 @@ class PpcProbes {
     return this.word(TRAP);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ decoding
+  // -------------------------------------------------------------------------------------- decoding
 
   /** ELFv2: the symbol of a function stands for its site, or for its local entry (K-ADDR-1). */
   adjust(code: ProbeCode, address: Address): Address {
@@ -275,12 +292,16 @@ class PpcProbes {
       bytes: code.bytes.slice(offset, offset + sizeBytes),
       mnemonic: found.kind === 'word' ? found.decoded.row.mnemonic : found.mnemonic,
       method,
-      // A fault in a copy is not found in an exception table: then the trap behind the copy tells where it came from.
+      // A fault in a copy is not found in an exception table: then the trap behind the copy tells
+      // where it came from.
       boostable: method === 'copy' && !code.hasException(address, address + BigInt(sizeBytes)),
     };
   }
 
-  /** Per word its mnemonic; null: the first or second word of a prefixed instruction, or nothing that is known. */
+  /**
+   * Per word its mnemonic; null: the first or second word of a prefixed instruction, or nothing
+   * that is known.
+   */
   private readonly namesOf = perFunction(({ bytes }) =>
     Array.from({ length: bytes.length >> 2 }, (_, i) => {
       const found = this.find(bytes, 4 * i);
@@ -288,7 +309,10 @@ class PpcProbes {
     }),
   );
 
-  /** Words that are second ones. Decodes from the start: the word in front may look like a prefix and be the second word of one itself. */
+  /**
+   * Words that are second ones. Decodes from the start: the word in front may look like a prefix
+   * and be the second word of one itself.
+   */
   private readonly secondWords = perFunction(({ bytes }): ReadonlySet<number> => {
     const found = new Set<number>();
     if (!this.wide) return found;
@@ -345,7 +369,10 @@ class PpcProbes {
     return null;
   }
 
-  /** In front of what patching toggles a site has instructions of the compiler, unless they are nops that patching will replace. */
+  /**
+   * In front of what patching toggles a site has instructions of the compiler, unless they are nops
+   * that patching will replace.
+   */
   isSiteHeadCode(code: ProbeCode, address: Address): boolean {
     const site = code.siteAt(address);
     const offset = Number(address - code.start);
@@ -363,7 +390,7 @@ class PpcProbes {
     );
   }
 
-  // -------------------------------------------------------------------------------------------------------------- copies
+  // ---------------------------------------------------------------------------------------- copies
 
   /** Bytes of an instruction for another place. */
   private moved(instruction: ProbeInstruction, to: Address): Uint8Array | ProbeRefusal {
@@ -402,7 +429,7 @@ class PpcProbes {
     return this.wrap(instruction.address + BigInt(instruction.bytes.length));
   }
 
-  // ---------------------------------------------------------------------------------------------------------- simulation
+  // ------------------------------------------------------------------------------------ simulation
 
   /** Target of a branch whose target is in the instruction; null: in a register, or no branch. */
   private staticTarget(instruction: ProbeInstruction, { li, bd, la, bda }: Operands): Address | null {
@@ -454,7 +481,7 @@ class PpcProbes {
     return countHolds && (bit === 1n) === ((bo & 0b01000) !== 0);
   }
 
-  // ---------------------------------------------------------------------------------------------------------------- jump
+  // ------------------------------------------------------------------------------------------ jump
 
   windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal {
     const instruction = this.decode(code, address);
@@ -492,7 +519,10 @@ class PpcProbes {
     ];
   }
 
-  /** `register` := value: two words on 32 bits, five on 64 (lis, ori, sldi 32, oris, ori), whatever the value. */
+  /**
+   * `register` := value: two words on 32 bits, five on 64 (lis, ori, sldi 32, oris, ori), whatever
+   * the value.
+   */
   private load(register: number, value: bigint): number[] {
     const half = (at: bigint): number => Number((value >> at) & 0xffffn);
     const lis = (si: number): number => this.encode('addis', { rt: register, ra0: 0, si: signExtend32(si, 16) });
@@ -507,7 +537,10 @@ class PpcProbes {
     ];
   }
 
-  /** Words: 63 or 52 up to the call, 41 up to the restored r1, at most 11 or 8 for the instruction and the way on. */
+  /**
+   * Words: 63 or 52 up to the call, 41 up to the restored r1, at most 11 or 8 for the instruction
+   * and the way on.
+   */
   private get bufferBytes(): number {
     return this.wide ? 464 : 416;
   }
@@ -669,7 +702,10 @@ class PpcProbes {
     return reaches(branchReach, end, next) ? [copy, this.word(branch(end, next))] : null;
   }
 
-  /** LR := value, with nothing else changed: a register is lent from a frame beyond what leaf functions keep below r1. */
+  /**
+   * LR := value, with nothing else changed: a register is lent from a frame beyond what leaf
+   * functions keep below r1.
+   */
   private setLink(value: Address): number[] {
     const size = this.wide ? PROTECTED_ZONE + 64 : 32;
     const place = this.frame.word === 8 ? 32 : 8;

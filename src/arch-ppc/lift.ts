@@ -1,33 +1,38 @@
 /**
- * Instruction -> IR for PowerPC: 64-bit little-endian, 64-bit big-endian and 32-bit, from one table of semantics. The machine
- * is in user mode. Floating point registers can be loaded, stored and copied; floating point arithmetic, vectors and
- * decimal are not lifted yet and stop with their name.
+ * Instruction -> IR for PowerPC: 64-bit little-endian, 64-bit big-endian and 32-bit, from one table
+ * of semantics. The machine is in user mode. Floating point registers can be loaded, stored and
+ * copied; floating point arithmetic, vectors and decimal are not lifted yet and stop with their
+ * name.
  *
  * What differs from most machines:
  *
- * - In 32-bit mode registers are 32 bits (slots hold zero-extended values); in 64-bit mode `add.` and the like compare all
- *   64 bits, `cmpw` and the rotates by word the low 32.
- * - Condition register: eight fields of four bits (less, greater, equal, summary overflow). A field is a condition record
- *   (three slots) that the comparison writes; a branch in the same block compares the operands kept in the record, so the
- *   comparison itself is never computed there. Fields are read as bits only by `mfcr`, `cr…`, `isel` and branches in other
- *   blocks.
- * - The fourth bit of a field is a copy of XER.SO at the time of the comparison. SO changes only in `…o` forms, `mtxer` and
- *   `mcrxr`, which compilers never emit. So a record does not keep it: the bit is read from the SO slot, and whoever changes SO first
- *   turns all records into literal bits (kind "bits", where bit 0 of A is the copy). These instructions are helpers.
- * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) exist on the 64-bit processors only: CA32 is kept as
- *   `a ^ b ^ sum`, whose bit 32 is the carry into the upper word, and is taken out by whoever reads it.
- * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by somebody else that restores
- *   the value is not seen. Every instruction is atomic here. An address that is not aligned to the operand is an alignment
- *   trap, which Linux answers with SIGBUS. `lq` and `stq` need no alignment: Linux completes them.
- * - Codings that the manual names invalid and a processor may refuse (`addex` with a reserved CY, `bcctr` that counts down) trap as
- *   `invalid-form`; Linux sends SIGILL.
- * - Results that the manual calls undefined: division by zero gives 0, the upper half of word products and quotients is 0.
- * - Multiple and string moves in little-endian mode, and prefixed instructions across a 64-byte boundary, raise the
- *   alignment interrupt: a trap.
+ * - In 32-bit mode registers are 32 bits (slots hold zero-extended values); in 64-bit mode `add.`
+ *   and the like compare all 64 bits, `cmpw` and the rotates by word the low 32.
+ * - Condition register: eight fields of four bits (less, greater, equal, summary overflow). A field
+ *   is a condition record (three slots) that the comparison writes; a branch in the same block
+ *   compares the operands kept in the record, so the comparison itself is never computed there.
+ *   Fields are read as bits only by `mfcr`, `cr…`, `isel` and branches in other blocks.
+ * - The fourth bit of a field is a copy of XER.SO at the time of the comparison. SO changes only in
+ *   `…o` forms, `mtxer` and `mcrxr`, which compilers never emit. So a record does not keep it: the
+ *   bit is read from the SO slot, and whoever changes SO first turns all records into literal bits
+ *   (kind "bits", where bit 0 of A is the copy). These instructions are helpers.
+ * - XER.CA is a slot of its own, 0 or 1. CA32 and OV32 (POWER9) exist on the 64-bit processors
+ *   only: CA32 is kept as `a ^ b ^ sum`, whose bit 32 is the carry into the upper word, and is
+ *   taken out by whoever reads it.
+ * - `lwarx`/`stwcx.` keep address and value of the reservation and compare both: a store by
+ *   somebody else that restores the value is not seen. Every instruction is atomic here. An address
+ *   that is not aligned to the operand is an alignment trap, which Linux answers with SIGBUS. `lq`
+ *   and `stq` need no alignment: Linux completes them.
+ * - Codings that the manual names invalid and a processor may refuse (`addex` with a reserved CY,
+ *   `bcctr` that counts down) trap as `invalid-form`; Linux sends SIGILL.
+ * - Results that the manual calls undefined: division by zero gives 0, the upper half of word
+ *   products and quotients is 0.
+ * - Multiple and string moves in little-endian mode, and prefixed instructions across a 64-byte
+ *   boundary, raise the alignment interrupt: a trap.
  * - `darn` repeats: its numbers come from the count of completed instructions.
  *
- * Accesses that may fault come before the other effects of their instruction (update forms write the base last, `lmw`
- * loads into temporaries first).
+ * Accesses that may fault come before the other effects of their instruction (update forms write
+ * the base last, `lmw` loads into temporaries first).
  *
  * Source: Power ISA 3.1B, books I and II.
  */
@@ -55,7 +60,7 @@ import type { Address, Endian } from '../units.js';
 import { decodePrefixed, isPrefix } from './isa.js';
 import type { PpcMnemonic } from './isa.js';
 
-// -------------------------------------------------------------------------------------------------------------- slots
+// ------------------------------------------------------------------------------------------- slots
 
 const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
@@ -95,7 +100,10 @@ const RESERVED_ADDRESS = SLOTS.slot('resaddress');
 const RESERVED_VALUE = SLOTS.slot('resvalue');
 /** Upper doubleword of a reserved quadword. */
 const RESERVED_HIGH = SLOTS.slot('reshigh');
-/** Bit 32 is the carry out of the low word; the other bits mean nothing. Not written on 32-bit processors. */
+/**
+ * Bit 32 is the carry out of the low word; the other bits mean nothing. Not written on 32-bit
+ * processors.
+ */
 const CA32 = SLOTS.slot('ca32');
 const OV32 = SLOTS.slot('ov32');
 const DSCR = SLOTS.slot('dscr');
@@ -104,7 +112,7 @@ const CR = numbered('cr', 8).map((name) => SLOTS.slot(`${name}k`));
 /** No access can have this address: `lwarx` of 2^64 - 1 would be misaligned. */
 const NO_RESERVATION = 0xffff_ffff_ffff_ffffn;
 
-// ------------------------------------------------------------------------------------------------- registers as people see
+// ------------------------------------------------------------------------- registers as people see
 
 /** The four bits of a CR field. */
 function fieldValue(state: HelperState, field: number): number {
@@ -174,7 +182,7 @@ function registerViews(is64: boolean): RegisterView[] {
   ];
 }
 
-// ------------------------------------------------------------------------------------------------------------ lifting
+// ----------------------------------------------------------------------------------------- lifting
 
 interface Width {
   readonly is64: boolean;
@@ -226,7 +234,7 @@ class Lifting {
     if (!this.is64) this.b.to(d, 'zx32', d);
   }
 
-  // ---------------------------------------------------------------------------------------------- condition register
+  // ---------------------------------------------------------------------------- condition register
 
   compare(field: number, kind: RecordKind, a: Operand, b: Operand): void {
     this.b.record(CR[field]!, kind, a, b);
@@ -344,7 +352,10 @@ type Lift = (x: Lifting, f: Fields) => Terminator | undefined;
 /** The lifter puts name and size into it. */
 const UNKNOWN = { kind: 'unknown', mnemonic: null, sizeBytes: 4 } as const satisfies Terminator;
 
-/** A row that is executable by the manual but has no semantics here yet: executing it stops with its name. */
+/**
+ * A row that is executable by the manual but has no semantics here yet: executing it stops with its
+ * name.
+ */
 const unsupported: Lift = () => UNKNOWN;
 
 /** An instruction that does nothing a program can see. */
@@ -408,7 +419,8 @@ function addCarrying(x: Lifting, d: Slot, a: Slot, b: Operand): void {
     out.to(d, 'zx32', sum);
     return;
   }
-  // Of CA32 only bit 32 is ever looked at. A sum that carries is less than either operand: one that is still there afterwards.
+  // Of CA32 only bit 32 is ever looked at. A sum that carries is less than either operand: one that
+  // is still there afterwards.
   const isLow = typeof b === 'bigint' && ((b >> 32n) & 1n) === 0n;
   const both = isLow && d !== a ? a : out.make('xor', a, b);
   const other = d !== a ? a : d !== b ? b : out.make('add', a, 0n);
@@ -458,9 +470,13 @@ const compare =
     return undefined;
   };
 
-// Rotates ---------------------------------------------------------------------------------------------------------------
+// Rotates
+// -------------------------------------------------------------------------------------------------
 
-/** Ones from bit `begin` to bit `end` in the manual's numbering of `bits` bits; wraps where begin > end. */
+/**
+ * Ones from bit `begin` to bit `end` in the manual's numbering of `bits` bits; wraps where begin >
+ * end.
+ */
 function mask(begin: number, end: number, bits: 32 | 64): bigint {
   const all = (1n << BigInt(bits)) - 1n;
   const fromBegin = all >> BigInt(begin);
@@ -468,7 +484,9 @@ function mask(begin: number, end: number, bits: 32 | 64): bigint {
   return begin <= end ? fromBegin & toEnd : fromBegin | toEnd;
 }
 
-/** The word mask in a register: where it wraps, the upper half of a 64-bit register is in it too. */
+/**
+ * The word mask in a register: where it wraps, the upper half of a 64-bit register is in it too.
+ */
 function wordMask(x: Lifting, begin: number, end: number): bigint {
   const low = mask(begin, end, 32);
   return x.is64 && begin > end ? low | 0xffff_ffff_0000_0000n : low;
@@ -532,7 +550,8 @@ function shiftRightAlgebraic(x: Lifting, d: Slot, s: Slot, count: Operand): void
   x.narrow(d);
 }
 
-// Loads and stores ------------------------------------------------------------------------------------------------------
+// Loads and stores
+// -------------------------------------------------------------------------------------------------
 
 type Bytes = 1 | 2 | 4 | 8;
 
@@ -610,7 +629,10 @@ function indexedAddress(x: Lifting, f: Fields): Slot {
   return typeof base === 'bigint' ? f.r('rb') : x.b.make(x.sized('add'), base, f.r('rb'));
 }
 
-/** The address of a load-and-reserve or store-conditional of so many bytes: aligned, or an alignment trap. */
+/**
+ * The address of a load-and-reserve or store-conditional of so many bytes: aligned, or an alignment
+ * trap.
+ */
 function reservationAddress(x: Lifting, f: Fields, bytes: Bytes | 16): Slot {
   const address = indexedAddress(x, f);
   if (bytes > 1) x.b.aligned(address, BigInt(bytes - 1));
@@ -694,7 +716,9 @@ function storeQuad(x: Lifting, base: Operand, displacement: bigint, high: Slot, 
 /** Bytes of a string move with an immediate count. */
 const stringBytes = (f: Fields): number => f.n('nb') || 32;
 
-/** Four bytes a register, filled from the left; the rest of the last register is 0. Big-endian only. */
+/**
+ * Four bytes a register, filled from the left; the rest of the last register is 0. Big-endian only.
+ */
 const loadString: Lift = (x, f) => {
   if (x.width.endian === 'little') return ALIGNMENT;
   const { b } = x;
@@ -752,7 +776,8 @@ const dcbz: Lift = (x, f) => {
   return undefined;
 };
 
-// Branches --------------------------------------------------------------------------------------------------------------
+// Branches
+// -------------------------------------------------------------------------------------------------
 
 interface Taken {
   readonly condition: Condition;
@@ -762,8 +787,8 @@ interface Taken {
 }
 
 /**
- * The condition of BO and BI; null: always. Bit 4 of BO is a hint wherever both other bits decide nothing, and never
- * matters here. Decrements CTR where BO says so.
+ * The condition of BO and BI; null: always. Bit 4 of BO is a hint wherever both other bits decide
+ * nothing, and never matters here. Decrements CTR where BO says so.
  */
 function branchCondition(x: Lifting, f: Fields): Taken | null {
   const bo = f.n('bo');
@@ -872,8 +897,8 @@ const SPR_SLOTS_64: Readonly<Record<number, Slot>> = { ...SPR_SLOTS, 3: DSCR, 81
 /** SPRG3 for users: Linux puts the number of the processor and node there, both 0 here. */
 const SPR_SPRG3 = 259;
 /**
- * PVR is the supervisor's to read; Linux answers for users, and glibc asks on 32 bits. The numbers are those of the processors
- * that are executed: a 750, and a POWER8.
+ * PVR is the supervisor's to read; Linux answers for users, and glibc asks on 32 bits. The numbers
+ * are those of the processors that are executed: a 750, and a POWER8.
  */
 const SPR_PVR = 287;
 const PVR = { 32: 0x0008_0301n, 64: 0x004d_0200n } as const;
@@ -920,7 +945,10 @@ const mtspr: Lift = (x, f) => {
   return spr === SPR_XER ? { kind: 'helper', name: 'mtxer', argument: x.word, next: x.next } : otherSpr(spr);
 };
 
-/** `tw 31,…` always traps; the others are helpers, for nothing that is executed often is a conditional trap. */
+/**
+ * `tw 31,…` always traps; the others are helpers, for nothing that is executed often is a
+ * conditional trap.
+ */
 const trap =
   (name: 'trapword' | 'trapdouble'): Lift =>
   (x, f) =>
@@ -966,7 +994,7 @@ const everyHalf = (half: bigint): bigint => 0x0001_0001_0001_0001n * half;
 /** The constant with `byte` in each byte of a register. */
 const everyByte = (x: Lifting, byte: bigint): bigint => x.wrap(0x0101_0101_0101_0101n * byte);
 
-// --------------------------------------------------------------------------------------------------------- the semantics
+// ----------------------------------------------------------------------------------- the semantics
 
 const D = { displacement: 'd' } as const;
 const DU = { displacement: 'd', update: true } as const;
@@ -977,7 +1005,8 @@ const XU = { displacement: null, update: true } as const;
 const signed = { signed: true } as const;
 const reversed = { reversed: true } as const;
 
-// Floating point registers: loads, stores and copies ------------------------------------------------------------------------
+// Floating point registers: loads, stores and copies
+// ------------------------------------------------------------------------
 
 /** Slot of f0. */
 const FPR = numbered('f', 32).map((name) => SLOTS.slot(name));
@@ -1008,7 +1037,10 @@ const storeDouble =
     return undefined;
   };
 
-/** The double of a single's bits, by integers (4.6.2): denormals are normalised, NaNs keep their bits. */
+/**
+ * The double of a single's bits, by integers (4.6.2): denormals are normalised, NaNs keep their
+ * bits.
+ */
 function doubleOfSingle(x: Lifting, word: Slot): Slot {
   const { b } = x;
   const sign = b.make('shl', b.make('and', word, 0x8000_0000n), 32n);
@@ -1019,7 +1051,8 @@ function doubleOfSingle(x: Lifting, word: Slot): Slot {
   // Infinities and NaNs need the largest exponent.
   const infinite = b.make('setgeu', magnitude, 0x7f80_0000n);
   b.select(normal, infinite, b.make('add', normal, rebias), normal);
-  // The leading one of a denormal goes to bit 52, where it adds 1 to the exponent: 936 - clz = 937 - clz - 1.
+  // The leading one of a denormal goes to bit 52, where it adds 1 to the exponent: 936 - clz = 937
+  // - clz - 1.
   const zeros = b.make('clz', magnitude);
   const fraction = b.make('shl', magnitude, b.make('sub', zeros, 11n));
   const denormal = b.make('add', fraction, b.make('shl', b.make('sub', 936n, zeros), 52n));
@@ -1028,7 +1061,10 @@ function doubleOfSingle(x: Lifting, word: Slot): Slot {
   return b.make('or', sign, normal);
 }
 
-/** The single that `stfs` stores (4.6.3): no rounding, doubles too small for a normal single are denormalised. */
+/**
+ * The single that `stfs` stores (4.6.3): no rounding, doubles too small for a normal single are
+ * denormalised.
+ */
 function singleOfDouble(x: Lifting, bits: Slot): Slot {
   const { b } = x;
   const sign = b.make('and', b.make('shr', bits, 32n), 0x8000_0000n);
@@ -1117,7 +1153,10 @@ const SEMANTICS = {
     x.setBits(f.n('bf'), b.make('or', overflow, b.make('or', b.make('shl', CA, 1n), word)));
     return undefined;
   },
-  /** a + b + OV; OV and OV32 are the carries. CY = 0 is the only value that ISA 3.0B defines, 1 to 3 are reserved. */
+  /**
+   * a + b + OV; OV and OV32 are the carries. CY = 0 is the only value that ISA 3.0B defines, 1 to 3
+   * are reserved.
+   */
   addex: (x, f) => {
     if (f.n('l2') !== 0) return INVALID_FORM;
     const { b } = x;
@@ -1314,7 +1353,10 @@ const SEMANTICS = {
     const { b } = x;
     b.to(d, 'and', b.make('popcnt', b.make('and', s, everyByte(x, 1n))), 1n);
   }),
-  /** 0xff in each byte in which the sources agree: a byte of the difference is 0 when neither it nor it + 0x7f has bit 7. */
+  /**
+   * 0xff in each byte in which the sources agree: a byte of the difference is 0 when neither it nor
+   * it + 0x7f has bit 7.
+   */
   cmpb: logical((x, d, s, other) => {
     const { b } = x;
     const difference = b.make('xor', s, other);
@@ -1476,7 +1518,8 @@ const SEMANTICS = {
     return undefined;
   },
 
-  // The emulator runs instructions one after the other; stores to code are seen at once, unless the machine models stale fetches.
+  // The emulator runs instructions one after the other; stores to code are seen at once, unless the
+  // machine models stale fetches.
   sync: nothing,
   isync: (x) => (x.synchronises ? { kind: 'sync', next: x.next } : undefined),
   eieio: nothing,
@@ -1514,7 +1557,9 @@ const SEMANTICS = {
   },
 } satisfies Record<PpcMnemonic, Lift>;
 
-/** Rows that the instruction table marks as decoded only, but which need nothing that is missing. */
+/**
+ * Rows that the instruction table marks as decoded only, but which need nothing that is missing.
+ */
 const OTHERS: readonly (readonly [string, Lift])[] = [
   [
     'fmr',
@@ -1529,7 +1574,8 @@ const OTHERS: readonly (readonly [string, Lift])[] = [
   ...['dcba', 'icbt', 'dcbtls', 'dcbtstls', 'dcblc', 'dst', 'dss', 'wait'].map((name) => [name, nothing] as const),
 ];
 
-// Prefixed instructions (POWER10): one instruction of two words -------------------------------------------------------------
+// Prefixed instructions (POWER10): one instruction of two words
+// -------------------------------------------------------------
 
 /** Base and 34-bit displacement; relative to the instruction itself where `r` is 1. */
 function longPlace(x: Lifting, f: Fields): { a: Operand; b: bigint } {
@@ -1641,11 +1687,14 @@ const PREFIXED: readonly (readonly [string, Lift])[] = [
 
 const table = lazily(() => new Map([...Object.entries<Lift>(SEMANTICS), ...OTHERS, ...PREFIXED]));
 
-// -------------------------------------------------------------------------------------------------------------- helpers
+// ----------------------------------------------------------------------------------------- helpers
 
 const field = (word: number, from: number, bits: number): number => (word >>> (32 - from - bits)) & (2 ** bits - 1);
 
-/** Arithmetic with OE, and extended division: the result, CA, OV, SO and CR0, computed with exact integers. */
+/**
+ * Arithmetic with OE, and extended division: the result, CA, OV, SO and CR0, computed with exact
+ * integers.
+ */
 function overflowHelper(is64: boolean): Helper {
   return (state, word) => {
     const bits = is64 ? 64 : 32;
@@ -1685,7 +1734,8 @@ function overflowHelper(is64: boolean): Helper {
       const dividend = extendedDivision ? take(a) << BigInt(width) : take(a);
       exact = divisor === 0n ? 0n : dividend / divisor;
       overflow = divisor === 0n || take(exact) !== exact;
-      // Undefined: 0 on overflow, except that the plain forms keep the low bits; the upper half of words is the sign.
+      // Undefined: 0 on overflow, except that the plain forms keep the low bits; the upper half of
+      // words is the sign.
       result = !extendedDivision
         ? BigInt.asUintN(width, exact)
         : overflow
@@ -1775,7 +1825,10 @@ function digitsOfDeclet(declet: number): number {
   } // prettier-ignore
 }
 
-/** Three digits -> ten bits: the canonical declet. Digits above 9 give what the equations of the manual give. */
+/**
+ * Three digits -> ten bits: the canonical declet. Digits above 9 give what the equations of the
+ * manual give.
+ */
 function decletOfDigits(bcd: number): number {
   const bit = (i: number): number => (bcd >> i) & 1;
   // Names of IEEE 754 table 3.4: a b c d, e f g h, i j k m from the left.
@@ -1880,7 +1933,10 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
     };
   return {
     ...stringHelpers((value) => BigInt.asUintN(is64 ? 64 : 32, value)),
-    /** Bit i of the result is the bit of rb that byte i of rs names from the left; 0 where it names 64 and more. */
+    /**
+     * Bit i of the result is the bit of rb that byte i of rs names from the left; 0 where it names
+     * 64 and more.
+     */
     bpermd: compute(11, 6, (selectors, source) => {
       let out = 0n;
       for (let i = 0; i < 8; i++) {
@@ -1906,7 +1962,10 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
       }
       return out;
     }),
-    /** Zeros in front of the first one among the bits that the mask selects; all of them when there is none. */
+    /**
+     * Zeros in front of the first one among the bits that the mask selects; all of them when there
+     * is none.
+     */
     cntlzdm: compute(11, 6, (value, mask) => {
       const selected = extractBits(value, mask);
       return BigInt(countOnes(mask) - (selected === 0n ? 0 : selected.toString(2).length));
@@ -1974,7 +2033,7 @@ function helpers(is64: boolean): Readonly<Record<string, Helper>> {
   };
 }
 
-// ------------------------------------------------------------------------------------------------------------ front end
+// --------------------------------------------------------------------------------------- front end
 
 /** A block ends when it has this many ops, so that its records are bounded (`dcbz`, `stmw`). */
 const MAX_OPS = 300;

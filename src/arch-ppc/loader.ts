@@ -1,26 +1,31 @@
 /**
- * How kernels' module loaders lay PowerPC modules out: TOC, stubs and the binding of calls on the three ABIs. Owns no layout and no
- * relocation arithmetic.
+ * How kernels' module loaders lay PowerPC modules out: TOC, stubs and the binding of calls on the
+ * three ABIs. Owns no layout and no relocation arithmetic.
  *
  * What a patcher must know of it:
  *
- * - Modules lie further from the core than the 32 MiB of `bl`. The loader makes stubs inside the module's own reach, one for each
- *   distinct target, and points the `bl` there.
- * - 64 bits: a module has a TOC of its own, r2 = `.toc` + 0x8000 (later kernels round the base down to 256 first). A call into another
- *   part changes r2 even where the target is near, so it always goes through a stub, which saves r2 in the caller's frame: 40(r1)
- *   on ELFv1, 24(r1) on ELFv2. Compilers leave a `nop` behind the `bl`; the loader makes it the load that brings r2 back. A call
- *   without room for it cannot be bound.
- * - A tail call (`b`) keeps LR and has no frame: 24 or 40(r1) is the slot of its caller's caller, which holds *that* function's r2 when
- *   it called through a stub. Saving r2 there, as kernels do, destroys it; GNU ld refuses such a call ("lacks nop, can't restore toc").
- *   Here its stub loads the callee's TOC and saves nothing, so r2 is right again after the return of every call through a stub. Compilers make
- *   tail calls only to functions of the same TOC.
+ * - Modules lie further from the core than the 32 MiB of `bl`. The loader makes stubs inside the
+ *   module's own reach, one for each distinct target, and points the `bl` there.
+ * - 64 bits: a module has a TOC of its own, r2 = `.toc` + 0x8000 (later kernels round the base down
+ *   to 256 first). A call into another part changes r2 even where the target is near, so it always
+ *   goes through a stub, which saves r2 in the caller's frame: 40(r1) on ELFv1, 24(r1) on ELFv2.
+ *   Compilers leave a `nop` behind the `bl`; the loader makes it the load that brings r2 back. A
+ *   call without room for it cannot be bound.
+ * - A tail call (`b`) keeps LR and has no frame: 24 or 40(r1) is the slot of its caller's caller,
+ *   which holds *that* function's r2 when it called through a stub. Saving r2 there, as kernels do,
+ *   destroys it; GNU ld refuses such a call ("lacks nop, can't restore toc"). Here its stub loads
+ *   the callee's TOC and saves nothing, so r2 is right again after the return of every call through
+ *   a stub. Compilers make tail calls only to functions of the same TOC.
  * - Calls with the same TOC need no stub; on ELFv2 they go to the local entry.
- * - A `-mprofile-kernel` site calls `_mcount` before the function has a frame, with r0 in use and no word for a restore: its stub may
- *   change r11, r12 and CTR only. In kernels it finds the target from the kernel's TOC, which the per-CPU area holds (r13); in
- *   programs r13 is the thread pointer and the stub has the absolute address.
- * - 32 bits: no TOC. A stub is made only where the branch does not reach; core and init sections have areas of their own.
+ * - A `-mprofile-kernel` site calls `_mcount` before the function has a frame, with r0 in use and
+ *   no word for a restore: its stub may change r11, r12 and CTR only. In kernels it finds the
+ *   target from the kernel's TOC, which the per-CPU area holds (r13); in programs r13 is the thread
+ *   pointer and the stub has the absolute address.
+ * - 32 bits: no TOC. A stub is made only where the branch does not reach; core and init sections
+ *   have areas of their own.
  *
- * Sources: 64-bit PowerPC ELF ABI Supplement 1.9, ELFv2 ABI 1.5; what GNU ld 2.40 does with tail calls was tried.
+ * Sources: 64-bit PowerPC ELF ABI Supplement 1.9, ELFv2 ABI 1.5; what GNU ld 2.40 does with tail
+ * calls was tried.
  */
 import type { CallBinding, CallTarget, LoaderCall, LoaderModel, MachineOptions } from '../machine/loader.js';
 import { reaches } from '../bits.js';
@@ -46,7 +51,10 @@ import {
   writeTocStub2008,
 } from './stubs.js';
 
-/** `toc`: r2 saved, the callee's loaded. `tail`: the callee's loaded only. `plain`: r2 left alone. `far`: 32 bits. */
+/**
+ * `toc`: r2 saved, the callee's loaded. `tail`: the callee's loaded only. `plain`: r2 left alone.
+ * `far`: 32 bits.
+ */
 type PpcStub = 'toc' | 'tail' | 'plain' | 'far';
 
 /** Modules of programs lie this far above the core: a direct branch spans an eighth of it. */
@@ -81,13 +89,17 @@ function bindCall32(call: LoaderCall): CallBinding {
   return reaches(branchReach, call.place, code) ? direct(code) : through('far');
 }
 
-/** P-FN-2: bits 7..5 of st_other; 0 and 1 say that the function has one entry, 1 that it does not keep r2. */
+/**
+ * P-FN-2: bits 7..5 of st_other; 0 and 1 say that the function has one entry, 1 that it does not
+ * keep r2.
+ */
 const entryKind = (target: CallTarget): number => (target.other >>> 5) & 7;
 
 function bindCall64(call: LoaderCall, abi: 'elfv1' | 'elfv2'): CallBinding {
   const { target, place } = call;
   if (call.type === R_PPC64_REL24_NOTOC || call.type === R_PPC64_REL24_P9NOTOC) {
-    // The caller has no TOC to lose; a callee that wants one finds it from r12, which the stub sets.
+    // The caller has no TOC to lose; a callee that wants one finds it from r12, which the stub
+    // sets.
     const near = entryKind(target) <= 1 && reaches(branchReach, place, target.code);
     return near ? direct(target.code) : through('plain');
   }
@@ -162,7 +174,8 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
       if (abi === 'sysv') return writeFarStub(target, is2008(options) ? 11 : 12);
       // An ELFv2 function sets r2 by itself, from r12.
       if (kind === 'plain' || (kind === 'tail' && abi === 'elfv2')) {
-        // Only the entries of tracers lie in the core: what else keeps r2 is a far branch inside a part.
+        // Only the entries of tracers lie in the core: what else keeps r2 is a far branch inside a
+        // part.
         if (request.base === 'kernel' && coreToc !== null && targetToc === coreToc) {
           return writeFtraceStub({ address, coreToc, target, targetToc }, abi, endian);
         }

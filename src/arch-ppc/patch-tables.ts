@@ -1,13 +1,17 @@
 /**
- * Tables of the PowerPC kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances of feature fix-ups count from the start of their
- * entry, whatever field they stand in; all others from their own field.
+ * Tables of the PowerPC kernel's other patching mechanisms: the formats of Linux 5.x to 7.x.
+ * Distances of feature fix-ups count from the start of their entry, whatever field they stand in;
+ * all others from their own field.
  */
 import type { PatchField, PatchTable } from '../machine/tables.js';
 
 const first: PatchField = { at: 0, bytes: 4, from: 'field' };
 const second: PatchField = { at: 4, bytes: 4, from: 'field' };
 
-/** Mask and value of the features, start and end of the code, start and end of what replaces it: six words. */
+/**
+ * Mask and value of the features, start and end of the code, start and end of what replaces it: six
+ * words.
+ */
 function featureFixups(wordBytes: 4 | 8): PatchTable[] {
   const word = (index: number): PatchField => ({ at: index * wordBytes, bytes: wordBytes, from: 'entry' });
   return ['__ftr_fixup', '__mmu_ftr_fixup', '__fw_ftr_fixup'].map((section) => ({

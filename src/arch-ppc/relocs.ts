@@ -1,25 +1,30 @@
 /**
- * Relocation rows of PowerPC, 32 and 64 bits. Owns the type numbers; fields of code come from the instruction rows.
+ * Relocation rows of PowerPC, 32 and 64 bits. Owns the type numbers; fields of code come from the
+ * instruction rows.
  *
  * What a patcher must know of them:
  *
  * - Everything is RELA; the place's own contents never count.
- * - `REL24` (type 10 on both) lies on `bl` and `b`. On ELFv2 its value leads to the callee's *local* entry when caller and callee
- *   share a TOC. `REL24_NOTOC` is the same from code without a TOC pointer (POWER10). On 32-bit PIC code the type is `PLTREL24`, whose addend
- *   is the offset of the caller's GOT pointer in .got2 and not part of the value.
- * - Sixteen-bit types name the halfword itself: 2 bytes into the instruction on big-endian, 0 on little-endian images.
- *   `HA` is rounded because the low half is added with its sign; `HI` is not.
- * - `_DS` fields lose the two lowest bits, which belong to the opcode: values must be multiples of 4.
- * - `HI`/`HA` of 64 bits check that the value fits 32 bits, `HIGH`/`HIGHA` do not; 32-bit ones never check.
+ * - `REL24` (type 10 on both) lies on `bl` and `b`. On ELFv2 its value leads to the callee's
+ *   *local* entry when caller and callee share a TOC. `REL24_NOTOC` is the same from code without a
+ *   TOC pointer (POWER10). On 32-bit PIC code the type is `PLTREL24`, whose addend is the offset of
+ *   the caller's GOT pointer in .got2 and not part of the value.
+ * - Sixteen-bit types name the halfword itself: 2 bytes into the instruction on big-endian, 0 on
+ *   little-endian images. `HA` is rounded because the low half is added with its sign; `HI` is not.
+ * - `_DS` fields lose the two lowest bits, which belong to the opcode: values must be multiples of
+ *   4.
+ * - `HI`/`HA` of 64 bits check that the value fits 32 bits, `HIGH`/`HIGHA` do not; 32-bit ones
+ *   never check.
  *
- * Sources: Power Architecture 32-bit ABI Supplement (2011); 64-bit PowerPC ELF ABI Supplement 1.9; 64-Bit ELF V2 ABI
- * Specification 1.5. The names are those that readelf prints.
+ * Sources: Power Architecture 32-bit ABI Supplement (2011); 64-bit PowerPC ELF ABI Supplement 1.9;
+ * 64-Bit ELF V2 ABI Specification 1.5. The names are those that readelf prints.
  */
 import type { FieldCodec, RelocationRow, ValuePart, ValueRule } from '../relocs/kinds.js';
 import type { RelocationRoles } from '../machine/tables.js';
 import { ppc32Table, ppc64Table } from './isa.js';
 
-// Types that sites, stubs and loaders name; equal numbers on both sizes where no size is in the name.
+// Types that sites, stubs and loaders name; equal numbers on both sizes where no size is in the
+// name.
 export const R_PPC_NONE = 0;
 export const R_PPC_ADDR32 = 1;
 export const R_PPC_ADDR16_LO = 4;
@@ -36,14 +41,17 @@ export const R_PPC64_REL24_NOTOC = 116;
 export const R_PPC64_ENTRY = 118;
 export const R_PPC64_REL24_P9NOTOC = 124;
 
-// ---------------------------------------------------------------------------------------------------------------- fields
+// ------------------------------------------------------------------------------------------ fields
 
 function data(name: string, sizeBytes: 2 | 4 | 8, low = 0): FieldCodec {
   const widthBits = 8 * sizeBytes;
   return { name, sizeBytes, kind: 'data', slices: [{ high: widthBits - 1, low, at: low }], widthBits };
 }
 
-/** The field of a row as a codec of the whole word, or of its low halfword where the relocation names that. */
+/**
+ * The field of a row as a codec of the whole word, or of its low halfword where the relocation
+ * names that.
+ */
 function code(name: string, mnemonic: string, field: string, sizeBytes: 2 | 4): FieldCodec {
   const found = ppc64Table.field(mnemonic, field);
   return { name, sizeBytes, kind: 'code', slices: found.slices, widthBits: found.widthBits };
@@ -60,7 +68,10 @@ const WORD30 = data('word30', 4, 2);
 const WORD32 = data('word32', 4);
 const WORD64 = data('doubleword64', 8);
 
-/** Immediate of a prefixed instruction: upper bits in the prefix, lower 16 in the suffix (the second word). */
+/**
+ * Immediate of a prefixed instruction: upper bits in the prefix, lower 16 in the suffix (the second
+ * word).
+ */
 function prefixed(name: string, widthBits: number): FieldCodec {
   return {
     name,
@@ -77,7 +88,7 @@ const PREFIX34 = prefixed('prefix34', 34);
 const PREFIX30 = prefixed('prefix30', 30);
 const PREFIX28 = prefixed('prefix28', 28);
 
-// ------------------------------------------------------------------------------------------------------------------ rows
+// -------------------------------------------------------------------------------------------- rows
 
 type More = Partial<
   Pick<RelocationRow, 'part' | 'overflow' | 'alignBytes' | 'branch' | 'stubAllowed' | 'addendIgnored' | 'note'>

@@ -1,36 +1,42 @@
 /**
- * Patch sites of PowerPC, 32 and 64 bits: which words a compiler leaves, which words a disabled and an enabled site has. Owns the shapes
- * and the rules for finding calls of `_mcount`; knows no table and no file.
+ * Patch sites of PowerPC, 32 and 64 bits: which words a compiler leaves, which words a disabled and
+ * an enabled site has. Owns the shapes and the rules for finding calls of `_mcount`; knows no table
+ * and no file.
  *
  * Words of each shape; `|` stands before the word that toggles (the ip):
  *
- *   shape                    compiled                                  nop                      call
- *   ppc64.mprofile-kernel    mflr r0 | bl _mcount                      mflr r0 | nop            mflr r0 | bl tracer
- *                            mflr r0; std r0,16(r1) | bl _mcount       … | nop                  … | bl tracer
- *   ppc64.pg                 | bl _mcount                              | nop                    | bl tracer
- *     with a TOC restore     | bl stub; ld r2,S(r1)                    | b .+8; ld r2,S(r1)     | bl stub; ld r2,S(r1)
- *       form of 2008                                                   | nop; nop               | bl stub; ld r2,S(r1)
- *   ppc64.patchable-2        nop | nop                                 mflr r0 | nop            mflr r0 | bl tracer
- *   ppc32.pg                 mflr r0; stw r0,4(r1) | bl _mcount        … | nop                  … | bl tracer
- *   ppc32.pg-late            | bl _mcount (clang: after the prologue)  | nop                    | bl tracer
- *   ppc32.pg-longcall        lis; addi; mtctr | bctrl                  lis; addi; mtctr | nop   lis; addi; mtctr | bctrl
- *   ppc32.patchable-2        nop | nop                                 mflr r0 | nop            mflr r0 | bl tracer
+ *   shape                  compiled                          nop                  call
+ *   ppc64.mprofile-kernel  mflr r0 | bl _mcount              mflr r0 | nop        mflr r0 | bl
+ *                          mflr r0; std r0,16(r1) | bl       … | nop              … | bl
+ *   ppc64.pg               | bl _mcount                      | nop                | bl
+ *     with a TOC restore   | bl stub; ld r2,S(r1)            | b .+8; ld r2,S(r1) | bl; ld r2,S(r1)
+ *       form of 2008                                         | nop; nop           | bl; ld r2,S(r1)
+ *   ppc64.patchable-2      nop | nop                         mflr r0 | nop        mflr r0 | bl
+ *   ppc32.pg               mflr r0; stw r0,4(r1) | bl        … | nop              … | bl
+ *   ppc32.pg-late          | bl _mcount (clang, behind the   | nop                | bl
+ *                          prologue)
+ *   ppc32.pg-longcall      lis; addi; mtctr | bctrl          … | nop              … | bctrl
+ *   ppc32.patchable-2      nop | nop                         mflr r0 | nop        mflr r0 | bl
  *
  * S is 40 on ELFv1, 24 on ELFv2.
  *
- * - The word after a call of `-pg` is the site's only when it restores r2 (a stub saved it). Then the call becomes `b .+8`, never two
- *   nops: a thread that is inside the tracer returns to the restore, which must still be there (20-ppc 5.5). Where the call
- *   leads to code of the same TOC the next word is neither read nor written (T-PPC-29): the compiler's nop, or anything else. The two
- *   nops that the 2008 implementation left in a loaded module read as a near call's nop and its follower do; which of them it is
- *   shows when the site is to call through a stub that saves r2: then the second nop becomes the restore again.
- * - `-mprofile-kernel` and patchable sites come before the function has a frame: no stub in between may touch r2, and no restore follows.
- *   LR at the site is the address behind it, the caller's LR is in r0 (`mflr r0` must therefore be there in every state but
- *   the compiler's nops).
- * - A patchable entry's table names the first nop, the ip is the second (P-SITE-1). Nops in front of the function symbol (N,M with M > 0) are
- *   not used: only the first two behind the entry run on every call. GCC 12 puts ELFv2's nops in front of the TOC set-up at the global
- *   entry, where r2 is not set and which local calls skip (P-SITE-2): recognised, never patched.
- * - With clang's -mlongcall only the `bctrl` toggles: one aligned word, one store, nothing else to undo. What stays in front only
- *   computes the address into registers that the call itself destroys.
+ * - The word after a call of `-pg` is the site's only when it restores r2 (a stub saved it). Then
+ *   the call becomes `b .+8`, never two nops: a thread that is inside the tracer returns to the
+ *   restore, which must still be there (20-ppc 5.5). Where the call leads to code of the same TOC
+ *   the next word is neither read nor written (T-PPC-29): the compiler's nop, or anything else. The
+ *   two nops that the 2008 implementation left in a loaded module read as a near call's nop and its
+ *   follower do; which of them it is shows when the site is to call through a stub that saves r2:
+ *   then the second nop becomes the restore again.
+ * - `-mprofile-kernel` and patchable sites come before the function has a frame: no stub in between
+ *   may touch r2, and no restore follows. LR at the site is the address behind it, the caller's LR
+ *   is in r0 (`mflr r0` must therefore be there in every state but the compiler's nops).
+ * - A patchable entry's table names the first nop, the ip is the second (P-SITE-1). Nops in front
+ *   of the function symbol (N,M with M > 0) are not used: only the first two behind the entry run
+ *   on every call. GCC 12 puts ELFv2's nops in front of the TOC set-up at the global entry, where
+ *   r2 is not set and which local calls skip (P-SITE-2): recognised, never patched.
+ * - With clang's -mlongcall only the `bctrl` toggles: one aligned word, one store, nothing else to
+ *   undo. What stays in front only computes the address into registers that the call itself
+ *   destroys.
  */
 import type {
   SiteChange,
@@ -87,7 +93,7 @@ interface Flavour {
 const CALL_TYPES_32: ReadonlySet<number> = new Set([R_PPC_REL24, R_PPC_PLTREL24, R_PPC_LOCAL24PC]);
 const CALL_TYPES_64: ReadonlySet<number> = new Set([R_PPC64_REL24, R_PPC64_REL24_NOTOC, R_PPC64_REL24_P9NOTOC]);
 
-// ------------------------------------------------------------------------------------------------------------- helpers
+// ----------------------------------------------------------------------------------------- helpers
 
 function wordsOf(words: readonly number[], endian: Endian): Uint8Array {
   const out = new Uint8Array(4 * words.length);
@@ -125,8 +131,8 @@ const COMPILED_RELOCATED: CallWord = { kind: 'compiled', target: null, relocated
 const CALL_RELOCATED: CallWord = { kind: 'call', target: null, relocated: true };
 
 /**
- * Classifies a word that may toggle. In relocatable files the relocation decides and the field must be zero (F-2, P-OFF-1); in
- * linked ones the branch target does.
+ * Classifies a word that may toggle. In relocatable files the relocation decides and the field must
+ * be zero (F-2, P-OFF-1); in linked ones the branch target does.
  */
 function readCall(view: SiteView, delta: number, word: number, flavour: Flavour): CallWord {
   if (isBl(word)) {
@@ -186,7 +192,10 @@ function reading(
   return { shape, state, form, ipDelta, startDelta, sizeBytes, target, relocationDeltas };
 }
 
-/** First halves of the words that set r2 up at a global entry: addis r2,r12 / lis r2, then addi r2,r2. */
+/**
+ * First halves of the words that set r2 up at a global entry: addis r2,r12 / lis r2, then addi
+ * r2,r2.
+ */
 function isTocSetup(view: SiteView, delta: number): boolean {
   const first = view.u32(delta);
   const second = view.u32(delta + 4);
@@ -198,7 +207,8 @@ function isTocSetup(view: SiteView, delta: number): boolean {
 }
 
 /**
- * True at a function's first instruction, or behind its TOC set-up. A nop there is no call of -pg that was switched off: those stand behind the store of LR.
+ * True at a function's first instruction, or behind its TOC set-up. A nop there is no call of -pg
+ * that was switched off: those stand behind the store of LR.
  */
 function isAtEntry(view: SiteView): boolean {
   return view.functionAt(0) || (view.functionAt(-8) && isTocSetup(view, -8));
@@ -212,8 +222,8 @@ function ruleOf(view: SiteView): string {
 const UNCHANGED: SiteChange = { stores: [], neutralise: [], rule: 'C-INIT-2' };
 
 /**
- * Changes of a site whose only toggling word is at `reading.ipDelta`. `nop` is what the word becomes when the site is disabled;
- * `before` holds further stores that must come first.
+ * Changes of a site whose only toggling word is at `reading.ipDelta`. `nop` is what the word
+ * becomes when the site is disabled; `before` holds further stores that must come first.
  */
 function toggle(
   reading: SiteReading,
@@ -246,7 +256,10 @@ function toggle(
   }
 }
 
-/** As `callWord`, for sites in front of the frame: nothing behind them restores r2, and the frame at r1 is the caller's. */
+/**
+ * As `callWord`, for sites in front of the frame: nothing behind them restores r2, and the frame at
+ * r1 is the caller's.
+ */
 function entryCallWord(view: SiteView, delta: number, target: Address): number | SiteRefusal {
   if (!view.relocatable && view.stub(target)?.savesToc === true) {
     return refuse('unsupported', "the stub stores r2 in the frame of the site's caller");
@@ -262,7 +275,7 @@ function callWord(view: SiteView, delta: number, target: Address): number | Site
   return bl(from, target);
 }
 
-// --------------------------------------------------------------------------------------------------- -mprofile-kernel
+// -------------------------------------------------------------------------------- -mprofile-kernel
 
 /**
  * A nested function of ELFv1 has `std r11,24(r1)` where older compilers have the store of r0.
@@ -327,7 +340,7 @@ function expectedCall(startDelta: number, previous: number, flavour: Flavour): U
   return wordsOf(startDelta === -4 ? [MFLR_R0, BL_ZERO] : [MFLR_R0, previous, BL_ZERO], flavour.endian);
 }
 
-// ------------------------------------------------------------------------------------------------------------- 64-bit -pg
+// -------------------------------------------------------------------------------------- 64-bit -pg
 
 /**
  * | state    | form         | ip          | ip+4                                       |
@@ -338,7 +351,8 @@ function expectedCall(startDelta: number, previous: number, flavour: Flavour): U
  * | nop      | b8           | b .+8       | ld r2,S(r1)                                |
  * | call     | call, call-restore                                                     |
  *
- * What is wrong is reported in the order of 20-ppc 5.2: no `bl`, then where it leads, then the word behind it (T-PPC-30).
+ * What is wrong is reported in the order of 20-ppc 5.2: no `bl`, then where it leads, then the word
+ * behind it (T-PPC-30).
  */
 function pg64(flavour: Flavour): SiteShape {
   const { restore, endian } = flavour;
@@ -440,7 +454,7 @@ function pg64(flavour: Flavour): SiteShape {
   return shape;
 }
 
-// ------------------------------------------------------------------------------------------------------ patchable entries
+// ------------------------------------------------------------------------------- patchable entries
 
 /** Most nops that are looked through between a table entry and the function's symbol. */
 const MOST_NOPS = 64;
@@ -470,7 +484,8 @@ function patchable(flavour: Flavour): SiteShape {
       if (view.u32(0) === NOP && !view.functionAt(0)) {
         let delta = 0;
         while (delta < 4 * MOST_NOPS && view.u32(delta) === NOP && !view.functionAt(delta)) delta += 4;
-        // With nothing found the symbol is gone (an overridden weak function) or the nops follow a local entry.
+        // With nothing found the symbol is gone (an overridden weak function) or the nops follow a
+        // local entry.
         if (view.functionAt(delta)) start = delta;
       }
       if (flavour.globalEntry && start > 0 && isTocSetup(view, start)) start += 8;
@@ -548,7 +563,7 @@ function patchable(flavour: Flavour): SiteShape {
   return shape;
 }
 
-// ------------------------------------------------------------------------------------------------------------- 32-bit -pg
+// -------------------------------------------------------------------------------------- 32-bit -pg
 
 /**
  * | state    | ip-8    | ip-4          | ip          |
@@ -571,7 +586,8 @@ function pg32(flavour: Flavour): SiteShape {
       const word = view.u32(0);
       const call = readCall(view, 0, word, flavour);
       if (!saved || !moved) {
-        // One of the neighbours is damaged; but clang may have stored LR elsewhere in its prologue, then call late.
+        // One of the neighbours is damaged; but clang may have stored LR elsewhere in its prologue,
+        // then call late.
         if (!saved || source === 'call') return null;
         return foreign(shape, 0, -8, 12, expected, 'mflr r0 is missing in front of stw r0,4(r1)');
       }
@@ -625,7 +641,10 @@ function pg32Late(flavour: Flavour): SiteShape {
   return shape;
 }
 
-/** Most bytes from the `lis` of a long call to its `bctrl`: clang schedules saves and moves in between. */
+/**
+ * Most bytes from the `lis` of a long call to its `bctrl`: clang schedules saves and moves in
+ * between.
+ */
 const LONG_CALL_REACH = 64;
 
 /** Where the words of a long call are, as deltas from its `lis`. */
@@ -636,7 +655,10 @@ interface LongCall {
   readonly ip: number;
 }
 
-/** Words that clang puts between the words of a long call: whatever runs on to the next and keeps rX and CTR. */
+/**
+ * Words that clang puts between the words of a long call: whatever runs on to the next and keeps rX
+ * and CTR.
+ */
 function keeps(word: number, register: number): boolean {
   const decoded = ppc32Table.decode(word);
   if (decoded === null || decoded.row.flow !== 'next') return false;
@@ -647,8 +669,9 @@ function keeps(word: number, register: number): boolean {
 }
 
 /**
- * The long call that starts with `lis rX` at `start`: then, in this order and with unconcerned words between them, `addi rX,rX`,
- * `mtctr rX` and `bctrl` (or `end`, the word that stands for it). Null where there is none.
+ * The long call that starts with `lis rX` at `start`: then, in this order and with unconcerned
+ * words between them, `addi rX,rX`, `mtctr rX` and `bctrl` (or `end`, the word that stands for it).
+ * Null where there is none.
  */
 function findLongCall(word: (delta: number) => number, end: number): LongCall | null {
   const first = word(0);
@@ -741,7 +764,7 @@ function longCallTarget(first: number, second: number): Address {
   return BigInt.asUintN(32, fromHaLo(signExtend32(first, 16), signExtend32(second, 16)));
 }
 
-// ------------------------------------------------------------------------------------------------------------- mcount rules
+// ------------------------------------------------------------------------------------ mcount rules
 
 function findCallsOf(flavour: Flavour): McountRules['findCalls'] {
   const { endian, bits } = flavour;
@@ -764,7 +787,10 @@ function findCallsOf(flavour: Flavour): McountRules['findCalls'] {
   };
 }
 
-/** 60-mcount-tables M-REC-3: the machine's own spelling first; a leading dot is ignored by the reader. */
+/**
+ * 60-mcount-tables M-REC-3: the machine's own spelling first; a leading dot is ignored by the
+ * reader.
+ */
 const MCOUNT_SYMBOLS = ['_mcount', 'mcount', '__fentry__'] as const;
 
 function mcountRules(flavour: Flavour): McountRules {
@@ -777,13 +803,14 @@ function mcountRules(flavour: Flavour): McountRules {
     callRelocations: calls,
     patchableIsPadding: false,
     emptySlots: [0n, -4n],
-    // Plain -pg calls stand anywhere behind the prologue (ELFv1 kernels: entry + 12 … + 200 and more).
+    // Plain -pg calls stand anywhere behind the prologue (ELFv1 kernels: entry + 12 … + 200 and
+    // more).
     maxSiteOffset: 'any',
     findCalls: findCallsOf(flavour),
   };
 }
 
-// ------------------------------------------------------------------------------------------------------------- the targets
+// ------------------------------------------------------------------------------------- the targets
 
 /** Shapes and call rules of one target. */
 export interface PpcSites {

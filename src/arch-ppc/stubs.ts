@@ -1,20 +1,25 @@
 /**
- * Branch islands of PowerPC: what linkers and the kernel's module loader put between a `bl` and a callee out of reach or with
- * another TOC. Owns their patterns, and the few encoders that patching needs.
+ * Branch islands of PowerPC: what linkers and the kernel's module loader put between a `bl` and a
+ * callee out of reach or with another TOC. Owns their patterns, and the few encoders that patching
+ * needs.
  *
  * What a patcher must know of them:
  *
- * - `bl` reaches 32 MiB. Beyond that it goes to a stub within reach that jumps through CTR. A stub may change r0, r11, r12 and CTR
- *   only (r2 when it saved it first).
- * - A 64-bit stub to code with another TOC stores r2 in the caller's frame, 40(r1) on ELFv1 and 24(r1) on ELFv2. The word after
- *   the `bl` loads it back: compilers leave a nop there, the linker or loader turns it into `ld r2,…`. At a `-mprofile-kernel`
- *   site there is no such word and no frame, so its stubs must not touch r2 or the frame.
- * - Stubs find their target in a slot (a PLT entry, `.branch_lt`) or in themselves: the kernel's stubs carry the descriptor or
- *   the target address behind their code, marked in later kernels by the magic word 0x73747562 ("stub").
- * - High halves are rounded: value = (sext(HA) << 16) + sext(LO) with HA = (x + 0x8000) >> 16 (P-ENC-3).
+ * - `bl` reaches 32 MiB. Beyond that it goes to a stub within reach that jumps through CTR. A stub
+ *   may change r0, r11, r12 and CTR only (r2 when it saved it first).
+ * - A 64-bit stub to code with another TOC stores r2 in the caller's frame, 40(r1) on ELFv1 and
+ *   24(r1) on ELFv2. The word after the `bl` loads it back: compilers leave a nop there, the linker
+ *   or loader turns it into `ld r2,…`. At a `-mprofile-kernel` site there is no such word and no
+ *   frame, so its stubs must not touch r2 or the frame.
+ * - Stubs find their target in a slot (a PLT entry, `.branch_lt`) or in themselves: the kernel's
+ *   stubs carry the descriptor or the target address behind their code, marked in later kernels by
+ *   the magic word 0x73747562 ("stub").
+ * - High halves are rounded: value = (sext(HA) << 16) + sext(LO) with HA = (x + 0x8000) >> 16
+ *   (P-ENC-3).
  *
- * A pattern is a row of words: eight hexadecimal digits stand for themselves; `3d82:h` is an upper halfword with the lower one captured
- * as a signed number; `48:b` is a `b` with its displacement captured; `0410:p` is a prefix with its 18 bits captured; `*` is any word.
+ * A pattern is a row of words: eight hexadecimal digits stand for themselves; `3d82:h` is an upper
+ * halfword with the lower one captured as a signed number; `48:b` is a `b` with its displacement
+ * captured; `0410:p` is a prefix with its 18 bits captured; `*` is any word.
  */
 import type { BranchCodec, Branches } from '../machine/branches.js';
 import type { AddressReader, StubForm } from '../machine/stubs.js';
@@ -25,7 +30,7 @@ import type { Address, Endian } from '../units.js';
 import { ppc64Table } from './isa.js';
 import { branchReach } from './relocs.js';
 
-// ------------------------------------------------------------------------------------------------------------ encoders
+// ---------------------------------------------------------------------------------------- encoders
 
 /** Words that never change (20-ppc section 1). */
 export const NOP = ppc64Table.encode('ori', { rs: 0, ra: 0, ui: 0 });
@@ -42,8 +47,9 @@ export const BCTRL = ppc64Table.encode('bcctrl', { bo: 20, bi: 0, bh: 0 });
 export const BL_ZERO = ppc64Table.encode('bl', { li: 0 });
 
 /**
- * Words in front of a `-mprofile-kernel` call that belong to it: `mflr r0`, or two with the `std r0,16(r1)` of older compilers or the
- * `std r11,D(r1)` that GCC gives a nested function of ELFv1; 0 at other calls. Words by byte distance from the call.
+ * Words in front of a `-mprofile-kernel` call that belong to it: `mflr r0`, or two with the
+ * `std r0,16(r1)` of older compilers or the `std r11,D(r1)` that GCC gives a nested function of
+ * ELFv1; 0 at other calls. Words by byte distance from the call.
  */
 export function profileKernelWords(word: (delta: number) => number): 0 | 1 | 2 {
   const previous = word(-4);
@@ -118,7 +124,7 @@ export function ppcBranches(bits: 32 | 64, endian: Endian): Branches {
   return { call: codec('bl', bits, endian), jump, graph: jump };
 }
 
-// ------------------------------------------------------------------------------------------------------------ patterns
+// ---------------------------------------------------------------------------------------- patterns
 
 interface PatternWord {
   readonly mask: number;
@@ -220,7 +226,10 @@ function tocRelative({ toc, number }: Match, high: string, low: string, ds = tru
   return toc + fromHaLo(number(high), ds ? lo & ~3 : lo);
 }
 
-/** What a slot holds, or the slot itself where the file has nothing in it (a dynamic linker fills it). */
+/**
+ * What a slot holds, or the slot itself where the file has nothing in it (a dynamic linker fills
+ * it).
+ */
 function contentsOf(code: AddressReader, slot: Address | null): Found | null {
   return slot === null ? null : { target: code.u64(slot) || slot, slot, slotBytes: 8 };
 }
@@ -233,7 +242,7 @@ function slotItself(slot: Address | null, slotBytes: number): Found | null {
 /** Magic word that later kernels put behind the code of their stubs. */
 export const STUB_MAGIC = 0x7374_7562;
 
-// --------------------------------------------------------------------------------------------------------- 64-bit forms
+// ------------------------------------------------------------------------------------ 64-bit forms
 
 /** The branch in a stub leads from its own place, the `index`-th word. */
 const branchAt =
@@ -244,7 +253,9 @@ const branchAt =
 /** What differs between the stubs of module loaders on the two 64-bit ABIs. */
 export type StubAbi = 'elfv1' | 'elfv2';
 
-/** Bytes of a module stub: 32 of code and magic, then a descriptor's two words or the global entry. */
+/**
+ * Bytes of a module stub: 32 of code and magic, then a descriptor's two words or the global entry.
+ */
 export const MODULE_STUB_BYTES: Readonly<Record<StubAbi, number>> = { elfv1: 48, elfv2: 40 };
 
 /** The data behind the code of a module stub. */
@@ -255,35 +266,42 @@ function stubData(code: AddressReader, slot: Address, abi: StubAbi): Found | nul
   return { target, slot, slotBytes: abi === 'elfv1' ? 16 : 8, targetToc, sizeBytes: MODULE_STUB_BYTES[abi] };
 }
 
-/** True when the first two words of a module stub give its own address, which its loads are relative to; so they do without a known TOC. */
+/**
+ * True when the first two words of a module stub give its own address, which its loads are relative
+ * to; so they do without a known TOC.
+ */
 function findsItself(match: Match): boolean {
   const stub = tocRelative(match, 'h', 'l', false);
   return stub === null || BigInt.asUintN(64, stub) === match.address;
 }
 
 /**
- * Forms of 64-bit programs. A PLT call gives the address of its *slot*, whose dynamic relocation says what it will hold; the other
- * slots are read where the file has their contents.
+ * Forms of 64-bit programs. A PLT call gives the address of its *slot*, whose dynamic relocation
+ * says what it will hold; the other slots are read where the file has their contents.
  */
 const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
-  // The module loader of 2008 (20-ppc 3.1): the data is addressed through r2, the descriptor lies 32 bytes into the stub.
+  // The module loader of 2008 (20-ppc 3.1): the data is addressed through r2, the descriptor lies
+  // 32 bytes into the stub.
   form('ppc64.module-2008', 64, ['3d82:h 398c:l f8410028 e96c0020 e84c0028 7d6903a6 4e800420'], (match) => {
     const stub = tocRelative(match, 'h', 'l', false) ?? match.address;
     return stubData(match.code, BigInt.asUintN(64, stub + 32n), 'elfv1');
   }),
-  // Later loaders: r11 and r12 swapped roles, magic behind the code, then the descriptor (ELFv1) or global entry (ELFv2).
+  // Later loaders: r11 and r12 swapped roles, magic behind the code, then the descriptor (ELFv1) or
+  // global entry (ELFv2).
   form('ppc64.module', 64, ['3d62:h 396b:l f8410028 e98b0020 e84b0028 7d8903a6 4e800420 73747562'], (match) =>
     findsItself(match) ? stubData(match.code, match.address + 32n, 'elfv1') : null,
   ),
   form('ppc64.module', 64, ['3d62:h 396b:l f8410018 e98b0020 7d8903a6 4e800420 * 73747562'], (match) =>
     findsItself(match) ? stubData(match.code, match.address + 32n, 'elfv2') : null,
   ),
-  // The same for tail calls of our loader: the caller's frame is not the tail caller's, so r2 is not saved there.
+  // The same for tail calls of our loader: the caller's frame is not the tail caller's, so r2 is
+  // not saved there.
   form('ppc64.module-tail', 64, ['3d62:h 396b:l e98b0020 e84b0028 7d8903a6 4e800420 * 73747562'], (match) =>
     stubData(match.code, match.address + 32n, 'elfv1'),
   ),
-  // -mprofile-kernel and patchable entries: the kernel's TOC comes from the per-CPU area, for r2 may hold anything. In a module
-  // the target stands behind the magic; the reserved stubs of the core (P-NEW-3) have only the code.
+  // -mprofile-kernel and patchable entries: the kernel's TOC comes from the per-CPU area, for r2
+  // may hold anything. In a module the target stands behind the magic; the reserved stubs of the
+  // core (P-NEW-3) have only the code.
   form('ppc64.module-ftrace', 64, ['e98d:d 3d8c:h 398c:l 7d8903a6 4e800420'], (match) => {
     const { code, address } = match;
     if (code.u32(address + 28n) === STUB_MAGIC) return stubData(code, address + 32n, abi);
@@ -296,7 +314,8 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
     [
       'f8410028 e982:l 7d8903a6 e842:t 4e800420',
       'f8410028 e982:l 7d8903a6 e962:c e842:t 4e800420',
-      // Thread-safe: a descriptor that is being filled in (TOC still 0) goes the slow way through the resolver.
+      // Thread-safe: a descriptor that is being filled in (TOC still 0) goes the slow way through
+      // the resolver.
       'f8410028 e982:l 7d8903a6 e842:t 28220000 4ce20420 48:b',
       'f8410028 3d62:h e98b:l 7d8903a6 e84b:t 28220000 4ce20420 48:b',
       'f8410028 3d62:h e98b:l 7d8903a6 e84b:t 4e800420',
@@ -311,7 +330,8 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
     ['f8410018 e982:l 7d8903a6 4e800420', 'f8410018 3d82:h e98c:l 7d8903a6 4e800420'],
     (match) => slotItself(tocRelative(match, 'h', 'l'), 8),
   ),
-  // Beyond 32 MiB with the same TOC: the address is in .branch_lt. lld's __long_branch_ is the same with a high half.
+  // Beyond 32 MiB with the same TOC: the address is in .branch_lt. lld's __long_branch_ is the same
+  // with a high half.
   form('ppc64.plt-branch', 64, ['e982:l 7d8903a6 4e800420', '3d82:h e98c:l 7d8903a6 4e800420'], (match) =>
     contentsOf(match.code, tocRelative(match, 'h', 'l')),
   ),
@@ -325,7 +345,8 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
   ),
   // To a callee that does not preserve r2 (st_other 1).
   form('ppc64.long-branch-save', 64, ['f8410018 48:b'], branchAt(1)),
-  // From code without a TOC to code with one: r12 := the callee's global entry, from the program counter.
+  // From code without a TOC to code with one: r12 := the callee's global entry, from the program
+  // counter.
   form('ppc64.notoc', 64, ['7d8802a6 429f0005 7d6802a6 7d8803a6 398b:l 48:b'], branchAt(5)),
   form('ppc64.notoc', 64, ['7d8802a6 429f0005 7d6802a6 7d8803a6 3d8b:h 398c:l 48:b'], branchAt(6)),
   form(
@@ -357,7 +378,8 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
     ({ address, number }) => address + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff),
   ),
   form('ppc64.pcrel-branch', 64, ['0610:p 3980:l 48:b'], branchAt(2)),
-  // Absolute, 7 words: lis, ori, sldi 32, oris, ori (20-ppc 9.0). Our loader's are followed by magic and target as the others.
+  // Absolute, 7 words: lis, ori, sldi 32, oris, ori (20-ppc 9.0). Our loader's are followed by
+  // magic and target as the others.
   form(
     'ppc64.absolute',
     64,
@@ -379,7 +401,7 @@ export const ppc64StubForms: Readonly<Record<StubAbi, readonly StubForm[]>> = {
   elfv2: ppc64Forms('elfv2'),
 };
 
-// --------------------------------------------------------------------------------------------------------- 32-bit forms
+// ------------------------------------------------------------------------------------ 32-bit forms
 
 const haLoTarget: Resolve = ({ number }) => fromHaLo(number('h'), number('l'));
 
@@ -391,8 +413,8 @@ export const ppc32StubForms: readonly StubForm[] = [
   form('ppc32.plt-absolute', 32, ['3d60:h 816b:l 7d6903a6 4e800420'], ({ number }) =>
     slotItself(BigInt.asUintN(32, fromHaLo(number('h'), number('l'))), 4),
   ),
-  // Secure PLT of PIC code: relative to r30, the GOT base with -fpic. With -fPIC r30 is .got2 + 0x8000 of one
-  // object, which a linked file does not tell.
+  // Secure PLT of PIC code: relative to r30, the GOT base with -fpic. With -fPIC r30 is .got2 +
+  // 0x8000 of one object, which a linked file does not tell.
   form('ppc32.plt-pic', 32, ['817e:l 7d6903a6 4e800420', '3d7e:h 816b:l 7d6903a6 4e800420'], ({ toc, number }) =>
     slotItself(toc === null ? null : toc + fromHaLo(number('h'), number('l')), 4),
   ),
@@ -409,7 +431,7 @@ export const ppc32StubForms: readonly StubForm[] = [
   form('ppc32.long-branch', 32, ['48:b'], branchAt(0)),
 ];
 
-// -------------------------------------------------------------------------------------------------------------- writers
+// ----------------------------------------------------------------------------------------- writers
 
 /** Half words of a 64-bit address, most significant first. */
 function quarters(value: bigint): readonly [number, number, number, number] {
@@ -439,7 +461,10 @@ const MTCTR_R11 = ppc64Table.encode('mtspr', { rs: 11, spr: 9 });
 const MTCTR_R12 = ppc64Table.encode('mtspr', { rs: 12, spr: 9 });
 const BCTR = ppc64Table.encode('bcctr', { bo: 20, bi: 0, bh: 0 });
 
-/** What the module loader's stubs to another TOC need: r2 is saved in the caller's frame, the callee's loaded (ELFv1). */
+/**
+ * What the module loader's stubs to another TOC need: r2 is saved in the caller's frame, the
+ * callee's loaded (ELFv1).
+ */
 export interface TocStub {
   readonly address: Address;
   /** r2 of the caller. */
@@ -452,8 +477,9 @@ export interface TocStub {
 /**
  * The stub of 2008 (20-ppc 3.1); inverse of `ppc64.module-2008`:
  *
- *     0  addis r12,r2,HA   4  addi r12,r12,LO   8  std r2,40(r1)   12  ld r11,32(r12)   16  ld r2,40(r12)
- *    20  mtctr r11        24  bctr             28  -              32  text address     40  TOC
+ *     0  addis r12,r2,HA   4  addi r12,r12,LO   8  std r2,40(r1)    12  ld r11,32(r12)
+ *    16  ld r2,40(r12)    20  mtctr r11        24  bctr             28  -
+ *    32  text address     40  TOC
  *
  * @throws ElftraceError 'branch-out-of-range' when stub and TOC are more than 2 GiB apart
  */
@@ -474,8 +500,9 @@ export function writeTocStub2008(stub: TocStub, endian: Endian): Uint8Array {
 /**
  * The stub of later loaders (20-ppc 3.2); inverse of `ppc64.module`:
  *
- *     0  addis r11,r2,HA   4  addi r11,r11,LO   8  std r2,40(r1) | std r2,24(r1)   12  ld r12,32(r11)
- *    16  ld r2,40(r11) (ELFv1)   mtctr r12      bctr   28  magic   32  text address, TOC | global entry
+ *     0  addis r11,r2,HA   4  addi r11,r11,LO   8  std r2,40(r1) | std r2,24(r1)
+ *    12  ld r12,32(r11)   16  ld r2,40(r11) (ELFv1)   mtctr r12   bctr
+ *    28  magic            32  text address, TOC | global entry
  *
  * @throws ElftraceError 'branch-out-of-range'
  */
@@ -485,8 +512,8 @@ export function writeTocStub(stub: TocStub, abi: StubAbi, endian: Endian): Uint8
 }
 
 /**
- * The stub of an ELFv1 tail call to another TOC; inverse of `ppc64.module-tail`: as `writeTocStub` without the store of r2, a word later
- * in its place free.
+ * The stub of an ELFv1 tail call to another TOC; inverse of `ppc64.module-tail`: as `writeTocStub`
+ * without the store of r2, a word later in its place free.
  * @throws ElftraceError 'branch-out-of-range'
  */
 export function writeTailStub(stub: TocStub, endian: Endian): Uint8Array {
@@ -514,11 +541,14 @@ const targetData = (abi: StubAbi, target: Address, targetToc: Address | null): r
   abi === 'elfv1' ? [target, targetToc ?? 0n] : [target];
 
 /**
- * The stub for entries of tracers in kernels (20-ppc 3.2); r2 may hold any TOC and stays. Inverse of `ppc64.module-ftrace`:
+ * The stub for entries of tracers in kernels (20-ppc 3.2); r2 may hold any TOC and stays. Inverse
+ * of `ppc64.module-ftrace`:
  *
- *     0  ld r12,16(r13)   4  addis r12,r12,HA   8  addi r12,r12,LO   12  mtctr r12   16  bctr   28  magic   32  target
+ *     0  ld r12,16(r13)   4  addis r12,r12,HA   8  addi r12,r12,LO   12  mtctr r12   16  bctr
+ *    28  magic           32  target
  *
- * @throws ElftraceError 'branch-out-of-range' when the target is more than 2 GiB from the kernel's TOC
+ * @throws ElftraceError 'branch-out-of-range' when the target is more than 2 GiB from the kernel's
+ *   TOC
  */
 export function writeFtraceStub(
   stub: {
@@ -550,7 +580,8 @@ export const PACA_TOC_OFFSET = 16;
 /**
  * To any address, through r12 and CTR only (20-ppc 9.0); inverse of `ppc64.absolute`:
  *
- *     0  lis r12   4  ori r12   8  sldi r12,r12,32   12  oris r12   16  ori r12   20  mtctr r12   24  bctr   28  magic   32  target
+ *     0  lis r12    4  ori r12    8  sldi r12,r12,32   12  oris r12   16  ori r12
+ *    20  mtctr r12 24  bctr      28  magic            32  target
  */
 export function writeAbsoluteStub(
   stub: { readonly target: Address; readonly targetToc: Address | null },

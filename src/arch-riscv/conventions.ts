@@ -1,16 +1,17 @@
 /**
  * The entry conventions of RISC-V: the generations of its sites.
  *
- *   name        sites                       entries                                  direct callers
- *   g2          auipc t0; jalr t0 (2022)    two, the plain frame is incomplete       from the register entry
- *   g2-merged   the same                    one small frame and one entry for all    from the entry
- *   g1          16 bytes around ra          two, the plain one passes no registers   none
- *   g3          the auipc stays             as g2-merged; calls through a pointer    from the entry
- *   g3c         the auipc stays             the same; calls what the site's ops say  from the entry
- *   g0          -pg, behind the prologue    as g1                                    none
- *   g2-plain    as g2                       one, which passes no registers           none
+ *   name       sites                     entries                                 direct callers
+ *   g2         auipc t0; jalr t0 (2022)  two, the plain frame is incomplete      the register entry
+ *   g2-merged  the same                  one small frame and one entry for all   the entry
+ *   g1         16 bytes around ra        two, the plain one passes no registers  none
+ *   g3         the auipc stays           as g2-merged; calls through a pointer   the entry
+ *   g3c        the auipc stays           the same; calls what the ops say        the entry
+ *   g0         -pg, behind the prologue  as g1                                   none
+ *   g2-plain   as g2                     one, which passes no registers          none
  *
- * Kernels of all generations have the same symbols, so only the mark of our own objects tells one from another.
+ * Kernels of all generations have the same symbols, so only the mark of our own objects tells one
+ * from another.
  */
 import {
   commonSymbols,
@@ -37,7 +38,8 @@ const NOP = 0x0000_0013;
  * The thread of 2022 argues about three ways to direct callers (30-riscv section 5):
  *
  *   way      helper writes the slot of        entry
- *   t1       t1                               clears it before callbacks; `bnez t1` at the exit: the interface
+ *   t1       t1                               clears it before callbacks; `bnez t1` at the exit:
+ *                                             the interface
  *   t0       epc, which is loaded into t0     as it was before: no store, no test (two nops here)
  *   t0slot   t0, which nobody loads           the same
  */
@@ -55,7 +57,8 @@ const g2: EntryConvention = {
     graph: [...directSymbols.graph, 'ftrace_graph_call', 'ftrace_graph_regs_call', 'ftrace_graph_caller'],
   },
   toldBy: 'mark',
-  // In a build with register support the plain entry makes the frame, too, and goes on where epc says.
+  // In a build with register support the plain entry makes the frame, too, and goes on where epc
+  // says.
   capabilities: { ...framedEntries, direct: 'regs' },
   // T-RV-1: direct calls need the entry that saves all registers.
   lacking: [{ symbol: 'ftrace_regs_caller', capabilities: { regs: 'none', direct: 'none' } }],

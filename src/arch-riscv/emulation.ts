@@ -1,5 +1,6 @@
 /**
- * How RISC-V programs run: the front end, the state at process start, and the numbers of the system calls.
+ * How RISC-V programs run: the front end, the state at process start, and the numbers of the system
+ * calls.
  */
 import { riscvLifter } from './lift.js';
 import { frameRule } from './unwind.js';
@@ -12,7 +13,10 @@ const OWN_CALLS = '259 riscv_flush_icache';
 
 let calls: ReadonlyMap<number, string> | undefined;
 
-/** Bit n of AT_HWCAP: the extension with the n-th letter. I, M, A and C; programs do not look for F and D. */
+/**
+ * Bit n of AT_HWCAP: the extension with the n-th letter. I, M, A and C; programs do not look for F
+ * and D.
+ */
 const HWCAP = [...'IMAC'].reduce((bits, letter) => bits | (1n << BigInt(letter.charCodeAt(0) - 0x41)), 0n);
 
 /** The emulation member of the RISC-V `Arch`. */

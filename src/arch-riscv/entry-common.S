@@ -1,11 +1,11 @@
 /*
- * What all entry conventions of RISC-V share: the stub that does nothing, the call of a callback by its address, the return handler, a direct
- * caller that does nothing.
+ * What all entry conventions of RISC-V share: the stub that does nothing, the call of a callback by
+ * its address, the return handler, a direct caller that does nothing.
  *
- * Lesson for a patcher: return_to_handler is not called. Traced functions return to it with their results in a0 and a1 (fa0, fa1; callbacks
- * keep off those), and sp = stack pointer of the function that called them. A handler that saves a0 only, as that of 2022, loses the
- * second half of 16-byte results; with HANDLER_2022 this one does so, too.
- * SPDX-License-Identifier: MIT
+ * Lesson for a patcher: return_to_handler is not called. Traced functions return to it with their
+ * results in a0 and a1 (fa0, fa1; callbacks keep off those), and sp = stack pointer of the function
+ * that called them. A handler that saves a0 only, as that of 2022, loses the second half of 16-byte
+ * results; with HANDLER_2022 this one does so, too. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"
@@ -19,7 +19,10 @@ LABEL(elftrace_stub_text)
 	ret
 END(ftrace_stub)
 
-/* void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with the first four, sp 0 modulo 16. */
+/*
+ * void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with
+ * the first four, sp 0 modulo 16.
+ */
 FUNCTION(elftrace_invoke)
 	.hidden	elftrace_invoke
 	addi	sp, sp, -16
@@ -36,8 +39,9 @@ FUNCTION(elftrace_invoke)
 END(elftrace_invoke)
 
 /*
- * The result goes through a register that is no result: a2; the handler of 2022 takes a1. Merged entries have the frame of their own for it, with ra,
- * s0, a0 and a1 in their words; the others 32 bytes, with s0 as a frame pointer for who walks the stack.
+ * The result goes through a register that is no result: a2; the handler of 2022 takes a1. Merged
+ * entries have the frame of their own for it, with ra, s0, a0 and a1 in their words; the others 32
+ * bytes, with s0 as a frame pointer for who walks the stack.
  */
 #ifdef HANDLER_2022
 #define RESULT a1

@@ -1,12 +1,13 @@
 /*
  * Entries of RISC-V for the calls of -pg (G0, Linux to 5.12), behind the prologue.
  *
- *	mv a0, ra; call _mcount		gcc: auipc ra; jalr ra, or jal ra after relaxation
+ * 	mv a0, ra; call _mcount		gcc: auipc ra; jalr ra, or jal ra after relaxation
  *
- * An ordinary call: the compiler has saved what it needs, and a0 is the return address of the function. clang passes nothing, but has set up
- * a frame pointer. entry-g0.c reads the code in front of the site to tell which. The plain entry passes no registers; in the frame of
- * the register entry ra is the function's return address and epc where the function goes on. The graph tracer needs the register entry.
- * SPDX-License-Identifier: MIT
+ * An ordinary call: the compiler has saved what it needs, and a0 is the return address of the
+ * function. clang passes nothing, but has set up a frame pointer. entry-g0.c reads the code in
+ * front of the site to tell which. The plain entry passes no registers; in the frame of the
+ * register entry ra is the function's return address and epc where the function goes on. The graph
+ * tracer needs the register entry. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"

@@ -1,7 +1,8 @@
 /*
- * What a call of -pg does not say and the code in front of it does: where the site is, where the function returns to, in which word of its
- * frame that stands, and where the frame ends. Reads prologues of gcc and clang backwards, parcel by parcel; a parcel that only looks like
- * what is searched for is found out because the word in the frame must be the return address.
+ * What a call of -pg does not say and the code in front of it does: where the site is, where the
+ * function returns to, in which word of its frame that stands, and where the frame ends. Reads
+ * prologues of gcc and clang backwards, parcel by parcel; a parcel that only looks like what is
+ * searched for is found out because the word in the frame must be the return address.
  * SPDX-License-Identifier: MIT
  */
 #include "abi.h"
@@ -9,7 +10,10 @@
 
 typedef unsigned short parcel;
 
-/* Longest prologue that is searched, in parcels: 24 saved registers, arguments moved away, a large frame. */
+/*
+ * Longest prologue that is searched, in parcels: 24 saved registers, arguments moved away, a large
+ * frame.
+ */
 #define PROLOGUE 100
 /* Words of the frame that are searched when the prologue moved the stack pointer once more. */
 #define FRAME_WORDS 1024
@@ -32,7 +36,10 @@ static int passes_return_address(const parcel *at) { return at[0] == 0x8506 || w
 
 __attribute__((visibility("hidden"))) word elftrace_g0_parent(word ip, word passed, word frame_pointer) {
   const parcel *const site = (const parcel *)ip;
-  /* One of the two is in every prologue; a function with variable arguments stores eight registers behind it. */
+  /*
+   * One of the two is in every prologue; a function with variable arguments stores eight registers
+   * behind it.
+   */
   for (const parcel *at = site - 1; at > site - PROLOGUE; at--) {
     if (passes_return_address(at)) return passed;
     /* -O0 copies ra through another register, and has a frame pointer, too. */

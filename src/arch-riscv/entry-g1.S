@@ -1,20 +1,25 @@
 /*
- * Entries of RISC-V for sites of sixteen bytes (G1, Linux 5.13 to 6.1; the rules' sections 4.3 and 9).
+ * Entries of RISC-V for sites of sixteen bytes (G1, Linux 5.13 to 6.1; the rules' sections 4.3 and
+ * 9).
  *
- *	sd ra,-8(sp); auipc ra; jalr ra; ld ra,-8(sp)
+ * 	sd ra,-8(sp); auipc ra; jalr ra; ld ra,-8(sp)
  *
- * ra = site + 12, whose load brings the real return address back from the word below the stack pointer: the frame begins below that word, and
- * what the graph tracer changes must be written back to it. The plain entry passes no registers. A callback of the register entry that changes
- * epc takes the function's place: the entry returns there with ra = that address, so such code must load ra from -8(sp) itself, as the
- * site does. The stack pointer is 8 modulo 16 at the register entry's callback.
- * SPDX-License-Identifier: MIT
+ * ra = site + 12, whose load brings the real return address back from the word below the stack
+ * pointer: the frame begins below that word, and what the graph tracer changes must be written back
+ * to it. The plain entry passes no registers. A callback of the register entry that changes epc
+ * takes the function's place: the entry returns there with ra = that address, so such code must
+ * load ra from -8(sp) itself, as the site does. The stack pointer is 8 modulo 16 at the register
+ * entry's callback. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"
 	.text
 	.balign	4
 
-/* Arguments, ra, t2 (the static chain; kernels have none and a frame of 72) and a word for the alignment. */
+/*
+ * Arguments, ra, t2 (the static chain; kernels have none and a frame of 72) and a word for the
+ * alignment.
+ */
 #define PLAIN_BYTES 88
 
 FUNCTION(ftrace_caller)

@@ -1,22 +1,24 @@
 /*
- * Entries of RISC-V for sites of eight bytes at the function's start (G2), as in the time of the direct calls thread of 2022 (the rules'
- * sections 4.1, 5 and 9).
+ * Entries of RISC-V for sites of eight bytes at the function's start (G2), as in the time of the
+ * direct calls thread of 2022 (the rules' sections 4.1, 5 and 9).
  *
- *	auipc t0, high; jalr t0, low(t0)	t0 = body of the function, ra = where it returns to
+ * 	auipc t0, high; jalr t0, low(t0)	t0 = body of the function, ra = where it returns to
  *
- * At a function's entry t0, t1 and t3 to t6 are dead, t2 is the static chain, everything else may hold an argument. The plain entry
- * makes the same frame as the register entry and fills little of it: epc, ra, a0 to a7, s0, and (kernels have no nested functions) t2; status 0
- * marks it. The function goes on
- * at epc, which a callback of the register entry may change; the graph tracer changes ra, as a callback or through a second patched call
- * (`ftrace_graph_call`, two nops while it is off).
+ * At a function's entry t0, t1 and t3 to t6 are dead, t2 is the static chain, everything else may
+ * hold an argument. The plain entry makes the same frame as the register entry and fills little of
+ * it: epc, ra, a0 to a7, s0, and (kernels have no nested functions) t2; status 0 marks it. The
+ * function goes on at epc, which a callback of the register entry may change; the graph tracer
+ * changes ra, as a callback or through a second patched call (`ftrace_graph_call`, two nops while
+ * it is off).
  *
- * ENTRY_PLAIN: the build without register support has the plain entry only, with a frame of 80 bytes that callbacks do not get; its graph tracer is the
- * patched call. t2 survives there because the runtime is compiled without it.
+ * ENTRY_PLAIN: the build without register support has the plain entry only, with a frame of 80
+ * bytes that callbacks do not get; its graph tracer is the patched call. t2 survives there because
+ * the runtime is compiled without it.
  *
- * t1 carries the message of direct callers: its slot is 0 when callbacks begin, and where a helper put an address into it the entry
- * goes there, with t0 and ra as the site left them, so that the direct caller comes back to the function by its own `jr t0`. The plain
- * entry neither clears nor looks at it.
- * SPDX-License-Identifier: MIT
+ * t1 carries the message of direct callers: its slot is 0 when callbacks begin, and where a helper
+ * put an address into it the entry goes there, with t0 and ra as the site left them, so that the
+ * direct caller comes back to the function by its own `jr t0`. The plain entry neither clears nor
+ * looks at it. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"

@@ -1,7 +1,6 @@
 /*
- * Runs of registers to and from a frame, and the arguments of callbacks. For assembly; all words have 4 bytes (unless ENTRY_COMPRESSED) and none is
- * relaxed.
- * SPDX-License-Identifier: MIT
+ * Runs of registers to and from a frame, and the arguments of callbacks. For assembly; all words
+ * have 4 bytes (unless ENTRY_COMPRESSED) and none is relaxed. SPDX-License-Identifier: MIT
  */
 #ifndef ENTRY_COMPRESSED
 	.option	norvc
@@ -30,7 +29,10 @@
 	.endm
 
 #ifndef ENTRY_MERGED
-/* Everything but epc and ra. sp goes in as it is now; the word of status says that the frame is complete. */
+/*
+ * Everything but epc and ra. sp goes in as it is now; the word of status says that the frame is
+ * complete.
+ */
 	.macro	store_all
 	sd	sp, R_SP(sp)
 	sd	gp, R_GP(sp)

@@ -1,17 +1,19 @@
 /*
- * The one entry of later RISC-V kernels, for all callbacks and both names (the rules' sections 4.2, 6 and 9).
+ * The one entry of later RISC-V kernels, for all callbacks and both names (the rules' sections 4.2,
+ * 6 and 9).
  *
- *	G2		auipc t0; jalr t0	t0 = site + 8
- *	ENTRY_G3	auipc t0; jalr t0	only the jalr is the site: t0 = site + 4
- *	ENTRY_G3C	the same		and the address of the site's ops lies 16 bytes before t0
+ * 	G2		auipc t0; jalr t0	t0 = site + 8
+ * 	ENTRY_G3	auipc t0; jalr t0	only the jalr is the site: t0 = site + 4
+ * 	ENTRY_G3C	the same		and the address of the site's ops lies 16 bytes before t0
  *
- * The frame holds what a function call may change: arguments, ra, s0, sp, t1, and epc; in its last word, which kernels leave empty, t2, the static chain
- * of nested functions. t1 is cleared before it is saved, because it
- * carries the address of a direct caller out of the callbacks, as in entry-g2.S.
+ * The frame holds what a function call may change: arguments, ra, s0, sp, t1, and epc; in its last
+ * word, which kernels leave empty, t2, the static chain of nested functions. t1 is cleared before
+ * it is saved, because it carries the address of a direct caller out of the callbacks, as in
+ * entry-g2.S.
  *
- * G3 never changes the entry's code: a pointer names what it calls. G3C asks the ops of the site, which names its direct caller, too: that
- * is gone to at once, through t1, with nothing else touched. The argument a2 is therefore loaded only when it is saved.
- * SPDX-License-Identifier: MIT
+ * G3 never changes the entry's code: a pointer names what it calls. G3C asks the ops of the site,
+ * which names its direct caller, too: that is gone to at once, through t1, with nothing else
+ * touched. The argument a2 is therefore loaded only when it is saved. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"

@@ -1,9 +1,9 @@
 /*
- * What the entries of RISC-V (64 bits) and the common runtime share: offsets in the register frame, the clock, what tells threads apart. For
- * assembly and C. The offsets are a table of their own (the rules' section 4): a callback sees them as `regs`. ENTRY_MERGED: the small
- * frame of one entry for all; ENTRY_PLAIN: the frame of entries that pass no registers; ENTRY_G1, ENTRY_G0: how the sites of those generations leave
- * the stack.
- * SPDX-License-Identifier: MIT
+ * What the entries of RISC-V (64 bits) and the common runtime share: offsets in the register frame,
+ * the clock, what tells threads apart. For assembly and C. The offsets are a table of their own
+ * (the rules' section 4): a callback sees them as `regs`. ENTRY_MERGED: the small frame of one
+ * entry for all; ENTRY_PLAIN: the frame of entries that pass no registers; ENTRY_G1, ENTRY_G0: how
+ * the sites of those generations leave the stack. SPDX-License-Identifier: MIT
  */
 #define WORD 8
 
@@ -37,14 +37,20 @@
 #define REGS_BYTES 288
 #endif
 #endif
-/* Bytes between the frame and the stack pointer at the site. A G1 site keeps the return address in the word below the stack pointer. */
+/*
+ * Bytes between the frame and the stack pointer at the site. A G1 site keeps the return address in
+ * the word below the stack pointer.
+ */
 #ifdef ENTRY_G1
 #define SITE_BYTES 8
 #else
 #define SITE_BYTES 0
 #endif
 
-/* A program cannot read its status register; what matters to readers is that it is not 0 in a full frame. */
+/*
+ * A program cannot read its status register; what matters to readers is that it is not 0 in a full
+ * frame.
+ */
 #define FULL_STATUS 0x20
 
 /* The machine's own counter. */
@@ -62,8 +68,9 @@
 #else
 
 /*
- * Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the address. At a site epc says where the entry
- * goes on, and sp is the one that the entry restores: both come back as they were. Small frames have too few registers for handlers.
+ * Frames of detour buffers are struct pt_regs, whatever the entries pass, and complete but for the
+ * address. At a site epc says where the entry goes on, and sp is the one that the entry restores:
+ * both come back as they were. Small frames have too few registers for handlers.
  */
 #define P_EPC 0
 #define P_RA 8
@@ -88,7 +95,10 @@
 #endif
 
 #ifdef ENTRY_G0
-/* The function has begun: its return address is in its frame, which the code in front of the site describes. */
+/*
+ * The function has begun: its return address is in its frame, which the code in front of the site
+ * describes.
+ */
 extern __attribute__((visibility("hidden"))) unsigned long *elftrace_return_slot(const void *regs, unsigned long ip);
 extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame(const void *regs, unsigned long ip);
 #define GRAPH_SLOT(regs, ip) elftrace_return_slot(regs, ip)
@@ -98,7 +108,10 @@ extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame
 /* Where the return address that the entry loads is, and the stack pointer after the return. */
 #define GRAPH_SLOT(regs, ip) ((unsigned long *)((char *)(regs) + R_RA))
 #define GRAPH_FRAME(regs, ip) ((unsigned long)(regs) + REGS_BYTES + SITE_BYTES)
-/* A function gives s0 back, frame pointer or not. Behind the prologue of a -pg function it is another one already. */
+/*
+ * A function gives s0 back, frame pointer or not. Behind the prologue of a -pg function it is
+ * another one already.
+ */
 #ifdef ENTRY_PLAIN
 #define GRAPH_POINTER(regs) 0
 #else
@@ -107,14 +120,18 @@ extern __attribute__((visibility("hidden"))) unsigned long elftrace_caller_frame
 #endif
 
 #if !defined(ENTRY_G0) && !defined(ENTRY_G1)
-/* Goes on at a function: ra and the stack are as at the site, which they are not where a site saves ra first. */
+/*
+ * Goes on at a function: ra and the stack are as at the site, which they are not where a site saves
+ * ra first.
+ */
 #define REGS_RESUME(regs, function) (*(unsigned long *)((char *)(regs) + R_EPC) = (function))
 #endif
 
 #ifdef ENTRY_DIRECT
 /*
- * Which word of the frame the helper of direct callers writes: R_T1, unless somebody wants to see what happens with another one. Data and not code,
- * because nothing else differs between the proposals.
+ * Which word of the frame the helper of direct callers writes: R_T1, unless somebody wants to see
+ * what happens with another one. Data and not code, because nothing else differs between the
+ * proposals.
  */
 extern unsigned long elftrace_direct_slot;
 #define REGS_DIRECT elftrace_direct_slot

@@ -22,7 +22,8 @@ export const riscv64: Arch = {
     wordBytes: 8,
     dataEndian: 'little',
     codeEndian: 'little',
-    // With the C extension; without it code is 4-aligned, which no field of the registry's key tells.
+    // With the C extension; without it code is 4-aligned, which no field of the registry's key
+    // tells.
     codeAlignBytes: 2,
     pageBytes: 4096,
   },
@@ -34,7 +35,8 @@ export const riscv64: Arch = {
     word: R_RISCV_64,
     relative: R_RISCV_RELATIVE,
     companions: [R_RISCV_RELAX],
-    // Accepted and ignored by the kernel's loader, and by a linker where no other relocation stands at the place.
+    // Accepted and ignored by the kernel's loader, and by a linker where no other relocation stands
+    // at the place.
     neutralInModule: { type: R_RISCV_RELAX, addend: 'kept' },
   },
   conventions: riscvConventions,

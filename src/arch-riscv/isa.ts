@@ -1,25 +1,32 @@
 /**
- * RISC-V instruction rows: RV64IMAC with Zicsr, Zifencei, Zicond, Zba, Zbb and Zbs, the user-visible F and D sets (named
- * only, but for loads, stores and moves), and the decoder over them. Owns encodings, text and flow; what sites and relocations look like is next door.
+ * RISC-V instruction rows: RV64IMAC with Zicsr, Zifencei, Zicond, Zba, Zbb and Zbs, the
+ * user-visible F and D sets (named only, but for loads, stores and moves), and the decoder over
+ * them. Owns encodings, text and flow; what sites and relocations look like is next door.
  *
  * What a patcher must know of the ISA:
  *
- * - Code is a stream of little-endian 16-bit parcels. The low bits of the first parcel tell the length: not 11 -> 2 bytes;
- *   11 with bits 4..2 not all ones -> 4 bytes; longer forms (6 bytes and up) are reserved, but their length is defined, so
- *   that a walk over unknown code stays in step.
- * - With the C extension (e_flags bit 0) every instruction, also a 4-byte one, may start at any multiple of 2. A 4-byte
- *   word may then straddle a cache line or a page and is not one atomic store (30-riscv R-ENC-3).
- * - There is one long branch form: `auipc` (pc + a multiple of 4096) and `jalr` (a signed 12-bit rest). Because the rest is
- *   signed, the upper part is rounded: the reach is [-0x80000800, +0x7ffff7fe], not the symmetric 2 GiB. `jal` reaches
- *   1 MiB, a conditional branch 4 KiB, `c.j` 2 KiB, `c.beqz` 256 bytes; targets are even.
- * - `ra` (x1) and `t0` (x5) are the link registers that processors predict returns by. A call hook at a function's entry
- *   must not touch `ra`, so it links through `t0` and comes back with `jr t0`.
- * - `nop` is `addi zero,zero,0`; `c.nop` the same in 2 bytes. All zeros is defined to be illegal in either width.
- * - Code and data are both little-endian. Big-endian RISC-V exists on paper only and its code would be little-endian too.
+ * - Code is a stream of little-endian 16-bit parcels. The low bits of the first parcel tell the
+ *   length: not 11 -> 2 bytes; 11 with bits 4..2 not all ones -> 4 bytes; longer forms (6 bytes and
+ *   up) are reserved, but their length is defined, so that a walk over unknown code stays in step.
+ * - With the C extension (e_flags bit 0) every instruction, also a 4-byte one, may start at any
+ *   multiple of 2. A 4-byte word may then straddle a cache line or a page and is not one atomic
+ *   store (30-riscv R-ENC-3).
+ * - There is one long branch form: `auipc` (pc + a multiple of 4096) and `jalr` (a signed 12-bit
+ *   rest). Because the rest is signed, the upper part is rounded: the reach is [-0x80000800,
+ *   +0x7ffff7fe], not the symmetric 2 GiB. `jal` reaches 1 MiB, a conditional branch 4 KiB, `c.j` 2
+ *   KiB, `c.beqz` 256 bytes; targets are even.
+ * - `ra` (x1) and `t0` (x5) are the link registers that processors predict returns by. A call hook
+ *   at a function's entry must not touch `ra`, so it links through `t0` and comes back with
+ *   `jr t0`.
+ * - `nop` is `addi zero,zero,0`; `c.nop` the same in 2 bytes. All zeros is defined to be illegal in
+ *   either width.
+ * - Code and data are both little-endian. Big-endian RISC-V exists on paper only and its code would
+ *   be little-endian too.
  * - Storing code needs `fence.i` on every hart that will run it.
  *
- * Sources: The RISC-V Instruction Set Manual, Volume I (unprivileged, 20240411), chapters RV64I, M, A, C, Zicsr, Zifencei,
- * Zicond, B, F, D and the opcode maps; Volume II for privileged instructions and the CSR list.
+ * Sources: The RISC-V Instruction Set Manual, Volume I (unprivileged, 20240411), chapters RV64I, M,
+ * A, C, Zicsr, Zifencei, Zicond, B, F, D and the opcode maps; Volume II for privileged instructions
+ * and the CSR list.
  */
 import { hex } from '../errors.js';
 import { IsaTable, row } from '../isa/table.js';
@@ -47,7 +54,7 @@ export const S0 = 8;
 export const A0 = 10;
 export const T3 = 28;
 
-// ------------------------------------------------------------------------------------------------------------- CSR names
+// --------------------------------------------------------------------------------------- CSR names
 
 const csrNames = new Map<number, string>();
 /** `from` upwards get the names in turn; `-` leaves a number unnamed. */
@@ -119,7 +126,7 @@ export function csrName(csr: number): string {
   return csrNames.get(csr) ?? hex(csr);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- fields
+// ------------------------------------------------------------------------------------------ fields
 
 const ROUNDING = ['rne', 'rtz', 'rdn', 'rup', 'rmm', 'unknown', 'unknown', ''];
 
@@ -173,7 +180,7 @@ const FIELDS = {
   rm: { kind: 'unsigned', width: 3, format: (value) => (value === 7 ? '' : `,${ROUNDING[value]!}`) },
 } as const satisfies Readonly<Record<string, FieldSpec>>;
 
-// ----------------------------------------------------------------------------------------------------------------- rows
+// -------------------------------------------------------------------------------------------- rows
 
 const OP = '0110011';
 const OP_32 = '0111011';
@@ -443,8 +450,8 @@ const FLOAT_ROWS = [
 ];
 
 /**
- * Expansion of a compressed row: operands of the base row, each copied from the named operand or constant. The result of
- * every expansion is checked against objdump's aliases by the tests.
+ * Expansion of a compressed row: operands of the base row, each copied from the named operand or
+ * constant. The result of every expansion is checked against objdump's aliases by the tests.
  */
 function expands(
   to: string,
@@ -474,7 +481,10 @@ const cArithmeticW = (low: string): string => `100111 rdc ${low} rs2c 01`;
 const same2 = { rd: 'rdc', rs1: 'rdc', rs2: 'rs2c' };
 const sameShift = { rd: 'rdc', rs1: 'rdc', shamt: 'shamt' };
 
-/** C for RV64. Hints (`c.li zero,..`, a shift by 0) decode as what they expand to; reserved encodings do not decode. */
+/**
+ * C for RV64. Hints (`c.li zero,..`, a shift by 0) decode as what they expand to; reserved
+ * encodings do not decode.
+ */
 const COMPRESSED_ROWS = [
   row('c.unimp', '0000000000000000', '', expands('unimp', {}, { flow: 'trap' })),
   row(
@@ -620,7 +630,10 @@ export type RiscvMnemonic = (typeof ROWS)[number]['mnemonic'];
 /** The instructions that need semantics of their own: neither compressed nor decode-only. */
 export type RiscvExecutableMnemonic = (typeof EXECUTABLE_ROWS)[number]['mnemonic'];
 
-/** What people read instead of the plain rows. Compressed instructions keep their `c.`, because size matters to a patcher. */
+/**
+ * What people read instead of the plain rows. Compressed instructions keep their `c.`, because size
+ * matters to a patcher.
+ */
 const ALIASES: readonly Alias[] = [
   { mnemonic: 'nop', of: 'addi', where: { rd: ZERO, rs1: ZERO, imm: 0 }, syntax: '' },
   { mnemonic: 'li', of: 'addi', where: { rs1: ZERO }, syntax: 'rd,imm' },
@@ -657,11 +670,11 @@ const ALIASES: readonly Alias[] = [
 /** The rows, checked. */
 export const riscvTable = new IsaTable({ name: 'riscv64', fields: FIELDS, rows: ROWS, aliases: ALIASES }, 'deferred');
 
-// --------------------------------------------------------------------------------------------------------------- decoding
+// ---------------------------------------------------------------------------------------- decoding
 
 /**
- * Length of an instruction from its first parcel, bytes (2, 4, 6 ... 22). The reserved form of 24 bytes and more has no
- * length yet; 2 is the least step over it. Source: Volume I, section 1.5.
+ * Length of an instruction from its first parcel, bytes (2, 4, 6 ... 22). The reserved form of 24
+ * bytes and more has no length yet; 2 is the least step over it. Source: Volume I, section 1.5.
  */
 export function instructionBytes(parcel: number): number {
   if ((parcel & 3) !== 3) return 2;
@@ -672,7 +685,9 @@ export function instructionBytes(parcel: number): number {
   return words === 7 ? 2 : 10 + 2 * words;
 }
 
-/** ra and t0: `jr` through one of them is a return (Volume I, table of return-address stack hints). */
+/**
+ * ra and t0: `jr` through one of them is a return (Volume I, table of return-address stack hints).
+ */
 function isLink(register: number): boolean {
   return register === RA || register === T0;
 }

@@ -1,30 +1,40 @@
 /**
- * Probes of RISC-V: which instructions can be probed, how they are executed elsewhere, and the two jumps that take the place of a breakpoint.
+ * Probes of RISC-V: which instructions can be probed, how they are executed elsewhere, and the two
+ * jumps that take the place of a breakpoint.
  *
  * What a patcher must know:
  *
- * - Instructions have 2 or 4 bytes, so an address is an instruction only if decoding from the function's start arrives there, and the breakpoint has
- *   the length of what it replaces: `c.ebreak` = 9002 or `ebreak` = 00100073. The trap leaves its own address.
- * - What knows its place is auipc, jal, jalr and the branches: they are simulated on the trapped registers. Everything else does the same in a slot:
+ * - Instructions have 2 or 4 bytes, so an address is an instruction only if decoding from the
+ *   function's start arrives there, and the breakpoint has the length of what it replaces:
+ *   `c.ebreak` = 9002 or `ebreak` = 00100073. The trap leaves its own address.
+ * - What knows its place is auipc, jal, jalr and the branches: they are simulated on the trapped
+ *   registers. Everything else does the same in a slot:
  *
  *       slot:  6798               c.ld a4,8(a5)     a copy
- *              .. .. .. 6f        jal x0,address+2  back, if within 1 MiB; else ebreak, and whoever handles it goes on
+ *              .. .. .. 6f        jal x0,address+2  back, if within 1 MiB; else ebreak, and whoever
+ *                                                   handles it goes on
  *
- * - One jump alone reaches 1 MiB. Two words reach 2 GiB, but their first puts a part of the address into a register:
+ * - One jump alone reaches 1 MiB. Two words reach 2 GiB, but their first puts a part of the address
+ *   into a register:
  *
- *       f:    0785       addi a5,a5,1  <- probe      f:    jal x0,buffer          covers both: window of 6 bytes
- *       f+2:  0007b703   ld a4,0(a5)                 f+4:  9002                   nobody gets here
+ *       f:    0785      addi a5,a5,1  <- probe  f:    jal x0,buffer  covers both: window of 6 bytes
+ *       f+2:  0007b703  ld a4,0(a5)             f+4:  9002           nobody gets here
  *
- *       f:    auipc t1,hi ; jalr x0,lo(t1)           window of 8 or 10 bytes, t1 must be dead at f; and another (or the same) register must be
+ *       f:    auipc t1,hi ; jalr x0,lo(t1)           window of 8 or 10 bytes, t1 must be dead at f;
+ *                                                    and another (or the same) register must be
  *                                                    dead behind the window, for the same jump back
  *
- *   A register is dead where every way on writes it before anybody can read it; calls, returns and what leaves the function may read.
- * - Windows hold several instructions: nobody may jump into them (decode the whole function, refuse jumps through registers, which may be
- *   tables), and nobody may stand in them when they are written: breakpoint first, then quiescence.
- * - Two bytes are stored at once, four only at a multiple of four. So while a window changes, its first parcel is c.ebreak: the parcels behind it are stored,
- *   all processors synchronise (fence.i), then the first parcel follows.
+ *   A register is dead where every way on writes it before anybody can read it; calls, returns and
+ *   what leaves the function may read.
+ * - Windows hold several instructions: nobody may jump into them (decode the whole function, refuse
+ *   jumps through registers, which may be tables), and nobody may stand in them when they are
+ *   written: breakpoint first, then quiescence.
+ * - Two bytes are stored at once, four only at a multiple of four. So while a window changes, its
+ *   first parcel is c.ebreak: the parcels behind it are stored, all processors synchronise
+ *   (fence.i), then the first parcel follows.
  *
- * Sources: The RISC-V Instruction Set Manual, Volume I (C extension, Zifencei, RVWMO); psABI 1.0; struct pt_regs of Linux for RISC-V (30-riscv 4).
+ * Sources: The RISC-V Instruction Set Manual, Volume I (C extension, Zifencei, RVWMO); psABI 1.0;
+ * struct pt_regs of Linux for RISC-V (30-riscv 4).
  */
 import { type Reach, reaches } from '../bits.js';
 import { concatBytes, wordBytes } from '../bytes.js';
@@ -81,7 +91,7 @@ function quad(value: bigint): Uint8Array {
   return out;
 }
 
-// --------------------------------------------------------------------------------------------------------- register frame
+// ---------------------------------------------------------------------------------- register frame
 
 const PT_REGS_BYTES = 288;
 const STATUS = 256;
@@ -121,7 +131,7 @@ export const riscvProbeAbi: ProbeAbi = {
   frameBytes: PT_REGS_BYTES,
 };
 
-// ----------------------------------------------------------------------------------------------------------- instructions
+// ------------------------------------------------------------------------------------ instructions
 
 /** An instruction of a function. */
 interface Placed {
@@ -159,9 +169,14 @@ interface Layout {
   readonly list: readonly Placed[];
   /** Jumps and branches whose target is known, in the order of the code. */
   readonly branches: readonly { readonly from: number; readonly to: number }[];
-  /** The first jump through a register of which nobody knows where it leads; null: there is none. */
+  /**
+   * The first jump through a register of which nobody knows where it leads; null: there is none.
+   */
   readonly unknownJump: number | null;
-  /** Per instruction, a bit for each register that somebody may read before it is written: see `livenessOf`. */
+  /**
+   * Per instruction, a bit for each register that somebody may read before it is written: see
+   * `livenessOf`.
+   */
   live: Int32Array | null;
 }
 
@@ -268,7 +283,7 @@ function baseOf(instruction: ProbeInstruction): Decoded {
 
 const nextOf = (instruction: ProbeInstruction): Address => wrap(instruction.address + BigInt(instruction.bytes.length));
 
-// ------------------------------------------------------------------------------------------------------------------ slots
+// ------------------------------------------------------------------------------------------- slots
 
 const breakpoint = (original: Uint8Array): Uint8Array =>
   original.length > 0 && (original[0]! & 3) !== 3 ? parcel(C_EBREAK) : word(EBREAK);
@@ -290,7 +305,7 @@ function writeSlot(instruction: ProbeInstruction, slot: Address, boost: boolean)
 /** `jal x0,to` at `from`. */
 const jump = (from: Address, to: Address): number => riscvTable.encode('jal', { rd: ZERO, off: Number(to - from) });
 
-// ------------------------------------------------------------------------------------------------------------- simulation
+// -------------------------------------------------------------------------------------- simulation
 
 function simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResult {
   const base = baseOf(instruction);
@@ -340,7 +355,7 @@ function holds(mnemonic: string, first: bigint, second: bigint): boolean {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- liveness
+// ---------------------------------------------------------------------------------------- liveness
 
 const A0 = 10;
 const A1 = 11;
@@ -385,8 +400,8 @@ const SCRATCH: readonly number[] = [
 ];
 
 /**
- * Of each instruction the registers that some way on reads before it writes them, by the flow of the whole function. Calls, returns, whatever leaves the
- * function or is not known may read any.
+ * Of each instruction the registers that some way on reads before it writes them, by the flow of
+ * the whole function. Calls, returns, whatever leaves the function or is not known may read any.
  */
 function livenessOf(layout: Layout): Int32Array {
   if (layout.live !== null) return layout.live;
@@ -417,7 +432,10 @@ function livenessOf(layout: Layout): Int32Array {
   return live;
 }
 
-/** At a function's entry t0 is the link of call hooks, and handlers ask for arguments, used or not: the jump would have changed them. */
+/**
+ * At a function's entry t0 is the link of call hooks, and handlers ask for arguments, used or not:
+ * the jump would have changed them.
+ */
 const isTakenAtEntry = (register: number): boolean => register === T0 || (register >= A0 && register <= A7);
 
 function deadAt(layout: Layout, offset: number, atEntry: boolean): number | null {
@@ -426,7 +444,7 @@ function deadAt(layout: Layout, offset: number, atEntry: boolean): number | null
   return SCRATCH.find((register) => !(atEntry && isTakenAtEntry(register)) && (live & (1 << register)) === 0) ?? null;
 }
 
-// ----------------------------------------------------------------------------------------------------------------- windows
+// ----------------------------------------------------------------------------------------- windows
 
 /** Address that a jump through a register leads to, where the auipc in front of it says so. */
 function pairTarget(list: readonly Placed[], index: number): number | null {
@@ -441,7 +459,10 @@ const LUI = 0x37;
 const ADDI = 0x13;
 const GP = 3;
 
-/** Registers that hold a part of an address: what an auipc, or a lui, in front of the instruction has put there. */
+/**
+ * Registers that hold a part of an address: what an auipc, or a lui, in front of the instruction
+ * has put there.
+ */
 class RiscvSweep implements Sweep {
   readonly alignBytes = 2;
   /** Of gp, which linkers address data by. */
@@ -609,7 +630,7 @@ function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | Pro
   return found.length > 0 || near.kind === 'window' ? found : near;
 }
 
-// ------------------------------------------------------------------------------------------------------------------ buffer
+// ------------------------------------------------------------------------------------------ buffer
 
 /** 84 words, then copies, a branch and the way back, then numbers. */
 const BUFFER_BYTES = 448;
@@ -777,8 +798,8 @@ function scratchOf({ scratch }: JumpWindow): number | null {
 }
 
 /**
- * One text for another while others may come to its first instruction. A stored word is seen whole at a multiple of four, a parcel always: the first one is a
- * breakpoint until all others are there.
+ * One text for another while others may come to its first instruction. A stored word is seen whole
+ * at a multiple of four, a parcel always: the first one is a breakpoint until all others are there.
  */
 function replace(address: Address, bytes: Uint8Array, wordwise: boolean): readonly TextStep[] {
   const sync: TextStep = { kind: 'sync' };
@@ -825,7 +846,8 @@ export const riscvProbes: ProbeSupport = {
       const text = concatBytes([first, window.bytes.slice(first.length)]);
       const steps = replace(window.address, text, isWordwise(window));
       if (scratchOf(window) === null) return steps;
-      // The jump is two instructions. Who stands between them has not executed the first one of the window: the second may not come back under it.
+      // The jump is two instructions. Who stands between them has not executed the first one of the
+      // window: the second may not come back under it.
       return [...steps.slice(0, 2), { kind: 'wait' }, ...steps.slice(2)];
     },
   },

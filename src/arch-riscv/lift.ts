@@ -1,31 +1,40 @@
 /**
- * Instruction -> IR for 64-bit RISC-V: RV64IMAC, Zicsr, Zifencei, Zba, Zbb, Zbs and Zicond, in user mode. Compressed instructions
- * are lifted as the base instruction that they stand for. Floating point registers can be loaded, stored, moved and have their
- * signs changed; floating point arithmetic is not lifted yet and stops with its name.
+ * Instruction -> IR for 64-bit RISC-V: RV64IMAC, Zicsr, Zifencei, Zba, Zbb, Zbs and Zicond, in user
+ * mode. Compressed instructions are lifted as the base instruction that they stand for. Floating
+ * point registers can be loaded, stored, moved and have their signs changed; floating point
+ * arithmetic is not lifted yet and stops with its name.
  *
  * What differs from most machines:
  *
  * - There are no flags: comparisons are in the branches, or leave 0 or 1 in a register.
- * - `zero` reads as 0 from a slot that nobody writes. Instructions that write it have no effect but their access.
+ * - `zero` reads as 0 from a slot that nobody writes. Instructions that write it have no effect but
+ *   their access.
  * - Words (`addw`, `lw`, …) are kept sign-extended, `lwu` and the `.uw` forms excepted.
- * - Division never traps: x / 0 is all ones and x % 0 is x; the smallest number divided by -1 is itself, with remainder 0.
- * - Without Zba and Zbb a zero-extension is `slli`, `srli`, and an index `slli`, `add`: a shift left waits for the next instruction
- *   (`JOINED`), and one op does both where that overwrites the shifted register.
- * - An address is built by two instructions (`lui` or `auipc`, then `addi`, a load or `jalr`). Registers whose value is known in
- *   the block are followed, so that such a sum is a constant and the pair `auipc`, `jalr` a direct call or jump.
- * - `jalr` reads its base before it writes the link register, and clears bit 0 of the target. With the C extension no target
- *   is misaligned then; code that was compiled without it is executed by the same rules.
+ * - Division never traps: x / 0 is all ones and x % 0 is x; the smallest number divided by -1 is
+ *   itself, with remainder 0.
+ * - Without Zba and Zbb a zero-extension is `slli`, `srli`, and an index `slli`, `add`: a shift
+ *   left waits for the next instruction (`JOINED`), and one op does both where that overwrites the
+ *   shifted register.
+ * - An address is built by two instructions (`lui` or `auipc`, then `addi`, a load or `jalr`).
+ *   Registers whose value is known in the block are followed, so that such a sum is a constant and
+ *   the pair `auipc`, `jalr` a direct call or jump.
+ * - `jalr` reads its base before it writes the link register, and clears bit 0 of the target. With
+ *   the C extension no target is misaligned then; code that was compiled without it is executed by
+ *   the same rules.
  * - Plain accesses may have any alignment, as Linux provides it; atomic ones trap when misaligned.
- * - `lr` and `sc` keep address and value of the reservation and compare both: a store by somebody else that restores the
- *   value is not seen. `sc` ends the reservation, whether it stores or not. Every instruction is atomic here and memory is
- *   sequentially consistent, so that `fence`, `.aq` and `.rl` have nothing to do.
+ * - `lr` and `sc` keep address and value of the reservation and compare both: a store by somebody
+ *   else that restores the value is not seen. `sc` ends the reservation, whether it stores or not.
+ *   Every instruction is atomic here and memory is sequentially consistent, so that `fence`, `.aq`
+ *   and `.rl` have nothing to do.
  * - `fence.i` makes the own CPU fetch anew; nothing else of user code does, `jalr` neither.
- * - Counters: `cycle` and `instret` are the completed instructions of the CPU, `time` is the machine's. A write of a CSR that is
- *   read-only is an invalid form; any access to one of higher privilege is privileged. Linux sends SIGILL for both.
+ * - Counters: `cycle` and `instret` are the completed instructions of the CPU, `time` is the
+ *   machine's. A write of a CSR that is read-only is an invalid form; any access to one of higher
+ *   privilege is privileged. Linux sends SIGILL for both.
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
- * Source: The RISC-V Instruction Set Manual, Volume I (unprivileged, 20240411); reserved cases as in Volume II.
+ * Source: The RISC-V Instruction Set Manual, Volume I (unprivileged, 20240411); reserved cases as
+ * in Volume II.
  */
 import { BlockBuilder, mirrored, SlotLayout, slotRegister } from '../machine/ir.js';
 import type {
@@ -49,7 +58,7 @@ import type { Address } from '../units.js';
 import { expand, FLOAT_REGISTER_NAMES, instructionBytes, RA, REGISTER_NAMES, riscvTable, T0, ZERO } from './isa.js';
 import type { RiscvExecutableMnemonic } from './isa.js';
 
-// -------------------------------------------------------------------------------------------------------------- slots
+// ------------------------------------------------------------------------------------------- slots
 
 const SLOTS = new SlotLayout([
   ...REGISTER_NAMES.map((name) => [name, 'i64'] as const),
@@ -81,7 +90,7 @@ const REGISTERS: readonly RegisterView[] = [
   },
 ];
 
-// ------------------------------------------------------------------------------------------------------------ lifting
+// ----------------------------------------------------------------------------------------- lifting
 
 type PureName = Parameters<BlockBuilder['make']>[0];
 
@@ -99,7 +108,10 @@ const WORD_PRESERVING: ReadonlySet<PureName> = new Set<PureName>(['and', 'or', '
 class Lifting {
   /** Registers whose value is known here, by slot. */
   private readonly known = new Map<Slot, bigint>();
-  /** Bit n: register n (which is slot n) is known to hold a word, sign-extended. Compilers extend such ones again. */
+  /**
+   * Bit n: register n (which is slot n) is known to hold a word, sign-extended. Compilers extend
+   * such ones again.
+   */
   private words = 0;
   pc: Address = 0n;
   next: Address = 0n;
@@ -126,7 +138,10 @@ class Lifting {
     return value !== undefined && sx32(value) === wide(value);
   }
 
-  /** The slot that an instruction writes: `zero` is never written. `word`: with a word, sign-extended. */
+  /**
+   * The slot that an instruction writes: `zero` is never written. `word`: with a word,
+   * sign-extended.
+   */
   private target(d: Slot, word = false): Slot {
     if (d === GPR[ZERO]) return this.b.temp();
     this.known.delete(d);
@@ -140,7 +155,9 @@ class Lifting {
     this.shift = { d, a, count };
   }
 
-  /** The waiting shift, if `wanted` and of `d`: the caller does both then. Otherwise it is emitted. */
+  /**
+   * The waiting shift, if `wanted` and of `d`: the caller does both then. Otherwise it is emitted.
+   */
   takeShift(d: Slot, wanted: boolean): { readonly a: Slot; readonly count: bigint } | null {
     const { shift } = this;
     if (shift?.d === d && wanted) {
@@ -151,7 +168,10 @@ class Lifting {
     return null;
   }
 
-  /** Emits what waits. Before every instruction that does not ask for it, and at the end of the block. */
+  /**
+   * Emits what waits. Before every instruction that does not ask for it, and at the end of the
+   * block.
+   */
   flush(): void {
     const { shift } = this;
     if (!shift) return;
@@ -223,7 +243,8 @@ type Lift = (x: Lifting, f: Fields) => Terminator | undefined;
 /** An instruction that does nothing a program can see. */
 const nothing: Lift = () => undefined;
 
-// Arithmetic ------------------------------------------------------------------------------------------------------------
+// Arithmetic
+// -------------------------------------------------------------------------------------------------
 
 /** rd := a op b, from registers. */
 const registers =
@@ -275,7 +296,10 @@ function quotient(x: Lifting, d: Slot, op: 'divs' | 'divu', a: Operand, b: Opera
   x.to(d, 'sub', out.make(op, a, b), none);
 }
 
-/** Of words: operands widened, the result sign-extended. The smallest word divided by -1 wraps in `sx32`. */
+/**
+ * Of words: operands widened, the result sign-extended. The smallest word divided by -1 wraps in
+ * `sx32`.
+ */
 const wordDivision = (op: 'divs' | 'divu' | 'rems' | 'remu'): Lift =>
   computed((x, d, a, b) => {
     const { b: out } = x;
@@ -322,7 +346,8 @@ const upper: Lift = (x, f) => {
   return undefined;
 };
 
-// Pairs of a shift left and what follows --------------------------------------------------------------------------------
+// Pairs of a shift left and what follows
+// --------------------------------------------------------------------------------
 
 const slli: Lift = (x, f) => {
   const a = f.r('rs1');
@@ -386,7 +411,8 @@ const add: Lift = (x, f) => {
 /** Instructions that ask for a waiting shift. */
 const JOINED: ReadonlySet<string> = new Set(['srli', 'srai', 'add']);
 
-// Branches --------------------------------------------------------------------------------------------------------------
+// Branches
+// -------------------------------------------------------------------------------------------------
 
 const branch =
   (condition: Condition): Lift =>
@@ -398,7 +424,9 @@ const branch =
     return { ...common, condition, a: f.r('rs1'), b: f.second() };
   };
 
-/** ra and t0 are where return addresses are kept (Volume I, 2.5.1, hints for return-address stacks). */
+/**
+ * ra and t0 are where return addresses are kept (Volume I, 2.5.1, hints for return-address stacks).
+ */
 const isLink = (register: number): boolean => register === RA || register === T0;
 
 const jal: Lift = (x, f) => {
@@ -427,7 +455,8 @@ const jalr: Lift = (x, f) => {
   return isLink(f.n('rs1')) && offset === 0n ? { kind: 'ret', s, mask: EVEN } : { kind: 'ind', s, mask: EVEN };
 };
 
-// Memory ----------------------------------------------------------------------------------------------------------------
+// Memory
+// -------------------------------------------------------------------------------------------------
 
 const load =
   (op: LoadName): Lift =>
@@ -506,7 +535,8 @@ const atomicOp = (size: Size, op: 'add' | 'and' | 'or' | 'xor'): Lift =>
 
 const atomicSwap = (size: Size): Lift => atomic(size, (_x, _memory, operand) => operand);
 
-// Floating point registers ----------------------------------------------------------------------------------------------
+// Floating point registers
+// ----------------------------------------------------------------------------------------------
 
 /** Singles are kept with ones above them; anything else counts as the NaN of the machine. */
 const BOX = 0xffff_ffff_0000_0000n;
@@ -541,7 +571,8 @@ const sign =
     return undefined;
   };
 
-// System ----------------------------------------------------------------------------------------------------------------
+// System
+// -------------------------------------------------------------------------------------------------
 
 const CSR = { fflags: 0x001, frm: 0x002, fcsr: 0x003, cycle: 0xc00, time: 0xc01, instret: 0xc02 } as const;
 const CSR_NUMBERS: ReadonlySet<number> = new Set(Object.values(CSR));
@@ -602,7 +633,7 @@ const HELPERS: Readonly<Record<string, Helper>> = {
   },
 };
 
-// ----------------------------------------------------------------------------------------------------------- semantics
+// --------------------------------------------------------------------------------------- semantics
 
 const sx32 = (value: bigint): bigint => BigInt.asIntN(32, value);
 
@@ -894,7 +925,7 @@ const table = lazily(
     ]),
 );
 
-// ------------------------------------------------------------------------------------------------------------ front end
+// --------------------------------------------------------------------------------------- front end
 
 /** A block ends when it has this many ops, so that its records are bounded. */
 const MAX_OPS = 300;

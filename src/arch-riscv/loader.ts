@@ -1,14 +1,18 @@
 /**
- * How kernels' module loaders lay RISC-V modules out: which calls get a PLT entry, what it is. Owns no layout and no relocation arithmetic.
+ * How kernels' module loaders lay RISC-V modules out: which calls get a PLT entry, what it is. Owns
+ * no layout and no relocation arithmetic.
  *
  * What a patcher must know of it:
  *
- * - `auipc; jalr` reaches 2 GiB, which real kernels never exceed: modules lie just below the kernel. A loader makes a PLT entry only where
- *   a call does not reach: `auipc t0; ld t1; jr t1`, the address in a table of its own. Data of other parts is reached through a GOT, if
- *   the module was compiled so (-fPIC); else a PCREL_HI20 that does not reach is an error.
- * - A PLT entry changes t0 and t1. For a call that is nothing; for a patch site it is fatal: t0 says where the function goes on. What leads from a
- *   far module to a tracer's entry therefore uses t1 only (t1 is dead at a function's entry).
- * - Nothing is relaxed here: RELAX marks are ignored, and where ALIGN asks for nops to be deleted the object is refused.
+ * - `auipc; jalr` reaches 2 GiB, which real kernels never exceed: modules lie just below the
+ *   kernel. A loader makes a PLT entry only where a call does not reach: `auipc t0; ld t1; jr t1`,
+ *   the address in a table of its own. Data of other parts is reached through a GOT, if the module
+ *   was compiled so (-fPIC); else a PCREL_HI20 that does not reach is an error.
+ * - A PLT entry changes t0 and t1. For a call that is nothing; for a patch site it is fatal: t0
+ *   says where the function goes on. What leads from a far module to a tracer's entry therefore
+ *   uses t1 only (t1 is dead at a function's entry).
+ * - Nothing is relaxed here: RELAX marks are ignored, and where ALIGN asks for nops to be deleted
+ *   the object is refused.
  *
  * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and 8.5; 30-riscv R-ENC-1, R-DIR-6.
  */
@@ -28,7 +32,10 @@ type RiscvStub = 'plt' | 'entry';
 const STUB_BYTES = 24;
 const LITERAL = 16;
 
-/** EF_RISCV_RVC and the ABI of double floats: what parts may have, and a processor for it runs those without, too. */
+/**
+ * EF_RISCV_RVC and the ABI of double floats: what parts may have, and a processor for it runs those
+ * without, too.
+ */
 const IMAGE_FLAGS = 5;
 
 /** Farther than a pair reaches, both ways. */

@@ -1,6 +1,7 @@
 /**
- * Tables of the RISC-V kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances count from their own field; in modules they are pairs
- * of relocations ADD and SUB, and so are lengths.
+ * Tables of the RISC-V kernel's other patching mechanisms: the formats of Linux 5.x to 7.x.
+ * Distances count from their own field; in modules they are pairs of relocations ADD and SUB, and
+ * so are lengths.
  */
 import type { PatchField, PatchTable } from '../machine/tables.js';
 
@@ -26,7 +27,8 @@ export const riscvPatchTables: readonly PatchTable[] = [
     reach: 'instruction',
     targets: [second],
   },
-  // Two distances, the vendor, the length, the patch. The length is that of the code and of what replaces it.
+  // Two distances, the vendor, the length, the patch. The length is that of the code and of what
+  // replaces it.
   { ...alternative, entryBytes: 16, place: first, reach: { at: 10, bytes: 2 }, replacement: [second] },
   // To Linux 6.2: two addresses, the vendor, the length, the patch.
   {

@@ -3,15 +3,17 @@
  *
  * What a patcher must know of them:
  *
- * - `R_RISCV_CALL_PLT` lies on an `auipc` and covers the `jalr` behind it: one value in two words, the upper part rounded
- *   because the lower is signed. `R_RISCV_CALL` is its deprecated twin.
- * - `PCREL_LO12` names not the target but the label of its `auipc`; its value is the low part of *that* relocation's.
- * - `R_RISCV_RELAX` at the same place allows the linker to shorten the sequence, `ALIGN` to remove nops: code moves, so
- *   even local branches and differences of labels (ADD/SUB/SET pairs) carry relocations, and table entries name labels.
+ * - `R_RISCV_CALL_PLT` lies on an `auipc` and covers the `jalr` behind it: one value in two words,
+ *   the upper part rounded because the lower is signed. `R_RISCV_CALL` is its deprecated twin.
+ * - `PCREL_LO12` names not the target but the label of its `auipc`; its value is the low part of
+ *   *that* relocation's.
+ * - `R_RISCV_RELAX` at the same place allows the linker to shorten the sequence, `ALIGN` to remove
+ *   nops: code moves, so even local branches and differences of labels (ADD/SUB/SET pairs) carry
+ *   relocations, and table entries name labels.
  * - Everything is RELA; only ADD and SUB read what the place holds.
  *
- * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and the TLS descriptor supplement of 1.1. Types 47 to 50 are the
- * linker's own, seen with --emit-relocs after relaxation.
+ * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and the TLS descriptor supplement of 1.1.
+ * Types 47 to 50 are the linker's own, seen with --emit-relocs after relaxation.
  */
 import type { FieldCodec, RelocationRow, ValuePart, ValueRule } from '../relocs/kinds.js';
 import { riscvTable } from './isa.js';
@@ -29,7 +31,7 @@ export const R_RISCV_PCREL_LO12_I = 24;
 export const R_RISCV_ALIGN = 43;
 export const R_RISCV_RELAX = 51;
 
-// ---------------------------------------------------------------------------------------------------------------- fields
+// ------------------------------------------------------------------------------------------ fields
 
 /** The field of a row as a codec; `shift` value bits were cut off by the relocation's part. */
 function codeField(mnemonic: string, name: string, shift = 0): FieldCodec {
@@ -55,8 +57,8 @@ const STYPE = codeField('sd', 'imm');
 const CLUI = codeField('c.lui', 'upper', 12);
 
 /**
- * auipc and the jalr behind it. The value is 32 bits, the rounded upper part in bits 31..12 and the low part in 11..0;
- * slices at 32 and above lie in the second word.
+ * auipc and the jalr behind it. The value is 32 bits, the rounded upper part in bits 31..12 and the
+ * low part in 11..0; slices at 32 and above lie in the second word.
  */
 const PAIR: FieldCodec = {
   name: 'auipc.upper+jalr.imm',
@@ -76,7 +78,7 @@ const WORD16 = dataField('word16', 2);
 const WORD32 = dataField('word32', 4);
 const WORD64 = dataField('word64', 8);
 
-// ------------------------------------------------------------------------------------------------------------------ rows
+// -------------------------------------------------------------------------------------------- rows
 
 type More = Partial<Pick<RelocationRow, 'overflow' | 'alignBytes' | 'branch' | 'stubAllowed' | 'note'>>;
 

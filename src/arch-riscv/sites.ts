@@ -1,29 +1,33 @@
 /**
- * Patch sites of RISC-V: the shapes that compilers and the generations of the kernel's ftrace leave in code, and the rules
- * for finding calls of the profiling entry. Owns the auipc/jalr pair and its reach.
+ * Patch sites of RISC-V: the shapes that compilers and the generations of the kernel's ftrace leave
+ * in code, and the rules for finding calls of the profiling entry. Owns the auipc/jalr pair and its
+ * reach.
  *
- * A far call is two words: `auipc r, high` and `jalr r, low(r)`. At a function's entry `ra` still holds the caller's return
- * address, so the hook links through t0 (dead there) and comes back with `jr t0`; after a prologue (`-pg`) ra is saved and
- * the pair is an ordinary call.
+ * A far call is two words: `auipc r, high` and `jalr r, low(r)`. At a function's entry `ra` still
+ * holds the caller's return address, so the hook links through t0 (dead there) and comes back with
+ * `jr t0`; after a prologue (`-pg`) ra is saved and the pair is an ordinary call.
  *
  * | gen | kernels | compiler's option | bytes at the site | off | on |
  * |---|---|---|---|---|---|
  * | G0 | to 5.12 | -pg | 8, behind the prologue | 2 nops | auipc ra; jalr ra |
- * | G1 | 5.13 to 6.1 | patchable 8 (C), 4 | 16 | 4 nops | sd ra,-8(sp); auipc ra; jalr ra; ld ra,-8(sp) |
+ * | G1 | 5.13 to 6.1 | patchable 8 (C), 4 | 16 | 4 nops | sd ra; auipc ra; jalr ra; ld ra |
  * | G2 | to 6.15 | patchable 4 (C), 2 | 8 | 2 nops | auipc t0; jalr t0 |
- * | G3 | later | as G2, functions 4-aligned | 8, one word written | auipc t0; nop | auipc t0; jalr t0 |
+ * | G3 | later | as G2, 4-aligned | 8, one word written | auipc t0; nop | auipc t0; jalr t0 |
  * | G3c | later | patchable 8,4 (C), 4,2 | G3 and an 8-byte literal in front of the function | | |
  *
- * No byte of an object says which generation is meant. Compiler nops are read as a G2 site, whatever their number; the other
- * generations are recognised by what only they leave (30-riscv section 2).
+ * No byte of an object says which generation is meant. Compiler nops are read as a G2 site,
+ * whatever their number; the other generations are recognised by what only they leave (30-riscv
+ * section 2).
  *
- * - Patchable nops are counted by what the pair needs (8 bytes), never by scanning: a function may go on with a nop of
- *   its own, a disabled static branch.
- * - With C the compiler's nops are 2-byte parcels (0001), else words (00000013); a mixture is neither. The disabled form is
- *   always two words, so that switching on exchanges instructions of equal length.
- * - Sites are 2-aligned with C and may straddle cache lines and pages; every store here is at rest, where it does not matter.
- * - In a relocatable file the call of -pg carries CALL_PLT on its auipc (gcc adds RELAX at the same place, clang does not),
- *   and the fields are zero.
+ * - Patchable nops are counted by what the pair needs (8 bytes), never by scanning: a function may
+ *   go on with a nop of its own, a disabled static branch.
+ * - With C the compiler's nops are 2-byte parcels (0001), else words (00000013); a mixture is
+ *   neither. The disabled form is always two words, so that switching on exchanges instructions of
+ *   equal length.
+ * - Sites are 2-aligned with C and may straddle cache lines and pages; every store here is at rest,
+ *   where it does not matter.
+ * - In a relocatable file the call of -pg carries CALL_PLT on its auipc (gcc adds RELAX at the same
+ *   place, clang does not), and the fields are zero.
  */
 import type {
   SiteChange,
@@ -52,15 +56,19 @@ import {
   R_RISCV_PCREL_LO12_I,
 } from './relocs.js';
 
-// ------------------------------------------------------------------------------------------------------ the pair (R-ENC-1)
+// ------------------------------------------------------------------------------ the pair (R-ENC-1)
 
 /**
- * Displacements from the auipc that a pair can encode. The upper part is rounded to the nearest multiple of 4096 because
- * the lower is signed, which shifts the whole interval down by 0x800. Targets are even (R-ENC-3).
+ * Displacements from the auipc that a pair can encode. The upper part is rounded to the nearest
+ * multiple of 4096 because the lower is signed, which shifts the whole interval down by 0x800.
+ * Targets are even (R-ENC-3).
  */
 export const pairReach: Reach = { min: -0x8000_0800n, max: 0x7fff_f7fen, alignBytes: 2 };
 
-/** Upper part of a displacement as the auipc carries it: a signed multiple of 4096. Exact within the pair's reach. */
+/**
+ * Upper part of a displacement as the auipc carries it: a signed multiple of 4096. Exact within the
+ * pair's reach.
+ */
 export function highPart(offset: bigint): bigint {
   return BigInt.asIntN(32, (offset + 0x800n) & ~0xfffn);
 }
@@ -73,7 +81,8 @@ export function lowPart(offset: bigint): number {
 /**
  * Words of `auipc register, high` and `jalr register, low(register)`.
  * @param offset  target minus address of the auipc
- * @throws ElftraceError 'branch-out-of-range' outside the reach or for an odd offset; nothing is truncated
+ * @throws ElftraceError 'branch-out-of-range' outside the reach or for an odd offset; nothing is
+ *   truncated
  */
 export function encodePair(register: number, offset: bigint): readonly [number, number] {
   if (!reaches(pairReach, 0n, offset)) {
@@ -87,21 +96,25 @@ export function encodePair(register: number, offset: bigint): readonly [number, 
   ];
 }
 
-/** Displacement that an auipc and a following I-type word carry; the caller knows that they are such a pair. */
+/**
+ * Displacement that an auipc and a following I-type word carry; the caller knows that they are such
+ * a pair.
+ */
 export function decodePair(first: number, second: number): bigint {
   return BigInt((first & 0xffff_f000) | 0) + BigInt(second >> 20);
 }
 
 /**
- * R-MOD-2: whether exchanging only the jalr behind `auipc` (a word that stays) can reach `target`. Distance from the present
- * target does not tell: 0x1700 and 0x1900 lie 0x200 apart and need different upper parts.
+ * R-MOD-2: whether exchanging only the jalr behind `auipc` (a word that stays) can reach `target`.
+ * Distance from the present target does not tell: 0x1700 and 0x1900 lie 0x200 apart and need
+ * different upper parts.
  */
 export function fixedAuipcReaches(auipc: number, auipcAddress: Address, target: Address): boolean {
   const offset = target - auipcAddress;
   return reaches(pairReach, 0n, offset) && highPart(offset) === BigInt((auipc & 0xffff_f000) | 0);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- words
+// ------------------------------------------------------------------------------------------- words
 
 const NOP = riscvTable.encode('addi', { rd: ZERO, rs1: ZERO, imm: 0 });
 const C_NOP = riscvTable.encode('c.addi', { rd: ZERO, imm: 0 });
@@ -111,7 +124,10 @@ const AUIPC_RA = riscvTable.encode('auipc', { rd: RA, upper: 0 });
 const JALR_T0 = riscvTable.encode('jalr', { rd: T0, rs1: T0, imm: 0 });
 const JALR_RA = riscvTable.encode('jalr', { rd: RA, rs1: RA, imm: 0 });
 const JAL_RA = riscvTable.encode('jal', { rd: RA, off: 0 });
-/** sd ra,-8(sp) and ld ra,-8(sp): G1 keeps the return address below the stack pointer around the call. */
+/**
+ * sd ra,-8(sp) and ld ra,-8(sp): G1 keeps the return address below the stack pointer around the
+ * call.
+ */
 const SAVE_RA = riscvTable.encode('sd', { rs2: RA, rs1: SP, imm: -8 });
 const LOAD_RA = riscvTable.encode('ld', { rd: RA, rs1: SP, imm: -8 });
 /** c.addi sp,-8; c.sdsp ra,0(sp) and c.ldsp ra,0(sp); c.addi sp,8: the form proposed in 2020. */
@@ -130,7 +146,10 @@ function pairOfParcels(low: number, high: number): number {
 
 const RET = riscvTable.encode('jalr', { rd: ZERO, rs1: RA, imm: 0 });
 const C_RET = riscvTable.encode('c.jr', { rs1: RA });
-/** Stores and loads of ra on the stack at any offset: the word at offset 0, and its bits that are no offset. */
+/**
+ * Stores and loads of ra on the stack at any offset: the word at offset 0, and its bits that are no
+ * offset.
+ */
 const SAVE_RA_0 = riscvTable.encode('sd', { rs2: RA, rs1: SP, imm: 0 });
 const SAVE_RA_MASK = allButField('sd', 'imm');
 const LOAD_RA_0 = riscvTable.encode('ld', { rd: RA, rs1: SP, imm: 0 });
@@ -173,7 +192,7 @@ const ZERO_SAVED_PAIR = words(SAVE_RA, AUIPC_RA, JALR_RA, LOAD_RA);
 const NO_DELTAS: readonly number[] = [];
 const DELTA_0: readonly number[] = [0];
 
-// --------------------------------------------------------------------------------------------------------- shared helpers
+// ---------------------------------------------------------------------------------- shared helpers
 
 /** Type of the relocation at a delta, R_RISCV_NONE when there is none (or it was neutralised). */
 function relocationType(view: SiteView, delta: number): number {
@@ -222,8 +241,9 @@ function refuseCall(view: SiteView, from: Address, target: Address, reach: Reach
 }
 
 /**
- * The change to a call in a relocatable file (F-2, 30-riscv section 8): opcodes with zero fields, and one CALL_PLT of the entry's symbol on the auipc. The
- * linker fills in immediates only, so a pair through t0 stays one. No RELAX stands beside it: a linker would shorten the pair.
+ * The change to a call in a relocatable file (F-2, 30-riscv section 8): opcodes with zero fields,
+ * and one CALL_PLT of the entry's symbol on the auipc. The linker fills in immediates only, so a
+ * pair through t0 stays one. No RELAX stands beside it: a linker would shorten the pair.
  */
 function nameCallee(view: SiteView, at: number, code: Uint8Array, auipc: number, symbol: string): SiteChange {
   const before = view.bytes(at, code.length);
@@ -274,8 +294,9 @@ const halfPair: SiteHazard = {
 };
 
 /**
- * R-MOD-3, H2: a call of two words that a thread between them would run half of: the jalr with a register that is its own. One that only gets
- * another jalr leads to the old target or the new one, and a nop behind an auipc is harmless. A fixed auipc stands before anybody runs.
+ * R-MOD-3, H2: a call of two words that a thread between them would run half of: the jalr with a
+ * register that is its own. One that only gets another jalr leads to the old target or the new one,
+ * and a nop behind an auipc is harmless. A fixed auipc stands before anybody runs.
  */
 function pairHazard(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null {
   if (form === 'g3' || form === 'g3c' || after.length < 8) return null;
@@ -290,14 +311,18 @@ function pairHazard(before: Uint8Array, after: Uint8Array, form: string): SiteHa
   return changed > 1 ? halfPair : null;
 }
 
-// ------------------------------------------------------------------------------------------------------- -pg calls (G0)
+// ---------------------------------------------------------------------------------- -pg calls (G0)
 
-/** Farthest back that a prologue's store of ra is looked for: 12 + 12 saved registers and room for arguments. */
+/**
+ * Farthest back that a prologue's store of ra is looked for: 12 + 12 saved registers and room for
+ * arguments.
+ */
 const MAX_PROLOGUE_BYTES = 160;
 
 /**
- * Whether nops can be a disabled call of -pg, which stands behind the store of ra. Entry nops of a patchable function look the
- * same, stand at a function's start, and would lose ra to a pair through ra; a stripped file has no symbol that tells.
+ * Whether nops can be a disabled call of -pg, which stands behind the store of ra. Entry nops of a
+ * patchable function look the same, stand at a function's start, and would lose ra to a pair
+ * through ra; a stripped file has no symbol that tells.
  */
 function isBehindPrologue(view: SiteView): boolean {
   if (view.functionAt(0)) return false;
@@ -320,8 +345,9 @@ const SET_FP_0 = riscvTable.encode('addi', { rd: S0, rs1: SP, imm: 0 });
 const SET_FP_MASK = allButField('addi', 'imm');
 
 /**
- * `mv a0,ra` or the setting of s0 that stands nearest in front of a call of -pg: the entry searches the code for it in the same way (entry-g0.c). With a
- * breakpoint on it the search would go on into the function in front, and take what it finds there.
+ * `mv a0,ra` or the setting of s0 that stands nearest in front of a call of -pg: the entry searches
+ * the code for it in the same way (entry-g0.c). With a breakpoint on it the search would go on into
+ * the function in front, and take what it finds there.
  */
 function readByEntry(view: SiteView): { delta: number; sizeBytes: number } | null {
   for (let delta = -2; delta >= -MAX_PROLOGUE_BYTES; delta -= 2) {
@@ -343,8 +369,8 @@ function readByEntry(view: SiteView): { delta: number; sizeBytes: number } | nul
  *     ip       auipc ra,hi(_mcount)   nop       auipc ra,hi(target)
  *     ip + 4   jalr  ra,lo(_mcount)   nop       jalr  ra,lo(target)
  *
- * gcc puts `mv a0,ra` in front, clang nothing. The prologue has saved ra. A tail call of `_mcount` (auipc t1; jr t1 under the
- * same relocation) is no site: nothing comes back to it.
+ * gcc puts `mv a0,ra` in front, clang nothing. The prologue has saved ra. A tail call of `_mcount`
+ * (auipc t1; jr t1 under the same relocation) is no site: nothing comes back to it.
  */
 const mcountPair: SiteShape = {
   name: 'riscv64.mcount-pair',
@@ -435,7 +461,8 @@ const mcountPair: SiteShape = {
 };
 
 /**
- * `riscv64.mcount-jal`: the same call after a relaxing linker shortened it (GNU ld does, `--no-relax` and lld 14 do not).
+ * `riscv64.mcount-jal`: the same call after a relaxing linker shortened it (GNU ld does,
+ * `--no-relax` and lld 14 do not).
  *
  *     address  compiled       disabled  enabled
  *     ip       jal ra,_mcount nop       jal ra,target      within 1 MiB
@@ -494,14 +521,15 @@ const mcountJal: SiteShape = {
   },
 };
 
-// -------------------------------------------------------------------------------------------------------- patchable entries
+// ------------------------------------------------------------------------------- patchable entries
 
 /** Most bytes of nops in front of a function that are searched for its symbol. */
 const MAX_PRECEDING_BYTES = 256;
 
 /**
- * Bytes from the anchor to the function. With `-fpatchable-function-entry=N,M` the table names the first of the M nops in
- * front of it; only the symbol tells. 0 where no symbol helps: body of an overridden weak function, stripped file.
+ * Bytes from the anchor to the function. With `-fpatchable-function-entry=N,M` the table names the
+ * first of the M nops in front of it; only the symbol tells. 0 where no symbol helps: body of an
+ * overridden weak function, stripped file.
  */
 function functionDelta(view: SiteView): number {
   if (view.functionAt(0)) return 0;
@@ -533,14 +561,15 @@ function nopBytes(view: SiteView, delta: number): number {
 }
 
 /**
- * `riscv64.patchable-8`: entry nops of -fpatchable-function-entry, as G2 uses them. All eight bytes at the function's start;
- * nops in front of it and behind are left alone.
+ * `riscv64.patchable-8`: entry nops of -fpatchable-function-entry, as G2 uses them. All eight bytes
+ * at the function's start; nops in front of it and behind are left alone.
  *
  *     address  compiled with C    without  disabled  enabled
  *     ip       c.nop; c.nop       nop      nop       auipc t0,hi(target)
  *     ip + 4   c.nop; c.nop       nop      nop       jalr  t0,lo(target)
  *
- * After the call t0 = ip + 8, the body's start (R-SITE-4). Without C the compiler's form is the disabled one.
+ * After the call t0 = ip + 8, the body's start (R-SITE-4). Without C the compiler's form is the
+ * disabled one.
  */
 const patchable8: SiteShape = {
   name: 'riscv64.patchable-8',
@@ -677,7 +706,9 @@ function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteC
   return store(view, ip, words(SAVE_RA, ...encodePair(RA, to.target - from), LOAD_RA), 'R-SITE-3');
 }
 
-/** The store of the literal in front of a function (30-riscv section 6), or why there can be none. */
+/**
+ * The store of the literal in front of a function (30-riscv section 6), or why there can be none.
+ */
 function literalStore(view: SiteView, start: number, literal: Address): SiteStore | SiteRefusal {
   const place = view.address + BigInt(start - 8);
   if (start !== 8) {
@@ -698,8 +729,8 @@ function literalStore(view: SiteView, start: number, literal: Address): SiteStor
 }
 
 /**
- * A site as G3 or G3c: an auipc that stays, and the word behind it, which is the only one that changes once the auipc stands. Where it stands already
- * R-MOD-2 decides what the jalr can reach.
+ * A site as G3 or G3c: an auipc that stays, and the word behind it, which is the only one that
+ * changes once the auipc stands. Where it stands already R-MOD-2 decides what the jalr can reach.
  */
 function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal {
   const isFixed = reading.shape === fixedAuipc;
@@ -746,8 +777,8 @@ function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): Si
 }
 
 /**
- * A fixed auipc in a relocatable file that is switched on: one CALL_PLT for both words (30-riscv section 8), and of the word in front of the function the
- * address of its ops.
+ * A fixed auipc in a relocatable file that is switched on: one CALL_PLT for both words (30-riscv
+ * section 8), and of the word in front of the function the address of its ops.
  */
 function nameFixed(
   reading: SiteReading,
@@ -801,7 +832,8 @@ function whyForeign(
     return [expected, 'all nops stand in front of the function entry', null, 'front'];
   }
   if (count === 0) return [expected, "neither the compiler's nops nor a pair through t0"];
-  // 00000013 behind two or three c.nops begins with no c.nop: the rest may be the body's own (a disabled static branch).
+  // 00000013 behind two or three c.nops begins with no c.nop: the rest may be the body's own (a
+  // disabled static branch).
   const mixed = parcel === C_NOP && view.u32(ip + count) === NOP;
   return [
     expected,
@@ -820,8 +852,8 @@ function isSavedPair(view: SiteView, ip: number): boolean {
 }
 
 /**
- * `riscv64.patchable-16`: a G1 site while it is on. Its disabled and compiled forms are nops like any others and read as
- * `riscv64.patchable-8`.
+ * `riscv64.patchable-16`: a G1 site while it is on. Its disabled and compiled forms are nops like
+ * any others and read as `riscv64.patchable-8`.
  *
  *     address  disabled  enabled            proposed in 2020 (recognised, never written)
  *     ip       nop       sd    ra,-8(sp)    c.addi sp,-8; c.sdsp ra,0(sp)
@@ -888,15 +920,15 @@ const patchable16: SiteShape = {
 };
 
 /**
- * `riscv64.fixed-auipc`: a G3 site. The auipc always stands and names the page of the tracer's entry; only the aligned word
- * behind it toggles, so other CPUs see the one or the other.
+ * `riscv64.fixed-auipc`: a G3 site. The auipc always stands and names the page of the tracer's
+ * entry; only the aligned word behind it toggles, so other CPUs see the one or the other.
  *
  *     address  disabled          enabled
  *     ip - 4   auipc t0,hi       auipc t0,hi
  *     ip       nop               jalr  t0,lo(t0)
  *
- * Enabled it looks like a G2 site and is read as one, unless a relocation (PCREL_HI20) or a literal in front of the function
- * (G3c, then 8 bytes more) tells.
+ * Enabled it looks like a G2 site and is read as one, unless a relocation (PCREL_HI20) or a literal
+ * in front of the function (G3c, then 8 bytes more) tells.
  */
 const fixedAuipc: SiteShape = {
   name: 'riscv64.fixed-auipc',
@@ -979,7 +1011,7 @@ const fixedAuipc: SiteShape = {
 
 export const riscvSiteShapes: readonly SiteShape[] = [mcountPair, mcountJal, patchable8, patchable16, fixedAuipc];
 
-// ---------------------------------------------------------------------------------------------------------- finding calls
+// ----------------------------------------------------------------------------------- finding calls
 
 export const riscvMcount: McountRules = {
   symbols: ['_mcount'],

@@ -1,9 +1,11 @@
 /**
- * Code islands between a RISC-V call and its target. Linkers make few: the auipc/jalr pair reaches 2 GiB, so there are no
- * range veneers, only PLT entries; module loaders add thunks through a table of addresses.
+ * Code islands between a RISC-V call and its target. Linkers make few: the auipc/jalr pair reaches
+ * 2 GiB, so there are no range veneers, only PLT entries; module loaders add thunks through a table
+ * of addresses.
  *
- * A slot says where a call leads only when something filled it: at rest the slot of a lazily bound function leads back to
- * the head of the PLT, and a slot that the dynamic linker fills is 0. Both read as null.
+ * A slot says where a call leads only when something filled it: at rest the slot of a lazily bound
+ * function leads back to the head of the PLT, and a slot that the dynamic linker fills is 0. Both
+ * read as null.
  */
 import type { BranchCodec, Branches } from '../machine/branches.js';
 import type { AddressReader, StubForm } from '../machine/stubs.js';
@@ -104,7 +106,8 @@ const thunk: StubForm = stubForm(
 );
 
 /**
- * Anywhere in the address space; t1 carries the target. The literal wants the stub's start at 4 modulo 8.
+ * Anywhere in the address space; t1 carries the target. The literal wants the stub's start at 4
+ * modulo 8.
  *
  *     auipc t1, 0
  *     ld    t1, 12(t1)
@@ -137,7 +140,10 @@ export function writeThunk(address: Address, target: Address): readonly [number,
   return [first, riscvTable.encode('jalr', { rd: ZERO, rs1: T1, imm: second >> 20 })];
 }
 
-/** The three words of `riscv64.far-literal`; the target is an 8-byte datum `literal` bytes from their first. */
+/**
+ * The three words of `riscv64.far-literal`; the target is an 8-byte datum `literal` bytes from
+ * their first.
+ */
 export function writeFarLiteral(literal = 12): readonly [number, number, number] {
   return [AUIPC_T1, riscvTable.encode('ld', { rd: T1, rs1: T1, imm: literal }), JR_T1];
 }

@@ -1,15 +1,17 @@
 /**
- * Where a function keeps its return address, read from its code. RISC-V has no back chain: compiled code moves sp by a constant at a
- * function's entry and stores ra where it likes; a frame pointer (s0) is kept at -O0 only.
+ * Where a function keeps its return address, read from its code. RISC-V has no back chain: compiled
+ * code moves sp by a constant at a function's entry and stores ra where it likes; a frame pointer
+ * (s0) is kept at -O0 only.
  *
  *   addi sp,sp,-32      frame of 32 bytes: CFA = sp + 32
  *   sd   ra,24(sp)      return address at CFA - 8
  *   sd   s0,16(sp)      frame pointer of the caller at CFA - 16
  *   addi s0,sp,32       from here on CFA = s0, whatever sp does
  *
- * (CFA, canonical frame address: sp as it was at the entry.) The instructions from the entry to the place are followed in order of
- * address; behind one that does not go on (`ret`, `j`) holds what held at an earlier branch to there, else the whole frame. Good for code
- * that compilers make; hand-written code may mislead it, so what is found is for people.
+ * (CFA, canonical frame address: sp as it was at the entry.) The instructions from the entry to the
+ * place are followed in order of address; behind one that does not go on (`ret`, `j`) holds what
+ * held at an earlier branch to there, else the whole frame. Good for code that compilers make;
+ * hand-written code may mislead it, so what is found is for people.
  */
 import type { FrameRule } from '../machine/emulation.js';
 import { decodeAt, expand, instructionBytes, RA, SP, T0, ZERO } from './isa.js';
@@ -95,13 +97,15 @@ export function frameRule(code: Uint8Array): FrameRule | null {
         }
         break;
       case 'jalr':
-        // `jr t0` included: what saves registers for others (-msave-restore) is no function of its own.
+        // `jr t0` included: what saves registers for others (-msave-restore) is no function of its
+        // own.
         goesOn = rd !== ZERO || rs1 === T0;
         break;
       default:
         if (row.flow === 'branch' && !at.has(offset + off)) at.set(offset + off, state);
     }
-    // What a function saves at its entry, it has in its body; what it takes back, it takes back at an end.
+    // What a function saves at its entry, it has in its body; what it takes back, it takes back at
+    // an end.
     const grew = before.frame !== null && (state.frame === null || state.frame > before.frame);
     if (grew || savesMore(before, state)) whole = state;
     if (!goesOn) state = whole;

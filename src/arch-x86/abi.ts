@@ -1,6 +1,6 @@
 /**
- * Calling and system-call convention of x86-64 (System V psABI 1.0, 3.2 and A.2). The return address is on the stack; a
- * function symbol is the address of its code.
+ * Calling and system-call convention of x86-64 (System V psABI 1.0, 3.2 and A.2). The return
+ * address is on the stack; a function symbol is the address of its code.
  */
 import type { Abi } from '../machine/abi.js';
 

@@ -1,13 +1,14 @@
 /**
  * The entry conventions of x86-64.
  *
- *   name     sites                          plain entry passes   graph tracer       direct callers
- *   modern   __fentry__, patchable-5        an incomplete frame  a callback         from the register entry
- *   y2014    __fentry__                     no registers         an entry, a jump   none
- *   mcount   -pg without -mfentry           no registers         an entry, a jump   none
+ *   name    sites                    plain entry passes   graph tracer      direct callers
+ *   modern  __fentry__, patchable-5  an incomplete frame  a callback        from the register entry
+ *   y2014   __fentry__               no registers         an entry, a jump  none
+ *   mcount  -pg without -mfentry     no registers         an entry, a jump  none
  *
- * `mcount` cannot be `modern`: the function has begun, so neither a direct caller nor another function can take its place,
- * and a word above the return address of the call is not the function's own.
+ * `mcount` cannot be `modern`: the function has begun, so neither a direct caller nor another
+ * function can take its place, and a word above the return address of the call is not the
+ * function's own.
  */
 import {
   commonSymbols,
@@ -18,7 +19,9 @@ import {
 } from '../machine/conventions.js';
 import type { MachineOption } from '../machine/options.js';
 
-/** Besides what all have: how threads are told apart, and a callback that calls one of ordinary C. */
+/**
+ * Besides what all have: how threads are told apart, and a callback that calls one of ordinary C.
+ */
 const common = [...commonSymbols, 'elftrace_thread_mode', 'elftrace_vector_func'];
 const templates = [
   'ftrace_caller', 'ftrace_caller_op_ptr', 'ftrace_call', 'ftrace_caller_end',
@@ -45,7 +48,8 @@ const modern: EntryConvention = {
   toldBy: 'symbols',
   capabilities: { ...framedEntries, direct: 'regs', trampolines: true },
   lacking: [],
-  // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do (C-INIT-2).
+  // Pads of nops as compilers leave them become the one nop that a kernel writes, as calls do
+  // (C-INIT-2).
   idle: { named: false, fixed: false, nopForms: [] },
   literal: null,
   chosenBy: null,

@@ -1,14 +1,16 @@
 /**
- * Operands of a decoded x86-64 instruction, as the lifter wants them: which register of which width, which address, which
- * constant. The bytes were taken apart by `decodeInto` of `isa.ts`, the operand codes come from the rows of `opcode-map.ts`.
+ * Operands of a decoded x86-64 instruction, as the lifter wants them: which register of which
+ * width, which address, which constant. The bytes were taken apart by `decodeInto` of `isa.ts`, the
+ * operand codes come from the rows of `opcode-map.ts`.
  *
  *   48 03 44 8b 08   add rax,[rbx+rcx*4+8]   row `add Gv,Ev`
  *                    Gv: general register, ModRM.reg, 8 bytes by REX.W
  *                    Ev: memory, base rbx, index rcx shifted by 2, displacement 8, 8 bytes
  *
- * Register numbers 4 to 7 of byte operands are ah, ch, dh, bh where no REX stands before the opcode, and spl, bpl, sil, dil
- * with one: `high` tells them apart. An address relative to rip is made absolute here. The segments ds, es, ss and cs begin
- * at 0 in 64-bit mode, so only fs and gs are kept.
+ * Register numbers 4 to 7 of byte operands are ah, ch, dh, bh where no REX stands before the
+ * opcode, and spl, bpl, sil, dil with one: `high` tells them apart. An address relative to rip is
+ * made absolute here. The segments ds, es, ss and cs begin at 0 in 64-bit mode, so only fs and gs
+ * are kept.
  *
  * Source: Intel SDM volume 2, 2.1, 2.2 and appendix A.2.
  */
@@ -55,7 +57,10 @@ export interface ImmediateOperand {
   readonly bytes: OperandBytes;
 }
 
-/** Segment, control, debug, mask, tile and MMX registers: `code` is the first letter of the operand code. */
+/**
+ * Segment, control, debug, mask, tile and MMX registers: `code` is the first letter of the operand
+ * code.
+ */
 export interface OtherOperand {
   readonly kind: 'other';
   readonly code: string;
@@ -121,7 +126,10 @@ const FIXED: Readonly<Record<string, readonly [number: number, bytes: OperandByt
   eAX: [0, 0],
 };
 
-/** Bytes by size letter: of the operand size (0) for v, z and no letter, 4 or with REX.W 8 (-1) for y. */
+/**
+ * Bytes by size letter: of the operand size (0) for v, z and no letter, 4 or with REX.W 8 (-1) for
+ * y.
+ */
 const SIZES: Readonly<Record<string, OperandBytes | 0 | -1>> = { b: 1, w: 2, d: 4, q: 8, x: 16, y: -1 };
 
 /** An operand code of a row, taken apart. */

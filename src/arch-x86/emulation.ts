@@ -1,12 +1,16 @@
 /**
- * How programs of x86-64 run: the front end, the state at process start, and the numbers of the system calls.
+ * How programs of x86-64 run: the front end, the state at process start, and the numbers of the
+ * system calls.
  */
 import { x86Lifter } from './lift.js';
 import { callNumbers } from '../machine/calls.js';
 import type { IrEmulation, StatLayout } from '../machine/emulation.js';
 import type { Address } from '../units.js';
 
-/** Source: Linux 6.1, arch/x86 system call table, 64 bits; those that it answers with ENOSYS itself are left out. */
+/**
+ * Source: Linux 6.1, arch/x86 system call table, 64 bits; those that it answers with ENOSYS itself
+ * are left out.
+ */
 const CALLS = `
   0 read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask
   15 rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe select sched_yield mremap msync mincore madvise
@@ -55,8 +59,8 @@ const STAT: StatLayout = {
 };
 
 /**
- * The call that ends where `before` ends, which is at `address`: its target, `indirect`, or null where there is none. Lengths
- * of the indirect forms follow from ModRM and SIB.
+ * The call that ends where `before` ends, which is at `address`: its target, `indirect`, or null
+ * where there is none. Lengths of the indirect forms follow from ModRM and SIB.
  */
 function callBefore(before: Uint8Array, address: Address): Address | 'indirect' | null {
   const at = (back: number): number => before[before.length - back] ?? 0;

@@ -1,19 +1,22 @@
 /**
- * Which entry of the runtime can serve a site of x86-64. Owns the rule; the site's bytes are `sites.ts`'s, the entries are in `entry-2014.S`
- * and `entry-modern.S`.
+ * Which entry of the runtime can serve a site of x86-64. Owns the rule; the site's bytes are
+ * `sites.ts`'s, the entries are in `entry-2014.S` and `entry-modern.S`.
  *
- * An entry finds the return address of the traced function, which it reports and the graph tracer changes, by a fixed place, and three
- * conventions differ in it. The bytes of the call do not say which it is once it is a nop: what stands before it in its function does.
+ * An entry finds the return address of the traced function, which it reports and the graph tracer
+ * changes, by a fixed place, and three conventions differ in it. The bytes of the call do not say
+ * which it is once it is a nop: what stands before it in its function does.
  *
- *   convention      before the call                             return address        who serves it
- *   fentry          nothing, or endbr64                         8(%rsp)               modern, y2014
- *   fentry-nested   push %r10 (nested functions of gcc;         16(%rsp)              modern, y2014: see below
- *                   calls of 5, 6 or 13 bytes)
- *   mcount          push %rbp; mov %rsp,%rbp, and more          8(%rbp)               mcount
+ *   convention     before the call                      return address  who serves it
+ *   fentry         nothing, or endbr64                  8(%rsp)         modern, y2014
+ *   fentry-nested  push %r10 (nested functions of gcc;  16(%rsp)        modern, y2014: see below
+ *                  calls of 5, 6 or 13 bytes)
+ *   mcount         push %rbp; mov %rsp,%rbp, and more   8(%rbp)         mcount
  *
- * An entry passes what is at 8(%rsp) as parent_ip; at a nested function that is the static chain. The graph tracer and, where it gets a frame (modern,
- * and the register entry of 2014), the function tracer look at the code around the site and find the return address one word on; other callbacks must do
- * so themselves. So images with the entries of 2014 use the register entry where a nested function is among the traced ones.
+ * An entry passes what is at 8(%rsp) as parent_ip; at a nested function that is the static chain.
+ * The graph tracer and, where it gets a frame (modern, and the register entry of 2014), the
+ * function tracer look at the code around the site and find the return address one word on; other
+ * callbacks must do so themselves. So images with the entries of 2014 use the register entry where
+ * a nested function is among the traced ones.
  */
 import type { SiteView } from '../machine/sites.js';
 
@@ -25,7 +28,10 @@ const FRAME = 0xe589_4855;
 /** push %r10, at a site of a nested function. */
 const PUSH_R10 = 0x5241;
 
-/** A call of mcount stands 4 to 97 bytes behind the symbol in what was measured; saves of twelve arguments take no more than this. */
+/**
+ * A call of mcount stands 4 to 97 bytes behind the symbol in what was measured; saves of twelve
+ * arguments take no more than this.
+ */
 const MAX_PROLOGUE = 256;
 
 /**
@@ -57,14 +63,18 @@ const FLAVOURS: Readonly<Record<SiteConvention, readonly string[]>> = {
   unknown: [],
 };
 
-/** Flavours of the runtime whose entries a site of that convention can call, best first; empty: none can. */
+/**
+ * Flavours of the runtime whose entries a site of that convention can call, best first; empty: none
+ * can.
+ */
 export function flavoursFor(convention: SiteConvention): readonly string[] {
   return FLAVOURS[convention];
 }
 
 /**
- * Whether another function can take the place of one with such a site (IPMODIFY): only where nothing of it has run. Elsewhere a
- * callback may name only a place that knows the function's frame.
+ * Whether another function can take the place of one with such a site (IPMODIFY): only where
+ * nothing of it has run. Elsewhere a callback may name only a place that knows the function's
+ * frame.
  */
 export function canBeReplaced(convention: SiteConvention): boolean {
   return convention === 'fentry';

@@ -1,17 +1,20 @@
 /*
- * Entries of x86-64 as they were in 2014 (the rules' section 5.2): a plain one without registers, one with all of them, and the
- * function graph by a jump that both end in. ENTRY_MCOUNT: for -pg without -mfentry, whose call stands behind `push %rbp; mov %rsp,%rbp`.
+ * Entries of x86-64 as they were in 2014 (the rules' section 5.2): a plain one without registers,
+ * one with all of them, and the function graph by a jump that both end in. ENTRY_MCOUNT: for -pg
+ * without -mfentry, whose call stands behind `push %rbp; mov %rsp,%rbp`.
  *
- *	__fentry__   0(%rsp) = site+5, 8(%rsp) = return address of the function
- *	mcount       0(%rsp) = site+5, 8(%rbp) = return address of the function, 0(%rbp) = %rbp of its caller
+ * 	__fentry__   0(%rsp) = site+5, 8(%rsp) = return address of the function
+ * 	mcount       0(%rsp) = site+5, 8(%rbp) = return address of the function, 0(%rbp) = %rbp of its
+ *               caller
  *
- * Alive at a site: rdi rsi rdx rcx r8 r9, al (vector arguments of a variadic call), xmm0-7, r10 (static chain), everything callee-saved;
- * free: r11 and the flags. Where rsp stands modulo 16 is not known to an entry: with mcount it differs from __fentry__, and
- * -mpreferred-stack-boundary leaves it open. So nothing here, nor any callback of the runtime, counts on it.
+ * Alive at a site: rdi rsi rdx rcx r8 r9, al (vector arguments of a variadic call), xmm0-7, r10
+ * (static chain), everything callee-saved; free: r11 and the flags. Where rsp stands modulo 16 is
+ * not known to an entry: with mcount it differs from __fentry__, and -mpreferred-stack-boundary
+ * leaves it open. So nothing here, nor any callback of the runtime, counts on it.
  *
- * What lies between a `caller` label and its `end` is copied to make a trampoline: in it only the load of the ops word and
- * the call depend on the place. The jumps behind the `end` labels are not copied.
- * SPDX-License-Identifier: MIT
+ * What lies between a `caller` label and its `end` is copied to make a trampoline: in it only the
+ * load of the ops word and the call depend on the place. The jumps behind the `end` labels are not
+ * copied. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"
@@ -102,7 +105,10 @@ LABEL(ftrace_regs_caller_end)
 	jmp	ftrace_return
 END(ftrace_regs_caller)
 
-/* A site may call it, or the jump leads here: the stack is the same. The third argument is a frame pointer to compare, or 0. */
+/*
+ * A site may call it, or the jump leads here: the stack is the same. The third argument is a frame
+ * pointer to compare, or 0.
+ */
 FUNCTION(ftrace_graph_caller)
 	save	0
 #ifdef ENTRY_MCOUNT
@@ -123,8 +129,9 @@ FUNCTION(ftrace_graph_caller)
 END(ftrace_graph_caller)
 
 /*
- * A `ret` comes here: the word that it took is below rsp. rax, rdx, xmm0, xmm1 and st0 may be results. The stack pointer as
- * second argument is ours: it says which call this is, which a frame pointer does not in code without them.
+ * A `ret` comes here: the word that it took is below rsp. rax, rdx, xmm0, xmm1 and st0 may be
+ * results. The stack pointer as second argument is ours: it says which call this is, which a frame
+ * pointer does not in code without them.
  */
 FUNCTION(return_to_handler)
 	.hidden	elftrace_return_text

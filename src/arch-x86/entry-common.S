@@ -1,6 +1,6 @@
 /*
- * What all entry conventions of x86-64 share: calling a callback with an aligned stack, and callbacks that use vectors.
- * SPDX-License-Identifier: MIT
+ * What all entry conventions of x86-64 share: calling a callback with an aligned stack, and
+ * callbacks that use vectors. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"
@@ -8,8 +8,9 @@
 	.balign	16
 
 /*
- * void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with the first four. The entries do not
- * know where rsp stands modulo 16; a callback in ordinary C counts on it.
+ * void elftrace_invoke(word ip, word parent_ip, ops *ops, regs *regs, word text): calls `text` with
+ * the first four. The entries do not know where rsp stands modulo 16; a callback in ordinary C
+ * counts on it.
  */
 FUNCTION(elftrace_invoke)
 	.hidden	elftrace_invoke
@@ -22,8 +23,9 @@ FUNCTION(elftrace_invoke)
 END(elftrace_invoke)
 
 /*
- * Callback for the sake of another: calls the function of ordinary C whose address is in the ops' private word (word 3), with an aligned stack
- * and with the vector registers that may hold arguments saved. AVX state is not: such a callback must not use it.
+ * Callback for the sake of another: calls the function of ordinary C whose address is in the ops'
+ * private word (word 3), with an aligned stack and with the vector registers that may hold
+ * arguments saved. AVX state is not: such a callback must not use it.
  */
 FUNCTION(elftrace_vector_func)
 	pushq	%rbp

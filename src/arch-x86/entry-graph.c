@@ -1,6 +1,6 @@
 /*
- * Between the entries of x86-64 and the shadow stack, which is common to all machines: where the return address is and what tells calls
- * apart. SPDX-License-Identifier: MIT
+ * Between the entries of x86-64 and the shadow stack, which is common to all machines: where the
+ * return address is and what tells calls apart. SPDX-License-Identifier: MIT
  */
 #include "abi.h"
 #include "entry.h"
@@ -8,7 +8,10 @@
 #define PUBLIC __attribute__((visibility("default"), used))
 #define INTERNAL __attribute__((visibility("hidden")))
 
-/* 0: one thread. THREADS_FS, THREADS_GS: who is running is at the base of that segment. Written by the tool. */
+/*
+ * 0: one thread. THREADS_FS, THREADS_GS: who is running is at the base of that segment. Written by
+ * the tool.
+ */
 __attribute__((section(".data"))) PUBLIC word elftrace_thread_mode = 0;
 extern INTERNAL word elftrace_graph_return(word frame);
 
@@ -20,8 +23,8 @@ INTERNAL word elftrace_graph_return_regs(void *regs) {
 extern INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame);
 
 /*
- * A frame pointer can be compared where functions keep one. Neither end does: code of __fentry__ has none, and what tells calls
- * apart is where their return address is.
+ * A frame pointer can be compared where functions keep one. Neither end does: code of __fentry__
+ * has none, and what tells calls apart is where their return address is.
  */
 INTERNAL void elftrace_graph_hook(word *slot, word ip, word frame_pointer) {
   (void)frame_pointer;

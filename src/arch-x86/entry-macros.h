@@ -4,7 +4,9 @@
  */
 #define FUNCTION(name) .globl name; .type name, @function; name:
 #define END(name) .size name, . - name
-/* A label that is no function. Global: trampolines are made from what lies between them (T-X86-28). */
+/*
+ * A label that is no function. Global: trampolines are made from what lies between them (T-X86-28).
+ */
 #define LABEL(name) .globl name; name:
 
 	/* What a callback in C may change and the traced function expects: the first seven. */
@@ -26,7 +28,10 @@
 	movq	R_CX(%rsp), %rcx
 	movq	R_AX(%rsp), %rax
 	.endm
-	/* rcx is scratch. The loader finds the two numbers by the label, where the image is a kernel's (loader.ts). */
+	/*
+	 * rcx is scratch. The loader finds the two numbers by the label, where the image is a kernel's
+	 * (loader.ts).
+	 */
 	.macro	save_selectors
 	.globl	elftrace_selectors
 	.hidden	elftrace_selectors

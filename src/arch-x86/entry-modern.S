@@ -1,18 +1,20 @@
 /*
- * Entries of x86-64 as they are today (the rules' section 5.1), for __fentry__ sites: 0(%rsp) = site+5, 8(%rsp) = return address of
- * the function. Both pass a register frame, the plain one an incomplete one (cs = 0); the function graph is a callback.
+ * Entries of x86-64 as they are today (the rules' section 5.1), for __fentry__ sites: 0(%rsp) =
+ * site+5, 8(%rsp) = return address of the function. Both pass a register frame, the plain one an
+ * incomplete one (cs = 0); the function graph is a callback.
  *
- *	                    plain            regs
- *	flags               lost             at 168, above the frame
- *	site+5              168(%rsp)        176(%rsp)
- *	return address      176(%rsp)        184(%rsp)
+ * 	                    plain            regs
+ * 	flags               lost             at 168, above the frame
+ * 	site+5              168(%rsp)        176(%rsp)
+ * 	return address      176(%rsp)        184(%rsp)
  *
- * A callback of the register entry may put an address into orig_ax: the function's site then seems to have called that one (direct
- * calls). Alive at a site is what entry-2014.S says; where rsp stands modulo 16 is not known.
+ * A callback of the register entry may put an address into orig_ax: the function's site then seems
+ * to have called that one (direct calls). Alive at a site is what entry-2014.S says; where rsp
+ * stands modulo 16 is not known.
  *
- * What lies between a `caller` label and its `end` is copied to make a trampoline: in it only the load of the ops word, the call and, in the
- * register entry, the jump at `jmp` depend on the place. The jump must be a short one, of two bytes.
- * SPDX-License-Identifier: MIT
+ * What lies between a `caller` label and its `end` is copied to make a trampoline: in it only the
+ * load of the ops word, the call and, in the register entry, the jump at `jmp` depend on the place.
+ * The jump must be a short one, of two bytes. SPDX-License-Identifier: MIT
  */
 #include "entry.h"
 #include "entry-macros.h"
@@ -100,7 +102,10 @@ LABEL(ftrace_regs_caller_jmp)
 	popfq
 LABEL(ftrace_regs_caller_end)
 	ret
-	/* rax = the direct caller. The flags go down one word, it takes their place, and the last return goes to it: site+5 stays on top. */
+	/*
+	 * rax = the direct caller. The flags go down one word, it takes their place, and the last return
+	 * goes to it: site+5 stays on top.
+	 */
 .Ldirect:
 	movq	REGS_BYTES(%rsp), %rcx
 	movq	%rcx, REGS_BYTES - 8(%rsp)
@@ -111,7 +116,8 @@ LABEL(ftrace_regs_caller_end)
 END(ftrace_regs_caller)
 
 /*
- * A `ret` comes here: the word that it took is below rsp. rax, rdx, xmm0, xmm1 and st0 may be results (X-ENT-6).
+ * A `ret` comes here: the word that it took is below rsp. rax, rdx, xmm0, xmm1 and st0 may be
+ * results (X-ENT-6).
  */
 FUNCTION(return_to_handler)
 	.hidden	elftrace_return_text

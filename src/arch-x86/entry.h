@@ -1,7 +1,7 @@
 /*
- * What the entries of x86-64 and the common runtime share: offsets in the register frame, the clock, what tells threads apart. For
- * assembly and C. The offsets are a table of their own (the rules' section 5): a callback sees them as `regs`.
- * SPDX-License-Identifier: MIT
+ * What the entries of x86-64 and the common runtime share: offsets in the register frame, the
+ * clock, what tells threads apart. For assembly and C. The offsets are a table of their own (the
+ * rules' section 5): a callback sees them as `regs`. SPDX-License-Identifier: MIT
  */
 #define WORD 8
 
@@ -28,7 +28,10 @@
 #define R_SS 160
 #define REGS_BYTES 168
 
-/* Selectors of a program's frame. Entries cannot tell where they run; what matters to readers is that cs is not 0. */
+/*
+ * Selectors of a program's frame. Entries cannot tell where they run; what matters to readers is
+ * that cs is not 0.
+ */
 #define USER_CS 0x33
 #define USER_SS 0x2b
 
@@ -42,7 +45,10 @@
 #define PROBE_FRAME(regs, op)                                                                                                    \
   (PROBE_WORD(regs, R_SP) += (op)->adjust, PROBE_WORD(regs, R_CS) = USER_CS, PROBE_WORD(regs, R_IP) = (op)->ip,                    \
    PROBE_WORD(regs, R_ORIG_AX) = -1ul)
-/* At a site the function has begun no more than at a breakpoint there; direct callers use the word of orig_ax. */
+/*
+ * At a site the function has begun no more than at a breakpoint there; direct callers use the word
+ * of orig_ax.
+ */
 #define PROBE_SITE_FRAME(regs, op)                        \
   const unsigned long resume_ = PROBE_WORD(regs, R_IP);   \
   PROBE_WORD(regs, R_IP) = (op)->ip
@@ -56,7 +62,10 @@
 #ifdef RUNTIME_MODERN
 /* Where a callback puts the address that the register entry goes to instead of the function. */
 #define REGS_DIRECT R_ORIG_AX
-/* X-ENT-3: the stack pointer of the frame points to the word with the return address; one word on is where it is after the return. */
+/*
+ * X-ENT-3: the stack pointer of the frame points to the word with the return address; one word on
+ * is where it is after the return.
+ */
 #define GRAPH_SLOT(regs, ip) elftrace_return_slot(ip, *(unsigned long **)((char *)(regs) + R_SP))
 #define GRAPH_FRAME(regs, ip) ((unsigned long)(GRAPH_SLOT(regs, ip) + 1))
 #endif
@@ -64,8 +73,9 @@
   (regs && elftrace_is_nested(ip) ? *elftrace_return_slot(ip, *(unsigned long **)((char *)(regs) + R_SP)) : (parent_ip))
 
 /*
- * gcc keeps the static chain of a nested function on the stack around its call of __fentry__: push r10; call; pop r10. The word above the
- * call's return address is then not the function's. What stands behind the site says so first: what is before it may not be mapped.
+ * gcc keeps the static chain of a nested function on the stack around its call of __fentry__: push
+ * r10; call; pop r10. The word above the call's return address is then not the function's. What
+ * stands behind the site says so first: what is before it may not be mapped.
  */
 static inline int elftrace_is_nested(unsigned long ip) {
 #ifdef ENTRY_MCOUNT
@@ -74,13 +84,19 @@ static inline int elftrace_is_nested(unsigned long ip) {
 #else
   const unsigned char *const behind = (const unsigned char *)ip + 5;
   if (behind[0] != 0x41 || behind[1] != 0x5a) return 0;
-  /* Calls have 5 bytes, 6, or 13 (-mcmodel=large). They may be nops again by now, so they are not looked at. */
+  /*
+   * Calls have 5 bytes, 6, or 13 (-mcmodel=large). They may be nops again by now, so they are not
+   * looked at.
+   */
   return (behind[-7] == 0x41 && behind[-6] == 0x52) || (behind[-8] == 0x41 && behind[-7] == 0x52) ||
          (behind[-15] == 0x41 && behind[-14] == 0x52);
 #endif
 }
 #ifndef ENTRY_MCOUNT
-/* Goes on at a function: its stack is as at the site. Around the call of a nested function it is not, and a function that has begun cannot be replaced. */
+/*
+ * Goes on at a function: its stack is as at the site. Around the call of a nested function it is
+ * not, and a function that has begun cannot be replaced.
+ */
 static inline void elftrace_resume(void *regs, unsigned long function) {
   unsigned long *const ip = (unsigned long *)((char *)regs + R_IP);
   if (!elftrace_is_nested(*ip - 5)) *ip = function;
@@ -103,8 +119,9 @@ static inline unsigned long long elftrace_clock(void) {
 }
 
 /*
- * What tells threads apart is at the base of fs (programs with a C library) or gs (kernels: the processor's block). A program
- * without a C library has neither, and reading them faults: so the tool says what there is, and 0 is one thread.
+ * What tells threads apart is at the base of fs (programs with a C library) or gs (kernels: the
+ * processor's block). A program without a C library has neither, and reading them faults: so the
+ * tool says what there is, and 0 is one thread.
  */
 #define THREADS_FS 1
 #define THREADS_GS 2

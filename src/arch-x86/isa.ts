@@ -1,32 +1,38 @@
 /**
- * x86-64 instructions: length, name, flow and the places of displacement and immediate. Owns the walk over the bytes of one
- * instruction; the opcode map (`opcode-map.ts`) owns what the opcodes are; text for people comes from Capstone.
+ * x86-64 instructions: length, name, flow and the places of displacement and immediate. Owns the
+ * walk over the bytes of one instruction; the opcode map (`opcode-map.ts`) owns what the opcodes
+ * are; text for people comes from Capstone.
  *
  * What is special about this machine for a patcher:
  *
  *   prefixes*  REX or VEX or EVEX or XOP  opcode  ModRM  SIB  displacement  immediates
  *
- * Instructions have 1 to 15 bytes and no alignment, so the start of the next one is known only after decoding this one:
- * there is no walking backwards, and code must be decoded from a place that is known to be a start (a symbol, the start of
- * a section). Bytes inside an instruction are often a valid other instruction.
+ * Instructions have 1 to 15 bytes and no alignment, so the start of the next one is known only
+ * after decoding this one: there is no walking backwards, and code must be decoded from a place
+ * that is known to be a start (a symbol, the start of a section). Bytes inside an instruction are
+ * often a valid other instruction.
  *
- * REX (40 to 4f) counts only directly before the opcode; a legacy prefix behind it cancels it. 66 shortens `Iz`
- * immediates to 2 bytes unless REX.W is set, 67 shortens the `moffs` address of a0 to a3 from 8 to 4 and changes nothing in
- * the length of ModRM forms. Near branches keep their 32-bit displacement under 66 (Intel; AMD processors take 16 bits), so
- * `66 e8` is decoded the Intel way, as the linkers rely on for `data16 call __tls_get_addr`. On 0F opcodes 66, F3 and F2
- * select another instruction ("mandatory prefixes"), F3 and F2 winning over 66, the last of the two winning.
+ * REX (40 to 4f) counts only directly before the opcode; a legacy prefix behind it cancels it. 66
+ * shortens `Iz` immediates to 2 bytes unless REX.W is set, 67 shortens the `moffs` address of a0 to
+ * a3 from 8 to 4 and changes nothing in the length of ModRM forms. Near branches keep their 32-bit
+ * displacement under 66 (Intel; AMD processors take 16 bits), so `66 e8` is decoded the Intel way,
+ * as the linkers rely on for `data16 call __tls_get_addr`. On 0F opcodes 66, F3 and F2 select
+ * another instruction ("mandatory prefixes"), F3 and F2 winning over 66, the last of the two
+ * winning.
  *
- * c4, c5 and 62 are always VEX and EVEX here, 8f is XOP unless ModRM.reg is 0; 06, 07, 0e, 16, 17, 1e, 1f, 27, 2f, 37, 3f,
- * 60, 61, 82, 9a, ce, d4, d5, d6, ea do not exist in 64-bit mode.
+ * c4, c5 and 62 are always VEX and EVEX here, 8f is XOP unless ModRM.reg is 0; 06, 07, 0e, 16, 17,
+ * 1e, 1f, 27, 2f, 37, 3f, 60, 61, 82, 9a, ce, d4, d5, d6, ea do not exist in 64-bit mode.
  *
- * Memory order is total store order and instruction fetch is coherent, but a store over an instruction that another
- * processor executes must follow the int3 protocol: no store of 5 bytes is atomic with respect to fetch.
+ * Memory order is total store order and instruction fetch is coherent, but a store over an
+ * instruction that another processor executes must follow the int3 protocol: no store of 5 bytes is
+ * atomic with respect to fetch.
  *
- * At a function's first instruction r11, the flags and (outside variadic calls) rax are free; r10 may hold the static
- * chain; rdi rsi rdx rcx r8 r9 and xmm0 to xmm7 hold arguments. A rel32 branch reaches ±2 GiB from its own end.
+ * At a function's first instruction r11, the flags and (outside variadic calls) rax are free; r10
+ * may hold the static chain; rdi rsi rdx rcx r8 r9 and xmm0 to xmm7 hold arguments. A rel32 branch
+ * reaches ±2 GiB from its own end.
  *
- * Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 and appendix A; AMD64
- * Architecture Programmer's Manual, volumes 3 (XOP, 3DNow!) and 4.
+ * Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, chapter 2 and
+ * appendix A; AMD64 Architecture Programmer's Manual, volumes 3 (XOP, 3DNow!) and 4.
  */
 import type { Flow, Instruction, Isa } from '../isa/instruction.js';
 import type { Operands } from '../isa/table.js';
@@ -41,8 +47,9 @@ export const MAX_INSTRUCTION_BYTES = 15;
 export type X86Encoding = 'legacy' | 'vex' | 'evex' | 'xop';
 
 /**
- * The parts of one decoded instruction, in one object that a walk uses again and again: no allocation per instruction.
- * Positions are relative to the instruction's first byte; -1 or 0 bytes where a part is absent.
+ * The parts of one decoded instruction, in one object that a walk uses again and again: no
+ * allocation per instruction. Positions are relative to the instruction's first byte; -1 or 0 bytes
+ * where a part is absent.
  */
 export class X86Instruction {
   sizeBytes = 0;
@@ -73,7 +80,10 @@ export class X86Instruction {
   ripRelative = false;
   immOffset = -1;
   immBytes = 0;
-  /** First immediate, sign-extended, or its low 32 bits when it has 8 bytes; a branch displacement is one. */
+  /**
+   * First immediate, sign-extended, or its low 32 bits when it has 8 bytes; a branch displacement
+   * is one.
+   */
   imm = 0;
   /** High 32 bits of an 8-byte immediate. */
   immHigh = 0;
@@ -145,8 +155,10 @@ function readSigned(code: Uint8Array, at: number, size: number): number {
 }
 
 /**
- * Decodes the instruction at `offset` into `out`. Reads nothing at or behind `limit` (default: the end of `code`).
- * @returns its size in bytes, or 0 when the bytes are no instruction in 64-bit mode or end too early
+ * Decodes the instruction at `offset` into `out`. Reads nothing at or behind `limit` (default: the
+ * end of `code`).
+ * @returns its size in bytes, or 0 when the bytes are no instruction in 64-bit mode or end too
+ *   early
  */
 export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number, limit = code.length): number {
   const end = Math.min(limit, offset + MAX_INSTRUCTION_BYTES, code.length);
@@ -294,7 +306,8 @@ export function decodeInto(out: X86Instruction, code: Uint8Array, offset: number
   out.hasRex = hasRex;
   out.vvvv = vvvv;
 
-  // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or never.
+  // ModRM is needed to choose the row of a group; every opcode of the maps either always has one or
+  // never.
   const candidates = table.rows(byte);
   if (candidates.length === 0) return 0;
   const hasModRm = candidates[0]!.hasModRm;
@@ -422,9 +435,10 @@ function operandsOf(instruction: X86Instruction): Operands {
 const scratch = new X86Instruction();
 
 /**
- * The `Isa` of x86-64. Operands of a decoded instruction: `mod`, `reg`, `rm` (with the REX bits), `disp` and `imm` (signed
- * 32-bit; an 8-byte immediate has its upper half in `immHigh`), `dispOffset`, `dispBytes`, `immOffset`, `immBytes`
- * (relative to the first byte), `ripRelative` = 1 for addresses relative to the next instruction.
+ * The `Isa` of x86-64. Operands of a decoded instruction: `mod`, `reg`, `rm` (with the REX bits),
+ * `disp` and `imm` (signed 32-bit; an 8-byte immediate has its upper half in `immHigh`),
+ * `dispOffset`, `dispBytes`, `immOffset`, `immBytes` (relative to the first byte), `ripRelative` =
+ * 1 for addresses relative to the next instruction.
  */
 export const x86Isa: Isa = {
   text: 'capstone-x86-64',

@@ -1,30 +1,39 @@
 /**
- * Probes of x86-64: which instructions can be probed, how they are executed elsewhere, and the jump that takes the place of a breakpoint.
+ * Probes of x86-64: which instructions can be probed, how they are executed elsewhere, and the jump
+ * that takes the place of a breakpoint.
  *
- * A breakpoint is one byte, cc, and the processor that executes it stands behind it: the trap's instruction pointer is address + 1. Since instructions have
- * 1 to 15 bytes, an address is an instruction only if decoding from the function's start arrives there; cc in the middle of one would change an
- * operand. The instruction that gave its first byte is executed in a slot:
+ * A breakpoint is one byte, cc, and the processor that executes it stands behind it: the trap's
+ * instruction pointer is address + 1. Since instructions have 1 to 15 bytes, an address is an
+ * instruction only if decoding from the function's start arrives there; cc in the middle of one
+ * would change an operand. The instruction that gave its first byte is executed in a slot:
  *
- *   slot:  8b 0d xx xx xx xx   mov d(%rip),%ecx       its displacement corrected by (original − slot)
- *          e9 xx xx xx xx      jmp address+6          "boosted": no second trap. Else cc, and whoever handles that trap goes on
+ *   slot:  8b 0d xx xx xx xx   mov d(%rip),%ecx       its displacement corrected by (original −
+ *                                                     slot)
+ *          e9 xx xx xx xx      jmp address+6          "boosted": no second trap. Else cc, and
+ *                                                     whoever handles that trap goes on
  *
- * Instructions that read or write rip otherwise (calls, jumps, loops) are simulated on the trapped registers; `syscall` leaves its return
- * address in rcx, which is put right behind the copy.
+ * Instructions that read or write rip otherwise (calls, jumps, loops) are simulated on the trapped
+ * registers; `syscall` leaves its return address in rcx, which is put right behind the copy.
  *
- * The jump e9 rel32 has five bytes, so it may cover several instructions. What it needs besides reach:
+ * The jump e9 rel32 has five bytes, so it may cover several instructions. What it needs besides
+ * reach:
  *
- *   f:    8d 40 01            lea 1(%rax),%eax   <- probe        f:    e9 rel32         jmp buffer
- *   f+3:  8b 0d d32           mov d(%rip),%ecx                   f+5:  d32's tail       never executed
- *   f+9:  11 c8               adc %ecx,%eax                      f+9:  11 c8            the buffer comes back here
+ *   f:    8d 40 01   lea 1(%rax),%eax  <- probe  f:    e9 rel32    jmp buffer
+ *   f+3:  8b 0d d32  mov d(%rip),%ecx            f+5:  d32's tail  never executed
+ *   f+9:  11 c8      adc %ecx,%eax               f+9:  11 c8       the buffer comes back here
  *
- *   1. nobody may jump to f+1 … f+5, which only decoding the whole function tells, and no indirect jump may be in it (it could);
+ *   1. nobody may jump to f+1 … f+5, which only decoding the whole function tells, and no indirect
+ *      jump may be in it (it could);
  *   2. no thread may stand at f+3 when the bytes change: wait until all have been scheduled;
- *   3. the five bytes are not stored at once: cc is there already, then the tail, then e9, with all processors synchronised in between.
+ *   3. the five bytes are not stored at once: cc is there already, then the tail, then e9, with all
+ *      processors synchronised in between.
  *
- * The buffer saves flags and registers in the order of struct pt_regs, calls the callback with (op, regs), restores, executes copies of the
- * replaced instructions and jumps back. The flags are restored last, so a carry set before the window is there for adc.
+ * The buffer saves flags and registers in the order of struct pt_regs, calls the callback with (op,
+ * regs), restores, executes copies of the replaced instructions and jumps back. The flags are
+ * restored last, so a carry set before the window is there for adc.
  *
- * Sources: Intel SDM volume 2 (opcode maps), volume 3 9.1.3 (cross-modifying code), System V psABI; struct pt_regs of the Linux user API.
+ * Sources: Intel SDM volume 2 (opcode maps), volume 3 9.1.3 (cross-modifying code), System V psABI;
+ * struct pt_regs of the Linux user API.
  */
 import { ByteView, concatBytes } from '../bytes.js';
 import { hex } from '../errors.js';
@@ -64,9 +73,12 @@ const FAR = 0x7fff_ffffn;
 const WORD = 0xffff_ffff_ffff_ffffn;
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
 
-// ------------------------------------------------------------------------------------------------------------ registers
+// --------------------------------------------------------------------------------------- registers
 
-/** Order of struct pt_regs, 8 bytes each, by the names of kprobe events; the second name is the emulator's. */
+/**
+ * Order of struct pt_regs, 8 bytes each, by the names of kprobe events; the second name is the
+ * emulator's.
+ */
 const FRAME: readonly (readonly [name: string, machine: string | null, fixed?: bigint])[] = [
   ['r15', 'r15'], ['r14', 'r14'], ['r13', 'r13'], ['r12', 'r12'], ['bp', 'rbp'], ['bx', 'rbx'], ['r11', 'r11'],
   ['r10', 'r10'], ['r9', 'r9'], ['r8', 'r8'], ['ax', 'rax'], ['cx', 'rcx'], ['dx', 'rdx'], ['si', 'rsi'], ['di', 'rdi'],
@@ -95,7 +107,7 @@ export const x86ProbeAbi: ProbeAbi = {
   },
 };
 
-// --------------------------------------------------------------------------------------------------------------- rules
+// ------------------------------------------------------------------------------------------- rules
 
 /** Bits of a table of 256, from ranges of hex: `70-7f 9a`. */
 function opcodes(text: string): ReadonlySet<number> {
@@ -167,7 +179,9 @@ function simulated(x: X86Instruction): Simulated | null {
 const EINVAL = 'EINVAL' as const;
 const EILSEQ = 'EILSEQ' as const;
 
-/** `ud2; .ascii "kvm"` and its relative of Xen: prefixes that make the next instruction be emulated. */
+/**
+ * `ud2; .ascii "kvm"` and its relative of Xen: prefixes that make the next instruction be emulated.
+ */
 const FORCED = [
   [0x0f, 0x0b, 0x6b, 0x76, 0x6d],
   [0x0f, 0x0b, 0x78, 0x65, 0x6e],
@@ -223,7 +237,7 @@ function unprobable(x: X86Instruction, bytes: Uint8Array, at: number): ProbeRefu
   return null;
 }
 
-// ------------------------------------------------------------------------------------------------------------- decoding
+// ---------------------------------------------------------------------------------------- decoding
 
 const scratch = new X86Instruction();
 
@@ -287,7 +301,8 @@ function classify(code: ProbeCode, offset: number): ProbeInstruction | ProbeRefu
   const size = decodeInto(scratch, code.bytes, offset);
   const address = code.start + BigInt(offset);
   if (size === 0) {
-    // ud2 with a hypervisor's letters behind it decodes; what does not decode at all is no instruction.
+    // ud2 with a hypervisor's letters behind it decodes; what does not decode at all is no
+    // instruction.
     return refuse(EILSEQ, 'undecodable', 'K-ADDR-5', `no instruction at ${code.name}+${hex(offset)}`);
   }
   const refusal = unprobable(scratch, code.bytes, offset);
@@ -303,7 +318,7 @@ function classify(code: ProbeCode, offset: number): ProbeInstruction | ProbeRefu
   };
 }
 
-// ---------------------------------------------------------------------------------------------------------------- copies
+// ------------------------------------------------------------------------------------------ copies
 
 /**
  * Bytes of an instruction for another place: an address relative to rip keeps its meaning.
@@ -362,7 +377,7 @@ function finishSlot(instruction: ProbeInstruction, _slot: Address, cpu: ProbeCpu
   return next;
 }
 
-// ------------------------------------------------------------------------------------------------------------ simulation
+// -------------------------------------------------------------------------------------- simulation
 
 const GENERAL = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
@@ -434,7 +449,7 @@ function simulate(instruction: ProbeInstruction, cpu: ProbeCpu): SimulationResul
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------------ jump
+// -------------------------------------------------------------------------------------------- jump
 
 const no = (
   errno: 'EILSEQ' | 'EINVAL' | 'EBUSY',
@@ -566,8 +581,9 @@ const POPS = [
 ] as const; // prettier-ignore
 
 /**
- * The template of X-5. Code of programs may keep data in the 128 bytes below rsp, which kernels' does not: there the buffer steps over them first.
- * Nothing in it changes the flags before they are saved or after they are restored.
+ * The template of X-5. Code of programs may keep data in the 128 bytes below rsp, which kernels'
+ * does not: there the buffer steps over them first. Nothing in it changes the flags before they are
+ * saved or after they are restored.
  */
 function template(request: Pick<BufferRequest, 'address' | 'op' | 'callees' | 'redZone'>): Uint8Array | ProbeRefusal {
   const { address, op, callees, redZone } = request;

@@ -1,31 +1,38 @@
 /**
- * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves and combines whole
- * registers. Other vector instructions, x87 and MMX stop with their name.
+ * Instruction -> IR for x86-64 in 64-bit user mode: the integer instructions, and of SSE what moves
+ * and combines whole registers. Other vector instructions, x87 and MMX stop with their name.
  *
  * What differs from most machines:
  *
- * - 32-bit results clear the upper half of the register; 8- and 16-bit results keep the rest. Values of 8 and 16 bits are
- *   computed sign-extended, so that one comparison of 64 bits serves both signs.
- * - Nearly every instruction writes the six status flags and nearly nobody reads them. The flags are one condition record
- *   (`FLAG_FAMILIES` of ir.ts): kind, two operands, and C for rotates. A branch in the same block compares the operands
- *   themselves; others ask a function that is generated from the table of kinds. AF after logic, shifts and `mul` is 0,
- *   OF after shifts by more than one is what the formula for one gives: the manual leaves these undefined.
- * - `inc`, `dec`, rotates and bit tests keep some flags. The first two copy the carry into their record, the others write C and mark
- *   the record.
+ * - 32-bit results clear the upper half of the register; 8- and 16-bit results keep the rest.
+ *   Values of 8 and 16 bits are computed sign-extended, so that one comparison of 64 bits serves
+ *   both signs.
+ * - Nearly every instruction writes the six status flags and nearly nobody reads them. The flags
+ *   are one condition record (`FLAG_FAMILIES` of ir.ts): kind, two operands, and C for rotates. A
+ *   branch in the same block compares the operands themselves; others ask a function that is
+ *   generated from the table of kinds. AF after logic, shifts and `mul` is 0, OF after shifts by
+ *   more than one is what the formula for one gives: the manual leaves these undefined.
+ * - `inc`, `dec`, rotates and bit tests keep some flags. The first two copy the carry into their
+ *   record, the others write C and mark the record.
  * - A shift by a count of 0 keeps the flags: its record is written only if the count is not 0.
- * - String instructions with a repeat prefix complete one iteration at a time: each is one instruction for counts, hooks, budgets and
- *   schedules, as a debugger that steps sees it (and as qemu counts); with a count of 0 the instruction is one. The
- *   registers are exact at a fault in the middle.
- * - Divisions that overflow, and those whose dividend has 128 bits, fail a guard and are done again by a helper, which raises the
- *   exception before anything has changed. Misaligned `movaps` likewise.
+ * - String instructions with a repeat prefix complete one iteration at a time: each is one
+ *   instruction for counts, hooks, budgets and schedules, as a debugger that steps sees it (and as
+ *   qemu counts); with a count of 0 the instruction is one. The registers are exact at a fault in
+ *   the middle.
+ * - Divisions that overflow, and those whose dividend has 128 bits, fail a guard and are done again
+ *   by a helper, which raises the exception before anything has changed. Misaligned `movaps`
+ *   likewise.
  * - Every instruction is atomic here, with LOCK and without.
- * - The trap flag is not served: `popf` that sets it raises the breakpoint trap at once. RFLAGS shows IF set.
- * - A CPU executes what it has stored itself at once. What other CPUs have stored it may not see before it serialises: `cpuid`,
- *   `iret`, `serialize`, exceptions; not `mfence`, not `syscall` (SDM volume 3, 9.3).
+ * - The trap flag is not served: `popf` that sets it raises the breakpoint trap at once. RFLAGS
+ *   shows IF set.
+ * - A CPU executes what it has stored itself at once. What other CPUs have stored it may not see
+ *   before it serialises: `cpuid`, `iret`, `serialize`, exceptions; not `mfence`, not `syscall`
+ *   (SDM volume 3, 9.3).
  *
  * Accesses that may fault come before the other effects of their instruction.
  *
- * Source: Intel SDM, volumes 1 to 3. Undefined results are those of the processor the tests ran on where that was simple.
+ * Source: Intel SDM, volumes 1 to 3. Undefined results are those of the processor the tests ran on
+ * where that was simple.
  */
 import {
   BlockBuilder, FLAG_ROTATED, flagBits, recordCode, SlotLayout, slotRegister, STATUS_FLAGS, inverse,
@@ -42,7 +49,7 @@ import { decodeInto, MAX_INSTRUCTION_BYTES, X86Instruction } from './isa.js';
 import type { OpcodeRow } from './opcode-map.js';
 import { CONDITIONS } from './opcode-map.js';
 
-// -------------------------------------------------------------------------------------------------------------- slots
+// ------------------------------------------------------------------------------------------- slots
 
 export const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
@@ -51,7 +58,8 @@ const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);
 
 const SLOTS = new SlotLayout([
   ...GPR_NAMES.map((name) => [name, 'i64'] as const),
-  // K, A, B, C of the status flags; the direction flag as 0 or -2; NT, AC and ID at their places in RFLAGS; always 0; what a helper works on.
+  // K, A, B, C of the status flags; the direction flag as 0 or -2; NT, AC and ID at their places in
+  // RFLAGS; always 0; what a helper works on.
   ...['k', 'fa', 'fb', 'fc', 'df', 'system', 'zero', 'argument', 'fs_base', 'gs_base', 'mxcsr'].map(
     (name) => [name, 'i64'] as const,
   ),
@@ -84,7 +92,7 @@ const XMM = XMM_NAMES.map((name) => SLOTS.slot(name));
 /** Slots are 0 at the start, MXCSR is not: it is kept xored with its initial value. */
 const MXCSR_INITIAL = 0x1f80n;
 
-// ------------------------------------------------------------------------------------------- registers as people see
+// ------------------------------------------------------------------------- registers as people see
 
 const FLAG = {
   ...STATUS_FLAGS,
@@ -145,7 +153,7 @@ const REGISTERS: readonly RegisterView[] = [
   })),
 ];
 
-// ------------------------------------------------------------------------------------------------------------ lifting
+// ----------------------------------------------------------------------------------------- lifting
 
 /** By condition code / 2. */
 const TESTS: readonly FlagTestName[] = ['flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle'];
@@ -173,7 +181,10 @@ interface Known {
   readonly b: Operand;
   /** The carry is in C. */
   readonly rotated: boolean;
-  /** Where the difference is, as long as the instruction behind number `count` of the block is lifted. */
+  /**
+   * Where the difference is, as long as the instruction behind number `count` of the block is
+   * lifted.
+   */
   readonly result?: { readonly slot: Slot; readonly count: number };
 }
 
@@ -219,13 +230,16 @@ class Lifting {
     return bytes === 8 ? name : `${name}32`;
   }
 
-  // ------------------------------------------------------------------------------------------------------- operands
+  // -------------------------------------------------------------------------------------- operands
 
   private segment(operand: MemoryOperand): Slot | null {
     return operand.segment === null ? null : operand.segment === 'fs' ? FS_BASE : GS_BASE;
   }
 
-  /** The offset of a memory operand without its segment, in a slot: what `lea` computes. `plus` is added. */
+  /**
+   * The offset of a memory operand without its segment, in a slot: what `lea` computes. `plus` is
+   * added.
+   */
   effective(operand: MemoryOperand, plus = 0n): Operand {
     const { b } = this;
     const { base, index, scale, address32 } = operand;
@@ -276,7 +290,10 @@ class Lifting {
     this.b.store(STORES[bytes], value, place.base, place.offset);
   }
 
-  /** The slot of a register of at least 16 bits, or its byte moved down. Bits above the width are anything. */
+  /**
+   * The slot of a register of at least 16 bits, or its byte moved down. Bits above the width are
+   * anything.
+   */
   register(operand: RegisterOperand): Slot {
     const slot = GPR[operand.number]!;
     return operand.high ? this.b.make('shr', slot, 8n) : slot;
@@ -310,7 +327,9 @@ class Lifting {
     return operand.kind === 'memory' ? value : this.zero(value, bytes);
   }
 
-  /** The value of operand `i` as the record of a difference wants it: sign-extended below 32 bits. */
+  /**
+   * The value of operand `i` as the record of a difference wants it: sign-extended below 32 bits.
+   */
   narrow(i: number, bytes: Bytes): Operand {
     const operand = this.operand(i);
     return bytes < 4 ? this.signed(operand, bytes) : this.value(operand, bytes);
@@ -359,9 +378,9 @@ class Lifting {
   }
 
   /**
-   * Reads, changes and writes the first operand. `compute` writes the new value to `d`, which may be the slot of `old`; `before` sees
-   * the old value (flags of a difference), `after` the new one. Both come when nothing can fault any more. Values of 8 and 16 bits
-   * come sign-extended.
+   * Reads, changes and writes the first operand. `compute` writes the new value to `d`, which may
+   * be the slot of `old`; `before` sees the old value (flags of a difference), `after` the new one.
+   * Both come when nothing can fault any more. Values of 8 and 16 bits come sign-extended.
    */
   modify(steps: {
     readonly compute: (d: Slot, old: Slot, bytes: Bytes) => void;
@@ -403,7 +422,7 @@ class Lifting {
     return target.kind === 'register' && value === GPR[target.number] ? this.copy(value) : value;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- flags
+  // ----------------------------------------------------------------------------------------- flags
 
   /** Writes the record. */
   flags(family: FlagFamily, bytes: Bytes, a: Operand, b: Operand): void {
@@ -454,7 +473,10 @@ class Lifting {
     return known?.family === 'bits' && !known.rotated ? b.make('and', FA, STATUS) : b.test('flagbits', K);
   }
 
-  /** The comparison of a condition code; `cc` as in the low nibble of the opcode. A temporary that is compared with 0 is 0 or 1. */
+  /**
+   * The comparison of a condition code; `cc` as in the low nibble of the opcode. A temporary that
+   * is compared with 0 is 0 or 1.
+   */
   test(cc: number): Test {
     const plain = this.direct(cc >> 1);
     const test = plain ?? { condition: 'ne', width: 64, a: this.b.test(TESTS[cc >> 1]!, K), b: 0n };
@@ -538,7 +560,7 @@ class Lifting {
     return this.truth(2);
   }
 
-  // ---------------------------------------------------------------------------------------------------------- stack
+  // ----------------------------------------------------------------------------------------- stack
 
   push(value: Operand, bytes: 2 | 8 = 8): void {
     const { b } = this;
@@ -554,7 +576,7 @@ class Lifting {
     return value;
   }
 
-  // -------------------------------------------------------------------------------------------------------- vectors
+  // --------------------------------------------------------------------------------------- vectors
 
   vector(operand: X86Operand): Slot {
     if (operand.kind !== 'vector') throw new ElftraceError('internal', 'no vector operand');
@@ -592,7 +614,7 @@ const helper =
   (name: string, argument = 0): Lift =>
   (x) => ({ kind: 'helper', name, argument, next: x.next });
 
-// ---------------------------------------------------------------------------------------------------------- arithmetic
+// -------------------------------------------------------------------------------------- arithmetic
 
 const add: Lift = (x) => {
   const bytes = x.bytes();
@@ -825,7 +847,7 @@ const division =
     return undefined;
   };
 
-// -------------------------------------------------------------------------------------------------------------- shifts
+// ------------------------------------------------------------------------------------------ shifts
 
 /** The count of a shift, masked as the processor does: a constant, or a slot. */
 function shiftCount(x: Lifting, bytes: Bytes, at = 1): Operand {
@@ -992,9 +1014,12 @@ const doubleShift =
     return undefined;
   };
 
-// ---------------------------------------------------------------------------------------------------------- bits
+// -------------------------------------------------------------------------------------------- bits
 
-/** `bt`, `bts`, `btr`, `btc`: a register as the bit number reaches memory before and behind the operand. */
+/**
+ * `bt`, `bts`, `btr`, `btc`: a register as the bit number reaches memory before and behind the
+ * operand.
+ */
 const bitTest =
   (change: ((x: Lifting, d: Slot, old: Operand, bit: Slot) => void) | null): Lift =>
   (x) => {
@@ -1067,7 +1092,9 @@ const count =
     return undefined;
   };
 
-/** BMI: a register target by `emit`, which returns the value and the carry of the result's flags. */
+/**
+ * BMI: a register target by `emit`, which returns the value and the carry of the result's flags.
+ */
 const bmi =
   (emit: (x: Lifting, bytes: 4 | 8) => { value: Slot; carry: Operand | null }): Lift =>
   (x) => {
@@ -1122,7 +1149,7 @@ const addChain =
     return undefined;
   };
 
-// --------------------------------------------------------------------------------------------------------------- moves
+// ------------------------------------------------------------------------------------------- moves
 
 const mov: Lift = (x) => {
   const to = x.operand(0);
@@ -1358,7 +1385,7 @@ const convert =
     return undefined;
   };
 
-// --------------------------------------------------------------------------------------------------------------- stack
+// ------------------------------------------------------------------------------------------- stack
 
 /** Operand size of the stack: 8 bytes unless 66 asks for 2. */
 const stackBytes = (x: Lifting): 2 | 8 => (x.instruction.operandSizePrefix && (x.instruction.rex & 8) === 0 ? 2 : 8);
@@ -1471,7 +1498,7 @@ const setCarry =
     return undefined;
   };
 
-// ------------------------------------------------------------------------------------------------------------- control
+// ----------------------------------------------------------------------------------------- control
 
 const target = (x: Lifting): Address => {
   const operand = x.operand(0);
@@ -1538,7 +1565,7 @@ const int: Lift = (x) => {
   return number.kind === 'immediate' && BigInt.asUintN(8, number.value) === 0x80n ? UNKNOWN : PROTECTION;
 };
 
-// ------------------------------------------------------------------------------------------------------------- strings
+// ----------------------------------------------------------------------------------------- strings
 
 /** A pointer of a string instruction goes on by its size, or back. */
 function advance(x: Lifting, slot: Slot, bytes: Bytes): void {
@@ -1552,8 +1579,8 @@ function advance(x: Lifting, slot: Slot, bytes: Bytes): void {
 }
 
 /**
- * One iteration of a string instruction and the branch back to it. `ends` returns the comparison that has to hold for going on
- * (`cmps`, `scas`), as a slot.
+ * One iteration of a string instruction and the branch back to it. `ends` returns the comparison
+ * that has to hold for going on (`cmps`, `scas`), as a slot.
  */
 const stringOf =
   (emit: (x: Lifting, bytes: Bytes) => void, compares: boolean): Lift =>
@@ -1610,7 +1637,7 @@ const STRINGS: Readonly<Record<string, Lift>> = {
   }, true),
 };
 
-// ------------------------------------------------------------------------------------------------------------- vectors
+// ----------------------------------------------------------------------------------------- vectors
 
 /** A move of 16 bytes. */
 const move128 =
@@ -2013,7 +2040,7 @@ const extractLane =
     return undefined;
   };
 
-// --------------------------------------------------------------------------------------------------------------- table
+// ------------------------------------------------------------------------------------------- table
 
 const onCondition = (prefix: string, lift: (cc: number) => Lift): readonly (readonly [string, Lift])[] =>
   CONDITIONS.map((name, cc) => [prefix + name, lift(cc)] as const);
@@ -2553,7 +2580,7 @@ export function x86Coverage(row: OpcodeRow, encoding: X86Instruction['encoding']
   return { kind: 'stops', reason: reason ? reason[1] : 'vectors' };
 }
 
-// -------------------------------------------------------------------------------------------------------------- helpers
+// ----------------------------------------------------------------------------------------- helpers
 
 /** Source: Intel SDM volume 2, CRC32: the polynomial 11edc6f41 with bits reversed. */
 function crc32c(crc: number, byte: number): number {
@@ -2565,13 +2592,17 @@ function crc32c(crc: number, byte: number): number {
 const text = (at: number, name: string): bigint =>
   [...name.slice(at, at + 4)].reduceRight((sum, each) => (sum << 8n) | BigInt(each.charCodeAt(0)), 0n);
 /**
- * The maker whose processors this one is like where makers differ: 0f 0d with a register does nothing (AMD: invalid opcode), an operand size prefix does
- * not shorten near branches (AMD: to 16 bits). C libraries look for it before they believe any other leaf.
+ * The maker whose processors this one is like where makers differ: 0f 0d with a register does
+ * nothing (AMD: invalid opcode), an operand size prefix does not shorten near branches (AMD: to 16
+ * bits). C libraries look for it before they believe any other leaf.
  */
 const VENDOR = 'GenuineIntel';
 const BRAND = 'elftrace x86-64 emulator'.padEnd(48, '\0');
 
-/** Leaf 4 by subleaf: type (1 data, 2 instructions, 3 both), level, ways of lines of 64 bytes, sets. One thread uses them. */
+/**
+ * Leaf 4 by subleaf: type (1 data, 2 instructions, 3 both), level, ways of lines of 64 bytes, sets.
+ * One thread uses them.
+ */
 const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, sets: bigint])[] = [
   [1n, 1n, 8n, 64n],
   [2n, 1n, 8n, 64n],
@@ -2580,8 +2611,9 @@ const CACHES: readonly (readonly [type: bigint, level: bigint, ways: bigint, set
 ];
 
 /**
- * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced although most of it stops with its
- * name, because programs may rely on it without asking. eax, ebx, ecx, edx by leaf.
+ * What `cpuid` announces: what is executed. The base of x86-64 (x87, MMX, SSE, SSE2) is announced
+ * although most of it stops with its name, because programs may rely on it without asking. eax,
+ * ebx, ecx, edx by leaf.
  */
 function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint, bigint] {
   const bits = (...places: readonly number[]): bigint => places.reduce((sum, place) => sum | (1n << BigInt(place)), 0n);
@@ -2589,7 +2621,8 @@ function cpuid(leaf: bigint, subleaf: bigint): readonly [bigint, bigint, bigint,
     case 0n:
       return [7n, text(0, VENDOR), text(8, VENDOR), text(4, VENDOR)];
     case 1n:
-      // Family 6, model 15. CX16, MOVBE, POPCNT; FPU, TSC, MSR, CX8, CMOV, CLFLUSH of 64 bytes, MMX, FXSR, SSE, SSE2.
+      // Family 6, model 15. CX16, MOVBE, POPCNT; FPU, TSC, MSR, CX8, CMOV, CLFLUSH of 64 bytes,
+      // MMX, FXSR, SSE, SSE2.
       return [0x6f0n, 0x800n, bits(13, 22, 23), bits(0, 4, 5, 8, 15, 19, 23, 24, 25, 26)];
     case 2n:
       // Caches are described by leaf 4, lines are prefetched by 64 bytes.
@@ -2691,7 +2724,7 @@ const HELPERS: Readonly<Record<string, Helper>> = {
   },
 };
 
-// ------------------------------------------------------------------------------------------------------------ front end
+// --------------------------------------------------------------------------------------- front end
 
 /** A block ends when it has this many ops, so that its records are bounded. */
 const MAX_OPS = 300;
@@ -2708,7 +2741,8 @@ function lift(code: Uint8Array, address: Address, limits: LiftLimits): Block {
     if (builder.count > 0 && (full || limits.startsAt(pc))) return builder.finish(pc, { kind: 'jmp', pc });
     const left = code.length - offset;
     if (decodeInto(instruction, code, offset) === 0) {
-      // Too few bytes: would more make an instruction of them? The view may end before the window does; a block of its own decides.
+      // Too few bytes: would more make an instruction of them? The view may end before the window
+      // does; a block of its own decides.
       if (left < MAX_INSTRUCTION_BYTES) {
         if (builder.count > 0) return builder.finish(pc, { kind: 'jmp', pc });
         const padded = new Uint8Array(MAX_INSTRUCTION_BYTES);

@@ -1,22 +1,25 @@
 /**
- * Changing x86-64 instructions that other processors may be executing: the int3 protocol as data. Owns the order of stores and
- * synchronisations for a batch, which new instructions are allowed, and what a processor does that traps meanwhile; performs nothing: a live
- * session or an explorer of interleavings executes the steps.
+ * Changing x86-64 instructions that other processors may be executing: the int3 protocol as data.
+ * Owns the order of stores and synchronisations for a batch, which new instructions are allowed,
+ * and what a processor does that traps meanwhile; performs nothing: a live session or an explorer
+ * of interleavings executes the steps.
  *
- * An instruction of several bytes cannot be stored at once with respect to instruction fetch, and one of five bytes may lie
- * across two cache lines. But its first byte can:
+ * An instruction of several bytes cannot be stored at once with respect to instruction fetch, and
+ * one of five bytes may lie across two cache lines. But its first byte can:
  *
- *   1  publish what is about to be there          4  store all bytes but the first (behind int3: nobody executes them)
+ *   1  publish what is about to be there          4  store all bytes but the first (behind int3:
+ *                                                    nobody executes them)
  *   2  store cc over each first byte              5  sync
  *   3  sync: every processor sees the cc          6  store the first byte
  *                                                 7  sync   8  retract, wait for handlers
  *
- * sync: every processor executes a serialising instruction (Intel SDM volume 3, 9.1.3: cross-modifying code). Between 2 and 6 a
- * processor that gets to an address takes the trap, and its handler does what the *new* instruction would do: at any
- * moment there are two behaviours, old or new, and never the old head with a new tail.
+ * sync: every processor executes a serialising instruction (Intel SDM volume 3, 9.1.3:
+ * cross-modifying code). Between 2 and 6 a processor that gets to an address takes the trap, and
+ * its handler does what the *new* instruction would do: at any moment there are two behaviours, old
+ * or new, and never the old head with a new tail.
  *
- * One old instruction, of any length up to the new one's with its padding, must stand there: a processor that is between two
- * old ones cannot be seen.
+ * One old instruction, of any length up to the new one's with its padding, must stand there: a
+ * processor that is between two old ones cannot be seen.
  */
 import type { BreakpointPatching, LivePatch, LiveStep, TrappedCpu } from '../machine/live-patching.js';
 import { signExtend32 } from '../bits.js';
@@ -29,7 +32,9 @@ import { NOP5, NOP6 } from './sites.js';
 /** X-MOD-2: a batch holds this many. */
 export const MAX_BATCH = 256;
 
-/** One instruction to be written, with everything behind it that the change owns: 1 byte or more. */
+/**
+ * One instruction to be written, with everything behind it that the change owns: 1 byte or more.
+ */
 export type TextPatch = LivePatch;
 
 /** What the trap handler does for a processor that trapped at an address of the batch. */
@@ -54,7 +59,9 @@ export type PokeStep = LiveStep<BatchEntry>;
 const INT3 = 0xcc;
 const NOP2_LOW = 0x9066;
 
-/** What may be written live (X-POKE-2), with its length and whether control never gets behind it. */
+/**
+ * What may be written live (X-POKE-2), with its length and whether control never gets behind it.
+ */
 interface Allowed {
   readonly bytes: number;
   readonly effect: TrapEffect;
@@ -100,8 +107,10 @@ function allowedAt(after: Uint8Array, address: Address): Allowed | null {
 }
 
 /**
- * What the handler does for a patch (X-POKE-2). Behind an instruction that control never passes, int3 may fill the rest.
- * @throws ElftraceError 'internal' for anything else: what cannot be emulated cannot be written live
+ * What the handler does for a patch (X-POKE-2). Behind an instruction that control never passes,
+ * int3 may fill the rest.
+ * @throws ElftraceError 'internal' for anything else: what cannot be emulated cannot be written
+ *   live
  */
 export function trapEffect(patch: TextPatch): TrapEffect {
   const { address, after } = patch;
@@ -118,8 +127,8 @@ export function trapEffect(patch: TextPatch): TrapEffect {
 }
 
 /**
- * Splits patches into batches as they come (X-MOD-2): a batch ends when it is full, or before an address lower than the last one, because the
- * handler searches by halves.
+ * Splits patches into batches as they come (X-MOD-2): a batch ends when it is full, or before an
+ * address lower than the last one, because the handler searches by halves.
  */
 export function batchesOf(patches: readonly TextPatch[]): readonly (readonly TextPatch[])[] {
   const batches: TextPatch[][] = [];
@@ -139,7 +148,8 @@ export function batchesOf(patches: readonly TextPatch[]): readonly (readonly Tex
 /**
  * The protocol for one batch.
  * @param batch  ascending, not overlapping, at most MAX_BATCH
- * @throws ElftraceError 'internal' for a batch that is not like that, or an instruction that may not be written
+ * @throws ElftraceError 'internal' for a batch that is not like that, or an instruction that may
+ *   not be written
  */
 export function pokeSteps(batch: readonly TextPatch[]): readonly PokeStep[] {
   if (batch.length === 0) return [];
@@ -233,7 +243,10 @@ const ZF = 1 << 6;
 const SF = 1 << 7;
 const OF = 1 << 11;
 
-/** Whether condition 0 to 15 holds: pairs, of which the odd one is the opposite (Intel SDM volume 1, appendix B). */
+/**
+ * Whether condition 0 to 15 holds: pairs, of which the odd one is the opposite (Intel SDM volume 1,
+ * appendix B).
+ */
 export function conditionHolds(condition: number, flags: number): boolean {
   const less = ((flags & SF) !== 0) !== ((flags & OF) !== 0);
   const zero = (flags & ZF) !== 0;

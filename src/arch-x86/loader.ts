@@ -1,23 +1,28 @@
 /**
- * How modules are laid out on x86-64: bases, jump stubs, the binding of calls. Owns no layout and no relocation arithmetic.
+ * How modules are laid out on x86-64: bases, jump stubs, the binding of calls. Owns no layout and
+ * no relocation arithmetic.
  *
  * What a patcher must know of it:
  *
- * - `call` and `jmp` reach ±2 GiB. A kernel keeps core and modules within that (the top 2 GiB), and its code model counts on it: addresses fit
- *   into 32 bits with a sign (R_X86_64_32S), so there are no stubs.
- * - Programs and modules that were not compiled for that (-fPIC, -mcmodel=large) can lie anywhere. Their data are found through pointer slots
- *   (GOTPCREL and its X forms, which a linker may relax and which here keep their slot) or by 64-bit addresses; only calls (PLT32) are left, and
- *   get a stub in their own part where they do not reach:
+ * - `call` and `jmp` reach ±2 GiB. A kernel keeps core and modules within that (the top 2 GiB), and
+ *   its code model counts on it: addresses fit into 32 bits with a sign (R_X86_64_32S), so there
+ *   are no stubs.
+ * - Programs and modules that were not compiled for that (-fPIC, -mcmodel=large) can lie anywhere.
+ *   Their data are found through pointer slots (GOTPCREL and its X forms, which a linker may relax
+ *   and which here keep their slot) or by 64-bit addresses; only calls (PLT32) are left, and get a
+ *   stub in their own part where they do not reach:
  *
  *       ff 25 00 00 00 00     jmp *0(%rip)
  *       i0 .. i7              the target
  *
- *   It changes no register and no flag, so calls of tracers may go through it, also from a site in the middle of a prologue.
- * - The relocation of a call stands at its displacement, and the addend -4 says that the processor counts from behind it: S + A + 4 is what is
- *   called.
+ *   It changes no register and no flag, so calls of tracers may go through it, also from a site in
+ *   the middle of a prologue.
+ * - The relocation of a call stands at its displacement, and the addend -4 says that the processor
+ *   counts from behind it: S + A + 4 is what is called.
  * - A `PC32` is no call for certain (data and lea have it too), so it has no stub.
  *
- * Sources: System V psABI 1.0 (4.4, B.2); 10-x86 section 1; the areas are those of Linux (Documentation of its memory map).
+ * Sources: System V psABI 1.0 (4.4, B.2); 10-x86 section 1; the areas are those of Linux
+ * (Documentation of its memory map).
  */
 import type { ConventionName } from '../machine/conventions.js';
 import type { ModuleLoader } from '../machine/loader.js';
@@ -30,7 +35,10 @@ import { NOP5 } from './sites.js';
 /** Bytes of a stub and what follows it up to the next. */
 const STUB_BYTES = 16;
 
-/** Relative to the displacement of a call of any length: what both ends of a shorter reach have in common. */
+/**
+ * Relative to the displacement of a call of any length: what both ends of a shorter reach have in
+ * common.
+ */
 const REACH: Reach = { min: -0x7fff_fffbn, max: 0x7fff_fffbn, alignBytes: 1 };
 
 /** Room for trampolines: some forty of the larger kind. */
@@ -47,7 +55,10 @@ const ENDBR64 = 0xfa1e_0ff3;
 /** Longest pad in front of a function that is looked through. */
 const MAX_PAD = 64;
 
-/** A pad that goes on behind its function's symbol holds a call; one that ends there is for other patching (sites.ts says more). */
+/**
+ * A pad that goes on behind its function's symbol holds a call; one that ends there is for other
+ * patching (sites.ts says more).
+ */
 function conventionOfPatchable(
   functionAt: (delta: number) => boolean,
   word: (delta: number) => number,
@@ -121,7 +132,8 @@ export const x86Loader: ModuleLoader = {
     new ByteView(bytes, 'little', 'stub').insertU64(6, BigInt.asUintN(64, target));
     return bytes;
   },
-  // X-ENT-1: a register frame of a kernel names the kernel's segments. The immediates of two instructions of 7 bytes with a store of 8 between.
+  // X-ENT-1: a register frame of a kernel names the kernel's segments. The immediates of two
+  // instructions of 7 bytes with a store of 8 between.
   kernelWords: [
     { symbol: 'elftrace_selectors', offset: 3, value: KERNEL_SS },
     { symbol: 'elftrace_selectors', offset: 18, value: KERNEL_CS },

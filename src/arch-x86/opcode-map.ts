@@ -1,8 +1,10 @@
 /**
- * The x86-64 opcode map as rows of text: which bytes are an instruction, what it is called and what operands it has. Owns
- * the rows and the tables built from them; `isa.ts` owns the walk over prefixes, ModRM and displacements.
+ * The x86-64 opcode map as rows of text: which bytes are an instruction, what it is called and what
+ * operands it has. Owns the rows and the tables built from them; `isa.ts` owns the walk over
+ * prefixes, ModRM and displacements.
  *
- * A row is `key mnemonic operands flags…`. The key is the opcode byte in its map, with what else must hold:
+ * A row is `key mnemonic operands flags…`. The key is the opcode byte in its map, with what else
+ * must hold:
  *
  *   np. 66. f3. f2.   mandatory prefix; without one of these any prefix goes
  *   mm.               none or 66 (MMX, and the same on XMM registers)
@@ -14,18 +16,21 @@
  *   cc                sixteen rows, one for each condition, which replaces `CC` in the mnemonic
  *   .w0 .w1 .l0 .l1   VEX/EVEX W and L (`.l1` in EVEX: 256 or 512 bits, `.l2` 512)
  *
- * In a mnemonic `a|b|c` are the names at operand sizes 16, 32 and 64; `[x|y]` makes two rows, W0 and W1.
+ * In a mnemonic `a|b|c` are the names at operand sizes 16, 32 and 64; `[x|y]` makes two rows, W0
+ * and W1.
  *
- * Operands use the codes of the opcode maps in Intel's manual, volume 2, appendix A: one capital for the place, small
- * letters for the size. E: ModRM r/m, register or memory; M: memory only; R, U, N: register only (general, XMM, MMX);
- * G: ModRM.reg; V, W: XMM/YMM/ZMM by reg and r/m; P, Q: MMX by reg and r/m, or XMM under 66; S, C, D: segment, control
- * and debug register by reg; H, B: vector and general register in VEX.vvvv; L: register in the top of an immediate byte;
- * K: mask register (Kg reg, Ke r/m, Kr, Km r/m register or memory only, Kh vvvv); T: tile register in the same way;
- * I: immediate; J: displacement; O: absolute address in the instruction; Z: register in the opcode; X, Y: string
- * operands. `Iz` has 2 or 4 bytes by the operand size, `Iv` 2, 4 or 8, `Ib` is one byte. Anything else is a fixed register.
+ * Operands use the codes of the opcode maps in Intel's manual, volume 2, appendix A: one capital
+ * for the place, small letters for the size. E: ModRM r/m, register or memory; M: memory only; R,
+ * U, N: register only (general, XMM, MMX); G: ModRM.reg; V, W: XMM/YMM/ZMM by reg and r/m; P, Q:
+ * MMX by reg and r/m, or XMM under 66; S, C, D: segment, control and debug register by reg; H, B:
+ * vector and general register in VEX.vvvv; L: register in the top of an immediate byte; K: mask
+ * register (Kg reg, Ke r/m, Kr, Km r/m register or memory only, Kh vvvv); T: tile register in the
+ * same way; I: immediate; J: displacement; O: absolute address in the instruction; Z: register in
+ * the opcode; X, Y: string operands. `Iz` has 2 or 4 bytes by the operand size, `Iv` 2, 4 or 8,
+ * `Ib` is one byte. Anything else is a fixed register.
  *
- * Flags: `lock` may have a LOCK prefix with a memory operand; `vsib` needs a SIB byte (its index is a vector); `modreg`
- * takes r/m as a register whatever mod says; `@…` is the flow.
+ * Flags: `lock` may have a LOCK prefix with a memory operand; `vsib` needs a SIB byte (its index is
+ * a vector); `modreg` takes r/m as a register whatever mod says; `@…` is the flow.
  */
 import { ElftraceError } from '../errors.js';
 import { type OpcodeMapData, PREBUILT_MAPS } from './prebuilt.js';
@@ -46,7 +51,10 @@ export interface OpcodeRow {
   readonly lock: boolean;
   readonly vsib: boolean;
   readonly modReg: boolean;
-  /** Operands of which only eight exist: bit 0 by ModRM.reg, 1 by r/m, 2 by vvvv (mask and tile registers). */
+  /**
+   * Operands of which only eight exist: bit 0 by ModRM.reg, 1 by r/m, 2 by vvvv (mask and tile
+   * registers).
+   */
   readonly eightMask: number;
   /** True for a general or mask register by ModRM.reg, which has no EVEX.R'. */
   readonly plainReg: boolean;
@@ -67,8 +75,8 @@ export interface OpcodeRow {
 }
 
 /**
- * A row as numbers and strings: names by operand size if they differ, joined by `|`; operands, joined by commas; bits (`BITS`); place in
- * `FLOWS`; immediates; the masks.
+ * A row as numbers and strings: names by operand size if they differ, joined by `|`; operands,
+ * joined by commas; bits (`BITS`); place in `FLOWS`; immediates; the masks.
  */
 type OpcodeRowData = readonly [
   mnemonics: string,
@@ -85,7 +93,10 @@ type OpcodeRowData = readonly [
   eightMask: number,
 ];
 
-/** Ib 1 byte, Iw 2, Iz 2 or 4, Iv 2, 4 or 8, Id 4, O 4 or 8 by address size; J8 and J32 are displacements. */
+/**
+ * Ib 1 byte, Iw 2, Iz 2 or 4, Iv 2, 4 or 8, Id 4, O 4 or 8 by address size; J8 and J32 are
+ * displacements.
+ */
 export type ImmediateCode = 'Ib' | 'Iw' | 'Iz' | 'Iv' | 'Id' | 'O' | 'J8' | 'J32' | 'Jz';
 
 /** Suffixes of conditions by the low four opcode bits, as Intel's manual prints them first. */
@@ -93,7 +104,7 @@ export const CONDITIONS = [
   'o', 'no', 'b', 'ae', 'e', 'ne', 'be', 'a', 's', 'ns', 'p', 'np', 'l', 'ge', 'le', 'g',
 ] as const; // prettier-ignore
 
-// -------------------------------------------------------------------------------------------------------------- rows
+// -------------------------------------------------------------------------------------------- rows
 
 const ALU = ['add', 'or', 'adc', 'sbb', 'and', 'sub', 'xor', 'cmp'];
 const SHIFTS = ['rol', 'ror', 'rcl', 'rcr', 'shl', 'shr', 'shl', 'sar'];
@@ -114,7 +125,10 @@ function alu(): string {
   return text;
 }
 
-/** x87: opcode d8 to df; memory forms by ModRM.reg, register forms by ModRM.reg or by the whole byte. */
+/**
+ * x87: opcode d8 to df; memory forms by ModRM.reg, register forms by ModRM.reg or by the whole
+ * byte.
+ */
 function x87(): string {
   let text = '';
   const memory: Readonly<Record<string, string>> = {
@@ -761,7 +775,10 @@ np.cc sha1rnds4 Vx,Wx,Ib
 f3.f0:c0 hreset Ib
 `;
 
-/** Packed integer instructions of 66 0F that exist under VEX with a third operand and the same opcode. */
+/**
+ * Packed integer instructions of 66 0F that exist under VEX with a third operand and the same
+ * opcode.
+ */
 const VEX_PACKED =
   '60 punpcklbw,61 punpcklwd,62 punpckldq,63 packsswb,64 pcmpgtb,65 pcmpgtw,66 pcmpgtd,67 packuswb,68 punpckhbw,' +
   '69 punpckhwd,6a punpckhdq,6b packssdw,6c punpcklqdq,6d punpckhqdq,74 pcmpeqb,75 pcmpeqw,76 pcmpeqd,d1 psrlw,' +
@@ -1704,7 +1721,7 @@ export const THREE_D_NOW: ReadonlyMap<number, string> = new Map([
   [0xbf, 'pavgusb'],
 ]);
 
-// ------------------------------------------------------------------------------------------------------------- parser
+// ------------------------------------------------------------------------------------------ parser
 
 const FLOWS: readonly OpcodeFlow[] = [
   'next',
@@ -1923,8 +1940,8 @@ function rowFromData(data: OpcodeRowData): OpcodeRow {
 }
 
 /**
- * One map. Nothing of it is read before a row is asked for, and of each line only its place then: programs use a tenth of them. The
- * package brings along what the lines come to (`prebuilt.ts`).
+ * One map. Nothing of it is read before a row is asked for, and of each line only its place then:
+ * programs use a tenth of them. The package brings along what the lines come to (`prebuilt.ts`).
  */
 export class OpcodeTable {
   private lines: (string[] | undefined)[] | null = null;
@@ -1977,7 +1994,9 @@ export class OpcodeTable {
   }
 }
 
-/** The maps, by how they are reached. VEX and EVEX are indexed by map number, XOP by map number - 8. */
+/**
+ * The maps, by how they are reached. VEX and EVEX are indexed by map number, XOP by map number - 8.
+ */
 export interface OpcodeMaps {
   readonly one: OpcodeTable;
   readonly legacy0f: OpcodeTable;

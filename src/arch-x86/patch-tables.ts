@@ -1,4 +1,7 @@
-/** Tables of the x86-64 kernel's other patching mechanisms: the formats of Linux 5.x to 7.x. Distances count from their own field. */
+/**
+ * Tables of the x86-64 kernel's other patching mechanisms: the formats of Linux 5.x to 7.x.
+ * Distances count from their own field.
+ */
 import type { PatchField, PatchTable } from '../machine/tables.js';
 
 const first: PatchField = { at: 0, bytes: 4, from: 'field' };
@@ -22,7 +25,8 @@ export const x86PatchTables: readonly PatchTable[] = [
     targets: [second],
   },
   { section: '.static_call_sites', what: 'a static call', entryBytes: 8, place: first, reach: 'instruction' },
-  // Since Linux 6.3 the feature word has 32 bits, before that 16; to 5.12 a third length stood behind the two.
+  // Since Linux 6.3 the feature word has 32 bits, before that 16; to 5.12 a third length stood
+  // behind the two.
   { ...alternative, entryBytes: 14, reach: { at: 12, bytes: 1 } },
   { ...alternative, entryBytes: 12, reach: { at: 10, bytes: 1 } },
   { ...alternative, entryBytes: 13, reach: { at: 10, bytes: 1 } },

@@ -1,10 +1,11 @@
 /**
- * Relocation rows of x86-64 (System V psABI 1.0, table 4.9, and the APX additions 43 to 51). RELA only; every field is a
- * little-endian word at the place, also inside instructions, so there are only four fields.
+ * Relocation rows of x86-64 (System V psABI 1.0, table 4.9, and the APX additions 43 to 51). RELA
+ * only; every field is a little-endian word at the place, also inside instructions, so there are
+ * only four fields.
  *
- * The addend of a pc-relative field in an instruction includes the distance from the field to the end of the instruction:
- * a call has -4. GOTPC32 and GOTPC64 name `_GLOBAL_OFFSET_TABLE_` as their symbol, so S is already the GOT's address and
- * the plain pc-relative rule gives the value.
+ * The addend of a pc-relative field in an instruction includes the distance from the field to the
+ * end of the instruction: a call has -4. GOTPC32 and GOTPC64 name `_GLOBAL_OFFSET_TABLE_` as their
+ * symbol, so S is already the GOT's address and the plain pc-relative rule gives the value.
  */
 import type { FieldCodec, RelocationRow, ValueRule } from '../relocs/kinds.js';
 
@@ -95,7 +96,8 @@ const ROWS: readonly RelocationRow[] = [
     stubAllowed: true,
     note: 'deprecated: as PLT32',
   }),
-  // A linker may replace the instruction in front of these; a patcher must not expect the opcode to survive a link.
+  // A linker may replace the instruction in front of these; a patcher must not expect the opcode to
+  // survive a link.
   row(R_X86_64_GOTPCRELX, 'GOTPCRELX', 'got-pcrel', WORD32, 'signed'),
   row(R_X86_64_REX_GOTPCRELX, 'REX_GOTPCRELX', 'got-pcrel', WORD32, 'signed'),
   row(43, 'CODE_4_GOTPCRELX', 'got-pcrel', WORD32, 'signed'),

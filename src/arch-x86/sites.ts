@@ -1,13 +1,14 @@
 /**
- * Patch sites of x86-64: calls of `mcount` and `__fentry__` as compilers and linkers leave them, and the pads of
- * -fpatchable-function-entry. Owns what bytes and relocations are accepted (X-ENC-1, X-SITE-1 to 3) and the bytes of every
- * change.
+ * Patch sites of x86-64: calls of `mcount` and `__fentry__` as compilers and linkers leave them,
+ * and the pads of -fpatchable-function-entry. Owns what bytes and relocations are accepted
+ * (X-ENC-1, X-SITE-1 to 3) and the bytes of every change.
  *
- * The anchor is the first byte of the call, after endbr64, after `push %rbp; mov %rsp,%rbp` of plain -pg, after `push %r10` of a
- * nested function (X-SITE-2, X-SITE-3); for a pad it is the pad's first byte, which with N,M pads lies before the symbol.
+ * The anchor is the first byte of the call, after endbr64, after `push %rbp; mov %rsp,%rbp` of
+ * plain -pg, after `push %r10` of a nested function (X-SITE-2, X-SITE-3); for a pad it is the pad's
+ * first byte, which with N,M pads lies before the symbol.
  *
- * Addresses that a call through the GOT gives as target are those of the slot: the view looks through slots as it looks
- * through PLT entries.
+ * Addresses that a call through the GOT gives as target are those of the slot: the view looks
+ * through slots as it looks through PLT entries.
  */
 import type {
   SiteChange,
@@ -37,16 +38,22 @@ import {
 
 const X86_ENTRIES: readonly string[] = ['modern', 'y2014', 'mcount'];
 
-/** By what stands before the site in its function (entries.ts); the bytes of the call itself do not tell. */
+/**
+ * By what stands before the site in its function (entries.ts); the bytes of the call itself do not
+ * tell.
+ */
 function entriesAround(from: SiteReading, view: SiteView): readonly string[] {
   return flavoursFor(siteConvention(view, from.ipDelta));
 }
 
 const isNested = (from: SiteReading, view: SiteView): boolean => siteConvention(view, from.ipDelta) === 'fentry-nested';
 
-// ------------------------------------------------------------------------------------------------------------ encodings
+// --------------------------------------------------------------------------------------- encodings
 
-/** Distances of `e8` and `e9` rel32 from the instruction's own address: ±2 GiB from its end, 5 bytes on. */
+/**
+ * Distances of `e8` and `e9` rel32 from the instruction's own address: ±2 GiB from its end, 5 bytes
+ * on.
+ */
 export const CALL5_REACH: Reach = { min: -0x7fff_fffbn, max: 0x8000_0004n, alignBytes: 1 };
 /** The same for `67 e8` rel32, 6 bytes long. */
 export const CALL6_REACH: Reach = { min: -0x7fff_fffan, max: 0x8000_0005n, alignBytes: 1 };
@@ -111,12 +118,15 @@ export function encodeBranch5(opcode: 0xe8 | 0xe9, address: Address, target: Add
   return concatBytes([Uint8Array.of(opcode), littleEndian(target - (address + 5n), 4)]);
 }
 
-/** Target of a displacement read as an unsigned word, `size` bytes from the instruction's start to its end. */
+/**
+ * Target of a displacement read as an unsigned word, `size` bytes from the instruction's start to
+ * its end.
+ */
 function relativeTarget(address: Address, size: number, displacement: number): Address {
   return BigInt.asUintN(64, address + BigInt(size) + BigInt(displacement | 0));
 }
 
-// -------------------------------------------------------------------------------------------------------------- readings
+// ---------------------------------------------------------------------------------------- readings
 
 const NO_RELOCATIONS: readonly number[] = [];
 const AT_1: readonly number[] = [1];
@@ -178,8 +188,9 @@ function isGotCall(relocation: SiteRelocation): boolean {
 }
 
 /**
- * State of a call in a relocatable file: the relocation decides. A name that is no known profiling entry is reported as a
- * call (form `named`): -mfentry-name allows any, and only the verdict knows whether the user declared it.
+ * State of a call in a relocatable file: the relocation decides. A name that is no known profiling
+ * entry is reported as a call (form `named`): -mfentry-name allows any, and only the verdict knows
+ * whether the user declared it.
  */
 function relocatableState(view: SiteView, relocation: SiteRelocation): SiteStateKind {
   return view.isMcountName(relocation.symbolName) ? 'compiled' : 'call';
@@ -189,7 +200,7 @@ function stateOfCallee(view: SiteView, target: Address): SiteStateKind {
   return view.callee(target) === 'mcount' ? 'compiled' : 'call';
 }
 
-// --------------------------------------------------------------------------------------------------------------- changes
+// ----------------------------------------------------------------------------------------- changes
 
 const NOTHING_TO_DO: SiteChange = { stores: [], neutralise: [], rule: 'C-INIT-2' };
 
@@ -220,7 +231,7 @@ function refuseForeign(from: SiteReading): SiteRefusal {
   return refuse('unsupported', from.reason ?? 'the bytes are not those of a site');
 }
 
-// ----------------------------------------------------------------------------------------------------------------- call5
+// ------------------------------------------------------------------------------------------- call5
 
 /**
  * The kernel's shape, gcc and clang without PIC:
@@ -228,8 +239,8 @@ function refuseForeign(from: SiteReading): SiteRefusal {
  *   address   compiled                      disabled               enabled
  *   ip        e8 d0 d1 d2 d3  call mcount   0f 1f 44 00 00  nop5   e8 d0 d1 d2 d3  call tracer
  *
- * In a relocatable file the field is zero and R_X86_64_PLT32 (older: PC32) with addend -4 stands at ip+1; the nop
- * has none. -mnop-mcount emits the disabled form.
+ * In a relocatable file the field is zero and R_X86_64_PLT32 (older: PC32) with addend -4 stands at
+ * ip+1; the nop has none. -mnop-mcount emits the disabled form.
  */
 const call5: SiteShape = {
   name: 'x86-64.call5',
@@ -285,15 +296,16 @@ function readCall5(view: SiteView, source: SiteSource): SiteReading | null {
   return reading(call5, state, state === 'compiled' ? 'call' : 'named', 5, null, AT_1);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- call6
+// ------------------------------------------------------------------------------------------- call6
 
 /**
- * gcc -fPIC and -fPIE (the default of distributions): call through the GOT, relaxed by the linker where it can be. The
- * site has six bytes in every state, so that no sixth byte is left over (X-SITE-1).
+ * gcc -fPIC and -fPIE (the default of distributions): call through the GOT, relaxed by the linker
+ * where it can be. The site has six bytes in every state, so that no sixth byte is left over
+ * (X-SITE-1).
  *
- *   address   compiled                            disabled                  enabled
- *   ip        ff 15 d0..d3  call *slot(%rip)      66 0f 1f 44 00 00  nop6   67 e8 d0..d3  addr32 call tracer
- *        or   67 e8 d0..d3  addr32 call mcount
+ *   address  compiled                          disabled                 enabled
+ *   ip       ff 15 d0..d3  call *slot(%rip)    66 0f 1f 44 00 00  nop6  67 e8 d0..d3  call tracer
+ *        or  67 e8 d0..d3  addr32 call mcount
  *
  * In a relocatable file R_X86_64_GOTPCRELX (older: GOTPCREL) with addend -4 stands at ip+2.
  */
@@ -346,20 +358,20 @@ function readCall6(view: SiteView, throughGot: boolean): SiteReading | null {
   return reading(call6, state, state === 'compiled' ? form : 'named', 6, null, AT_2);
 }
 
-// ------------------------------------------------------------------------------------------------------------- call-abs64
+// -------------------------------------------------------------------------------------- call-abs64
 
 /**
  * -mcmodel=large. gcc uses r10, clang rax:
  *
- *   address   compiled                       disabled                               enabled
- *   ip        49 ba i0..i7  movabs $m,%r10   66 0f 1f 84 00 00 00 00 00  nop9       49 ba i0..i7  movabs $t,%r10
- *   ip+10     41 ff d2      call *%r10       0f 1f 40 00  nop4  (from ip+9)         41 ff d2      call *%r10
+ *   address  compiled                     disabled                      enabled
+ *   ip       49 ba i0..i7 movabs $m,%r10  66 0f 1f 84 00… nop9          49 ba i0..i7 movabs $t,%r10
+ *   ip+10    41 ff d2     call *%r10      0f 1f 40 00 nop4 (from ip+9)  41 ff d2     call *%r10
  *
- *   ip        48 b8 i0..i7  movabs $m,%rax   66 0f 1f 84 00 00 00 00 00  nop9       48 b8 i0..i7  movabs $t,%rax
- *   ip+10     ff d0         call *%rax       0f 1f 00  nop3  (from ip+9)            ff d0         call *%rax
+ *   ip     48 b8 i0..i7  movabs $m,%rax  66 0f 1f 84 00…  nop9        48 b8 i0..i7  movabs $t,%rax
+ *   ip+10  ff d0         call *%rax      0f 1f 00  nop3 (from ip+9)  ff d0         call *%rax
  *
- * In a relocatable file R_X86_64_64 with addend 0 stands at ip+2. The nops tell the two apart by their lengths, so the
- * register is known again when the call is made.
+ * In a relocatable file R_X86_64_64 with addend 0 stands at ip+2. The nops tell the two apart by
+ * their lengths, so the register is known again when the call is made.
  */
 const callAbs64: SiteShape = {
   name: 'x86-64.call-abs64',
@@ -421,7 +433,7 @@ function readAbs64(view: SiteView, form: 'r10' | 'rax', size: number): SiteReadi
   return reading(callAbs64, state, state === 'compiled' ? form : 'named', size, null, AT_2);
 }
 
-// ----------------------------------------------------------------------------------------------------------- patchable-5
+// ------------------------------------------------------------------------------------- patchable-5
 
 /** Longest pad that is looked through for the function symbol behind it. */
 const MAX_PAD_BYTES = 1024;
@@ -440,7 +452,8 @@ function nopLength(view: SiteView, delta: number): number {
   if (byte === 0x90) return at + 1 - delta;
   if (byte !== 0x0f || view.u8(at + 1) !== 0x1f) return 0;
   const modRm = view.u8(at + 2);
-  // nopl r/m32 with reg 0 and a memory operand; displacement bytes may be anything (clang writes 8 and 0x200).
+  // nopl r/m32 with reg 0 and a memory operand; displacement bytes may be anything (clang writes 8
+  // and 0x200).
   if (modRm < 0 || modRm >= 0xc0 || (modRm & 0x38) !== 0) return 0;
   const mod = modRm >> 6;
   let size = at + 3 - delta;
@@ -464,15 +477,17 @@ function nopRun(view: SiteView, delta: number): number {
 }
 
 /**
- * Delta of the pad behind the symbol, from the anchor: what stands before it are M one-byte nops in front of the symbol
- * and an endbr64 behind it. -1 when no function symbol tells where the function starts.
+ * Delta of the pad behind the symbol, from the anchor: what stands before it are M one-byte nops in
+ * front of the symbol and an endbr64 behind it. -1 when no function symbol tells where the function
+ * starts.
  */
 function padAfterSymbol(view: SiteView): number {
   let run = 0;
   while (run < MAX_PAD_BYTES && view.u8(run) === 0x90) run++;
   const atStart = view.functionAt(0) || view.u32(-4) === ENDBR64;
-  // The symbol may lie inside the run (no endbr64) or at its end. With a symbol for the pad itself (`__pfx_f`) the
-  // function's own comes later and wins; a run of five nops that ends at no symbol is the usual case and is not searched.
+  // The symbol may lie inside the run (no endbr64) or at its end. With a symbol for the pad itself
+  // (`__pfx_f`) the function's own comes later and wins; a run of five nops that ends at no symbol
+  // is the usual case and is not searched.
   if (run > 5 || !atStart || view.functionAt(run)) {
     for (let k = run; k >= 1; k--) {
       if (view.functionAt(k)) return view.u32(k) === ENDBR64 ? k + 4 : k;
@@ -482,8 +497,8 @@ function padAfterSymbol(view: SiteView): number {
 }
 
 /**
- * -fpatchable-function-entry=N,M: N-M bytes behind the symbol (and behind endbr64) hold the call, M before it are left
- * alone. gcc writes one-byte nops, clang one long nop where it can.
+ * -fpatchable-function-entry=N,M: N-M bytes behind the symbol (and behind endbr64) hold the call, M
+ * before it are left alone. gcc writes one-byte nops, clang one long nop where it can.
  *
  *   address   compiled (gcc)     compiled (clang)        disabled          enabled
  *   slot      90 x M             90 x M
@@ -491,10 +506,11 @@ function padAfterSymbol(view: SiteView): number {
  *   ip        90 90 90 90 90     0f 1f 44 00 08  (5)     0f 1f 44 00 00    e8 d0 d1 d2 d3
  *             …                  or one nop of 6 to 10   + rest as nops    + rest as nops
  *
- * A long nop is replaced whole, the rest by a shorter nop: the bytes behind the call must not be executed as the tail of
- * a longer instruction. Pads of fewer than five bytes behind the symbol cannot hold a call, and pads entirely before the
- * symbol are never executed. Forms of foreign readings: `small`, `before` (by which a table of call padding is known),
- * `unplaced` (no symbol to measure from), `bytes`.
+ * A long nop is replaced whole, the rest by a shorter nop: the bytes behind the call must not be
+ * executed as the tail of a longer instruction. Pads of fewer than five bytes behind the symbol
+ * cannot hold a call, and pads entirely before the symbol are never executed. Forms of foreign
+ * readings: `small`, `before` (by which a table of call padding is known), `unplaced` (no symbol to
+ * measure from), `bytes`.
  */
 const patchable5: SiteShape = {
   name: 'x86-64.patchable-5',
@@ -567,9 +583,10 @@ function readPad(view: SiteView, ip: number, state: SiteStateKind, form: string,
 }
 
 /**
- * A call where the pad's bytes behind the symbol would be. Behind M nops in front of the symbol this may as well be the
- * function's own first instruction (N = M; kernels have the profiling call there, and gcc starts functions with a call where
- * it knows that the callee needs no aligned stack), so there it is the site's only when it leads to a tracer.
+ * A call where the pad's bytes behind the symbol would be. Behind M nops in front of the symbol
+ * this may as well be the function's own first instruction (N = M; kernels have the profiling call
+ * there, and gcc starts functions with a call where it knows that the callee needs no aligned
+ * stack), so there it is the site's only when it leads to a tracer.
  */
 function readPadCall(view: SiteView, ip: number): SiteReading {
   const field = view.u32(ip + 1);
@@ -597,7 +614,7 @@ function callBehindPad(ip: number): SiteReading {
 /** All shapes of x86-64, tried in this order. */
 export const x86SiteShapes: readonly SiteShape[] = [call5, call6, callAbs64, patchable5];
 
-// ------------------------------------------------------------------------------------------------------------ mcount rules
+// ------------------------------------------------------------------------------------ mcount rules
 
 const scratch = new X86Instruction();
 
@@ -606,8 +623,9 @@ function signed32(code: Uint8Array, at: number): number {
 }
 
 /**
- * Instruction-accurate: a byte e8 inside another instruction is no call. Bytes that are no instruction (data in text) are
- * stepped over one by one; decoding falls into step again within a few instructions.
+ * Instruction-accurate: a byte e8 inside another instruction is no call. Bytes that are no
+ * instruction (data in text) are stepped over one by one; decoding falls into step again within a
+ * few instructions.
  */
 function findCalls(
   code: Uint8Array,
@@ -663,8 +681,9 @@ export const x86Mcount: McountRules = {
   ]),
   patchableIsPadding: true,
   emptySlots: [0n],
-  // X-SITE-2 gives 0 or 4 for __fentry__; calls of mcount stand 4 to 97 bytes behind the symbol, and a table does not say
-  // which of the two it lists. So the size of the function's symbol decides what is a leftover, not this distance.
+  // X-SITE-2 gives 0 or 4 for __fentry__; calls of mcount stand 4 to 97 bytes behind the symbol,
+  // and a table does not say which of the two it lists. So the size of the function's symbol
+  // decides what is a leftover, not this distance.
   maxSiteOffset: 'any',
   findCalls,
 };

@@ -1,6 +1,7 @@
 /**
- * What linkers put between a call and its target on x86-64. A rel32 call reaches everything in the default code model, so
- * there are no range-extension stubs; what is left are PLT entries and jumps written by hand or by a loader.
+ * What linkers put between a call and its target on x86-64. A rel32 call reaches everything in the
+ * default code model, so there are no range-extension stubs; what is left are PLT entries and jumps
+ * written by hand or by a loader.
  */
 import type { BranchCodec, Branches } from '../machine/branches.js';
 import type { AddressReader, StubForm } from '../machine/stubs.js';
@@ -37,8 +38,9 @@ function isByte(code: AddressReader, address: Address, ...bytes: readonly number
  *   [f2] ff 25 d0..d3      bnd jmp *d(%rip)   the GOT slot holds the target
  *   …                      push/jmp of the lazy form, or padding
  *
- * The slot directly behind the jump (d = 0) is the far form `jmp *(%rip); .quad target`. What the slot holds in the file of
- * a dynamic link is the reader's business: it knows the relocation that fills it.
+ * The slot directly behind the jump (d = 0) is the far form `jmp *(%rip); .quad target`. What the
+ * slot holds in the file of a dynamic link is the reader's business: it knows the relocation that
+ * fills it.
  */
 const gotJump: StubForm = stubForm(
   'x86-64.plt-got',

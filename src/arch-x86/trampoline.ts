@@ -1,7 +1,8 @@
 /**
- * Private trampolines of x86-64: a copy of a shared entry that finds its own ops and calls that ops' function straight. Owns their
- * bytes (X-TR-1 to 10 and the rules' section 7), the change of their inner call, and what can be read back from them. Where memory comes
- * from, how text is read and how it is written while processors run is the business of a `TextSeam`.
+ * Private trampolines of x86-64: a copy of a shared entry that finds its own ops and calls that
+ * ops' function straight. Owns their bytes (X-TR-1 to 10 and the rules' section 7), the change of
+ * their inner call, and what can be read back from them. Where memory comes from, how text is read
+ * and how it is written while processors run is the business of a `TextSeam`.
  *
  *            2014                                     today
  *   0        the entry, label to `end`                the entry, label to `end`
@@ -11,12 +12,15 @@
  *   S        e9 …          jmp ftrace_return          c3 [cc] or e9 … (return thunk)
  *   S+5 …    address of the ops, 8 bytes              the same, behind the return
  *
- * A copy of code works elsewhere only where nothing in it depends on the place. Two things here do and are made anew: the load of
- * the ops word, whose word moves with the block, and the call. 2014 trusted that there is nothing else; here the copy is decoded, and an
- * operand relative to rip or a branch that leaves it refuses the copy (today such displacements are adjusted). For the same reason a
- * finished block cannot be moved: its load would be right, its call and its last jump off by the distance (T-X86-39).
+ * A copy of code works elsewhere only where nothing in it depends on the place. Two things here do
+ * and are made anew: the load of the ops word, whose word moves with the block, and the call. 2014
+ * trusted that there is nothing else; here the copy is decoded, and an operand relative to rip or a
+ * branch that leaves it refuses the copy (today such displacements are adjusted). For the same
+ * reason a finished block cannot be moved: its load would be right, its call and its last jump off
+ * by the distance (T-X86-39).
  *
- * The copy of 2014 holds the template's own call displacement until the call is set (X-TR-10): such a block must not be reachable.
+ * The copy of 2014 holds the template's own call displacement until the call is set (X-TR-10): such
+ * a block must not be reachable.
  */
 import type {
   OpsTrampoline,
@@ -49,7 +53,10 @@ export type {
   TrampolineWarning,
 } from '../machine/trampolines.js';
 
-/** Places of an entry that a trampoline is made from, as offsets from `start`; the copy is [start, start + size). */
+/**
+ * Places of an entry that a trampoline is made from, as offsets from `start`; the copy is [start,
+ * start + size).
+ */
 export interface TrampolineTemplate {
   readonly kind: TemplateKind;
   readonly variant: TrampolineVariant;
@@ -117,7 +124,10 @@ export interface TrampolineRequest {
   /** Where the block will lie. */
   readonly address: Address;
   readonly ops: Address;
-  /** What the inner call goes to; null leaves the displacement as copied, which only the 2014 form does (X-TR-10). */
+  /**
+   * What the inner call goes to; null leaves the displacement as copied, which only the 2014 form
+   * does (X-TR-10).
+   */
   readonly callee: Address | null;
   /** Modern form; default: one `c3`. */
   readonly returns?: TrampolineReturn;
@@ -197,7 +207,9 @@ function checkOrder(template: TrampolineTemplate): TrampolineTemplate | Trampoli
   );
 }
 
-/** Entries have some hundred bytes; a label that lies elsewhere would make a template of anything. */
+/**
+ * Entries have some hundred bytes; a label that lies elsewhere would make a template of anything.
+ */
 const MAX_TEMPLATE_BYTES = 4096;
 
 function holds(bytes: Uint8Array, offset: number, expected: Uint8Array): boolean {
@@ -274,7 +286,8 @@ export function buildTrampoline(request: TrampolineRequest): BuiltTrampoline | T
   const moved = fixCopy(bytes, request);
   if (moved !== null) return moved;
 
-  // The end. Two bytes are always written, so a return of one is followed by the ops word (section 7).
+  // The end. Two bytes are always written, so a return of one is followed by the ops word (section
+  // 7).
   if (template.returnTo !== null) {
     if (!view.branch(size, 0xe9, template.returnTo)) return outOfReach('ftrace_return', template.returnTo, address);
   } else if (returns.kind === 'thunk') {
@@ -327,8 +340,9 @@ class DisplacementWriter {
 }
 
 /**
- * Everything else in the copy that depends on the place: 2014 has nothing to mend it with, today displacements are adjusted by the distance.
- * A branch to the end of the copy stays: there stands the generated end, which does what stood behind the template.
+ * Everything else in the copy that depends on the place: 2014 has nothing to mend it with, today
+ * displacements are adjusted by the distance. A branch to the end of the copy stays: there stands
+ * the generated end, which does what stood behind the template.
  */
 function fixCopy(bytes: Uint8Array, request: TrampolineRequest): TrampolineRefusal | null {
   const { template, address } = request;
@@ -377,7 +391,7 @@ function isRelativeBranch(instruction: X86Instruction): boolean {
   return code === 'J8' || code === 'J32' || code === 'Jz';
 }
 
-// ------------------------------------------------------------------------------------------------------------ inner call
+// -------------------------------------------------------------------------------------- inner call
 
 /** One store into the field of a call: four bytes; the opcode stays. */
 export interface CallStore {
@@ -389,7 +403,8 @@ export interface CallStore {
 }
 
 /**
- * The change of a call instruction, e.g. the inner call of a trampoline (X-TR-7, T-X86-18): all five bytes, of which the opcode is the same.
+ * The change of a call instruction, e.g. the inner call of a trampoline (X-TR-7, T-X86-18): all
+ * five bytes, of which the opcode is the same.
  * @param instruction  the five bytes that stand there
  */
 export function retargetCall(
@@ -411,11 +426,14 @@ export function branchTarget(instruction: Uint8Array, address: Address, opcode: 
   return BigInt.asUintN(64, address + 5n + BigInt(displacement));
 }
 
-// ------------------------------------------------------------------------------------------------------------ reading back
+// ------------------------------------------------------------------------------------ reading back
 
 /** What a finished block does where it lies. */
 export interface TrampolineReading {
-  /** Address of the ops that its load finds; null where the load does not lead to the block's own word. */
+  /**
+   * Address of the ops that its load finds; null where the load does not lead to the block's own
+   * word.
+   */
   readonly ops: Address | null;
   readonly callee: Address | null;
   readonly end:
@@ -445,7 +463,8 @@ function isJumpTo({ end }: TrampolineReading, target: Address): boolean {
 }
 
 /**
- * Whether a block does what it was made for; a moved one does not (T-X86-39): it must be made anew at its place.
+ * Whether a block does what it was made for; a moved one does not (T-X86-39): it must be made anew
+ * at its place.
  * @returns one line per difference
  */
 export function checkTrampoline(reading: TrampolineReading, made: TrampolineReading): readonly string[] {
@@ -491,7 +510,7 @@ function callAt(address: Address, read: TextSeam['read']): Address | null {
   return bytes === null ? null : branchTarget(bytes, address);
 }
 
-// ------------------------------------------------------------------------------------------------------------ life
+// -------------------------------------------------------------------------------------------- life
 
 export interface TrampolineMaker extends TrampolinePlace {
   readonly returns?: TrampolineReturn;
@@ -500,8 +519,9 @@ export interface TrampolineMaker extends TrampolinePlace {
 const NONE: OpsTrampoline = { kind: 'none' };
 
 /**
- * What registration does with an ops' trampoline (C-TRAMP-2): makes one, re-points the call of ours, leaves a user's alone. Failure is no
- * error (C-TRAMP-4): a warning, and no trampoline, so that sites use the shared entry. Ours is made anew when SAVE_REGS changed since, which 2014
+ * What registration does with an ops' trampoline (C-TRAMP-2): makes one, re-points the call of
+ * ours, leaves a user's alone. Failure is no error (C-TRAMP-4): a warning, and no trampoline, so
+ * that sites use the shared entry. Ours is made anew when SAVE_REGS changed since, which 2014
  * forgets (T-X86-44).
  */
 export function updateTrampoline(ops: TrampolineOps, maker: TrampolineMaker): TrampolineUpdate {
@@ -523,7 +543,10 @@ export function updateTrampoline(ops: TrampolineOps, maker: TrampolineMaker): Tr
   }
 }
 
-/** Gives the memory of ours back; a user's stays. The caller has waited until nobody can be in it (C-Q-5). */
+/**
+ * Gives the memory of ours back; a user's stays. The caller has waited until nobody can be in it
+ * (C-Q-5).
+ */
 export function freeTrampoline(trampoline: OpsTrampoline, seam: TextSeam): OpsTrampoline {
   if (trampoline.kind !== 'own') return trampoline;
   seam.free(trampoline.address, trampoline.layout.sizeBytes);
@@ -610,8 +633,8 @@ export function jumpBytes(address: Address, target: Address): Uint8Array | Tramp
 }
 
 /**
- * Trampolines of programs and kernels of this machine, for what knows no machine. A template that cannot be found says nothing about what stands at
- * an address, so nothing is recognised then.
+ * Trampolines of programs and kernels of this machine, for what knows no machine. A template that
+ * cannot be found says nothing about what stands at an address, so nothing is recognised then.
  */
 export const x86Trampolines: PrivateTrampolines = {
   kind: 'private',
@@ -627,7 +650,8 @@ export const x86Trampolines: PrivateTrampolines = {
       const entry = seam.read(template.start, template.opsLoad);
       if (bytes === null || entry === null || !holds(bytes, 0, entry)) continue;
       const found = readTrampoline(bytes, address, layout);
-      // A block that somebody moved calls and ends elsewhere (T-X86-39): it is made anew, not mended.
+      // A block that somebody moved calls and ends elsewhere (T-X86-39): it is made anew, not
+      // mended.
       const ends = template.returnTo === null ? found.end.kind === 'ret' : isJumpTo(found, template.returnTo);
       const calls = found.callee !== null && callees.includes(found.callee);
       if (found.ops === ops && ends && calls) return { kind: 'own', address, layout };

@@ -1,4 +1,7 @@
-/** `elftrace apply FILE PLAN -o OUT`: carries out a plan that another process made, on exactly the file that it was made for. */
+/**
+ * `elftrace apply FILE PLAN -o OUT`: carries out a plan that another process made, on exactly the
+ * file that it was made for.
+ */
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';
 import { applyPlan, keepsEmptyRecord, unpatched } from '../patch/apply.js';

@@ -1,4 +1,7 @@
-/** The argument of `run --call`: `NAME(ARG, …)` with integers (decimal, hex, characters) and strings. */
+/**
+ * The argument of `run --call`: `NAME(ARG, …)` with integers (decimal, hex, characters) and
+ * strings.
+ */
 import { ElftraceError } from '../errors.js';
 
 export interface CallExpression {
@@ -29,7 +32,8 @@ function bad(text: string, why: string): ElftraceError {
 }
 
 /**
- * Parses the expression; the name is everything before the last parenthesis that opens the list, so that any symbol can be named.
+ * Parses the expression; the name is everything before the last parenthesis that opens the list, so
+ * that any symbol can be named.
  * @throws ElftraceError 'usage'
  */
 export function parseCall(text: string): CallExpression {

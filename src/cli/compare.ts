@@ -1,17 +1,23 @@
 /**
- * What `run --compare` compares: how two runs ended and what they wrote, line by line. There are three answers, for a run that
- * used something which is not served as Linux serves it proves nothing, whatever it wrote.
+ * What `run --compare` compares: how two runs ended and what they wrote, line by line. There are
+ * three answers, for a run that used something which is not served as Linux serves it proves
+ * nothing, whatever it wrote.
  */
 import { ElftraceError } from '../errors.js';
 import { Deadline } from '../limits/index.js';
 import type { LinePattern } from './patterns.js';
 
-/** Which of the two runs: the one of the image that was named, or the one that it is compared with. */
+/**
+ * Which of the two runs: the one of the image that was named, or the one that it is compared with.
+ */
 export type Side = 'here' | 'original';
 
 /** Why a run proves nothing. */
 export interface Doubt {
-  /** A kind of `Deviation`; `stop`: it did not end; `call`: a called function did not return; `output`: nothing of it was compared. */
+  /**
+   * A kind of `Deviation`; `stop`: it did not end; `call`: a called function did not return;
+   * `output`: nothing of it was compared.
+   */
   readonly kind: 'refused' | 'half' | 'signal' | 'image' | 'stop' | 'call' | 'output';
   /** `system call clone (56)`. */
   readonly what: string;
@@ -74,8 +80,8 @@ interface Reading {
 }
 
 /**
- * The lines that count, one by one: all of them at once would take many times the memory of the output. Bytes one to one, so that what is no
- * UTF-8 differs too. The newline belongs to the line.
+ * The lines that count, one by one: all of them at once would take many times the memory of the
+ * output. Bytes one to one, so that what is no UTF-8 differs too. The newline belongs to the line.
  */
 function* linesOf(bytes: Uint8Array, { ignore, deadline }: Reading): Generator<Line> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -124,7 +130,10 @@ function firstDifference(
   }
 }
 
-/** The first difference: of standard output, then of standard error, then of the end; null when there is none. */
+/**
+ * The first difference: of standard output, then of standard error, then of the end; null when
+ * there is none.
+ */
 function difference(here: RunResult, original: RunResult, reading: Reading): RunDifference | null {
   for (const what of ['stdout', 'stderr'] as const) {
     const found = firstDifference(what, here, original, reading);

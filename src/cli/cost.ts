@@ -1,14 +1,19 @@
 /**
- * `elftrace cost IMAGE`: what a traced call costs, in instructions, when other tracers are registered that do not want it. One tracer counts every function
- * but one; more and more tracers are added that want only that other one. The ways to the callback are those that were argued about:
+ * `elftrace cost IMAGE`: what a traced call costs, in instructions, when other tracers are
+ * registered that do not want it. One tracer counts every function but one; more and more tracers
+ * are added that want only that other one. The ways to the callback are those that were argued
+ * about:
  *
  *   shared entry        two tracers mean the list, which asks each of them at every call
- *   private trampoline  code of its own for each tracer (x86-64, of 2014 and of today): pays for nobody else
- *   per-callsite ops    one entry, and the tracer's ops in front of each function (arm64, RISC-V): the same without code
+ *   private trampoline  code of its own for each tracer (x86-64, of 2014 and of today): pays for
+ *                       nobody else
+ *   per-callsite ops    one entry, and the tracer's ops in front of each function (arm64, RISC-V):
+ *                       the same without code
  *   direct call         no tracer: the site calls one routine, here one that goes on at once
  *
- * Cost of a call = (instructions with the tracer and the others) - (instructions with the others alone), by calls counted. A way that the machine or the
- * file does not have is named with the reason.
+ * Cost of a call = (instructions with the tracer and the others) - (instructions with the others
+ * alone), by calls counted. A way that the machine or the file does not have is named with the
+ * reason.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
@@ -268,7 +273,10 @@ function quietest(way: Way, arch: Arch, args: CostArguments): Quiet {
   };
 }
 
-/** A page beside the image that nothing lies on: below it, or behind the room that its heap may take. */
+/**
+ * A page beside the image that nothing lies on: below it, or behind the room that its heap may
+ * take.
+ */
 function freePage(session: Session): bigint {
   const loaded = session.sites.program.image.segments.filter(({ type }) => type === PT_LOAD);
   const lowest = loaded.reduce((least, { address }) => (address < least ? address : least), loaded[0]?.address ?? 0n);
@@ -334,7 +342,10 @@ function measure(
   };
 }
 
-/** The ways that work on this image; the core may refuse one (no direct calls through entries of that time). */
+/**
+ * The ways that work on this image; the core may refuse one (no direct calls through entries of
+ * that time).
+ */
 function possible({ arch, ways, absent }: Ways, args: CostArguments, quiet: Quiet): Pick<Ways, 'ways' | 'absent'> {
   const refused = new Map<WayName, string>();
   const working: Way[] = [];

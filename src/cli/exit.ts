@@ -1,7 +1,13 @@
-/** Exit codes: what an error becomes. The only place that decides it; `docs/elftrace.1` lists the codes. */
+/**
+ * Exit codes: what an error becomes. The only place that decides it; `docs/elftrace.1` lists the
+ * codes.
+ */
 import { ElftraceError, type ErrorCode, hex } from '../errors.js';
 
-/** 0 as asked; 1 a check failed; 2 wrong use or bad input; 3 a fault of ours; 4 recognised and not supported; 130 ended by Ctrl-C, as shells count. */
+/**
+ * 0 as asked; 1 a check failed; 2 wrong use or bad input; 3 a fault of ours; 4 recognised and not
+ * supported; 130 ended by Ctrl-C, as shells count.
+ */
 export const exitCodes = {
   ok: 0,
   failed: 1,

@@ -1,6 +1,7 @@
 /**
- * `elftrace explain IMAGE SITE`: why a site looks as it does: its chain from the call over stubs and slots to the target, with bytes and
- * disassembly of each hop, the verdict and what its rule says, and what a nop would be. `elftrace explain VERDICT`: the page of a verdict.
+ * `elftrace explain IMAGE SITE`: why a site looks as it does: its chain from the call over stubs
+ * and slots to the target, with bytes and disassembly of each hop, the verdict and what its rule
+ * says, and what a nop would be. `elftrace explain VERDICT`: the page of a verdict.
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { type ChainHop, siteChain, type SiteChain } from '../sites/chain.js';
@@ -29,7 +30,7 @@ function isVerdict(name: string): name is Verdict {
   return Object.hasOwn(verdictPages, name);
 }
 
-// ------------------------------------------------------------------------------------------------------------ verdicts
+// ---------------------------------------------------------------------------------------- verdicts
 
 /** The page of a verdict as plain data. */
 export function verdictJson(verdict: Verdict): Json {
@@ -78,7 +79,7 @@ export function verdictLines(verdict: Verdict): string[] {
   return lines;
 }
 
-// --------------------------------------------------------------------------------------------------------------- sites
+// ------------------------------------------------------------------------------------------- sites
 
 /** The site whose bytes cover a place, or -1. */
 function siteCovering(sites: Sites, range: number, value: bigint): number {
@@ -95,8 +96,9 @@ function siteCovering(sites: Sites, range: number, value: bigint): number {
 const plainName = (name: string): string => name.replace(/^\./, '');
 
 /**
- * Sites that a person means: of a function (all functions of that name), or at `FUNCTION+0xOFFSET`, `SECTION+0xOFFSET`, `0xADDRESS`; a
- * place inside a function that is no site means the site of the function.
+ * Sites that a person means: of a function (all functions of that name), or at `FUNCTION+0xOFFSET`,
+ * `SECTION+0xOFFSET`, `0xADDRESS`; a place inside a function that is no site means the site of the
+ * function.
  * @throws ElftraceError 'no-match' that says whether the function or only its site is missing
  */
 export function findNamedSites(sites: Sites, text: string): number[] {
@@ -134,7 +136,8 @@ export function findNamedSites(sites: Sites, text: string): number[] {
     const symbol = columns.symbol[i]!;
     if (plainName(program.symbolName(symbol)) === name) symbols.add(symbol);
   }
-  // A function may have several symbols (descriptor and code, aliases): the index keeps one of them for its place.
+  // A function may have several symbols (descriptor and code, aliases): the index keeps one of them
+  // for its place.
   for (const spelling of [name, `.${name}`]) {
     const symbol = functions.symbols.find(spelling);
     const home = symbol > 0 ? functions.placeOf(symbol) : undefined;

@@ -1,6 +1,6 @@
 /**
- * Files in and out: compressed modules and archives unpacked, directories walked; outputs compressed as the input was. How
- * they are written is `output/`'s.
+ * Files in and out: compressed modules and archives unpacked, directories walked; outputs
+ * compressed as the input was. How they are written is `output/`'s.
  */
 import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -24,7 +24,10 @@ export interface InputFile {
   readonly bytes: Uint8Array;
   readonly form: CompressedForm;
   readonly member: string | null;
-  /** What was around it, the outermost first, where it is the ELF file of a kernel as it is booted; else empty. */
+  /**
+   * What was around it, the outermost first, where it is the ELF file of a kernel as it is booted;
+   * else empty.
+   */
   readonly wrapped: readonly string[];
 }
 
@@ -34,7 +37,8 @@ const READ_PIECE = 1 << 20;
 /**
  * Everything that a descriptor gives.
  * @param expected  how much that probably is
- * @throws ElftraceError 'limit-exceeded' before more is in memory than is allowed, 'timeout' between two pieces
+ * @throws ElftraceError 'limit-exceeded' before more is in memory than is allowed, 'timeout'
+ *   between two pieces
  */
 function readAll(descriptor: number, path: string, expected: number): Uint8Array {
   const most = commandLimits().file;
@@ -80,7 +84,10 @@ function readSome(descriptor: number, into: Uint8Array): number {
   }
 }
 
-/** Standard input once more, so that reading returns where there is nothing yet; -1 where the system does not do that. */
+/**
+ * Standard input once more, so that reading returns where there is nothing yet; -1 where the system
+ * does not do that.
+ */
 function withoutWaiting(): number {
   const stats = fs.fstatSync(0);
   // Of a file this would be the beginning, and not where standard input stands.
@@ -129,7 +136,10 @@ export function unpackInput(bytes: Uint8Array): Promise<Unpacked> {
 
 const ELF_MAGIC = new Uint8Array([0x7f, 0x45, 0x4c, 0x46]);
 
-/** The ELF members of a compressed archive: one at a time is in memory. Null for what is compressed and no archive. */
+/**
+ * The ELF members of a compressed archive: one at a time is in memory. Null for what is compressed
+ * and no archive.
+ */
 async function compressedMembers(path: string, raw: Uint8Array): Promise<AsyncGenerator<InputFile> | null> {
   const { ratio, unpacked } = commandLimits();
   const pieces = (): AsyncGenerator<Uint8Array> => unpackPieces(raw, { ratio, deadline: commandDeadline() });
@@ -178,7 +188,8 @@ export async function* readInputs(path: string): AsyncGenerator<InputFile> {
 
 /**
  * Exactly one file: archives are refused with the reason.
- * @param use  'write': the output would be such a file again, and none is wrapped again; 'read': nothing is written
+ * @param use  'write': the output would be such a file again, and none is wrapped again; 'read':
+ *             nothing is written
  */
 export async function readInput(path: string, use: 'read' | 'write' = 'write'): Promise<InputFile> {
   for await (const input of readInputs(path)) {
@@ -205,8 +216,10 @@ export function looksLikeElf(bytes: Uint8Array): boolean {
 }
 
 /**
- * Files of the arguments; directories are walked, their files taken when they look like ELF or archives, or are named like modules.
- * @param failed  takes what cannot be read, so that the others go on; without it the first such thing is thrown
+ * Files of the arguments; directories are walked, their files taken when they look like ELF or
+ * archives, or are named like modules.
+ * @param failed  takes what cannot be read, so that the others go on; without it the first such
+ *                thing is thrown
  * @throws ElftraceError 'no-match' when there is no such file
  */
 export function expandPaths(paths: readonly string[], failed?: (path: string, error: ElftraceError) => void): string[] {
@@ -262,8 +275,8 @@ function hasKnownMagic(file: string): boolean {
 }
 
 /**
- * Compresses as the input was; xz and zstd through the tools of the system, since Node 20 has no encoder for them. What few commands need of Node is
- * loaded here: 3 ms of every start otherwise.
+ * Compresses as the input was; xz and zstd through the tools of the system, since Node 20 has no
+ * encoder for them. What few commands need of Node is loaded here: 3 ms of every start otherwise.
  */
 function pack(bytes: Uint8Array, form: CompressedForm, path: string): Uint8Array {
   switch (form) {

@@ -31,7 +31,9 @@ interface Options {
   readonly choices: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Options whose value may be left out: `race --demo` is all of them. yargs has no word for that. */
+/**
+ * Options whose value may be left out: `race --demo` is all of them. yargs has no word for that.
+ */
 const OPTIONAL_VALUES: ReadonlySet<string> = new Set(['demo']);
 
 /** @param empty  a parser without options, which the builder gives its own */

@@ -1,7 +1,8 @@
 /**
- * The files below one directory, for a guest, read-only. The directory is the guest's `/`: `..` stops there, absolute links start
- * there. Links are resolved here, component by component, and the host is only ever asked about paths without links
- * in them, so that no name leads out. Only regular files and directories are served.
+ * The files below one directory, for a guest, read-only. The directory is the guest's `/`: `..`
+ * stops there, absolute links start there. Links are resolved here, component by component, and the
+ * host is only ever asked about paths without links in them, so that no name leads out. Only
+ * regular files and directories are served.
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -113,7 +114,8 @@ export function filesBelow(directory: string): FileSystem {
       if (!place.stats.isFile()) return 'EACCES';
       let descriptor = -1;
       try {
-        // Somebody may exchange names between the walk and now: the open file must be the one that was seen.
+        // Somebody may exchange names between the walk and now: the open file must be the one that
+        // was seen.
         descriptor = fs.openSync(place.host, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
         const stats = fs.fstatSync(descriptor);
         const status = statusOf(stats);

@@ -1,4 +1,7 @@
-/** The trace that a program recorded itself: finds its ring when it has ended, and writes the events in a form. */
+/**
+ * The trace that a program recorded itself: finds its ring when it has ended, and writes the events
+ * in a form.
+ */
 import type { Arch } from '../machine/arch.js';
 import { PID, type Process } from '../emulator/index.js';
 import { ByteView } from '../bytes.js';
@@ -42,7 +45,8 @@ export function guestRing(program: Program, arch: Arch, guest: Process): Ring | 
 }
 
 /**
- * Calls that the graph tracer of the program did not record because its stack was full; 0 where it has none.
+ * Calls that the graph tracer of the program did not record because its stack was full; 0 where it
+ * has none.
  */
 export function graphOverruns(program: Program, arch: Arch, guest: Process): number {
   const { symbols } = program;

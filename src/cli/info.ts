@@ -1,4 +1,7 @@
-/** `elftrace info FILE…`: what a file is, its site tables, its sites by shape and state, what is odd about it. */
+/**
+ * `elftrace info FILE…`: what a file is, its site tables, its sites by shape and state, what is odd
+ * about it.
+ */
 import * as elf from '../elf/constants.js';
 import { compareWithElfy } from '../elf/elfy.js';
 import type { ElfImage } from '../elf/image.js';
@@ -58,7 +61,10 @@ function oddities(opened: Opened): string[] {
   return remarks;
 }
 
-/** What can be said of a file whose machine is recognised and not served: its header, and how long its tables are. */
+/**
+ * What can be said of a file whose machine is recognised and not served: its header, and how long
+ * its tables are.
+ */
 function unservedJson(file: string, image: ElfImage, error: ElftraceError): Json {
   const tables: Json[] = [];
   for (const name of ['__mcount_loc', '__patchable_function_entries']) {

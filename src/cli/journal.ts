@@ -1,4 +1,7 @@
-/** The record beside a patched file (`--journal FILE`): replaced together with that file, never at another file's cost. */
+/**
+ * The record beside a patched file (`--journal FILE`): replaced together with that file, never at
+ * another file's cost.
+ */
 import { existsSync } from 'node:fs';
 import { concatBytes } from '../bytes.js';
 import { readElf } from '../elf/read.js';
@@ -21,7 +24,8 @@ async function imageAt(path: string): Promise<ReturnType<typeof readElf> | null>
 }
 
 /**
- * The journal as an output that stands in front of its file: until the file is in place it holds the old file's record as well.
+ * The journal as an output that stands in front of its file: until the file is in place it holds
+ * the old file's record as well.
  * @param output  the patched file
  * @throws ElftraceError 'usage' where the journal is no record, or that of another file
  */

@@ -1,4 +1,6 @@
-/** The limits of the command that runs: its options, read once, and the clock that began with it. */
+/**
+ * The limits of the command that runs: its options, read once, and the clock that began with it.
+ */
 import {
   Deadline,
   defaultLimits,
@@ -17,7 +19,10 @@ interface OptionText {
   readonly hidden: boolean;
 }
 
-/** Options of yargs for some limits, made from their rows. Verbs do not see them: `commandLimits` has their values. */
+/**
+ * Options of yargs for some limits, made from their rows. Verbs do not see them: `commandLimits`
+ * has their values.
+ */
 export function limitOptions(names: readonly LimitName[], hidden = false): Readonly<Record<never, OptionText>> {
   return Object.fromEntries(
     names.map((name) => {

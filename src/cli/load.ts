@@ -1,4 +1,7 @@
-/** `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space; `load IMAGE MODULE…` adds to a loaded image. */
+/**
+ * `elftrace load CORE MODULE… -o IMAGE`: core and modules in one address space;
+ * `load IMAGE MODULE…` adds to a loaded image.
+ */
 import { basename } from 'node:path';
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
@@ -94,7 +97,10 @@ function slotsOf(images: readonly ElfImage[]): number {
   return tables.reduce((sum, slots) => sum + slots, 0);
 }
 
-/** The runtime for the sites of the files: one that is named, none, or the one that comes with elftrace. */
+/**
+ * The runtime for the sites of the files: one that is named, none, or the one that comes with
+ * elftrace.
+ */
 async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch: Arch): Promise<Source | null> {
   if (args.runtime === 'none') return null;
   if (args.runtime !== undefined) {
@@ -115,7 +121,8 @@ async function runtimeOf(args: LoadArguments, images: readonly ElfImage[], arch:
   const found = [...(recorded === null ? [] : [recorded]), ...images.flatMap((image) => conventionsOf(image, arch))];
   const own = arch.loader.kind === 'none' ? {} : arch.loader.options;
   const given = Object.entries(map?.options ?? machineOf(args)).filter(([name]) => name in own);
-  // Where several occur, or several serve, the entries that pass more come first: they serve all, or the loader refuses.
+  // Where several occur, or several serve, the entries that pass more come first: they serve all,
+  // or the loader refuses.
   const serves = (convention: ConventionName): boolean =>
     found.every((each) =>
       arch.siteShapes.every(({ entries }) => !entries.includes(each) || entries.includes(convention)),

@@ -1,4 +1,7 @@
-/** Options that are about one machine, given for another. Owns the refusal; what the options mean is the machine's. */
+/**
+ * Options that are about one machine, given for another. Owns the refusal; what the options mean is
+ * the machine's.
+ */
 import type { Arch } from '../machine/arch.js';
 import type { MachineOption } from '../machine/options.js';
 import { arches } from '../arches.js';
@@ -9,7 +12,8 @@ const optionNamed = (name: string): MachineOption | undefined =>
   arches.flatMap(({ options }) => options).find((each) => each.name === name);
 
 /**
- * Refuses options of other machines. Who asks for private trampolines hears what the machine has in their place (T-A64-13).
+ * Refuses options of other machines. Who asks for private trampolines hears what the machine has in
+ * their place (T-A64-13).
  * @throws ElftraceError 'usage'
  */
 export function checkMachineOptions(arch: Arch, given: Readonly<Record<string, string | undefined>>): void {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The command line: verbs and their options. Each verb is a file of its own, loaded when it is named; this one only parses and
- * maps errors.
+ * The command line: verbs and their options. Each verb is a file of its own, loaded when it is
+ * named; this one only parses and maps errors.
  */
 import yargs, { type Argv } from 'yargs';
 import { ElftraceError } from '../errors.js';
@@ -16,7 +16,10 @@ import { err, flush, freeStandardOutput } from './terminal.js';
 import { readWords } from './words.js';
 
 let exit: number = exitCodes.ok;
-/** Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that return a promise. */
+/**
+ * Set by the verb that was named. Run after parsing: yargs renders the help text of handlers that
+ * return a promise.
+ */
 let action: () => number | Promise<number> = () => exitCodes.ok;
 /** The file that a verb works on: errors that do not name one are about it. */
 let subject = '';
@@ -144,7 +147,8 @@ const parser = yargs([])
     'Exit codes: 0 as asked, 1 a check failed, 2 wrong use or bad input, 3 a fault of elftrace, 4 not supported.',
   )
   .fail((message, error) => {
-    // Errors of yargs and of `coerce` are the user's; anything else comes from a verb and keeps its kind.
+    // Errors of yargs and of `coerce` are the user's; anything else comes from a verb and keeps its
+    // kind.
     if (error && error.name !== 'YError') throw error;
     throw new ElftraceError('usage', message ?? error.message);
   })
@@ -617,8 +621,9 @@ const parser = yargs([])
   );
 
 /**
- * yargs renders the help text of every command that it runs, in case its handler fails later: a tenth of the time of a small
- * file. Ours run after parsing and fail in their own words, so nobody would read it.
+ * yargs renders the help text of every command that it runs, in case its handler fails later: a
+ * tenth of the time of a small file. Ours run after parsing and fail in their own words, so nobody
+ * would read it.
  */
 const internals = (parser as unknown as Internals).getInternalMethods();
 if (verb !== '--get-yargs-completions') internals.getUsageInstance().cacheHelpMessage = () => undefined;
@@ -641,7 +646,8 @@ try {
   (await import('../output/commit.js')).discardOutputs();
   const file = error instanceof ElftraceError ? (error.context.file ?? subject) : subject;
   err(errorLine(error, file));
-  // The codes of `run` are the guest's: what goes wrong before it begins must not look like one of them.
+  // The codes of `run` are the guest's: what goes wrong before it begins must not look like one of
+  // them.
   exit = verb === 'run' ? exitCodes.runFailed : exitCodeOf(error);
 }
 flush();

@@ -1,6 +1,9 @@
 /** The known word that a mistyped one was meant to be. */
 
-/** Edits that make one word the other: letters put in, left out, exchanged, or swapped with their neighbour. */
+/**
+ * Edits that make one word the other: letters put in, left out, exchanged, or swapped with their
+ * neighbour.
+ */
 function distance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -19,7 +22,10 @@ function distance(a: string, b: string): number {
   return last[b.length]!;
 }
 
-/** Known words that begin with this one; where none does, the nearest ones within a third of its letters (two at least). */
+/**
+ * Known words that begin with this one; where none does, the nearest ones within a third of its
+ * letters (two at least).
+ */
 export function nearest(word: string, known: Iterable<string>): string[] {
   const words = [...new Set(known)].sort();
   const begun = word.length < 2 ? [] : words.filter((each) => each.startsWith(word));

@@ -1,4 +1,7 @@
-/** From a path to sites, the way every verb goes: unpack, read, find the machine, load, find sites, read the record. */
+/**
+ * From a path to sites, the way every verb goes: unpack, read, find the machine, load, find sites,
+ * read the record.
+ */
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -61,7 +64,10 @@ export function moduleName(image: ElfImage, path: string): string | null {
   return match ? match[1]!.replaceAll('-', '_') : null;
 }
 
-/** Symbols from another file: an ELF file, or lines `address type name` (System.map, /proc/kallsyms). */
+/**
+ * Symbols from another file: an ELF file, or lines `address type name` (System.map,
+ * /proc/kallsyms).
+ */
 async function readSymbols(path: string): Promise<SymbolTable> {
   const { bytes } = await unpackInput(readBytes(path));
   if (looksLikeElf(bytes)) {
@@ -72,7 +78,10 @@ async function readSymbols(path: string): Promise<SymbolTable> {
   return symbolTableOf(new TextDecoder().decode(bytes), path);
 }
 
-/** Symbols that a stripped file points to: `.gnu_debugdata` inside it, or the file that `.gnu_debuglink` names. */
+/**
+ * Symbols that a stripped file points to: `.gnu_debugdata` inside it, or the file that
+ * `.gnu_debuglink` names.
+ */
 async function findSymbols(image: ElfImage, path: string): Promise<SymbolTable | undefined> {
   if (image.section('.symtab')) return undefined;
   const mini = image.section('.gnu_debugdata');
@@ -95,7 +104,10 @@ async function findSymbols(image: ElfImage, path: string): Promise<SymbolTable |
   return undefined;
 }
 
-/** Symbols of a file that a link names. What is no such file is no help, and no fault of the file that is opened. */
+/**
+ * Symbols of a file that a link names. What is no such file is no help, and no fault of the file
+ * that is opened.
+ */
 function debugSymbols(path: string): SymbolTable | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return undefined;
   try {
@@ -134,7 +146,8 @@ export async function open(input: InputFile, options: OpenOptions = {}): Promise
       : null;
   const beside = inside === null && options.journal !== undefined && existsSync(options.journal);
   const kept = beside ? recordBeside(image, readBytes(options.journal!), hash) : null;
-  // The journal of an earlier run is about its output; the original that it came from is not changed by it.
+  // The journal of an earlier run is about its output; the original that it came from is not
+  // changed by it.
   const record = inside ?? (kept && kept.sha256 === hash(image.bytes) ? null : kept);
   onTime('reading the program');
   const sites = findSites(program, {

@@ -33,7 +33,9 @@ export class Pace {
     return result;
   }
 
-  /** True when the time of the command is over. Does not come back when a signal ended the command. */
+  /**
+   * True when the time of the command is over. Does not come back when a signal ended the command.
+   */
   async isOver(): Promise<boolean> {
     if (performance.now() - this.turned > TURN_MS) {
       await this.guard.check();

@@ -1,6 +1,6 @@
 /**
- * `elftrace patch FILE -o OUT --nop` turns call sites into nops, `--enable` into calls of a tracer; everything is decided before a byte is
- * written.
+ * `elftrace patch FILE -o OUT --nop` turns call sites into nops, `--enable` into calls of a tracer;
+ * everything is decided before a byte is written.
  */
 import { dirname, join } from 'node:path';
 import { visibleJson } from '../visible.js';
@@ -115,7 +115,10 @@ function tracerOf(name: string): Tracer {
   return { kind: 'symbol', name };
 }
 
-/** The file as it will be patched: itself, or an image of it that has the tracing entries which the request needs. */
+/**
+ * The file as it will be patched: itself, or an image of it that has the tracing entries which the
+ * request needs.
+ */
 function prepared(
   opened: Opened,
   selection: Uint8Array | undefined,
@@ -224,7 +227,10 @@ function tracerSteps(args: PatchArguments, taken: readonly string[]): readonly o
   return [{ ops: { name, call, ...(args.saveRegs ? { regs: true } : {}), ...hashes } }, { register: name }];
 }
 
-/** What a request adds to a session: files, then the options that are operations themselves, as one more file. */
+/**
+ * What a request adds to a session: files, then the options that are operations themselves, as one
+ * more file.
+ */
 async function sessionTexts(
   args: PatchArguments,
   earlier: readonly SessionText[],
@@ -259,7 +265,10 @@ async function sessionTexts(
   return { texts: [...files, ...options], objects };
 }
 
-/** Objects that the `load` steps of session files name, and that are not in the image. Paths are relative to the file that names them. */
+/**
+ * Objects that the `load` steps of session files name, and that are not in the image. Paths are
+ * relative to the file that names them.
+ */
 async function namedObjects(
   files: readonly SessionText[],
   earlier: readonly SessionText[],
@@ -280,7 +289,10 @@ async function namedObjects(
   return found;
 }
 
-/** As many words as sessions have probes; undefined: there is none. Only the room for them depends on it, so a text that looks like one does no harm. */
+/**
+ * As many words as sessions have probes; undefined: there is none. Only the room for them depends
+ * on it, so a text that looks like one does no harm.
+ */
 function probesIn(texts: readonly { readonly text: string }[]): readonly string[] | undefined {
   const found = texts.flatMap(({ text }) => text.match(/\bprobe["']?\s*:/g) ?? []);
   return found.length === 0 ? undefined : found;
@@ -290,7 +302,9 @@ function isSession({ session, direct, livepatch, with: objects, probe }: PatchAr
   return [session, direct, livepatch, objects, probe].some((each) => each !== undefined);
 }
 
-/** The options that decide bytes: those of the record, which the request may repeat and not change. */
+/**
+ * The options that decide bytes: those of the record, which the request may repeat and not change.
+ */
 function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Record<string, string>> {
   const asked = {
     ...(args.ppcNop !== '2008' ? {} : { 'ppc-nop': args.ppcNop }),
@@ -312,7 +326,10 @@ function formsOf(record: FileRecord | null, args: PatchArguments): Readonly<Reco
   return { ...record.forms, ...unsafe };
 }
 
-/** The plan of session files: those that the record knows, then the new ones, on the image as it was before all of them. */
+/**
+ * The plan of session files: those that the record knows, then the new ones, on the image as it was
+ * before all of them.
+ */
 async function planSessions(opened: Opened, args: PatchArguments): Promise<Planned> {
   const { record, image, arch } = opened;
   if (record !== null && record.session.length === 0) {
@@ -394,7 +411,8 @@ async function planOf(opened: Opened, args: PatchArguments): Promise<Planned> {
     return planOfDirect(opened, args.direct, args);
   }
   const goesOn = opened.record !== null && opened.record.session.length > 0;
-  // --enable alone does without a session, which kernels and files with refused sites could not have.
+  // --enable alone does without a session, which kernels and files with refused sites could not
+  // have.
   if (isSession(args) || (goesOn && args.enable)) return planSessions(opened, args);
   if (goesOn) {
     throw new ElftraceError(
@@ -604,7 +622,10 @@ function tracerHint(error: unknown, tracer: string): unknown {
   return hint === '' ? error : new ElftraceError(error.code, error.message + hint, error.context, { cause: error });
 }
 
-/** A request that was refused as a whole, as JSON: of `--dry-run` a plan without steps. Nothing is written. */
+/**
+ * A request that was refused as a whole, as JSON: of `--dry-run` a plan without steps. Nothing is
+ * written.
+ */
 function printUnsafe({ what, hazards }: UnsafeGraphError, { input, arch }: Opened, args: PatchArguments): void {
   const refusals = unsafeGraphJson(hazards);
   const common = { schema: jsonSchema, file: input.name };
@@ -644,8 +665,9 @@ async function writePlan(
 }
 
 /**
- * What a kernel with dynamic ftrace does with a module or image whose table still names changed sites: it loads it, reports
- * ftrace_bug, and function tracing is dead until the next boot. Tried on x86-64, PowerPC and arm64 kernels.
+ * What a kernel with dynamic ftrace does with a module or image whose table still names changed
+ * sites: it loads it, reports ftrace_bug, and function tracing is dead until the next boot. Tried
+ * on x86-64, PowerPC and arm64 kernels.
  */
 function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
   const kernel = program.isModule || sites.tables.some((table) => table.name === '__start_mcount_loc');

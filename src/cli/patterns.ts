@@ -1,6 +1,7 @@
 /**
- * Regular expressions of users. JavaScript's own take time that grows with the power of two of a line for some patterns; those of RE2 take time in
- * proportion to the line, and have no backreferences and no look-around for it.
+ * Regular expressions of users. JavaScript's own take time that grows with the power of two of a
+ * line for some patterns; those of RE2 take time in proportion to the line, and have no
+ * backreferences and no look-around for it.
  */
 import { ElftraceError } from '../errors.js';
 

@@ -1,4 +1,7 @@
-/** What several verbs say about probes: those that the record of a file has, what they recorded, whether a place can have one. */
+/**
+ * What several verbs say about probes: those that the record of a file has, what they recorded,
+ * whether a place can have one.
+ */
 import { readElf } from '../elf/read.js';
 import { hex, hexBytes } from '../errors.js';
 import { unpatched } from '../patch/apply.js';
@@ -137,7 +140,10 @@ export function profileNotices(run: ProbeRun | null): readonly string[] {
   );
 }
 
-/** What a probe at a place would be; null for a text that names no place of code, and on machines without probes. */
+/**
+ * What a probe at a place would be; null for a text that names no place of code, and on machines
+ * without probes.
+ */
 export function explainPlace(opened: Opened, text: string): ProbeExplanation | null {
   const { arch, image, record } = opened;
   if (arch.probes.kind === 'none' || opened.recordBeside) return null;

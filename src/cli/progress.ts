@@ -1,6 +1,7 @@
 /**
- * What a command is at, on a terminal, once it has taken more than a second. A thread of its own draws it, since most work is
- * one long step; a word of shared memory keeps the two from writing at once.
+ * What a command is at, on a terminal, once it has taken more than a second. A thread of its own
+ * draws it, since most work is one long step; a word of shared memory keeps the two from writing at
+ * once.
  */
 import { writeSync } from 'node:fs';
 import { guardLines } from './terminal.js';
@@ -18,7 +19,9 @@ const COLUMNS = 78;
 
 const ERASE = '\r\u001b[K';
 
-/** The thread. Words: lock, whether a line is shown, then the length and letters of what is done. */
+/**
+ * The thread. Words: lock, whether a line is shown, then the length and letters of what is done.
+ */
 const drawer = `
 const { workerData } = require('node:worker_threads');
 const { writeSync } = require('node:fs');

@@ -1,6 +1,7 @@
 /**
- * `elftrace race IMAGE --site F --from nop --to call`, or `--probe F+4 --from none --to jump`: every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13, each
- * beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
+ * `elftrace race IMAGE --site F --from nop --to call`, or `--probe F+4 --from none --to jump`:
+ * every order of a patch sequence with threads in the function; `--demo`: the hazards H1 to H13,
+ * each beside the form that is safe. Ctrl-C and time bounds end a search with what it found.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';

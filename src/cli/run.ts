@@ -1,7 +1,8 @@
 /**
- * `elftrace run IMAGE [ARGS]`: executes a program, or one function of an image, in the emulator. The guest's output is ours, its
- * exit status too; a run that could not be done ends with 125 and says where it stopped. With `--compare` two images run and
- * the exit status says whether they did the same.
+ * `elftrace run IMAGE [ARGS]`: executes a program, or one function of an image, in the emulator.
+ * The guest's output is ours, its exit status too; a run that could not be done ends with 125 and
+ * says where it stopped. With `--compare` two images run and the exit status says whether they did
+ * the same.
  */
 import type { Arch } from '../machine/arch.js';
 import { archOf } from '../arches.js';
@@ -97,7 +98,7 @@ const TIERS = [
 /** Functions of a profile on standard error. */
 const PROFILE_LINES = 20;
 
-// ------------------------------------------------------------------------------------------------------------ request
+// ----------------------------------------------------------------------------------------- request
 
 /** The arguments after they were checked. */
 interface Request {
@@ -163,7 +164,7 @@ export function checkRequest(args: RunArguments): Request {
   };
 }
 
-// -------------------------------------------------------------------------------------------------------------- image
+// ------------------------------------------------------------------------------------------- image
 
 interface Loaded {
   readonly input: InputFile;
@@ -185,9 +186,10 @@ async function loadImage(path: string): Promise<Loaded> {
 }
 
 /**
- * What a dynamic linker would write without knowing other images: words that hold addresses of this one. What a linker kept of its own work
- * (--emit-relocs) is done already, and of debug sections it names places that are not loaded. `leftOut` is called for each relocation of a
- * dynamic table that asks for more.
+ * What a dynamic linker would write without knowing other images: words that hold addresses of this
+ * one. What a linker kept of its own work (--emit-relocs) is done already, and of debug sections it
+ * names places that are not loaded. `leftOut` is called for each relocation of a dynamic table that
+ * asks for more.
  */
 function* relocationsOf({ image, arch }: Loaded, leftOut: () => void): Generator<RelativeRelocation> {
   const { relative, word } = arch.relocationRoles;
@@ -222,7 +224,7 @@ function place(loaded: Loaded, guest: Process, address: bigint): string {
   return name === '' ? hex(address) : `${hex(address)} (${name})`;
 }
 
-// --------------------------------------------------------------------------------------------------------------- stop
+// -------------------------------------------------------------------------------------------- stop
 
 /** How a run ended: on its own accord, by a signal, or not at all. */
 type End =
@@ -405,7 +407,7 @@ async function where(
   };
 }
 
-// ---------------------------------------------------------------------------------------------------------------- run
+// --------------------------------------------------------------------------------------------- run
 
 /** Thrown out of the system call with which the program wrote more than it may. */
 class OutputFull extends Error {}
@@ -446,7 +448,9 @@ interface ExecuteOptions {
   readonly named: boolean;
 }
 
-/** Prepares the call of a function. What is returned says how it ended, given why the run stopped. */
+/**
+ * Prepares the call of a function. What is returned says how it ended, given why the run stopped.
+ */
 function call(loaded: Loaded, guest: Process, expression: CallExpression): (stop: StopReason) => CallOutcome {
   const { program, arch, emulation } = loaded;
   const { symbols } = program;
@@ -517,7 +521,8 @@ function doubtsOf(loaded: Loaded, guest: Process, { end, at, message }: Outcome,
   if (end.kind === 'failed') {
     out.push({ kind: 'stop', what: 'the run', why: `did not end: ${message ?? ''}`, ...where(at), count: 1 });
   } else if (isCall && end.kind === 'signal') {
-    // What it found is not what callers in the program leave: a fault says nothing about the function.
+    // What it found is not what callers in the program leave: a fault says nothing about the
+    // function.
     const why = 'the function did not return, and nothing prepared the image for it';
     out.push({ kind: 'call', what: endText(end), why, ...where(at), count: 1 });
   }
@@ -531,7 +536,10 @@ interface Ended {
   readonly called: CallOutcome | null;
 }
 
-/** Runs the program, or the function that is called, until it ends or a limit of the command is reached. */
+/**
+ * Runs the program, or the function that is called, until it ends or a limit of the command is
+ * reached.
+ */
 async function runToEnd(loaded: Loaded, guest: Process, request: Request, probes: ProbeRun | null): Promise<Ended> {
   const pending = request.call === null ? null : call(loaded, guest, request.call);
   const pace = new Pace(commandDeadline());
@@ -642,7 +650,9 @@ async function execute(loaded: Loaded, options: ExecuteOptions): Promise<Executi
   return { guest, doubts, functions, outcome, seconds: (performance.now() - begin) / 1000, probes };
 }
 
-/** A trace or profile that is written piece by piece, as long as it may be; `-` is standard output. */
+/**
+ * A trace or profile that is written piece by piece, as long as it may be; `-` is standard output.
+ */
 function traceOutput(path: string): OutputStream {
   const output = path === '-' ? { write: outBytes, close: flush } : openOutput(path);
   const most = commandLimits().trace;
@@ -916,12 +926,15 @@ async function writeStatus({ jsonStatus }: RunArguments, status: Readonly<Record
   ]);
 }
 
-/** Lowest address that a kernel has for itself. Source: Linux, CONFIG_PAGE_OFFSET of ppc32; on 64 bits the upper half. */
+/**
+ * Lowest address that a kernel has for itself. Source: Linux, CONFIG_PAGE_OFFSET of ppc32; on 64
+ * bits the upper half.
+ */
 const kernelHalf = (wordBytes: 4 | 8): bigint => (wordBytes === 4 ? 0xc000_0000n : 1n << 63n);
 
 /**
- * Where a kernel is linked; null for what is none. Its start expects a machine with nothing on it. Objects that `load` laid out as a kernel's are
- * programs all the same.
+ * Where a kernel is linked; null for what is none. Its start expects a machine with nothing on it.
+ * Objects that `load` laid out as a kernel's are programs all the same.
  */
 function kernelAddress({ image, program }: Loaded): Address | null {
   if (program.loadMap !== null && program.loadMap.original === null) return null;
@@ -930,7 +943,9 @@ function kernelAddress({ image, program }: Loaded): Address | null {
   return first ?? null;
 }
 
-/** What `run` says of a kernel that it was asked to start; null when there is none among the files. */
+/**
+ * What `run` says of a kernel that it was asked to start; null when there is none among the files.
+ */
 async function refuseKernel(args: RunArguments, files: readonly (Loaded | null)[]): Promise<number | null> {
   for (const each of files) {
     const address = each === null || args.call !== undefined ? null : kernelAddress(each);

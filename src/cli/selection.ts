@@ -1,4 +1,7 @@
-/** `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see sites/filter.ts. */
+/**
+ * `-l`, `-n`, `--file`: which sites a verb works on. The filter language is the kernel's; see
+ * sites/filter.ts.
+ */
 import { ElftraceError } from '../errors.js';
 import { type FilterNames, select } from '../sites/filter.js';
 import type { Sites } from '../sites/sites.js';
@@ -11,7 +14,10 @@ export interface SelectionOptions {
   readonly file?: string | undefined;
 }
 
-/** Sites as the records that patterns are compared with. Leftovers and empty slots keep their index and never match. */
+/**
+ * Sites as the records that patterns are compared with. Leftovers and empty slots keep their index
+ * and never match.
+ */
 export function filterNames(sites: Sites, module: string | null): FilterNames {
   const { program } = sites;
   const loaded = program.loadMap?.parts.filter((part) => part.kind === 'module').map((part) => part.name);

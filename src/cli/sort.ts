@@ -1,4 +1,7 @@
-/** `elftrace record` on a linked file: sorts the table it has, and on request empties slots of overridden weak functions. */
+/**
+ * `elftrace record` on a linked file: sorts the table it has, and on request empties slots of
+ * overridden weak functions.
+ */
 import { ElftraceError, hex } from '../errors.js';
 import { writeElf } from '../elf/write.js';
 import { skippedSlot } from '../patch/empty-slots.js';

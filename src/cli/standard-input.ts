@@ -1,2 +1,5 @@
-/** What a file named `-` is called inside and in messages: yargs drops the word itself. Every system that has Node has this name or no such file. */
+/**
+ * What a file named `-` is called inside and in messages: yargs drops the word itself. Every system
+ * that has Node has this name or no such file.
+ */
 export const STANDARD_INPUT = '/dev/stdin';

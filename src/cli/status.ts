@@ -1,6 +1,6 @@
 /**
- * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of `enabled_functions`; what the record says
- * was asked; and where the two disagree.
+ * `elftrace status FILE`: what is enabled now, read from the bytes, in the columns of
+ * `enabled_functions`; what the record says was asked; and where the two disagree.
  */
 import { ElftraceError, hex, hexBytes } from '../errors.js';
 import { flagNames, formatFunctions, rawFlags } from '../ftrace/index.js';
@@ -156,12 +156,18 @@ function untracedLine(names: readonly string[]): string {
   return `# untraced, no table names them: ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** What `revert` would write, as a sum that `sha256sum` gives of that file, and of the one that was patched. */
+/**
+ * What `revert` would write, as a sum that `sha256sum` gives of that file, and of the one that was
+ * patched.
+ */
 type Original =
   | { readonly kind: 'file'; readonly size: number; readonly sha256: string }
   | { readonly kind: 'lost'; readonly reason: string };
 
-/** The record's own sum is of the image that it is about: of a program with a runtime laid in, of none that a user has. */
+/**
+ * The record's own sum is of the image that it is about: of a program with a runtime laid in, of
+ * none that a user has.
+ */
 function originalOf({ image, arch, recordBeside }: Opened, journal: string | undefined): Original {
   try {
     const bytes = revert(image, recordBeside ? readBytes(journal!) : null, hash, arch);
@@ -193,7 +199,10 @@ function calledSymbol(sites: Sites, site: number): string {
   return '';
 }
 
-/** What the sessions of the record make; null where the sessions of a stripped file were made with names that are not here. */
+/**
+ * What the sessions of the record make; null where the sessions of a stripped file were made with
+ * names that are not here.
+ */
 function sessionsOf(opened: Opened, record: FileRecord): ProbeSessionPlan | null {
   try {
     return recordedProbes(opened, record);

@@ -18,7 +18,10 @@ function writeAll(descriptor: 1 | 2, data: Uint8Array): void {
   }
 }
 
-/** Writes everything even to a pipe that takes it in pieces; a reader that went away ends the program quietly. */
+/**
+ * Writes everything even to a pipe that takes it in pieces; a reader that went away ends the
+ * program quietly.
+ */
 function writePieces(descriptor: 1 | 2, data: Uint8Array): void {
   let at = 0;
   while (at < data.length) {
@@ -37,7 +40,10 @@ const encoder = new TextEncoder();
 let pending: string[] = [];
 let pendingSize = 0;
 
-/** Standard output is a file of the command's (`-o -`): what is said about it goes to standard error. */
+/**
+ * Standard output is a file of the command's (`-o -`): what is said about it goes to standard
+ * error.
+ */
 let saysOnError = false;
 
 export function claimStandardOutput(): void {
@@ -86,7 +92,9 @@ export function errBytes(bytes: Uint8Array): void {
 
 const colours = { red: '31', green: '32', yellow: '33', dim: '2', bold: '1' } as const;
 
-/** In front of the code of a colour inside of lines, until they are shown: nobody else can know it. */
+/**
+ * In front of the code of a colour inside of lines, until they are shown: nobody else can know it.
+ */
 const COLOUR_MARK = `\ufdd0${Math.random().toString(36).slice(2)}:`;
 const markOf = (code: string): string => `${COLOUR_MARK}${code};`;
 const COLOUR_MARKS = new RegExp(`${COLOUR_MARK.replace('.', '\\.')}(\\d+);`);
@@ -116,7 +124,10 @@ export function watched(): boolean {
   return process.stderr.isTTY;
 }
 
-/** Shows how far a command is, in one line of a terminal that the next call writes over; '' takes it away. */
+/**
+ * Shows how far a command is, in one line of a terminal that the next call writes over; '' takes it
+ * away.
+ */
 export function progress(text: string): void {
   if (!watched() || (text === '' && !progressShown)) return;
   progressShown = text !== '';

@@ -1,4 +1,7 @@
-/** `elftrace unload IMAGE PART -o OUT`: the image without a module; of a linked core its name gives back the file that it was. */
+/**
+ * `elftrace unload IMAGE PART -o OUT`: the image without a module; of a linked core its name gives
+ * back the file that it was.
+ */
 import { archOf } from '../arches.js';
 import { readElf } from '../elf/read.js';
 import { ElftraceError } from '../errors.js';

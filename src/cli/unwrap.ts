@@ -1,4 +1,7 @@
-/** `elftrace unwrap FILE -o OUT`: the ELF file inside of a kernel as it is booted, or of a compressed file. */
+/**
+ * `elftrace unwrap FILE -o OUT`: the ELF file inside of a kernel as it is booted, or of a
+ * compressed file.
+ */
 import { ElftraceError } from '../errors.js';
 import { jsonSchema } from '../report/json.js';
 import { exitCodes } from './exit.js';

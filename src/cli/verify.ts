@@ -31,7 +31,10 @@ export interface FileVerdict {
   readonly sites: number;
   readonly exit: number;
   readonly error: string | null;
-  /** Why the file has no site; null when it has some. Whether that is a fault is known when all files were read. */
+  /**
+   * Why the file has no site; null when it has some. Whether that is a fault is known when all
+   * files were read.
+   */
   readonly noSites: string | null;
 }
 
@@ -76,7 +79,10 @@ function judgeExit(result: Verification, strict: boolean, require: number | unde
   return errors > 0 || (strict && warnings > 0) ? exitCodes.failed : exitCodes.ok;
 }
 
-/** What the record says of functions that no table names any more, and whether something else was written since. */
+/**
+ * What the record says of functions that no table names any more, and whether something else was
+ * written since.
+ */
 function untracedRemarks({ record, image }: Opened): {
   readonly remarks: readonly string[];
   readonly changed: boolean;
@@ -88,7 +94,10 @@ function untracedRemarks({ record, image }: Opened): {
   return { remarks, changed };
 }
 
-/** Verifies one path: a file, or each member of an archive. Errors are results here, so that the other files go on. */
+/**
+ * Verifies one path: a file, or each member of an archive. Errors are results here, so that the
+ * other files go on.
+ */
 export async function verifyPath(path: string, args: Omit<VerifyArguments, 'files' | 'jobs'>): Promise<FileVerdict[]> {
   const results: FileVerdict[] = [];
   try {
@@ -98,7 +107,8 @@ export async function verifyPath(path: string, args: Omit<VerifyArguments, 'file
         const judged = verify(opened.sites, opened.recorded ? { recorded: opened.recorded } : {});
         const untraced = untracedRemarks(opened);
         const isRuntime = isRuntimeObject(opened.program);
-        // What was untraced as asked is no site any more, and callbacks are none: both are looked at here.
+        // What was untraced as asked is no site any more, and callbacks are none: both are looked
+        // at here.
         const incomplete = untraced.remarks.length > 0 || isRuntime ? null : judged.incomplete;
         const result = { ...judged, remarks: [...judged.remarks, ...untraced.remarks], incomplete };
         const text: string[] = [`${input.name}: ${opened.arch.target.id}: ${summary(result)}`];
@@ -154,7 +164,10 @@ function failure(name: string, error: unknown): FileVerdict {
   };
 }
 
-/** The worst of several exit codes: a fault of ours, then bad input, then unsupported, then a failed check. */
+/**
+ * The worst of several exit codes: a fault of ours, then bad input, then unsupported, then a failed
+ * check.
+ */
 export function worst(codes: Iterable<number>): number {
   const rank = [
     exitCodes.ok,
@@ -240,8 +253,9 @@ async function* verifyAll(paths: readonly string[], args: VerifyArguments): Asyn
 }
 
 /**
- * Verifies all files. Nothing to verify is no success: where no file has a site, or one that was named has none and must have good ones (`--require`), a
- * check has failed. In a directory files without sites are usual.
+ * Verifies all files. Nothing to verify is no success: where no file has a site, or one that was
+ * named has none and must have good ones (`--require`), a check has failed. In a directory files
+ * without sites are usual.
  */
 export async function runVerify(args: VerifyArguments): Promise<number> {
   const unread: FileVerdict[] = [];

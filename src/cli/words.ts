@@ -1,6 +1,7 @@
 /**
- * The words of a command line, before yargs sees them: whose they are, and whether they are known. yargs guesses where
- * options have values; here every option is written `--name=value`, behind all other words.
+ * The words of a command line, before yargs sees them: whose they are, and whether they are known.
+ * yargs guesses where options have values; here every option is written `--name=value`, behind all
+ * other words.
  */
 import { parseArgs } from 'node:util';
 import { ElftraceError } from '../errors.js';
@@ -75,7 +76,10 @@ function checkValue(name: string, value: string, grammar: Grammar): void {
   }
 }
 
-/** An option that may stand alone, and does, has the empty value; otherwise the next word would be its value. */
+/**
+ * An option that may stand alone, and does, has the empty value; otherwise the next word would be
+ * its value.
+ */
 function withEmptyValues(words: readonly string[], { optional }: Grammar): string[] {
   return words.map((word, i) => {
     const isAlone = i + 1 === words.length || /^-./.test(words[i + 1]!);

@@ -1,8 +1,9 @@
 /**
- * `ar` archives: the list of members, with the long names of GNU (`//` table, `/123`) and BSD (`#1/20`), and replacing a
- * member by one of the same size. Members are views; nested archives are read by calling again. System V and BSD formats
- * as in ar(5); thin archives (GNU, names only) are refused, because their members are other files. An archive that arrives piece by
- * piece is read member by member.
+ * `ar` archives: the list of members, with the long names of GNU (`//` table, `/123`) and BSD
+ * (`#1/20`), and replacing a member by one of the same size. Members are views; nested archives are
+ * read by calling again. System V and BSD formats as in ar(5); thin archives (GNU, names only) are
+ * refused, because their members are other files. An archive that arrives piece by piece is read
+ * member by member.
  */
 import { cString } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
@@ -26,7 +27,10 @@ function startsWith(bytes: Uint8Array, text: string): boolean {
   return true;
 }
 
-/** True for the magic of an archive, also of a thin one (which `readArchive` refuses with the reason). */
+/**
+ * True for the magic of an archive, also of a thin one (which `readArchive` refuses with the
+ * reason).
+ */
 export function isArchive(bytes: Uint8Array): boolean {
   return startsWith(bytes, MAGIC) || startsWith(bytes, THIN_MAGIC);
 }
@@ -84,7 +88,8 @@ function memberOf(
 
 /**
  * Members of an archive in file order; the table of long names is resolved and not listed.
- * @throws ElftraceError 'not-elf' (no archive), 'unsupported-form' (thin), 'elf-truncated', 'elf-malformed', 'bad-reference'
+ * @throws ElftraceError 'not-elf' (no archive), 'unsupported-form' (thin), 'elf-truncated',
+ *   'elf-malformed', 'bad-reference'
  */
 export function readArchive(bytes: Uint8Array): readonly ArchiveMember[] {
   checkMagic(bytes);
@@ -167,9 +172,11 @@ class Arriving {
 }
 
 /**
- * The file members that begin with `magic`, one after another; of the archive, only the one that was given out last is in memory.
+ * The file members that begin with `magic`, one after another; of the archive, only the one that
+ * was given out last is in memory.
  * @param limitBytes  most that one of them, or the table of names, may have
- * @throws ElftraceError as `readArchive`, 'limit-exceeded', and what `pieces` throws, from taking the next one
+ * @throws ElftraceError as `readArchive`, 'limit-exceeded', and what `pieces` throws, from taking
+ *   the next one
  */
 export async function* streamArchive(
   pieces: AsyncIterable<Uint8Array>,
@@ -230,7 +237,10 @@ function text(bytes: Uint8Array, offset: number, size: number): string {
   return cString(bytes, offset, offset + size).trimEnd();
 }
 
-/** GNU: an offset into the `//` member, whose names end in "/\n" (or in NUL in archives of other systems). */
+/**
+ * GNU: an offset into the `//` member, whose names end in "/\n" (or in NUL in archives of other
+ * systems).
+ */
 function longName(table: Uint8Array | null, index: number, what: string): string {
   if (table === null || index >= table.length) {
     throw new ElftraceError('bad-reference', `${what}: name /${index} is outside the table of long names`, {
@@ -251,8 +261,8 @@ export function memberBytes(archive: Uint8Array, member: ArchiveMember): Uint8Ar
 }
 
 /**
- * The archive with one member's contents replaced, fresh. Only same-size replacement is possible: offsets in the symbol
- * table and in other members stay true.
+ * The archive with one member's contents replaced, fresh. Only same-size replacement is possible:
+ * offsets in the symbol table and in other members stay true.
  * @throws ElftraceError 'unsupported-form' for contents of another size
  */
 export function replaceMember(archive: Uint8Array, member: ArchiveMember, contents: Uint8Array): Uint8Array {

@@ -1,10 +1,12 @@
 /**
- * Compressed inputs (`.ko.gz`, `.ko.xz`, `.ko.zst`): recognised by their magic and unpacked, within limits against bombs, as a
- * whole or piece by piece. Packing again is the command line's business. gzip through the platform's DecompressionStream, xz
- * through `xz-decompress` (xz-embedded as wasm), zstd through `fzstd`; the packages are loaded when they are needed.
+ * Compressed inputs (`.ko.gz`, `.ko.xz`, `.ko.zst`): recognised by their magic and unpacked, within
+ * limits against bombs, as a whole or piece by piece. Packing again is the command line's business.
+ * gzip through the platform's DecompressionStream, xz through `xz-decompress` (xz-embedded as
+ * wasm), zstd through `fzstd`; the packages are loaded when they are needed.
  *
- * What is unpacked as a whole is never in memory twice: the pieces go into one array that has the size which the data promise.
- * Where they promise none, or not the truth, they are unpacked twice, and the first time only counted.
+ * What is unpacked as a whole is never in memory twice: the pieces go into one array that has the
+ * size which the data promise. Where they promise none, or not the truth, they are unpacked twice,
+ * and the first time only counted.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
@@ -49,9 +51,11 @@ export function compressedForm(bytes: Uint8Array): CompressedForm {
 }
 
 /**
- * Unpacks one layer of compression; bytes that are not compressed come back as they are. In memory there is at any time little more
- * than what comes out: an xz dictionary, or the window of zstd frames that do not say their size.
- * @throws ElftraceError 'elf-truncated' where the data end early, 'elf-malformed' where they are damaged (the package's own error
+ * Unpacks one layer of compression; bytes that are not compressed come back as they are. In memory
+ * there is at any time little more than what comes out: an xz dictionary, or the window of zstd
+ * frames that do not say their size.
+ * @throws ElftraceError 'elf-truncated' where the data end early, 'elf-malformed' where they are
+ *   damaged (the package's own error
  *         is the cause), 'limit-exceeded' where they are larger than is allowed, 'timeout'
  */
 export async function unpack(bytes: Uint8Array, limits: UnpackLimits = {}): Promise<Unpacked> {
@@ -68,8 +72,9 @@ export async function unpack(bytes: Uint8Array, limits: UnpackLimits = {}): Prom
 }
 
 /**
- * The same piece by piece, with no limit to the whole: of archives whose members are looked at one after another. Pieces belong to
- * whoever takes them. What was given out is proved right (checksums, sizes) only when the last piece has come.
+ * The same piece by piece, with no limit to the whole: of archives whose members are looked at one
+ * after another. Pieces belong to whoever takes them. What was given out is proved right
+ * (checksums, sizes) only when the last piece has come.
  * @param bytes  compressed data
  * @throws ElftraceError as `unpack`, from taking the next piece
  */
@@ -140,7 +145,10 @@ class Meter {
   }
 }
 
-/** Size that gzip and xz data state; 0: none that could be true. It is a guess until everything has come out. */
+/**
+ * Size that gzip and xz data state; 0: none that could be true. It is a guess until everything has
+ * come out.
+ */
 function promisedSize(bytes: Uint8Array, form: CompressedForm, meter: Meter): number {
   if (form === 'xz') {
     const size = xzStreams(bytes).reduce((sum, { unpackedSize }) => sum + unpackedSize, 0);
@@ -153,7 +161,10 @@ function promisedSize(bytes: Uint8Array, form: CompressedForm, meter: Meter): nu
   return size <= Math.min(meter.unpacked, 1032 * bytes.length) && !mayHaveMembers(bytes) ? size : 0;
 }
 
-/** Whether a second gzip member may begin somewhere: if not, the last ISIZE is that of the whole. Compressed data look so now and then. */
+/**
+ * Whether a second gzip member may begin somewhere: if not, the last ISIZE is that of the whole.
+ * Compressed data look so now and then.
+ */
 function mayHaveMembers(bytes: Uint8Array): boolean {
   for (let at = bytes.indexOf(0x1f, 1); at >= 0; at = bytes.indexOf(0x1f, at + 1)) {
     if (bytes[at + 1] === 0x8b && bytes[at + 2] === 8 && bytes[at + 3]! < 0x20) return true;
@@ -188,7 +199,8 @@ function damaged(what: string, cause: unknown, size: number): ElftraceError {
   if (/unexpected (end|eof)/i.test(message)) {
     return new ElftraceError('elf-truncated', `${what}: ${message}`, { what, max: size }, { cause });
   }
-  // xz-embedded's enum xz_ret: 6 is XZ_OPTIONS_ERROR; the package is built without the branch filters (`xz --x86`).
+  // xz-embedded's enum xz_ret: 6 is XZ_OPTIONS_ERROR; the package is built without the branch
+  // filters (`xz --x86`).
   if (/error code 6\b/.test(message)) {
     return new ElftraceError(
       'unsupported-form',
@@ -210,7 +222,8 @@ async function* gzipPieces(bytes: Uint8Array, what: string): AsyncGenerator<Uint
     }
     await writer.close();
   };
-  // Rejections of the writing side come out of the reading side too; only one of them is to be reported.
+  // Rejections of the writing side come out of the reading side too; only one of them is to be
+  // reported.
   const written = write().catch(() => undefined);
   const reader = stream.readable.getReader();
   try {
@@ -235,8 +248,9 @@ interface XzStream {
 }
 
 /**
- * The streams of an .xz file, found from the end: footer, index, blocks (The .xz File Format 1.2.0, 2.1.2 and 4). The
- * package reads one stream only, and asks for input for ever where one has no end.
+ * The streams of an .xz file, found from the end: footer, index, blocks (The .xz File Format 1.2.0,
+ * 2.1.2 and 4). The package reads one stream only, and asks for input for ever where one has no
+ * end.
  */
 function xzStreams(bytes: Uint8Array): readonly XzStream[] {
   const what = 'xz data';
@@ -299,7 +313,8 @@ async function* xzPieces(bytes: Uint8Array, { what }: Meter): AsyncGenerator<Uin
       for (;;) {
         const part = await reader.read();
         if (part.done) break;
-        // It gives out an empty chunk for each piece of input: damaged data may make it starve without end.
+        // It gives out an empty chunk for each piece of input: damaged data may make it starve
+        // without end.
         idle = part.value.length === 0 ? idle + 1 : 0;
         if (idle > 2 + bytes.length / 1024) throw truncated(what, bytes.length, 1, bytes.length);
         size += part.value.length;
@@ -376,7 +391,10 @@ function zstdFrame(bytes: Uint8Array, start: number): ZstdFrame {
   return { start, end: at, skippable: false, window, content, most, checksum };
 }
 
-/** The frames that hold something, in order, so far as their headers and the sizes of their blocks can be true. */
+/**
+ * The frames that hold something, in order, so far as their headers and the sizes of their blocks
+ * can be true.
+ */
 function zstdFrames(bytes: Uint8Array): readonly ZstdFrame[] {
   const what = 'zstd data';
   const frames: ZstdFrame[] = [];
@@ -393,12 +411,17 @@ function zstdFrames(bytes: Uint8Array): readonly ZstdFrame[] {
   return frames;
 }
 
-/** fzstd compares the array that it shall fill with a number, which would print all its bytes first. */
+/**
+ * fzstd compares the array that it shall fill with a number, which would print all its bytes first.
+ */
 function comparable(bytes: Uint8Array): Uint8Array {
   return Object.defineProperty(bytes, Symbol.toPrimitive, { value: () => NaN });
 }
 
-/** Every frame states its size: each is unpacked where it will stay, and what is there is its window. */
+/**
+ * Every frame states its size: each is unpacked where it will stay, and what is there is its
+ * window.
+ */
 async function unpackSizedZstd(bytes: Uint8Array, frames: readonly ZstdFrame[], meter: Meter): Promise<Uint8Array> {
   const { what } = meter;
   // Promises are checked before anything is allocated for them.
@@ -418,7 +441,8 @@ async function unpackSizedZstd(bytes: Uint8Array, frames: readonly ZstdFrame[], 
         if (xxh64Low(part) !== checksum) throw malformed(what, 'the checksum is wrong');
         continue;
       }
-      // The package does not say how much came out. What was reached has its value whatever stood there.
+      // The package does not say how much came out. What was reached has its value whatever stood
+      // there.
       const last = part.length - 1;
       const value = part[last]!;
       part[last] = ~value;

@@ -75,8 +75,8 @@ export const SHF_TLS = 0x400n;
 export const SHF_COMPRESSED = 0x800n;
 
 /**
- * `RelocationTable.type` of RELR rows: the machine's RELATIVE type, whichever number that is. The ELF room knows no
- * machine; 0xffff_ffff is no relocation type of any psABI.
+ * `RelocationTable.type` of RELR rows: the machine's RELATIVE type, whichever number that is. The
+ * ELF room knows no machine; 0xffff_ffff is no relocation type of any psABI.
  */
 export const RELR_RELATIVE = 0xffff_ffff;
 
@@ -130,7 +130,9 @@ export const DT_RELR = 36n;
 export const DT_RELRENT = 37n;
 export const DT_GNU_HASH = 0x6fff_fef5n;
 
-/** e_flags of PPC64: the ABI version in the two lowest bits; 0 on a big-endian object means ELFv1. */
+/**
+ * e_flags of PPC64: the ABI version in the two lowest bits; 0 on a big-endian object means ELFv1.
+ */
 export const EF_PPC64_ABI = 3;
 /** e_flags of RISC-V: compressed instructions. */
 export const EF_RISCV_RVC = 1;

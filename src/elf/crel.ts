@@ -10,7 +10,8 @@
  *                     in front of the three above
  *
  * Offsets are stored without their `shift` lowest bits. Symbols, types, addends and offsets wrap
- * around at the width of their fields. Source: gABI, "Compact relocations"; the LLVM proposal of 2024.
+ * around at the width of their fields. Source: gABI, "Compact relocations"; the LLVM proposal of
+ * 2024.
  */
 import type { ByteView } from '../bytes.js';
 import { malformed, truncated } from '../errors.js';
@@ -65,8 +66,8 @@ class Leb {
 }
 
 /**
- * @throws ElftraceError 'elf-truncated' or 'elf-malformed' for a header that announces more rows than
- *   the section has bytes
+ * @throws ElftraceError 'elf-truncated' or 'elf-malformed' for a header that announces more rows
+ *   than the section has bytes
  */
 export function readCrelHeader(source: RelocationSource): CrelHeader {
   const { view, what, offset, sizeBytes } = source;

@@ -1,7 +1,8 @@
 /**
- * The dynamic section: where a linked file keeps symbols and relocations when its section headers are gone. Addresses
- * become file positions through the program headers. gABI chapter 5 "Dynamic Section" and "Hash Table"; DT_GNU_HASH as
- * the GNU linker writes it (Ulrich Drepper, "How To Write Shared Libraries", 2011, and Ali Bahrami's account of the layout).
+ * The dynamic section: where a linked file keeps symbols and relocations when its section headers
+ * are gone. Addresses become file positions through the program headers. gABI chapter 5 "Dynamic
+ * Section" and "Hash Table"; DT_GNU_HASH as the GNU linker writes it (Ulrich Drepper, "How To Write
+ * Shared Libraries", 2011, and Ali Bahrami's account of the layout).
  */
 import type { ByteView } from '../bytes.js';
 import { ElftraceError, hex, malformed, truncated } from '../errors.js';
@@ -29,8 +30,10 @@ export interface DynamicFacts {
 }
 
 /**
- * Reads the tables that the dynamic section at `[offset, offset + size)` names; the extents were checked.
- * @throws ElftraceError 'bad-reference' for an address that no segment of the file holds, 'elf-truncated' for a table that
+ * Reads the tables that the dynamic section at `[offset, offset + size)` names; the extents were
+ * checked.
+ * @throws ElftraceError 'bad-reference' for an address that no segment of the file holds,
+ *   'elf-truncated' for a table that
  *         leaves its segment, 'elf-malformed' for entry sizes that no valid file has
  */
 export function readDynamic(
@@ -123,7 +126,8 @@ export function readDynamic(
       count = Number((strtab - symtab) / BigInt(entry));
       remarks.push('the dynamic symbols have no hash table; counted up to DT_STRTAB');
     }
-    // A GNU hash table does not cover undefined symbols, and counts none at all when nothing is defined.
+    // A GNU hash table does not cover undefined symbols, and counts none at all when nothing is
+    // defined.
     for (const each of tables) count = Math.max(count, highestSymbol(view, is64, each) + 1);
   }
   if (count * entry > start.room) throw truncated('DT_SYMTAB', start.offset, count * entry, view.size);
@@ -131,8 +135,8 @@ export function readDynamic(
 }
 
 /**
- * Symbols that a GNU hash table proves: nbuckets, symoffset, bloom words and shift; bloom filter; buckets; one chain word
- * for each symbol from symoffset on, whose lowest bit ends a chain.
+ * Symbols that a GNU hash table proves: nbuckets, symoffset, bloom words and shift; bloom filter;
+ * buckets; one chain word for each symbol from symoffset on, whose lowest bit ends a chain.
  */
 function countGnuHash(view: ByteView, wordBytes: number, place: { offset: number; room: number }): number {
   const { offset, room } = place;

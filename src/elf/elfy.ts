@@ -1,7 +1,8 @@
 /**
- * The second reader: what the package `elfy` says about header, sections and segments, held against our own reading.
- * Sole importer of `elfy`, which is loaded when it is asked for. Owns the list of what elfy 1.0.0 gets wrong; those fields
- * are left out of the comparison and tested to be still wrong, so that a fix is noticed.
+ * The second reader: what the package `elfy` says about header, sections and segments, held against
+ * our own reading. Sole importer of `elfy`, which is loaded when it is asked for. Owns the list of
+ * what elfy 1.0.0 gets wrong; those fields are left out of the comparison and tested to be still
+ * wrong, so that a fix is noticed.
  */
 import { ElftraceError, hex } from '../errors.js';
 import type { ElfImage } from './image.js';
@@ -9,7 +10,10 @@ import type { ElfImage } from './image.js';
 /** Names of the bits that are set; a bit without a name has its number. */
 export type ElfyFlags = Readonly<Record<string, true>>;
 
-/** elfy's own words: numbers are doubles, kinds are names out of its tables (undefined where they have none). */
+/**
+ * elfy's own words: numbers are doubles, kinds are names out of its tables (undefined where they
+ * have none).
+ */
 export interface SecondReading {
   readonly class: '32' | '64';
   readonly endian: 'lsb' | 'msb';
@@ -79,7 +83,8 @@ export interface ElfyComparison {
 
 /**
  * What elfy reads out of the image's bytes. No bytes are copied; its `data` fields are views.
- * @throws ElftraceError 'unsupported-form' where elfy gives up (no section headers or names, extended numbering) or the
+ * @throws ElftraceError 'unsupported-form' where elfy gives up (no section headers or names,
+ *   extended numbering) or the
  *         platform has no Buffer; its own error is the cause
  */
 export async function secondReading(image: ElfImage): Promise<SecondReading> {
@@ -93,7 +98,10 @@ export async function secondReading(image: ElfImage): Promise<SecondReading> {
   }
 }
 
-/** Holds our reading against elfy's, field by field. Never throws for a file that elfy cannot read: that is a limit. */
+/**
+ * Holds our reading against elfy's, field by field. Never throws for a file that elfy cannot read:
+ * that is a limit.
+ */
 export async function compareWithElfy(image: ElfImage): Promise<ElfyComparison> {
   const differences: string[] = [];
   const limits: string[] = [];
@@ -119,7 +127,10 @@ export async function compareWithElfy(image: ElfImage): Promise<ElfyComparison> 
     const said = typeof theirs === 'number' ? hex(theirs) : String(theirs);
     differences.push(`${what}: elfy ${said}, elftrace ${expected}`);
   };
-  /** A number that elfy gives as a name out of its table; unnamed ones come as undefined or as the number. */
+  /**
+   * A number that elfy gives as a name out of its table; unnamed ones come as undefined or as the
+   * number.
+   */
   const named = (
     what: string,
     theirs: string | number | undefined,

@@ -1,15 +1,15 @@
 /**
- * Which function is at an address: the function symbols of a table, sorted once. In a relocatable file places are
- * (section, offset), elsewhere addresses. Owns the choice among aliases; how a descriptor (`.opd`) becomes a place is
- * the machine's business and comes in as `place`.
+ * Which function is at an address: the function symbols of a table, sorted once. In a relocatable
+ * file places are (section, offset), elsewhere addresses. Owns the choice among aliases; how a
+ * descriptor (`.opd`) becomes a place is the machine's business and comes in as `place`.
  *
  * Rows, and which symbol speaks for a place that has several:
- * 1. STT_FUNC and STT_GNU_IFUNC before labels; global before weak before local; with a size before without; then table
- *    order.
- * 2. Labels are global or weak STT_NOTYPE symbols of executable sections (functions of hand-written assembly). They only
- *    speak where no function with a size covers the place.
- * 3. Never: mapping symbols (`$x`, `$d`, …), `.L` labels, undefined, absolute and common symbols. `__pfx_` symbols, which
- *    name the padding in front of x86-64 kernel functions, are kept apart.
+ * 1. STT_FUNC and STT_GNU_IFUNC before labels; global before weak before local; with a size before
+ *    without; then table order.
+ * 2. Labels are global or weak STT_NOTYPE symbols of executable sections (functions of hand-written
+ *    assembly). They only speak where no function with a size covers the place.
+ * 3. Never: mapping symbols (`$x`, `$d`, …), `.L` labels, undefined, absolute and common symbols.
+ *    `__pfx_` symbols, which name the padding in front of x86-64 kernel functions, are kept apart.
  */
 import {
   ET_REL,
@@ -26,7 +26,10 @@ import {
 import type { ElfImage, SymbolTable } from './image.js';
 import { halves, HIGH, LOW, sortedOrder } from './lookup.js';
 
-/** Where a symbol's code lies: an offset in a section (relocatable files), or an address (its section then, or 0). */
+/**
+ * Where a symbol's code lies: an offset in a section (relocatable files), or an address (its
+ * section then, or 0).
+ */
 export interface SymbolPlace {
   readonly section: number;
   readonly value: bigint;
@@ -36,13 +39,16 @@ export interface FunctionOptions {
   /** The table to index; `image.symbols` when absent. */
   readonly symbols?: SymbolTable;
   /**
-   * Place of a symbol's code where it is not st_value (PPC64 ELFv1: the entry of the descriptor). Null leaves the symbol
-   * out; undefined means that st_shndx and st_value hold.
+   * Place of a symbol's code where it is not st_value (PPC64 ELFv1: the entry of the descriptor).
+   * Null leaves the symbol out; undefined means that st_shndx and st_value hold.
    */
   readonly place?: (symbolIndex: number) => SymbolPlace | null | undefined;
 }
 
-/** One list of places in ascending order: one row for each distinct place, with the symbol that speaks for it. */
+/**
+ * One list of places in ascending order: one row for each distinct place, with the symbol that
+ * speaks for it.
+ */
 export interface FunctionColumns {
   readonly count: number;
   readonly symbol: Uint32Array;
@@ -61,11 +67,17 @@ export interface FunctionIndex {
   readonly functions: FunctionColumns;
   /** STT_NOTYPE labels of executable sections. */
   readonly labels: FunctionColumns;
-  /** The symbol of the function (or else label) that covers the place, or -1. `section` matters in relocatable files only. */
+  /**
+   * The symbol of the function (or else label) that covers the place, or -1. `section` matters in
+   * relocatable files only.
+   */
   at(section: number, address: bigint): number;
   /** The symbol that speaks for a function or label that begins exactly there, or -1. */
   starting(section: number, address: bigint): number;
-  /** The first function or label that begins behind `address` in its section (relocatable) or image, or -1. */
+  /**
+   * The first function or label that begins behind `address` in its section (relocatable) or image,
+   * or -1.
+   */
   next(section: number, address: bigint): number;
   /** The last one that begins in front of `address`, or -1. */
   previous(section: number, address: bigint): number;
@@ -86,8 +98,8 @@ const KIND_LABEL = 2;
 const KIND_PREFIX = 3;
 
 /**
- * Builds the index; a million symbols take about 0.2 s. Symbols of damaged rows are refused by the table itself.
- * Lookups cost a binary search.
+ * Builds the index; a million symbols take about 0.2 s. Symbols of damaged rows are refused by the
+ * table itself. Lookups cost a binary search.
  */
 export function indexFunctions(image: ElfImage, options: FunctionOptions = {}): FunctionIndex {
   return new Index(image, options.symbols ?? image.symbols, options.place);
@@ -284,7 +296,10 @@ class Rows implements FunctionColumns {
     this.#outer = this.#nest();
   }
 
-  /** Size of the largest alias; 0 means up to the next place or the section's end, whichever comes first. */
+  /**
+   * Size of the largest alias; 0 means up to the next place or the section's end, whichever comes
+   * first.
+   */
   #fillEnds(image: ElfImage, symbols: SymbolTable): void {
     const limit = 0xffff_ffff_ffff_ffffn;
     for (let row = 0; row < this.count; row++) {

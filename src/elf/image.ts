@@ -1,9 +1,10 @@
 /**
- * The unified view of an ELF file: what `read.ts` makes and everybody else asks. Symbols and relocations are columns of
- * typed arrays (a million of them cost no objects); `section`, `segment` objects are few and plain.
+ * The unified view of an ELF file: what `read.ts` makes and everybody else asks. Symbols and
+ * relocations are columns of typed arrays (a million of them cost no objects); `section`, `segment`
+ * objects are few and plain.
  *
- * Invariant: in an `ElfImage` every offset and size was checked against the file length, and every sh_link and symbol
- * section index against the tables they index. No later step checks again.
+ * Invariant: in an `ElfImage` every offset and size was checked against the file length, and every
+ * sh_link and symbol section index against the tables they index. No later step checks again.
  */
 import type { Endian } from '../units.js';
 
@@ -71,20 +72,27 @@ export interface SymbolTable {
   readonly info: Uint8Array;
   readonly other: Uint8Array;
   /**
-   * Section index with SHN_XINDEX resolved. The reserved indices keep their place at the top: SHN_ABS is 0xffff_fff1,
-   * SHN_COMMON 0xffff_fff2 (0xffff_0000 | st_shndx), so that they cannot be mistaken for section 65,521.
-   * Every other value is an index of `sections`, except in a file without section headers.
+   * Section index with SHN_XINDEX resolved. The reserved indices keep their place at the top:
+   * SHN_ABS is 0xffff_fff1, SHN_COMMON 0xffff_fff2 (0xffff_0000 | st_shndx), so that they cannot be
+   * mistaken for section 65,521. Every other value is an index of `sections`, except in a file
+   * without section headers.
    */
   readonly sectionIndex: Uint32Array;
   /** Decoded on demand and remembered. */
   name(index: number): string;
-  /** True when the name begins with `prefix` (ASCII); decodes nothing, so it is cheap over a million rows. */
+  /**
+   * True when the name begins with `prefix` (ASCII); decodes nothing, so it is cheap over a million
+   * rows.
+   */
   nameStartsWith(index: number, prefix: string): boolean;
   /** First symbol of that name, or -1. Builds an index once. */
   find(name: string): number;
 }
 
-/** One relocation section or dynamic relocation table, as columns of equal length `count`, in file order. */
+/**
+ * One relocation section or dynamic relocation table, as columns of equal length `count`, in file
+ * order.
+ */
 /** How the rows of a relocation table are stored: SHT_REL, SHT_RELA, SHT_RELR, SHT_CREL. */
 export type RelocationForm = 'rel' | 'rela' | 'relr' | 'crel';
 
@@ -104,7 +112,10 @@ export interface RelocationTable {
   readonly symbols: SymbolTable | null;
   /** Section offset (ET_REL) or address. */
   readonly offset: BigUint64Array;
-  /** Relocation type; `RELR_RELATIVE` of constants.ts in a RELR table, whose machine's RELATIVE only the caller knows. */
+  /**
+   * Relocation type; `RELR_RELATIVE` of constants.ts in a RELR table, whose machine's RELATIVE only
+   * the caller knows.
+   */
   readonly type: Uint32Array;
   readonly symbol: Uint32Array;
   /** r_addend; 0 where the addend is in the place. */
@@ -138,18 +149,24 @@ export interface ElfImage {
   readonly sections: readonly ElfSection[];
   readonly segments: readonly ElfSegment[];
   /**
-   * End of what the ELF structures claim; `bytes` from here on are trailing data (a module signature, an appended
-   * file). Equal to `bytes.length` when there is none.
+   * End of what the ELF structures claim; `bytes` from here on are trailing data (a module
+   * signature, an appended file). Equal to `bytes.length` when there is none.
    */
   readonly elfSize: number;
-  /** `.symtab`, or the dynamic symbols when the file has no other, or an empty table. Read on first use. */
+  /**
+   * `.symtab`, or the dynamic symbols when the file has no other, or an empty table. Read on first
+   * use.
+   */
   readonly symbols: SymbolTable;
   readonly dynamicSymbols: SymbolTable;
   /** All relocation tables, each read on first use of its columns; RELR decoded. */
   readonly relocations: readonly RelocationTable[];
   /** Every symbol table by the section that holds it; the one of DT_SYMTAB under -1. */
   symbolTable(section: number): SymbolTable | undefined;
-  /** Oddities that are legal but worth telling, for `info`: overlapping sections, unsorted PT_LOAD, … */
+  /**
+   * Oddities that are legal but worth telling, for `info`: overlapping sections, unsorted PT_LOAD,
+   * …
+   */
   readonly remarks: readonly string[];
 
   section(name: string): ElfSection | undefined;
@@ -160,9 +177,15 @@ export interface ElfImage {
   relocationsOf(section: ElfSection): readonly RelocationTable[];
   notes(): readonly ElfNote[];
   groups(): readonly ElfGroup[];
-  /** Section that holds `address` in a linked file; prefers sections with bytes. TLS NOBITS holds nothing. */
+  /**
+   * Section that holds `address` in a linked file; prefers sections with bytes. TLS NOBITS holds
+   * nothing.
+   */
   sectionAt(address: bigint): ElfSection | undefined;
-  /** File position of `address` by program headers (sections where there are none); -1 when no byte lies there. */
+  /**
+   * File position of `address` by program headers (sections where there are none); -1 when no byte
+   * lies there.
+   */
   fileOffsetOf(address: bigint): number;
   /** The inverse; undefined for positions that are not mapped. */
   addressOf(fileOffset: number): bigint | undefined;

@@ -1,21 +1,28 @@
 /**
- * Landing pads: the places in code at which an unwinder lets a thread go on, as exception tables of programs name them. Reads `.eh_frame` for the
- * functions that have such a table, and the tables themselves (`.gcc_except_table`). Frames of `.debug_frame` name no tables.
+ * Landing pads: the places in code at which an unwinder lets a thread go on, as exception tables of
+ * programs name them. Reads `.eh_frame` for the functions that have such a table, and the tables
+ * themselves (`.gcc_except_table`). Frames of `.debug_frame` name no tables.
  *
- *   frame:  function, size, address of its table        table:  [start of landing pads]  type information  call sites
- *                                                                each: start, length, landing pad, action; pad 0: none
+ *   frame:  function, size, address of its table
+ *   table:  [start of landing pads]  type information  call sites
+ *                                                          each: start, length, landing pad,
+ *                                                          action; pad 0: none
  *
- * Numbers have encodings of their own (DW_EH_PE_*): the low four bits are the size, 0x10 means relative to the number's own place, 0x80 through a
- * pointer, 0xff absent. In relocatable files relocations stand for the addresses.
+ * Numbers have encodings of their own (DW_EH_PE_*): the low four bits are the size, 0x10 means
+ * relative to the number's own place, 0x80 through a pointer, 0xff absent. In relocatable files
+ * relocations stand for the addresses.
  *
- * Sources: Linux Standard Base Core 5.0, chapter 10.6 (exception frames); Itanium C++ ABI: Exception Handling, level III.
+ * Sources: Linux Standard Base Core 5.0, chapter 10.6 (exception frames); Itanium C++ ABI:
+ * Exception Handling, level III.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { ET_REL, PT_GNU_EH_FRAME, SHF_ALLOC, SHT_NOBITS } from './constants.js';
 import type { ElfImage, ElfSection } from './image.js';
 
-/** A place: a section and an offset in it in relocatable files, section -1 and an address elsewhere. */
+/**
+ * A place: a section and an offset in it in relocatable files, section -1 and an address elsewhere.
+ */
 export interface CodePlace {
   readonly section: number;
   readonly value: bigint;
@@ -124,7 +131,9 @@ interface Area {
   /** As in `CodePlace`. */
   readonly section: number;
   readonly start: bigint;
-  /** What a relocation of a relocatable file makes of the number at an offset; null: there is none. */
+  /**
+   * What a relocation of a relocatable file makes of the number at an offset; null: there is none.
+   */
   relocated(offset: number): CodePlace | null;
 }
 
@@ -273,7 +282,9 @@ function commonOf(body: Cursor): Common {
   return { addressEncoding, tableEncoding };
 }
 
-/** Every landing pad of an image. Never throws on content: what cannot be read is said in `unread`. */
+/**
+ * Every landing pad of an image. Never throws on content: what cannot be read is said in `unread`.
+ */
 export function landingPads(image: ElfImage): LandingPads {
   const reader = new Reader(image);
   let unread: string | null = null;

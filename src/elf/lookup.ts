@@ -1,6 +1,7 @@
 /**
- * Half-open ranges that may overlap, searched by binary search; and the stable radix sort that orders columns of 64-bit
- * keys without making objects. Owns no meaning: sections, segments and functions are its users.
+ * Half-open ranges that may overlap, searched by binary search; and the stable radix sort that
+ * orders columns of 64-bit keys without making objects. Owns no meaning: sections, segments and
+ * functions are its users.
  */
 
 /** One range `[start, end)` and what it stands for. */
@@ -10,14 +11,21 @@ export interface Range<T> {
   readonly value: T;
 }
 
-/** Finds the range around a point. Among overlapping ranges the one that starts last wins, then the one given first. */
+/**
+ * Finds the range around a point. Among overlapping ranges the one that starts last wins, then the
+ * one given first.
+ */
 export class RangeIndex<T> {
   readonly #ranges: readonly Range<T>[];
-  /** Largest end of ranges 0..i: a search that walks back may stop as soon as this is not behind the point. */
+  /**
+   * Largest end of ranges 0..i: a search that walks back may stop as soon as this is not behind the
+   * point.
+   */
   readonly #reach: readonly bigint[];
 
   constructor(ranges: readonly Range<T>[]) {
-    // Sort is stable; reversed first, so that among equal starts the range given first comes last and is met first.
+    // Sort is stable; reversed first, so that among equal starts the range given first comes last
+    // and is met first.
     const sorted = ranges.filter((range) => range.end > range.start).reverse();
     sorted.sort((a, b) => (a.start < b.start ? -1 : a.start > b.start ? 1 : 0));
     const reach: bigint[] = [];
@@ -49,18 +57,23 @@ export class RangeIndex<T> {
 
 /** True where a 64-bit array's low half is the first of its two 32-bit halves. */
 export const HOST_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
-/** Index of the low and the high half of element 0 in `halves(column)`; element i is at 2 * i + LOW. */
+/**
+ * Index of the low and the high half of element 0 in `halves(column)`; element i is at 2 * i + LOW.
+ */
 export const LOW = HOST_LITTLE_ENDIAN ? 0 : 1;
 export const HIGH = 1 - LOW;
 
-/** A 64-bit column as 32-bit halves over the same memory: reading and writing them makes no bigint. */
+/**
+ * A 64-bit column as 32-bit halves over the same memory: reading and writing them makes no bigint.
+ */
 export function halves(column: BigUint64Array | BigInt64Array): Uint32Array {
   return new Uint32Array(column.buffer, column.byteOffset, column.length * 2);
 }
 
 /**
- * The order that sorts rows by several unsigned 32-bit keys, least significant key first; rows with equal keys keep
- * their order. Digits of 16 bits, passes in which all rows agree are skipped: a million rows take some 10 ms a pass.
+ * The order that sorts rows by several unsigned 32-bit keys, least significant key first; rows with
+ * equal keys keep their order. Digits of 16 bits, passes in which all rows agree are skipped: a
+ * million rows take some 10 ms a pass.
  * @param keys each of at least `count` elements
  * @returns `order[i]` is the row at rank i
  */
@@ -69,7 +82,8 @@ export function sortedOrder(keys: readonly Uint32Array[], count: number): Uint32
   for (let i = 0; i < count; i++) order[i] = i;
   if (count < 2) return order;
   if (count < 4096) {
-    // A counting pass costs 65,536 steps whatever the count: few rows are faster by comparison (and sort is stable).
+    // A counting pass costs 65,536 steps whatever the count: few rows are faster by comparison (and
+    // sort is stable).
     const significantFirst = [...keys].reverse();
     return order.sort((a, b) => {
       for (const key of significantFirst) {

@@ -1,6 +1,7 @@
 /**
- * The legacy frame of LZ4, which kernels are packed in (`lz4 -l`): no package that is kept up reads it, and it is no more than a magic and
- * blocks with their sizes (LZ4 Frame Format 1.6.4, "Legacy frame"; LZ4 Block Format).
+ * The legacy frame of LZ4, which kernels are packed in (`lz4 -l`): no package that is kept up reads
+ * it, and it is no more than a magic and blocks with their sizes (LZ4 Frame Format 1.6.4, "Legacy
+ * frame"; LZ4 Block Format).
  */
 import { ByteView } from '../bytes.js';
 import { malformed, truncated } from '../errors.js';
@@ -89,7 +90,8 @@ class Block {
 /**
  * Unpacks LZ4 legacy frames.
  * @param limitBytes  most that may come out
- * @throws ElftraceError 'elf-truncated', 'elf-malformed' where the data are damaged, 'limit-exceeded' where they unpack to more
+ * @throws ElftraceError 'elf-truncated', 'elf-malformed' where the data are damaged,
+ *   'limit-exceeded' where they unpack to more
  */
 export function unpackLz4Legacy(bytes: Uint8Array, limitBytes: number): Uint8Array {
   const view = new ByteView(bytes, 'little', WHAT);

@@ -1,4 +1,7 @@
-/** Notes and section groups, read out of extents that were checked before. gABI 4.1 "Note Section", "Section Groups". */
+/**
+ * Notes and section groups, read out of extents that were checked before. gABI 4.1 "Note Section",
+ * "Section Groups".
+ */
 import type { ByteView } from '../bytes.js';
 import { cString } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
@@ -6,8 +9,8 @@ import { GRP_COMDAT, STT_SECTION } from './constants.js';
 import type { ElfGroup, ElfNote, ElfSection, SymbolTable } from './image.js';
 
 /**
- * The notes in `[offset, offset + size)`. Words are 4 bytes in both classes; descriptor and next note are aligned to 4,
- * or to 8 where the holder is (`.note.gnu.property` of 64-bit files).
+ * The notes in `[offset, offset + size)`. Words are 4 bytes in both classes; descriptor and next
+ * note are aligned to 4, or to 8 where the holder is (`.note.gnu.property` of 64-bit files).
  * @param holder section or segment number that goes into the rows
  */
 export function readNotes(
@@ -48,8 +51,8 @@ export function readNotes(
 }
 
 /**
- * One SHT_GROUP section: a word of flags, then section numbers. The signature is the name of symbol sh_info of sh_link,
- * or the name of its section where that is a section symbol without a name.
+ * One SHT_GROUP section: a word of flags, then section numbers. The signature is the name of symbol
+ * sh_info of sh_link, or the name of its section where that is a section symbol without a name.
  */
 export function readGroup(
   view: ByteView,

@@ -1,12 +1,13 @@
 /**
- * Bytes -> ElfImage. Reads the headers at once and checks every offset, size, link and entry size against the file; the
- * big tables (symbols, relocations) are only checked for their extents and read on first use. Knows no machine and
- * refuses none. gABI 4.1 chapters 4 and 5.
+ * Bytes -> ElfImage. Reads the headers at once and checks every offset, size, link and entry size
+ * against the file; the big tables (symbols, relocations) are only checked for their extents and
+ * read on first use. Knows no machine and refuses none. gABI 4.1 chapters 4 and 5.
  *
- *   file header -> section header 0 (extended counts) -> section headers -> program headers -> dynamic section
+ *   file header -> section header 0 (extended counts) -> section headers -> program headers ->
+ *   dynamic section
  *
- * Positions in the file are numbers and were proved to lie in it, so that arithmetic on them is exact; addresses are
- * bigint.
+ * Positions in the file are numbers and were proved to lie in it, so that arithmetic on them is
+ * exact; addresses are bigint.
  */
 import { ByteView, cString } from '../bytes.js';
 import { ElftraceError, hex, malformed, truncated } from '../errors.js';
@@ -34,11 +35,12 @@ export function isElf(bytes: Uint8Array): boolean {
 }
 
 /**
- * Reads an ELF file of either class and byte order. Keeps a view of `bytes` (never copies them); nobody may change them while the
- * image is in use.
- * @throws ElftraceError 'not-elf', 'elf-truncated' (a structure reaches past the end), 'elf-malformed' (a value no valid
- *         file has), 'bad-reference' (an index or address that names nothing). Rows of symbols and relocations are
- *         checked by the same errors when their first column is read.
+ * Reads an ELF file of either class and byte order. Keeps a view of `bytes` (never copies them);
+ * nobody may change them while the image is in use.
+ * @throws ElftraceError 'not-elf', 'elf-truncated' (a structure reaches past the end),
+ *   'elf-malformed' (a value no valid
+ *         file has), 'bad-reference' (an index or address that names nothing). Rows of symbols and
+ *         relocations are checked by the same errors when their first column is read.
  */
 export function readElf(bytes: Uint8Array): ElfImage {
   // A Buffer's slice() is a view, a Uint8Array's a copy; later steps rely on the latter.
@@ -156,8 +158,9 @@ class Image implements ElfImage {
   }
 
   /**
-   * The dynamic section of a linked file. Where section headers exist they are believed, and a dynamic section that does
-   * not fit is a remark only: a separate debug file keeps its program headers while the contents are gone.
+   * The dynamic section of a linked file. Where section headers exist they are believed, and a
+   * dynamic section that does not fit is a remark only: a separate debug file keeps its program
+   * headers while the contents are gone.
    */
   #dynamic(): ReturnType<typeof readDynamic> | null {
     if (this.header.type !== C.ET_EXEC && this.header.type !== C.ET_DYN) return null;
@@ -246,7 +249,8 @@ class Image implements ElfImage {
       const held = this.header.type === C.ET_REL ? [] : this.sections.filter(occupiesMemory);
       const withBytes = held.filter((section) => section.fileSize > 0);
       const without = held.filter((section) => section.fileSize === 0);
-      // Two lookups would do as well; sections with bytes come first, so that they win where both start together.
+      // Two lookups would do as well; sections with bytes come first, so that they win where both
+      // start together.
       this.#sectionIndex = new RangeIndex(
         [...withBytes, ...without].map((section) => ({
           start: section.address,
@@ -492,8 +496,8 @@ function readSections(view: ByteView, header: ElfHeader, remarks: string[]): Elf
 }
 
 /**
- * Names out of e_shstrndx. Reading them costs at most a few times the size of the table, also where a hostile file lets a
- * hundred thousand of them end in one long string.
+ * Names out of e_shstrndx. Reading them costs at most a few times the size of the table, also where
+ * a hostile file lets a hundred thousand of them end in one long string.
  */
 function sectionNames(view: ByteView, header: ElfHeader): (index: number, offset: number) => string {
   const { is64, shoff, shstrndx } = header;
@@ -614,7 +618,10 @@ function extendedIndexTables(
   return tables;
 }
 
-/** True for a separate debug file: its allocated sections have no bytes, its program headers may name what is gone. */
+/**
+ * True for a separate debug file: its allocated sections have no bytes, its program headers may
+ * name what is gone.
+ */
 function isDebugFile(sections: readonly ElfSection[]): boolean {
   const allocated = sections.filter((section) => (section.flags & C.SHF_ALLOC) !== 0n && section.type !== C.SHT_NOTE);
   return allocated.length > 0 && allocated.every((section) => section.fileSize === 0);
@@ -674,7 +681,10 @@ function readSegments(
   return segments;
 }
 
-/** End of the last structure; bytes behind it belong to somebody else (a module signature, an appended file). */
+/**
+ * End of the last structure; bytes behind it belong to somebody else (a module signature, an
+ * appended file).
+ */
 function claimedEnd(header: ElfHeader, sections: readonly ElfSection[], segments: readonly ElfSegment[]): number {
   let end = header.is64 ? 64 : 52;
   const claim = (offset: number, size: number): void => {

@@ -1,4 +1,7 @@
-/** Between the bytes of a relocation table and its columns: what readers of its forms get and give. Types only. */
+/**
+ * Between the bytes of a relocation table and its columns: what readers of its forms get and give.
+ * Types only.
+ */
 import type { ByteView } from '../bytes.js';
 import type { RelocationForm, SymbolTable } from './image.js';
 
@@ -15,8 +18,8 @@ export interface RelocationSource {
   readonly sizeBytes: number;
   readonly symbols: SymbolTable | null;
   /**
-   * Numbers of symbols may lead nowhere: kernels link their start-up's relocations with a symbol table that they throw away, and apply those only that
-   * name none.
+   * Numbers of symbols may lead nowhere: kernels link their start-up's relocations with a symbol
+   * table that they throw away, and apply those only that name none.
    */
   readonly namesNobody?: boolean;
 }

@@ -11,13 +11,19 @@ import type { Columns, RelocationSource } from './relocation-columns.js';
 import type { RelocationForm, RelocationTable, SymbolTable } from './image.js';
 import { halves, HIGH, LOW } from './lookup.js';
 
-/** Bytes of one entry of forms that have such: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela 24, Relr one word. */
+/**
+ * Bytes of one entry of forms that have such: Elf32_Rel 8, Elf32_Rela 12, Elf64_Rel 16, Elf64_Rela
+ * 24, Relr one word.
+ */
 export function relocationBytes(form: 'rel' | 'rela' | 'relr', is64: boolean): number {
   const words = form === 'rela' ? 3 : form === 'rel' ? 2 : 1;
   return words * (is64 ? 8 : 4);
 }
 
-/** A `RelocationTable` over the file's bytes. Reading a column throws 'bad-reference' or 'elf-malformed' for a bad row. */
+/**
+ * A `RelocationTable` over the file's bytes. Reading a column throws 'bad-reference' or
+ * 'elf-malformed' for a bad row.
+ */
 export class LazyRelocationTable implements RelocationTable {
   readonly #source: RelocationSource;
   #columns: Columns | null = null;
@@ -100,7 +106,9 @@ function readColumns(source: RelocationSource, count: number): Columns {
   }
 }
 
-/** @throws ElftraceError 'bad-reference' for a row that names a symbol behind the end of the table */
+/**
+ * @throws ElftraceError 'bad-reference' for a row that names a symbol behind the end of the table
+ */
 function requireSymbol(
   { symbols, namesNobody, what: table }: RelocationSource,
   index: number,
@@ -168,9 +176,10 @@ function bitCount(word: number): number {
 }
 
 /**
- * Rows of a RELR table. An even word is an address, one row; an odd word is a bitmap, one row for each bit but the
- * lowest. Each row names one word with its addend in place, so that there cannot be more rows than words in the file;
- * without that check 100 MB of ones would ask for 19 GB of columns.
+ * Rows of a RELR table. An even word is an address, one row; an odd word is a bitmap, one row for
+ * each bit but the lowest. Each row names one word with its addend in place, so that there cannot
+ * be more rows than words in the file; without that check 100 MB of ones would ask for 19 GB of
+ * columns.
  */
 function countRelr(source: RelocationSource): number {
   const { view, is64, offset, sizeBytes } = source;

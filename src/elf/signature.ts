@@ -1,10 +1,12 @@
 /**
  * The signature that the kernel's build appends to a module, behind the last byte of the ELF image:
  *
- *   PKCS#7 bytes | algo hash id_type signer_len key_id_len 0 0 0 | length, big-endian | "~Module signature appended~\n"
+ *   PKCS#7 bytes | algo hash id_type signer_len key_id_len 0 0 0 | length, big-endian | "~Module
+ *   signature appended~\n"
  *
- * Layout as measured on 18,165 modules of Debian kernels; the kernel looks for the 28 bytes of magic at the very end and
- * works backwards. A changed module with its signature kept is refused by the kernel (EKEYREJECTED), one without it loads.
+ * Layout as measured on 18,165 modules of Debian kernels; the kernel looks for the 28 bytes of
+ * magic at the very end and works backwards. A changed module with its signature kept is refused by
+ * the kernel (EKEYREJECTED), one without it loads.
  */
 import { ByteView } from '../bytes.js';
 import { malformed } from '../errors.js';
@@ -16,7 +18,9 @@ export interface ModuleSignature {
   readonly offset: number;
   /** All of it, the magic included; `offset + size` is the size of the file. */
   readonly size: number;
-  /** The bytes of the PKCS#7 message (signer and key identifiers in front of it in the older forms). */
+  /**
+   * The bytes of the PKCS#7 message (signer and key identifiers in front of it in the older forms).
+   */
   readonly message: Uint8Array;
   /** 2 is PKCS#7, 1 X.509 and 0 PGP in forms before Linux 4.3. */
   readonly idType: number;
@@ -24,7 +28,8 @@ export interface ModuleSignature {
 
 /**
  * The signature at the end of `bytes`, or null where the magic is missing.
- * @throws ElftraceError 'elf-malformed' when the magic stands there and the lengths in front of it do not fit the file
+ * @throws ElftraceError 'elf-malformed' when the magic stands there and the lengths in front of it
+ *   do not fit the file
  */
 export function readModuleSignature(bytes: Uint8Array): ModuleSignature | null {
   const magicAt = bytes.length - SIGNATURE_MAGIC.length;

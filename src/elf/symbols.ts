@@ -1,6 +1,7 @@
 /**
- * Symbol tables as columns: checks every row once, when the first column is asked for, and decodes names on demand.
- * Where a table lies (section headers or DT_SYMTAB) is decided by the caller; gABI 4.1 "Symbol Table".
+ * Symbol tables as columns: checks every row once, when the first column is asked for, and decodes
+ * names on demand. Where a table lies (section headers or DT_SYMTAB) is decided by the caller; gABI
+ * 4.1 "Symbol Table".
  */
 import type { ByteView } from '../bytes.js';
 import { cString, nameBytes } from '../bytes.js';
@@ -32,9 +33,14 @@ export function symbolBytes(is64: boolean): number {
   return is64 ? 24 : 16;
 }
 
-/** A name longer than this is taken for damage: compilers stop far below, and a table without NULs must not cost hours. */
+/**
+ * A name longer than this is taken for damage: compilers stop far below, and a table without NULs
+ * must not cost hours.
+ */
 const NAME_LIMIT = 1 << 20;
-/** The hash of the name index looks at so many bytes, which bounds its cost whatever the names are. */
+/**
+ * The hash of the name index looks at so many bytes, which bounds its cost whatever the names are.
+ */
 const HASHED_BYTES = 256;
 
 interface Columns {
@@ -51,7 +57,10 @@ interface NameIndex {
   readonly next: Int32Array;
 }
 
-/** A `SymbolTable` over the file's bytes. Reading a column throws 'bad-reference' or 'elf-malformed' for a bad row. */
+/**
+ * A `SymbolTable` over the file's bytes. Reading a column throws 'bad-reference' or 'elf-malformed'
+ * for a bad row.
+ */
 export class LazySymbolTable implements SymbolTable {
   readonly #source: SymbolSource;
   #columns: Columns | null = null;

@@ -1,7 +1,8 @@
 /**
- * Kernels as they are booted: an ELF file inside of what a boot loader reads. Recognised by the headers that Linux documents
- * (Documentation/arch/x86/boot.rst, arch/arm64/booting.rst, arch/riscv/boot-image-header.rst) and that its EFI stub, its PowerPC wrapper and U-Boot
- * write. What has no ELF file inside is named.
+ * Kernels as they are booted: an ELF file inside of what a boot loader reads. Recognised by the
+ * headers that Linux documents (Documentation/arch/x86/boot.rst, arch/arm64/booting.rst,
+ * arch/riscv/boot-image-header.rst) and that its EFI stub, its PowerPC wrapper and U-Boot write.
+ * What has no ELF file inside is named.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
@@ -15,11 +16,17 @@ import { withoutBranchFilter } from './xz-filters.js';
 export interface UnwrappedKernel {
   /** What was around the ELF file, the outermost first: `bzImage`, `xz`. */
   readonly layers: readonly string[];
-  /** The ELF file, and what follows it in the payload (a relocatable x86 kernel has its relocations there). */
+  /**
+   * The ELF file, and what follows it in the payload (a relocatable x86 kernel has its relocations
+   * there).
+   */
   readonly bytes: Uint8Array;
 }
 
-/** A compressed kernel in a wrapper in an image of U-Boot in a unified image: no real file is deeper. */
+/**
+ * A compressed kernel in a wrapper in an image of U-Boot in a unified image: no real file is
+ * deeper.
+ */
 const MOST_LAYERS = 6;
 
 /** A recognised layer: what it is, and what is inside. */
@@ -62,7 +69,10 @@ function bzImage(bytes: Uint8Array): Layer | null {
   return sized('bzImage', part(bytes, 'bzImage', setup + view.u32(0x248), view.u32(0x24c)));
 }
 
-/** The decompressor of the EFI stub: `MZ`, `zimg`, offset and size of the payload, the name of its compression. */
+/**
+ * The decompressor of the EFI stub: `MZ`, `zimg`, offset and size of the payload, the name of its
+ * compression.
+ */
 function efiZboot(bytes: Uint8Array): Layer | null {
   if (!has(bytes, 0, 'MZ') || !has(bytes, 4, 'zimg')) return null;
   const view = new ByteView(bytes, 'little', 'EFI zboot');
@@ -178,12 +188,15 @@ async function unpacked(bytes: Uint8Array, layers: readonly string[], limits: Un
 }
 
 /**
- * The ELF file inside of a kernel as it is booted; compressed ELF files that `unpack` has no form for too.
+ * The ELF file inside of a kernel as it is booted; compressed ELF files that `unpack` has no form
+ * for too.
  * @param bytes  unpacked, if they were compressed as a whole
  * @returns null when nothing of that kind is recognised: an ELF file itself, or something else
- * @throws ElftraceError 'unsupported-form' with the reason 'wrapped-flat' (no ELF file inside), 'wrapped-payload' (nothing known
- *         inside), 'wrapped-compression' (not unpacked here) and all layers in `actual`; 'elf-truncated', 'elf-malformed' where headers or data are
- *         damaged; 'limit-exceeded' and 'timeout' as `unpack`
+ * @throws ElftraceError 'unsupported-form' with the reason 'wrapped-flat' (no ELF file inside),
+ *   'wrapped-payload' (nothing known
+ *         inside), 'wrapped-compression' (not unpacked here) and all layers in `actual`;
+ *         'elf-truncated', 'elf-malformed' where headers or data are damaged; 'limit-exceeded' and
+ *         'timeout' as `unpack`
  */
 export async function unwrapKernel(bytes: Uint8Array, limits: UnpackLimits = {}): Promise<UnwrappedKernel | null> {
   const layers: string[] = [];

@@ -1,11 +1,14 @@
 /**
- * ElfImage + edits -> bytes. An untouched image gives the same bytes back. Nothing that was there ever moves: patches are
- * made in place, new sections go behind the old end, in the layout that recordmcount uses:
+ * ElfImage + edits -> bytes. An untouched image gives the same bytes back. Nothing that was there
+ * ever moves: patches are made in place, new sections go behind the old end, in the layout that
+ * recordmcount uses:
  *
- *   old bytes (patched) | .shstrtab, old and new names | new bodies … | sections that grew | section header table
+ *   old bytes (patched) | .shstrtab, old and new names | new bodies … | sections that grew |
+ *   section header table
  *
- * The old name table and the old header table stay where they were as dead bytes, so that truncating the file and putting
- * the few changed bytes of the file header back restores the original; `changes` lists them for the journal (RT-7).
+ * The old name table and the old header table stay where they were as dead bytes, so that
+ * truncating the file and putting the few changed bytes of the file header back restores the
+ * original; `changes` lists them for the journal (RT-7).
  */
 import { ByteView, equalBytes, nameBytes } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -23,7 +26,10 @@ export interface NewSection {
   readonly name: string;
   readonly type: number;
   readonly flags: bigint;
-  /** Section numbers; those of new sections are `firstNewSection(image)` and the following, in the order given. */
+  /**
+   * Section numbers; those of new sections are `firstNewSection(image)` and the following, in the
+   * order given.
+   */
   readonly link: number;
   readonly info: number;
   /** A power of two. */
@@ -36,7 +42,10 @@ export interface Edits {
   /** Sorted by offset, not overlapping, inside the ELF part of the file. */
   readonly patches: readonly Patch[];
   readonly appendSections?: readonly NewSection[];
-  /** Sections that get more bytes: their contents, patches included, move to the end. Where the old ones lay there are dead bytes. */
+  /**
+   * Sections that get more bytes: their contents, patches included, move to the end. Where the old
+   * ones lay there are dead bytes.
+   */
   readonly growSections?: readonly Growth[];
   /** Names of new undefined symbols behind those of `.symtab`, in this order. */
   readonly undefinedSymbols?: readonly string[];
@@ -63,7 +72,10 @@ export interface Written {
   readonly bytes: Uint8Array;
   /** Sorted by offset, not overlapping; `before.length === after.length`. */
   readonly changes: readonly Change[];
-  /** Size of the part that was kept; truncating to it and undoing `changes`, then adding `dropped`, restores the input. */
+  /**
+   * Size of the part that was kept; truncating to it and undoing `changes`, then adding `dropped`,
+   * restores the input.
+   */
   readonly keptSize: number;
   /** Trailing bytes that were cut; empty unless `dropTrailing`. */
   readonly dropped: Uint8Array;
@@ -90,7 +102,8 @@ export function whyNoSections(image: ElfImage): string | null {
 /** Why a note segment cannot be added, or null when it can. */
 export function whyNoNoteSegment(image: ElfImage): string | null {
   if (image.segments.some((segment) => segment.type === C.PT_NULL)) return null;
-  // Moving the program header table breaks programs that find it through AT_PHDR, and no other entry may be given up.
+  // Moving the program header table breaks programs that find it through AT_PHDR, and no other
+  // entry may be given up.
   return image.segments.length === 0
     ? 'the file has no program headers'
     : 'no program header is free (PT_NULL), and the table cannot grow in place';
@@ -98,7 +111,8 @@ export function whyNoNoteSegment(image: ElfImage): string | null {
 
 /**
  * Makes the bytes of an edited image; `image` and its bytes stay as they are.
- * @throws ElftraceError 'unsupported-form' for a file that cannot take sections or a note segment, 'internal' for edits
+ * @throws ElftraceError 'unsupported-form' for a file that cannot take sections or a note segment,
+ *   'internal' for edits
  *         that are not sorted, overlap or leave the ELF part
  */
 export function writeElf(image: ElfImage, edits: Edits): Written {
@@ -177,7 +191,9 @@ function fault(message: string, fileOffset: number): ElftraceError {
   return new ElftraceError('internal', `edits: ${message}`, { fileOffset });
 }
 
-/** Patches are a few bytes each and there may be 100,000: a loop costs less than the call of `set`. */
+/**
+ * Patches are a few bytes each and there may be 100,000: a loop costs less than the call of `set`.
+ */
 function insert(output: Uint8Array, { offset, bytes }: Patch): void {
   if (bytes.length > 32) output.set(bytes, offset);
   else for (let i = 0; i < bytes.length; i++) output[offset + i] = bytes[i]!;
@@ -223,7 +239,10 @@ interface Layout {
   readonly end: number;
 }
 
-/** New symbols as growth of the symbol table and of its names; the names may be those of the sections, too (clang). */
+/**
+ * New symbols as growth of the symbol table and of its names; the names may be those of the
+ * sections, too (clang).
+ */
 function growSymbols(image: ElfImage, names: readonly string[], sectionNames: NameTable): Growth[] {
   const table = image.sections[image.symbols.section];
   const strings = table === undefined ? undefined : image.sections[table.link];
@@ -409,7 +428,8 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
     view.insertWord(headerAt(index) + sizeField, BigInt(section.fileSize + appended.length), wordBytes);
   }
 
-  // gABI: counts of SHN_LORESERVE and more stand in section header 0, and 0 or SHN_XINDEX in the file header.
+  // gABI: counts of SHN_LORESERVE and more stand in section header 0, and 0 or SHN_XINDEX in the
+  // file header.
   const afterWords = 24 + 3 * wordBytes;
   const first = headerAt(0);
   const manySections = layout.shnum >= C.SHN_LORESERVE;
@@ -426,8 +446,9 @@ function writeSections(image: ElfImage, view: ByteView, layout: Layout): readonl
 }
 
 /**
- * The first PT_NULL becomes a PT_NOTE of bytes that are not loaded: p_memsz and p_vaddr stay 0, so that a dynamic linker
- * that walks the notes in memory finds none (glibc reads p_memsz bytes at p_vaddr).
+ * The first PT_NULL becomes a PT_NOTE of bytes that are not loaded: p_memsz and p_vaddr stay 0, so
+ * that a dynamic linker that walks the notes in memory finds none (glibc reads p_memsz bytes at
+ * p_vaddr).
  */
 function writeNoteSegment(
   image: ElfImage,

@@ -1,6 +1,7 @@
 /**
- * XXH64, the checksum of zstd frames (its low 32 bits with seed 0: RFC 8878, 3.1.1), because `fzstd` does not verify it.
- * Written over pairs of 32-bit halves: bigints would take ten times as long. Source: the xxHash specification 0.1.1.
+ * XXH64, the checksum of zstd frames (its low 32 bits with seed 0: RFC 8878, 3.1.1), because
+ * `fzstd` does not verify it. Written over pairs of 32-bit halves: bigints would take ten times as
+ * long. Source: the xxHash specification 0.1.1.
  */
 import { ByteView } from '../bytes.js';
 

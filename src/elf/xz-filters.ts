@@ -1,7 +1,8 @@
 /**
- * Branch filters of xz (`xz --x86`, `--powerpc`), which kernels are packed with and which the package that unpacks xz was built
- * without. The stream is written anew without its filter and without its check; what comes out of that is filtered back, and
- * the check is made here. The .xz File Format 1.2.0; what the filters do is defined by the public domain code of xz-embedded.
+ * Branch filters of xz (`xz --x86`, `--powerpc`), which kernels are packed with and which the
+ * package that unpacks xz was built without. The stream is written anew without its filter and
+ * without its check; what comes out of that is filtered back, and the check is made here. The .xz
+ * File Format 1.2.0; what the filters do is defined by the public domain code of xz-embedded.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, malformed, truncated } from '../errors.js';
@@ -20,7 +21,10 @@ interface FilteredBlock {
 export interface WithoutFilter {
   /** An .xz stream with LZMA2 alone. */
   readonly bytes: Uint8Array;
-  /** Filters, in place, what was unpacked of it. @throws ElftraceError 'elf-malformed' where a check is wrong */
+  /**
+   * Filters, in place, what was unpacked of it. @throws ElftraceError 'elf-malformed' where a check
+   * is wrong
+   */
   restore(unpacked: Uint8Array): void;
 }
 
@@ -108,8 +112,10 @@ const filters: ReadonlyMap<number, Filter> = new Map([
 ]);
 
 /**
- * The stream without its branch filter; null when the bytes are no single .xz stream whose first block has a known one.
- * @throws ElftraceError 'elf-truncated', 'elf-malformed', 'unsupported-form' (a check other than CRC32)
+ * The stream without its branch filter; null when the bytes are no single .xz stream whose first
+ * block has a known one.
+ * @throws ElftraceError 'elf-truncated', 'elf-malformed', 'unsupported-form' (a check other than
+ *   CRC32)
  */
 export function withoutBranchFilter(bytes: Uint8Array): WithoutFilter | null {
   if (bytes.length < 32 || bytes[0] !== 0xfd || bytes[1] !== 0x37 || bytes[12] === 0) return null;
@@ -196,7 +202,10 @@ function restorePowerPc(bytes: Uint8Array): void {
 
 /** The highest byte of a displacement that a call or jump of 16 MiB either way has. */
 const isHighByte = (byte: number): boolean => byte === 0 || byte === 0xff;
-/** By the opcodes in the four bytes in front (one bit each, the nearest lowest): whether a target may be here, and which byte of it tells. */
+/**
+ * By the opcodes in the four bytes in front (one bit each, the nearest lowest): whether a target
+ * may be here, and which byte of it tells.
+ */
 const MAY_FOLLOW = [true, true, true, false, true, false, false, false];
 const TELLING_BYTE = [0, 1, 2, 2, 3, 3, 3, 3];
 

@@ -1,6 +1,7 @@
 /**
- * Functions called from outside: arguments placed by the ABI, a return address that nothing is mapped at, the result read from
- * its register. And the way back from a stop: return addresses on the stack.
+ * Functions called from outside: arguments placed by the ABI, a return address that nothing is
+ * mapped at, the result read from its register. And the way back from a stop: return addresses on
+ * the stack.
  */
 import type { Abi } from '../machine/abi.js';
 import { ElftraceError } from '../errors.js';
@@ -13,9 +14,15 @@ import type { Address, RegisterName } from '../units.js';
 export interface CallOptions {
   readonly abi: Pick<Abi, 'stackPointer' | 'linkRegister' | 'argumentRegisters' | 'resultRegister'>;
   readonly emulation: IrEmulation;
-  /** The function: its code, or (`descriptor`) where its descriptor lies. Addresses of the running image, bias included. */
+  /**
+   * The function: its code, or (`descriptor`) where its descriptor lies. Addresses of the running
+   * image, bias included.
+   */
   readonly target: { readonly kind: 'code' | 'descriptor'; readonly address: Address };
-  /** Integers, taken modulo the word, and strings, of which the address of a copy on the stack is passed. */
+  /**
+   * Integers, taken modulo the word, and strings, of which the address of a copy on the stack is
+   * passed.
+   */
   readonly args: readonly (bigint | string)[];
   /** Registers to set first: TOC pointer, small data anchors. */
   readonly registers?: ReadonlyMap<RegisterName, bigint>;
@@ -25,17 +32,25 @@ export interface CallOptions {
 export type CallOutcome =
   { readonly kind: 'returned'; readonly result: bigint } | { readonly kind: 'stopped'; readonly stop: StopReason };
 
-/** Room above the stack pointer of a call: back chain, link word and parameter save area of every ABI that is served. */
+/**
+ * Room above the stack pointer of a call: back chain, link word and parameter save area of every
+ * ABI that is served.
+ */
 const CALLER_FRAME_BYTES = 128n;
 
-/** Where called functions return to. Nothing is mapped there, so arriving is a fault that nothing else causes. */
+/**
+ * Where called functions return to. Nothing is mapped there, so arriving is a fault that nothing
+ * else causes.
+ */
 export function returnAddress(machine: Machine): Address {
   return (1n << BigInt(machine.lifter.addressBits)) - 0x1000n;
 }
 
 /**
- * Calls a function. `run` runs the machine (in slices, with a budget, as the caller likes) until it stops.
- * @throws ElftraceError 'usage' when arguments do not fit the registers, 'bad-reference' when a descriptor is not mapped
+ * Calls a function. `run` runs the machine (in slices, with a budget, as the caller likes) until it
+ * stops.
+ * @throws ElftraceError 'usage' when arguments do not fit the registers, 'bad-reference' when a
+ *   descriptor is not mapped
  */
 export function callFunction(process: Process, options: CallOptions, run: () => StopReason): CallOutcome {
   return beginCall(process, options)(run());
@@ -142,7 +157,10 @@ function scanStack(
   return found;
 }
 
-/** Return addresses by the rules that code gives. `startOf` names the entry of the function that holds an address, or null. */
+/**
+ * Return addresses by the rules that code gives. `startOf` names the entry of the function that
+ * holds an address, or null.
+ */
 function unwind(
   machine: Machine,
   { abi, emulation }: Pick<CallOptions, 'abi' | 'emulation'>,
@@ -179,9 +197,10 @@ function unwind(
 const FRAMES_MAX = 64;
 
 /**
- * Return addresses of the running CPU, the innermost first; the pc is not among them. The link register counts where it
- * leads out of the function that is running: a function that has not saved it yet, or never will. `functionOf` tells
- * functions apart (any number; -1 for none), `startOf` finds their entries: needed where the code must say what frames look like.
+ * Return addresses of the running CPU, the innermost first; the pc is not among them. The link
+ * register counts where it leads out of the function that is running: a function that has not saved
+ * it yet, or never will. `functionOf` tells functions apart (any number; -1 for none), `startOf`
+ * finds their entries: needed where the code must say what frames look like.
  */
 export function backtrace(
   machine: Machine,
@@ -221,7 +240,8 @@ export function backtrace(
     const link = machine.register(abi.linkRegister);
     const home = functionOf(link);
     if (home !== -1 && home !== functionOf(machine.pc) && link !== found[0]) {
-      // A leaf with a frame of its own has not written its link word: what stands there is nothing, or of an earlier callee.
+      // A leaf with a frame of its own has not written its link word: what stands there is nothing,
+      // or of an earlier callee.
       if (found.length > 0 && (found[0] === 0n || functionOf(found[0]!) === home)) found[0] = link;
       else found.unshift(link);
     }

@@ -1,24 +1,31 @@
 /**
- * The code of the compiled tier: a region (`regions.ts`) becomes one WebAssembly function, from the same op table as tier 0. Slots are
- * locals; where a function is begun it loads what is live, where it leaves it stores what may be dirty.
+ * The code of the compiled tier: a region (`regions.ts`) becomes one WebAssembly function, from the
+ * same op table as tier 0. Slots are locals; where a function is begun it loads what is live, where
+ * it leaves it stores what may be dirty.
  *
  *   region(selector i32, stack i32) -> i64    the guest address at which to go on, or one of `STOP`
  *
- * Only the fast path is here. An access outside the window that it was predicted in, a check that fails, a helper, a trap, a lack of fuel:
- * the code stores its dirty registers, writes where it stands to the control block and returns a stop. All frames of the
- * calling regions return too, for nobody is returned to by a stop. Tier 0 or TypeScript goes on at that very instruction.
+ * Only the fast path is here. An access outside the window that it was predicted in, a check that
+ * fails, a helper, a trap, a lack of fuel: the code stores its dirty registers, writes where it
+ * stands to the control block and returns a stop. All frames of the calling regions return too, for
+ * nobody is returned to by a stop. Tier 0 or TypeScript goes on at that very instruction.
  *
- * **Fuel** is a local that each block lowers by its instructions. It is looked at where the region can be begun (which
- * every loop contains): the code stops unless there is enough for the longest way to the next such place. So it never becomes
- * negative, counts are exact, and tier 0 executes the last few instructions of a budget.
+ * **Fuel** is a local that each block lowers by its instructions. It is looked at where the region
+ * can be begun (which every loop contains): the code stops unless there is enough for the longest
+ * way to the next such place. So it never becomes negative, counts are exact, and tier 0 executes
+ * the last few instructions of a budget.
  *
- * **Calls** that go on in no copy of the callee (`regions.ts`) store everything, look up the callee in a table by the number of its address and call it. The caller goes on when the
- * callee came back to the return address and returns its result otherwise: whoever called may find that the address is its own.
- * `stack` bounds the depth: a region that has too little left stops, and is begun anew on an empty stack.
+ * **Calls** that go on in no copy of the callee (`regions.ts`) store everything, look up the callee
+ * in a table by the number of its address and call it. The caller goes on when the callee came back
+ * to the return address and returns its result otherwise: whoever called may find that the address
+ * is its own. `stack` bounds the depth: a region that has too little left stops, and is begun anew
+ * on an empty stack.
  *
- * **Accesses** of a block with one base and constant offsets share one check where they are predicted in one window: at the first, for all.
- * What is compared with are cells in memory that say how far a window reaches (`WindowCells`): they become 0 when the window is gone,
- * forbidden or watched, so compiled code needs not be dropped then. Accesses that miss often ask a function that looks through all windows.
+ * **Accesses** of a block with one base and constant offsets share one check where they are
+ * predicted in one window: at the first, for all. What is compared with are cells in memory that
+ * say how far a window reaches (`WindowCells`): they become 0 when the window is gone, forbidden or
+ * watched, so compiled code needs not be dropped then. Accesses that miss often ask a function that
+ * looks through all windows.
  */
 import { CELL, CONTROL, LOOKUP_TABLE, WINDOW } from './host.js';
 import { compareOpcode } from './functions.js';
@@ -31,8 +38,8 @@ import type { ValueType, WasmFunction } from './wasm.js';
 import type { Address } from '../units.js';
 
 /**
- * What a region returns instead of an address. Addresses of the guest may have these values: whoever returns one writes it to the control
- * block too, and all of these mean to go on there.
+ * What a region returns instead of an address. Addresses of the guest may have these values:
+ * whoever returns one writes it to the control block too, and all of these mean to go on there.
  */
 export const STOP = {
   /** Too little fuel. */
@@ -77,7 +84,9 @@ export interface CompileContext {
   group(first: Address, members: readonly Address[]): void;
 }
 
-/** Accesses that share a check are this far apart at most, bytes: the largest span that cells know. */
+/**
+ * Accesses that share a check are this far apart at most, bytes: the largest span that cells know.
+ */
 const MAX_SPAN = CELL.spans.at(-1)!;
 /** What a frame of V8 takes beside its locals, bytes; generous. */
 const FRAME_BYTES = 384;
@@ -144,7 +153,8 @@ export class RegionCompiler {
 
   /** Compiles the region. */
   compile(name: string): WasmFunction {
-    // All locals first: how much stack a frame takes stands in the code. Groups add a few, which are counted here.
+    // All locals first: how much stack a frame takes stands in the code. Groups add a few, which
+    // are counted here.
     let accesses = 0;
     for (const { ops } of this.region.blocks) {
       for (const op of ops) {
@@ -160,7 +170,7 @@ export class RegionCompiler {
     return { parameters: ['i32', 'i32'], results: ['i64'], locals: this.locals, code: this.code, export: name };
   }
 
-  // ------------------------------------------------------------------------------------------------------------ slots
+  // ----------------------------------------------------------------------------------------- slots
 
   private slotLocal(slot: number): number {
     let local = this.slotLocals.get(slot);
@@ -223,8 +233,9 @@ export class RegionCompiler {
   }
 
   /**
-   * The exits of a block. What is dirty only grows in it, so all exits share one chain of stores: the exit of level n stores what was
-   * written after level n - 1 and goes on there. Places and refunds are in locals.
+   * The exits of a block. What is dirty only grows in it, so all exits share one chain of stores:
+   * the exit of level n stores what was written after level n - 1 and goes on there. Places and
+   * refunds are in locals.
    */
   private openExits(
     levels: readonly SlotSet[],
@@ -250,7 +261,7 @@ export class RegionCompiler {
     code.i64(0n).get(this.narrow).i32(8).op(I32.shr).op(I64.extendU).op(I64.sub).return();
   }
 
-  // ---------------------------------------------------------------------------------------------------------- structure
+  // ------------------------------------------------------------------------------------- structure
 
   private tree(node: number): void {
     const { code } = this;
@@ -263,7 +274,10 @@ export class RegionCompiler {
     code.end();
   }
 
-  /** The node's code inside blocks at whose ends stand the nodes that it dominates and that several ways lead to. */
+  /**
+   * The node's code inside blocks at whose ends stand the nodes that it dominates and that several
+   * ways lead to.
+   */
   private within(node: number, next: number): void {
     const { code } = this;
     const merge = this.structure.merges[node]![next];
@@ -318,7 +332,9 @@ export class RegionCompiler {
     }
   }
 
-  /** Goes on by the selector: to the arm whose key it is, to `otherwise` (default: nowhere) if none. */
+  /**
+   * Goes on by the selector: to the arm whose key it is, to `otherwise` (default: nowhere) if none.
+   */
   private emitTable(keys: readonly number[], arms: readonly (() => void)[], otherwise: (() => void) | null): void {
     const { code } = this;
     if (keys.length === 0 && otherwise) {
@@ -369,7 +385,7 @@ export class RegionCompiler {
     );
   }
 
-  // -------------------------------------------------------------------------------------------------------------- blocks
+  // ---------------------------------------------------------------------------------------- blocks
 
   private emitBlock(node: number, index: number): void {
     const { code, region, flow } = this;
@@ -386,7 +402,9 @@ export class RegionCompiler {
       if (successors[nextSuccessor++]! >= 0) this.follow(node, edges[nextEdge++]!);
       else this.leaveFor(address, dirty);
     };
-    /** Goes to the one of the region's targets that `this.target` is; goes on here when it is none. */
+    /**
+     * Goes to the one of the region's targets that `this.target` is; goes on here when it is none.
+     */
     const chooseTarget = (): void => {
       this.choose(targets, (target) => {
         this.follow(node, edges[nextEdge + targets.indexOf(target)]!);
@@ -602,7 +620,10 @@ export class RegionCompiler {
     }
   }
 
-  /** Where a block stops at its end and how many of its instructions are left then; null when it goes on. */
+  /**
+   * Where a block stops at its end and how many of its instructions are left then; null when it
+   * goes on.
+   */
   private finalStop({
     terminator,
     instructions,
@@ -634,7 +655,9 @@ export class RegionCompiler {
     return BigInt.asIntN(64, address) < 0n && BigInt.asIntN(64, address) >= -16n;
   }
 
-  /** The callee's result is on the stack. Goes on when it returned to `ret`; returns it otherwise. */
+  /**
+   * The callee's result is on the stack. Goes on when it returned to `ret`; returns it otherwise.
+   */
   private afterCall(ret: Address, successor: number): void {
     const { code } = this;
     code.write(this.target).read(this.target).i64(ret).op(I64.ne).if();
@@ -662,7 +685,8 @@ export class RegionCompiler {
     let shift = 0n;
     while (shift < 2n && sorted.every((each) => ((each - low) & ((2n << shift) - 1n)) === 0n)) shift++;
     if (sorted.length >= 4 && span >> shift <= 600n) {
-      // Distances in units of the alignment: a rotation moves what must be 0 to the top, so that it is out of range.
+      // Distances in units of the alignment: a rotation moves what must be 0 to the top, so that it
+      // is out of range.
       const miss = code.block();
       const labels = sorted.map(() => code.block());
       labels.reverse();
@@ -687,7 +711,7 @@ export class RegionCompiler {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------------ accesses
+  // -------------------------------------------------------------------------------------- accesses
 
   /** Which accesses share a check, by op. */
   private groupsOf(ops: readonly Op[], instructions: readonly Address[]): ReadonlyMap<Op, Group> {
@@ -840,8 +864,8 @@ export class RegionCompiler {
 }
 
 /**
- * Finds the region of an address and calls it: `goto(address i64, stack i32) -> i64`. Without one it returns STOP.lookup. Either way
- * the address is in the control block.
+ * Finds the region of an address and calls it: `goto(address i64, stack i32) -> i64`. Without one
+ * it returns STOP.lookup. Either way the address is in the control block.
  */
 export function gotoFunction(codeShift: number): WasmFunction {
   const code = new Code();
@@ -859,7 +883,10 @@ export function gotoFunction(codeShift: number): WasmFunction {
   return { parameters: ['i64', 'i32'], results: ['i64'], locals: ['i32', 'i32'], code };
 }
 
-/** Sets `entry` to the offset of the entry of an address in the lookup table. `lookupPlace` computes the same. */
+/**
+ * Sets `entry` to the offset of the entry of an address in the lookup table. `lookupPlace` computes
+ * the same.
+ */
 function lookup(code: Code, address: number, entry: number, codeShift: number): void {
   code.get(address).op(I32.wrap).tee(entry).i32(codeShift).op(I32.shr);
   code.get(entry).i32(codeShift + LOOKUP_TABLE.bits).op(I32.shr).op(I32.xor); // prettier-ignore
@@ -874,8 +901,9 @@ export function lookupPlace(address: Address, codeShift: number): number {
 }
 
 /**
- * What TypeScript calls: `enter(place i32, stack i32) -> i32`, where `place` is the table index and, above, the selector. Calls regions
- * as long as they return addresses of regions; the number of the stop at last.
+ * What TypeScript calls: `enter(place i32, stack i32) -> i32`, where `place` is the table index
+ * and, above, the selector. Calls regions as long as they return addresses of regions; the number
+ * of the stop at last.
  */
 export function enterFunction(codeShift: number): WasmFunction {
   const code = new Code();

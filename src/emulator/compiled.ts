@@ -1,12 +1,15 @@
 /**
- * The compiled tier: which regions exist, in which modules, when they are made and when they are dropped. `regions.ts` finds them and
- * `compile.ts` writes them; `machine.ts` enters them and acts on their stops.
+ * The compiled tier: which regions exist, in which modules, when they are made and when they are
+ * dropped. `regions.ts` finds them and `compile.ts` writes them; `machine.ts` enters them and acts
+ * on their stops.
  *
- * Modules hold several regions: one that is asked for and the functions that it calls. Each address that regions call has an entry
- * of one table for good; a region that is dropped leaves an empty function in it, so that nobody calls code of the past. All
- * frames of compiled code have returned when TypeScript runs, so dropping needs no care for callers.
+ * Modules hold several regions: one that is asked for and the functions that it calls. Each address
+ * that regions call has an entry of one table for good; a region that is dropped leaves an empty
+ * function in it, so that nobody calls code of the past. All frames of compiled code have returned
+ * when TypeScript runs, so dropping needs no care for callers.
  *
- * When the bound on modules or on the table is reached everything is dropped: what is hot comes back within milliseconds.
+ * When the bound on modules or on the table is reached everything is dropped: what is hot comes
+ * back within milliseconds.
  */
 import { CELL, compileModule, CONTROL, instantiate, LOOKUP_TABLE, makeTable, STATE, WINDOW } from './host.js';
 import type { HostMemory, WasmTable } from './host.js';
@@ -47,13 +50,15 @@ const PROBE_FRAME_BYTES = 32;
 const FIRST_MISSES = 32;
 
 /**
- * Times that compiled code must ask for a region until it is made. Making one takes milliseconds, asking for it and going on in tier 0 some microseconds: with a
- * tenth of this a program that goes through much code a little more often than that spends all its time here.
+ * Times that compiled code must ask for a region until it is made. Making one takes milliseconds,
+ * asking for it and going on in tier 0 some microseconds: with a tenth of this a program that goes
+ * through much code a little more often than that spends all its time here.
  */
 const MANY_ASKED = 300;
 /**
- * The same for regions that were dropped after they had been there for as many instructions as compiled code executes while one is made, or more: functions
- * that somebody patches now and then, not code that is written all the time.
+ * The same for regions that were dropped after they had been there for as many instructions as
+ * compiled code executes while one is made, or more: functions that somebody patches now and then,
+ * not code that is written all the time.
  */
 const FEW_ASKED = 16;
 const WORTH_ANEW = 1_000_000;
@@ -82,7 +87,10 @@ interface Place {
 
 /** What the compiled tier asks of the machine. */
 export interface CodeSource extends BlockSource {
-  /** The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit last. */
+  /**
+   * The window descriptors that the accesses of the block at an address, as tier 0 knows it, hit
+   * last.
+   */
   predictions(address: Address): readonly { readonly instruction: Address; readonly descriptor: number }[];
   /** Instructions executed so far. */
   instructions(): number;
@@ -101,7 +109,10 @@ export interface CompiledCounts {
 
 type RunFunction = (...values: number[]) => unknown;
 
-/** What every machine needs around its regions: an empty function for the table, and the functions that enter regions and probe the stack. */
+/**
+ * What every machine needs around its regions: an empty function for the table, and the functions
+ * that enter regions and probe the stack.
+ */
 interface FrameModules {
   readonly empty: object;
   readonly enter: object;
@@ -155,7 +166,10 @@ export class CompiledTier {
   private moduleCount = 0;
   private compiledCount = 0;
   private droppedCount = 0;
-  /** Blocks of the regions that are being made, and their ops without those that nobody sees: copies and neighbours share them. */
+  /**
+   * Blocks of the regions that are being made, and their ops without those that nobody sees: copies
+   * and neighbours share them.
+   */
   private readonly lifted = new Map<Address, Block | null>();
   private readonly simplified = new WeakMap<Block, readonly Op[]>();
   /** Times at which tier 0 was found in a block. */
@@ -201,7 +215,7 @@ export class CompiledTier {
     };
   }
 
-  // ---------------------------------------------------------------------------------------------------------- running
+  // --------------------------------------------------------------------------------------- running
 
   /** Where a region can be begun for the address; 0: nowhere. */
   find(address: Address): number {
@@ -219,7 +233,10 @@ export class CompiledTier {
     }
   }
 
-  /** Executes from an address whose place `find` returned; `CONTROL.place` says where it stopped, `CONTROL.fuel` what is left. */
+  /**
+   * Executes from an address whose place `find` returned; `CONTROL.place` says where it stopped,
+   * `CONTROL.fuel` what is left.
+   */
   enter(packed: number, address: Address, fuel: number): StopName {
     const { host } = this;
     host.u64[CONTROL.place >> 3] = address;
@@ -229,7 +246,10 @@ export class CompiledTier {
     return stop;
   }
 
-  /** Compiled code asked for a region: as `find`. If there is none it is made when it is asked for often. */
+  /**
+   * Compiled code asked for a region: as `find`. If there is none it is made when it is asked for
+   * often.
+   */
   wanted(address: Address): number {
     const place = this.places.get(address);
     if (place) {
@@ -298,7 +318,7 @@ export class CompiledTier {
     return out;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- profile
+  // --------------------------------------------------------------------------------------- profile
 
   /** Tier 0 has translated a block. */
   translated(block: Block): void {
@@ -363,9 +383,12 @@ export class CompiledTier {
     return first ?? address;
   }
 
-  // --------------------------------------------------------------------------------------------------------- compiling
+  // ------------------------------------------------------------------------------------- compiling
 
-  /** Makes the region of an address, `others` with it, and those of the functions that they call; true when there is one now. */
+  /**
+   * Makes the region of an address, `others` with it, and those of the functions that they call;
+   * true when there is one now.
+   */
   compile(address: Address, others: readonly Address[] = []): boolean {
     if (this.units.has(address)) return true;
     if (this.refused.has(address)) return false;
@@ -503,7 +526,7 @@ export class CompiledTier {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------------ windows
+  // --------------------------------------------------------------------------------------- windows
 
   /** Predicts the windows of the accesses of a region. */
   private sitesOf(region: Region): CompileContext['site'] {
@@ -619,7 +642,7 @@ export class CompiledTier {
     });
   }
 
-  // ----------------------------------------------------------------------------------------------------------- dropping
+  // -------------------------------------------------------------------------------------- dropping
 
   /** True when a region depends on a byte of the range. */
   holds(address: Address, size: number): boolean {
@@ -667,7 +690,10 @@ export class CompiledTier {
     }
   }
 
-  /** Bytes of the range changed, or how it is mapped. Regions of the same page that do not hold any of them stay. */
+  /**
+   * Bytes of the range changed, or how it is mapped. Regions of the same page that do not hold any
+   * of them stay.
+   */
   dropRange(address: Address, size: number): void {
     this.refused.clear();
     for (const unit of this.unitsIn(address, size)) this.drop(unit);

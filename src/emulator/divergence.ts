@@ -1,16 +1,16 @@
 /**
  * The search for the first instruction after which two machines differ.
  *
- * The search runs both machines in slices and compares after each. A slice that ends in different states is halved from a snapshot
- * of its beginning until one instruction is left:
+ * The search runs both machines in slices and compares after each. A slice that ends in different
+ * states is halved from a snapshot of its beginning until one instruction is left:
  *
  *   equal ------- slice ------- equal ------- slice ------- differ
  *                                 |--- half --- equal
  *                                                |- ... one instruction
  *
- * A difference that comes and goes within a slice is not seen; a slice of 1 sees every one. Slices are executed several
- * times, so what happens outside the machines (output) happens several times too, and what system calls remember must be a
- * part of the state (`addState`).
+ * A difference that comes and goes within a slice is not seen; a slice of 1 sees every one. Slices
+ * are executed several times, so what happens outside the machines (output) happens several times
+ * too, and what system calls remember must be a part of the state (`addState`).
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -45,13 +45,19 @@ export interface Divergence {
   readonly differences: readonly Difference[];
 }
 
-/** Where two machines were found equal so far: both stopped in the same way, or the budget was used (`step-limit`). */
+/**
+ * Where two machines were found equal so far: both stopped in the same way, or the budget was used
+ * (`step-limit`).
+ */
 export interface NoDivergence {
   readonly instructions: number;
   readonly stop: StopReason;
 }
 
-/** Equal states that prove nothing: the machines stopped at what is not served or not executed, or something was not done as Linux does it. */
+/**
+ * Equal states that prove nothing: the machines stopped at what is not served or not executed, or
+ * something was not done as Linux does it.
+ */
 export interface Inconclusive extends NoDivergence {
   readonly deviations: { readonly a: readonly Deviation[]; readonly b: readonly Deviation[] };
 }
@@ -63,8 +69,9 @@ function sameStop(a: StopReason, b: StopReason): boolean {
 }
 
 /**
- * Runs both machines in step and finds the first instruction after which their states, or the ways they stopped, differ. `inconclusive`: none was
- * found, and that proves nothing. Afterwards both stand behind that instruction, or where the search ended. Only the running CPUs run.
+ * Runs both machines in step and finds the first instruction after which their states, or the ways
+ * they stopped, differ. `inconclusive`: none was found, and that proves nothing. Afterwards both
+ * stand behind that instruction, or where the search ended. Only the running CPUs run.
  * @throws ElftraceError 'usage' when the machines differ at the start or are of different kinds
  */
 export function firstDivergence(

@@ -1,6 +1,6 @@
 /**
- * What each CPU has fetched: the model of a CPU that goes on executing old instructions after code was overwritten, until
- * something makes it fetch anew (00-core F-7).
+ * What each CPU has fetched: the model of a CPU that goes on executing old instructions after code
+ * was overwritten, until something makes it fetch anew (00-core F-7).
  *
  *   CPU 0 executes in line 0x1000        fetched {0x1000}
  *   somebody stores to 0x1008            the 64 bytes as they were are kept for CPU 0
@@ -8,12 +8,14 @@
  *   CPU 1 executes there                 the new bytes: it had not fetched the line before
  *   CPU 0 executes `isync`               nothing is fetched, nothing is kept
  *
- * The unit is a line of `lineBytes`, aligned. A CPU has fetched a line when it has executed an instruction of it since it last
- * synchronised; what real CPUs fetch beyond that is not modelled, so a run depends on its schedule alone. A CPU keeps the
- * oldest bytes: it never sees the second of two stores without the first. It may see one line old and the next one new.
+ * The unit is a line of `lineBytes`, aligned. A CPU has fetched a line when it has executed an
+ * instruction of it since it last synchronised; what real CPUs fetch beyond that is not modelled,
+ * so a run depends on its schedule alone. A CPU keeps the oldest bytes: it never sees the second of
+ * two stores without the first. It may see one line old and the next one new.
  *
- * One buffer stands for prefetch queue and instruction cache together, so `icbi` is not needed: code that forgets it is not
- * caught here. Data accesses always see memory as it is. Owns no translated code; the machine has blocks end at lines.
+ * One buffer stands for prefetch queue and instruction cache together, so `icbi` is not needed:
+ * code that forgets it is not caught here. Data accesses always see memory as it is. Owns no
+ * translated code; the machine has blocks end at lines.
  */
 import type { GuestMemory } from './memory.js';
 import { CODE_PAGE_BITS, MAX_INSTRUCTION_BYTES } from './memory.js';
@@ -56,12 +58,18 @@ export class FetchBuffers {
     return out;
   }
 
-  /** True where a block from `start` must end, so that it lies in one line (but for the end of its last instruction). */
+  /**
+   * True where a block from `start` must end, so that it lies in one line (but for the end of its
+   * last instruction).
+   */
   leavesLine(start: Address, place: Address): boolean {
     return this.lineOf(place) !== this.lineOf(start);
   }
 
-  /** The bytes from `address` as the CPU sees them, to the end of the line and a little further; null: not executable. */
+  /**
+   * The bytes from `address` as the CPU sees them, to the end of the line and a little further;
+   * null: not executable.
+   */
   code(index: number, address: Address): Uint8Array | null {
     const size = Number(this.lineOf(address) + BigInt(this.lineBytes) - address) + MAX_INSTRUCTION_BYTES;
     const now = this.memory.code(address, size);
@@ -89,8 +97,8 @@ export class FetchBuffers {
   }
 
   /**
-   * Bytes are about to change: CPUs that have fetched them keep the old ones. Not so `writer`, a CPU that sees its own stores:
-   * it has not fetched the line any longer.
+   * Bytes are about to change: CPUs that have fetched them keep the old ones. Not so `writer`, a
+   * CPU that sees its own stores: it has not fetched the line any longer.
    */
   beforeWrite(address: Address, size: number, writer: number | null = null): void {
     for (const line of this.linesOf(address, size)) {

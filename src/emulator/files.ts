@@ -1,7 +1,8 @@
 /**
- * What a process sees of files: a read-only tree that whoever starts the process gives as an object, and the table of open
- * descriptors. The emulator has no files of its own: without a tree every path is missing. Paths are the guest's, absolute,
- * and mean places in the tree; the tree resolves `..` and symbolic links, and never leaves itself.
+ * What a process sees of files: a read-only tree that whoever starts the process gives as an
+ * object, and the table of open descriptors. The emulator has no files of its own: without a tree
+ * every path is missing. Paths are the guest's, absolute, and mean places in the tree; the tree
+ * resolves `..` and symbolic links, and never leaves itself.
  */
 import { alignUp } from '../bits.js';
 import { ElftraceError } from '../errors.js';
@@ -95,8 +96,8 @@ export class Descriptors {
   }
 
   /**
-   * Remembers what is open and where it is read next. The function that it returns puts that back: it throws ElftraceError 'io' when a
-   * file that was closed since cannot be opened any more.
+   * Remembers what is open and where it is read next. The function that it returns puts that back:
+   * it throws ElftraceError 'io' when a file that was closed since cannot be opened any more.
    */
   save(): () => void {
     const then = [...this.table].map(([number, each]) => [number, { ...each }] as const);
@@ -121,8 +122,8 @@ export class Descriptors {
 }
 
 /**
- * Standard input that can be read again from where it was at a snapshot. What the host gave is kept from the first snapshot
- * on, piece by piece, so that a run that is repeated gets the same pieces.
+ * Standard input that can be read again from where it was at a snapshot. What the host gave is kept
+ * from the first snapshot on, piece by piece, so that a run that is repeated gets the same pieces.
  */
 export class ReplayedInput {
   /** null: no snapshot was made yet. */
@@ -268,7 +269,9 @@ export function directoryEntry(
   return bytes;
 }
 
-/** The absolute path that `path` means from the directory `base`; `.` and `..` are left to the tree. */
+/**
+ * The absolute path that `path` means from the directory `base`; `.` and `..` are left to the tree.
+ */
 export function joinPath(base: string, path: string): string {
   const whole = path.startsWith('/') ? path : `${base}/${path}`;
   return `/${whole

@@ -1,6 +1,6 @@
 /**
- * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is long. A module gets
- * the ones it uses.
+ * The WebAssembly functions that ops call (`FunctionName` of the op table): what needs locals or is
+ * long. A module gets the ones it uses.
  */
 import { FLAG_FAMILIES, FLAG_KINDS_START, FLAG_ROTATED, I32, I64, OPS, OP_NAMES } from '../machine/ir.js';
 import type { CONDITIONS, FlagFamily, FunctionName, RecordTest } from '../machine/ir.js';
@@ -15,7 +15,10 @@ function binary(locals: number, write: (code: Code) => void): WasmFunction {
   return { parameters: ['i64', 'i64'], results: ['i64'], locals: names, code };
 }
 
-/** Upper half of the unsigned product by four products of 32-bit halves; leaves it on the stack. Uses locals 2 to 5. */
+/**
+ * Upper half of the unsigned product by four products of 32-bit halves; leaves it on the stack.
+ * Uses locals 2 to 5.
+ */
 function highProduct(code: Code): void {
   const low = (local: number): void => {
     code.get(local).i64(0xffff_ffffn).op(I64.and);
@@ -23,7 +26,8 @@ function highProduct(code: Code): void {
   const high = (local: number): void => {
     code.get(local).i64(32n).op(I64.shr);
   };
-  // 2 = a0*b0, 3 = a1*b0 + (2 >> 32), 4 = a0*b1 + (3 & mask); result = a1*b1 + (3 >> 32) + (4 >> 32)
+  // 2 = a0*b0, 3 = a1*b0 + (2 >> 32), 4 = a0*b1 + (3 & mask); result = a1*b1 + (3 >> 32) + (4 >>
+  // 32)
   low(0);
   low(1);
   code.op(I64.mul).set(2);
@@ -64,8 +68,10 @@ function division(opcode: number, signed: boolean, remainder: boolean): WasmFunc
 }
 
 /**
- * Quotient of 128 bits (parameters: upper half, lower half) by 64 bits, unsigned; 0 where it does not fit. Two digits of 32 bits, each guessed from
- * the first digit of the divisor, whose highest bit is made 1, and one or two too large at most: Knuth, The Art of Computer Programming 2, 4.3.1, D.
+ * Quotient of 128 bits (parameters: upper half, lower half) by 64 bits, unsigned; 0 where it does
+ * not fit. Two digits of 32 bits, each guessed from the first digit of the divisor, whose highest
+ * bit is made 1, and one or two too large at most: Knuth, The Art of Computer Programming 2, 4.3.1,
+ * D.
  */
 function wideDivision(): WasmFunction {
   const code = new Code();
@@ -106,8 +112,9 @@ function wideDivision(): WasmFunction {
 }
 
 /**
- * Leaves on the stack, as i32, whether a record (K of `RECORD_KINDS` without flags, A, B) is less, greater or equal; `push` pushes field 0 to 2.
- * A comparison is one of signed 64-bit numbers: words are shifted to the top, and unsigned numbers have their first bit changed.
+ * Leaves on the stack, as i32, whether a record (K of `RECORD_KINDS` without flags, A, B) is less,
+ * greater or equal; `push` pushes field 0 to 2. A comparison is one of signed 64-bit numbers: words
+ * are shifted to the top, and unsigned numbers have their first bit changed.
  */
 export function recordTest(code: Code, test: RecordTest, push: (field: 0 | 1 | 2) => void): void {
   push(0);
@@ -119,7 +126,10 @@ export function recordTest(code: Code, test: RecordTest, push: (field: 0 | 1 | 2
   code.op(I64[test]).end();
 }
 
-/** Pushes A or B of a record of a comparison so that a signed one of 64 bits serves all kinds, or one that knows no sign where it is not `ordered`. */
+/**
+ * Pushes A or B of a record of a comparison so that a signed one of 64 bits serves all kinds, or
+ * one that knows no sign where it is not `ordered`.
+ */
 function comparable(code: Code, field: 1 | 2, ordered: boolean, push: (field: 0 | 1 | 2) => void): void {
   push(field);
   // 1, 2, 3, 4: signed and unsigned of 64 bits, of 32 bits.
@@ -130,7 +140,9 @@ function comparable(code: Code, field: 1 | 2, ordered: boolean, push: (field: 0 
   code.i64(1n).op(I64.sub).i64(63n).op(I64.shl).op(I64.xor);
 }
 
-/** The bits of a field of PowerPC's condition register as its record has them: parameters K, A, B. */
+/**
+ * The bits of a field of PowerPC's condition register as its record has them: parameters K, A, B.
+ */
 function fieldTest(): WasmFunction {
   const code = new Code();
   code.get(0).op(I64.eqz).if();
@@ -158,8 +170,8 @@ function recordTestFunction(test: RecordTest): WasmFunction {
 }
 
 /**
- * All status flags of an x86 record (see `flagBits` of ir.ts): parameters K, A, B, C. Operands are shifted to the top of 64 bits, so
- * that one computation serves all widths.
+ * All status flags of an x86 record (see `flagBits` of ir.ts): parameters K, A, B, C. Operands are
+ * shifted to the top of 64 bits, so that one computation serves all widths.
  */
 function flagBitsFunction(mulhs: number): WasmFunction {
   const code = new Code();
@@ -265,7 +277,8 @@ function flagBitsFunction(mulhs: number): WasmFunction {
         code.get(b).i64(16n).op(I64.and).set(adjust).br(done);
         break;
       case 'mul':
-        // Both operands as signed 64-bit numbers; the product does not fit when its upper half is not its sign.
+        // Both operands as signed 64-bit numbers; the product does not fit when its upper half is
+        // not its sign.
         code.get(x).get(shift).op(I64.sar).set(x);
         code.get(y).get(shift).op(I64.sar).set(y);
         code.get(x).get(y).op(I64.mul).tee(first).get(shift).op(I64.shl).tee(result);
@@ -298,7 +311,10 @@ function flagBitsFunction(mulhs: number): WasmFunction {
   return { parameters: ['i64', 'i64', 'i64', 'i64'], results: ['i64'], locals, code };
 }
 
-/** A condition of an x86 record: calls `flagbits`, whose index is `all`. Bits of RFLAGS that are set, or SF != OF. */
+/**
+ * A condition of an x86 record: calls `flagbits`, whose index is `all`. Bits of RFLAGS that are
+ * set, or SF != OF.
+ */
 function flagTest(all: number, mask: bigint, signs: boolean): WasmFunction {
   const code = new Code();
   for (let i = 0; i < 4; i++) code.get(i);
@@ -312,7 +328,10 @@ function flagTest(all: number, mask: bigint, signs: boolean): WasmFunction {
   return { parameters: ['i64', 'i64', 'i64', 'i64'], results: ['i64'], locals: ['i64'], code };
 }
 
-/** The carry alone: what `inc` and `dec` keep is asked for in every round of a loop, and then lies in B. */
+/**
+ * The carry alone: what `inc` and `dec` keep is asked for in every round of a loop, and then lies
+ * in B.
+ */
 function carryTest(all: number): WasmFunction {
   const code = new Code();
   const family = (name: FlagFamily): bigint => BigInt(FLAG_KINDS_START + 4 * FLAG_FAMILIES.indexOf(name));
@@ -356,8 +375,9 @@ function bitField(deposit: boolean): WasmFunction {
 }
 
 /**
- * N, Z, C, V of a record with four slots, from the bits of its kind's code (`RECORD_KINDS`): parameters K, A, B, C. 32-bit operands
- * are moved to the upper half, where all four flags are those of 64 bits.
+ * N, Z, C, V of a record with four slots, from the bits of its kind's code (`RECORD_KINDS`):
+ * parameters K, A, B, C. 32-bit operands are moved to the upper half, where all four flags are
+ * those of 64 bits.
  */
 function nzcvTest(): WasmFunction {
   const code = new Code();
@@ -522,7 +542,10 @@ export function buildFunctions(): {
 
 const NEEDED: Partial<Readonly<Record<FunctionName, readonly FunctionName[]>>> = { flagbits: ['mulhs'] };
 
-/** Functions by their names and the numbers of those that they call: every module that is compiled while a program runs has some of them. */
+/**
+ * Functions by their names and the numbers of those that they call: every module that is compiled
+ * while a program runs has some of them.
+ */
 const built = new Map<string, WasmFunction>();
 
 /** Those of the functions that are asked for, and what they call, numbered from `first`. */

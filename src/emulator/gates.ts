@@ -1,18 +1,22 @@
 /**
- * Gates: addresses behind which there is a TypeScript function (05-runtime-abi, section 5). Guest code calls, jumps or returns to
- * a gate like to any code; reaching it ends the block, calls the function with the arguments of the target's calling
- * convention, and goes on at the return address.
+ * Gates: addresses behind which there is a TypeScript function (05-runtime-abi, section 5). Guest
+ * code calls, jumps or returns to a gate like to any code; reaching it ends the block, calls the
+ * function with the arguments of the target's calling convention, and goes on at the return
+ * address.
  *
  *   window   +0    trap word         gate 0        never executed: the machine stops in front of it
  *            +16   trap word         gate 1
  *            ...
- *   ELFv1    +8    code, TOC 0, 0    descriptor of gate 0: what a function pointer holds there (32 bytes a gate)
+ *   ELFv1    +8    code, TOC 0, 0    descriptor of gate 0: what a function pointer holds there (32
+ *                                    bytes a gate)
  *
- * A gate that was reached by a jump (a tail call) returns to the caller of whoever jumped, as a function would: nothing is
- * special about it. A gate counts as one instruction, so budgets end loops through gates too.
+ * A gate that was reached by a jump (a tail call) returns to the caller of whoever jumped, as a
+ * function would: nothing is special about it. A gate counts as one instruction, so budgets end
+ * loops through gates too.
  *
- * Gates live as long as the machine does. What refers to one must not get into a file: `referencesIn` and `refuseReferences` look
- * for words and branches that name an address of the window, and `planSites` takes `range` among its `hostRanges`.
+ * Gates live as long as the machine does. What refers to one must not get into a file:
+ * `referencesIn` and `refuseReferences` look for words and branches that name an address of the
+ * window, and `planSites` takes `range` among its `hostRanges`.
  */
 import type { Abi } from '../machine/abi.js';
 import type { Isa } from '../isa/instruction.js';
@@ -49,7 +53,10 @@ export interface GateCall {
    */
   argument(index: number): bigint;
   register(name: RegisterName): bigint;
-  /** Registers stay as the function leaves them; writing `pc` makes it go on there instead of returning. */
+  /**
+   * Registers stay as the function leaves them; writing `pc` makes it go on there instead of
+   * returning.
+   */
   setRegister(name: RegisterName, value: bigint): void;
   /** Ends the run when the function has returned; the stop is `hook` with the gate's address. */
   stop(): void;
@@ -70,7 +77,10 @@ export interface Gate {
 /** Result of a call of guest code. */
 export type CallResult = { readonly kind: 'returned'; readonly value: bigint } | StopReason;
 
-/** Bytes that are meant for a file, with the address at which they lie when it is loaded. A saved window is one. */
+/**
+ * Bytes that are meant for a file, with the address at which they lie when it is loaded. A saved
+ * window is one.
+ */
 export interface GateSearch {
   readonly address: Address;
   readonly bytes: Uint8Array;
@@ -121,9 +131,10 @@ export class Gates {
   }
 
   /**
-   * Places in bytes for a file that name an address of the window, ascending in each piece; the window itself is left out. Words are
-   * looked at where data is aligned to them, and in executable pieces at each place where an instruction may begin; branches in
-   * executable pieces, decoded by `isa`. A number that equals an address of the window counts as one. Addresses that several
+   * Places in bytes for a file that name an address of the window, ascending in each piece; the
+   * window itself is left out. Words are looked at where data is aligned to them, and in executable
+   * pieces at each place where an instruction may begin; branches in executable pieces, decoded by
+   * `isa`. A number that equals an address of the window counts as one. Addresses that several
    * instructions put together are not seen.
    */
   referencesIn(pieces: Iterable<GateSearch>, isa: Isa): GateReference[] {
@@ -158,7 +169,8 @@ export class Gates {
 
   /**
    * The check before bytes go into a file: a saved memory, appended sections, ops objects.
-   * @throws ElftraceError 'host-callback-in-file' at the first place that names an address of the window
+   * @throws ElftraceError 'host-callback-in-file' at the first place that names an address of the
+   *   window
    */
   refuseReferences(pieces: Iterable<GateSearch>, isa: Isa): void {
     const found = this.referencesIn(pieces, isa);
@@ -246,8 +258,9 @@ export class Gates {
   }
 
   /**
-   * Calls guest code on the running CPU with arguments in registers; the stack pointer and what else the convention
-   * wants (TOC) must be set. Afterwards all registers are as the function left them, and `pc` is what it was.
+   * Calls guest code on the running CPU with arguments in registers; the stack pointer and what
+   * else the convention wants (TOC) must be set. Afterwards all registers are as the function left
+   * them, and `pc` is what it was.
    * @throws ElftraceError 'usage' when there are more arguments than registers
    */
   call(address: Address, args: readonly bigint[], options: { readonly budget?: number } = {}): CallResult {

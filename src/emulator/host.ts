@@ -11,11 +11,13 @@
  *   0x0005_0000  records of translated blocks, the first megabyte
  *   above        backing of guest windows, more room for records
  *
- * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes long.
- * Owns the memory and its typed views, which are replaced whenever it grows; knows no guest.
+ * Everything below 64 KiB can be named with 16 bits, which is what makes a decoded record 16 bytes
+ * long. Owns the memory and its typed views, which are replaced whenever it grows; knows no guest.
  */
 
-/** The part of the WebAssembly JavaScript interface that is used; `@types/node` declares none of it. */
+/**
+ * The part of the WebAssembly JavaScript interface that is used; `@types/node` declares none of it.
+ */
 interface WasmMemory {
   readonly buffer: ArrayBuffer;
   grow(pages: number): number;
@@ -65,7 +67,10 @@ export const WINDOW = {
   /** Host address of the first byte. */
   host: 8,
   flags: 12,
-  /** Exclusive bounds of base-relative addresses for accesses of 1, 2, 4, 8, 16 bytes; 0 where reading is forbidden. */
+  /**
+   * Exclusive bounds of base-relative addresses for accesses of 1, 2, 4, 8, 16 bytes; 0 where
+   * reading is forbidden.
+   */
   readLimits: 16,
   /** The same for stores that need no look at the page map. */
   writeLimits: 56,
@@ -74,8 +79,9 @@ export const WINDOW = {
 export const MAX_WINDOWS = (0x8000 - WINDOW.start) / WINDOW.bytes;
 
 /**
- * Cells of the compiled tier, one set for each window that it uses: for each span the exclusive bound of addresses relative to the
- * window's base at which so many bytes can be read, or read and written, in the fast path; 0 where nothing can.
+ * Cells of the compiled tier, one set for each window that it uses: for each span the exclusive
+ * bound of addresses relative to the window's base at which so many bytes can be read, or read and
+ * written, in the fast path; 0 where nothing can.
  */
 export const CELL = {
   start: 0x1000,
@@ -86,10 +92,16 @@ export const CELL = {
   write: 64,
 } as const;
 
-/** Window flags beside the permission (1 read, 2 write, 4 execute): accesses that the page map decides. */
+/**
+ * Window flags beside the permission (1 read, 2 write, 4 execute): accesses that the page map
+ * decides.
+ */
 export const WINDOW_FLAG = { checkWrite: 8, checkRead: 16 } as const;
 
-/** Why accesses to a page leave the generated code: stores to translated code, watched stores, watched loads. */
+/**
+ * Why accesses to a page leave the generated code: stores to translated code, watched stores,
+ * watched loads.
+ */
 export const PAGE_MARK = { code: 1, write: 2, read: 4 } as const;
 
 export const STATE = 0x8000;
@@ -103,9 +115,9 @@ const BACKING_UNIT = 0x1000;
 const RECORDS_BYTES = 0x10_0000;
 export const RECORDS_END = RECORDS_START + RECORDS_BYTES;
 /**
- * Memory is created and grown in steps of this size: growing replaces the views. Not more at once, because V8 counts all
- * of it as allocated, touched or not, and a few megabytes too many make it collect all garbage (10 ms) while a small
- * program starts.
+ * Memory is created and grown in steps of this size: growing replaces the views. Not more at once,
+ * because V8 counts all of it as allocated, touched or not, and a few megabytes too many make it
+ * collect all garbage (10 ms) while a small program starts.
  */
 const GROWTH_BYTES = 0x20_0000;
 
@@ -199,7 +211,10 @@ export class HostMemory {
     return this.takePart(size);
   }
 
-  /** Joins free blocks that touch, and takes the front of the first that is large enough; -1: none is. */
+  /**
+   * Joins free blocks that touch, and takes the front of the first that is large enough; -1: none
+   * is.
+   */
   private takePart(size: number): number {
     const blocks = [...this.free].flatMap(([bytes, places]) => places.map((address) => ({ address, bytes })));
     blocks.sort((a, b) => a.address - b.address);

@@ -1,24 +1,26 @@
 /**
- * Tier 0: a WebAssembly module, generated from the op table when a machine is made, that executes decoded records.
+ * Tier 0: a WebAssembly module, generated from the op table when a machine is made, that executes
+ * decoded records.
  *
  * A record is 16 bytes:
  *
  *   0 u16 handler | 2 u16 d | 4 u16 a | 6 u16 b | 8 i64 constant
  *
- * d, a, b are host addresses of slots (the state block lies below 64 KiB). Accesses keep in `b` the descriptor of the window
- * that the last execution hit, so the fast path is one subtraction and one comparison; a miss looks through the windows
- * and, if one serves, remembers it. Branches keep two block headers in the constant.
+ * d, a, b are host addresses of slots (the state block lies below 64 KiB). Accesses keep in `b` the
+ * descriptor of the window that the last execution hit, so the fast path is one subtraction and one
+ * comparison; a miss looks through the windows and, if one serves, remembers it. Branches keep two
+ * block headers in the constant.
  *
- * A block is a header of 16 bytes, whose last word is the number of guest instructions, and its records. Entering a block
- * takes that number from the fuel; the code leaves instead when the fuel would become negative. Whoever leaves in
- * mid-block (a fault) has paid too much; TypeScript gives back what was not executed. So counts are exact and cost one
- * subtraction per block.
+ * A block is a header of 16 bytes, whose last word is the number of guest instructions, and its
+ * records. Entering a block takes that number from the fuel; the code leaves instead when the fuel
+ * would become negative. Whoever leaves in mid-block (a fault) has paid too much; TypeScript gives
+ * back what was not executed. So counts are exact and cost one subtraction per block.
  *
- * A branch that is not linked yet leads to a stub: a header with count 0 and, in its first word, the host address of the
- * link to patch, then an `exit` record with the guest address.
+ * A branch that is not linked yet leads to a stub: a header with count 0 and, in its first word,
+ * the host address of the link to patch, then an `exit` record with the guest address.
  *
- * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from here: whatever the records
- * cannot do ends the call with an exit reason, and TypeScript decides.
+ * Every handler ends by going back to one dispatching `br_table`. JavaScript is never called from
+ * here: whatever the records cannot do ends the call with an exit reason, and TypeScript decides.
  */
 import type { HostMemory } from './host.js';
 import {
@@ -139,7 +141,10 @@ function log2(bytes: AccessRow['bytes']): number {
   return { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 }[bytes];
 }
 
-/** Accesses that have a form which also writes the address to its base: what compilers make of loops over arrays, and pushes. */
+/**
+ * Accesses that have a form which also writes the address to its base: what compilers make of loops
+ * over arrays, and pushes.
+ */
 const UPDATING: ReadonlySet<OpName> = new Set<OpName>([
   'ld8u', 'ld16u', 'ld16s', 'ld32u', 'ld64', 'ld16ube', 'ld16sbe', 'ld32ube', 'ld64be',
   'st8', 'st16', 'st32', 'st64', 'st16be', 'st32be', 'st64be',
@@ -343,8 +348,9 @@ function writeRecord(code: Code, variant: 'ss' | 'sk'): void {
 }
 
 /**
- * The first of two links when the i32 on the stack is not 0, else the second. A branch, not a `select`: where the processor predicts it, what
- * the next block does need not wait for the comparison.
+ * The first of two links when the i32 on the stack is not 0, else the second. A branch, not a
+ * `select`: where the processor predicts it, what the next block does need not wait for the
+ * comparison.
  */
 function choose(code: Code, links: number): void {
   code.if('i32');
@@ -355,8 +361,8 @@ function choose(code: Code, links: number): void {
 }
 
 /**
- * Compares operands a and b and enters the block that the comparison chooses: headers at `links` (taken) and `links` + 4.
- * A constant operand is at `constant`.
+ * Compares operands a and b and enters the block that the comparison chooses: headers at `links`
+ * (taken) and `links` + 4. A constant operand is at `constant`.
  */
 function chooseAndEnter(
   { code, enter }: Context,
@@ -376,7 +382,10 @@ function chooseAndEnter(
   enter();
 }
 
-/** The conditions that branches of records have: of the others the opposite is asked, and the ways are exchanged. */
+/**
+ * The conditions that branches of records have: of the others the opposite is asked, and the ways
+ * are exchanged.
+ */
 const BRANCH_CONDITIONS = ['eq', 'lt', 'gt', 'ltu', 'gtu'] as const satisfies readonly Condition[];
 const isBranchCondition: ReadonlySet<string> = new Set(BRANCH_CONDITIONS);
 
@@ -412,7 +421,10 @@ function branchHandlers(): Handler[] {
   return out;
 }
 
-/** A record of a result and the branch that compares that with 0, whatever the record's other operand is. */
+/**
+ * A record of a result and the branch that compares that with 0, whatever the record's other
+ * operand is.
+ */
 const RESULT_CONDITIONS = ['eq', 'lt'] as const;
 const isResultCondition: ReadonlySet<string> = new Set(RESULT_CONDITIONS);
 
@@ -439,7 +451,10 @@ function resultHandlers(): Handler[] {
 const COUNTING = ['add', 'sub', 'sub32'] as const;
 const isCounting: ReadonlySet<string> = new Set(COUNTING);
 
-/** A counting op with a constant and the branch that compares its result with 0: two records, like `rec+br`. */
+/**
+ * A counting op with a constant and the branch that compares its result with 0: two records, like
+ * `rec+br`.
+ */
 function countingHandlers(): Handler[] {
   return COUNTING.flatMap((name) =>
     (['eq'] as const).map((condition) => ({
@@ -461,8 +476,8 @@ function countingHandlers(): Handler[] {
 }
 
 /**
- * An addition of a constant and the branch that compares the sum with a slot (`addi; bne`): two records, like `rec+br`. The slot
- * is in field b of the first.
+ * An addition of a constant and the branch that compares the sum with a slot (`addi; bne`): two
+ * records, like `rec+br`. The slot is in field b of the first.
  */
 function steppingHandlers(): Handler[] {
   return BRANCH_CONDITIONS.map((condition) => ({
@@ -481,11 +496,17 @@ function steppingHandlers(): Handler[] {
   }));
 }
 
-/** Ops before an `and` with a constant that takes a field out of what they give (`rlwinm`, `rldicl`, `ubfx`). */
+/**
+ * Ops before an `and` with a constant that takes a field out of what they give (`rlwinm`, `rldicl`,
+ * `ubfx`).
+ */
 const FIELD_OPS = ['rotl', 'rotl32', 'shr', 'shr32'] as const;
 const isFieldOp: ReadonlySet<string> = new Set(FIELD_OPS);
 
-/** Such an op with a constant count, which is in field b, and the `and`, whose constant is the record's. */
+/**
+ * Such an op with a constant count, which is in field b, and the `and`, whose constant is the
+ * record's.
+ */
 function fieldHandlers(): Handler[] {
   return FIELD_OPS.map((name) => ({
     key: `${name}+and`,
@@ -518,7 +539,10 @@ function callHandler(): Handler {
   };
 }
 
-/** Enters the block whose guest address the slot of the record at `at` holds, where the lookup table knows it. */
+/**
+ * Enters the block whose guest address the slot of the record at `at` holds, where the lookup table
+ * knows it.
+ */
 function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): void {
   slotValue(code, at + 4);
   constantValue(code, at + 8);
@@ -550,7 +574,10 @@ function enterIndirect({ code, enter, exit, codeShift }: Context, at: number): v
   exit('lookup');
 }
 
-/** Tests of a condition record that a branch follows, which nobody else asks: two records, like `rec+br`; field a names the record. */
+/**
+ * Tests of a condition record that a branch follows, which nobody else asks: two records, like
+ * `rec+br`; field a names the record.
+ */
 const BRANCH_TESTS = ['lt', 'gt', 'eq'] as const;
 
 function testHandlers(): Handler[] {
@@ -591,7 +618,8 @@ function controlHandlers(): Handler[] {
         enterIndirect(context, 0);
       },
     },
-    // A move and an indirect branch: PowerPC's branches set the link register or go through CTR, which was just written.
+    // A move and an indirect branch: PowerPC's branches set the link register or go through CTR,
+    // which was just written.
     ...(['s', 'k'] as const).map((variant) => ({
       key: `mov+ind:${variant}`,
       write: (context: Context) => {
@@ -620,12 +648,16 @@ function controlHandlers(): Handler[] {
   ];
 }
 
-/** What modules depend on: address width, code alignment, whether they have the ops on lanes of vectors, and what is hot in them. */
+/**
+ * What modules depend on: address width, code alignment, whether they have the ops on lanes of
+ * vectors, and what is hot in them.
+ */
 type ModuleShape = Pick<Lifter, 'addressBits' | 'codeAlignBytes' | 'lanes' | 'endian' | 'conditionRecords'>;
 
 /**
- * What compiled programs spend their time in: ops with their variants. All other handlers are outside the interpreter's function: V8 compiles
- * that whole, twice, the second time while the program runs beside it, and with all of them takes half as long again.
+ * What compiled programs spend their time in: ops with their variants. All other handlers are
+ * outside the interpreter's function: V8 compiles that whole, twice, the second time while the
+ * program runs beside it, and with all of them takes half as long again.
  */
 const HOT = `
   add sk ss; add+br eq:64:sk; add32 sk ss; add32s sk ss; addsh1 ss; addsh2 ss; addsh3 ss; aligned; and sk ss; and32 sk ss;
@@ -662,7 +694,10 @@ function isForOthers(key: string, { endian, conditionRecords, lanes }: ModuleSha
     : /^(?:add|sub|mul|sh[lr])32s\b/.test(key);
 }
 
-/** Functions outside, by what their handlers return: the way to the next record (0: an access missed), or the next block's header. */
+/**
+ * Functions outside, by what their handlers return: the way to the next record (0: an access
+ * missed), or the next block's header.
+ */
 const OUTSIDE = ['access', 'op', 'branch'] as const;
 type Place = 'inside' | (typeof OUTSIDE)[number];
 interface PlacedHandler extends Handler {
@@ -694,7 +729,10 @@ function makeHandlers(): readonly PlacedHandler[] {
 }
 
 let made: readonly PlacedHandler[] | undefined;
-/** Made where modules are generated; to translate, their keys are enough, which the package brings along with the modules. */
+/**
+ * Made where modules are generated; to translate, their keys are enough, which the package brings
+ * along with the modules.
+ */
 const handlers = (): readonly PlacedHandler[] => (made ??= makeHandlers());
 
 /** The key of each handler by its number. */
@@ -731,9 +769,10 @@ function lookupEntry(address: bigint, codeShift: number): number {
 }
 
 /**
- * Finds the window of an access that the predicted one does not serve. Parameters: address, bytes, offset of the limit in a
- * descriptor, record. Returns the host address or 0. Windows that may be written and executed, or that hold a watched range,
- * serve accesses only here, and only where the page map is clear.
+ * Finds the window of an access that the predicted one does not serve. Parameters: address, bytes,
+ * offset of the limit in a descriptor, record. Returns the host address or 0. Windows that may be
+ * written and executed, or that hold a watched range, serve accesses only here, and only where the
+ * page map is clear.
  */
 export function resolveFunction(): WasmFunction {
   const code = new Code();
@@ -773,8 +812,9 @@ export function resolveFunction(): WasmFunction {
 }
 
 /**
- * Remembers in a record the window that holds an address: accesses that are executed first, or now somewhere else, try again with it.
- * Parameters: address, record. Returns 0 when that window was tried, when the page map decides, and where there is none.
+ * Remembers in a record the window that holds an address: accesses that are executed first, or now
+ * somewhere else, try again with it. Parameters: address, record. Returns 0 when that window was
+ * tried, when the page map decides, and where there is none.
  */
 function predictFunction(): WasmFunction {
   const code = new Code();
@@ -800,7 +840,10 @@ function predictFunction(): WasmFunction {
   return { parameters: ['i64', 'i32'], results: ['i32'], locals: ['i32'], code };
 }
 
-/** The function of handlers that are outside; it gets the first locals of `run`. The address of a missed access is in `CONTROL.value`. */
+/**
+ * The function of handlers that are outside; it gets the first locals of `run`. The address of a
+ * missed access is in `CONTROL.value`.
+ */
 function outside(
   handlers: readonly Handler[],
   context: Pick<Context, 'calls' | 'resolve' | 'is32' | 'codeShift'>,
@@ -859,7 +902,8 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
   const placeOf = ({ key, place }: PlacedHandler): Place =>
     hot.has(key) && !isForOthers(key, shape) ? 'inside' : place;
   const used = lanes === true ? all : all.filter((each) => !isLaneOp(each.key));
-  // Accesses that their window does not serve are tried again with another, then in the function of accesses.
+  // Accesses that their window does not serve are tried again with another, then in the function of
+  // accesses.
   const others = OUTSIDE.map((place) =>
     outside(
       used.filter((each) => placeOf(each) === place || (place === 'access' && each.place === place)),
@@ -872,7 +916,8 @@ export function generateInterpreter(shape: ModuleShape): Uint8Array<ArrayBuffer>
     code.get(HEADER).i32(HEADER_BYTES).op(I32.add).set(POINTER);
   };
   pay();
-  // The only loop: V8 keeps constants of the handlers, byte orders, in registers or on the stack from in front of it.
+  // The only loop: V8 keeps constants of the handlers, byte orders, in registers or on the stack
+  // from in front of it.
   const dispatch = code.loop();
   const entering = code.block();
   const far = code.block();
@@ -1029,7 +1074,10 @@ function comparesResult(op: Op, { condition, b }: Extract<Terminator, { kind: 'b
   return op.op === 'rec' && b === 0n && op.b !== 0n && isResultCondition.has(condition);
 }
 
-/** The condition on the sum and the slot it is compared with, when one handler does the addition and the branch; else null. */
+/**
+ * The condition on the sum and the slot it is compared with, when one handler does the addition and
+ * the branch; else null.
+ */
 function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condition: Condition; other: number } | null {
   const { condition, width, a, b } = branch;
   if (op.op !== 'add' || typeof op.a !== 'number' || typeof op.b !== 'bigint') return null;
@@ -1038,7 +1086,10 @@ function stepping(op: Op, branch: Extract<Terminator, { kind: 'br' }>): { condit
   return b === op.d ? { condition: mirrored(condition), other: a } : null;
 }
 
-/** The test whose answer, a temporary, the branch alone goes by, when one handler does both; else null. */
+/**
+ * The test whose answer, a temporary, the branch alone goes by, when one handler does both; else
+ * null.
+ */
 function testing(
   op: Op,
   { condition, width, a, b }: Extract<Terminator, { kind: 'br' }>,
@@ -1050,7 +1101,10 @@ function testing(
     : null;
 }
 
-/** True when the op at `index` and the `and` behind it are one record: what is between them is a temporary that nobody else reads. */
+/**
+ * True when the op at `index` and the `and` behind it are one record: what is between them is a
+ * temporary that nobody else reads.
+ */
 function takesField(ops: readonly Op[], index: number, terminator: Terminator, slots: SlotLayout): boolean {
   const op = ops[index]!;
   const and = ops[index + 1];
@@ -1129,7 +1183,10 @@ export class Encoder {
     return OPS[op.op].form === 'load' ? op.d !== op.a : typeof op.c === 'number';
   }
 
-  /** Writes the records of an op; `suffix` names the branch that it is fused with, and `next` is the op behind it. */
+  /**
+   * Writes the records of an op; `suffix` names the branch that it is fused with, and `next` is the
+   * op behind it.
+   */
   private encode(op: Op, next: Op | undefined, suffix = ''): void {
     this.op = op;
     this.index = op.at;
@@ -1218,7 +1275,10 @@ export class Encoder {
     this.record('exit', '', reasonNumber(reason), 0, 0, constant);
   }
 
-  /** A stub for a guest address; `link` is the host address of the word that gets the header once it exists. */
+  /**
+   * A stub for a guest address; `link` is the host address of the word that gets the header once it
+   * exists.
+   */
   private stub(address: bigint, link: number): void {
     const header = this.pointer;
     this.host.u32[header >> 2] = link;
@@ -1328,7 +1388,10 @@ export function predictions(host: HostMemory, encoded: EncodedBlock): readonly {
   return out;
 }
 
-/** Turns the first record of a dropped block into a stub for its address: links that lead here find the way again. */
+/**
+ * Turns the first record of a dropped block into a stub for its address: links that lead here find
+ * the way again.
+ */
 export function writeDropped(host: HostMemory, header: number, address: bigint): void {
   host.u32[header >> 2] = 0;
   host.u32[(header + 12) >> 2] = 0;
@@ -1345,7 +1408,10 @@ export function writeForward(host: HostMemory, header: number, target: number): 
   host.u32[(record + 8) >> 2] = target;
 }
 
-/** Writes the trampoline that goes on at `record` after paying for `count` instructions, and returns its header. */
+/**
+ * Writes the trampoline that goes on at `record` after paying for `count` instructions, and returns
+ * its header.
+ */
 export function writeTrampoline(host: HostMemory, record: number, count: number): number {
   const header = CONTROL.trampoline;
   host.u32[(header + 12) >> 2] = count;

@@ -1,13 +1,16 @@
 /**
- * A machine: guest memory, CPUs, hooks, and the loop that runs translated blocks and decides what happens when the generated
- * code leaves. Everything that is not the fast path of an instruction is here: faults, stores to code, helpers, hooks,
- * budgets. A stop leaves the state exactly before the instruction that stopped (after it for a budget).
+ * A machine: guest memory, CPUs, hooks, and the loop that runs translated blocks and decides what
+ * happens when the generated code leaves. Everything that is not the fast path of an instruction is
+ * here: faults, stores to code, helpers, hooks, budgets. A stop leaves the state exactly before the
+ * instruction that stopped (after it for a budget).
  *
- * One CPU runs at a time; its state block is in the WebAssembly.Memory, those of the others are kept aside and copied in by
- * `switchTo`. No generated code is on the call stack while TypeScript runs, so code can be dropped and CPUs switched here.
+ * One CPU runs at a time; its state block is in the WebAssembly.Memory, those of the others are
+ * kept aside and copied in by `switchTo`. No generated code is on the call stack while TypeScript
+ * runs, so code can be dropped and CPUs switched here.
  *
- * Translated code is shared by all CPUs, unless the machine models what CPUs have fetched (`fetch.ts`): then each has its own, made
- * from the bytes that it sees, and a store to code drops nothing until the CPU synchronises.
+ * Translated code is shared by all CPUs, unless the machine models what CPUs have fetched
+ * (`fetch.ts`): then each has its own, made from the bytes that it sees, and a store to code drops
+ * nothing until the CPU synchronises.
  */
 import { CompiledTier } from './compiled.js';
 import type { CompiledCounts } from './compiled.js';
@@ -48,48 +51,72 @@ export type SyscallResult =
 
 export type SyscallHandler = (machine: Machine) => SyscallResult;
 
-/** Called before the instruction at the hooked address; `stop` ends the run there, and the next run goes past the hook. */
+/**
+ * Called before the instruction at the hooked address; `stop` ends the run there, and the next run
+ * goes past the hook.
+ */
 export type Hook = (machine: Machine) => 'continue' | 'stop';
 
-/** Called before an access to a watched range; `stop` ends the run before the instruction, and the next run performs it. */
+/**
+ * Called before an access to a watched range; `stop` ends the run before the instruction, and the
+ * next run performs it.
+ */
 export type WatchHook = (machine: Machine, event: WatchEvent) => 'continue' | 'stop';
 
 /** Called after another CPU has become the running one. */
 export type SwitchHook = (machine: Machine, from: number, to: number) => void;
 
 /**
- * What a CPU executes after code was overwritten. `coherent`: the new bytes, from the next instruction on. `buffered`: what it has
- * fetched before, until it synchronises (`fetch.ts`).
+ * What a CPU executes after code was overwritten. `coherent`: the new bytes, from the next
+ * instruction on. `buffered`: what it has fetched before, until it synchronises (`fetch.ts`).
  */
 export type FetchMode = 'coherent' | 'buffered';
 
-/** Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it; a sleep takes what it asks for. */
+/**
+ * Ticks of virtual time in a second. An instruction takes one tick, whichever CPU executes it; a
+ * sleep takes what it asks for.
+ */
 export const TIME_HZ = 1_000_000_000;
 
 export interface MachineOptions {
   readonly lifter: Lifter;
   /** Default `coherent`. */
   readonly fetch?: FetchMode;
-  /** Size of what a CPU fetches at once, bytes: a power of two from 16 to 4096. Only for `buffered`; default 64. */
+  /**
+   * Size of what a CPU fetches at once, bytes: a power of two from 16 to 4096. Only for `buffered`;
+   * default 64.
+   */
   readonly fetchLineBytes?: number;
   readonly syscall?: SyscallHandler;
   /**
-   * Called when an access faults, before the run ends; true: the address is mapped now, try again. The state is that before
-   * the instruction. This is how a stack grows.
+   * Called when an access faults, before the run ends; true: the address is mapped now, try again.
+   * The state is that before the instruction. This is how a stack grows.
    */
   readonly onFault?: (machine: Machine, address: Address, access: AccessKind) => boolean;
-  /** Most bytes of memory that windows have together. Default: no limit but the 4 GiB of the host. */
+  /**
+   * Most bytes of memory that windows have together. Default: no limit but the 4 GiB of the host.
+   */
   readonly memoryBytes?: number;
-  /** Most bytes of translated code; when they are full everything is translated anew. Default 16 MiB. */
+  /**
+   * Most bytes of translated code; when they are full everything is translated anew. Default 16
+   * MiB.
+   */
   readonly recordBytes?: number;
-  /** Most instructions of a block, 1 to 64 (default). 1 makes `step` cheap and `run` slow: for machines that are only stepped. */
+  /**
+   * Most instructions of a block, 1 to 64 (default). 1 makes `step` cheap and `run` slow: for
+   * machines that are only stepped.
+   */
   readonly blockInstructions?: number;
   /**
-   * Whether hot code is compiled to WebAssembly. `auto`: what is hot, once a million instructions were executed. 0: never. 1: everything
-   * as soon as it is reached, for tests. No result depends on it. Default `auto`; a machine with `fetch: 'buffered'` compiles nothing.
+   * Whether hot code is compiled to WebAssembly. `auto`: what is hot, once a million instructions
+   * were executed. 0: never. 1: everything as soon as it is reached, for tests. No result depends
+   * on it. Default `auto`; a machine with `fetch: 'buffered'` compiles nothing.
    */
   readonly tier?: 'auto' | 0 | 1;
-  /** Instructions that all CPUs together execute before something is compiled, for `auto`. Default 1,000,000. */
+  /**
+   * Instructions that all CPUs together execute before something is compiled, for `auto`. Default
+   * 1,000,000.
+   */
   readonly tierUpAfter?: number;
 }
 
@@ -102,7 +129,10 @@ interface Cpu {
   pc: Address;
   /** Address of the hook that was already served. */
   passHook: Address | null;
-  /** The instruction whose watches were served: where, after how many instructions, how many of its accesses. */
+  /**
+   * The instruction whose watches were served: where, after how many instructions, how many of its
+   * accesses.
+   */
   passWatch: { readonly pc: Address; readonly instructions: number; readonly served: number } | null;
   instructions: number;
   /** Its translated code; of all CPUs the same unless they fetch for themselves. */
@@ -114,7 +144,9 @@ interface Translated {
   readonly encoded: EncodedBlock;
   /** What it asks for before its first instruction. */
   readonly prefix: 'hook' | 'region' | null;
-  /** The hooks of its address, whatever comes and goes: while there are some it is the same list. */
+  /**
+   * The hooks of its address, whatever comes and goes: while there are some it is the same list.
+   */
   readonly hooks: readonly Hook[];
   readonly pages: readonly number[];
   /** Where it is found by its address. */
@@ -157,7 +189,10 @@ interface Watch extends WatchedRange {
 
 /** Instructions between two looks at where tier 0 is, about: hot code is found so. */
 const SAMPLE = 10_000;
-/** Instructions after which generated code returns even when nothing happened: V8 replaces baseline code on calls only. */
+/**
+ * Instructions after which generated code returns even when nothing happened: V8 replaces baseline
+ * code on calls only.
+ */
 const SLICE = 2_000_000;
 /** Runs of fewer instructions stay in tier 0: compiled code could not begin a loop with them. */
 const LEAST_COMPILED = 200;
@@ -307,14 +342,20 @@ export class Machine {
     this.host.u8.set(this.cpus[0]!.state, STATE);
   }
 
-  // ------------------------------------------------------------------------------------------------------ deviations
+  // ------------------------------------------------------------------------------------ deviations
 
-  /** What was not done as Linux does it, one entry a kind, in the order in which it came up. Empty: everything was. */
+  /**
+   * What was not done as Linux does it, one entry a kind, in the order in which it came up. Empty:
+   * everything was.
+   */
   get deviations(): readonly Deviation[] {
     return [...this.deviated.values()];
   }
 
-  /** Notes that something is not done as Linux does it, by the instruction at `pc` unless another is named. */
+  /**
+   * Notes that something is not done as Linux does it, by the instruction at `pc` unless another is
+   * named.
+   */
   deviate(deviation: Omit<Deviation, 'instruction' | 'count'>, instruction = this.pc): void {
     const key = `${deviation.kind} ${deviation.what}: ${deviation.why}`;
     const known = this.deviated.get(key);
@@ -328,7 +369,7 @@ export class Machine {
     this.onDeviation = hook;
   }
 
-  // ------------------------------------------------------------------------------------------------------ CPUs, state
+  // ----------------------------------------------------------------------------------- CPUs, state
 
   /** Adds a CPU with zeroed registers and returns its index. */
   addCpu(): number {
@@ -422,8 +463,8 @@ export class Machine {
   }
 
   /**
-   * Makes a CPU (default: the running one) fetch anew, as an interrupt of another CPU would. True: it had old bytes. Nothing
-   * happens in `coherent` mode.
+   * Makes a CPU (default: the running one) fetch anew, as an interrupt of another CPU would. True:
+   * it had old bytes. Nothing happens in `coherent` mode.
    */
   synchronise(index = this.current): boolean {
     const cpu = this.cpus[index];
@@ -451,7 +492,10 @@ export class Machine {
     return sum;
   }
 
-  /** Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has completed, and those skipped. */
+  /**
+   * Virtual time: ticks of 1 / TIME_HZ seconds, one for each instruction that any CPU has
+   * completed, and those skipped.
+   */
   get time(): bigint {
     return BigInt(this.totalInstructions) + this.skippedTicks;
   }
@@ -491,7 +535,7 @@ export class Machine {
     return [...this.registers.keys(), 'pc'];
   }
 
-  // ---------------------------------------------------------------------------------------------------------- memory
+  // ---------------------------------------------------------------------------------------- memory
 
   map(request: MapRequest): void {
     this.memory.map(request);
@@ -503,7 +547,10 @@ export class Machine {
     this.memory.write(address, bytes);
   }
 
-  /** The unsigned value of `size` bytes (1, 2, 4, 8) in the target's byte order; null where they are not mapped. */
+  /**
+   * The unsigned value of `size` bytes (1, 2, 4, 8) in the target's byte order; null where they are
+   * not mapped.
+   */
   readWord(address: Address, size: number): bigint | null {
     const bytes = this.memory.read(address, size);
     if (!bytes) return null;
@@ -511,16 +558,22 @@ export class Machine {
     return bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   }
 
-  /** Writes `size` bytes in the target's byte order, whatever the permission; false where they are not mapped. */
+  /**
+   * Writes `size` bytes in the target's byte order, whatever the permission; false where they are
+   * not mapped.
+   */
   writeWord(address: Address, size: number, value: bigint): boolean {
     const bytes = Uint8Array.from({ length: size }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
     if (this.lifter.endian === 'big') bytes.reverse();
     return this.memory.write(address, bytes);
   }
 
-  // ------------------------------------------------------------------------------------------------------- snapshots
+  // ------------------------------------------------------------------------------------- snapshots
 
-  /** Everything that running may change: registers of all CPUs, counts, windows with their bytes, and the added parts. */
+  /**
+   * Everything that running may change: registers of all CPUs, counts, windows with their bytes,
+   * and the added parts.
+   */
   snapshot(): Snapshot {
     this.saveRunning();
     const { lifter, current, skippedTicks } = this;
@@ -545,7 +598,8 @@ export class Machine {
 
   /**
    * Makes the machine what it was. Hooks, gates and watches stay as they are.
-   * @throws ElftraceError 'usage' when the snapshot is of a machine with another front end or fetch mode
+   * @throws ElftraceError 'usage' when the snapshot is of a machine with another front end or fetch
+   *   mode
    */
   restore(snapshot: Snapshot): void {
     if (!sameLayout(snapshot.lifter, this.lifter)) {
@@ -576,7 +630,10 @@ export class Machine {
     for (const part of snapshot.parts) part();
   }
 
-  /** Registers of a CPU and what it has fetched, without memory; counts of instructions are not part of it. */
+  /**
+   * Registers of a CPU and what it has fetched, without memory; counts of instructions are not part
+   * of it.
+   */
   saveCpu(index: number): CpuState {
     if (index === this.current) this.saveRunning();
     const cpu = this.cpus[index];
@@ -586,8 +643,8 @@ export class Machine {
   }
 
   /**
-   * Makes CPUs what `saveCpu` saved of them, with no instructions completed; memory stays as it is, and so do the registers of a CPU for
-   * which there is null.
+   * Makes CPUs what `saveCpu` saved of them, with no instructions completed; memory stays as it is,
+   * and so do the registers of a CPU for which there is null.
    */
   restoreCpus(saved: readonly (CpuState | null)[]): void {
     if (saved.length !== this.cpus.length) {
@@ -616,7 +673,9 @@ export class Machine {
     for (let index = 0; index < this.cpus.length; index++) if (index !== this.current) this.holdReservation(index);
   }
 
-  /** Forgets how many instructions were completed, on every CPU: with it virtual time stands still. */
+  /**
+   * Forgets how many instructions were completed, on every CPU: with it virtual time stands still.
+   */
   forgetInstructions(): void {
     for (const each of this.cpus) {
       each.instructions = 0;
@@ -625,21 +684,25 @@ export class Machine {
   }
 
   /**
-   * Calls `hook` before bytes change by anything but the fast path of a store: by the host, by helpers, and by instructions in windows that are
-   * watched. null takes it off.
+   * Calls `hook` before bytes change by anything but the fast path of a store: by the host, by
+   * helpers, and by instructions in windows that are watched. null takes it off.
    */
   observeStores(hook: ((address: Address, size: number) => void) | null): void {
     this.onStore = hook;
   }
 
-  /** The CPU fetches the lines of the range, as processors do ahead of what they execute. Nothing happens in `coherent` mode. */
+  /**
+   * The CPU fetches the lines of the range, as processors do ahead of what they execute. Nothing
+   * happens in `coherent` mode.
+   */
   prefetch(index: number, address: Address, size: number): void {
     this.fetch?.fetched(index, address, address + BigInt(size));
   }
 
   /**
-   * Makes something outside the machine part of its state: `part` is called for each snapshot, and what it returns is called
-   * when that snapshot is restored. Returns a function that takes it off again.
+   * Makes something outside the machine part of its state: `part` is called for each snapshot, and
+   * what it returns is called when that snapshot is restored. Returns a function that takes it off
+   * again.
    */
   addState(part: StatePart): () => void {
     this.parts.add(part);
@@ -648,11 +711,11 @@ export class Machine {
     };
   }
 
-  // ----------------------------------------------------------------------------------------------------------- hooks
+  // ----------------------------------------------------------------------------------------- hooks
 
   /**
-   * Calls `hook` before each execution of the instruction at `address`; several are called in the order in which they were
-   * added. Returns a function that takes this one off again.
+   * Calls `hook` before each execution of the instruction at `address`; several are called in the
+   * order in which they were added. Returns a function that takes this one off again.
    */
   hook(address: Address, hook: Hook): () => void {
     const own: Hook = (machine) => hook(machine);
@@ -674,8 +737,9 @@ export class Machine {
   }
 
   /**
-   * Calls `hook` before each access to the range that an instruction makes; accesses of the host, of system calls and of
-   * helpers are not seen. Windows that hold no watched range are as fast as before. Returns a function that takes it off.
+   * Calls `hook` before each access to the range that an instruction makes; accesses of the host,
+   * of system calls and of helpers are not seen. Windows that hold no watched range are as fast as
+   * before. Returns a function that takes it off.
    */
   watch(range: WatchRequest, hook: WatchHook): () => void {
     const { address, size } = range;
@@ -695,8 +759,9 @@ export class Machine {
   }
 
   /**
-   * Executes `gate` in place of the instruction at `address`, which counts as one; it must say where to go on (`pc`). `stop` ends the
-   * run after it. `gates.ts` makes callbacks with the calling convention of the target from this.
+   * Executes `gate` in place of the instruction at `address`, which counts as one; it must say
+   * where to go on (`pc`). `stop` ends the run after it. `gates.ts` makes callbacks with the
+   * calling convention of the target from this.
    */
   setGate(address: Address, gate: Hook): () => void {
     if (this.gates.has(address)) throw new ElftraceError('usage', `there is a gate at ${hex(address)}`, { address });
@@ -711,7 +776,7 @@ export class Machine {
     return this.hooks.has(address) || (this.gates.size > 0 && this.gates.has(address));
   }
 
-  // ----------------------------------------------------------------------------------------------------- translation
+  // ----------------------------------------------------------------------------------- translation
 
   private guardedLimits(): Pick<LiftLimits, 'guarded'> {
     const { memory } = this;
@@ -737,7 +802,8 @@ export class Machine {
         ...this.guardedLimits(),
       });
     let block = lift(maxInstructions);
-    // An instruction that ends in the next line is a block of its own: that line is not fetched before.
+    // An instruction that ends in the next line is a block of its own: that line is not fetched
+    // before.
     const { length } = block.instructions;
     if (length > 1 && fetch.leavesLine(address, block.end - 1n)) block = lift(length - 1);
     fetch.fetched(this.current, address, block.end);
@@ -877,7 +943,10 @@ export class Machine {
     }
   }
 
-  /** Compiled code of the range was written: a page to which that happens again and again is not worth compiling. */
+  /**
+   * Compiled code of the range was written: a page to which that happens again and again is not
+   * worth compiling.
+   */
   private countRewrite(address: Address, size: number): void {
     const last = Number((address + BigInt(size) - 1n) >> CODE_PAGE_BITS);
     for (let page = Number(address >> CODE_PAGE_BITS); page <= last && this.rewrites.size < PAGES_COUNTED; page++) {
@@ -888,8 +957,9 @@ export class Machine {
   }
 
   /**
-   * Compiled code at `address` was left after `used` instructions. Code that calls what is written again and again goes in and out of the compiled
-   * tier, which costs more than it gains: its page stays in tier 0 as well.
+   * Compiled code at `address` was left after `used` instructions. Code that calls what is written
+   * again and again goes in and out of the compiled tier, which costs more than it gains: its page
+   * stays in tier 0 as well.
    */
   private countShortRun(address: Address, used: number): void {
     if (!this.anyRestless || used >= SHORT_RUN) return;
@@ -906,8 +976,9 @@ export class Machine {
   }
 
   /**
-   * Code in the range is stale. `only`: blocks of its pages that hold none of its bytes stay, for the host writes to code in few places; a
-   * program that stores to a page of code goes on doing so, and does it faster when the page holds none.
+   * Code in the range is stale. `only`: blocks of its pages that hold none of its bytes stay, for
+   * the host writes to code in few places; a program that stores to a page of code goes on doing
+   * so, and does it faster when the page holds none.
    */
   private dropRange(address: Address, size: number, only = false): void {
     if (size === 0) return;
@@ -968,7 +1039,7 @@ export class Machine {
     return found;
   }
 
-  // --------------------------------------------------------------------------------------------------------- running
+  // --------------------------------------------------------------------------------------- running
 
   /** Runs until something stops it, or `budget` instructions are completed (exactly). */
   run(options: { readonly budget?: number } = {}): StopReason {
@@ -1028,7 +1099,8 @@ export class Machine {
         case 'lookup': {
           this.pc = host.u64[CONTROL.value >> 3]!;
           cpu.passHook = null;
-          // Restless code is not compiled: where it is called from and whether it is there need not be asked.
+          // Restless code is not compiled: where it is called from and whether it is there need not
+          // be asked.
           if (!this.isRestless(this.pc)) {
             this.noteJump(pointer);
             if (this.isCompiled(this.pc)) break;
@@ -1060,7 +1132,10 @@ export class Machine {
     }
   }
 
-  /** Finds what is executed at `pc` and makes it `run.entry`; 0: compiled code, hooks or a gate were there, and something else is next. */
+  /**
+   * Finds what is executed at `pc` and makes it `run.entry`; 0: compiled code, hooks or a gate were
+   * there, and something else is next.
+   */
   private enter(run: Running): StopReason | null {
     const { cpu } = run;
     if (run.remaining <= 0) return { kind: 'step-limit' };
@@ -1105,7 +1180,9 @@ export class Machine {
     return null;
   }
 
-  /** Executes compiled code at `pc` where there is some and it is worthwhile; false: tier 0 goes on. */
+  /**
+   * Executes compiled code at `pc` where there is some and it is worthwhile; false: tier 0 goes on.
+   */
   private enterCompiled(run: Running, compiled: CompiledTier): boolean {
     if (run.remaining < LEAST_COMPILED && this.tier !== 1) return false;
     if (this.isRestless(this.pc)) return false;
@@ -1237,7 +1314,10 @@ export class Machine {
     }
   }
 
-  /** An access that no window serves in the fast path: misaligned, a fault, watched, of code, or across windows. `index`: its record. */
+  /**
+   * An access that no window serves in the fast path: misaligned, a fault, watched, of code, or
+   * across windows. `index`: its record.
+   */
   private serveMiss(run: Running, owner: Translated, index: number): StopReason | null {
     const { cpu } = run;
     const { block, encoded } = owner;
@@ -1273,7 +1353,8 @@ export class Machine {
         run.watched = 0;
       }
       if (++run.watched > pass.served) {
-        // The instruction begins anew behind the hooks, and passes those accesses that they have seen.
+        // The instruction begins anew behind the hooks, and passes those accesses that they have
+        // seen.
         this.rewind(run, owner, at);
         cpu.passWatch = { ...pass, served: run.watched };
         const bytes = access === 'write' ? this.bytesOfStore(op, row) : null;
@@ -1298,7 +1379,10 @@ export class Machine {
     return null;
   }
 
-  /** Calls the hooks in front of a block, at which `pc` is. They are behind it (`passHook`) unless one of them went elsewhere. */
+  /**
+   * Calls the hooks in front of a block, at which `pc` is. They are behind it (`passHook`) unless
+   * one of them went elsewhere.
+   */
   private serveHooks(cpu: Cpu, { block: { address }, hooks }: Translated): StopReason | null {
     cpu.passHook = address;
     let stop = false;
@@ -1352,7 +1436,10 @@ export class Machine {
     return stop;
   }
 
-  /** Bytes of the instruction at `pc`, as the running CPU sees them; empty where nothing may be executed. */
+  /**
+   * Bytes of the instruction at `pc`, as the running CPU sees them; empty where nothing may be
+   * executed.
+   */
   instructionBytes(): Uint8Array {
     const code = this.fetch ? this.fetch.code(this.current, this.pc) : this.memory.code(this.pc, MAX_CODE_BYTES);
     if (!code) return new Uint8Array();
@@ -1425,7 +1512,10 @@ export class Machine {
     }
   }
 
-  /** Runs the helper that ends `owner`. The block is paid; while the helper looks, its own instruction is not completed yet. */
+  /**
+   * Runs the helper that ends `owner`. The block is paid; while the helper looks, its own
+   * instruction is not completed yet.
+   */
   private helper(run: Running, owner: Translated): StopReason | null {
     const { cpu } = run;
     cpu.instructions--;

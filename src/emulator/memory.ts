@@ -1,30 +1,35 @@
 /**
- * Guest memory: a few windows, each a contiguous range of guest addresses with contiguous backing in the one
- * WebAssembly.Memory and one permission.
+ * Guest memory: a few windows, each a contiguous range of guest addresses with contiguous backing
+ * in the one WebAssembly.Memory and one permission.
  *
  *   guest   0x0000_0000_1000_0000 .. text   rx        backing   +0x00a0_0000
  *           0x0000_0000_1002_0000 .. data   rw                  +0x00a1_0000
  *           0xffff_ffff_8100_0000 .. kernel rx                  +0x00b0_0000
  *
- * An access costs one subtraction and one comparison against the window that it hit last time; where in the 64-bit address
- * space the window lies makes no difference. A miss looks through the descriptors (127) one by one: what
- * grows (heap, stack, mappings) is a window that is extended, and neighbours with equal permission and contiguous backing
- * are joined. Of more windows than descriptors those have one that were accessed last (`touch`); an access to another
- * leaves the generated code once.
+ * An access costs one subtraction and one comparison against the window that it hit last time;
+ * where in the 64-bit address space the window lies makes no difference. A miss looks through the
+ * descriptors (127) one by one: what grows (heap, stack, mappings) is a window that is extended,
+ * and neighbours with equal permission and contiguous backing are joined. Of more windows than
+ * descriptors those have one that were accessed last (`touch`); an access to another leaves the
+ * generated code once.
  *
- * An access across the end of a window is served here, byte by byte, when the neighbour allows it, and faults at the first
- * byte that may not be accessed otherwise. Nothing is written by a store that faults.
+ * An access across the end of a window is served here, byte by byte, when the neighbour allows it,
+ * and faults at the first byte that may not be accessed otherwise. Nothing is written by a store
+ * that faults.
  *
- * A window that may be written and executed serves stores in the generated code only where no translated code lies
- * (the page map); windows that may only be executed cannot be written by the guest at all. Writes by the host go
- * through `write`, which reports them, so that translated code of the pages is dropped.
+ * A window that may be written and executed serves stores in the generated code only where no
+ * translated code lies (the page map); windows that may only be executed cannot be written by the
+ * guest at all. Writes by the host go through `write`, which reports them, so that translated code
+ * of the pages is dropped.
  *
- * Watched ranges (hooks on memory, reservations of other CPUs) use the same path: while a window holds one, its limits
- * of the fast path are 0, so its accesses are resolved by the slower function, which serves the pages that are not marked and
- * leaves the generated code at those that are. Windows without a watched range cost nothing.
+ * Watched ranges (hooks on memory, reservations of other CPUs) use the same path: while a window
+ * holds one, its limits of the fast path are 0, so its accesses are resolved by the slower
+ * function, which serves the pages that are not marked and leaves the generated code at those that
+ * are. Windows without a watched range cost nothing.
  *
- * Backing is allocated in pages of 4 KiB and only grows; a range that is unmapped gives it back. What nobody may access
- * has no backing until somebody may: programs reserve far more address space than there is memory.
+ * Backing is allocated in pages of 4 KiB and only grows; a range that is unmapped gives it back.
+ * What nobody may access has no backing until somebody may: programs reserve far more address space
+ * than there is memory.
  */
 import { CODE_MAP, CONTROL, MAX_WINDOWS, PAGE_MARK, roundUpBacking, WINDOW, WINDOW_FLAG } from './host.js';
 import type { HostMemory } from './host.js';
@@ -34,10 +39,15 @@ import type { Address } from '../units.js';
 
 export type AccessKind = 'read' | 'write' | 'execute';
 
-/** The longest instruction of any machine: an instruction may begin in one line or window and end in the next. */
+/**
+ * The longest instruction of any machine: an instruction may begin in one line or window and end in
+ * the next.
+ */
 export const MAX_INSTRUCTION_BYTES = 16;
 
-/** Code map granularity and the unit of dropping translated code, bytes. Not the guest's page size. */
+/**
+ * Code map granularity and the unit of dropping translated code, bytes. Not the guest's page size.
+ */
 export const CODE_PAGE_BITS = 12n;
 
 /** A contiguous range of guest memory with one permission. */
@@ -58,7 +68,10 @@ export interface MapRequest {
   readonly name?: string;
   /** Bytes of backing to allocate, so that the window can be extended in place. */
   readonly reserve?: number;
-  /** Indirect branches may enter at landing pads only, on machines that have them (arm64: PROT_BTI). Default false. */
+  /**
+   * Indirect branches may enter at landing pads only, on machines that have them (arm64: PROT_BTI).
+   * Default false.
+   */
   readonly guarded?: boolean;
 }
 
@@ -66,11 +79,17 @@ const FLAGS: Readonly<Record<Permission, number>> = { none: 0, r: 1, rw: 3, rx: 
 const NEEDS: Readonly<Record<AccessKind, number>> = { read: 1, write: 2, execute: 4 };
 type PageMark = keyof typeof PAGE_MARK;
 
-/** What wants to know of changes. A store of the generated code to a page without marks is told to nobody. */
+/**
+ * What wants to know of changes. A store of the generated code to a page without marks is told to
+ * nobody.
+ */
 export interface MemoryObserver {
   /** `bytes` are about to be written by `write`; the range is mapped. */
   beforeWrite(address: Address, bytes: Uint8Array): void;
-  /** `bytes`: written by `write`. `map`: windows or permissions changed. Translated code there is stale. */
+  /**
+   * `bytes`: written by `write`. `map`: windows or permissions changed. Translated code there is
+   * stale.
+   */
   changed(address: Address, size: number, what: 'bytes' | 'map'): void;
 }
 
@@ -116,10 +135,15 @@ const DOWN_RESERVE = 0x10_0000;
 /** Descriptors for windows; the first is the empty window. */
 const DESCRIPTORS = MAX_WINDOWS - 1;
 
-/** Most areas of a process. Source: Linux, `vm.max_map_count`, whose default has been this since 2.4. */
+/**
+ * Most areas of a process. Source: Linux, `vm.max_map_count`, whose default has been this since
+ * 2.4.
+ */
 export const MAX_AREAS = 65_530;
 
-/** Why a mapping cannot be made. `areas`, `backing`: the limits of a process and of this emulator. */
+/**
+ * Why a mapping cannot be made. `areas`, `backing`: the limits of a process and of this emulator.
+ */
 export interface MapRefusal {
   readonly code: 'range' | 'overlap' | 'areas' | 'backing';
   readonly reason: string;
@@ -162,7 +186,8 @@ export class GuestMemory {
 
   /**
    * Maps zeroed memory.
-   * @throws ElftraceError 'usage' when the range is empty, wraps or overlaps a window, or areas or memory are used up
+   * @throws ElftraceError 'usage' when the range is empty, wraps or overlaps a window, or areas or
+   *   memory are used up
    */
   map(request: MapRequest): void {
     const refusal = this.tryMap(request);
@@ -177,7 +202,10 @@ export class GuestMemory {
     return this.everGuarded;
   }
 
-  /** From the first guarded window on all code keeps track of indirect branches: what was translated before does not. */
+  /**
+   * From the first guarded window on all code keeps track of indirect branches: what was translated
+   * before does not.
+   */
   private noticeGuarded(guarded: boolean): void {
     if (!guarded || this.everGuarded) return;
     this.everGuarded = true;
@@ -214,14 +242,20 @@ export class GuestMemory {
     return null;
   }
 
-  /** The window that begins where this one ends, where Linux would make one area of them; null otherwise. */
+  /**
+   * The window that begins where this one ends, where Linux would make one area of them; null
+   * otherwise.
+   */
   private sameAbove(window: MutableWindow): MutableWindow | null {
     const end = endOf(window);
     const above = this.list.at(end);
     return above?.address === end && above.allocation !== null && isOneArea(window, above) ? above : null;
   }
 
-  /** Mappings grow down: a window takes what its memory has left below it. False: there is not so much. */
+  /**
+   * Mappings grow down: a window takes what its memory has left below it. False: there is not so
+   * much.
+   */
   private growDown(window: MutableWindow, size: number): boolean {
     const { allocation, host } = window;
     if (allocation === null || allocation.users > 1 || host - allocation.host < size) return false;
@@ -235,8 +269,9 @@ export class GuestMemory {
   }
 
   /**
-   * Gives a window memory, zeroed; false when nothing is left. `reserve`: more than it needs now, above it; `above`: its upper
-   * neighbour, which says that mappings grow down here, and then more is reserved below.
+   * Gives a window memory, zeroed; false when nothing is left. `reserve`: more than it needs now,
+   * above it; `above`: its upper neighbour, which says that mappings grow down here, and then more
+   * is reserved below.
    */
   private back(window: MutableWindow, reserve = 0, above: MutableWindow | null = null): boolean {
     if (window.allocation) return true;
@@ -266,7 +301,10 @@ export class GuestMemory {
     if (allocation && --allocation.users === 0) this.host.release(allocation.host, allocation.size);
   }
 
-  /** Grows or shrinks the window that begins at `address`; false when another window is in the way or nothing is left. */
+  /**
+   * Grows or shrinks the window that begins at `address`; false when another window is in the way
+   * or nothing is left.
+   */
   resize(address: Address, size: number): boolean {
     const window = this.list.at(address);
     if (window?.address !== address || size <= 0 || address + BigInt(size) > this.limit) return false;
@@ -316,7 +354,10 @@ export class GuestMemory {
     this.isStale ||= window.descriptor >= 0;
   }
 
-  /** Removes what is mapped in the range; false when that would make more areas than a process may have. */
+  /**
+   * Removes what is mapped in the range; false when that would make more areas than a process may
+   * have.
+   */
   unmap(address: Address, size: number): boolean {
     if (size <= 0) return true;
     const end = address + BigInt(size);
@@ -340,7 +381,10 @@ export class GuestMemory {
     return this.list.overlapping(address, size);
   }
 
-  /** The last window that begins in front of `address`, as far as it lies there; null: there is none. */
+  /**
+   * The last window that begins in front of `address`, as far as it lies there; null: there is
+   * none.
+   */
   lastBelow(address: Address): { readonly address: Address; readonly end: Address } | null {
     const window = this.list.below(address);
     if (window === undefined) return null;
@@ -370,8 +414,8 @@ export class GuestMemory {
   }
 
   /**
-   * Changes the permission of a range, and whether it is guarded; false when a byte of it is not mapped or areas or memory are
-   * lacking.
+   * Changes the permission of a range, and whether it is guarded; false when a byte of it is not
+   * mapped or areas or memory are lacking.
    */
   protect(address: Address, size: number, permission: Permission, guarded = false): boolean {
     return this.tryProtect(address, size, permission, guarded) === null;
@@ -405,7 +449,7 @@ export class GuestMemory {
     return null;
   }
 
-  // ------------------------------------------------------------------------------------ descriptors
+  // ----------------------------------------------------------------------------------- descriptors
 
   /** The window is gone. */
   private leave(window: MutableWindow): void {
@@ -424,7 +468,10 @@ export class GuestMemory {
     if (stale || this.isStale) this.publish();
   }
 
-  /** Gives the window of `address` a descriptor; false when it has one, and when there is no such window. */
+  /**
+   * Gives the window of `address` a descriptor; false when it has one, and when there is no such
+   * window.
+   */
   touch(address: Address): boolean {
     const window = this.list.at(address);
     if (window === undefined || window.descriptor >= 0 || window.allocation === null) return false;
@@ -441,7 +488,10 @@ export class GuestMemory {
     return true;
   }
 
-  /** Writes the descriptors. Predictions in records may now name another window; they are only predictions. */
+  /**
+   * Writes the descriptors. Predictions in records may now name another window; they are only
+   * predictions.
+   */
   private publish(): void {
     this.isStale = false;
     const { all } = this.list;
@@ -490,7 +540,10 @@ export class GuestMemory {
     return false;
   }
 
-  /** Makes accesses of a kind to the range leave the generated code, until `unwatch` is called with the same object. */
+  /**
+   * Makes accesses of a kind to the range leave the generated code, until `unwatch` is called with
+   * the same object.
+   */
   watch(range: WatchedRange): void {
     if (this.watched.has(range)) return;
     this.watched.add(range);
@@ -518,7 +571,10 @@ export class GuestMemory {
     return this.windowOf(address);
   }
 
-  /** The first address of the range that may not be accessed so, or null. The range may wrap around the address space. */
+  /**
+   * The first address of the range that may not be accessed so, or null. The range may wrap around
+   * the address space.
+   */
   check(address: Address, size: number, access: AccessKind): Address | null {
     let at = address;
     let left = size;
@@ -557,7 +613,10 @@ export class GuestMemory {
     return whole ? out : null;
   }
 
-  /** Writes mapped bytes, whatever the permission; false, and nothing is written, when one is not mapped. */
+  /**
+   * Writes mapped bytes, whatever the permission; false, and nothing is written, when one is not
+   * mapped.
+   */
   write(address: Address, bytes: Uint8Array): boolean {
     if (!this.pieces(address, bytes.length, () => undefined)) return false;
     this.observer.beforeWrite(address, bytes);
@@ -568,7 +627,10 @@ export class GuestMemory {
     return true;
   }
 
-  /** A view of a mapped range inside one window, whatever the permission: valid until memory is mapped or changed. */
+  /**
+   * A view of a mapped range inside one window, whatever the permission: valid until memory is
+   * mapped or changed.
+   */
   view(address: Address, size: number): Uint8Array | null {
     const window = this.windowOf(address);
     if (!window?.allocation) return null;
@@ -609,7 +671,8 @@ export class GuestMemory {
   }
 
   /**
-   * Makes windows and bytes those of `save`. Only what differs is written and reported as changed, in pages of 4096 bytes.
+   * Makes windows and bytes those of `save`. Only what differs is written and reported as changed,
+   * in pages of 4096 bytes.
    * @throws ElftraceError 'usage' when there is no backing for them any more
    */
   restore(saved: readonly SavedWindow[]): void {
@@ -646,7 +709,10 @@ export class GuestMemory {
     }
   }
 
-  /** A NUL-terminated string of at most `max` bytes, without the NUL; null when it reaches past what is mapped. */
+  /**
+   * A NUL-terminated string of at most `max` bytes, without the NUL; null when it reaches past what
+   * is mapped.
+   */
   readCString(address: Address, max = 4096): Uint8Array | null {
     const out: number[] = [];
     for (let i = 0; i < max; i++) {
@@ -659,8 +725,9 @@ export class GuestMemory {
   }
 
   /**
-   * The executable bytes from `address`: at most `max`, to the end of its window and, where the next one follows at once and is
-   * executable too, one instruction further. A view or a copy; null when there are none.
+   * The executable bytes from `address`: at most `max`, to the end of its window and, where the
+   * next one follows at once and is executable too, one instruction further. A view or a copy; null
+   * when there are none.
    */
   code(address: Address, max: number): Uint8Array | null {
     const window = this.windowOf(address);
@@ -678,7 +745,10 @@ export class GuestMemory {
     return both;
   }
 
-  /** Counts a reason (1), or takes it back (-1), for accesses to a page (address / 4096) to leave the generated code. */
+  /**
+   * Counts a reason (1), or takes it back (-1), for accesses to a page (address / 4096) to leave
+   * the generated code.
+   */
   mark(page: number, mark: PageMark, by: 1 | -1): void {
     const index = page % 0x1_0000;
     const counts = this.marks[mark];

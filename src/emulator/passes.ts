@@ -1,14 +1,16 @@
 /**
- * Block-local passes over the IR, common to both tiers. Only one so far: ops whose result nobody can see are dropped, which
- * is what makes carry bits and condition records free when the next instruction overwrites them.
+ * Block-local passes over the IR, common to both tiers. Only one so far: ops whose result nobody
+ * can see are dropped, which is what makes carry bits and condition records free when the next
+ * instruction overwrites them.
  */
 import { OPS } from '../machine/ir.js';
 import type { Block, Op, Operand, SlotLayout } from '../machine/ir.js';
 
 /**
- * What is known of slots behind the op that is looked at: of guest slots in which span between possible stops each is overwritten first, of
- * temporaries in which block each is read. Numbers of spans and blocks only grow, so nothing is ever cleared, and a small program does not
- * pay for sets that are made for each of its blocks.
+ * What is known of slots behind the op that is looked at: of guest slots in which span between
+ * possible stops each is overwritten first, of temporaries in which block each is read. Numbers of
+ * spans and blocks only grow, so nothing is ever cleared, and a small program does not pay for sets
+ * that are made for each of its blocks.
  */
 class Marks {
   private overwritten = new Int32Array(256);
@@ -56,8 +58,9 @@ class Marks {
 const marks = new Marks();
 
 /**
- * The ops of `block` without those whose results are overwritten before they can be read. Every load, store, check and the
- * terminator is a possible stop at which all guest slots are visible, flags too; temporaries die with the block.
+ * The ops of `block` without those whose results are overwritten before they can be read. Every
+ * load, store, check and the terminator is a possible stop at which all guest slots are visible,
+ * flags too; temporaries die with the block.
  */
 export function eliminateDeadOps(block: Block, slots: SlotLayout): readonly Op[] {
   const { ops, terminator } = block;

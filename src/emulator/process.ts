@@ -1,6 +1,7 @@
 /**
- * Starts a static program (ET_EXEC, or a static PIE) as Linux would: maps its segments, builds the stack with arguments,
- * environment and auxiliary vector, and sets the registers that the ABI promises.
+ * Starts a static program (ET_EXEC, or a static PIE) as Linux would: maps its segments, builds the
+ * stack with arguments, environment and auxiliary vector, and sets the registers that the ABI
+ * promises.
  *
  *   stackTop  strings (arguments, environment, file name, 16 random bytes)
  *             AT_NULL
@@ -8,11 +9,13 @@
  *             0, environment pointers ... 0, argument pointers ..., argc
  *   sp        -> argc, a multiple of 16
  *
- * A static PIE (ET_DYN without PT_INTERP) is loaded at a fixed bias, 0x4000_0000 on 32 bits and 0x40_0000_0000 on 64, and relocates
- * itself. With `start: 'none'` nothing runs at first: that is for functions called from outside (`callFunction`), also of
- * shared objects, whose relative relocations are applied here since no start-up code will.
+ * A static PIE (ET_DYN without PT_INTERP) is loaded at a fixed bias, 0x4000_0000 on 32 bits and
+ * 0x40_0000_0000 on 64, and relocates itself. With `start: 'none'` nothing runs at first: that is
+ * for functions called from outside (`callFunction`), also of shared objects, whose relative
+ * relocations are applied here since no start-up code will.
  *
- * Source: System V ABI, processor supplements (process initialisation); facts measured with qemu-user 7.2.
+ * Source: System V ABI, processor supplements (process initialisation); facts measured with
+ * qemu-user 7.2.
  */
 import type { Abi } from '../machine/abi.js';
 import { alignUpBig } from '../bits.js';
@@ -68,7 +71,9 @@ export interface ProcessOptions {
   readonly onOutput?: GuestOutput;
   /** Standard input. Default: empty. */
   readonly onInput?: GuestInput;
-  /** Most bytes of memory that the process may have. Default: no limit but the emulator's, 4 GiB. */
+  /**
+   * Most bytes of memory that the process may have. Default: no limit but the emulator's, 4 GiB.
+   */
   readonly memoryBytes?: number;
   /** Files that the program may read. Default: none. */
   readonly files?: FileSystem;
@@ -87,7 +92,10 @@ export interface Process {
   /** What was added to every address of the file; 0 for ET_EXEC. */
   readonly bias: Address;
   run(options?: { readonly budget?: number }): StopReason;
-  /** Says that the process ends here: notes a signal that the stop raises and that Linux would not have ended the process by. */
+  /**
+   * Says that the process ends here: notes a signal that the stop raises and that Linux would not
+   * have ended the process by.
+   */
   ended(stop: StopReason): void;
 }
 
@@ -106,11 +114,15 @@ const TRAP_SIGNALS: Readonly<Record<TrapKind, number>> = {
   'branch-target': 4,
 };
 
-/** The signal that Linux raises where a run stopped so; null: the stop is no signal, or not one that an instruction raises. */
+/**
+ * The signal that Linux raises where a run stopped so; null: the stop is no signal, or not one that
+ * an instruction raises.
+ */
 export function signalOf(stop: StopReason): number | null {
   if (stop.kind === 'fault') return 11;
   if (stop.kind === 'unknown-instruction') {
-    // A zero word is illegal by definition where it is no instruction; other unknown words may be ours to learn.
+    // A zero word is illegal by definition where it is no instruction; other unknown words may be
+    // ours to learn.
     const isIllegal = stop.mnemonic === null && stop.bytes.length > 0 && stop.bytes.every((byte) => byte === 0);
     return isIllegal ? 4 : null;
   }
@@ -122,10 +134,15 @@ const ET_DYN = 3;
 const PT_LOAD = 1;
 const PT_INTERP = 3;
 const PT_GNU_PROPERTY = 0x6474_e553;
-/** Load bias of a position-independent file by word size: free of everything else, and on 64 bits above 4 GiB. */
+/**
+ * Load bias of a position-independent file by word size: free of everything else, and on 64 bits
+ * above 4 GiB.
+ */
 const BIAS = { 4: 0x4000_0000n, 8: 0x40_0000_0000n } as const;
 const PAGE = 4096n;
-/** The stack grows on demand, from the first size by doubling to the limit; Linux's default limit. */
+/**
+ * The stack grows on demand, from the first size by doubling to the limit; Linux's default limit.
+ */
 const STACK_BYTES = 0x80_0000;
 const STACK_FIRST_BYTES = 0x4_0000;
 /** Distance between the stack and the first mapping below it. */
@@ -145,7 +162,10 @@ export function readWord(machine: Machine, address: Address, size: 4 | 8): bigin
   return bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
 }
 
-/** The 32-bit value of a property in the note that PT_GNU_PROPERTY names; 0 where there is none. Source: gABI extension, GNU. */
+/**
+ * The 32-bit value of a property in the note that PT_GNU_PROPERTY names; 0 where there is none.
+ * Source: gABI extension, GNU.
+ */
 function gnuProperty(image: ProcessImage, type: number): number {
   const segment = image.segments.find((each) => each.type === PT_GNU_PROPERTY);
   if (!segment) return 0;
@@ -185,7 +205,10 @@ function checkForm({ header, segments }: ProcessImage, start: 'entry' | 'none'):
   }
 }
 
-/** Maps the segments; returns the address after the last, page-aligned, and the address of the program headers. */
+/**
+ * Maps the segments; returns the address after the last, page-aligned, and the address of the
+ * program headers.
+ */
 function mapSegments(
   machine: Machine,
   image: ProcessImage,
@@ -202,7 +225,8 @@ function mapSegments(
     const address = segment.address + bias;
     const from = address & -PAGE;
     const to = alignUpBig(address + segment.memorySize, PAGE);
-    // A page shared with the segment before keeps its bytes and gets the later permission, as with MAP_FIXED.
+    // A page shared with the segment before keeps its bytes and gets the later permission, as with
+    // MAP_FIXED.
     let start = from;
     if (end > from) start = end < to ? end : to;
     if (to > start) {
@@ -233,8 +257,8 @@ function mapSegments(
 }
 
 /**
- * The stack of a process, mapped as far as it was touched: at most STACK_BYTES down from `end`. How far is part of the machine's
- * snapshots.
+ * The stack of a process, mapped as far as it was touched: at most STACK_BYTES down from `end`. How
+ * far is part of the machine's snapshots.
  */
 class Stack {
   private size = STACK_FIRST_BYTES;
@@ -405,7 +429,8 @@ function enter(machine: Machine, model: ProcessModel, { wordBytes, bias, entry }
 
 /**
  * Creates the machine and the process in it.
- * @throws ElftraceError 'unsupported-form' when the file is no static executable, 'usage' when its segments cannot be mapped
+ * @throws ElftraceError 'unsupported-form' when the file is no static executable, 'usage' when its
+ *   segments cannot be mapped
  */
 export function startProcess(options: ProcessOptions): Process {
   const { image, abi, emulation } = options;

@@ -1,24 +1,30 @@
 /**
- * Regions: the unit of the compiled tier. A region is the blocks that are reachable by direct branches from one address, a
- * function's entry or the header of a hot loop, at most about 200. Here they are found, and their graph is put into a shape that
- * WebAssembly can express. Owns no encoding: `compile.ts` writes the code.
+ * Regions: the unit of the compiled tier. A region is the blocks that are reachable by direct
+ * branches from one address, a function's entry or the header of a hot loop, at most about 200.
+ * Here they are found, and their graph is put into a shape that WebAssembly can express. Owns no
+ * encoding: `compile.ts` writes the code.
  *
- * A region can be begun at several blocks (**entries**): its first one, loop headers, where calls return to, behind system
- * calls. So code that left for any reason comes back without waiting for the next call of the function. Entering the middle of
- * a loop would make the graph irreducible; instead an entry is reached through the headers of the loops around it:
+ * A region can be begun at several blocks (**entries**): its first one, loop headers, where calls
+ * return to, behind system calls. So code that left for any reason comes back without waiting for
+ * the next call of the function. Entering the middle of a loop would make the graph irreducible;
+ * instead an entry is reached through the headers of the loops around it:
  *
  *      root --sel=3--> [dispatch] --sel=0--> outer header --> inner header --> …
  *                          \\------------- sel=3 -------------------^
  *
- * A dispatch node is the header of its loop and costs one `br_table` an iteration. Loops without entries in their inside have
- * none. Loops that the program itself enters in several places (irreducible ones) get one for all their entries.
+ * A dispatch node is the header of its loop and costs one `br_table` an iteration. Loops without
+ * entries in their inside have none. Loops that the program itself enters in several places
+ * (irreducible ones) get one for all their entries.
  *
- * Small functions that make no other calls are **copied to their calls**: the call goes on in blocks of the copy, and the return out of
- * it compares where it goes with where the call came from. Everything goes by addresses, so a callee that comes back elsewhere simply
- * leaves the region. Each call has a copy of its own, whose registers stay in locals, and which an optimising compiler sees through.
+ * Small functions that make no other calls are **copied to their calls**: the call goes on in
+ * blocks of the copy, and the return out of it compares where it goes with where the call came
+ * from. Everything goes by addresses, so a callee that comes back elsewhere simply leaves the
+ * region. Each call has a copy of its own, whose registers stay in locals, and which an optimising
+ * compiler sees through.
  *
- * The graph of blocks and dispatch nodes is reducible then, and nests into blocks and loops by its dominator tree.
- * Source: N. Ramsey, Beyond Relooper: recursive translation of unstructured control flow to structured control flow, ICFP 2022.
+ * The graph of blocks and dispatch nodes is reducible then, and nests into blocks and loops by its
+ * dominator tree. Source: N. Ramsey, Beyond Relooper: recursive translation of unstructured control
+ * flow to structured control flow, ICFP 2022.
  */
 import { OPS } from '../machine/ir.js';
 import type { Block, Op } from '../machine/ir.js';
@@ -26,7 +32,10 @@ import type { Address } from '../units.js';
 
 export const MAX_REGION_BLOCKS = 200;
 const MAX_REGION_OPS = 12_000;
-/** A function that is copied to its calls: so many blocks and ops at most, with what it calls itself. */
+/**
+ * A function that is copied to its calls: so many blocks and ops at most, with what it calls
+ * itself.
+ */
 const MAX_BODY_BLOCKS = 16;
 const MAX_BODY_OPS = 160;
 /** Copies within copies. */
@@ -38,7 +47,10 @@ const MAX_CALLEES = 2;
 
 /** What finding a region needs to know of the machine. */
 export interface BlockSource {
-  /** The block at an address that ends in front of every address of `leaders`; null where nothing may be executed. */
+  /**
+   * The block at an address that ends in front of every address of `leaders`; null where nothing
+   * may be executed.
+   */
   lift(address: Address, leaders: ReadonlySet<Address> | null): Block | null;
   /** True where only tier 0 may execute: hooks, gates. */
   excluded(address: Address): boolean;
@@ -55,12 +67,16 @@ export interface RegionBlock {
   readonly block: Block;
   readonly ops: readonly Op[];
   /**
-   * Indices of the blocks that follow, -1 outside the region: first those of `leavez` ops in order, then those of the terminator
-   * (`br`: taken, next; `jmp`: one; `ind`, `ret`, `calli`, and a `call` that goes on in a copy: those of `targets` in order; calls
-   * then, unless they go on in a copy for sure: where they return to).
+   * Indices of the blocks that follow, -1 outside the region: first those of `leavez` ops in order,
+   * then those of the terminator (`br`: taken, next; `jmp`: one; `ind`, `ret`, `calli`, and a
+   * `call` that goes on in a copy: those of `targets` in order; calls then, unless they go on in a
+   * copy for sure: where they return to).
    */
   readonly successors: readonly number[];
-  /** Addresses for which the region goes on in itself, all of it: of an `ind`, of a call into copies, of a `ret` out of one. */
+  /**
+   * Addresses for which the region goes on in itself, all of it: of an `ind`, of a call into
+   * copies, of a `ret` out of one.
+   */
   readonly targets: readonly Address[];
   /** Index of the block behind a helper, which is begun anew, or -1. */
   readonly resumed: number;
@@ -89,8 +105,9 @@ function leaves(ops: readonly Op[]): Address[] {
 }
 
 /**
- * What is being gone through: the region's own code, or the copy of a function for one call. In a copy a return is expected to lead back
- * behind the call. It compares the address, as everything here goes by addresses: a copy changes nothing but time.
+ * What is being gone through: the region's own code, or the copy of a function for one call. In a
+ * copy a return is expected to lead back behind the call. It compares the address, as everything
+ * here goes by addresses: a copy changes nothing but time.
  */
 interface Body {
   readonly caller: Body | null;
@@ -145,7 +162,10 @@ function calleesOf(block: Block, source: BlockSource): readonly Address[] {
   return terminator.kind === 'calli' ? source.targets(lastInstruction(block)).slice(0, MAX_CALLEES) : [];
 }
 
-/** The blocks of a function that is worth a copy: small, with no calls but of such functions; 0 for others. */
+/**
+ * The blocks of a function that is worth a copy: small, with no calls but of such functions; 0 for
+ * others.
+ */
 function bodySize(entry: Address, source: BlockSource, depth: number): number {
   if (depth > MAX_BODY_DEPTH || source.excluded(entry) || !source.known(entry)) return 0;
   const queue = [entry];
@@ -297,7 +317,10 @@ function exitsOf(
   return { direct, resumed };
 }
 
-/** Without the blocks to which nothing leads: copies for calls of blocks that were cut before their call. */
+/**
+ * Without the blocks to which nothing leads: copies for calls of blocks that were cut before their
+ * call.
+ */
 function reachable(blocks: readonly RegionBlock[]): readonly RegionBlock[] {
   const order = [0];
   const numbers = new Map([[0, 0]]);
@@ -348,7 +371,7 @@ function entriesOf(blocks: readonly RegionBlock[]): number[] {
   return [...entries];
 }
 
-// ------------------------------------------------------------------------------------------------------------ the graph
+// --------------------------------------------------------------------------------------- the graph
 
 /** An edge as it is taken: to a node, after setting the selector where that is not -1. */
 export interface GraphEdge {
@@ -363,8 +386,8 @@ export interface GraphNode {
   /** Index of the block. */
   readonly block: number;
   /**
-   * root: one for each entry, in order. block: for each successor in the region, in order. dispatch: one for each target; the
-   * first is the one for selector 0 where `plain`.
+   * root: one for each entry, in order. block: for each successor in the region, in order.
+   * dispatch: one for each target; the first is the one for selector 0 where `plain`.
    */
   readonly edges: GraphEdge[];
   /** A dispatch node whose first edge is taken unless the selector asks for another. */
@@ -372,8 +395,8 @@ export interface GraphNode {
 }
 
 /**
- * The graph of a region, reducible. Nodes 0 to n - 1 are the blocks, n is the root. The selector of block b is b + 1; the root
- * gets it from outside, 0 for block 0.
+ * The graph of a region, reducible. Nodes 0 to n - 1 are the blocks, n is the root. The selector of
+ * block b is b + 1; the root gets it from outside, 0 for block 0.
  */
 export interface RegionGraph {
   readonly nodes: readonly GraphNode[];
@@ -470,7 +493,8 @@ export function buildGraph(region: Region): RegionGraph {
       const [header] = own;
       const made: GraphNode = { kind: 'dispatch', block: -1, edges: [], plain };
       const targets = new Set([...own, ...others]);
-      // Which blocks lie behind each of the targets: a target may itself be a dispatch node of a loop outside.
+      // Which blocks lie behind each of the targets: a target may itself be a dispatch node of a
+      // loop outside.
       const ends = new Map<number, GraphEdge>();
       nodes.forEach((node, index) => {
         for (const edge of node.edges) {
@@ -506,7 +530,7 @@ export function buildGraph(region: Region): RegionGraph {
   return { nodes, root };
 }
 
-// -------------------------------------------------------------------------------------------------------- dominator tree
+// ---------------------------------------------------------------------------------- dominator tree
 
 export interface Structure {
   /** Position in reverse postorder, by node; -1 where it is not reachable. */
@@ -583,7 +607,7 @@ export function structureOf({ nodes, root }: RegionGraph): Structure {
   return { order, merges, isMerge, isLoop };
 }
 
-// ------------------------------------------------------------------------------------------------------------- data flow
+// --------------------------------------------------------------------------------------- data flow
 
 /** A set of slots as bits. */
 export class SlotSet {
@@ -683,14 +707,18 @@ function writesBack({ block, targets }: RegionBlock): boolean {
   return kind !== 'jmp' && kind !== 'br' && !(kind === 'call' && targets.length > 0);
 }
 
-/** Successors that are reached with registers in locals: not what a callee that is no copy returns to. */
+/**
+ * Successors that are reached with registers in locals: not what a callee that is no copy returns
+ * to.
+ */
 function keeping(each: RegionBlock): readonly number[] {
   return returnsHere(each) ? each.successors.slice(0, -1) : each.successors;
 }
 
 /**
- * May-dirty sets and liveness. An exit needs what is dirty there, for it is written back: a register that one path wrote must hold
- * its value on the other one too. Nothing is dirty where an entry begins or a call returns.
+ * May-dirty sets and liveness. An exit needs what is dirty there, for it is written back: a
+ * register that one path wrote must hold its value on the other one too. Nothing is dirty where an
+ * entry begins or a call returns.
  */
 export function flowOf(region: Region, registers: number): Flow {
   const { blocks } = region;

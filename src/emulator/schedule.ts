@@ -1,14 +1,16 @@
 /**
- * Scripted interleavings (00-core F-7): which CPU executes how many instructions, and what a patcher does between them. A schedule
- * is data, so a hazard is a list that anybody can read, and the same list gives the same states.
+ * Scripted interleavings (00-core F-7): which CPU executes how many instructions, and what a
+ * patcher does between them. A schedule is data, so a hazard is a list that anybody can read, and
+ * the same list gives the same states.
  *
  *   run CPU 1 for 3 instructions         it stands inside the site
  *   store 4 bytes at 0x1000              the patcher writes one word
  *   synchronise CPU 1                    (left out: the hazard H10)
  *   run CPU 1 for 50
  *
- * A patcher step is one store of 1, 2, 4 or 8 bytes, which no CPU sees half done, or one serialising event on a CPU. The
- * patcher is none of the CPUs: its stores ask no permission and break reservations of all.
+ * A patcher step is one store of 1, 2, 4 or 8 bytes, which no CPU sees half done, or one
+ * serialising event on a CPU. The patcher is none of the CPUs: its stores ask no permission and
+ * break reservations of all.
  */
 import { ElftraceError, hex } from '../errors.js';
 import type { Machine } from './machine.js';
@@ -42,7 +44,8 @@ export interface ScheduleResult {
 
 /**
  * Executes the steps in order. The CPU of the last `run` is the running one afterwards.
- * @throws ElftraceError 'usage' when a step names a CPU that does not exist or stores where nothing is mapped
+ * @throws ElftraceError 'usage' when a step names a CPU that does not exist or stores where nothing
+ *   is mapped
  */
 export function runSchedule(
   machine: Machine,

@@ -1,6 +1,6 @@
 /**
- * States of machines: what a snapshot holds, and how two are compared. Making and restoring snapshots is the
- * machine's (`machine.ts`); hooks, gates and watches are no state.
+ * States of machines: what a snapshot holds, and how two are compared. Making and restoring
+ * snapshots is the machine's (`machine.ts`); hooks, gates and watches are no state.
  */
 import { ElftraceError } from '../errors.js';
 import type { FetchedLines } from './fetch.js';
@@ -55,7 +55,10 @@ export type Difference =
     }
   /** Completed instructions of a CPU. */
   | { readonly kind: 'instructions'; readonly cpu: number; readonly a: number; readonly b: number }
-  /** The number of CPUs, or windows that only one of the states has: nothing more is compared in them. */
+  /**
+   * The number of CPUs, or windows that only one of the states has: nothing more is compared in
+   * them.
+   */
   | { readonly kind: 'cpus'; readonly a: number; readonly b: number }
   | { readonly kind: 'window'; readonly only: 'a' | 'b'; readonly address: Address; readonly size: number };
 
@@ -75,7 +78,10 @@ export function sameLayout(a: Lifter, b: Lifter): boolean {
   return a.slots === b.slots && a.addressBits === b.addressBits && a.endian === b.endian;
 }
 
-/** True when states of the two front ends can be compared: the same registers, even if slots lie differently. */
+/**
+ * True when states of the two front ends can be compared: the same registers, even if slots lie
+ * differently.
+ */
 function comparable(a: Lifter, b: Lifter): boolean {
   const names = ({ registers }: Lifter): string => registers.map((each) => each.name).join();
   return a === b || (a.addressBits === b.addressBits && a.endian === b.endian && names(a) === names(b));
@@ -119,8 +125,8 @@ function differingRuns(a: Uint8Array, b: Uint8Array, visit: (from: number, to: n
 }
 
 /**
- * The differences of two states: counts and registers of each CPU, then memory by address. Windows are compared where both
- * have the same range, whatever their permissions and names.
+ * The differences of two states: counts and registers of each CPU, then memory by address. Windows
+ * are compared where both have the same range, whatever their permissions and names.
  * @throws ElftraceError 'usage' when the states are of different kinds of machines
  */
 export function compareStates(a: Snapshot, b: Snapshot, options: CompareOptions = {}): Difference[] {
@@ -135,7 +141,8 @@ export function compareStates(a: Snapshot, b: Snapshot, options: CompareOptions 
     if (options.instructions !== false && x.instructions !== y.instructions) {
       out.push({ kind: 'instructions', cpu, a: x.instructions, b: y.instructions });
     }
-    // Equal slots are equal registers; the opposite does not hold: a flag has several representations.
+    // Equal slots are equal registers; the opposite does not hold: a flag has several
+    // representations.
     const equal = a.lifter.slots === b.lifter.slots && firstDifference(x.state, y.state) === -1;
     if (x.pc === y.pc && equal) continue;
     const others = registersOf(b, cpu);

@@ -18,15 +18,23 @@ export type StopReason =
       readonly kind: 'unknown-instruction';
       readonly instruction: Address;
       readonly bytes: Uint8Array;
-      /** null: the bytes are no instruction we know; a name: known, but its semantics are missing. */
+      /**
+       * null: the bytes are no instruction we know; a name: known, but its semantics are missing.
+       */
       readonly mnemonic: string | null;
     }
   | { readonly kind: 'syscall'; readonly instruction: Address }
   /** A system call waits for standard input; it is made again when the run goes on. */
   | { readonly kind: 'waiting'; readonly instruction: Address }
-  /** A hook said so, or a watch, or a gate; `address` is the instruction that comes next (a gate: its own, which is done). */
+  /**
+   * A hook said so, or a watch, or a gate; `address` is the instruction that comes next (a gate:
+   * its own, which is done).
+   */
   | { readonly kind: 'hook'; readonly address: Address; readonly watch?: WatchEvent }
-  /** A system call raised a signal that ends the process; the call is completed. Numbers as in Linux asm-generic/signal.h. */
+  /**
+   * A system call raised a signal that ends the process; the call is completed. Numbers as in Linux
+   * asm-generic/signal.h.
+   */
   | { readonly kind: 'signal'; readonly signal: number; readonly instruction: Address }
   | { readonly kind: 'step-limit' };
 
@@ -40,11 +48,15 @@ export interface WatchEvent {
   readonly bytes: Uint8Array | null;
 }
 
-/** Something that the machine's world did not do as Linux does it: what ran since then proves nothing about Linux. */
+/**
+ * Something that the machine's world did not do as Linux does it: what ran since then proves
+ * nothing about Linux.
+ */
 export interface Deviation {
   /**
-   * `refused`: a system call that is not served at all; `half`: one under a condition in which it is served otherwise; `signal`: a signal that was not
-   * delivered; `image`: something about the image was left out.
+   * `refused`: a system call that is not served at all; `half`: one under a condition in which it
+   * is served otherwise; `signal`: a signal that was not delivered; `image`: something about the
+   * image was left out.
    */
   readonly kind: 'refused' | 'half' | 'signal' | 'image';
   /** `system call clone (56)`, `signal 11`. */

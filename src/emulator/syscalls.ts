@@ -1,12 +1,14 @@
 /**
- * The Linux system calls of a process with one thread. Numbers, registers and structures come from the target, what is served of each from
- * `calls.ts`; semantics are here. What is not served returns ENOSYS. Nothing depends on the host: time is the instruction count, random bytes
- * repeat, files are those of the tree that was given.
+ * The Linux system calls of a process with one thread. Numbers, registers and structures come from
+ * the target, what is served of each from `calls.ts`; semantics are here. What is not served
+ * returns ENOSYS. Nothing depends on the host: time is the instruction count, random bytes repeat,
+ * files are those of the tree that was given.
  *
- * Whatever is not done as Linux does it is noted with the machine (`deviate`), under the condition of `calls.ts` that the handler met.
+ * Whatever is not done as Linux does it is noted with the machine (`deviate`), under the condition
+ * of `calls.ts` that the handler met.
  *
- * Signals are not delivered: handlers are remembered, and a signal that the process sends itself is ignored or ends it. One
- * that has a handler stops the run as not served.
+ * Signals are not delivered: handlers are remembered, and a signal that the process sends itself is
+ * ignored or ends it. One that has a handler stops the run as not served.
  */
 import type { Abi } from '../machine/abi.js';
 import { alignUpBig } from '../bits.js';
@@ -33,10 +35,16 @@ import type { Address, Endian } from '../units.js';
 /** Bytes that the guest wrote to a file descriptor. The array is the receiver's. */
 export type GuestOutput = (descriptor: number, bytes: Uint8Array) => void;
 
-/** At most `size` bytes of the guest's standard input; none at its end; null: there are none yet, and the run stops, `waiting`. */
+/**
+ * At most `size` bytes of the guest's standard input; none at its end; null: there are none yet,
+ * and the run stops, `waiting`.
+ */
 export type GuestInput = (size: number) => Uint8Array | null;
 
-/** Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h, errno.h. */
+/**
+ * Error numbers; equal on all targets that are served. Source: Linux asm-generic/errno-base.h,
+ * errno.h.
+ */
 const ERRNO = {
   EPERM: 1, ENOENT: 2, ESRCH: 3, EIO: 5, EBADF: 9, EAGAIN: 11, ENOMEM: 12, EACCES: 13, EFAULT: 14, EBUSY: 16, EEXIST: 17, ENOTDIR: 20, EISDIR: 21,
   EINVAL: 22,
@@ -66,9 +74,15 @@ const MAP_TYPE = 0xfn;
 const MAP_FIXED = 0x10n;
 const MAP_ANONYMOUS = 0x20n;
 const MAP_FIXED_NOREPLACE = 0x10_0000n;
-/** MAP_GROWSDOWN, MAP_HUGETLB, MAP_SYNC. Other flags say how and when memory is provided, which nobody sees. */
+/**
+ * MAP_GROWSDOWN, MAP_HUGETLB, MAP_SYNC. Other flags say how and when memory is provided, which
+ * nobody sees.
+ */
 const MAP_OTHER_KINDS = 0x100n | 0x4_0000n | 0x8_0000n;
-/** Kinds of advice that change nothing but speed; MADV_DONTNEED is 4. Source: Linux asm-generic/mman-common.h. */
+/**
+ * Kinds of advice that change nothing but speed; MADV_DONTNEED is 4. Source: Linux
+ * asm-generic/mman-common.h.
+ */
 const ADVICE_WITHOUT_EFFECT: ReadonlySet<number> = new Set([
   0, 1, 2, 3, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 25,
 ]);
@@ -97,15 +111,22 @@ const SIGSTOP = 19;
 /** Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
 const STOPPING: ReadonlySet<number> = new Set([19, 20, 21, 22]);
 
-/** ARCH_GET_CPUID, ARCH_SET_CPUID, permissions of extended state, mapping of the vDSO. Source: Linux asm/prctl.h of x86. */
+/**
+ * ARCH_GET_CPUID, ARCH_SET_CPUID, permissions of extended state, mapping of the vDSO. Source: Linux
+ * asm/prctl.h of x86.
+ */
 const OTHER_CODES: ReadonlySet<number> = new Set([
   0x1011, 0x1012, 0x1021, 0x1022, 0x1023, 0x1024, 0x1025, 0x2001, 0x2002, 0x2003,
 ]); // prettier-ignore
 
-/** FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h: all of type T. */
+/**
+ * FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h: all of type T.
+ */
 const ANY_DESCRIPTOR: ReadonlySet<number> = new Set([0x1b, 0x21, 0x50, 0x51, 0x52, 0x60]);
 
-/** Lowest address that a process may map. Source: Linux, `vm.mmap_min_addr` of Debian and others. */
+/**
+ * Lowest address that a process may map. Source: Linux, `vm.mmap_min_addr` of Debian and others.
+ */
 const LOWEST_MAPPING = 0x1_0000n;
 const ZEROS_AT_ONCE = 0x10_0000n;
 const RLIMIT_STACK = 3n;
@@ -142,7 +163,10 @@ export interface SyscallOptions {
   readonly files: FileSystem;
 }
 
-/** Clocks that `clock_gettime` knows; those of the CPU's time, and those that move by ticks. Source: Linux uapi/linux/time.h. */
+/**
+ * Clocks that `clock_gettime` knows; those of the CPU's time, and those that move by ticks. Source:
+ * Linux uapi/linux/time.h.
+ */
 const CLOCKS: ReadonlySet<number> = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
 const CPU_CLOCKS: ReadonlySet<number> = new Set([2, 3]);
 const COARSE_CLOCKS: ReadonlySet<number> = new Set([5, 6]);
@@ -163,13 +187,16 @@ const int = (value: bigint): number => Number(BigInt.asIntN(32, value));
 
 export interface SyscallServer {
   readonly handler: SyscallHandler;
-  /** Notes what Linux would have done with a signal that an instruction raised, where it would not have ended the process by it. */
+  /**
+   * Notes what Linux would have done with a signal that an instruction raised, where it would not
+   * have ended the process by it.
+   */
   readonly faulted: (signal: number, address: Address | null) => void;
 }
 
 /**
- * Serves the process in `machine`. What it keeps (the heap's end, mappings, open files, signals, the clock) is part of the
- * machine's snapshots.
+ * Serves the process in `machine`. What it keeps (the heap's end, mappings, open files, signals,
+ * the clock) is part of the machine's snapshots.
  */
 export function createSyscalls(machine: Machine, options: SyscallOptions): SyscallServer {
   const { convention } = options;
@@ -221,8 +248,9 @@ const storeOr = (stored: boolean, result = 0n): bigint | Errno => (stored ? resu
 const bit = (signal: number): bigint => 1n << BigInt(signal - 1);
 
 /**
- * The system calls by their names, and what the process keeps from one to the next. Methods rather than closures in one function:
- * V8 compiles each when it is called first, but that function whole, with all that is in it read once more, when a process starts.
+ * The system calls by their names, and what the process keeps from one to the next. Methods rather
+ * than closures in one function: V8 compiles each when it is called first, but that function whole,
+ * with all that is in it read once more, when a process starts.
  */
 class Services implements Readonly<Record<ServiceName, Service>> {
   private readonly model: ProcessModel;
@@ -338,9 +366,12 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     }
   }
 
-  // ---------------------------------------------------------------------------------------- arguments, guest memory
+  // ----------------------------------------------------------------------- arguments, guest memory
 
-  /** A 64-bit argument from index `i` on: one register, or on 32 bits a pair, most significant word first if big-endian. */
+  /**
+   * A 64-bit argument from index `i` on: one register, or on 32 bits a pair, most significant word
+   * first if big-endian.
+   */
   private long(args: Arguments, i: number): bigint {
     if (this.wordBytes === 8) return arg(args, i);
     const pair = i + (i % 2);
@@ -348,7 +379,10 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return this.endian === 'big' ? (first << 32n) | second : (second << 32n) | first;
   }
 
-  /** True when the guest may access the range; parts of the stack that were not touched yet are mapped. */
+  /**
+   * True when the guest may access the range; parts of the stack that were not touched yet are
+   * mapped.
+   */
   private usable(address: Address, size: number, access: AccessKind): boolean {
     for (;;) {
       const bad = this.memory.check(address, size, access);
@@ -391,7 +425,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return this.store(address, bytes);
   }
 
-  // ------------------------------------------------------------------------------------------------- address space
+  // --------------------------------------------------------------------------------- address space
 
   brk(args: Arguments): Answer {
     const wanted = arg(args, 0);
@@ -453,8 +487,8 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   /**
-   * Where `size` bytes, a multiple of pages, are mapped; an error where they cannot be. The order of
-   * the checks is that of Linux, `get_unmapped_area` and `do_mmap`.
+   * Where `size` bytes, a multiple of pages, are mapped; an error where they cannot be. The order
+   * of the checks is that of Linux, `get_unmapped_area` and `do_mmap`.
    */
   private placeFor(hint: Address, size: bigint, flags: bigint): Address | Errno {
     const { userEnd } = this.model;
@@ -487,7 +521,10 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return BigInt.asUintN(8 * this.wordBytes, alignUpBig(length, PAGE));
   }
 
-  /** `offset` in bytes. Files are copied: nobody writes to them, so that shared and private mappings are the same. */
+  /**
+   * `offset` in bytes. Files are copied: nobody writes to them, so that shared and private mappings
+   * are the same.
+   */
   private map(args: Arguments, offset: bigint): bigint | Errno {
     const { memory } = this;
     const [hint, length, protection, flags] = [args[0]!, args[1]!, args[2]!, args[3]!];
@@ -609,7 +646,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return 0n;
   }
 
-  // ---------------------------------------------------------------------------------------------- reading, writing
+  // ------------------------------------------------------------------------------ reading, writing
 
   /** `at`: the position to read from, or null for the descriptor's own, which moves. */
   private readFrom(number: number, address: Address, size: bigint, at: bigint | null): bigint | Errno {
@@ -741,7 +778,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return typeof position === 'string' ? position : storeOr(this.storeNumbers(arg(args, 3), [position], 8));
   }
 
-  // --------------------------------------------------------------------------------------------------------- files
+  // ----------------------------------------------------------------------------------------- files
 
   /** The path at `address` as the guest means it from descriptor `from`; '' stays ''. */
   private pathAt(from: number, address: Address): { readonly path: string } | Errno {
@@ -967,13 +1004,14 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   ioctl(args: Arguments): Answer {
     if (!this.descriptors.get(int(arg(args, 0)))) return 'EBADF';
     const request = Number(arg(args, 1) & 0xffffn);
-    // Requests of terminals are of type T or t; those of any descriptor that some machines number among them are not theirs.
+    // Requests of terminals are of type T or t; those of any descriptor that some machines number
+    // among them are not theirs.
     const isTerminal = (request >> 8 === 0x54 || request >> 8 === 0x74) && !ANY_DESCRIPTOR.has(request & 0xff);
     if (!isTerminal) this.deviate('requests');
     return 'ENOTTY';
   }
 
-  // ------------------------------------------------------------------------------------------- the process, limits
+  // --------------------------------------------------------------------------- the process, limits
 
   exit(args: Arguments): Answer {
     return { kind: 'exit', code: Number(arg(args, 0) & 0xffn) };
@@ -1001,8 +1039,8 @@ class Services implements Readonly<Record<ServiceName, Service>> {
   }
 
   /**
-   * The number of the CPU, which is 0 and stays it, at `address`. Sequences are restarted where the thread is interrupted, and nothing does that. Source:
-   * Linux uapi/linux/rseq.h.
+   * The number of the CPU, which is 0 and stays it, at `address`. Sequences are restarted where the
+   * thread is interrupted, and nothing does that. Source: Linux uapi/linux/rseq.h.
    */
   rseq(args: Arguments): Answer {
     const [address, size, flags, signature] = [
@@ -1129,7 +1167,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return 0n;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- time
+  // ------------------------------------------------------------------------------------------ time
 
   /** Ticks of the machine are nanoseconds. */
   private now(): bigint {
@@ -1247,7 +1285,7 @@ class Services implements Readonly<Record<ServiceName, Service>> {
     return waited === 0n ? 'ETIMEDOUT' : waited;
   }
 
-  // ------------------------------------------------------------------------------------------------------- signals
+  // --------------------------------------------------------------------------------------- signals
 
   private handlerOf(signal: number): bigint {
     const bytes = this.actions.get(signal)?.slice(0, this.wordBytes);

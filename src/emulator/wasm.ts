@@ -1,7 +1,8 @@
 /**
- * A small encoder of WebAssembly binary modules: LEB128 numbers, the sections that the emulator uses, and a writer of
- * function bodies that knows how deep labels are nested. Owns no semantics of any machine. The opcodes of values (add,
- * load, …) are with the op table in `ir.ts`; the opcodes here are those of control and of locals.
+ * A small encoder of WebAssembly binary modules: LEB128 numbers, the sections that the emulator
+ * uses, and a writer of function bodies that knows how deep labels are nested. Owns no semantics of
+ * any machine. The opcodes of values (add, load, …) are with the op table in `ir.ts`; the opcodes
+ * here are those of control and of locals.
  *
  * Source: WebAssembly Core Specification 2.0, chapter 5 (binary format).
  */
@@ -13,7 +14,10 @@ export type ValueType = keyof typeof VALUE_TYPE;
 /** Type of a block without a value. */
 const EMPTY = 0x40;
 
-/** Bytes being written. A typed array that doubles, for the module of tier 0 is made while somebody waits. */
+/**
+ * Bytes being written. A typed array that doubles, for the module of tier 0 is made while somebody
+ * waits.
+ */
 class Bytes {
   protected buffer: Uint8Array<ArrayBuffer>;
   length = 0;
@@ -87,7 +91,10 @@ class Bytes {
   }
 }
 
-/** The bytes of a function body. Labels are objects, not depths: `br` computes the depth from where it stands. */
+/**
+ * The bytes of a function body. Labels are objects, not depths: `br` computes the depth from where
+ * it stands.
+ */
 export class Code extends Bytes {
   private depth = 0;
   /** Length just behind the last `write`. */
@@ -163,7 +170,10 @@ export class Code extends Bytes {
     return this;
   }
 
-  /** A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset, lane where it has one. */
+  /**
+   * A load or store: opcode, alignment hint 0 (guest accesses have any alignment), constant offset,
+   * lane where it has one.
+   */
   memory(opcode: readonly number[], offset = 0, lane?: number): this {
     this.push(opcode[0]!);
     if (opcode.length > 1) this.push(opcode[1]!);
@@ -273,8 +283,9 @@ const signatureOf = ({ parameters, results }: Pick<WasmFunction, 'parameters' | 
   `${parameters.join()}:${results.join()}`;
 
 /**
- * A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0. `indirect`: it also imports the
- * table `env.table`, and calls functions of the type of `functions[indirect]`, which is type 0, through it.
+ * A module that imports the memory `env.memory` and holds `functions`, numbered in order from 0.
+ * `indirect`: it also imports the table `env.table`, and calls functions of the type of
+ * `functions[indirect]`, which is type 0, through it.
  */
 export function writeModule(functions: readonly WasmFunction[], indirect?: number): Uint8Array<ArrayBuffer> {
   const signatures = new Map<string, number>();

@@ -1,7 +1,8 @@
 /**
  * The windows of guest memory by address, and which of them the generated code can name. A process
- * may have tens of thousands of mappings, the descriptors of the generated code are a hundred: where
- * there are more windows than descriptors, the descriptors hold those that were accessed last.
+ * may have tens of thousands of mappings, the descriptors of the generated code are a hundred:
+ * where there are more windows than descriptors, the descriptors hold those that were accessed
+ * last.
  *
  * Owns the order, the look-up by halves, the joining of neighbours and the count of areas as Linux
  * counts them; knows neither backing nor permissions' meaning.
@@ -61,7 +62,9 @@ export class WindowList {
     return this.areaCount;
   }
 
-  /** Index of the first window that ends behind `address`; the number of windows when there is none. */
+  /**
+   * Index of the first window that ends behind `address`; the number of windows when there is none.
+   */
   private firstBehind(address: Address): number {
     let low = 0;
     let high = this.list.length;

@@ -1,12 +1,16 @@
 /**
- * The border between the core and what it acts on: a file, a running machine, a memory made up by a test. The core decides in symbols (which
- * entry, whose trampoline, which direct address) and hands over one ordered list of steps per operation; a backend knows bytes, stubs, reach and places.
+ * The border between the core and what it acts on: a file, a running machine, a memory made up by a
+ * test. The core decides in symbols (which entry, whose trampoline, which direct address) and hands
+ * over one ordered list of steps per operation; a backend knows bytes, stubs, reach and places.
  *
  * How the core uses it, for every operation:
  *   1. plan: `planTrampoline` (decides, writes nothing), nothing else is called
- *   2. pass one: for each step in order, `read` of a code place that no earlier step changes and comparison with `before`; then `check`
- *   3. pass two: `write` of each step in order. If one fails, the steps before it are written back in reverse order
- * So the first byte is written when every step is known to fit (C-UPD-3), and a failing operation leaves everything as it was.
+ *   2. pass one: for each step in order, `read` of a code place that no earlier step changes and
+ *      comparison with `before`; then `check`
+ *   3. pass two: `write` of each step in order. If one fails, the steps before it are written back
+ *      in reverse order
+ * So the first byte is written when every step is known to fit (C-UPD-3), and a failing operation
+ * leaves everything as it was.
  */
 import type { Capabilities } from '../machine/conventions.js';
 import type { Address } from '../units.js';
@@ -49,11 +53,17 @@ interface Change<T> {
   readonly after: T;
 }
 
-/** One change, in the order in which it must happen. Every kind but the last three can be undone by swapping `before` and `after`. */
+/**
+ * One change, in the order in which it must happen. Every kind but the last three can be undone by
+ * swapping `before` and `after`.
+ */
 export type Step =
   /** All words of an ops object, its hashes included; null: there is none. */
   | ({ readonly kind: 'object'; readonly ops: Ops } & Change<OpsImage | null>)
-  /** The list that the list function walks, first ops first. One store of a pointer: `next` of a new ops is set before. */
+  /**
+   * The list that the list function walks, first ops first. One store of a pointer: `next` of a new
+   * ops is set before.
+   */
   | ({ readonly kind: 'list' } & Change<readonly Ops[]>)
   /** An entry of the table of direct callers. */
   | ({ readonly kind: 'direct-entry'; readonly site: CallSite } & Change<Address | null>)
@@ -63,7 +73,10 @@ export type Step =
       readonly ops: Ops;
       readonly block: TrampolineBlock;
     } & Change<TrampolineImage | null>)
-  /** The call inside a private trampoline; `template` says which entry's call offset is meant (T-X86-19, T-X86-44). */
+  /**
+   * The call inside a private trampoline; `template` says which entry's call offset is meant
+   * (T-X86-19, T-X86-44).
+   */
   | ({
       readonly kind: 'inner-call';
       readonly ops: Ops;
@@ -72,7 +85,10 @@ export type Step =
     } & Change<Callee>)
   /** The patched call of a shared entry. */
   | ({ readonly kind: 'callee'; readonly entry: 'plain' | 'regs' } & Change<Callee>)
-  /** The word that the shared entries hand on as the third argument; null: the end of the list (C-TGT-8). */
+  /**
+   * The word that the shared entries hand on as the third argument; null: the end of the list
+   * (C-TGT-8).
+   */
   | ({ readonly kind: 'trace-op' } & Change<Ops | null>)
   /** A site. `flags` are those of the record at that moment: new wishes, old text. */
   | ({
@@ -82,15 +98,18 @@ export type Step =
       readonly flags: number;
     } & Change<Content>)
   | ({ readonly kind: 'literal'; readonly site: CallSite } & Change<Literal>)
-  /** The jump of the graph tracer in the entries; `ops` has the hashes that its hook tests (C-FG-8). */
+  /**
+   * The jump of the graph tracer in the entries; `ops` has the hashes that its hook tests (C-FG-8).
+   */
   | ({ readonly kind: 'graph-call'; readonly ops: Ops } & Change<boolean>)
   /** Who hears of function entries and returns, by index (C-FG-5). */
   | ({ readonly kind: 'graph-users' } & Change<readonly (GraphUserImage | null)[]>)
   /** All CPUs see what was stored. */
   | { readonly kind: 'sync' }
   /**
-   * A wait. `read`: every reader that had begun is done. `rude`: every CPU ran something that cannot be inside a tracer. `tasks`: every task
-   * went through a voluntary schedule point, idle or user mode (C-Q-2).
+   * A wait. `read`: every reader that had begun is done. `rude`: every CPU ran something that
+   * cannot be inside a tracer. `tasks`: every task went through a voluntary schedule point, idle or
+   * user mode (C-Q-2).
    */
   | { readonly kind: 'quiesce'; readonly grace: 'read' | 'rude' | 'tasks' }
   /** Nobody can reach this any more: its memory may be used again. */
@@ -101,8 +120,9 @@ export type Step =
     };
 
 /**
- * Why a step cannot be done. `failed` means that the image is not what the core knows it to be, or that a store went wrong: the core is dead after it
- * (C-UPD-4). `refused` means that the request cannot be expressed here (out of reach): nothing is wrong with the image.
+ * Why a step cannot be done. `failed` means that the image is not what the core knows it to be, or
+ * that a store went wrong: the core is dead after it (C-UPD-4). `refused` means that the request
+ * cannot be expressed here (out of reach): nothing is wrong with the image.
  */
 export type StepProblem =
   | { readonly kind: 'failed'; readonly errno: 'EFAULT' | 'EINVAL' | 'EPERM'; readonly reason: string }
@@ -118,18 +138,32 @@ export interface Backend {
     readonly plainEntry: Address;
     /** The entry that always lists; 0 where there is none. */
     readonly listEntry: Address;
-    /** The entry that direct ops name as their trampoline: that for registers, or the one there is. */
+    /**
+     * The entry that direct ops name as their trampoline: that for registers, or the one there is.
+     */
     readonly registerEntry: Address;
   };
   read(place: CodePlace): Reading;
-  /** Can the step be written? Looks at permissions, reach and everything that `read` does not compare. Writes nothing. */
+  /**
+   * Can the step be written? Looks at permissions, reach and everything that `read` does not
+   * compare. Writes nothing.
+   */
   check(step: Step): StepProblem | null;
   write(step: Step): StepProblem | null;
-  /** Can the patched calls of the entries lead to a function? If not they call the list function, which calls it through the ops object. */
+  /**
+   * Can the patched calls of the entries lead to a function? If not they call the list function,
+   * which calls it through the ops object.
+   */
   reachesCallback(address: Address): boolean;
-  /** Name of a text address, with the offset if there is one, for reports and listings; empty where none is known. */
+  /**
+   * Name of a text address, with the offset if there is one, for reports and listings; empty where
+   * none is known.
+   */
   nameOf(address: Address): string;
-  /** Can a site call a private trampoline? One that cannot uses the shared entry, which others reach through stubs. */
+  /**
+   * Can a site call a private trampoline? One that cannot uses the shared entry, which others reach
+   * through stubs.
+   */
   reachesTrampoline(site: CallSite, block: TrampolineBlock): boolean;
   /** Bytes that a site would hold, for reports; null when unknown. */
   bytesOf(site: CallSite, content: Content): Uint8Array | null;
@@ -139,6 +173,9 @@ export interface Backend {
   planTrampoline(request: TrampolineRequest): TrampolineBlock | { readonly refused: string };
   /** A planned trampoline will not be written. */
   dropTrampoline(block: TrampolineBlock): void;
-  /** Room for so many more direct callers, one after another, and for the hashes that come with them; false: ENOMEM. */
+  /**
+   * Room for so many more direct callers, one after another, and for the hashes that come with
+   * them; false: ENOMEM.
+   */
   reserveDirect(entries: number, hashes: readonly SiteHash[]): boolean;
 }

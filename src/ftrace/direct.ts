@@ -1,6 +1,7 @@
 /**
- * Direct calls, in the ops form and in the older form by address (A5). Owns the table of direct callers and the order of errors. The
- * form by address is a thin layer: one internal ops whose filter grows and shrinks by one site.
+ * Direct calls, in the ops form and in the older form by address (A5). Owns the table of direct
+ * callers and the order of errors. The form by address is a thin layer: one internal ops whose
+ * filter grows and shrinks by one site.
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -60,7 +61,10 @@ function unmakeDirect(ops: Ops): void {
   ops.clear('DIRECT', 'SAVE_REGS');
 }
 
-/** The EINVAL of unregister and modify. Where only the register entry goes on to a direct caller, its ops must still ask for that entry (T-RV-28). */
+/**
+ * The EINVAL of unregister and modify. Where only the register entry goes on to a direct caller,
+ * its ops must still ask for that entry (T-RV-28).
+ */
 function refuseNotDirect({ backend }: CoreState, ops: Ops): Refusal | null {
   if (!ops.has('INITIALIZED') || !ops.has('DIRECT')) return refuse('EINVAL', `${ops.name} is no direct caller`);
   if (backend.capabilities.regs === 'separate' && !ops.has('SAVE_REGS')) {
@@ -92,8 +96,9 @@ export function modifyDirectIn(tx: Transaction, ops: Ops, address: Address): Ref
 }
 
 /**
- * A5.3: where the direct caller is alone its sites call it straight; a placeholder ops takes them to the register entry while the table changes, so
- * that each calls the old address, then the entry, then the new one. Where there are other users the helper reads the table at each hit.
+ * A5.3: where the direct caller is alone its sites call it straight; a placeholder ops takes them
+ * to the register entry while the table changes, so that each calls the old address, then the
+ * entry, then the new one. Where there are other users the helper reads the table at each hit.
  */
 function changeTargets(
   tx: Transaction,
@@ -130,7 +135,10 @@ function changeTargets(
   return null;
 }
 
-/** By address (until 6.2): one more site with a direct caller. `internal` is the ops that all of these share. */
+/**
+ * By address (until 6.2): one more site with a direct caller. `internal` is the ops that all of
+ * these share.
+ */
 export function registerDirectAt(tx: Transaction, internal: Ops, ip: Address, address: Address): Refusal | null {
   const { state } = tx;
   const refused = refuseByAddress(state);
@@ -189,7 +197,10 @@ export function modifyDirectAt(
   return changeTargets(tx, internal, [site], to, false);
 }
 
-/** Entries that find the direct caller through the ops object cannot serve one ops with several addresses. */
+/**
+ * Entries that find the direct caller through the ops object cannot serve one ops with several
+ * addresses.
+ */
 function refuseByAddress(state: CoreState): Refusal | null {
   if (state.backend.capabilities.callOps) {
     return refuse('ENODEV', 'direct calls by address are older than per-callsite ops: use the ops form');

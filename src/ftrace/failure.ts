@@ -1,4 +1,7 @@
-/** What a failed operation left to say: the step that went wrong, and the report that is made of it (A8). Types only. */
+/**
+ * What a failed operation left to say: the step that went wrong, and the report that is made of it
+ * (A8). Types only.
+ */
 import type { Address } from '../units.js';
 import type { Step, StepProblem } from './backend.js';
 
@@ -41,8 +44,14 @@ export interface ReportedRecord {
   readonly count: number;
   readonly regs: boolean;
   readonly callOps: boolean;
-  /** Owners of trampolines that match, when the text calls one; empty then means that none was found. Null when it calls none. */
+  /**
+   * Owners of trampolines that match, when the text calls one; empty then means that none was
+   * found. Null when it calls none.
+   */
   readonly trampolines: readonly ReportedTrampoline[] | null;
-  /** What the site was expected to call: address and name; what the word in front of the function was expected to name. */
+  /**
+   * What the site was expected to call: address and name; what the word in front of the function
+   * was expected to name.
+   */
   readonly expected: string;
 }

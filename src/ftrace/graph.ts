@@ -1,6 +1,7 @@
 /**
- * The function graph tracer (A10): who may use it, and the ops that stands for all of its users. Owns the three arrangements: the borrowed ops of 2014
- * (C-FG-4), one user with an ops of its own, and up to 16 users behind a manager (C-FG-5). The shadow stacks belong to the runtime.
+ * The function graph tracer (A10): who may use it, and the ops that stands for all of its users.
+ * Owns the three arrangements: the borrowed ops of 2014 (C-FG-4), one user with an ops of its own,
+ * and up to 16 users behind a manager (C-FG-5). The shadow stacks belong to the runtime.
  */
 import { OPS_FLAGS } from '../runtime/abi.js';
 import {
@@ -32,7 +33,9 @@ function changeUsers(tx: Transaction, change: () => void): void {
   tx.step({ kind: 'graph-users', before, after: imagesOf(tx.state) });
 }
 
-/** For changes of users' hashes that happen elsewhere: the result lists the step if there were any. */
+/**
+ * For changes of users' hashes that happen elsewhere: the result lists the step if there were any.
+ */
 export function watchUsers(state: CoreState): (tx: Transaction) => void {
   const before = imagesOf(state);
   return (tx) => {
@@ -117,8 +120,9 @@ function makeManager({ backend }: CoreState, pair: HashPair | null): Ops {
 }
 
 /**
- * T-X86-33, T-X86-34: the ops of the function tracer becomes that of the graph tracer. Its trampoline and flags are put away after STUB was
- * set; the static graph entry takes the trampoline's place and is not ours to change.
+ * T-X86-33, T-X86-34: the ops of the function tracer becomes that of the graph tracer. Its
+ * trampoline and flags are put away after STUB was set; the static graph entry takes the
+ * trampoline's place and is not ours to change.
  */
 function borrow(tx: Transaction, { ops }: GlobalTracer, join: () => void): Refusal | null {
   const { graph, backend } = tx.state;
@@ -166,7 +170,10 @@ export function unregisterGraphIn(tx: Transaction, user: GraphUser): Refusal | n
   return null;
 }
 
-/** T-X86-35, T-X86-36, T-X86-37: after the shutdown, STUB first, then the trampoline and of the flags only ALLOC_TRAMP. */
+/**
+ * T-X86-35, T-X86-36, T-X86-37: after the shutdown, STUB first, then the trampoline and of the
+ * flags only ALLOC_TRAMP.
+ */
 function giveBack(tx: Transaction, ops: Ops): void {
   const { graph } = tx.state;
   graph.manager = null;
@@ -204,7 +211,10 @@ export function setGraphFilterIn(
   return refused;
 }
 
-/** C-FG-5. A hash that would hold the same stays the value that it is, so that nothing is written for it. */
+/**
+ * C-FG-5. A hash that would hold the same stays the value that it is, so that nothing is written
+ * for it.
+ */
 function managerHashes({ graph }: CoreState, now: HashSnapshot): HashSnapshot {
   const pairs = graph.users.flatMap((user) => (user === null ? [] : [user.pair]));
   return {

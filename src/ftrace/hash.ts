@@ -1,7 +1,8 @@
 /**
- * Hashes: the sets of call sites that an ops traces or leaves alone. Owns their values, which never change once made (a changed filter is a new
- * hash, so a reader of the old one keeps a whole set), and the matching rules C-HASH-1, 2 and 4. Does not own the words that make
- * them (`../filter.ts`), nor what follows from a change (`register.ts`).
+ * Hashes: the sets of call sites that an ops traces or leaves alone. Owns their values, which never
+ * change once made (a changed filter is a new hash, so a reader of the old one keeps a whole set),
+ * and the matching rules C-HASH-1, 2 and 4. Does not own the words that make them (`../filter.ts`),
+ * nor what follows from a change (`register.ts`).
  */
 import type { QueuedWord } from '../sites/filter.js';
 import type { CallSite } from './records.js';
@@ -41,7 +42,10 @@ export function isEmpty(hash: SiteHash | null): boolean {
   return hash === null || (hashCount(hash) === 0 && hash.queued.length === 0);
 }
 
-/** C-HASH-1: in the filter (an empty one is everything) and not in notrace (an empty one is nothing). */
+/**
+ * C-HASH-1: in the filter (an empty one is everything) and not in notrace (an empty one is
+ * nothing).
+ */
 export function hashesMatch({ filter, notrace }: HashSnapshot, site: CallSite): boolean {
   if (filter !== null && !filter.sites.has(site) && !isEmpty(filter)) return false;
   return notrace === null || !notrace.sites.has(site);
@@ -61,7 +65,10 @@ export function neutralise(hash: SiteHash | null, gone: ReadonlySet<CallSite>): 
   return removed === 0 ? hash : { sites, neutral: hash.neutral + removed, queued: hash.queued };
 }
 
-/** C-FG-5: the filter of a manager: everything that any of its users filters; empty (everything) if one of theirs is. */
+/**
+ * C-FG-5: the filter of a manager: everything that any of its users filters; empty (everything) if
+ * one of theirs is.
+ */
 export function unionOf(hashes: readonly (SiteHash | null)[]): SiteHash | null {
   const sites = new Set<CallSite>();
   const queued: QueuedWord[] = [];
@@ -75,7 +82,9 @@ export function unionOf(hashes: readonly (SiteHash | null)[]): SiteHash | null {
   return { sites, neutral, queued };
 }
 
-/** C-FG-5: the notrace of a manager: what all of its users leave alone; empty if one of theirs is. */
+/**
+ * C-FG-5: the notrace of a manager: what all of its users leave alone; empty if one of theirs is.
+ */
 export function intersectionOf(hashes: readonly (SiteHash | null)[]): SiteHash | null {
   const [first, ...others] = hashes;
   if (first === undefined || first === null) return null;

@@ -1,6 +1,7 @@
 /**
- * The ftrace core: registered ops, records and what follows from them, for any image and any machine. Callers make ops and filters and ask for
- * operations; each operation is one transaction that decides an ordered list of steps, verifies all of them against the backend and then writes
+ * The ftrace core: registered ops, records and what follows from them, for any image and any
+ * machine. Callers make ops and filters and ask for operations; each operation is one transaction
+ * that decides an ordered list of steps, verifies all of them against the backend and then writes
  * them. Knows no file, no machine and no bytes; the border is `backend.ts`.
  *
  *   hash         sets of sites, matching                  C-HASH
@@ -181,7 +182,10 @@ export class FtraceCore {
     return ops;
   }
 
-  /** The ops of the function tracer: shares the global filter, and is what the graph tracer of 2014 borrows. */
+  /**
+   * The ops of the function tracer: shares the global filter, and is what the graph tracer of 2014
+   * borrows.
+   */
   createTracer(input: Omit<OpsInput, 'pair'>): Ops {
     if (this.#tracer !== null) throw new ElftraceError('usage', 'there is a function tracer already', {});
     this.#tracer = this.createOps({ ...input, pair: this.globalPair });
@@ -237,12 +241,18 @@ export class FtraceCore {
     return transact(this.#state, (tx) => destroyIn(tx, ops));
   }
 
-  /** Gives the objects and trampolines of all ops back that are not registered, as nobody runs in them: what remains is what is in use. */
+  /**
+   * Gives the objects and trampolines of all ops back that are not registered, as nobody runs in
+   * them: what remains is what is in use.
+   */
   reclaim(): Outcome {
     return transact(this.#state, (tx) => reclaimIn(tx));
   }
 
-  /** Makes a hash the filter or notrace of a pair: swapped, or an update of enabled ops (C-FILT-9, A6.5). */
+  /**
+   * Makes a hash the filter or notrace of a pair: swapped, or an update of enabled ops (C-FILT-9,
+   * A6.5).
+   */
   setHash(target: Ops | HashPair, which: 'filter' | 'notrace', hash: SiteHash | null): Outcome {
     const pair = target instanceof Ops ? target.pair : target;
     const outcome = transact(this.#state, (tx) => modifyIn(tx, pair, { ...pair, [which]: hash }, 'user'));
@@ -250,7 +260,9 @@ export class FtraceCore {
     return outcome;
   }
 
-  /** The same with words; those of the filter grammar that are refused leave everything as it was. */
+  /**
+   * The same with words; those of the filter grammar that are refused leave everything as it was.
+   */
   setFilter(
     target: Ops | HashPair,
     which: 'filter' | 'notrace',
@@ -360,8 +372,9 @@ export class FtraceCore {
   }
 
   /**
-   * A module comes (C-MOD-1): its records, then the words of filters that waited for it, each pair in an operation of its own. A filter that
-   * cannot be extended keeps its words' failure as a warning.
+   * A module comes (C-MOD-1): its records, then the words of filters that waited for it, each pair
+   * in an operation of its own. A filter that cannot be extended keeps its words' failure as a
+   * warning.
    */
   loadModule(name: string, sites: readonly SiteInput[]): Outcome {
     const outcome = transact(this.#state, (tx) => moduleComing(tx, name, sites));

@@ -1,6 +1,7 @@
 /**
- * Modules coming and going (A6.2): their records, what the ops that are there mean for them, and the words of filters that waited for them. Does
- * not own the module's code: its sites are nops when they come (C-INIT-2), and disappear without being written when they go.
+ * Modules coming and going (A6.2): their records, what the ops that are there mean for them, and
+ * the words of filters that waited for them. Does not own the module's code: its sites are nops
+ * when they come (C-INIT-2), and disappear without being written when they go.
  */
 import { type FilterNames, type QueuedWord, WorkingFilter } from '../sites/filter.js';
 import { type HashPair, neutralise, type SiteHash } from './hash.js';
@@ -18,7 +19,10 @@ export function allPairs(state: CoreState): HashPair[] {
   return [...new Set([...state.sharedPairs, ...state.known.map((ops) => ops.pair), ...users])];
 }
 
-/** Puts the records of an image into the table; weak leftovers, and those of a module that is not live yet, are DISABLED (C-MOD-1). */
+/**
+ * Puts the records of an image into the table; weak leftovers, and those of a module that is not
+ * live yet, are DISABLED (C-MOD-1).
+ */
 export function addRecords(
   state: CoreState,
   sites: readonly SiteInput[],
@@ -32,7 +36,9 @@ export function addRecords(
   return { added, dropped };
 }
 
-/** C-MOD-1: a module comes and goes live. Its queued filters are the next operations (`replayFor`). */
+/**
+ * C-MOD-1: a module comes and goes live. Its queued filters are the next operations (`replayFor`).
+ */
 export function moduleComing(tx: Transaction, name: string, sites: readonly SiteInput[]): Refusal | null {
   const { state } = tx;
   const dead = refuseDead(state);
@@ -43,7 +49,8 @@ export function moduleComing(tx: Transaction, name: string, sites: readonly Site
   for (const site of added) {
     if (site.weak) continue;
     site.clear(REC.DISABLED);
-    // A direct or IPMODIFY ops has a filter, and a filter has no site that was not there: it can match none of these.
+    // A direct or IPMODIFY ops has a filter, and a filter has no site that was not there: it can
+    // match none of these.
     if (attachedTo(state, site).some((ops) => ops.has('DIRECT') || ops.has('IPMODIFY'))) {
       tx.warnings.push(`${site.name}: an ops that needs a loaded function matches it`);
     }
@@ -54,7 +61,10 @@ export function moduleComing(tx: Transaction, name: string, sites: readonly Site
   return null;
 }
 
-/** C-MOD-2, C-HASH-4: records go without being patched, hashes forget their places and keep their counts. */
+/**
+ * C-MOD-2, C-HASH-4: records go without being patched, hashes forget their places and keep their
+ * counts.
+ */
 export function moduleGoing(tx: Transaction, name: string): Refusal | null {
   const { state } = tx;
   const refreshUsers = watchUsers(state);

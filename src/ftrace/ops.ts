@@ -1,6 +1,8 @@
 /**
- * Ops: a callback with the functions that it wants to see, and what the core knows of its registration (A1.2). Owns the fields and what
- * follows from one ops alone: whether it wants registers, needs a wrapper, may have a trampoline. Rules that look at several ops are in `targets.ts`.
+ * Ops: a callback with the functions that it wants to see, and what the core knows of its
+ * registration (A1.2). Owns the fields and what follows from one ops alone: whether it wants
+ * registers, needs a wrapper, may have a trampoline. Rules that look at several ops are in
+ * `targets.ts`.
  */
 import { OPS_FLAGS } from '../runtime/abi.js';
 import type { Address } from '../units.js';
@@ -18,14 +20,20 @@ export type Negotiation = (command: ShareCommand, site: CallSite) => 0 | Errno;
 /** Error kinds of the operations. */
 export type Errno = 'EINVAL' | 'EBUSY' | 'ENODEV' | 'ENOMEM' | 'ENOENT' | 'ENOSPC' | 'EPERM' | 'EFAULT' | 'ERANGE';
 
-/** What a site holds. Stubs on the way are the backend's business: a site that reaches `ftrace_caller` through one holds `caller`. */
+/**
+ * What a site holds. Stubs on the way are the backend's business: a site that reaches
+ * `ftrace_caller` through one holds `caller`.
+ */
 export type Content =
   | { readonly kind: 'nop' }
   | { readonly kind: 'caller' }
   | { readonly kind: 'regs-caller' }
   /** The entry that lists whatever the word in front of the function says. */
   | { readonly kind: 'list-caller' }
-  /** Code that serves one ops. `ops` is null in what a backend read at an address that it did not build. */
+  /**
+   * Code that serves one ops. `ops` is null in what a backend read at an address that it did not
+   * build.
+   */
   | { readonly kind: 'trampoline'; readonly address: Address; readonly ops: Ops | null }
   | { readonly kind: 'direct'; readonly address: Address };
 
@@ -45,7 +53,9 @@ export interface TrampolineBlock {
 
 /** Code that serves one ops only. */
 export type OpsTrampoline =
-  /** Built by us (ALLOC_TRAMP): remembers which entry it is a copy of and what it calls (T-X86-44). */
+  /**
+   * Built by us (ALLOC_TRAMP): remembers which entry it is a copy of and what it calls (T-X86-44).
+   */
   | {
       readonly kind: 'private';
       readonly block: TrampolineBlock;
@@ -76,7 +86,9 @@ export interface OpsInput {
   readonly name: string;
   /** Text address of the callback; 0 while there is none. */
   readonly func: Address;
-  /** Names of flags that users set; ALLOC_TRAMP and those of the core are refused at registration. */
+  /**
+   * Names of flags that users set; ALLOC_TRAMP and those of the core are refused at registration.
+   */
   readonly flags?: readonly (keyof typeof OPS_FLAGS)[];
   /** What the callback finds in its own word (`private`); 0 when absent. */
   readonly data?: bigint;
@@ -145,7 +157,10 @@ export function needsAssist(ops: Ops): boolean {
   return ops.has('RECURSION') || ops.has('RCU');
 }
 
-/** What code that serves this ops alone calls: 2014 its function, since then the wrapper where one is needed (C-TRAMP-5). */
+/**
+ * What code that serves this ops alone calls: 2014 its function, since then the wrapper where one
+ * is needed (C-TRAMP-5).
+ */
 export function soleCallee(ops: Ops, policy: Policy): Callee {
   if (policy.trampolines !== '2014' && needsAssist(ops)) return { kind: 'assist', ops };
   return { kind: 'function', address: ops.func };
@@ -175,7 +190,10 @@ export function trampolineAddress({ trampoline }: Ops, entry: Address): Address 
   }
 }
 
-/** The object as guest code sees it (05-runtime-abi, section 3): empty hashes are null, flags are those in effect. */
+/**
+ * The object as guest code sees it (05-runtime-abi, section 3): empty hashes are null, flags are
+ * those in effect.
+ */
 export function imageOf(ops: Ops, capabilities: Capabilities, entry: Address): OpsImage {
   let flags = ops.flags & ~(TRANSIENT | OPS_FLAGS.SAVE_REGS);
   if (wantsRegs(ops, capabilities)) flags |= OPS_FLAGS.SAVE_REGS;
@@ -203,7 +221,10 @@ export function equalImages(a: OpsImage | null, b: OpsImage | null): boolean {
   );
 }
 
-/** Numbers of the flags when private trampolines came (T-X86-42); flags that did not exist then have none. */
+/**
+ * Numbers of the flags when private trampolines came (T-X86-42); flags that did not exist then have
+ * none.
+ */
 const FLAGS_2014: Partial<Record<keyof typeof OPS_FLAGS, number>> = {
   ENABLED: 0,
   DYNAMIC: 1,
@@ -216,7 +237,8 @@ const FLAGS_2014: Partial<Record<keyof typeof OPS_FLAGS, number>> = {
 };
 
 /**
- * Flags as a listing of an era shows them: the numbers of today, which objects in images have too, or those of 2014 (T-X86-42).
+ * Flags as a listing of an era shows them: the numbers of today, which objects in images have too,
+ * or those of 2014 (T-X86-42).
  * @param ops  whatever has flags as objects have them
  */
 export function rawFlags({ flags }: Pick<Ops, 'flags'>, era: '2014' | 'modern'): number {

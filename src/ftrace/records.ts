@@ -1,9 +1,11 @@
 /**
- * Call-site records: one per patchable function entry, with the flags that say what is wanted of its text and what its text is now (A1.1).
- * Owns the flag bits, the sorted table and the look-ups. Does not own who sets which flag (`targets.ts`, `update.ts`).
+ * Call-site records: one per patchable function entry, with the flags that say what is wanted of
+ * its text and what its text is now (A1.1). Owns the flag bits, the sorted table and the look-ups.
+ * Does not own who sets which flag (`targets.ts`, `update.ts`).
  *
- * Each pair of flags obeys one principle: the bare flag says what the attached ops ask for, the flag with _EN what the text contains. Expected
- * bytes come from _EN flags, new bytes from bare ones.
+ * Each pair of flags obeys one principle: the bare flag says what the attached ops ask for, the
+ * flag with _EN what the text contains. Expected bytes come from _EN flags, new bytes from bare
+ * ones.
  */
 import { type FilterNames, locateRecord } from '../sites/filter.js';
 import type { Address } from '../units.js';
@@ -110,7 +112,10 @@ export interface RecordOptions {
   readonly dotSymbols?: boolean;
 }
 
-/** The records of an image, sorted by address (C-REC-1). The array is replaced when modules come and go, never changed. */
+/**
+ * The records of an image, sorted by address (C-REC-1). The array is replaced when modules come and
+ * go, never changed.
+ */
 export class Records {
   #list: readonly CallSite[] = [];
   #symbols = new Map<Address, bigint>();
@@ -161,7 +166,10 @@ export class Records {
     }
   }
 
-  /** C-REC-1: the record that an address means: one that covers it, else the first in the symbol that begins there; null for none. */
+  /**
+   * C-REC-1: the record that an address means: one that covers it, else the first in the symbol
+   * that begins there; null for none.
+   */
   location(address: Address): CallSite | null {
     const index = locateRecord(
       {

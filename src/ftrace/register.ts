@@ -1,6 +1,7 @@
 /**
- * Register, unregister, change of a filter, global on and off: A6.4 to A6.6 with the checks of A4 in their order. Owns the order of checks and
- * effects; what a site must then hold is in `targets.ts`, what is written in which order in `update.ts`.
+ * Register, unregister, change of a filter, global on and off: A6.4 to A6.6 with the checks of A4
+ * in their order. Owns the order of checks and effects; what a site must then hold is in
+ * `targets.ts`, what is written in which order in `update.ts`.
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -18,7 +19,10 @@ export function refuseDead({ dead }: CoreState): Refusal | null {
   return dead === null ? null : refuse('ENODEV', `tracing is disabled for good: ${dead}`);
 }
 
-/** Records that a pair of hashes matches, in table order; those that every walk skips are left out (C-REC-2). */
+/**
+ * Records that a pair of hashes matches, in table order; those that every walk skips are left out
+ * (C-REC-2).
+ */
 export function sitesOf(state: CoreState, hashes: HashSnapshot): CallSite[] {
   const { filter } = hashes;
   const candidates = filter === null || isEmpty(filter) ? state.records.list : inOrder(filter.sites);
@@ -54,7 +58,10 @@ function checkRegistrable(state: CoreState, ops: Ops): Refusal | null {
   return null;
 }
 
-/** C-IPM-4: asks the direct callers that are there whether they share the sites with a new IPMODIFY ops. */
+/**
+ * C-IPM-4: asks the direct callers that are there whether they share the sites with a new IPMODIFY
+ * ops.
+ */
 function askPeers(tx: Transaction, ops: Ops, sites: Iterable<CallSite>): Refusal | null {
   for (const site of inOrder(sites)) {
     const peer = directOpsAt(tx.state, site);
@@ -87,7 +94,8 @@ function named(filter: SiteHash | null): ReadonlySet<CallSite> | null {
 }
 
 /**
- * C-IPM-1, C-IPM-2 and the second half of C-IPM-4: moves the IPMODIFY flags of an ops from one set of sites to another, null being everything.
+ * C-IPM-1, C-IPM-2 and the second half of C-IPM-4: moves the IPMODIFY flags of an ops from one set
+ * of sites to another, null being everything.
  */
 function moveIpModify(
   ops: Ops,
@@ -122,8 +130,9 @@ function refreshAll(tx: Transaction, sites: readonly CallSite[], changed: Ops | 
 }
 
 /**
- * C-TRAMP-1 to 5: builds a trampoline, or points the call of the one that is there to the ops' function. The steps are returned, so that the
- * ops object, which names the trampoline, can be written first.
+ * C-TRAMP-1 to 5: builds a trampoline, or points the call of the one that is there to the ops'
+ * function. The steps are returned, so that the ops object, which names the trampoline, can be
+ * written first.
  */
 function prepareTrampoline(tx: Transaction, ops: Ops): readonly Step[] {
   const { backend, policy } = tx.state;
@@ -138,7 +147,8 @@ function prepareTrampoline(tx: Transaction, ops: Ops): readonly Step[] {
     const { block } = trampoline;
     if (trampoline.template === template || policy.quirks.template === '2014') {
       if (equalCallees(trampoline.callee, callee) && trampoline.template === template) return steps;
-      // The template named here is that of the present flags: 2014 finds the call with it, wrongly if it is not that of the copy (T-X86-44).
+      // The template named here is that of the present flags: 2014 finds the call with it, wrongly
+      // if it is not that of the copy (T-X86-44).
       steps.push({ kind: 'inner-call', ops, block, template, before: trampoline.callee, after: callee });
       ops.trampoline = { ...trampoline, callee };
       return steps;
@@ -210,7 +220,10 @@ export function unregisterIn(tx: Transaction, ops: Ops): Refusal | null {
   return null;
 }
 
-/** Waits until nobody can be inside or on the way to an ops, then gives its trampoline and its object back (C-Q-2). */
+/**
+ * Waits until nobody can be inside or on the way to an ops, then gives its trampoline and its
+ * object back (C-Q-2).
+ */
 function release(tx: Transaction, ops: Ops): void {
   const { state } = tx;
   if (!state.objects.has(ops)) return;
@@ -234,7 +247,10 @@ function checkUnused({ list, records }: CoreState): void {
   if (wrong !== undefined) throw new ElftraceError('internal', `${wrong.name} has flags though nothing is registered`);
 }
 
-/** Ends the life of an ops: its trampoline and object are given back, and it cannot be registered again. */
+/**
+ * Ends the life of an ops: its trampoline and object are given back, and it cannot be registered
+ * again.
+ */
 export function destroyIn(tx: Transaction, ops: Ops): Refusal | null {
   const dead = refuseDead(tx.state);
   if (dead !== null) return dead;
@@ -245,7 +261,10 @@ export function destroyIn(tx: Transaction, ops: Ops): Refusal | null {
   return null;
 }
 
-/** Gives back what registrations that ended have left: objects, and trampolines that were kept for the next time. */
+/**
+ * Gives back what registrations that ended have left: objects, and trampolines that were kept for
+ * the next time.
+ */
 export function reclaimIn(tx: Transaction): Refusal | null {
   const dead = refuseDead(tx.state);
   if (dead !== null) return dead;
@@ -254,7 +273,8 @@ export function reclaimIn(tx: Transaction): Refusal | null {
 }
 
 /**
- * Changes the hashes of a pair (A6.5). Enabled ops that share the pair are taken out and put back together, in one update run.
+ * Changes the hashes of a pair (A6.5). Enabled ops that share the pair are taken out and put back
+ * together, in one update run.
  * @param owner  who asks; direct callers change their filter only through the direct calls
  */
 export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, owner: 'user' | 'core'): Refusal | null {
@@ -299,7 +319,8 @@ export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, ow
       ops.old = null;
       ops.clear('MODIFYING');
     }
-    // The kernel leaves peers alone here; a direct caller that shares must hear that it is alone again.
+    // The kernel leaves peers alone here; a direct caller that shares must hear that it is alone
+    // again.
     if (sharing.some((ops) => ops.has('IPMODIFY'))) {
       leavePeers(
         tx,
@@ -329,8 +350,9 @@ export function switchIn(tx: Transaction, on: boolean): Refusal | null {
 }
 
 /**
- * Puts another function into an ops, a wrapper for instance. Records do not change: what calls the function does, that is the trampoline's own call
- * and, for a lone ops, the calls of the shared entries (A6.3).
+ * Puts another function into an ops, a wrapper for instance. Records do not change: what calls the
+ * function does, that is the trampoline's own call and, for a lone ops, the calls of the shared
+ * entries (A6.3).
  */
 export function setFunctionIn(tx: Transaction, ops: Ops, func: Address): Refusal | null {
   const { state } = tx;
@@ -353,7 +375,10 @@ export function setFunctionIn(tx: Transaction, ops: Ops, func: Address): Refusal
   return null;
 }
 
-/** Sites of an ops with no other user: what must be switched away before their direct caller changes (A5.3). */
+/**
+ * Sites of an ops with no other user: what must be switched away before their direct caller changes
+ * (A5.3).
+ */
 export function sitesAlone(state: CoreState, ops: Ops): CallSite[] {
   return sitesOf(state, ops.pair).filter((site) => attachedTo(state, site).length === 1);
 }

@@ -1,6 +1,7 @@
 /**
- * What the core says: the report of a failed operation (A8) and the listings of enabled and touched functions. Owns the order of the fields and
- * the wording, which programs may parse; decides nothing.
+ * What the core says: the report of a failed operation (A8) and the listings of enabled and touched
+ * functions. Owns the order of the fields and the wording, which programs may parse; decides
+ * nothing.
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -113,7 +114,10 @@ function recordOf(
   };
 }
 
-/** Every ops with a trampoline that traces the site; an ops that is being removed is known by the trampoline that the text called. */
+/**
+ * Every ops with a trampoline that traces the site; an ops that is being removed is known by the
+ * trampoline that the text called.
+ */
 function owners(state: CoreState, site: CallSite, before: Content | null): ReportedTrampoline[] {
   const { registerEntry } = state.backend.symbols;
   const found = state.list
@@ -192,7 +196,10 @@ export interface ListedFunction {
   readonly direct: boolean;
   readonly callOps: boolean;
   readonly modified: boolean;
-  /** What the text calls and what that calls: a trampoline with its callback, or the callee of the entry. Empty while the text calls nothing. */
+  /**
+   * What the text calls and what that calls: a trampoline with its callback, or the callee of the
+   * entry. Empty while the text calls nothing.
+   */
   readonly callee: string;
   /** The ops that the word in front of the function names. */
   readonly ops: string | null;
@@ -251,7 +258,10 @@ export function touchedFunctions(state: CoreState): ListedFunction[] {
   return state.records.list.filter((site) => site.has(REC.TOUCHED)).map((site) => listed(state, site));
 }
 
-/** A8: name, count, columns R I D O M, then callee, ops and the direct caller; one function in a line, the direct caller in a line of its own. */
+/**
+ * A8: name, count, columns R I D O M, then callee, ops and the direct caller; one function in a
+ * line, the direct caller in a line of its own.
+ */
 export function formatFunctions(functions: readonly ListedFunction[]): string {
   let text = '';
   for (const each of functions) {

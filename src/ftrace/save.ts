@@ -1,6 +1,8 @@
 /**
- * The state of a core as plain data, and back: what a record keeps beside an image between two processes (RT-7). Owns the form, which is JSON with
- * hexadecimal strings for addresses. What the text of the sites is does not come from here: the backend reads it, and every operation compares (RT-6).
+ * The state of a core as plain data, and back: what a record keeps beside an image between two
+ * processes (RT-7). Owns the form, which is JSON with hexadecimal strings for addresses. What the
+ * text of the sites is does not come from here: the backend reads it, and every operation compares
+ * (RT-6).
  */
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -186,7 +188,8 @@ export function saveState(state: CoreState, roles: Roles): SavedCore {
 /**
  * Puts a saved state into a core whose records, those of the modules included, are there.
  * @param negotiate  what an ops of this name shares (C-IPM-4): a function, so it cannot be saved
- * @throws ElftraceError 'bad-record' for another version, and for sites and indices that name nothing
+ * @throws ElftraceError 'bad-record' for another version, and for sites and indices that name
+ *   nothing
  */
 export function restoreState(
   state: CoreState,

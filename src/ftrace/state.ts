@@ -1,4 +1,7 @@
-/** What the core knows, all in one place: everything that an operation may change, and how operations end. */
+/**
+ * What the core knows, all in one place: everything that an operation may change, and how
+ * operations end.
+ */
 import type { Address } from '../units.js';
 import type { Backend, Step } from './backend.js';
 import type { Callee, OpsImage, Errno, Ops } from './ops.js';
@@ -44,7 +47,10 @@ export interface CoreState {
   objects: ReadonlyMap<Ops, OpsImage>;
 }
 
-/** An operation is done, refused (nothing happened), or failed (nothing happened, and the core is dead). */
+/**
+ * An operation is done, refused (nothing happened), or failed (nothing happened, and the core is
+ * dead).
+ */
 export type Outcome =
   | { readonly kind: 'done'; readonly steps: readonly Step[]; readonly warnings: readonly string[] }
   | { readonly kind: 'refused'; readonly errno: Errno; readonly reason: string }

@@ -1,6 +1,7 @@
 /**
- * What a record must call, what it calls now, and what the shared entries call: C-TGT-1 to C-TGT-5 and C-TGT-9. Owns the decisions, which
- * follow from the list of ops and the flags alone; changes nothing but the wanted flags of one record.
+ * What a record must call, what it calls now, and what the shared entries call: C-TGT-1 to C-TGT-5
+ * and C-TGT-9. Owns the decisions, which follow from the list of ops and the flags alone; changes
+ * nothing but the wanted flags of one record.
  */
 import { ElftraceError } from '../errors.js';
 import { type CallSite, COUNT_LIMIT, type Literal, REC, STICKY, WANTED } from './records.js';
@@ -14,8 +15,9 @@ export function attachedTo(state: CoreState, site: CallSite): Ops[] {
 }
 
 /**
- * C-TGT-1: count and wanted flags for the ops that match a record now. They are made anew from the attached ops, which gives what
- * adding and removing one ops at a time is meant to give: REGS and TRAMP follow from those that remain.
+ * C-TGT-1: count and wanted flags for the ops that match a record now. They are made anew from the
+ * attached ops, which gives what adding and removing one ops at a time is meant to give: REGS and
+ * TRAMP follow from those that remain.
  * @param changed  the ops that came or went; only the kernel's rule for CALL_OPS looks at it
  * @returns false when more ops are attached than can be counted
  */
@@ -36,12 +38,16 @@ export function refreshWanted(state: CoreState, site: CallSite, changed: Ops | n
   }
   const kept = site.flags & ~(COUNT_LIMIT | WANTED);
   site.flags = (kept | wanted | attached.length) >>> 0;
-  // With nothing attached and nothing in the text only the sticky flags mean anything; an update run would never come by.
+  // With nothing attached and nothing in the text only the sticky flags mean anything; an update
+  // run would never come by.
   if (attached.length === 0 && !site.has(REC.ENABLED)) site.flags = (site.flags & STICKY) >>> 0;
   return true;
 }
 
-/** Ops that are called by a trampoline are so where it is in reach; a kernel's modules always are, those of a program may lie anywhere. */
+/**
+ * Ops that are called by a trampoline are so where it is in reach; a kernel's modules always are,
+ * those of a program may lie anywhere.
+ */
 function mayCallTrampoline({ backend }: CoreState, site: CallSite, { trampoline }: Ops): boolean {
   return trampoline !== null && (trampoline.kind !== 'private' || backend.reachesTrampoline(site, trampoline.block));
 }
@@ -51,12 +57,17 @@ function registerEntry(state: CoreState): Content {
   return state.backend.capabilities.regs === 'separate' ? { kind: 'regs-caller' } : { kind: 'caller' };
 }
 
-/** A-CO-5: whether sites have a second entry to call while, and as long as, their word says nothing of use. */
+/**
+ * A-CO-5: whether sites have a second entry to call while, and as long as, their word says nothing
+ * of use.
+ */
 export function hasListEntry({ policy, backend }: CoreState): boolean {
   return policy.opsEntries === 'two' && backend.capabilities.listEntry;
 }
 
-/** The plain entry: of two, the one that reads the word only where that names the one ops there is. */
+/**
+ * The plain entry: of two, the one that reads the word only where that names the one ops there is.
+ */
 function plainEntry(state: CoreState, readsWord: boolean): Content {
   return { kind: hasListEntry(state) && !readsWord ? 'list-caller' : 'caller' };
 }
@@ -67,8 +78,9 @@ function trampolineContent(state: CoreState, ops: Ops): Content {
 }
 
 /**
- * C-TGT-3: who owns the trampoline that the text calls now. The ops that is being removed by its old hashes; an ops that is being added
- * never; one that is being modified by its old hashes; others by their hashes.
+ * C-TGT-3: who owns the trampoline that the text calls now. The ops that is being removed by its
+ * old hashes; an ops that is being added never; one that is being modified by its old hashes;
+ * others by their hashes.
  */
 export function currentTrampolineOps(state: CoreState, site: CallSite, removed: Ops | null): Ops | null {
   if (removed !== null && removed.trampoline !== null && removed.old !== null && hashesMatch(removed.old, site)) {
@@ -136,7 +148,10 @@ export function offLiteral(state: CoreState): Literal {
   return { kind: state.policy.literalOff === 'list' ? 'list-ops' : 'nop-ops' };
 }
 
-/** C-TGT-4, C-TGT-9: what the patched calls of the shared entries lead to, from the ops of the whole image. */
+/**
+ * C-TGT-4, C-TGT-9: what the patched calls of the shared entries lead to, from the ops of the whole
+ * image.
+ */
 export function wantedCallee(state: CoreState): Callee {
   const [first, second] = state.list;
   if (!state.enabled || first === undefined) return { kind: 'stub' };
@@ -146,7 +161,8 @@ export function wantedCallee(state: CoreState): Callee {
   const { capabilities } = state.backend;
   if (capabilities.passes === 2 || first.has('DYNAMIC') || first.has('RCU')) return { kind: 'list' };
   if (!needsAssist(first)) {
-    // The list is right for any number of ops, so a callback out of reach costs time and nothing else.
+    // The list is right for any number of ops, so a callback out of reach costs time and nothing
+    // else.
     return state.backend.reachesCallback(first.func) ? { kind: 'function', address: first.func } : { kind: 'list' };
   }
   return capabilities.assist ? { kind: 'assist', ops: first } : { kind: 'list' };

@@ -1,7 +1,8 @@
 /**
- * Operations as transactions on the core's state: a body changes the state and lists steps; then all steps are verified,
- * then written, and whatever goes wrong puts the state back. Owns pass one and pass two (C-UPD-3), the undo and the dead
- * state (C-UPD-4). Does not own which steps an operation has.
+ * Operations as transactions on the core's state: a body changes the state and lists steps; then
+ * all steps are verified, then written, and whatever goes wrong puts the state back. Owns pass one
+ * and pass two (C-UPD-3), the undo and the dead state (C-UPD-4). Does not own which steps an
+ * operation has.
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -158,7 +159,10 @@ export function transact(state: CoreState, body: (tx: Transaction) => Refusal | 
   return { kind: 'failed', errno: problem.errno, reason: problem.reason, report };
 }
 
-/** C-UPD-4: no operation works any more, and what counts as the callee of the entries is the stub. The image stays as it is. */
+/**
+ * C-UPD-4: no operation works any more, and what counts as the callee of the entries is the stub.
+ * The image stays as it is.
+ */
 export function kill(state: CoreState, reason: string): void {
   state.dead = reason;
   state.callee = { kind: 'stub' };

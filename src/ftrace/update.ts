@@ -1,6 +1,7 @@
 /**
- * One update run (A7): which records change, and the order of everything that changes with them. Owns the order C-UPD-1 and the
- * transition of the _EN flags; the steps are verified and written later, by the transaction.
+ * One update run (A7): which records change, and the order of everything that changes with them.
+ * Owns the order C-UPD-1 and the transition of the _EN flags; the steps are verified and written
+ * later, by the transaction.
  */
 import type { Step } from './backend.js';
 import { equalLiterals, type Literal, type CallSite, CURRENT, REC, STICKY } from './records.js';
@@ -34,13 +35,15 @@ function nextCurrent(site: CallSite, enabled: boolean): number {
   if (!enabled || site.count === 0) return 0;
   let flags: number = REC.ENABLED;
   for (const [wanted, current] of PLAIN) if (site.has(wanted)) flags |= current;
-  // With more than one ops the direct caller is reached through its helper, and the literal names the list.
+  // With more than one ops the direct caller is reached through its helper, and the literal names
+  // the list.
   if (site.count === 1) for (const [wanted, current] of LONE) if (site.has(wanted)) flags |= current;
   return flags >>> 0;
 }
 
 /**
- * What an update would do to a record. Flags that agree mean nothing is done, even if the function inside a trampoline changed (A6.3).
+ * What an update would do to a record. Flags that agree mean nothing is done, even if the function
+ * inside a trampoline changed (A6.3).
  */
 export function updateKind(site: CallSite, enabled: boolean): UpdateKind {
   if (site.skipped) return 'ignore';
@@ -94,7 +97,8 @@ function updateRecords(tx: Transaction, options: RunOptions): void {
   if (hasListEntry(state)) changeByList(tx, changes);
   else
     for (const each of changes) {
-      // Before the call on enabling and before the nop on disabling: whoever is between call and load finds a harmless ops (C-Q-4).
+      // Before the call on enabling and before the nop on disabling: whoever is between call and
+      // load finds a harmless ops (C-Q-4).
       changeWord(tx, each);
       changeSite(tx, each, each.before, each.after);
     }
@@ -111,8 +115,9 @@ function changeSite(tx: Transaction, { site, update, flags }: RecordChange, befo
 }
 
 /**
- * T-A64-5: sites whose word changes call the entry that lists, the words are set, and the sites get what they shall have. A thread that is still between
- * the other entry's call and its load would see a word that is being written; it has left before the first word is (T-A64-14).
+ * T-A64-5: sites whose word changes call the entry that lists, the words are set, and the sites get
+ * what they shall have. A thread that is still between the other entry's call and its load would
+ * see a word that is being written; it has left before the first word is (T-A64-14).
  */
 function changeByList(tx: Transaction, changes: readonly RecordChange[]): void {
   const list: Content = { kind: 'list-caller' };
@@ -125,10 +130,14 @@ function changeByList(tx: Transaction, changes: readonly RecordChange[]): void {
   for (const each of changes) changeSite(tx, each, each.literal === null ? each.before : list, each.after);
 }
 
-/** C-Q-2: the waits until nobody is in what the sites called before: an ops, its trampoline, an entry. */
+/**
+ * C-Q-2: the waits until nobody is in what the sites called before: an ops, its trampoline, an
+ * entry.
+ */
 export function graceSteps({ policy }: CoreState): Step[] {
   const rude: Step = { kind: 'quiesce', grace: 'rude' };
-  // A task that cannot be preempted inside the tracer has left it at its next schedule point, which the first wait already awaits.
+  // A task that cannot be preempted inside the tracer has left it at its next schedule point, which
+  // the first wait already awaits.
   const preemptible = policy.preempt === 'full' && policy.trampolines !== '2014';
   return preemptible ? [rude, { kind: 'quiesce', grace: 'tasks' }] : [rude];
 }
@@ -141,8 +150,9 @@ function entriesOf(tx: Transaction): readonly ('plain' | 'regs')[] {
 }
 
 /**
- * C-UPD-1: callee to the list function; records; third argument, then the new callee; graph. While records are in transition a lone callback
- * could be entered for a function that its ops does not trace; the list function tests the hashes.
+ * C-UPD-1: callee to the list function; records; third argument, then the new callee; graph. While
+ * records are in transition a lone callback could be entered for a function that its ops does not
+ * trace; the list function tests the hashes.
  */
 export function updateRun(tx: Transaction, options: RunOptions = {}): void {
   const { state } = tx;
@@ -171,7 +181,10 @@ export function updateRun(tx: Transaction, options: RunOptions = {}): void {
   updateGraphCall(tx);
 }
 
-/** C-FG-6: the jump of the graph tracer, after the sites. A graph tracer that is an ordinary callback has none. */
+/**
+ * C-FG-6: the jump of the graph tracer, after the sites. A graph tracer that is an ordinary
+ * callback has none.
+ */
 function updateGraphCall(tx: Transaction): void {
   const { state } = tx;
   const { manager } = state.graph;

@@ -1,22 +1,22 @@
 /**
- * Assembles what users write as text, for x86-64 and arm64. The sole importer of keystone-wasm; PowerPC and RISC-V encode by
- * their rows. Our own patches never pass through here.
+ * Assembles what users write as text, for x86-64 and arm64. The sole importer of keystone-wasm;
+ * PowerPC and RISC-V encode by their rows. Our own patches never pass through here.
  *
- * The engine (keystone-wasm 1.0.4, Keystone 0.9.2) is used with a short leash, because it answers some texts with wrong
- * bytes instead of an error. Measured, and handled before it sees the text:
+ * The engine (keystone-wasm 1.0.4, Keystone 0.9.2) is used with a short leash, because it answers
+ * some texts with wrong bytes instead of an error. Measured, and handled before it sees the text:
  *
- *   x86-64  nop with an operand           becomes 0f 18 (a prefetch)               refused
- *   x86-64  endbr64, endbr32              unknown                                  written as bytes
- *   x86-64  jmp short X                   refused, it picks the short form itself  the word is dropped
- *   x86-64  pushf, popf                   become the 16-bit forms, 66 9c           written pushfq, popfq
- *   arm64   bti, paciasp, xpaclri, …      unknown                                  written as hint #n
- *   arm64   .inst                         yields nothing, silently                 written as .word
- *   arm64   b, cbz, tbz, … out of reach   truncated, silently                      numeric targets are checked
- *   arm64   adr to a number               wrong unless the address is 0            refused; labels are right
- *   arm64   adrp to a label               wrong unless the address is 0            refused; numbers are right
- *   arm64   ldr x1, [x1, #8]! and alike   yields nothing, silently                 found, refused
- *   both    .text                         crashes the engine for good              directives: only those that store data
- *   both    1:, 1b, 1f                    refused with an unclear message          refused
+ *   x86-64  nop with an operand          becomes 0f 18 (a prefetch)    refused
+ *   x86-64  endbr64, endbr32             unknown                       written as bytes
+ *   x86-64  jmp short X                  refused, the engine picks it  the word is dropped
+ *   x86-64  pushf, popf                  become the 16-bit forms       written pushfq, popfq
+ *   arm64   bti, paciasp, xpaclri, …     unknown                       written as hint #n
+ *   arm64   .inst                        yields nothing, silently      written as .word
+ *   arm64   b, cbz, tbz, … out of reach  truncated, silently           numeric targets are checked
+ *   arm64   adr to a number              wrong but at address 0        refused; labels are right
+ *   arm64   adrp to a label              wrong but at address 0        refused; numbers are right
+ *   arm64   ldr x1, [x1, #8]! and alike  yields nothing, silently      found, refused
+ *   both    .text                        crashes the engine for good   only directives of data
+ *   both    1:, 1b, 1f                   refused, but unclearly        refused
  *
  * Its errors name no line; the line is found here.
  */
@@ -29,8 +29,9 @@ export type AssemblerMachine = 'x86-64' | 'arm64';
 
 export interface Assembler {
   /**
-   * Bytes of `text` at `address`. Lines are separated by line feeds, statements also by `;`; comments start with `//`, on
-   * x86-64 also with `#`. x86-64 is written in Intel syntax. Throws 'usage', naming the line.
+   * Bytes of `text` at `address`. Lines are separated by line feeds, statements also by `;`;
+   * comments start with `//`, on x86-64 also with `#`. x86-64 is written in Intel syntax. Throws
+   * 'usage', naming the line.
    */
   assemble(text: string, address: Address): Uint8Array;
 }
@@ -184,8 +185,8 @@ function rewrite(statement: Statement, machine: AssemblerMachine, address: Addre
   }
   const reach = branchReach(mnemonic);
   if (reach && target !== null) {
-    // The statement's own place is not known yet: the first address is, and the text is short (see LIMIT_BYTES).
-    // A number is an address; a negative one does not mean a distance.
+    // The statement's own place is not known yet: the first address is, and the text is short (see
+    // LIMIT_BYTES). A number is an address; a negative one does not mean a distance.
     if (target < 0n || !reaches({ ...reach, min: reach.min + LIMIT_BYTES }, address, target)) {
       throw refuse(line, text, `the target ${hex(target)} is out of reach from ${hex(address)} or not 4-aligned`);
     }
@@ -202,7 +203,8 @@ function build(engine: KeystoneWasm.Keystone, machine: AssemblerMachine, symbolM
     try {
       return engine.asm(text, { address });
     } catch (cause) {
-      // Anything but the engine's own message is a trap of its code; its memory cannot be trusted any more.
+      // Anything but the engine's own message is a trap of its code; its memory cannot be trusted
+      // any more.
       if (!(cause instanceof Error) || !cause.message.startsWith('Failed to assemble')) broken = true;
       return cause instanceof Error ? cause : new Error(String(cause));
     }
@@ -225,14 +227,16 @@ function build(engine: KeystoneWasm.Keystone, machine: AssemblerMachine, symbolM
         for (const [i, { line, label, text: written }] of statements.entries()) {
           if (label !== '' || sent[i]!.startsWith('.')) continue;
           const alone = encode(sent[i]!, BigInt.asUintN(64, address));
-          // An error here is a label of the text; nothing at all is an instruction that was left out.
+          // An error here is a label of the text; nothing at all is an instruction that was left
+          // out.
           if (!(alone instanceof Error) && alone.length === 0) {
             throw refuse(line, written, 'the engine gives no bytes for it, the operands may be unpredictable');
           }
         }
         return result;
       }
-      // Each statement alone: the first that fails for another reason than a label of this text is to blame.
+      // Each statement alone: the first that fails for another reason than a label of this text is
+      // to blame.
       const labels = new Set(statements.map((each) => each.label));
       for (const [i, statement] of statements.entries()) {
         if (broken) break;
@@ -282,7 +286,8 @@ async function loadEngine(machine: AssemblerMachine): Promise<Assembler> {
 
 /**
  * The assembler of a machine. Loads the engine on first use; assembling is synchronous.
- * @throws ElftraceError 'unsupported-form' with the reason 'optional-package' where keystone-wasm is not installed
+ * @throws ElftraceError 'unsupported-form' with the reason 'optional-package' where keystone-wasm
+ *   is not installed
  */
 export function loadAssembler(machine: AssemblerMachine): Promise<Assembler> {
   let promise = loaded.get(machine);

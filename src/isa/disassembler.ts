@@ -1,14 +1,19 @@
 /**
- * Text of machine code for people. One interface for the four machines: PowerPC and RISC-V print by their rows, x86-64 and
- * arm64 by the Capstone engine. The sole importer of capstone-wasm, and only when somebody asks for text of those two.
+ * Text of machine code for people. One interface for the four machines: PowerPC and RISC-V print by
+ * their rows, x86-64 and arm64 by the Capstone engine. The sole importer of capstone-wasm, and only
+ * when somebody asks for text of those two.
  *
  * What the engine gets wrong, and what is done about it (capstone-wasm 1.0.3, Capstone 5.0):
  *
- * - its instruction addresses are signed, and numbers or bigints as it happens: addresses are counted here. The targets in
- *   the text are right in all 64 bits as long as the start address is passed as a bigint;
- * - a call with 64 KiB of one-byte instructions runs out of memory and leaves the engine unusable: windows of 1 KiB;
- * - bytes that are no instruction throw, or end the list early: they become `.byte` (x86-64) or `.inst` (arm64) lines;
- * - it opens a handle with every constructor call and never frees one: one handle per machine, kept;
+ * - its instruction addresses are signed, and numbers or bigints as it happens: addresses are
+ *   counted here. The targets in the text are right in all 64 bits as long as the start address is
+ *   passed as a bigint;
+ * - a call with 64 KiB of one-byte instructions runs out of memory and leaves the engine unusable:
+ *   windows of 1 KiB;
+ * - bytes that are no instruction throw, or end the list early: they become `.byte` (x86-64) or
+ *   `.inst` (arm64) lines;
+ * - it opens a handle with every constructor call and never frees one: one handle per machine,
+ *   kept;
  * - landing pads print as `hint #0x22`, and `notrack` jumps without their prefix: named here;
  * - it does not know `udf`, `msr ssbs` and a few more of arm64: the rows print those.
  */
@@ -31,8 +36,9 @@ export interface DisassembledLine {
 
 export interface Disassembler {
   /**
-   * Lines of all of `code`, without gaps: what is no instruction becomes `.byte` or `.inst`. `address` is the address of
-   * code[0]. `isa` is asked where the rows print, and on arm64 for words that the engine does not know.
+   * Lines of all of `code`, without gaps: what is no instruction becomes `.byte` or `.inst`.
+   * `address` is the address of code[0]. `isa` is asked where the rows print, and on arm64 for
+   * words that the engine does not know.
    */
   disassemble(code: Uint8Array, address: Address, isa: Isa): readonly DisassembledLine[];
 }
@@ -67,7 +73,10 @@ const byRows: Disassembler = {
 /** Corrects the engine's text of one instruction. */
 type Correct = (text: string, address: Address, bytes: Uint8Array) => string;
 
-/** Hints that Capstone prints by number: branch target identification and its neighbours (Arm ARM, C6.2, HINT). */
+/**
+ * Hints that Capstone prints by number: branch target identification and its neighbours (Arm ARM,
+ * C6.2, HINT).
+ */
 const HINTS: ReadonlyMap<string, string> = new Map([
   ['hint #0x11', 'psb csync'],
   ['hint #0x12', 'tsb csync'],
@@ -153,8 +162,8 @@ async function loadEngine(kind: 'capstone-arm64' | 'capstone-x86-64'): Promise<D
 }
 
 /**
- * The disassembler for a machine's text (`arch.isa.text`). Loads the engine on first use, where one is needed; everything
- * after that is synchronous.
+ * The disassembler for a machine's text (`arch.isa.text`). Loads the engine on first use, where one
+ * is needed; everything after that is synchronous.
  */
 export function loadDisassembler(kind: TextKind): Promise<Disassembler> {
   let promise = loaded.get(kind);

@@ -12,15 +12,18 @@ export type Flow =
 export interface Instruction {
   readonly address: Address;
   readonly sizeBytes: number;
-  /** `unknown` for bytes that the table does not know; sizeBytes is then the least step to the next try. */
+  /**
+   * `unknown` for bytes that the table does not know; sizeBytes is then the least step to the next
+   * try.
+   */
   readonly mnemonic: string;
   readonly operands: Operands;
   readonly flow: Flow;
 }
 
 /**
- * Bytes <-> instructions of one target. `decode` never throws on content. `offset` is a position in `code`, `address` the
- * address of that position.
+ * Bytes <-> instructions of one target. `decode` never throws on content. `offset` is a position in
+ * `code`, `address` the address of that position.
  */
 export interface Isa {
   /** Who prints: the rows (PowerPC, RISC-V) or the Capstone engine (x86-64, arm64). */
@@ -28,6 +31,9 @@ export interface Isa {
   readonly minInstructionBytes: 1 | 2 | 4;
   readonly maxInstructionBytes: number;
   decode(code: Uint8Array, offset: number, address: Address): Instruction;
-  /** Text of an instruction by the rows, for machines whose `text` is 'rows'; elsewhere the bare mnemonic. */
+  /**
+   * Text of an instruction by the rows, for machines whose `text` is 'rows'; elsewhere the bare
+   * mnemonic.
+   */
   format(instruction: Instruction): string;
 }

@@ -1,6 +1,7 @@
 /**
- * What is found once. Code has the same instruction words in many places, even a small program half of its own; and a program needs the tables of one
- * machine, while every start would pay for those of all.
+ * What is found once. Code has the same instruction words in many places, even a small program half
+ * of its own; and a program needs the tables of one machine, while every start would pay for those
+ * of all.
  */
 
 /** A function that gives what `make` gives, made when it is first asked for. */

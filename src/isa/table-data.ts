@@ -1,6 +1,9 @@
 /** What an instruction table comes to as plain numbers. Types only. */
 
-/** How the row of a word is found: some bits of the word choose a list of rows, of which the first that matches is it. */
+/**
+ * How the row of a word is found: some bits of the word choose a list of rows, of which the first
+ * that matches is it.
+ */
 export interface DecoderData {
   /** shift, mask, place, shift, …: runs of bits that are put together to a number. */
   readonly key: readonly number[];
@@ -10,8 +13,9 @@ export interface DecoderData {
 }
 
 /**
- * What the patterns of a table come to, as plain numbers: a new process takes 5 ms to parse the patterns of one machine, for which it has
- * executed nothing yet. The bundle brings them along (`prebuilt.ts`).
+ * What the patterns of a table come to, as plain numbers: a new process takes 5 ms to parse the
+ * patterns of one machine, for which it has executed nothing yet. The bundle brings them along
+ * (`prebuilt.ts`).
  */
 export interface TableData {
   /** name, then high, low, at of each slice: the fields of all rows, equal ones once. */

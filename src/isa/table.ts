@@ -1,8 +1,10 @@
 /**
- * Instruction tables: one row per instruction (mnemonic, bit pattern, syntax) gives encoder, decoder, text, relocation
- * places and branch reach, so they cannot disagree. Used by PowerPC, RISC-V and arm64; x86-64 has its own opcode map.
+ * Instruction tables: one row per instruction (mnemonic, bit pattern, syntax) gives encoder,
+ * decoder, text, relocation places and branch reach, so they cannot disagree. Used by PowerPC,
+ * RISC-V and arm64; x86-64 has its own opcode map.
  *
- * A pattern is written as the manuals draw it, most significant bit first, tokens separated by blanks:
+ * A pattern is written as the manuals draw it, most significant bit first, tokens separated by
+ * blanks:
  *
  *   0110           fixed bits
  *   rd             a field whose width the ISA declares
@@ -10,9 +12,11 @@
  *   off[20|10:1]   several slices in one token, the first being the most significant
  *   ...            ignored bits, one per dot: any value decodes, zero is encoded
  *
- * In the syntax every lower-case word is a field; literal words stand in single quotes (`rd, rn, 'lsl' #sh`).
+ * In the syntax every lower-case word is a field; literal words stand in single quotes
+ * (`rd, rn, 'lsl' #sh`).
  *
- * No bit position is written by hand; a field whose lowest slice ends at bit k holds multiples of 2^k.
+ * No bit position is written by hand; a field whose lowest slice ends at bit k holds multiples of
+ * 2^k.
  */
 import { PREBUILT_TABLES } from './prebuilt.js';
 import type { DecoderData, TableData } from './table-data.js';
@@ -22,8 +26,9 @@ import type { Reach } from '../bits.js';
 /** What a field means. Declared once per ISA by field name. */
 export interface FieldSpec {
   /**
-   * `register`: number printed with `prefix` or by `names`; `displacement`: signed, relative to the instruction's own
-   * address; `suffix`: one bit that appends `text` to the mnemonic (PowerPC `.`, `o`; RISC-V `.aq`).
+   * `register`: number printed with `prefix` or by `names`; `displacement`: signed, relative to the
+   * instruction's own address; `suffix`: one bit that appends `text` to the mnemonic (PowerPC `.`,
+   * `o`; RISC-V `.aq`).
    */
   readonly kind: 'register' | 'unsigned' | 'signed' | 'displacement' | 'suffix';
   /** Bits of the value where the pattern names no slices. */
@@ -61,7 +66,10 @@ export interface RowAttributes {
   readonly when?: (operands: Operands) => boolean;
   /** Rows that this one is a special case of; it is tried before them. */
   readonly over?: readonly string[];
-  /** Compressed instruction: the row it stands for, and that row's operands computed from this one's. */
+  /**
+   * Compressed instruction: the row it stands for, and that row's operands computed from this
+   * one's.
+   */
   readonly expands?: { readonly to: string; readonly operands: (operands: Operands) => Operands };
   /** Only decoded and named; executing it is a stop. */
   readonly decodeOnly?: boolean;
@@ -74,10 +82,16 @@ export interface RowSpec<M extends string = string> {
   readonly attributes: RowAttributes;
 }
 
-/** Operand values by field name: registers by number, immediates sign-extended. At most 32 bits, hence number. */
+/**
+ * Operand values by field name: registers by number, immediates sign-extended. At most 32 bits,
+ * hence number.
+ */
 export type Operands = Readonly<Record<string, number>>;
 
-/** One row of a table. The mnemonic's type is kept so that `Mnemonic` unions can be derived from a list of rows. */
+/**
+ * One row of a table. The mnemonic's type is kept so that `Mnemonic` unions can be derived from a
+ * list of rows.
+ */
 export function row<const M extends string>(
   mnemonic: M,
   pattern: string,
@@ -87,7 +101,10 @@ export function row<const M extends string>(
   return { mnemonic, pattern, syntax, attributes };
 }
 
-/** Text only: `mnemonic operands` of the base row printed as something shorter. Never returned by decode. */
+/**
+ * Text only: `mnemonic operands` of the base row printed as something shorter. Never returned by
+ * decode.
+ */
 export interface Alias {
   readonly mnemonic: string;
   readonly of: string;
@@ -185,8 +202,9 @@ function fieldOf(name: string, spec: FieldSpec, slices: readonly Slice[]): RowFi
 }
 
 /**
- * Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither overlap nor leave gaps. Its names are for `checkNames`:
- * a row that is compiled because a word is of it is one of a table that tests have checked.
+ * Parses one pattern; checks that widths add up to 16 or 32 and that a field's slices neither
+ * overlap nor leave gaps. Its names are for `checkNames`: a row that is compiled because a word is
+ * of it is one of a table that tests have checked.
  */
 export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldSpec>>): Row {
   interface Piece {
@@ -271,7 +289,10 @@ export function compileRow(spec: RowSpec, fields: Readonly<Record<string, FieldS
   };
 }
 
-/** Every name of the syntax and of `not` is a field, and every field is in the syntax (suffixes are in the mnemonic). */
+/**
+ * Every name of the syntax and of `not` is a field, and every field is in the syntax (suffixes are
+ * in the mnemonic).
+ */
 function checkNames(spec: RowSpec, row: Row): void {
   const fields = new Set(row.fields.map((each) => each.name));
   const named = new Set(row.syntax.replace(/'[^']*'/g, ' ').match(/[a-z_][a-z0-9_]*/g) ?? []);
@@ -288,7 +309,10 @@ function checkNames(spec: RowSpec, row: Row): void {
   }
 }
 
-/** Value of a field in a word: sign-extended where the kind says so, low zero bits put back, bias added. */
+/**
+ * Value of a field in a word: sign-extended where the kind says so, low zero bits put back, bias
+ * added.
+ */
 export function extractField(field: RowField, word: number): number {
   let value = 0;
   const { slices, bias } = field;
@@ -391,7 +415,8 @@ function tableData({ rows, fields }: TableSpec): TableData {
     numbers.set(text, distinct.length);
     return distinct.push(data) - 1;
   };
-  // More specific rows first, so that `over` rows win; among equally specific ones those that are over others.
+  // More specific rows first, so that `over` rows win; among equally specific ones those that are
+  // over others.
   const ordered = compiled.map((each, number) => [each, number] as const).sort(([a], [b]) => rank(b) - rank(a));
   const ofSize = (sizeBytes: 2 | 4): DecoderData =>
     decoderData(
@@ -412,7 +437,9 @@ function popcount(value: number): number {
   return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
 }
 
-/** Order of decoding: rows with more fixed bits first, among equal ones those that are over others. */
+/**
+ * Order of decoding: rows with more fixed bits first, among equal ones those that are over others.
+ */
 function rank({ mask, attributes }: Row): number {
   return 2 * popcount(mask) + (attributes.over ? 1 : 0);
 }
@@ -423,7 +450,9 @@ function isOf({ attributes: { not, when } }: Row, operands: Operands): boolean {
   return !when || when(operands);
 }
 
-/** A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit. */
+/**
+ * A checked table. `decode*` never throw on content; `encode` throws on operands that do not fit.
+ */
 export class IsaTable {
   readonly name: string;
   private readonly numbers = new Map<string, number>();
@@ -435,9 +464,11 @@ export class IsaTable {
   private readonly formatAddress: (address: bigint) => string;
 
   /**
-   * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a row when it is first asked
-   *              for or a word is of it, and takes what the bundle has made of the patterns: a program that looks at one machine must
-   *              not pay for the tables of four at its start. `check()` is then the tests' business.
+   * @param mode  `checked` (default) compiles and checks every row at once. `deferred` compiles a
+   *              row when it is first asked
+   *              for or a word is of it, and takes what the bundle has made of the patterns: a
+   *              program that looks at one machine must not pay for the tables of four at its
+   *              start. `check()` is then the tests' business.
    * @param known  what the patterns come to, where somebody has it
    */
   constructor(
@@ -470,7 +501,10 @@ export class IsaTable {
     return this.spec.rows.map((_, number) => this.rowAt(number));
   }
 
-  /** Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first contradiction. */
+  /**
+   * Compiles every row, compares each with each, looks aliases up; throws 'bad-row' for the first
+   * contradiction.
+   */
   check(): void {
     for (const list of this.aliases.values()) for (const alias of list) this.checkAlias(alias);
     for (const each of this.spec.rows) checkNames(each, this.row(each.mnemonic));
@@ -543,7 +577,10 @@ export class IsaTable {
     }
   }
 
-  /** Two rows may match one word only where the more specific one says so with `over`, or excludes it with `not`/`when`. */
+  /**
+   * Two rows may match one word only where the more specific one says so with `over`, or excludes
+   * it with `not`/`when`.
+   */
   private checkOverlaps(rows: readonly Row[]): void {
     for (let i = 0; i < rows.length; i++) {
       const a = rows[i]!;
@@ -664,7 +701,10 @@ export class IsaTable {
     return { min: -half, max: half - step, alignBytes: Number(step) };
   }
 
-  /** Text of a decoded word; with `aliases: false` the plain row, as `objdump -M raw` or `no-aliases` prints it. */
+  /**
+   * Text of a decoded word; with `aliases: false` the plain row, as `objdump -M raw` or
+   * `no-aliases` prints it.
+   */
   format(decoded: Decoded, address: bigint, options: { readonly aliases?: boolean } = {}): string {
     const { row: found, operands } = decoded;
     let mnemonic: string = found.mnemonic;

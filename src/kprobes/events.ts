@@ -5,12 +5,13 @@
  *   p[:[GRP/][EVENT]] [MOD:]SYM[+0]%return         [ARGS]      the same as r
  *   r[MAXACTIVE][:[GRP/][EVENT]] [MOD:]SYM[+0]     [ARGS]      a return probe
  *
- *   ARG = [NAME=]FETCH[:TYPE]
- *   FETCH = %REG | $argN | $retval | $stackN | $stack | $comm | @ADDRESS | @SYM[+|-OFFS] | \IMM | \"text" | +|-[u]OFFS(FETCH)
- *   TYPE = u8 … u64 | s8 … s64 | x8 … x64 | char | string | ustring | symbol | symstr | b<width>@<offset>/<container>, each with [N]
+ *   ARG = [NAME=]FETCH[:TYPE] FETCH = %REG | $argN | $retval | $stackN | $stack | $comm | @ADDRESS
+ *   | @SYM[+|-OFFS] | \IMM | \"text" | +|-[u]OFFS(FETCH) TYPE = u8 … u64 | s8 … s64 | x8 … x64 |
+ *   char | string | ustring | symbol | symstr | b<width>@<offset>/<container>, each with [N]
  *
- * Owns the parsing and the compilation into steps that need no names any more; executes nothing. Errors carry the column (from 0)
- * at which the definition stops making sense, as the kernel's error_log does.
+ * Owns the parsing and the compilation into steps that need no names any more; executes nothing.
+ * Errors carry the column (from 0) at which the definition stops making sense, as the kernel's
+ * error_log does.
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -46,7 +47,10 @@ export type ElementType =
   | { readonly kind: 'integer'; readonly base: 'unsigned' | 'signed' | 'hex' | 'char'; readonly bits: 8 | 16 | 32 | 64 }
   | { readonly kind: 'bitfield'; readonly width: number; readonly offset: number; readonly container: 8 | 16 | 32 | 64 }
   | { readonly kind: 'string'; readonly user: boolean }
-  /** An address, printed as symbol+offset: `symbol` when the trace is read, `symstr` when it is recorded. Here the same. */
+  /**
+   * An address, printed as symbol+offset: `symbol` when the trace is read, `symstr` when it is
+   * recorded. Here the same.
+   */
   | { readonly kind: 'symbol' };
 
 export interface ProbeArgument {
@@ -390,7 +394,7 @@ function parseVariable(c: Cursor, isReturn: boolean, column: number): Fetch {
   return c.fail('bad-variable', `$${word}${number ?? ''} is not known`, column);
 }
 
-// -------------------------------------------------------------------------------------------------------- compilation
+// ------------------------------------------------------------------------------------- compilation
 
 /** A step of fetching: the value so far goes in, another comes out. */
 export type FetchStep =
@@ -416,13 +420,17 @@ export interface CompileContext {
   readonly abi: ProbeAbi;
   /** Address of a data or code symbol, or null. */
   readonly symbol: (name: string) => Address | null;
-  /** The probe is at the first instruction of a function, its landing pad left out: `$argN` means something. */
+  /**
+   * The probe is at the first instruction of a function, its landing pad left out: `$argN` means
+   * something.
+   */
   readonly atEntry: boolean;
 }
 
 /**
  * Turns the arguments of a definition into steps on a machine's registers.
- * @throws ElftraceError 'bad-probe' with the column of the argument for what the machine or the place does not have
+ * @throws ElftraceError 'bad-probe' with the column of the argument for what the machine or the
+ *   place does not have
  */
 export function compileArguments(definition: ProbeDefinition, context: CompileContext): readonly CompiledArgument[] {
   return definition.arguments.map((argument) => {
@@ -505,7 +513,7 @@ function compile(
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------ values
+// ------------------------------------------------------------------------------------------ values
 
 /** Reading of what steps need. */
 export interface FetchSource {
@@ -554,7 +562,8 @@ export function elementValue(type: ElementType, raw: bigint, littleEndian: boole
       return type.base === 'signed' ? BigInt.asIntN(type.bits, cut) : cut;
     }
     case 'bitfield': {
-      // Bit 0 of a field is where the machine's compilers put it: the lowest, or the highest in big-endian order.
+      // Bit 0 of a field is where the machine's compilers put it: the lowest, or the highest in
+      // big-endian order.
       const shift = littleEndian ? type.offset : type.container - type.offset - type.width;
       return BigInt.asUintN(type.width, BigInt.asUintN(type.container, raw) >> BigInt(shift));
     }

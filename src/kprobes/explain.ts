@@ -1,4 +1,7 @@
-/** Whether a place can have a probe, how its instruction would be executed, and whether a jump can take the place of the breakpoint. */
+/**
+ * Whether a place can have a probe, how its instruction would be executed, and whether a jump can
+ * take the place of the breakpoint.
+ */
 import type { ConventionName } from '../machine/conventions.js';
 import { readElf } from '../elf/read.js';
 import { conventionFor } from '../tracing/inject.js';
@@ -13,7 +16,10 @@ import type { ProbeText, ValidProbe } from './validate.js';
 
 export interface ProbeExplanation {
   readonly place: ValidProbe | ProbeRefusal;
-  /** The way to optimise that would be tried first, or the rule that forbids it; null where there is no probe at all. */
+  /**
+   * The way to optimise that would be tried first, or the rule that forbids it; null where there is
+   * no probe at all.
+   */
   readonly jump: JumpWindow | ProbeRefusal | null;
 }
 
@@ -33,8 +39,9 @@ function passesRegisters(target: string, convention: ConventionName): boolean {
 }
 
 /**
- * Why a probe at a site cannot be served by ftrace (K-ADDR-7): the entry that the image has, or would get, passes no registers. The reason names those that
- * would do it. null: it can, or what the entry will be is not decided yet.
+ * Why a probe at a site cannot be served by ftrace (K-ADDR-7): the entry that the image has, or
+ * would get, passes no registers. The reason names those that would do it. null: it can, or what
+ * the entry will be is not decided yet.
  */
 export function whyNotFtrace(sites: Sites, index: number): ProbeRefusal | null {
   const { program } = sites;

@@ -1,4 +1,7 @@
-/** Probes: definitions, where they may go, the state machines of 2009 and today, sessions on images, and the handling of hits. */
+/**
+ * Probes: definitions, where they may go, the state machines of 2009 and today, sessions on images,
+ * and the handling of hits.
+ */
 export {
   compileArguments,
   type CompiledArgument,

@@ -1,7 +1,8 @@
 /**
- * What both state machines share: probes and their flags, the aggregators of probes at one address, and the machine under them. A machine is text
- * that can be read and written, out-of-line slots and the six functions of jump optimisation; it may be a file, a running machine or one
- * that a test made up. Owns no rule of either version (state-2009.ts, state-modern.ts).
+ * What both state machines share: probes and their flags, the aggregators of probes at one address,
+ * and the machine under them. A machine is text that can be read and written, out-of-line slots and
+ * the six functions of jump optimisation; it may be a file, a running machine or one that a test
+ * made up. Owns no rule of either version (state-2009.ts, state-modern.ts).
  */
 import type { Address } from '../units.js';
 import type { ProbeCpu, ProbeErrno, ProbeRefusal } from '../machine/probes.js';
@@ -11,10 +12,16 @@ export const FLAGS_2009 = { GONE: 1, DISABLED: 2, OPTIMIZE: 4 } as const;
 /** Flags of today. 4 is what the core has done. */
 export const FLAGS = { GONE: 1, DISABLED: 2, OPTIMIZED: 4, FTRACE: 8, ON_FUNC_ENTRY: 16 } as const;
 
-/** Handlers of such a probe do not run, and nothing of it is armed: disabled, or its text is gone. The bits are those of both versions. */
+/**
+ * Handlers of such a probe do not run, and nothing of it is armed: disabled, or its text is gone.
+ * The bits are those of both versions.
+ */
 export const isOff = (flags: number): boolean => (flags & (FLAGS.GONE | FLAGS.DISABLED)) !== 0;
 
-/** `regs` at a handler: of a breakpoint the pc that the trap left; of a jump what the buffer saved, of which the pc cannot be changed. */
+/**
+ * `regs` at a handler: of a breakpoint the pc that the trap left; of a jump what the buffer saved,
+ * of which the pc cannot be changed.
+ */
 export interface KprobeHandlers {
   /** Nonzero: the handler has set the pc, the instruction is not executed. */
   readonly pre?: (probe: Kprobe, regs: ProbeCpu) => number;
@@ -75,8 +82,8 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   /** Section 3. */
   check(address: Address): CheckedAddress | ProbeRefusal;
   /**
-   * The out-of-line copy of an instruction. It belongs to one registration: a second one at the address, made before the first was freed,
-   * has its own.
+   * The out-of-line copy of an instruction. It belongs to one registration: a second one at the
+   * address, made before the first was freed, has its own.
    */
   prepareSlot(address: Address): OwnSlot | ProbeRefusal;
   releaseSlot(slot: OwnSlot): void;
@@ -87,7 +94,10 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   disarmFtrace(address: Address): void;
   /** The bytes at the address are the object's jump. */
   hasJump(address: Address, part: Part): boolean;
-  /** All of the window behind the breakpoint is as it was or the jump: who hit the breakpoint may go on in the buffer. */
+  /**
+   * All of the window behind the breakpoint is as it was or the jump: who hit the breakpoint may go
+   * on in the buffer.
+   */
   mayResume(address: Address, part: Part): boolean;
 
   // The six functions of T-KP-32.
@@ -102,7 +112,10 @@ export interface KprobeMachine<Part extends OptimizedPart = OptimizedPart> {
   detour(address: Address, regs: ProbeCpu, handlers: () => number): number;
 }
 
-/** Results of operations. `waiting`: another one holds a lock; it is carried out when that one is done. */
+/**
+ * Results of operations. `waiting`: another one holds a lock; it is carried out when that one is
+ * done.
+ */
 export type KprobeResult = 'done' | 'waiting' | KprobeFailure;
 
 export interface KprobeFailure {

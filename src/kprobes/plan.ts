@@ -1,4 +1,7 @@
-/** Sessions with probes on images at rest: `planSession` of the ftrace room with somebody who serves the steps about probes. */
+/**
+ * Sessions with probes on images at rest: `planSession` of the ftrace room with somebody who serves
+ * the steps about probes.
+ */
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
 import {
@@ -54,7 +57,8 @@ export interface ProbeSessionPlan extends SessionPlan {
 /**
  * Performs session files, probes included, and plans what changes.
  * @param image  the image as it was before the first of the files, with the runtime in it
- * @throws ElftraceError as `planSession`; 'bad-probe' with `column` for a definition that cannot be understood, 'probe-refused' with `reason`,
+ * @throws ElftraceError as `planSession`; 'bad-probe' with `column` for a definition that cannot be
+ *   understood, 'probe-refused' with `reason`,
  *         `errno` and `rule` for a probe that cannot be set
  */
 export function planProbes(

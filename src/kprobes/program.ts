@@ -1,6 +1,7 @@
 /**
- * Programs of events: what the callback of a detour buffer executes in the guest (src/runtime), as words; the same interpreter for breakpoints, which
- * are handled outside of the guest; and the values in the words that either of them recorded. Owns the encoding; abi.h says the same in C.
+ * Programs of events: what the callback of a detour buffer executes in the guest (src/runtime), as
+ * words; the same interpreter for breakpoints, which are handled outside of the guest; and the
+ * values in the words that either of them recorded. Owns the encoding; abi.h says the same in C.
  *
  *   argument          operations                                         recorded, words of 64 bits
  *   %ax:u32           register 80 8, put                                 faults, value
@@ -8,7 +9,8 @@
  *   +0(+8(%si)):s8[2] register 104 8, load 8, memory 0 1 2               faults, element, element
  *   +0(%di):string    register 112 8, string 0 0                         faults, 64 bytes
  *
- * `faults` has a bit for each element that lies where nothing is mapped. What is the same at every hit ($comm, texts) is not recorded.
+ * `faults` has a bit for each element that lies where nothing is mapped. What is the same at every
+ * hit ($comm, texts) is not recorded.
  */
 import { ElftraceError } from '../errors.js';
 import { PROBE_DATA, PROBE_OPERATIONS, PROBE_STRING_BYTES } from '../runtime/abi.js';

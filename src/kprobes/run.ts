@@ -1,7 +1,8 @@
 /**
- * Probes while a patched image runs: the trap handler that a kernel has for them. A breakpoint of ours is a hit: handlers record, then the
- * instruction is executed elsewhere or simulated. What handlers record goes into the program's own ring, in the form in which the callback of
- * detour buffers writes it. Knows of a machine what `ProbeMachine` says.
+ * Probes while a patched image runs: the trap handler that a kernel has for them. A breakpoint of
+ * ours is a hit: handlers record, then the instruction is executed elsewhere or simulated. What
+ * handlers record goes into the program's own ring, in the form in which the callback of detour
+ * buffers writes it. Knows of a machine what `ProbeMachine` says.
  */
 import { bytesOfWord, ByteView, wordOf } from '../bytes.js';
 import { entryPoint } from '../patch/routes.js';
@@ -60,7 +61,10 @@ export interface ProbeProfile extends Pick<ListedProbe, 'address' | 'symbol' | '
   readonly missed: bigint;
 }
 
-/** Whether a call with a frame at `below` is gone when one at `now` begins: left by longjmp. As `is_gone` of the runtime. */
+/**
+ * Whether a call with a frame at `below` is gone when one at `now` begins: left by longjmp. As
+ * `is_gone` of the runtime.
+ */
 const isGone = (below: bigint, now: bigint): boolean => below < now && now - below < ONE_STACK;
 
 export class ProbeRun {
@@ -107,7 +111,10 @@ export class ProbeRun {
     return stop.kind === 'trap' ? this.trap(stop.instruction) : this.fault(stop.instruction);
   }
 
-  /** Probed places with their hits so far, and those that were missed, as a kernel counts them (`kprobe_profile`). */
+  /**
+   * Probed places with their hits so far, and those that were missed, as a kernel counts them
+   * (`kprobe_profile`).
+   */
   profile(): readonly ProbeProfile[] {
     const { session } = this.options;
     return session.probes().map(({ address, symbol, offset, events }) => {
@@ -127,7 +134,7 @@ export class ProbeRun {
     return this.options.session.machine.originOf(address);
   }
 
-  // --------------------------------------------------------------------------------------------------------------- traps
+  // ----------------------------------------------------------------------------------------- traps
 
   private trap(address: Address): boolean {
     const { session, machine } = this.options;
@@ -151,7 +158,10 @@ export class ProbeRun {
     return this.execute(address, result === 'resume-in-buffer');
   }
 
-  /** What `handle` of the runtime does. A hit while a callback of the program is at work is missed; the instruction is executed all the same. */
+  /**
+   * What `handle` of the runtime does. A hit while a callback of the program is at work is missed;
+   * the instruction is executed all the same.
+   */
   private handled(address: Address): ReturnType<ProbeSession['hit']> {
     const { session } = this.options;
     const block = this.current === null ? null : this.block(this.current);
@@ -196,13 +206,16 @@ export class ProbeRun {
     return true;
   }
 
-  // ------------------------------------------------------------------------------------------------------------- threads
+  // --------------------------------------------------------------------------------------- threads
 
   private block(thread: number): Address | null {
     return this.graphStack === null ? null : this.graphStack + BigInt(thread * threadBytes(this.word));
   }
 
-  /** The number under which the runtime knows the thread that runs, found and claimed as the runtime does it; null: all belong to others. */
+  /**
+   * The number under which the runtime knows the thread that runs, found and claimed as the runtime
+   * does it; null: all belong to others.
+   */
   private thread(): number | null {
     const { session } = this.options;
     const word = this.threadMode === null ? THREAD_MODES.one : Number(this.readWord(this.threadMode, 0));
@@ -219,7 +232,7 @@ export class ProbeRun {
     return null;
   }
 
-  // -------------------------------------------------------------------------------------------------------------- memory
+  // ---------------------------------------------------------------------------------------- memory
 
   private readWord(address: Address, index: number): bigint {
     const bytes = this.options.machine.memory.read(address + BigInt(index * this.word), this.word);
@@ -236,7 +249,7 @@ export class ProbeRun {
     this.writeWord(address, index, this.readWord(address, index) + value);
   }
 
-  // -------------------------------------------------------------------------------------------------------------- events
+  // ---------------------------------------------------------------------------------------- events
 
   private event(event: ProbeEvent): void {
     if (this.current === null) return;
@@ -295,7 +308,7 @@ export class ProbeRun {
     this.addHeader(RING_HEADER.head, BigInt(count));
   }
 
-  // -------------------------------------------------------------------------------------------------------- return probes
+  // --------------------------------------------------------------------------------- return probes
 
   private instances(thread: number): { readonly depth: Address; readonly stack: Address } | null {
     const depth = entryPoint(this.options.program, 'elftrace_probe_depth');

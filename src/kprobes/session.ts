@@ -1,10 +1,11 @@
 /**
- * Probes of a session on an image with the runtime: definitions become probes of a state machine, and what they need in the image is written:
- * breakpoints and jumps, out-of-line copies and detour buffers (`.elftrace.slots`), objects for the callback (`.elftrace.probes`). Probes on
- * ftrace sites become ops of the core.
+ * Probes of a session on an image with the runtime: definitions become probes of a state machine,
+ * and what they need in the image is written: breakpoints and jumps, out-of-line copies and detour
+ * buffers (`.elftrace.slots`), objects for the callback (`.elftrace.probes`). Probes on ftrace
+ * sites become ops of the core.
  *
- * The same operations on the same image give the same bytes and the same addresses, so whoever runs a patched image performs them once more
- * and knows what each breakpoint stands for (run.ts).
+ * The same operations on the same image give the same bytes and the same addresses, so whoever runs
+ * a patched image performs them once more and knows what each breakpoint stands for (run.ts).
  */
 import type { Arch } from '../machine/arch.js';
 import { alignUpBig, type Reach, reaches } from '../bits.js';
@@ -80,7 +81,10 @@ const ANYWHERE: Reach = { min: 0n, max: 1n << 64n, alignBytes: 1 };
 /** Runs of the optimizer after which everything has come to rest. */
 const RUNS = 4;
 
-/** Room that a runtime gets for a number of probes: every one may have a copy and a buffer, and an event of ordinary size; with some to spare. */
+/**
+ * Room that a runtime gets for a number of probes: every one may have a copy and a buffer, and an
+ * event of ordinary size; with some to spare.
+ */
 export function probeRoomFor(probes: number): { readonly text: number; readonly data: number } {
   const pages = (bytes: number): number => Math.ceil(bytes / 0x1000) * 0x1000;
   return { text: pages(0x4000 + 0x200 * probes), data: pages(0x4000 + 0x180 * probes) };
@@ -89,7 +93,10 @@ export function probeRoomFor(probes: number): { readonly text: number; readonly 
 /** Room for slots, and how buffers in it get to their callees. */
 interface SlotRoom extends SlotArea {
   readonly callees: readonly Address[];
-  /** Stubs in front of the slots, with what they lead to: in modules, which lie out of the runtime's reach. */
+  /**
+   * Stubs in front of the slots, with what they lead to: in modules, which lie out of the runtime's
+   * reach.
+   */
   readonly stubs: readonly { readonly address: Address; readonly target: Address }[];
 }
 
@@ -180,7 +187,8 @@ export class ProbeSession implements ProbeHost {
   /**
    * @param original  the image before anything was patched, with the runtime in it
    * @param watcher  told of every store
-   * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes, 'no-runtime' where the runtime serves none
+   * @throws ElftraceError 'probe-refused' (`not-served`) where the machine has no probes,
+   *   'no-runtime' where the runtime serves none
    */
   constructor(
     private readonly session: Session,
@@ -274,7 +282,7 @@ export class ProbeSession implements ProbeHost {
     return this.text.validateAt(range, address);
   }
 
-  // ------------------------------------------------------------------------------------------------------------- ftrace
+  // ---------------------------------------------------------------------------------------- ftrace
 
   /** The site's ip as callbacks are told it. */
   private siteIp(address: Address): Address {
@@ -339,7 +347,7 @@ export class ProbeSession implements ProbeHost {
     this.writeWords(this.ftraceTable, [table]);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ objects
+  // --------------------------------------------------------------------------------------- objects
 
   private allocate(words: number): Address | null {
     return this.room.allocate(words * this.word, 8, this.data.start, ANYWHERE);
@@ -391,7 +399,7 @@ export class ProbeSession implements ProbeHost {
     });
   }
 
-  // --------------------------------------------------------------------------------------------------------- operations
+  // ------------------------------------------------------------------------------------ operations
 
   /** The state machine of this session. */
   core(): Core {
@@ -410,7 +418,8 @@ export class ProbeSession implements ProbeHost {
         : new KprobesModern(this.machine, {
             ...options,
             optimization: true,
-            // There is no wish of single probes in this version: who is not asked for has no memory.
+            // There is no wish of single probes in this version: who is not asked for has no
+            // memory.
             faults: { allocate: (address) => this.wanted.has(address) },
           });
     return this.started;
@@ -420,7 +429,10 @@ export class ProbeSession implements ProbeHost {
     return isReturnProbe(define, this.arch);
   }
 
-  /** @throws ElftraceError 'bad-probe' for a definition that cannot be understood, 'probe-refused' with `reason`, `errno` and `rule` */
+  /**
+   * @throws ElftraceError 'bad-probe' for a definition that cannot be understood, 'probe-refused'
+   *   with `reason`, `errno` and `rule`
+   */
   perform(operation: ProbeOperation): Outcome {
     switch (operation.kind) {
       case 'probe':
@@ -443,7 +455,10 @@ export class ProbeSession implements ProbeHost {
     }
   }
 
-  /** An operation on probes that are there, and all that time brings behind it: nobody executes a file. */
+  /**
+   * An operation on probes that are there, and all that time brings behind it: nobody executes a
+   * file.
+   */
   private settled(what: string, operation: (core: Core) => KprobeResult): Outcome {
     // What waited for its jump has it by then, as it had at the end of an earlier call.
     this.rest();
@@ -541,7 +556,10 @@ export class ProbeSession implements ProbeHost {
     return { kind: 'done', steps: [], warnings: [] };
   }
 
-  /** A module that is not loaded yet, or no more, has no text and no symbols, whatever lies in the image. */
+  /**
+   * A module that is not loaded yet, or no more, has no text and no symbols, whatever lies in the
+   * image.
+   */
   private placeFor(definition: ProbeDefinition, text: string): ProbePlace {
     const { where } = definition;
     const found = this.text.validate(where);
@@ -596,7 +614,7 @@ export class ProbeSession implements ProbeHost {
     return { kind: 'done', steps: [], warnings: [] };
   }
 
-  // ------------------------------------------------------------------------------------------------------------ modules
+  // --------------------------------------------------------------------------------------- modules
 
   moduleUse(name: string): string | null {
     const ranges = this.program.loadMap?.parts.find((part) => part.name === name)?.ranges ?? [];
@@ -663,7 +681,7 @@ export class ProbeSession implements ProbeHost {
       }));
   }
 
-  // ----------------------------------------------------------------------------------------------------------- the end
+  // --------------------------------------------------------------------------------------- the end
 
   /** Time passes until nothing changes any more; then the objects are written. */
   finish(): void {
@@ -719,7 +737,10 @@ export class ProbeSession implements ProbeHost {
     }
   }
 
-  /** Copies and buffers that were given back leave nothing, since nobody executes a file; those that stay find their callees. */
+  /**
+   * Copies and buffers that were given back leave nothing, since nobody executes a file; those that
+   * stay find their callees.
+   */
   private tidySlots(): void {
     const map = this.program.loadMap;
     for (const { start, end, stubs } of this.rooms) {
@@ -773,7 +794,7 @@ export class ProbeSession implements ProbeHost {
     if (symbol !== null) this.writeWords(symbol.identity, [this.trampoline]);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ listings
+  // -------------------------------------------------------------------------------------- listings
 
   private eventsOf({ probes }: ProbeState): ProbeEvent[] {
     return probes.flatMap((probe) => this.byProbe.get(probe) ?? []);

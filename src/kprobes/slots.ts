@@ -1,6 +1,7 @@
 /**
- * Room for out-of-line copies and detour buffers: areas of executable memory from which pieces are taken and to which they come back. Owns which bytes
- * are taken; whether nobody executes a piece any more is the caller's business (a grace period, H11).
+ * Room for out-of-line copies and detour buffers: areas of executable memory from which pieces are
+ * taken and to which they come back. Owns which bytes are taken; whether nobody executes a piece
+ * any more is the caller's business (a grace period, H11).
  */
 import { alignUpBig, type Reach, reaches } from '../bits.js';
 import type { Address } from '../units.js';
@@ -21,7 +22,10 @@ interface Gap {
 }
 
 export class SlotPool {
-  /** Of every area what is free, ascending. Few however many pieces are taken, so that a search does not look at pieces. */
+  /**
+   * Of every area what is free, ascending. Few however many pieces are taken, so that a search does
+   * not look at pieces.
+   */
   private readonly gaps: Gap[][];
   private readonly pieces = new Map<Address, Piece & { readonly area: number; readonly end: Address }>();
 
@@ -40,8 +44,8 @@ export class SlotPool {
   }
 
   /**
-   * A piece that code at `near` reaches; null: there is none. The lowest free place of the nearest area is taken, so that the same requests give the
-   * same places.
+   * A piece that code at `near` reaches; null: there is none. The lowest free place of the nearest
+   * area is taken, so that the same requests give the same places.
    * @param reach  distances piece − near
    */
   allocate(sizeBytes: number, alignBytes: number, near: Address, reach: Reach): Address | null {

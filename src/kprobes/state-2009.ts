@@ -1,16 +1,18 @@
 /**
- * Kprobes with the jump optimisation of 2009 (50-kprobes section 5), as a state machine of explicit events.
+ * Kprobes with the jump optimisation of 2009 (50-kprobes section 5), as a state machine of explicit
+ * events.
  *
  *   register ── fresh address ──> ARMED ──OPTIMIZE wanted, machine agrees──> QUEUED
  *   QUEUED ──optimizer, machine writes──> OPTIMIZED        QUEUED ──machine refuses──> stays QUEUED
  *   QUEUED ──undo──> ARMED                                  OPTIMIZED ──undo──> ARMED, for ever
  *   ARMED ──last probe unregistered──> gone
  *
- * Time is `tick`; that every CPU has been scheduled is `quiescence`; the optimizer's work can be taken apart into the stores and the list operations
- * (`quiescence({ stepwise })`, `step`), because other operations may fall between them.
+ * Time is `tick`; that every CPU has been scheduled is `quiescence`; the optimizer's work can be
+ * taken apart into the stores and the list operations (`quiescence({ stepwise })`, `step`), because
+ * other operations may fall between them.
  *
- * Five gaps of that patch corrupt text (T-KP-35 to 38, 43). They are closed here; `literal` opens them again, so that their effect can be seen on a
- * machine that runs. A file is never given to it.
+ * Five gaps of that patch corrupt text (T-KP-35 to 38, 43). They are closed here; `literal` opens
+ * them again, so that their effect can be seen on a machine that runs. A file is never given to it.
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
@@ -36,8 +38,9 @@ export interface Options2009 extends StatesOptions {
   /** Opens the gaps of T-KP-35 to 38 and 43. Not for files. */
   readonly literal?: boolean;
   /**
-   * T-KP-41: what comes first when an optimised object takes the place of a probe. `member`: the probe is in the object's list before the object is in the
-   * table, so whoever looks finds one of them. Default. `table`: the other way round, for tests; not for files.
+   * T-KP-41: what comes first when an optimised object takes the place of a probe. `member`: the
+   * probe is in the object's list before the object is in the table, so whoever looks finds one of
+   * them. Default. `table`: the other way round, for tests; not for files.
    */
   readonly publish?: 'member' | 'table';
 }
@@ -47,12 +50,20 @@ export const OPTIMIZE_DELAY_2009 = 10;
 
 const { GONE, DISABLED, OPTIMIZE } = FLAGS_2009;
 
-/** What the hash holds for an address; the newest probe first, the one with a break handler last. */
+/**
+ * What the hash holds for an address; the newest probe first, the one with a break handler last.
+ */
 interface Entry<Part extends OptimizedPart> extends ProbedEntry<Part> {
-  /** `optimized` from the moment of queueing, and after a fall back too: its pre-handler is the detour (T-KP-7). */
+  /**
+   * `optimized` from the moment of queueing, and after a fall back too: its pre-handler is the
+   * detour (T-KP-7).
+   */
   kind: 'probe' | 'aggregate' | 'optimized';
   slot: OwnSlot;
-  /** The jump is being replaced by the breakpoint: until every processor has seen that, some bytes of it may still be executed (X-8). */
+  /**
+   * The jump is being replaced by the breakpoint: until every processor has seen that, some bytes
+   * of it may still be executed (X-8).
+   */
   undoing: boolean;
   freed: boolean;
 }
@@ -85,7 +96,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------ registration
+  // ---------------------------------------------------------------------------------- registration
 
   /** T-1 to T-4, T-6. */
   register(probe: Kprobe): KprobeResult {
@@ -186,7 +197,10 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     return null;
   }
 
-  /** T-KP-18: an object takes the place of the probe in the hash, with its flags. Hits come between the two stores as well (T-KP-41). */
+  /**
+   * T-KP-18: an object takes the place of the probe in the hash, with its flags. Hits come between
+   * the two stores as well (T-KP-41).
+   */
   private replaceBy(entry: Entry<Part>, part: Part): Entry<Part> {
     const { address } = entry;
     const object: Entry<Part> = { ...entry, kind: 'optimized', part, probes: [] };
@@ -219,7 +233,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
       return failed('EEXIST', refuse('EEXIST', 'break-handler', 'T-6', 'a probe with a break handler is there'));
     }
     if ((entry.flags & GONE) !== 0) {
-      // K-OPT-8, as it was then too: other text lies there now. The object keeps its kind and has no jump any more.
+      // K-OPT-8, as it was then too: other text lies there now. The object keeps its kind and has
+      // no jump any more.
       const slot = this.machine.prepareSlot(entry.address);
       if (slot.kind === 'refused') return failed(slot.errno, slot);
       entry.slot = slot;
@@ -261,7 +276,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     return 'done';
   }
 
-  // ---------------------------------------------------------------------------------------------------------------- text
+  // ------------------------------------------------------------------------------------------ text
 
   private arm(entry: Entry<Part>): void {
     this.machine.arm(entry.address);
@@ -291,7 +306,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     this.emit('unoptimized', entry.address);
   }
 
-  // ------------------------------------------------------------------------------------------------- enabling, disabling
+  // --------------------------------------------------------------------------- enabling, disabling
 
   disable(probe: Kprobe): KprobeResult {
     const entry = this.entryOf(probe);
@@ -328,7 +343,10 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     if (!this.allDisarmed) this.putOn(entry);
   }
 
-  /** T-KP-38: the patch writes the original's first byte whatever stands there. A queued object stays queued. */
+  /**
+   * T-KP-38: the patch writes the original's first byte whatever stands there. A queued object
+   * stays queued.
+   */
   private takeOff(entry: Entry<Part>): void {
     if (!this.literal && entry.kind === 'optimized' && !this.queue.includes(entry)) this.undo(entry);
     if (entry.armed || this.literal) this.disarm(entry);
@@ -346,7 +364,8 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
       if (entry.address < start || entry.address >= end || (entry.flags & GONE) !== 0) continue;
       entry.flags |= GONE;
       if (this.literal && entry.kind === 'optimized') {
-        // T-KP-43: the patch knows its own kind of object not here: members, jump and queue stay as they are.
+        // T-KP-43: the patch knows its own kind of object not here: members, jump and queue stay as
+        // they are.
         this.machine.releaseSlot(entry.slot);
         continue;
       }
@@ -380,7 +399,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     return 'done';
   }
 
-  // ---------------------------------------------------------------------------------------------------------- optimizer
+  // ------------------------------------------------------------------------------------- optimizer
 
   protected get isOptimizing(): boolean {
     return this.waiting || this.walk !== null;
@@ -455,12 +474,13 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     this.emit('freed', entry.address);
   }
 
-  // ---------------------------------------------------------------------------------------------------------------- hits
+  // ------------------------------------------------------------------------------------------ hits
 
   protected served(entry: Entry<Part>, regs: ProbeCpu): number | 'resume-in-buffer' {
     const { address } = entry;
     if (entry.kind !== 'optimized') return this.pre(entry, regs);
-    // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is the detour.
+    // T-KP-33: the pre-handler of such an object, also of one that is queued or has fallen back, is
+    // the detour.
     const result = this.machine.detour(address, regs, () => this.pre(entry, regs));
     if (result !== 0 || entry.part === null) return result;
     // Who came back into a window that changes, or is about to, would not have been waited for.
@@ -481,13 +501,16 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
     return this.handle(entry, (probe) => probe.handlers.pre?.(probe, regs) ?? 0);
   }
 
-  /** A handler faulted: of an aggregate, optimised or not, the handler's own probe is asked (T-KP-30). Nonzero: it has been dealt with. */
+  /**
+   * A handler faulted: of an aggregate, optimised or not, the handler's own probe is asked
+   * (T-KP-30). Nonzero: it has been dealt with.
+   */
   fault(regs: ProbeCpu): number {
     const probe = this.running;
     return probe?.handlers.fault?.(probe, regs) ?? 0;
   }
 
-  // ------------------------------------------------------------------------------------------------------------- listing
+  // --------------------------------------------------------------------------------------- listing
 
   /** T-KP-7: the probes at the address count as optimised. */
   isOptimized(address: Address): boolean {

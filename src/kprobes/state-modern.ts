@@ -1,5 +1,6 @@
 /**
- * Kprobes with jump optimisation as they are today (50-kprobes section 6), as a state machine of explicit events.
+ * Kprobes with jump optimisation as they are today (50-kprobes section 6), as a state machine of
+ * explicit events.
  *
  *   state            OPTIMIZED flag   list            text
  *   breakpoint       –                –               breakpoint
@@ -8,8 +9,9 @@
  *   queued to undo   yes              unoptimizing    jump
  *   undone, unused   –                freeing         breakpoint, then original
  *
- * A fresh probe that can be optimised becomes the only child of an aggregator at once. Undoing is lazy unless somebody needs the bytes now.
- * Time is `tick`; that every task has been scheduled of its own will is `quiescence`.
+ * A fresh probe that can be optimised becomes the only child of an aggregator at once. Undoing is
+ * lazy unless somebody needs the bytes now. Time is `tick`; that every task has been scheduled of
+ * its own will is `quiescence`.
  */
 import type { Address } from '../units.js';
 import { type ProbeCpu, type ProbeRefusal, refuse } from '../machine/probes.js';
@@ -64,7 +66,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     this.allowed = options.optimization;
   }
 
-  // ------------------------------------------------------------------------------------------------------ registration
+  // ---------------------------------------------------------------------------------- registration
 
   register(probe: Kprobe): KprobeResult {
     if (probe.address !== null)
@@ -194,7 +196,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     return 'done';
   }
 
-  // ------------------------------------------------------------------------------------------------- enabling, disabling
+  // --------------------------------------------------------------------------- enabling, disabling
 
   disable(probe: Kprobe): KprobeResult {
     const entry = this.entryOf(probe);
@@ -281,7 +283,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     }
   }
 
-  // ---------------------------------------------------------------------------------------------------------------- text
+  // ------------------------------------------------------------------------------------------ text
 
   /** K-OPT-4. Null: done. */
   private arm(entry: Entry<Part>): ReturnType<NonNullable<KprobeFaults['arm']>> {
@@ -335,7 +337,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     this.emit('disarmed', entry.address);
   }
 
-  // -------------------------------------------------------------------------------------------------------------- queues
+  // ---------------------------------------------------------------------------------------- queues
 
   private put(entry: Entry<Part>, list: Exclude<List, 'none'>): void {
     this.take(entry);
@@ -423,7 +425,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     entry.flags &= ~OPTIMIZED;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- optimizer
+  // ------------------------------------------------------------------------------------- optimizer
 
   protected get isOptimizing(): boolean {
     return this.waiting;
@@ -484,11 +486,12 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     this.emit('freed', entry.address);
   }
 
-  // ---------------------------------------------------------------------------------------------------------------- hits
+  // ------------------------------------------------------------------------------------------ hits
 
   protected served(entry: Entry<Part>, regs: ProbeCpu): number | 'resume-in-buffer' {
     const result = this.pre(entry, regs, false);
-    // X-8: queued, or caught in the middle of a change: the copies in the buffer are as good as the slot.
+    // X-8: queued, or caught in the middle of a change: the copies in the buffer are as good as the
+    // slot.
     return result === 0 && (entry.flags & OPTIMIZED) !== 0 && entry.part !== null ? 'resume-in-buffer' : result;
   }
 
@@ -505,7 +508,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     return this.handle(entry, (probe) => probe.handlers.pre?.(probe, regs) ?? 0, all);
   }
 
-  // ------------------------------------------------------------------------------------------------------------- listing
+  // --------------------------------------------------------------------------------------- listing
 
   isOptimized(address: Address): boolean {
     return ((this.hash.get(address)?.flags ?? 0) & OPTIMIZED) !== 0;

@@ -1,6 +1,7 @@
 /**
- * What the state machines of 2009 and today have in common: the hash of probed addresses, time, handlers that run and hits that are missed meanwhile,
- * listings. Owns no rule in which they differ: those are in state-2009.ts and state-modern.ts.
+ * What the state machines of 2009 and today have in common: the hash of probed addresses, time,
+ * handlers that run and hits that are missed meanwhile, listings. Owns no rule in which they
+ * differ: those are in state-2009.ts and state-modern.ts.
  */
 import type { Address } from '../units.js';
 import type { ProbeCpu, ProbeRefusal } from '../machine/probes.js';
@@ -68,7 +69,7 @@ export abstract class KprobeStates<Part extends OptimizedPart, Entry extends Pro
     return entry?.probes.includes(probe) ? entry : null;
   }
 
-  // --------------------------------------------------------------------------------------------------------------- time
+  // ------------------------------------------------------------------------------------------ time
 
   /** T-KP-14: a run that is due serves all who are queued until then. */
   protected schedule(): void {
@@ -92,11 +93,12 @@ export abstract class KprobeStates<Part extends OptimizedPart, Entry extends Pro
   protected abstract get isOptimizing(): boolean;
   protected abstract begin(): void;
 
-  // --------------------------------------------------------------------------------------------------------------- hits
+  // ------------------------------------------------------------------------------------------ hits
 
   /**
    * A breakpoint was hit.
-   * @returns null: no probe of ours is there; `resume-in-buffer`: the copies in the buffer stand for the instruction; nonzero: a handler took over;
+   * @returns null: no probe of ours is there; `resume-in-buffer`: the copies in the buffer stand
+   *   for the instruction; nonzero: a handler took over;
    *          0: the instruction is executed
    */
   hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
@@ -122,7 +124,10 @@ export abstract class KprobeStates<Part extends OptimizedPart, Entry extends Pro
   protected abstract inBuffer(entry: Entry, regs: ProbeCpu): number;
   protected abstract isSilent(entry: Entry): boolean;
 
-  /** Handlers of those who are enabled, up to the first result that is not 0; with `all` the results do not matter. */
+  /**
+   * Handlers of those who are enabled, up to the first result that is not 0; with `all` the results
+   * do not matter.
+   */
   protected handle(entry: Entry, call: (probe: Kprobe) => number, all = false): number {
     try {
       for (const probe of entry.probes) {
@@ -152,7 +157,7 @@ export abstract class KprobeStates<Part extends OptimizedPart, Entry extends Pro
     for (const probe of entry.probes) probe.nmissed++;
   }
 
-  // ------------------------------------------------------------------------------------------------------------- listing
+  // --------------------------------------------------------------------------------------- listing
 
   states(): readonly ProbeState[] {
     return [...this.hash.values()]

@@ -1,6 +1,7 @@
 /**
- * A `KprobeMachine` over bytes and a machine's probe model: breakpoints, slots and detour buffers are really written. The bytes are those of a file or of a
- * machine that runs; `ProbeStore` is all that is known of them.
+ * A `KprobeMachine` over bytes and a machine's probe model: breakpoints, slots and detour buffers
+ * are really written. The bytes are those of a file or of a machine that runs; `ProbeStore` is all
+ * that is known of them.
  */
 import { equalBytes } from '../bytes.js';
 import { hex } from '../errors.js';
@@ -32,7 +33,9 @@ export interface ProbeStore {
   sync(): void;
 }
 
-/** Told what is done to text and to the room for code, in order: `race` makes its sequences of it. */
+/**
+ * Told what is done to text and to the room for code, in order: `race` makes its sequences of it.
+ */
 export interface TextWatcher {
   /** Before bytes are stored, and behind it. */
   storing(address: Address, bytes: Uint8Array): void;
@@ -49,7 +52,10 @@ export interface TextMachineOptions {
   readonly support: ProbeSupport;
   readonly store: ProbeStore;
   readonly slots: SlotPool;
-  /** Section 3: the code and instruction at an address, and whether ftrace serves it. `absent`: text that is not there any more, of which nothing is written. */
+  /**
+   * Section 3: the code and instruction at an address, and whether ftrace serves it. `absent`: text
+   * that is not there any more, of which nothing is written.
+   */
   readonly check: (address: Address) =>
     | {
         readonly kind: 'valid';
@@ -60,7 +66,10 @@ export interface TextMachineOptions {
       }
     | { readonly kind: 'absent'; readonly address: Address; readonly ftrace: boolean }
     | ProbeRefusal;
-  /** Address of the object that a buffer hands to its callback; null: no room. Given back with the buffer. */
+  /**
+   * Address of the object that a buffer hands to its callback; null: no room. Given back with the
+   * buffer.
+   */
   readonly op?: (address: Address) => Address | null;
   readonly freeOp?: (op: Address) => void;
   /** Addresses of the callees of buffers; null: the image has none, so there are no jumps. */
@@ -125,7 +134,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return optimization.kind === 'jump' ? optimization.maxBytes : 0;
   }
 
-  // ------------------------------------------------------------------------------------------------------ text and room
+  // --------------------------------------------------------------------------------- text and room
 
   private write(address: Address, bytes: Uint8Array): void {
     const { store, watcher } = this.options;
@@ -159,7 +168,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return found.kind === 'refused' ? found : { kind: 'checked', address: found.address, ftrace: found.ftrace };
   }
 
-  // --------------------------------------------------------------------------------------------------------------- slots
+  // ----------------------------------------------------------------------------------------- slots
 
   prepareSlot(address: Address): OwnSlot | ProbeRefusal {
     const found = this.options.check(address);
@@ -257,7 +266,10 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return this.ends.get(address) ?? null;
   }
 
-  /** Where code of ours stands for code of the program: the address that it stands for; the address itself elsewhere. */
+  /**
+   * Where code of ours stands for code of the program: the address that it stands for; the address
+   * itself elsewhere.
+   */
   originOf(address: Address): Address {
     for (const { address: probe, boosted, stepped } of this.copies) {
       for (const slot of [boosted, stepped]) {
@@ -286,7 +298,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     return [...this.copies].flatMap(({ boosted, stepped }) => [boosted, stepped]).filter((each) => each !== null);
   }
 
-  // --------------------------------------------------------------------------------------------------------- breakpoints
+  // ----------------------------------------------------------------------------------- breakpoints
 
   private breakpointOf(address: Address): Uint8Array {
     const entry = this.prepared.get(address);
@@ -321,7 +333,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     this.options.disarmFtrace?.(address);
   }
 
-  // --------------------------------------------------------------------------------------------------- the six functions
+  // ----------------------------------------------------------------------------- the six functions
 
   private get jump(): Extract<ProbeSupport['optimization'], { kind: 'jump' }> | null {
     const { optimization } = this.support;
@@ -414,7 +426,8 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   mayResume(address: Address, part: DetourPart): boolean {
     if (this.isIntact(part) || this.hasJump(address, part)) return true;
-    // In the middle of a change every byte is the original one or the jump's; those of another probe are neither.
+    // In the middle of a change every byte is the original one or the jump's; those of another
+    // probe are neither.
     const { window, slot } = part;
     const jump = this.jump?.jump(window, slot);
     const from = this.support.breakpoint(window.instructions[0]!.bytes).length;

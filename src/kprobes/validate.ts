@@ -1,6 +1,8 @@
 /**
- * Where a probe may go (50-kprobes section 3): from what a definition names to an instruction, or a refusal that a program can read. Owns symbols,
- * text, the blacklist, tables of other mechanisms, ftrace sites; what an instruction is, and how it is executed elsewhere, is the machine's business.
+ * Where a probe may go (50-kprobes section 3): from what a definition names to an instruction, or a
+ * refusal that a program can read. Owns symbols, text, the blacklist, tables of other mechanisms,
+ * ftrace sites; what an instruction is, and how it is executed elsewhere, is the machine's
+ * business.
  *
  * The image must be the one without probes: bytes of the file are taken for the original ones.
  */
@@ -29,7 +31,9 @@ export interface ValidProbe {
   readonly range: CodeRange;
   readonly code: ProbeCode;
   readonly instruction: ProbeInstruction;
-  /** Position in the sites of the ftrace site that is there: the probe is served by it (K-ADDR-7). */
+  /**
+   * Position in the sites of the ftrace site that is there: the probe is served by it (K-ADDR-7).
+   */
   readonly site: number | null;
   /** `SYMBOL` and the distance, as the kernel lists it. */
   readonly symbol: string;
@@ -57,7 +61,10 @@ interface Marked {
 const EXCEPTION = 'an exception table entry';
 const BLACKLIST = '_kprobe_blacklist';
 
-/** The machine's part. @throws ElftraceError 'probe-refused' with reason `not-served` where the machine has none */
+/**
+ * The machine's part. @throws ElftraceError 'probe-refused' with reason `not-served` where the
+ * machine has none
+ */
 export function probeSupport(arch: Arch): ProbeSupport {
   if (arch.probes.kind === 'none') {
     throw refusalError(refuse('EOPNOTSUPP', 'not-served', 'section 3', arch.probes.reason));
@@ -96,7 +103,7 @@ export class ProbeText {
     return this.program.relocatable ? range.section : -1;
   }
 
-  // ------------------------------------------------------------------------------------------------------- symbols
+  // --------------------------------------------------------------------------------------- symbols
 
   /** Symbols of a name that are code, of a module if one is named. */
   private find(name: string, module: string | null): number {
@@ -190,7 +197,10 @@ export class ProbeText {
     return info !== undefined && new TextDecoder('latin1').decode(image.contents(info)).includes('retpoline=Y\0');
   }
 
-  /** A relocation that a loader or linker still applies writes there: of relocatable files, and dynamic ones. What a linker kept is done. */
+  /**
+   * A relocation that a loader or linker still applies writes there: of relocatable files, and
+   * dynamic ones. What a linker kept is done.
+   */
   private relocated(range: CodeRange, start: Address, end: Address): boolean {
     const { program } = this;
     const placed = program.relocatable ? program.relocationsOf(range.section) : program.dynamicRelocations;
@@ -206,7 +216,7 @@ export class ProbeText {
     return false;
   }
 
-  // --------------------------------------------------------------------------------------------------------- marks
+  // ----------------------------------------------------------------------------------------- marks
 
   /** Places that tables of other mechanisms name. */
   private marked(section: number, start: Address, end: Address): readonly Marked[] {
@@ -279,7 +289,7 @@ export class ProbeText {
     return found;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- checks
+  // ---------------------------------------------------------------------------------------- checks
 
   /** K-ADDR-1 to 5 and 7. */
   validate(where: ProbeWhere): ValidProbe | ProbeRefusal {
@@ -312,8 +322,9 @@ export class ProbeText {
   }
 
   /**
-   * A symbol alone means the site that its function begins with, where the head of the site cannot be probed (empty words of PowerPC, `mov x9,x30`):
-   * otherwise such functions would have no entry to name. Addresses stay what they are.
+   * A symbol alone means the site that its function begins with, where the head of the site cannot
+   * be probed (empty words of PowerPC, `mov x9,x30`): otherwise such functions would have no entry
+   * to name. Addresses stay what they are.
    */
   private siteOf(range: CodeRange, address: Address): Address {
     const { support } = this;

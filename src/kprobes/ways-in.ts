@@ -1,18 +1,25 @@
 /**
- * Every way into the middle of code that an image tells of. A jump over several instructions may only be written where nobody comes to the second one, and
- * that is no matter of one function: cold parts of it, parts that a compiler split off and hand-written code lead back into it from anywhere.
+ * Every way into the middle of code that an image tells of. A jump over several instructions may
+ * only be written where nobody comes to the second one, and that is no matter of one function: cold
+ * parts of it, parts that a compiler split off and hand-written code lead back into it from
+ * anywhere.
  *
- *   - direct branches and calls of all code. Where instructions differ in length, code is decoded from every symbol on and from every place that something
- *     leads to. In a stretch that cannot be decoded an instruction may begin at every byte, so each byte that could begin a branch counts as one: what
- *     nobody can read is data between functions, or code whose branches must not be missed, and the first only costs a few jumps.
+ *   - direct branches and calls of all code. Where instructions differ in length, code is decoded
+ *     from every symbol on and from every place that something leads to. In a stretch that cannot
+ *     be decoded an instruction may begin at every byte, so each byte that could begin a branch
+ *     counts as one: what nobody can read is data between functions, or code whose branches must
+ *     not be missed, and the first only costs a few jumps.
  *   - addresses that code computes: labels whose address is taken, returns made by hand;
- *   - addresses in data, absolute or as a distance from the start of their table: tables of switches. A table begins where code computes its
- *     address, and ends at the next one, or in front of the first word that leads to no code;
- *   - landing pads of exception tables; what the tables of kernels go on at (fix-ups of faults, targets of jump labels);
+ *   - addresses in data, absolute or as a distance from the start of their table: tables of
+ *     switches. A table begins where code computes its address, and ends at the next one, or in
+ *     front of the first word that leads to no code;
+ *   - landing pads of exception tables; what the tables of kernels go on at (fix-ups of faults,
+ *     targets of jump labels);
  *   - symbols, and relocations that are still to be applied.
  *
- * What only names a place, and leads nobody there, is left out: unwind tables, lists of sites. All in numbers: positions are distances from the lowest
- * code, because a kernel has millions of instructions. Worked out once for each image, when the first jump is asked for.
+ * What only names a place, and leads nobody there, is left out: unwind tables, lists of sites. All
+ * in numbers: positions are distances from the lowest code, because a kernel has millions of
+ * instructions. Worked out once for each image, when the first jump is asked for.
  */
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
@@ -35,9 +42,14 @@ const NAMES_ONLY =
 const KINDS = ['branch', 'address', 'landing-pad', 'table', 'symbol'] as const satisfies readonly WayInKind[];
 type Kind = (typeof KINDS)[number];
 
-/** Sections in relocatable files are this far apart, so that no distance leads from one into another. */
+/**
+ * Sections in relocatable files are this far apart, so that no distance leads from one into
+ * another.
+ */
 const APART = 2 ** 40;
-/** Relative tables of which nobody knows where they begin: this many entries may be in front of one. */
+/**
+ * Relative tables of which nobody knows where they begin: this many entries may be in front of one.
+ */
 const ENTRIES_BEFORE = 256;
 
 /** A list of numbers that grows. */
@@ -179,7 +191,7 @@ export class WaysIn {
       }));
   }
 
-  // ------------------------------------------------------------------------------------------------------------- marks
+  // ----------------------------------------------------------------------------------------- marks
 
   private codeAt(position: number): Swept | undefined {
     const { last, code } = this;
@@ -225,7 +237,7 @@ export class WaysIn {
     return range === undefined || isOwn(range.name) ? NaN : range.index * APART + Number(value);
   }
 
-  // ---------------------------------------------------------------------------------------------------------- code
+  // ------------------------------------------------------------------------------------------ code
 
   private branches(): void {
     for (const each of this.code) {
@@ -247,7 +259,10 @@ export class WaysIn {
     }
   }
 
-  /** Decodes up to what is decoded already. @param starts  ascending: where a stretch that cannot be decoded ends */
+  /**
+   * Decodes up to what is decoded already. @param starts  ascending: where a stretch that cannot be
+   *                                                       decoded ends
+   */
   private sweepFrom(place: Swept, start: number, starts: readonly number[]): void {
     const { seen, range } = place;
     const { step, sweep } = this;
@@ -291,7 +306,8 @@ export class WaysIn {
     }
     if (this.program.relocatable) return;
     if (!Number.isNaN(address)) this.computed(from + address, from);
-    // Numbers in code are addresses only where nothing has to be added to them; those of code that does without have tables of addresses.
+    // Numbers in code are addresses only where nothing has to be added to them; those of code that
+    // does without have tables of addresses.
     if (Number.isNaN(constant) || this.program.positionIndependent) return;
     if (sweep.hasConstantBases) this.computed(constant - this.originNumber, from);
     else this.mark('address', constant - this.originNumber, from);
@@ -301,7 +317,7 @@ export class WaysIn {
     if (!this.mark('address', position, from)) this.bases.push(position);
   }
 
-  // ---------------------------------------------------------------------------------------------------------- data
+  // ------------------------------------------------------------------------------------------ data
 
   private symbols(): void {
     const { image, symbols, relocatable } = this.program;
@@ -311,7 +327,8 @@ export class WaysIn {
         if (type !== elf.STT_FUNC && type !== elf.STT_GNU_IFUNC && type !== elf.STT_NOTYPE) continue;
         const section = table.sectionIndex[i]!;
         if (section === elf.SHN_UNDEF || section >= elf.SHN_LORESERVE_RESOLVED) continue;
-        // Labels that assemblers make, and marks of what is code and what data: nothing but relocations names them.
+        // Labels that assemblers make, and marks of what is code and what data: nothing but
+        // relocations names them.
         if (table.nameStartsWith(i, '.L') || table.nameStartsWith(i, '$')) continue;
         const value = table.value[i]!;
         const position = relocatable ? this.placeOf(section, value) : this.positionOf(value);
@@ -338,7 +355,8 @@ export class WaysIn {
   /** Absolute addresses in data. */
   private words(): void {
     const { positionIndependent, image, code } = this.program;
-    // What a loader places low has its addresses in relocations, and its numbers look like addresses.
+    // What a loader places low has its addresses in relocations, and its numbers look like
+    // addresses.
     const isLow = this.originNumber >= 0 && this.originNumber < 2 ** 32;
     if (positionIndependent && isLow) return;
     // Words of 32 bits hold addresses of programs.
@@ -399,7 +417,7 @@ export class WaysIn {
     }
   }
 
-  // -------------------------------------------------------------------------------------------------- relocatable files
+  // ----------------------------------------------------------------------------- relocatable files
 
   private relocations(): void {
     const { image } = this.program;
@@ -463,7 +481,7 @@ export class WaysIn {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------------ answers
+  // --------------------------------------------------------------------------------------- answers
 
   /** What leads into the middle of [start, end); null: nothing that the image tells of. */
   inside(range: CodeRange, start: Address, end: Address): WayIn | null {

@@ -3,8 +3,9 @@ import type { ElftraceError, ErrorContext } from '../errors.js';
 import { limitExceeded } from './rows.js';
 
 /**
- * A moment on the wall clock, which steps of the system's time do not move. Whoever works for long looks at it: `expired()` where a result of its own says
- * that the time was over, `check()` where an error says it.
+ * A moment on the wall clock, which steps of the system's time do not move. Whoever works for long
+ * looks at it: `expired()` where a result of its own says that the time was over, `check()` where
+ * an error says it.
  */
 export class Deadline {
   /** Never comes. */
@@ -17,7 +18,9 @@ export class Deadline {
     this.#end = performance.now() + seconds * 1000;
   }
 
-  /** True once the time is over, and from then on. A look costs less than a tenth of a microsecond. */
+  /**
+   * True once the time is over, and from then on. A look costs less than a tenth of a microsecond.
+   */
   expired(): boolean {
     return performance.now() >= this.#end;
   }

@@ -1,6 +1,7 @@
 /**
- * Every limit that a user may move: one row each. Options, help, documentation and errors are made from the rows, or tested against them. What a
- * format or a kernel fixes (the longest instruction, the names of kprobe events) is no limit of this kind and stays beside what it describes.
+ * Every limit that a user may move: one row each. Options, help, documentation and errors are made
+ * from the rows, or tested against them. What a format or a kernel fixes (the longest instruction,
+ * the names of kprobe events) is no limit of this kind and stays beside what it describes.
  */
 import { ElftraceError, type ErrorCode, type ErrorContext } from '../errors.js';
 
@@ -109,7 +110,8 @@ const scales: Readonly<Record<string, number>> = { K: 2 ** 10, M: MIB, G: GIB, T
 const durations: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 };
 
 /**
- * Bytes from `4096`, `64K`, `256M`, `1G` or `1T` (powers of 1024); Infinity from `none`; null from anything else, zero included.
+ * Bytes from `4096`, `64K`, `256M`, `1G` or `1T` (powers of 1024); Infinity from `none`; null from
+ * anything else, zero included.
  */
 export function parseSize(text: string): number | null {
   if (text === 'none') return Infinity;
@@ -119,7 +121,10 @@ export function parseSize(text: string): number | null {
   return value > 0 && Number.isSafeInteger(value) ? value : null;
 }
 
-/** Seconds from `90`, `0.5`, `90s`, `5m` or `2h`; Infinity from `none`; null from anything else, zero included. */
+/**
+ * Seconds from `90`, `0.5`, `90s`, `5m` or `2h`; Infinity from `none`; null from anything else,
+ * zero included.
+ */
 export function parseSeconds(text: string): number | null {
   if (text === 'none') return Infinity;
   const [, digits, unit = 's'] = /^(\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})([smh]?)$/.exec(text) ?? [];

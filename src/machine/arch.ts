@@ -1,7 +1,7 @@
 /**
- * The `Arch` interface: everything that differs between machines, and nothing else. One file beside this one for each
- * topic. One object per target; the objects are built in `arch-*` folders and found through `arches.ts`. No member is
- * optional and none may refuse.
+ * The `Arch` interface: everything that differs between machines, and nothing else. One file beside
+ * this one for each topic. One object per target; the objects are built in `arch-*` folders and
+ * found through `arches.ts`. No member is optional and none may refuse.
  */
 import type { Isa } from '../isa/instruction.js';
 import type { RelocationRow } from '../relocs/kinds.js';
@@ -23,7 +23,10 @@ export interface Arch {
   readonly target: Target;
   readonly abi: Abi;
   readonly isa: Isa;
-  /** Key: r_type. Every type that occurs in the inputs we know; an unknown one is an error that names it. */
+  /**
+   * Key: r_type. Every type that occurs in the inputs we know; an unknown one is an error that
+   * names it.
+   */
   readonly relocations: ReadonlyMap<number, RelocationRow>;
   readonly relocationRoles: RelocationRoles;
   readonly mcount: McountRules;
@@ -41,7 +44,10 @@ export interface Arch {
   readonly livePatching: LivePatching;
   /** Tables of the kernel's other patching mechanisms; of one section the newest format first. */
   readonly patchTables: readonly PatchTable[];
-  /** Where probes can be set, how probed instructions are executed, and what a jump in their place needs. */
+  /**
+   * Where probes can be set, how probed instructions are executed, and what a jump in their place
+   * needs.
+   */
   readonly probes: ProbeModel;
   /** How to run code of this target, or why it cannot be run. */
   readonly emulation: EmulationModel;

@@ -3,8 +3,8 @@ import type { Reach } from '../bits.js';
 import type { Address } from '../units.js';
 
 /**
- * One of the machine's direct branches as bytes: what the patched calls inside tracers' entries are made of, and what the reach of
- * a site is. `encode` and `target` are inverses.
+ * One of the machine's direct branches as bytes: what the patched calls inside tracers' entries are
+ * made of, and what the reach of a site is. `encode` and `target` are inverses.
  */
 export interface BranchCodec {
   /** Bytes of the branch, a pair of instructions included. */
@@ -25,6 +25,9 @@ export interface Branches {
   readonly call: BranchCodec;
   /** Jump without: `jmp`, `b`, `jal zero`. */
   readonly jump: BranchCodec;
-  /** What an entry has for the graph tracer: it leads behind itself, or to the stub, while that is off. */
+  /**
+   * What an entry has for the graph tracer: it leads behind itself, or to the stub, while that is
+   * off.
+   */
   readonly graph: BranchCodec;
 }

@@ -1,10 +1,12 @@
 /**
- * The system calls of Linux and what is served of each: one row a call that is served, with the conditions under which the emulator does not do
- * as Linux does. Handlers say which condition they met (`Services.deviate`), and the list that users read is made from the same
- * rows. A call without a row is refused: it returns ENOSYS. Numbers are the target's (`ProcessModel.syscalls`).
+ * The system calls of Linux and what is served of each: one row a call that is served, with the
+ * conditions under which the emulator does not do as Linux does. Handlers say which condition they
+ * met (`Services.deviate`), and the list that users read is made from the same rows. A call without
+ * a row is refused: it returns ENOSYS. Numbers are the target's (`ProcessModel.syscalls`).
  *
- * A condition is no condition where Linux may answer the same on some machine: there is one CPU of 1 GHz, whose clock began in 1970, user 1000,
- * a memory of 1 GiB, descriptors 0 to 2 are devices that are no terminals, and files are those that were given.
+ * A condition is no condition where Linux may answer the same on some machine: there is one CPU of
+ * 1 GHz, whose clock began in 1970, user 1000, a memory of 1 GiB, descriptors 0 to 2 are devices
+ * that are no terminals, and files are those that were given.
  */
 import type { ProcessModel } from './emulation.js';
 
@@ -159,7 +161,10 @@ export const SERVED_CALLS: Readonly<Record<string, ServedCall>> = {
   sigaltstack: row('sigaltstack', 'small-stack'),
 };
 
-/** What is served of a system call. `half`: under a condition the emulator does not do as Linux does. */
+/**
+ * What is served of a system call. `half`: under a condition the emulator does not do as Linux
+ * does.
+ */
 export type CallClass = 'served' | 'half' | 'refused';
 
 /** One system call of a target. */

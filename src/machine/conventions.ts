@@ -1,11 +1,14 @@
 /**
- * Entry conventions: what the entry that a site calls may expect, and what it passes on. A machine lists its conventions
- * in the file `conventions.ts` of its folder, one row each; whoever works on images asks the row and names no machine. A convention is
- * known by its name in load maps, records, options of the command line and keys of the prebuilt runtime.
+ * Entry conventions: what the entry that a site calls may expect, and what it passes on. A machine
+ * lists its conventions in the file `conventions.ts` of its folder, one row each; whoever works on
+ * images asks the row and names no machine. A convention is known by its name in load maps,
+ * records, options of the command line and keys of the prebuilt runtime.
  */
 import type { Address } from '../units.js';
 
-/** Name of a convention, unique within its machine. Names from outside are looked up, never assumed. */
+/**
+ * Name of a convention, unique within its machine. Names from outside are looked up, never assumed.
+ */
 export type ConventionName = string;
 
 /** Names in the runtime of a convention, by what a request needs (05-runtime-abi section 2). */
@@ -19,7 +22,10 @@ export interface RuntimeSymbols {
   readonly tracers: readonly string[];
   /** Labels that private trampolines are made from; empty where there are none. */
   readonly templates: readonly string[];
-  /** Helper of direct callers and its table; empty where a site cannot have one beside other tracers. */
+  /**
+   * Helper of direct callers and its table; empty where a site cannot have one beside other
+   * tracers.
+   */
   readonly direct: readonly string[];
 }
 
@@ -69,17 +75,32 @@ export interface Capabilities {
   readonly direct: 'none' | 'regs' | 'any';
   /** Private trampolines can be built. */
   readonly trampolines: boolean;
-  /** There is a wrapper with recursion guard and RCU test; without one, such callbacks go through the list function. */
+  /**
+   * There is a wrapper with recursion guard and RCU test; without one, such callbacks go through
+   * the list function.
+   */
   readonly assist: boolean;
-  /** A word before each function names the ops that its entry calls; the entries have no patched call then. */
+  /**
+   * A word before each function names the ops that its entry calls; the entries have no patched
+   * call then.
+   */
   readonly callOps: boolean;
-  /** There is a second entry beside the one that reads that word: it always goes through the list (A-CO-5). */
+  /**
+   * There is a second entry beside the one that reads that word: it always goes through the list
+   * (A-CO-5).
+   */
   readonly listEntry: boolean;
-  /** Graph tracer: an ordinary callback; a jump in the entries; a static entry, and a jump in the shared tail (2014). */
+  /**
+   * Graph tracer: an ordinary callback; a jump in the entries; a static entry, and a jump in the
+   * shared tail (2014).
+   */
   readonly graph: 'none' | 'callback' | 'jump' | 'trampoline';
 }
 
-/** What entries at a function's entry offer before a row says more: they pass ops and a frame, and nothing else. */
+/**
+ * What entries at a function's entry offer before a row says more: they pass ops and a frame, and
+ * nothing else.
+ */
 export const framedEntries = {
   patchable: true,
   passes: 4,
@@ -107,8 +128,9 @@ export interface OpsLiteral {
   /** Where it is, for the ip of a site's record. Aligned to a word. */
   readonly place: (ip: Address) => Address;
   /**
-   * `always`: every state of a site names its ops, whatever the word held. `compared`: the word must hold ops of ours or
-   * nothing before it changes, and sites that were never initialised keep the compiler's bytes.
+   * `always`: every state of a site names its ops, whatever the word held. `compared`: the word
+   * must hold ops of ours or nothing before it changes, and sites that were never initialised keep
+   * the compiler's bytes.
    */
   readonly written: 'always' | 'compared';
 }
@@ -123,7 +145,10 @@ export interface IdleSite {
   readonly nopForms: readonly string[];
 }
 
-/** Ways from an entry to a direct caller. The helper of direct callers writes a word of the register frame. */
+/**
+ * Ways from an entry to a direct caller. The helper of direct callers writes a word of the register
+ * frame.
+ */
 export interface DirectWays {
   /** Byte offset of that word in the frame, by the name of the way. */
   readonly slots: Readonly<Record<string, number>>;
@@ -133,13 +158,19 @@ export interface DirectWays {
   readonly omits: readonly { readonly symbol: string; readonly word: number }[];
 }
 
-/** One convention of a machine. A new one is a row here, a runtime object, and what its sites look like (`sites.ts`). */
+/**
+ * One convention of a machine. A new one is a row here, a runtime object, and what its sites look
+ * like (`sites.ts`).
+ */
 export interface EntryConvention {
   readonly name: ConventionName;
   /** One line: which sites, and what is passed. */
   readonly title: string;
   readonly symbols: RuntimeSymbols;
-  /** How entries of an image are known to be these: by the symbols that they have, or only by the runtime's own mark. */
+  /**
+   * How entries of an image are known to be these: by the symbols that they have, or only by the
+   * runtime's own mark.
+   */
   readonly toldBy: 'symbols' | 'mark';
   /** What the entries offer where an image has all of them. */
   readonly capabilities: Capabilities;
@@ -149,18 +180,24 @@ export interface EntryConvention {
   readonly literal: OpsLiteral | null;
   /** The option of the command line that takes the name; null: none does. */
   readonly chosenBy: string | null;
-  /** Who asks for these entries by name gets them or an error; else a name that serves no site is a wish. */
+  /**
+   * Who asks for these entries by name gets them or an error; else a name that serves no site is a
+   * wish.
+   */
   readonly mustServe: boolean;
   /** The plain entry passes a register frame, if an incomplete one. */
   readonly plainFrame: boolean;
   /** Callers of nested functions are only found with a full register frame. */
   readonly nestedNeedsRegs: boolean;
   /**
-   * Where the branch for the graph tracer leads while it is off: behind itself, or to the stub; null: there is no such
-   * branch, the graph tracer is a callback like others.
+   * Where the branch for the graph tracer leads while it is off: behind itself, or to the stub;
+   * null: there is no such branch, the graph tracer is a callback like others.
    */
   readonly graphOff: 'behind' | 'stub' | null;
-  /** Several ways of the entry to direct callers, of which an image has one; null: there is one way, or none. */
+  /**
+   * Several ways of the entry to direct callers, of which an image has one; null: there is one way,
+   * or none.
+   */
   readonly directWays: DirectWays | null;
 }
 
@@ -169,7 +206,10 @@ export function conventionNamed(conventions: readonly EntryConvention[], name: s
   return conventions.find((each) => each.name === name) ?? null;
 }
 
-/** The symbol by which an object of ours says its convention; where symbols tell they need not have it. */
+/**
+ * The symbol by which an object of ours says its convention; where symbols tell they need not have
+ * it.
+ */
 export function conventionMark(name: ConventionName): string {
   return `elftrace_entry_${name.replace('-', '_')}`;
 }

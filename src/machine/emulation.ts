@@ -1,6 +1,6 @@
 /**
- * What the emulator needs from a machine. Types only: the front end (`Lifter` of `ir.ts`) and what a Linux process of the
- * target finds when it starts. Built in the `arch-*` folders.
+ * What the emulator needs from a machine. Types only: the front end (`Lifter` of `ir.ts`) and what
+ * a Linux process of the target finds when it starts. Built in the `arch-*` folders.
  */
 import type { Lifter } from './ir.js';
 import type { RegisterName } from '../units.js';
@@ -37,7 +37,10 @@ export interface StatLayout {
   readonly fields: Readonly<Record<StatField, readonly [offset: number, sizeBytes: number]>>;
 }
 
-/** What holds at a place in a function; offsets in bytes. CFA: the stack pointer as it was at the function's entry. */
+/**
+ * What holds at a place in a function; offsets in bytes. CFA: the stack pointer as it was at the
+ * function's entry.
+ */
 export interface FrameRule {
   /** CFA = stack or frame pointer + offset. */
   readonly cfa: { readonly register: 'stack' | 'frame'; readonly offset: number };
@@ -50,13 +53,16 @@ export interface FrameRule {
 /** The state in which a process starts. Register values not named are 0. */
 export interface ProcessModel {
   /**
-   * `code`: e_entry is the first instruction, and `register`, if not null, holds it too. `descriptor`: e_entry is the address of a
-   * function descriptor whose second word goes to `toc`.
+   * `code`: e_entry is the first instruction, and `register`, if not null, holds it too.
+   * `descriptor`: e_entry is the address of a function descriptor whose second word goes to `toc`.
    */
   readonly entry:
     | { readonly kind: 'code'; readonly register: RegisterName | null }
     | { readonly kind: 'descriptor'; readonly toc: RegisterName };
-  /** AT_HWCAP and AT_HWCAP2: the least that compiled code needs, so that libraries choose plain code. */
+  /**
+   * AT_HWCAP and AT_HWCAP2: the least that compiled code needs, so that libraries choose plain
+   * code.
+   */
   readonly hwcap: bigint;
   readonly hwcap2: bigint;
   /** AT_DCACHEBSIZE, AT_ICACHEBSIZE; 0: not announced. */
@@ -65,25 +71,36 @@ export interface ProcessModel {
   readonly userEnd: bigint;
   /** End of the stack, exclusive. Mappings without an address go below the stack. */
   readonly stackTop: bigint;
-  /** The system calls of the target by number, those that are not served too, under their names in Linux; `calls.ts` says what is served. */
+  /**
+   * The system calls of the target by number, those that are not served too, under their names in
+   * Linux; `calls.ts` says what is served.
+   */
   readonly syscalls: ReadonlyMap<number, string>;
   /** `machine` of uname. */
   readonly machineName: string;
   /** Structures of `stat`, `lstat`, `fstat`, and of their `64` forms and `newfstatat`. */
   readonly stat: { readonly plain: StatLayout; readonly large: StatLayout };
-  /** Where Linux has code of its own in every process, which is not here: [first, end). Default: nowhere. */
+  /**
+   * Where Linux has code of its own in every process, which is not here: [first, end). Default:
+   * nowhere.
+   */
   readonly kernelCode?: readonly [from: bigint, to: bigint];
-  /** False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask. Default: it has one. */
+  /**
+   * False where `struct sigaction` of the kernel has no `sa_restorer` in front of the mask.
+   * Default: it has one.
+   */
   readonly sigactionRestorer?: boolean;
   /** O_DIRECTORY and O_NOFOLLOW. */
   readonly openFlags: { readonly directory: bigint; readonly noFollow: bigint };
   /**
-   * How return addresses are found from the stack pointer. `back-chain`: it points to the address of the caller's frame, and so on
-   * up to 0; each caller's frame holds the address to which its callee returns at `linkOffset` bytes. `frame-record`: a register
-   * points to a record of two words, the caller's value of that register (0: none) and the address to which the function returns. `scan`: calls
-   * push the return address and nothing links the frames: words of the stack are return addresses where a call ends in front of
-   * them that leads to the function of the frame below. `callBefore` gets the bytes in front of an address: the call's target,
-   * `indirect`, or null.
+   * How return addresses are found from the stack pointer. `back-chain`: it points to the address
+   * of the caller's frame, and so on up to 0; each caller's frame holds the address to which its
+   * callee returns at `linkOffset` bytes. `frame-record`: a register points to a record of two
+   * words, the caller's value of that register (0: none) and the address to which the function
+   * returns. `scan`: calls push the return address and nothing links the frames: words of the stack
+   * are return addresses where a call ends in front of them that leads to the function of the frame
+   * below. `callBefore` gets the bytes in front of an address: the call's target, `indirect`, or
+   * null.
    */
   readonly frames:
     | { readonly kind: 'none' }
@@ -93,17 +110,24 @@ export interface ProcessModel {
         readonly callBefore: (before: Uint8Array, address: bigint) => bigint | 'indirect' | null;
       }
     | {
-        /** The code of each function says it: `rule` reads the bytes from a function's entry up to a place in it. */
+        /**
+         * The code of each function says it: `rule` reads the bytes from a function's entry up to a
+         * place in it.
+         */
         readonly kind: 'code';
         readonly framePointer: RegisterName;
         readonly rule: (code: Uint8Array) => FrameRule | null;
       }
     | { readonly kind: 'frame-record'; readonly register: RegisterName };
   /**
-   * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect`, and the property of an executable (type
-   * and bit of a property in .note.gnu.property) that guards its own code. Absent: nothing is guarded.
+   * Guarded memory, where the machine has it: the protection bit of `mmap` and `mprotect`, and the
+   * property of an executable (type and bit of a property in .note.gnu.property) that guards its
+   * own code. Absent: nothing is guarded.
    */
   readonly guard?: { readonly protection: bigint; readonly propertyType: number; readonly propertyBit: number };
-  /** Registers that hold the same in all functions, by the symbol whose value they hold (small data anchors). */
+  /**
+   * Registers that hold the same in all functions, by the symbol whose value they hold (small data
+   * anchors).
+   */
   readonly anchors: ReadonlyMap<RegisterName, string>;
 }

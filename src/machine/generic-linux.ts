@@ -1,7 +1,9 @@
 /**
- * What the younger ports of Linux share (arm64, RISC-V, LoongArch): the numbers of the system calls and the layout of `struct stat`.
+ * What the younger ports of Linux share (arm64, RISC-V, LoongArch): the numbers of the system calls
+ * and the layout of `struct stat`.
  *
- * Source: Linux asm-generic/unistd.h and asm-generic/stat.h; the offsets were measured with offsetof on both.
+ * Source: Linux asm-generic/unistd.h and asm-generic/stat.h; the offsets were measured with
+ * offsetof on both.
  */
 import type { StatLayout } from './emulation.js';
 

@@ -1,19 +1,24 @@
 /**
- * The intermediate representation: slots, the op table, terminators, blocks, and the builder that the lifters of the
- * `arch-*` folders use. Both tiers are generated from the one op table, so an op is wrong in both or in none.
+ * The intermediate representation: slots, the op table, terminators, blocks, and the builder that
+ * the lifters of the `arch-*` folders use. Both tiers are generated from the one op table, so an op
+ * is wrong in both or in none.
  *
- * A **slot** is a guest register, a field of a condition record or a temporary; it has one type and lies in the state
- * block of its CPU. In an operand a `number` names a slot and a `bigint` is a constant (taken modulo 2^64).
- * An i64 slot of a 32-bit machine holds a zero-extended value: whoever writes it keeps that so.
+ * A **slot** is a guest register, a field of a condition record or a temporary; it has one type and
+ * lies in the state block of its CPU. In an operand a `number` names a slot and a `bigint` is a
+ * constant (taken modulo 2^64). An i64 slot of a 32-bit machine holds a zero-extended value:
+ * whoever writes it keeps that so.
  *
- * A **row** says the form of an op, the types of its operands and the WebAssembly bytes that follow the value of operand a,
- * of operand b, and both. The tiers push the operands (from memory, from locals, as constants) and store the result.
+ * A **row** says the form of an op, the types of its operands and the WebAssembly bytes that follow
+ * the value of operand a, of operand b, and both. The tiers push the operands (from memory, from
+ * locals, as constants) and store the result.
  *
- * A **condition record** is three consecutive slots K, A, B: kind of the comparison and its two operands. Nobody computes
- * flag bits until somebody asks: a branch in the same block compares A with B itself, others use `testlt`, `testgt`, `testeq`,
- * which are generated from `RECORD_KINDS`. Kind 0, "bits", holds literal flags in A, so zeroed state is valid.
+ * A **condition record** is three consecutive slots K, A, B: kind of the comparison and its two
+ * operands. Nobody computes flag bits until somebody asks: a branch in the same block compares A
+ * with B itself, others use `testlt`, `testgt`, `testeq`, which are generated from `RECORD_KINDS`.
+ * Kind 0, "bits", holds literal flags in A, so zeroed state is valid.
  *
- * Owns no machine. Floating point arithmetic and vector rows are missing; the slot types they need are here.
+ * Owns no machine. Floating point arithmetic and vector rows are missing; the slot types they need
+ * are here.
  */
 import { ElftraceError } from '../errors.js';
 import type { Address, Endian } from '../units.js';
@@ -31,7 +36,10 @@ export const STATE_BYTES = 0x8000;
 /** Temporaries of one instruction. `lmw` of PPC32 needs 32. */
 const TEMPORARIES = 64;
 
-/** The slots of a machine: guest registers and condition records in the order of declaration, then the temporaries. */
+/**
+ * The slots of a machine: guest registers and condition records in the order of declaration, then
+ * the temporaries.
+ */
 export class SlotLayout {
   private readonly names = new Map<string, Slot>();
   private readonly types: SlotType[] = [];
@@ -88,7 +96,7 @@ export class SlotLayout {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // WebAssembly opcodes of values. Source: WebAssembly Core Specification 2.0, 5.4.
 
 export const I32 = {
@@ -116,7 +124,7 @@ export const SIMD = {
   shuffle: 0x0d, swizzle: 0x0e, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
 } as const; // prettier-ignore
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Conditions
 
 /** Relations of two integers, as branches and `set…` use them. */
@@ -147,25 +155,37 @@ export type RecordTest = 'lt' | 'gt' | 'eq';
 interface RecordKindRow {
   /** Value of the K slot. */
   readonly code: number;
-  /** How `lt`, `gt`, `eq` compare A and B; null for literal bits, and for kinds that only `testnzcv` reads. */
+  /**
+   * How `lt`, `gt`, `eq` compare A and B; null for literal bits, and for kinds that only `testnzcv`
+   * reads.
+   */
   readonly compare: { readonly signed: boolean; readonly width: 32 | 64 } | null;
   /**
-   * Kinds of four flags (negative, zero, carry, overflow: 8, 4, 2, 1) from a subtraction (carry: no borrow) or an addition of A and
-   * B. They have a fourth slot C: `adc` adds its lowest bit. `conditional`: where that bit is 0, bits 1 to 4 of C are the flags.
+   * Kinds of four flags (negative, zero, carry, overflow: 8, 4, 2, 1) from a subtraction (carry: no
+   * borrow) or an addition of A and B. They have a fourth slot C: `adc` adds its lowest bit.
+   * `conditional`: where that bit is 0, bits 1 to 4 of C are the flags.
    */
   readonly nzcv?: { readonly op: 'sub' | 'add' | 'adc'; readonly width: 32 | 64; readonly conditional: boolean };
 }
 
 /** Kinds of condition records. Families with more flags than an ordering add kinds here. */
 export const RECORD_KINDS = {
-  /** A holds the flags themselves: 8 = less, 4 = greater, 2 = equal; 1 is the machine's own (PPC: summary overflow). */
+  /**
+   * A holds the flags themselves: 8 = less, 4 = greater, 2 = equal; 1 is the machine's own (PPC:
+   * summary overflow).
+   */
   bits: { code: 0, compare: null },
-  /** The code of a comparison is 1, one more for unsigned numbers and two more for words; generated code computes with it. */
+  /**
+   * The code of a comparison is 1, one more for unsigned numbers and two more for words; generated
+   * code computes with it.
+   */
   cmps64: { code: 1, compare: { signed: true, width: 64 } },
   cmpu64: { code: 2, compare: { signed: false, width: 64 } },
   cmps32: { code: 3, compare: { signed: true, width: 32 } },
   cmpu32: { code: 4, compare: { signed: false, width: 32 } },
-  /** The code is 16 | conditional << 3 | op << 1 | (width = 32). Literal flags are of kind `bits`. */
+  /**
+   * The code is 16 | conditional << 3 | op << 1 | (width = 32). Literal flags are of kind `bits`.
+   */
   nzcvsub64: { code: 16, compare: null, nzcv: { op: 'sub', width: 64, conditional: false } },
   nzcvsub32: { code: 17, compare: null, nzcv: { op: 'sub', width: 32, conditional: false } },
   nzcvadd64: { code: 18, compare: null, nzcv: { op: 'add', width: 64, conditional: false } },
@@ -180,19 +200,20 @@ export const RECORD_KINDS = {
 export type RecordKind = keyof typeof RECORD_KINDS;
 
 /**
- * Condition records of x86: all six status flags of one result, at four widths. They have a fourth slot, C, behind B. A
- * 32- or 64-bit operand is taken from the low bits of its slot; those of 8 and 16 bits are kept sign-extended, so that one
- * 64-bit comparison of A and B serves both signs.
+ * Condition records of x86: all six status flags of one result, at four widths. They have a fourth
+ * slot, C, behind B. A 32- or 64-bit operand is taken from the low bits of its slot; those of 8 and
+ * 16 bits are kept sign-extended, so that one 64-bit comparison of A and B serves both signs.
  *
  *   sub  A - B (`and`, `test`: result - 0)      sbb  A - B - 1
  *   add  A = result, B = second operand         adc  the same with 1 carried in
  *   inc, dec  A = result, B = the carry flag, which they keep
- *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift is `add` of that to itself
+ *   shr  A = result, B = the operand shifted by one less: its lowest bit is the carry. A left shift
+ *        is `add` of that to itself
  *   res  A = result, B holds carry (bit 0), adjust (4) and overflow (11)
  *   mul  A and B = the signed operands; carry and overflow when their product does not fit
  *
- * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates leave the rest as it was.
- * Kind "bits" holds the flags in A at their places in RFLAGS.
+ * With `FLAG_ROTATED` added to K the carry is bit 0 of C and overflow that and bit 63 of C: rotates
+ * leave the rest as it was. Kind "bits" holds the flags in A at their places in RFLAGS.
  */
 export const FLAG_FAMILIES = ['sub', 'sbb', 'add', 'adc', 'inc', 'dec', 'shr', 'res', 'mul'] as const;
 export type FlagFamily = (typeof FLAG_FAMILIES)[number];
@@ -221,7 +242,10 @@ export function recordCode(kind: AnyKind): number {
 export const STATUS_FLAGS = { cf: 1n, pf: 4n, af: 0x10n, zf: 0x40n, sf: 0x80n, of: 0x800n } as const;
 const ALL_STATUS_FLAGS = 0x8d5n;
 
-/** The six status flags of an x86 record. The function `flagbits` of the generated code computes the same. */
+/**
+ * The six status flags of an x86 record. The function `flagbits` of the generated code computes the
+ * same.
+ */
 export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint {
   const kind = Number(code & BigInt(FLAG_ROTATED - 1));
   let bits: bigint;
@@ -292,7 +316,10 @@ export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint 
 /** Flag bits of the kind "bits", and of `recordBits`. */
 export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
 
-/** The flags of a record as bits 8, 4, 2 (and what else A holds for the kind "bits"): what TypeScript asks at stops. */
+/**
+ * The flags of a record as bits 8, 4, 2 (and what else A holds for the kind "bits"): what
+ * TypeScript asks at stops.
+ */
 export function recordBits(code: bigint, a: bigint, b: bigint): number {
   const kind = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
   if (kind === undefined) throw new ElftraceError('internal', `no record kind has code ${code}`, { value: code });
@@ -303,7 +330,10 @@ export function recordBits(code: bigint, a: bigint, b: bigint): number {
   return x < y ? RECORD_BIT.lt : x > y ? RECORD_BIT.gt : RECORD_BIT.eq;
 }
 
-/** Flags of a record with four slots as bits 8, 4, 2, 1 for N, Z, C, V: what TypeScript asks at stops. */
+/**
+ * Flags of a record with four slots as bits 8, 4, 2, 1 for N, Z, C, V: what TypeScript asks at
+ * stops.
+ */
 export function recordNzcv(code: bigint, a: bigint, b: bigint, c: bigint): number {
   if (code === 0n) return Number(a & 15n);
   const row = Object.values(RECORD_KINDS).find((each) => BigInt(each.code) === code);
@@ -326,10 +356,12 @@ export function recordNzcv(code: bigint, a: bigint, b: bigint, c: bigint): numbe
   );
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // The op table
 
-/** Functions put into each module that uses them, because their WebAssembly needs locals or is long. */
+/**
+ * Functions put into each module that uses them, because their WebAssembly needs locals or is long.
+ */
 export type FunctionName =
   | 'mulhu'
   | 'mulhs'
@@ -351,7 +383,10 @@ export type FunctionName =
   | 'pext'
   | FlagTestName;
 
-/** What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their places in RFLAGS. */
+/**
+ * What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their
+ * places in RFLAGS.
+ */
 export const FLAG_TESTS = [
   'flagbits', 'flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle',
 ] as const; // prettier-ignore
@@ -380,18 +415,26 @@ export interface SelectRow {
   readonly type: SlotType;
 }
 
-/** Load: d from a + b. Store: c to a + b. `b` is a constant or an index slot. May leave the block. */
+/**
+ * Load: d from a + b. Store: c to a + b. `b` is a constant or an index slot. May leave the block.
+ */
 export interface AccessRow {
   readonly form: 'load' | 'store';
   readonly type: SlotType;
   readonly bytes: 1 | 2 | 4 | 8 | 16;
   readonly signed: boolean;
   readonly endian: Endian;
-  /** The wasm access; loads are followed by `swap`, stores preceded. `lane`: of a vector, which it stores. */
+  /**
+   * The wasm access; loads are followed by `swap`, stores preceded. `lane`: of a vector, which it
+   * stores.
+   */
   readonly access: Bytes;
   readonly lane?: 0;
   readonly swap: Bytes;
-  /** First half of a read-modify-write: a fault is one of writing, for the same instruction goes on to store there. */
+  /**
+   * First half of a read-modify-write: a fault is one of writing, for the same instruction goes on
+   * to store there.
+   */
   readonly update?: true;
 }
 
@@ -402,14 +445,18 @@ export interface RecordRow {
 }
 
 /**
- * May leave the block in the middle. `leavez`: when a = 0, to guest address c; only in the last instruction, for the block is
- * paid. `guard`: when a = 0, before its instruction, which is then lifted alone with `LiftLimits.slow`.
+ * May leave the block in the middle. `leavez`: when a = 0, to guest address c; only in the last
+ * instruction, for the block is paid. `guard`: when a = 0, before its instruction, which is then
+ * lifted alone with `LiftLimits.slow`.
  */
 export interface LeaveRow {
   readonly form: 'leave';
 }
 
-/** d from so many slots in a row, of which a is the first: what a condition record is asked, and operations on three numbers. */
+/**
+ * d from so many slots in a row, of which a is the first: what a condition record is asked, and
+ * operations on three numbers.
+ */
 export interface SlotsRow {
   readonly form: 'slots';
   readonly slots: 3 | 4;
@@ -452,7 +499,10 @@ const signedWord = (opcode: number): PureRow => binary([opcode, I64.extendS], [I
 /** A comparison leaves an i32. */
 const set = (opcode: number): PureRow => binary([opcode, I64.extendU]);
 
-/** A swizzle whose mask is a constant: one machine instruction, and V8 keeps the mask in a register. Lanes of 0xff are 0. */
+/**
+ * A swizzle whose mask is a constant: one machine instruction, and V8 keeps the mask in a register.
+ * Lanes of 0xff are 0.
+ */
 const swizzle = (lanes: Bytes): Bytes => [
   0xfd, 0x0c, ...lanes, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd, SIMD.swizzle,
 ]; // prettier-ignore
@@ -460,13 +510,19 @@ const LANES32 = swizzle([3, 2, 1, 0, 0xff, 0xff, 0xff, 0xff]);
 const LANES64 = swizzle([7, 6, 5, 4, 3, 2, 1, 0]);
 const SPLAT64 = [0xfd, SIMD.splat64];
 const LOW_LANE = [0xfd, SIMD.lane64, 0];
-/** Byte order, without a local, which rotates and masks would need: of the low 16 bits by a product, of more by a swizzle. */
+/**
+ * Byte order, without a local, which rotates and masks would need: of the low 16 bits by a product,
+ * of more by a swizzle.
+ */
 const SWAP16 = [
   ...constant(0xffff), I64.and, ...constant(0x1_0001), I64.mul, ...constant(8), I64.shr, ...constant(0xffff), I64.and,
 ]; // prettier-ignore
 const SWAP32 = [...SPLAT64, ...LANES32, ...LOW_LANE];
 const SWAP64 = [...SPLAT64, ...LANES64, ...LOW_LANE];
-/** What follows a load, whose value is in a vector where it has 4 or 8 bytes; a load of 2 bytes leaves no other bits. */
+/**
+ * What follows a load, whose value is in a vector where it has 4 or 8 bytes; a load of 2 bytes
+ * leaves no other bits.
+ */
 const SWAP_LOADED = {
   1: [],
   2: SWAP16.slice(constant(0xffff).length + 1),
@@ -554,9 +610,15 @@ const OP_TABLE = {
   bswap16: unary(SWAP16),
   bswap32: unary(SWAP32),
   bswap64: unary(SWAP64),
-  /** 1 when a is negative and loses one bits in an arithmetic shift right by b (0 to 63): the carry of such shifts. */
+  /**
+   * 1 when a is negative and loses one bits in an arithmetic shift right by b (0 to 63): the carry
+   * of such shifts.
+   */
   sarlost: called('sarlost'),
-  /** 1 when a has the highest bit of a doubleword (word) and at least one other bit of b, which has that one: the same where the count is known. */
+  /**
+   * 1 when a has the highest bit of a doubleword (word) and at least one other bit of b, which has
+   * that one: the same where the count is known.
+   */
   signand: binary([I64.and, ...constant(1), ...constant(63), I64.shl, I64.gtu, I64.extendU]),
   signand32: binary([I64.and, ...constant(0x8000_0000), I64.gtu, I64.extendU]),
   /** Products of words, sign-extended or zero-extended. */
@@ -643,7 +705,9 @@ const OP_TABLE = {
   st16be: store(2, [I64.store16], 'big'),
   st32be: { ...store(4, V128.store32Lane, 'big'), lane: 0 },
   st64be: { ...store(8, V128.store64Lane, 'big'), lane: 0 },
-  /** Into and out of slots of other types, bits unchanged. Big-endian doubles pass through `bits`. */
+  /**
+   * Into and out of slots of other types, bits unchanged. Big-endian doubles pass through `bits`.
+   */
   ldf64: { ...load(8, false, [F64.load]), type: 'f64' },
   stf64: { ...store(8, [F64.store]), type: 'f64' },
   ldv128: { ...load(16, false, V128.load), type: 'v128' },
@@ -663,13 +727,19 @@ const OP_TABLE = {
   testcr: ofSlots(3, 'testcr'),
   /** The four flags of arm64. */
   testnzcv: ofSlots(4, 'testnzcv'),
-  /** The quotient of the unsigned 128 bits in slots a (upper half) and a+1 by slot a+2; 0 where that needs more than 64 bits. */
+  /**
+   * The quotient of the unsigned 128 bits in slots a (upper half) and a+1 by slot a+2; 0 where that
+   * needs more than 64 bits.
+   */
   divwide: ofSlots(3, 'divwide'),
 
   /** An indirect branch that may not land here. */
   checklanding: { form: 'check', trap: 'branch-target' },
 
-  /** b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a first. */
+  /**
+   * b steps (modulo 128) of the division by the polynomial of CRC-32 and CRC-32C; lowest bit of a
+   * first.
+   */
   crc32: called('crc32'),
   crc32c: called('crc32c'),
   /** Bit 0 of a becomes bit 63. */
@@ -716,7 +786,10 @@ const OP_TABLE = {
   high64: { ...unary([0xfd, SIMD.lane64, 1]), type: 'v128' },
   wide64: { ...unary([0xfd, SIMD.splat64, ...ZERO128, 0xfd, SIMD.shuffle, ...LOW_OF_FIRST]), d: 'v128' },
   join64: { ...binary([0xfd, SIMD.setLane64, 1], [0xfd, SIMD.splat64]), d: 'v128' },
-  /** Lanes of 8, 16, 32 and 64 bits: comparisons (all ones or 0), sums (`s`, `u`: saturated), and so on, one SIMD op each. */
+  /**
+   * Lanes of 8, 16, 32 and 64 bits: comparisons (all ones or 0), sums (`s`, `u`: saturated), and so
+   * on, one SIMD op each.
+   */
   veq8: vectors(0x23),
   vgt8: vectors(0x27),
   veq16: vectors(0x2d),
@@ -796,7 +869,10 @@ const OP_TABLE = {
 } as const satisfies Record<string, OpRow>;
 
 export type OpName = keyof typeof OP_TABLE;
-/** True for the ops on lanes of vectors (`vadd8` …): only front ends that say so get them. `name` may go on behind a colon. */
+/**
+ * True for the ops on lanes of vectors (`vadd8` …): only front ends that say so get them. `name`
+ * may go on behind a colon.
+ */
 export function isLaneOp(name: string): boolean {
   return /^v[a-z]/.test(name);
 }
@@ -817,13 +893,14 @@ export type PureName = Exclude<
   LoadName | StoreName | SlotsName | CheckName | 'rec' | 'recif' | 'select' | 'aligned' | 'leavez' | 'guard'
 >;
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // Blocks
 
 /**
- * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for unary); select: d = c ? a : b;
- * load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b; slots: d from the slots at a;
- * aligned: stop unless a & b = 0; check: trap of the row unless a & b = 0; leave: see there.
+ * One op. The use of the fields depends on the form of the row: pure: d = op(a, b) (`b` is 0n for
+ * unary); select: d = c ? a : b; load: d = [a + b]; store: [a + b] = c; record: d.. = kind, a, b;
+ * slots: d from the slots at a; aligned: stop unless a & b = 0; check: trap of the row unless a & b
+ * = 0; leave: see there.
  */
 export interface Op {
   readonly op: OpName;
@@ -848,7 +925,10 @@ export type TrapKind =
   | 'undefined-instruction'
   /** x86 #GP: privileged instructions in user mode, misaligned vector accesses. */
   | 'protection'
-  /** The manual names the instruction and forbids this coding of it (reserved values, contradicting fields). */
+  /**
+   * The manual names the instruction and forbids this coding of it (reserved values, contradicting
+   * fields).
+   */
   | 'invalid-form'
   /** The architecture says that the word is undefined here, and stays so. */
   | 'undefined'
@@ -856,9 +936,9 @@ export type TrapKind =
   | 'branch-target';
 
 /**
- * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of which the bits in `mask`
- * count. `ret` names the address to which the callee returns: it is information for the compiler of regions, the link
- * register or stack is written by ordinary ops.
+ * How a block ends. `pc`, `next` and `ret` are guest addresses; `s` is the slot that holds one, of
+ * which the bits in `mask` count. `ret` names the address to which the callee returns: it is
+ * information for the compiler of regions, the link register or stack is written by ordinary ops.
  */
 export type Terminator =
   | { readonly kind: 'jmp'; readonly pc: Address }
@@ -878,14 +958,23 @@ export type Terminator =
   /** TypeScript acts on the state: `name` is a key of the lifter's `helpers` or `syscall`. */
   | { readonly kind: 'helper'; readonly name: string; readonly argument: number; readonly next: Address }
   | { readonly kind: 'trap'; readonly trap: TrapKind }
-  /** The instruction drops what the CPU has fetched ahead. Only where `LiftLimits.synchronises` asks for it. */
+  /**
+   * The instruction drops what the CPU has fetched ahead. Only where `LiftLimits.synchronises` asks
+   * for it.
+   */
   | { readonly kind: 'sync'; readonly next: Address }
-  /** The instruction is not known (mnemonic null) or known and without semantics. It does not count as executed. */
+  /**
+   * The instruction is not known (mnemonic null) or known and without semantics. It does not count
+   * as executed.
+   */
   | { readonly kind: 'unknown'; readonly mnemonic: string | null; readonly sizeBytes: number }
   /** The instruction reaches past the executable bytes. */
   | { readonly kind: 'fetch' };
 
-/** Straight-line guest code. `ops` are in program order; the terminator belongs to the last instruction or to none. */
+/**
+ * Straight-line guest code. `ops` are in program order; the terminator belongs to the last
+ * instruction or to none.
+ */
 export interface Block {
   readonly address: Address;
   /** Addresses of the instructions in order; their number is what the block costs. */
@@ -899,18 +988,25 @@ export interface Block {
 /** Where a lifter must stop at the latest. */
 export interface LiftLimits {
   readonly maxInstructions: number;
-  /** True where a block must begin (hooks): the lifter ends the block in front of such an address, except its first. */
+  /**
+   * True where a block must begin (hooks): the lifter ends the block in front of such an address,
+   * except its first.
+   */
   readonly startsAt: (address: Address) => boolean;
   /**
-   * True: instructions that make the CPU fetch anew (`isync`, `fence.i`, `isb`) end the block with `sync`. Elsewhere they are
-   * ordinary instructions without an effect, for nothing is stale then.
+   * True: instructions that make the CPU fetch anew (`isync`, `fence.i`, `isb`) end the block with
+   * `sync`. Elsewhere they are ordinary instructions without an effect, for nothing is stale then.
    */
   readonly synchronises?: boolean;
-  /** True: one instruction whose `guard` failed; it must be lifted in a way that serves every operand (a helper). */
+  /**
+   * True: one instruction whose `guard` failed; it must be lifted in a way that serves every
+   * operand (a helper).
+   */
   readonly slow?: boolean;
   /**
-   * True at addresses in guarded memory, which indirect branches may enter at landing pads only (`MapRequest.guarded`). Absent while
-   * no memory is guarded: then nothing needs to be kept for it.
+   * True at addresses in guarded memory, which indirect branches may enter at landing pads only
+   * (`MapRequest.guarded`). Absent while no memory is guarded: then nothing needs to be kept for
+   * it.
    */
   readonly guarded?: (address: Address) => boolean;
 }
@@ -939,7 +1035,10 @@ export interface HelperState {
   readonly memory: HelperMemory;
 }
 
-/** What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. It has changed nothing before a stop. */
+/**
+ * What a helper decided: go on at `next` of the terminator, go elsewhere, or stop. It has changed
+ * nothing before a stop.
+ */
 export type HelperResult =
   | { readonly kind: 'next' }
   | { readonly kind: 'goto'; readonly pc: Address }
@@ -949,7 +1048,9 @@ export type HelperResult =
 
 export type Helper = (state: HelperState, argument: number) => HelperResult;
 
-/** A register as people name it. Composite registers (CR, XER, flags) are put together from slots. */
+/**
+ * A register as people name it. Composite registers (CR, XER, flags) are put together from slots.
+ */
 export interface RegisterView {
   readonly name: string;
   readonly widthBits: 32 | 64 | 128;
@@ -970,8 +1071,9 @@ export interface Lifter {
   readonly registers: readonly RegisterView[];
   readonly helpers: Readonly<Record<string, Helper>>;
   /**
-   * Where load-and-reserve keeps its address, if the machine has such instructions. The ordinary ops of the lifter set it, and
-   * set it to `none` when the CPU gives it up; the machine does so when another CPU stores to the granule.
+   * Where load-and-reserve keeps its address, if the machine has such instructions. The ordinary
+   * ops of the lifter set it, and set it to `none` when the CPU gives it up; the machine does so
+   * when another CPU stores to the granule.
    */
   readonly reservation?: {
     readonly address: Slot;
@@ -980,8 +1082,9 @@ export interface Lifter {
     readonly granuleBytes: number;
   };
   /**
-   * How fetch sees stores, in machines that model it (`fetch.ts`). `ownStores`: a CPU executes what it has stored itself from its next
-   * instruction on. `synchronising`: the helpers that make the CPU fetch anew. Default: no, and system calls.
+   * How fetch sees stores, in machines that model it (`fetch.ts`). `ownStores`: a CPU executes what
+   * it has stored itself from its next instruction on. `synchronising`: the helpers that make the
+   * CPU fetch anew. Default: no, and system calls.
    */
   readonly fetch?: { readonly ownStores: boolean; readonly synchronising: ReadonlySet<string> };
   /** What the system call instruction itself does to registers when the call is done. */
@@ -1006,8 +1109,8 @@ export function slotRegister(name: string, slot: Slot, widthBits: 32 | 64): Regi
 }
 
 /**
- * Collects the ops of a block. A lifter calls `begin` before each instruction, so that ops carry the index of theirs, and
- * `finish` once. Temporaries are numbered anew at each instruction.
+ * Collects the ops of a block. A lifter calls `begin` before each instruction, so that ops carry
+ * the index of theirs, and `finish` once. Temporaries are numbered anew at each instruction.
  */
 export class BlockBuilder {
   private readonly ops: Op[] = [];
@@ -1033,7 +1136,10 @@ export class BlockBuilder {
     this.temporaries = 0;
   }
 
-  /** Takes back a `begin` whose instruction turned out not to be liftable; it must not have emitted anything. */
+  /**
+   * Takes back a `begin` whose instruction turned out not to be liftable; it must not have emitted
+   * anything.
+   */
   cancel(): void {
     this.instructions.pop();
   }
@@ -1067,7 +1173,10 @@ export class BlockBuilder {
     this.push('select', d, a, b, c);
   }
 
-  /** Demands that no bit of `mask` is set in an address; comes before the instruction's accesses and other writes. */
+  /**
+   * Demands that no bit of `mask` is set in an address; comes before the instruction's accesses and
+   * other writes.
+   */
   aligned(address: Operand, mask: bigint): void {
     this.push('aligned', 0, address, mask, 0n);
   }
@@ -1095,7 +1204,10 @@ export class BlockBuilder {
     this.push('leavez', 0, a, 0n, target);
   }
 
-  /** Begins the instruction anew in the slow way when `a` is 0. Before the other effects of the instruction. */
+  /**
+   * Begins the instruction anew in the slow way when `a` is 0. Before the other effects of the
+   * instruction.
+   */
   guard(a: Slot): void {
     this.push('guard', 0, a, 0n, 0n);
   }
@@ -1107,7 +1219,10 @@ export class BlockBuilder {
     return d;
   }
 
-  /** Quotient of unsigned 128 bits by 64; 0 where it does not fit. Temporaries of an instruction follow each other. */
+  /**
+   * Quotient of unsigned 128 bits by 64; 0 where it does not fit. Temporaries of an instruction
+   * follow each other.
+   */
   divideWide(high: Operand, low: Operand, divisor: Operand): Slot {
     const first = this.make('mov', high);
     this.make('mov', low);

@@ -24,7 +24,10 @@ export interface TrapRegisters {
   writeWord(address: Address, size: number, value: bigint): boolean;
 }
 
-/** `Entry`: what a handler knows of one patch of a published batch; more than the patch is the machine's. */
+/**
+ * `Entry`: what a handler knows of one patch of a published batch; more than the patch is the
+ * machine's.
+ */
 export type LiveStep<Entry extends LivePatch = LivePatch> =
   /** The handler knows these from now on; ascending addresses. */
   | { readonly kind: 'publish'; readonly entries: readonly Entry[] }
@@ -45,11 +48,17 @@ export type LiveStep<Entry extends LivePatch = LivePatch> =
 /** Instructions of several bytes are changed behind a breakpoint. */
 export interface BreakpointPatching {
   readonly kind: 'breakpoint';
-  /** Whether the handler could do what the new instruction does; other bytes are stored where nobody executes. */
+  /**
+   * Whether the handler could do what the new instruction does; other bytes are stored where nobody
+   * executes.
+   */
   canWrite(patch: LivePatch): boolean;
   /** The whole protocol, in order. Ascending addresses. */
   steps(patches: readonly LivePatch[]): readonly LiveStep[];
-  /** What the handler does for a processor that trapped at an address; false: the trap is somebody else's. */
+  /**
+   * What the handler does for a processor that trapped at an address; false: the trap is somebody
+   * else's.
+   */
   handle(entries: readonly LivePatch[], at: Address, cpu: TrappedCpu): boolean;
   /** A processor as `handle` needs it. */
   trapped(registers: TrapRegisters): TrappedCpu;

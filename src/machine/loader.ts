@@ -1,4 +1,6 @@
-/** How the module loader of a machine's kernel lays modules out and binds their calls. Types only. */
+/**
+ * How the module loader of a machine's kernel lays modules out and binds their calls. Types only.
+ */
 import type { Reach } from '../bits.js';
 import type { Address, RegisterName } from '../units.js';
 import type { ConventionName } from './conventions.js';
@@ -21,7 +23,9 @@ export interface CallTarget {
   readonly isTracer: boolean;
 }
 
-/** A call that the loader has to bind. Words by byte distance from the call; -1 outside its section. */
+/**
+ * A call that the loader has to bind. Words by byte distance from the call; -1 outside its section.
+ */
 export interface LoaderCall {
   readonly type: number;
   readonly place: Address;
@@ -69,7 +73,10 @@ export interface ModuleLoader {
   readonly addressLimit: bigint;
   /** Displacements that a direct call can encode. */
   readonly reach: Reach;
-  /** Where core and modules of a base lie; `modules` null: as far from the core as `moduleDistance` says. */
+  /**
+   * Where core and modules of a base lie; `modules` null: as far from the core as `moduleDistance`
+   * says.
+   */
   bases(base: 'user' | 'kernel', options: MachineOptions): { readonly core: Address; readonly modules: Address | null };
   readonly moduleDistance: bigint;
   readonly stubs: {
@@ -84,12 +91,18 @@ export interface ModuleLoader {
     isForbidden?(address: Address): boolean;
     /** Entries more than calls need, for the forbidden places among `count` of them. */
     reserve?(count: number): number;
-    /** Sections of their own for the stubs of a tracer's entries: of the text, and of the init text where there is one. */
+    /**
+     * Sections of their own for the stubs of a tracer's entries: of the text, and of the init text
+     * where there is one.
+     */
     readonly entrySections?: { readonly text: string; readonly init: string };
   };
   /** Section of function descriptors {code, TOC, …}; null where function symbols name code. */
   readonly descriptors: string | null;
-  /** The TOC pointer of a laid-out part, from the addresses of its sections by name; null on machines without. */
+  /**
+   * The TOC pointer of a laid-out part, from the addresses of its sections by name; null on
+   * machines without.
+   */
   toc(sectionAddress: (name: string) => Address | null, options: MachineOptions): Address | null;
   /** The function symbol whose code `name` names (`.foo` -> `foo`), or null. */
   codeOf(name: string): string | null;
@@ -101,10 +114,14 @@ export interface ModuleLoader {
   callsEntry?(symbol: string, options: MachineOptions): boolean;
   /** The convention of patchable areas. */
   readonly patchable: ConventionName;
-  /** The convention of a call of the profiling entry, from the words around it and, where the file tells it, the name that is called. */
+  /**
+   * The convention of a call of the profiling entry, from the words around it and, where the file
+   * tells it, the name that is called.
+   */
   conventionOf(word: (delta: number) => number, callee?: string): ConventionName;
   /**
-   * That of a patchable area, from the function symbols and words around its table entry; null: no call fits there. `patchable` where all are alike.
+   * That of a patchable area, from the function symbols and words around its table entry; null: no
+   * call fits there. `patchable` where all are alike.
    */
   conventionOfPatchable?(
     functionAt: (delta: number) => boolean,
@@ -114,9 +131,15 @@ export interface ModuleLoader {
   joinConventions(found: readonly ConventionName[]): ConventionName | null;
   /** The runtime to lay in for sites of a convention; the one of that name by default. */
   runtimeFor?(convention: ConventionName, options: MachineOptions): ConventionName;
-  /** Kind of the stub that sites of a convention call, from a module or from the core itself; null: there are no sites yet. */
+  /**
+   * Kind of the stub that sites of a convention call, from a module or from the core itself; null:
+   * there are no sites yet.
+   */
   entryStub(convention: ConventionName | null, from: 'module' | 'core'): StubKind;
-  /** Kind of the stub that leads anywhere and leaves alone what a caller in the middle of a function needs. */
+  /**
+   * Kind of the stub that leads anywhere and leaves alone what a caller in the middle of a function
+   * needs.
+   */
   readonly farStub: StubKind;
   bindCall(call: LoaderCall): CallBinding;
   /** What a call of an undefined weak function becomes. */
@@ -125,16 +148,24 @@ export interface ModuleLoader {
   finishWord?(type: number, word: number, value: bigint): number;
   /** The same where the place of the relocation is not the start of the instruction. */
   skipCall?(bytes: Uint8Array, offset: number): void;
-  /** Bytes from the place of a call's relocation to where its displacement counts from, when the addend makes up for them. Default 0. */
+  /**
+   * Bytes from the place of a call's relocation to where its displacement counts from, when the
+   * addend makes up for them. Default 0.
+   */
   readonly branchBias?: bigint;
-  /** Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default. */
+  /**
+   * Bytes of `.elftrace.text`, room for private trampolines that the runtime gets; 0 by default.
+   */
   trampolineRoom?(options: MachineOptions): number;
   /**
    * Bytes of a stub, not longer than an entry.
    * @throws ElftraceError 'branch-out-of-range' when the stub cannot reach
    */
   writeStub(kind: StubKind, request: StubRequest): Uint8Array;
-  /** 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a symbol. */
+  /**
+   * 32-bit words of the runtime that are others in images at kernel addresses, as offsets from a
+   * symbol.
+   */
   readonly kernelWords?: readonly { readonly symbol: string; readonly offset: number; readonly value: number }[];
   /** A block that code of kernel images finds through a register: contents by the core's TOC. */
   readonly kernelBlock: {

@@ -1,6 +1,6 @@
 /**
- * Options of single machines: what a user may choose about the entries, sites and stubs of one machine. A machine lists
- * them beside its conventions; load maps and records keep them by name.
+ * Options of single machines: what a user may choose about the entries, sites and stubs of one
+ * machine. A machine lists them beside its conventions; load maps and records keep them by name.
  */
 
 /** What an option of an image's layout means for sessions on it. */
@@ -23,8 +23,9 @@ export interface MachineOption {
   /** The first is what happens without the option. */
   readonly choices: readonly string[];
   /**
-   * `layout`: bytes of entries and stubs, which a load map records. `convention`: the convention of entries that are laid
-   * in. `nop-form`, `idle-ops`: what sites become that are off. `direct-way`: how the entry reaches direct callers.
+   * `layout`: bytes of entries and stubs, which a load map records. `convention`: the convention of
+   * entries that are laid in. `nop-form`, `idle-ops`: what sites become that are off. `direct-way`:
+   * how the entry reaches direct callers.
    */
   readonly decides: readonly ('layout' | 'convention' | 'nop-form' | 'idle-ops' | 'direct-way')[];
   /** By choice. */

@@ -1,4 +1,7 @@
-/** What a machine finds out about a whole function, worked out once: every probe asks about all of the function around it. */
+/**
+ * What a machine finds out about a whole function, worked out once: every probe asks about all of
+ * the function around it.
+ */
 import type { ProbeCode } from './probes.js';
 
 export function perFunction<T>(make: (code: ProbeCode) => T): (code: ProbeCode) => T {

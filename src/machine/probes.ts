@@ -1,22 +1,23 @@
 /**
- * What the kprobe room asks of a machine, as types. Everything about probes that differs between machines is behind `ProbeModel`, and
- * nothing else; the objects are built in `arch-*\/kprobes.ts` and reached as `Arch.probes`. No part may throw for what a user can ask: what
- * cannot be probed is a `ProbeRefusal`, a value.
+ * What the kprobe room asks of a machine, as types. Everything about probes that differs between
+ * machines is behind `ProbeModel`, and nothing else; the objects are built in `arch-*\/kprobes.ts`
+ * and reached as `Arch.probes`. No part may throw for what a user can ask: what cannot be probed is
+ * a `ProbeRefusal`, a value.
  *
  * The way of a probe through the members:
  *
- *   adjust       symbol+offset -> the address that is meant (behind a landing pad, the local entry)            K-ADDR-1
- *   decode       is it the start of an instruction, and how is that one executed elsewhere?                    K-ADDR-4, 5
- *   breakpoint   the bytes over its first bytes                                                                K-BP-1
- *   slot         copy of the instruction, jump back or second breakpoint behind it                             section 4
+ *   adjust       symbol+offset -> the address that is meant (K-ADDR-1)
+ *   decode       is it an instruction, how is it executed elsewhere? (K-ADDR-4, 5)
+ *   breakpoint   the bytes over its first bytes (K-BP-1)
+ *   slot         copy of the instruction, jump back or second breakpoint behind it (section 4)
  *   simulate     its effect on a processor, where a copy would not do the same
- *   optimization windows -> build -> optimize / undo: the jump form                                            sections 7 to 10
+ *   optimization windows -> build -> optimize / undo: the jump form (sections 7 to 10)
  */
 import type { Reach } from '../bits.js';
 import { hex } from '../errors.js';
 import type { Address, RegisterName } from '../units.js';
 
-// ------------------------------------------------------------------------------------------------------------ refusals
+// ---------------------------------------------------------------------------------------- refusals
 
 /** Numbers of Linux that a refusal stands for. */
 export type ProbeErrno =
@@ -25,16 +26,20 @@ export type ProbeErrno =
 /**
  * Why a probe is not set or not optimised. Stable words: reports count by them.
  *
- * - where: `not-served` (no probes on this machine), `address-and-symbol`, `no-address`, `no-symbol`, `not-text`, `init-text`, `blacklisted`,
- *   `other-patch` (a jump label, static call, alternative, bug entry), `not-a-boundary`, `misaligned`, `inside-site`, `registered-twice`,
+ * - where: `not-served` (no probes on this machine), `address-and-symbol`, `no-address`,
+ *   `no-symbol`, `not-text`, `init-text`, `blacklisted`, `other-patch` (a jump label, static call,
+ *   alternative, bug entry), `not-a-boundary`, `misaligned`, `inside-site`, `registered-twice`,
  *   `no-ftrace-support`, `relocation` (a field of it is still to be written by a loader), `gone`
- * - instruction: `undecodable`, `trap` (a trap of its own), `forced-emulation` (prefix), `masks-interrupts`, `far-branch`, `privileged`,
- *   `virtualisation`, `system`, `exclusive-sequence`, `exception-table`, `indirect-memory-branch`, `unsupported-instruction`
+ * - instruction: `undecodable`, `trap` (a trap of its own), `forced-emulation` (prefix),
+ *   `masks-interrupts`, `far-branch`, `privileged`, `virtualisation`, `system`,
+ *   `exclusive-sequence`, `exception-table`, `indirect-memory-branch`, `unsupported-instruction`
  * - slot and buffer: `out-of-reach`, `no-memory`
- * - jump: `post-handler`, `break-handler`, `no-optimization` (none on this machine or in this configuration), `optimization-off`, `disabled`,
- *   `unknown-size`, `entry-text`, `too-short`, `foreign-breakpoint`, `indirect-jump`, `branch-into-window`, `address-in-window` (code or data
- *   holds it: a table of a switch, a label), `landing-pad`, `table-into-window` (of a kernel), `symbol-in-window`, `ways-unknown`, `not-boostable`,
- *   `other-probe` (inside the window), `site-in-window`, `no-free-register`, `stack-use`, `conditional-branch`, `arch-refused`
+ * - jump: `post-handler`, `break-handler`, `no-optimization` (none on this machine or in this
+ *   configuration), `optimization-off`, `disabled`, `unknown-size`, `entry-text`, `too-short`,
+ *   `foreign-breakpoint`, `indirect-jump`, `branch-into-window`, `address-in-window` (code or data
+ *   holds it: a table of a switch, a label), `landing-pad`, `table-into-window` (of a kernel),
+ *   `symbol-in-window`, `ways-unknown`, `not-boostable`, `other-probe` (inside the window),
+ *   `site-in-window`, `no-free-register`, `stack-use`, `conditional-branch`, `arch-refused`
  */
 export type ProbeRefusalCode =
   | 'not-served'
@@ -105,33 +110,45 @@ export function refuse(errno: ProbeErrno, code: ProbeRefusalCode, rule: string, 
   return { kind: 'refused', errno, code, rule, reason };
 }
 
-// ----------------------------------------------------------------------------------------------------- code around it
+// ---------------------------------------------------------------------------------- code around it
 
 /**
- * The function around a probe as the machine's part sees it. `bytes` are those of the text without any probe: breakpoints and jumps of ours are
- * seen through; a breakpoint that is there nevertheless is foreign. Addresses are offsets in the section in relocatable files.
+ * The function around a probe as the machine's part sees it. `bytes` are those of the text without
+ * any probe: breakpoints and jumps of ours are seen through; a breakpoint that is there
+ * nevertheless is foreign. Addresses are offsets in the section in relocatable files.
  */
 export interface ProbeCode {
   /** Name of the symbol that covers the probe. */
   readonly name: string;
   readonly start: Address;
-  /** Bytes from `start` to the end of the function; to the next symbol where the symbol has no size. */
+  /**
+   * Bytes from `start` to the end of the function; to the next symbol where the symbol has no size.
+   */
   readonly bytes: Uint8Array;
   /** The symbol has a size. */
   readonly sizeKnown: boolean;
   /** Bytes from `start` to the entry that calls with the same TOC use (ELFv2); 0 elsewhere. */
   readonly localEntry: number;
-  /** Entry code: exceptions and system calls arrive here, and nothing of it may be replaced by jumps. */
+  /**
+   * Entry code: exceptions and system calls arrive here, and nothing of it may be replaced by
+   * jumps.
+   */
   readonly isEntryText: boolean;
   /** An exception table names a place in [start, end). */
   hasException(start: Address, end: Address): boolean;
   /** What else patches a place in [start, end): `a jump label`, `an ftrace site`; null: nothing. */
   otherPatch(start: Address, end: Address): string | null;
-  /** The ftrace site whose bytes hold `address`: where its instruction is that toggles, and everything that it owns. */
+  /**
+   * The ftrace site whose bytes hold `address`: where its instruction is that toggles, and
+   * everything that it owns.
+   */
   siteAt(address: Address): { readonly ip: Address; readonly start: Address; readonly sizeBytes: number } | null;
   /** A relocation that will still be applied writes into [start, end). */
   hasRelocation(start: Address, end: Address): boolean;
-  /** What in the whole image leads into the middle of [start, end), `start` itself left out; null: nothing. */
+  /**
+   * What in the whole image leads into the middle of [start, end), `start` itself left out; null:
+   * nothing.
+   */
   wayInto(start: Address, end: Address): WayIn | null;
   /** The image is known to be built without jump tables (retpolines, -fno-jump-tables): X-2. */
   readonly noJumpTables: boolean;
@@ -160,8 +177,8 @@ export interface ProbeInstruction {
   readonly mnemonic: string;
   readonly method: ProbeMethod;
   /**
-   * `copy`: a jump back may follow the copy, because it needs no look at the processor behind it (K-BOOST-1). What can be part of a window
-   * on machines whose windows hold several instructions.
+   * `copy`: a jump back may follow the copy, because it needs no look at the processor behind it
+   * (K-BOOST-1). What can be part of a window on machines whose windows hold several instructions.
    */
   readonly boostable: boolean;
 }
@@ -181,13 +198,16 @@ export type SimulationResult =
   /** Nothing was changed. */
   | { readonly kind: 'fault'; readonly address: Address; readonly access: 'read' | 'write' };
 
-// --------------------------------------------------------------------------------------------------------------- slots
+// ------------------------------------------------------------------------------------------- slots
 
 /** The out-of-line copy of an instruction. */
 export interface SlotImage {
   readonly kind: 'slot';
   readonly bytes: Uint8Array;
-  /** `jump`: goes back by itself (boosted). `breakpoint`: stops at `offset`, and `finish` says where to go on. */
+  /**
+   * `jump`: goes back by itself (boosted). `breakpoint`: stops at `offset`, and `finish` says where
+   * to go on.
+   */
   readonly end: { readonly kind: 'jump' } | { readonly kind: 'breakpoint'; readonly offset: number };
 }
 
@@ -195,7 +215,9 @@ export interface ProbeSlots {
   /** Room for any slot, a multiple of `alignBytes`. */
   readonly sizeBytes: number;
   readonly alignBytes: number;
-  /** Distances slot − instruction at which every copy works; the closest need of any instruction. */
+  /**
+   * Distances slot − instruction at which every copy works; the closest need of any instruction.
+   */
   readonly reach: Reach;
   /**
    * The copy of an instruction of method `copy`.
@@ -203,13 +225,14 @@ export interface ProbeSlots {
    */
   write(instruction: ProbeInstruction, slot: Address, boost: boolean): SlotImage | ProbeRefusal;
   /**
-   * After the breakpoint behind a copy: what the copy did wrongly because of its place is put right.
+   * After the breakpoint behind a copy: what the copy did wrongly because of its place is put
+   * right.
    * @returns where to go on
    */
   finish(instruction: ProbeInstruction, slot: Address, cpu: ProbeCpu): Address;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- jump
+// -------------------------------------------------------------------------------------------- jump
 
 /** One way to put a jump over a probed address: what is replaced. */
 export interface JumpWindow {
@@ -227,18 +250,26 @@ export interface JumpWindow {
   readonly reach: Reach;
   /** Room that its buffer needs at most. */
   readonly bufferBytes: number;
-  /** Registers that are free for the jump and, second, for the way back, on machines whose far jumps need one (RISC-V). */
+  /**
+   * Registers that are free for the jump and, second, for the way back, on machines whose far jumps
+   * need one (RISC-V).
+   */
   readonly scratch?: readonly RegisterName[];
 }
 
-/** A detour buffer: saves registers, calls the callback, restores, executes the copies, goes back. */
+/**
+ * A detour buffer: saves registers, calls the callback, restores, executes the copies, goes back.
+ */
 export interface DetourBuffer {
   readonly kind: 'buffer';
   readonly address: Address;
   readonly bytes: Uint8Array;
   /** Where the copied instructions begin: a trap in the middle of a change goes on here (X-8). */
   readonly copiedOffset: number;
-  /** What the callback adds to the stack pointer that the buffer saved, so that handlers see that of the probed code. Default 0. */
+  /**
+   * What the callback adds to the stack pointer that the buffer saved, so that handlers see that of
+   * the probed code. Default 0.
+   */
   readonly stackAdjust?: number;
 }
 
@@ -251,21 +282,30 @@ export interface BufferRequest {
   readonly callees: readonly Address[];
   /** The TOC that callees need in r2; null elsewhere. */
   readonly toc: Address | null;
-  /** The code may keep data below its stack pointer, as the convention of programs allows and that of kernels does not. */
+  /**
+   * The code may keep data below its stack pointer, as the convention of programs allows and that
+   * of kernels does not.
+   */
   readonly redZone: boolean;
 }
 
-/** A change of text as it is made: each store is seen by no processor in part only if it is one of the machine's atomic widths. */
+/**
+ * A change of text as it is made: each store is seen by no processor in part only if it is one of
+ * the machine's atomic widths.
+ */
 export type TextStep =
   | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
   /** Every processor fetches anew. */
   | { readonly kind: 'sync' }
-  /** Until every thread was where it holds nothing: nobody stands between the instructions of the jump any more. */
+  /**
+   * Until every thread was where it holds nothing: nobody stands between the instructions of the
+   * jump any more.
+   */
   | { readonly kind: 'wait' };
 
 /**
- * An instruction as a sweep over all code of an image sees it, in one object that is used again and again. Distances are from its first byte; NaN: there is
- * none.
+ * An instruction as a sweep over all code of an image sees it, in one object that is used again and
+ * again. Distances are from its first byte; NaN: there is none.
  */
 export class SweptInstruction {
   /** 0: none that is known. */
@@ -278,7 +318,10 @@ export class SweptInstruction {
   constant = NaN;
 }
 
-/** Takes the code of an image apart, in the order of addresses, with what instructions in front have left in registers. */
+/**
+ * Takes the code of an image apart, in the order of addresses, with what instructions in front have
+ * left in registers.
+ */
 export interface Sweep {
   /** Instructions begin at multiples of this. */
   readonly alignBytes: number;
@@ -300,14 +343,18 @@ export interface JumpOptimization {
   /** Distances buffer -> callee that the call reaches; null: buffers hold the address. */
   readonly calleeReach: Reach | null;
   /**
-   * Windows may hold several instructions, so nobody may stand between them when the jump is written (H4). False: only buffers need a
-   * grace period, before they are used again (H11).
+   * Windows may hold several instructions, so nobody may stand between them when the jump is
+   * written (H4). False: only buffers need a grace period, before they are used again (H11).
    */
   readonly needsQuiescence: boolean;
-  /** The ways to optimise a probe at `address`, the preferred one first; the first that a free buffer reaches is taken. Not empty. */
+  /**
+   * The ways to optimise a probe at `address`, the preferred one first; the first that a free
+   * buffer reaches is taken. Not empty.
+   */
   windows(code: ProbeCode, address: Address): readonly JumpWindow[] | ProbeRefusal;
   /**
-   * Takes code apart to find what leads into windows. null: a window is one word that is stored at once, which has no middle.
+   * Takes code apart to find what leads into windows. null: a window is one word that is stored at
+   * once, which has no middle.
    * @param find  address of a symbol
    */
   readonly sweep: ((find: (name: string) => Address | null) => Sweep) | null;
@@ -322,9 +369,10 @@ export interface JumpOptimization {
 }
 
 /**
- * The ways to optimise a probe in code that will not be written any more. A copy would keep the field of a relocation that is applied later as it is
- * now, and the relocation would write over the jump: such windows are none. Neither are those into which anything of the whole image leads: whoever
- * comes there would find the rest of a jump.
+ * The ways to optimise a probe in code that will not be written any more. A copy would keep the
+ * field of a relocation that is applied later as it is now, and the relocation would write over the
+ * jump: such windows are none. Neither are those into which anything of the whole image leads:
+ * whoever comes there would find the rest of a jump.
  */
 export function jumpWindows(
   { windows }: Pick<JumpOptimization, 'windows'>,
@@ -357,7 +405,7 @@ function refuseWay(code: ProbeCode, { kind, to, what }: WayIn): ProbeRefusal {
   return refuse('EILSEQ', WAYS[kind], 'section 11', reason);
 }
 
-// ------------------------------------------------------------------------------------------------------------- grammar
+// ----------------------------------------------------------------------------------------- grammar
 
 /** A register by the name that kprobe events use. */
 export interface ProbeRegister {
@@ -374,7 +422,10 @@ export interface ProbeAbi {
   readonly registers: ReadonlyMap<string, ProbeRegister>;
   /** `$arg1` … in registers. */
   readonly arguments: readonly string[];
-  /** Byte distance from the stack pointer at a function's entry to the first argument on the stack; null: `$argN` ends with the registers. */
+  /**
+   * Byte distance from the stack pointer at a function's entry to the first argument on the stack;
+   * null: `$argN` ends with the registers.
+   */
   readonly stackArgumentOffset: number | null;
   /** `$retval`. */
   readonly result: string;
@@ -391,30 +442,35 @@ export interface ProbeAbi {
   threadKey(cpu: ProbeCpu, mode: 'one' | 'fs' | 'gs'): bigint;
 }
 
-// ----------------------------------------------------------------------------------------------------------- the model
+// --------------------------------------------------------------------------------------- the model
 
 export interface ProbeSupport {
   readonly kind: 'kprobes';
   readonly abi: ProbeAbi;
-  /** The instruction pointer that a trap of the breakpoint leaves, minus the breakpoint's address (section 2). */
+  /**
+   * The instruction pointer that a trap of the breakpoint leaves, minus the breakpoint's address
+   * (section 2).
+   */
   readonly trapDelta: number;
   /** The breakpoint over an instruction; as long as what is replaced. */
   breakpoint(original: Uint8Array): Uint8Array;
   /** K-ADDR-1, last step: the address that `address` stands for. */
   adjust(code: ProbeCode, address: Address): Address;
   /**
-   * The instruction at an address: found by decoding from the function's start where lengths differ (K-ADDR-4), and classified
-   * (K-ADDR-5).
+   * The instruction at an address: found by decoding from the function's start where lengths differ
+   * (K-ADDR-4), and classified (K-ADDR-5).
    */
   decode(code: ProbeCode, address: Address): ProbeInstruction | ProbeRefusal;
   /**
-   * What an ftrace site owns in front of its toggling instruction and has at `address` is the compiler's, and no patching changes it: it may be probed
-   * as any other (PowerPC). Absent: everything that a site owns is refused but its instruction (K-ADDR-7).
+   * What an ftrace site owns in front of its toggling instruction and has at `address` is the
+   * compiler's, and no patching changes it: it may be probed as any other (PowerPC). Absent:
+   * everything that a site owns is refused but its instruction (K-ADDR-7).
    */
   isSiteHeadCode?(code: ProbeCode, address: Address): boolean;
   /**
-   * The address is the instruction of an ftrace site with which the function begins, behind the site's head: arguments and the return address are still
-   * where callers put them, so it counts as the entry (PowerPC, arm64).
+   * The address is the instruction of an ftrace site with which the function begins, behind the
+   * site's head: arguments and the return address are still where callers put them, so it counts as
+   * the entry (PowerPC, arm64).
    */
   isSiteAtEntry?(code: ProbeCode, address: Address): boolean;
   readonly slots: ProbeSlots;

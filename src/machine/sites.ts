@@ -6,20 +6,26 @@ import type { StubReading } from './stubs.js';
 export interface SiteRelocation {
   readonly type: number;
   readonly symbolName: string;
-  /** S + A of it where S is defined in this file: an address, or an offset in the symbol's section; null if undefined. */
+  /**
+   * S + A of it where S is defined in this file: an address, or an offset in the symbol's section;
+   * null if undefined.
+   */
   readonly addend: bigint;
 }
 
 /**
- * What a shape sees of a site: code and relocations around an anchor, positions as byte deltas from the anchor. The anchor
- * is the address that the table names (or, for calls found without a table, the first byte of the call). One view object
- * is moved from site to site; shapes must not keep it.
+ * What a shape sees of a site: code and relocations around an anchor, positions as byte deltas from
+ * the anchor. The anchor is the address that the table names (or, for calls found without a table,
+ * the first byte of the call). One view object is moved from site to site; shapes must not keep it.
  */
 export interface SiteView {
   /** Address of the anchor, or its offset in the section for relocatable files. */
   readonly address: Address;
   readonly relocatable: boolean;
-  /** A linked file without addresses of its own (ET_DYN): words that name addresses would need relocations of the text. */
+  /**
+   * A linked file without addresses of its own (ET_DYN): words that name addresses would need
+   * relocations of the text.
+   */
   readonly positionIndependent: boolean;
   /** Byte at anchor + delta, or -1 outside the section. */
   u8(delta: number): number;
@@ -29,15 +35,18 @@ export interface SiteView {
   /** Copy of bytes; shorter where the section ends. */
   bytes(delta: number, size: number): Uint8Array;
   /**
-   * The relocation at exactly anchor + delta whose type is no companion, or null. In linked files relocations that a
-   * linker kept (--emit-relocs) are not consulted: contents win.
+   * The relocation at exactly anchor + delta whose type is no companion, or null. In linked files
+   * relocations that a linker kept (--emit-relocs) are not consulted: contents win.
    */
   relocation(delta: number): SiteRelocation | null;
-  /** True when a function symbol (or the start of the section's first function) is at anchor + delta. */
+  /**
+   * True when a function symbol (or the start of the section's first function) is at anchor +
+   * delta.
+   */
   functionAt(delta: number): boolean;
   /**
-   * What `address` is, for a branch of a linked file: the profiling entry itself, another symbol that tracers provide
-   * (`ftrace_caller`, …), or neither. Linker stubs are followed.
+   * What `address` is, for a branch of a linked file: the profiling entry itself, another symbol
+   * that tracers provide (`ftrace_caller`, …), or neither. Linker stubs are followed.
    */
   callee(address: Address): CalleeKind;
   /** The stub at `address` of a linked file, or null. */
@@ -52,8 +61,9 @@ export type CalleeKind = 'mcount' | 'tracer' | 'other';
 export type SiteSource = 'mcount-table' | 'patchable-table' | 'call';
 
 /**
- * State of a site's bytes. `compiled`: as the compiler left it (a call of the profiling entry, or its nops); `nop`: the
- * machine's own disabled form; `call`: a call of something else; `foreign`: a known shape with other bytes.
+ * State of a site's bytes. `compiled`: as the compiler left it (a call of the profiling entry, or
+ * its nops); `nop`: the machine's own disabled form; `call`: a call of something else; `foreign`: a
+ * known shape with other bytes.
  */
 export type SiteStateKind = 'compiled' | 'nop' | 'call' | 'foreign';
 
@@ -61,9 +71,9 @@ export interface SiteReading {
   readonly shape: SiteShape;
   readonly state: SiteStateKind;
   /**
-   * Which form of the state, from the shape's table: `call`, `nops`, `nop5`, `init`, `b8`, `2008`, …; for an unsupported pad
-   * that lies in front of the function only, `before`; for nops of which only a function symbol could tell where the call goes,
-   * `unplaced`.
+   * Which form of the state, from the shape's table: `call`, `nops`, `nop5`, `init`, `b8`, `2008`,
+   * …; for an unsupported pad that lies in front of the function only, `before`; for nops of which
+   * only a function symbol could tell where the call goes, `unplaced`.
    */
   readonly form: string;
   /** Delta of the instruction that toggles (the ip of a record), from the anchor. */
@@ -73,20 +83,25 @@ export interface SiteReading {
   readonly sizeBytes: number;
   /** Where a branch in the site leads (linked files); null: no branch, or a relocation decides. */
   readonly target: Address | null;
-  /** What the word in front of the function names, at sites that have one: null before anything was stored there (linked files). */
+  /**
+   * What the word in front of the function names, at sites that have one: null before anything was
+   * stored there (linked files).
+   */
   readonly literal?: Address | null;
   /** Deltas of the relocations that belong to the site's call. */
   readonly relocationDeltas: readonly number[];
   /**
-   * For `foreign`: bytes expected from startDelta on, why in a few words, and what kind of fault it is. `unsupported`: the
-   * compiler's form is known and cannot be patched; without a fault the bytes are simply wrong.
+   * For `foreign`: bytes expected from startDelta on, why in a few words, and what kind of fault it
+   * is. `unsupported`: the compiler's form is known and cannot be patched; without a fault the
+   * bytes are simply wrong.
    */
   readonly expected?: Uint8Array;
   readonly reason?: string;
   readonly fault?: 'misaligned' | 'unsupported' | 'toc-restore-missing';
   /**
-   * For `foreign`: what stands there is nops of the compiler and calls nothing. `few`: fewer behind the entry than a call needs; `front`: in front of the
-   * entry only; `whole`: all that a call needs, in a place where none can be.
+   * For `foreign`: what stands there is nops of the compiler and calls nothing. `few`: fewer behind
+   * the entry than a call needs; `front`: in front of the entry only; `whole`: all that a call
+   * needs, in a place where none can be.
    */
   readonly nops?: 'few' | 'front' | 'whole';
 }
@@ -100,7 +115,10 @@ export interface SiteStore {
 
 export interface SiteChange {
   readonly stores: readonly SiteStore[];
-  /** Relocations that the site gets (F-2), with addend 0; one of its own that stands at the place changes its symbol. */
+  /**
+   * Relocations that the site gets (F-2), with addend 0; one of its own that stands at the place
+   * changes its symbol.
+   */
   readonly relocate?: readonly { readonly delta: number; readonly type: number; readonly symbol: string }[];
   /** Relocations (by delta) that must be turned into NONE, companions included by the caller. */
   readonly neutralise: readonly number[];
@@ -108,37 +126,49 @@ export interface SiteChange {
   readonly rule: string;
 }
 
-/** What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over compiler nops. */
+/**
+ * What a site can be asked to become. `init` is the nop form that a kernel's start-up writes over
+ * compiler nops.
+ */
 export type WritableState =
   /**
-   * `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`; on RISC-V the generation of the site); its own choice when
-   * absent. `target`: where the instruction that stays leads in forms that keep one. `literal`: what the word in front of a function becomes that
+   * `form`: one of the shape's names of nop forms where it has several (`2008`, `b8`; on RISC-V the
+   * generation of the site); its own choice when absent. `target`: where the instruction that stays
+   * leads in forms that keep one. `literal`: what the word in front of a function becomes that
    * names its ops.
    */
   | { readonly kind: 'nop'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
   | { readonly kind: 'init'; readonly form?: string; readonly target?: Address; readonly literal?: Address }
-  /** `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where the site has several forms for it. */
+  /**
+   * `target`: where the branch leads, a stub perhaps. `form`: the convention of the entry, where
+   * the site has several forms for it.
+   */
   | {
       readonly kind: 'call';
       readonly target: Address;
       readonly form?: string;
       readonly literal?: Address;
-      /** Relocatable files: the symbol that the call names, in place of `target`, and the one that the word in front of the function does. */
+      /**
+       * Relocatable files: the symbol that the call names, in place of `target`, and the one that
+       * the word in front of the function does.
+       */
       readonly names?: { readonly call: string; readonly ops: string | null };
     };
 
 export type SiteRefusal = {
   /**
-   * `needs-stub`: the site calls through stubs only; `restore-slot`: the word that must restore a register behind the call is another one;
-   * `unreadable`: a word that the change depends on lies outside the section.
+   * `needs-stub`: the site calls through stubs only; `restore-slot`: the word that must restore a
+   * register behind the call is another one; `unreadable`: a word that the change depends on lies
+   * outside the section.
    */
   readonly refused: 'unsupported' | 'out-of-range' | 'not-applicable' | 'needs-stub' | 'restore-slot' | 'unreadable';
   readonly reason: string;
 };
 
 /**
- * One patchable code sequence. `read` and `write` are inverses: reading what `write` stored gives the asked state.
- * `read` returns null for bytes of another shape; `foreign` only when this shape is the only one that could be meant.
+ * One patchable code sequence. `read` and `write` are inverses: reading what `write` stored gives
+ * the asked state. `read` returns null for bytes of another shape; `foreign` only when this shape
+ * is the only one that could be meant.
  */
 export interface SiteShape {
   /** `riscv64.patchable-8`: lower case, appears in lists, plans and reports. */
@@ -147,41 +177,54 @@ export interface SiteShape {
   /** For `explain` and the documentation: one line. */
   readonly title: string;
   /**
-   * Conventions of tracer entries that a call from this shape can lead to (what is saved already, where the return addresses are);
-   * names are those of the runtime's flavours (05-runtime-abi). Empty: calls of tracers cannot be made here.
+   * Conventions of tracer entries that a call from this shape can lead to (what is saved already,
+   * where the return addresses are); names are those of the runtime's flavours (05-runtime-abi).
+   * Empty: calls of tracers cannot be made here.
    */
   readonly entries: readonly string[];
   read(view: SiteView, source: SiteSource): SiteReading | null;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
   /**
-   * The conventions that can serve this very site, of those in `entries`: where what stands around the site decides it. All of them when
-   * the shape does not have this.
+   * The conventions that can serve this very site, of those in `entries`: where what stands around
+   * the site decides it. All of them when the shape does not have this.
    */
   entriesAt?(reading: SiteReading, view: SiteView): readonly string[];
-  /** Why the graph tracer cannot replace the return address of this site's function; null: it can. */
+  /**
+   * Why the graph tracer cannot replace the return address of this site's function; null: it can.
+   */
   whyNoGraph?(reading: SiteReading, view: SiteView): string | null;
   /**
-   * The instruction in front of the site that its entry decodes when it runs, to tell where the function returns to: nobody may write over it. Null: none.
+   * The instruction in front of the site that its entry decodes when it runs, to tell where the
+   * function returns to: nobody may write over it. Null: none.
    */
   readByEntry?(view: SiteView): { readonly delta: number; readonly sizeBytes: number } | null;
   /**
-   * What a slot of a kernel's own table must hold to be skipped by every generation that has sites of this shape, one of `McountRules.emptySlots`:
-   * kernels that add to a slot before they ask for 0 skip the negative of what they add. null: there is no such value. Default 0.
+   * What a slot of a kernel's own table must hold to be skipped by every generation that has sites
+   * of this shape, one of `McountRules.emptySlots`: kernels that add to a slot before they ask for
+   * 0 skip the negative of what they add. null: there is no such value. Default 0.
    */
   emptySlot?(reading: SiteReading): bigint | null;
-  /** What entries report as ip, from the site's own: they count back from the return address of a call of one size. Default 0. */
+  /**
+   * What entries report as ip, from the site's own: they count back from the return address of a
+   * call of one size. Default 0.
+   */
   entryIpDelta?(reading: SiteReading): number;
   /**
-   * Registers that may be alive at the site and that neither the code around it nor a plain entry saves: callbacks that the compiler lets change them
-   * need the entry that saves all.
+   * Registers that may be alive at the site and that neither the code around it nor a plain entry
+   * saves: callbacks that the compiler lets change them need the entry that saves all.
    */
   readonly plainLoses?: readonly RegisterName[];
-  /** True where the word that an entry takes for the return address is another one: only a register frame leads to it (nested functions of x86-64). */
+  /**
+   * True where the word that an entry takes for the return address is another one: only a register
+   * frame leads to it (nested functions of x86-64).
+   */
   callerInFrame?(reading: SiteReading, view: SiteView): boolean;
   /**
-   * What may happen to a thread that stands inside the site when it changes, even if all of the change is stored at once; null: nothing.
-   * @param before  bytes from the site's ip on, as many as the largest site has, where the file has them
+   * What may happen to a thread that stands inside the site when it changes, even if all of the
+   * change is stored at once; null: nothing.
+   * @param before  bytes from the site's ip on, as many as the largest site has, where the file has
+   *                them
    * @param form    kind of the image's entries
    */
   hazard?(before: Uint8Array, after: Uint8Array, form: string): SiteHazard | null;

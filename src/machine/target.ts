@@ -1,9 +1,14 @@
-/** Constants of a target: which machine, which convention of programs, which byte order. Types only. */
+/**
+ * Constants of a target: which machine, which convention of programs, which byte order. Types only.
+ */
 import type { Endian } from '../units.js';
 
 /** Constants of a target. */
 export interface Target {
-  /** The machine with its ABI and byte order, where it has several: key of load maps and of the prebuilt runtime. */
+  /**
+   * The machine with its ABI and byte order, where it has several: key of load maps and of the
+   * prebuilt runtime.
+   */
   readonly id: string;
   /** For people: `PowerPC 64-bit, ELFv2, little-endian`. */
   readonly title: string;

@@ -1,4 +1,7 @@
-/** Code that one ops has for itself: private trampolines, and routines that sites call straight. Types only. */
+/**
+ * Code that one ops has for itself: private trampolines, and routines that sites call straight.
+ * Types only.
+ */
 import type { Address } from '../units.js';
 
 /** How trampolines are made: as in 2014, or as kernels of today do. */
@@ -20,9 +23,14 @@ export interface TrampolineLayout {
   readonly opsOffset: number;
 }
 
-/** Everything that can fail: one object, so that tests and live sessions can put another one in its place. */
+/**
+ * Everything that can fail: one object, so that tests and live sessions can put another one in its
+ * place.
+ */
 export interface TextSeam {
-  /** Executable memory for `sizeBytes`, from where code at `near` reaches it; null: there is none. */
+  /**
+   * Executable memory for `sizeBytes`, from where code at `near` reaches it; null: there is none.
+   */
   allocate(sizeBytes: number, near: Address): Address | null;
   free(address: Address, sizeBytes: number): void;
   /** null: it cannot be read. */
@@ -75,7 +83,9 @@ export interface TrampolinePlace {
 export interface TrampolineUpdate {
   readonly trampoline: OpsTrampoline;
   readonly did: 'nothing' | 'created' | 'retargeted' | 'rebuilt' | 'failed';
-  /** Ours that another one took the place of: to be freed when nobody can be in it any more (C-Q-5). */
+  /**
+   * Ours that another one took the place of: to be freed when nobody can be in it any more (C-Q-5).
+   */
   readonly retired?: OwnTrampoline;
 }
 
@@ -85,8 +95,8 @@ export interface PrivateTrampolines {
   /** How they are made from the entries of a convention. */
   variantOf(convention: string): TrampolineVariant;
   /**
-   * What registration does with an ops' trampoline (C-TRAMP-2): makes one, re-points the call of ours, leaves a user's alone. Failure is no
-   * error (C-TRAMP-4): a warning, and no trampoline.
+   * What registration does with an ops' trampoline (C-TRAMP-2): makes one, re-points the call of
+   * ours, leaves a user's alone. Failure is no error (C-TRAMP-4): a warning, and no trampoline.
    */
   update(ops: TrampolineOps, place: TrampolinePlace): TrampolineUpdate;
   /**
@@ -106,6 +116,9 @@ export interface PrivateTrampolines {
 /** Whether one ops can have code of its own here, or why not (T-X86-31). */
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
-/** Whether sites can call a routine of a user straight (A5), or why not. `goesOn`: code of one that does nothing but go on into the function. */
+/**
+ * Whether sites can call a routine of a user straight (A5), or why not. `goesOn`: code of one that
+ * does nothing but go on into the function.
+ */
 export type DirectCallers =
   { readonly kind: 'code'; readonly goesOn: Uint8Array } | { readonly kind: 'none'; readonly reason: string };

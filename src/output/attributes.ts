@@ -1,4 +1,7 @@
-/** Mode, owner, access lists and extended attributes of a file that takes the place of another one, or is made like it. */
+/**
+ * Mode, owner, access lists and extended attributes of a file that takes the place of another one,
+ * or is made like it.
+ */
 import * as fs from 'node:fs';
 
 const SET_ID = 0o6000;
@@ -16,8 +19,9 @@ export interface AttributeOptions {
 }
 
 /**
- * Gives an open file, which is its owner's alone so far, the attributes of another one. The owner comes first: a file with
- * set-id bits and the wrong owner would run foreign bytes with our rights. Where the owner cannot be given, those bits go.
+ * Gives an open file, which is its owner's alone so far, the attributes of another one. The owner
+ * comes first: a file with set-id bits and the wrong owner would run foreign bytes with our rights.
+ * Where the owner cannot be given, those bits go.
  * @param path  the open file's, for the tools of the system
  */
 export function copyAttributes(
@@ -43,8 +47,9 @@ export function copyAttributes(
 }
 
 /**
- * Access lists and extended attributes go along where the system has the tool for it (cp of GNU coreutils); Node has no call
- * for them. Files without any stay as they are, and so does a file where the tool is absent or refuses.
+ * Access lists and extended attributes go along where the system has the tool for it (cp of GNU
+ * coreutils); Node has no call for them. Files without any stay as they are, and so does a file
+ * where the tool is absent or refuses.
  */
 function carryExtended(from: string, to: string, withLists: boolean): void {
   if (process.platform !== 'linux') return;

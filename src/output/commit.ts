@@ -1,10 +1,11 @@
 /**
  * Outputs of a command, written all or nothing.
  *
- * A regular file is never written to: its new contents go to a temporary file of the same folder, which is its owner's alone
- * until it is complete and on disk, and a rename puts it in place. All files of a command are complete before the first
- * rename. What happens at any moment of a crash: the old contents, or the new ones, and a temporary file that the next
- * command for the same output removes.
+ * A regular file is never written to: its new contents go to a temporary file of the same folder,
+ * which is its owner's alone until it is complete and on disk, and a rename puts it in place. All
+ * files of a command are complete before the first rename. What happens at any moment of a crash:
+ * the old contents, or the new ones, and a temporary file that the next command for the same output
+ * removes.
  */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
@@ -25,8 +26,8 @@ export interface Output {
   /** The output is an input because the user said so (--in-place). */
   readonly replacesInput?: boolean;
   /**
-   * What the file holds while the outputs behind it take their places: a record beside a file reverts the old and the new
-   * file then.
+   * What the file holds while the outputs behind it take their places: a record beside a file
+   * reverts the old and the new file then.
    */
   readonly meanwhile?: Uint8Array;
 }
@@ -45,7 +46,10 @@ function temporaryOf(path: string): string {
   return join(dirname(path), `${prefixOf(path)}${TEMPORARY}${randomBytes(6).toString('hex')}`);
 }
 
-/** Removes what commands that were killed have left of this output. Its lock is held, so nobody works on it. */
+/**
+ * Removes what commands that were killed have left of this output. Its lock is held, so nobody
+ * works on it.
+ */
 function removeLeftovers(path: string): void {
   const prefix = prefixOf(path);
   for (const name of fs.readdirSync(dirname(path))) {
@@ -124,7 +128,9 @@ export function putInPlace(temporary: string, path: string): void {
   }
 }
 
-/** The file whose attributes an output gets: its own, else those of the input that it is made from. */
+/**
+ * The file whose attributes an output gets: its own, else those of the input that it is made from.
+ */
 function modelOf(target: FileTarget, like: string | undefined): Model | null {
   if (target.existing !== null) return { path: target.path, stats: target.existing };
   const stats = like === undefined ? undefined : fs.statSync(like, { bigint: true, throwIfNoEntry: false });
@@ -224,10 +230,12 @@ function hardLinkNotices(output: Output, target: FileTarget): string[] {
 }
 
 /**
- * Writes the outputs of a command, in this order. Regular files are complete before the first one is put in place.
+ * Writes the outputs of a command, in this order. Regular files are complete before the first one
+ * is put in place.
  * @returns notices for the user
- * @throws ElftraceError 'usage' where an output is an input or another output; 'output-busy' where another process writes
- *   it; 'output-changed' where it changed since this command read it; 'io' with the words of the system
+ * @throws ElftraceError 'usage' where an output is an input or another output; 'output-busy' where
+ *   another process writes it; 'output-changed' where it changed since this command read it; 'io'
+ *   with the words of the system
  */
 export async function writeOutputs(outputs: readonly Output[]): Promise<string[]> {
   const planned = outputs.map((output) => ({ output, target: resolveTarget(output.path) }));
@@ -259,7 +267,9 @@ export async function writeOutputs(outputs: readonly Output[]): Promise<string[]
   }
 }
 
-/** Runs a step for an output: what the system says about it becomes an error that names the output. */
+/**
+ * Runs a step for an output: what the system says about it becomes an error that names the output.
+ */
 function within(output: Output, step: () => void): void {
   try {
     step();

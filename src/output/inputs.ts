@@ -1,6 +1,6 @@
 /**
- * The files that this command has read, as they were then. An output is compared with them: it may be none of them, unless
- * that was asked for, and a file that has changed since is not replaced.
+ * The files that this command has read, as they were then. An output is compared with them: it may
+ * be none of them, unless that was asked for, and a file that has changed since is not replaced.
  */
 import type * as fs from 'node:fs';
 import { ElftraceError } from '../errors.js';
@@ -17,7 +17,9 @@ function key({ dev, ino }: fs.BigIntStats): string {
   return `${dev}:${ino}`;
 }
 
-/** To be called with the state of a file in front of reading it. Pipes and devices have no state. */
+/**
+ * To be called with the state of a file in front of reading it. Pipes and devices have no state.
+ */
 export function noteInput(path: string, stats: fs.BigIntStats): void {
   if (stats.isFile() && !inputs.has(key(stats))) inputs.set(key(stats), { path, stats });
 }

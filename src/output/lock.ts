@@ -1,10 +1,11 @@
 /**
- * One writer for a file at a time. The lock is a file beside the output that says who holds it; a holder that died does not
- * hold it any more.
+ * One writer for a file at a time. The lock is a file beside the output that says who holds it; a
+ * holder that died does not hold it any more.
  *
- * Making the lock is a link of a complete file to its name, which only one process can do. Taking the lock of a dead holder
- * over is the same trick once more: the lock's word (`nonce`) is part of the name of a claim, so that one process alone may
- * remove the lock, and it looks again once it has the claim. A claim whose owner died is claimed in the same way.
+ * Making the lock is a link of a complete file to its name, which only one process can do. Taking
+ * the lock of a dead holder over is the same trick once more: the lock's word (`nonce`) is part of
+ * the name of a claim, so that one process alone may remove the lock, and it looks again once it
+ * has the claim. A claim whose owner died is claimed in the same way.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
@@ -29,7 +30,10 @@ export interface Lock {
 /** Longest name that leaves room for what stands around it: file systems allow 255 bytes. */
 const LONGEST_NAME = 180;
 
-/** What temporary files and locks of an output begin with: hidden, and told from every other output's. */
+/**
+ * What temporary files and locks of an output begin with: hidden, and told from every other
+ * output's.
+ */
 export function prefixOf(output: string): string {
   const name = basename(output);
   const short = Buffer.byteLength(name) <= LONGEST_NAME;
@@ -81,7 +85,9 @@ function holderOf(path: string): Holder | null {
   });
 }
 
-/** Whether the holder is gone for certain. Processes of other hosts and containers cannot be asked. */
+/**
+ * Whether the holder is gone for certain. Processes of other hosts and containers cannot be asked.
+ */
 function isDead(holder: Holder, here: Holder): boolean {
   if (holder.host !== here.host) return false;
   const [boot, namespace] = holder.numbering.split(' ');

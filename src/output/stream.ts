@@ -1,4 +1,7 @@
-/** Outputs that grow while a command works: traces, what a guest prints. They take their place when they are complete. */
+/**
+ * Outputs that grow while a command works: traces, what a guest prints. They take their place when
+ * they are complete.
+ */
 import * as fs from 'node:fs';
 import { ElftraceError } from '../errors.js';
 import { finishTemporary, lockOutput, openTemporary, putInPlace, refuseInput, writeFully } from './commit.js';

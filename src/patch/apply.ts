@@ -1,6 +1,7 @@
 /**
- * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything is written into a fresh
- * array; the input is never changed. Bytes outside the plan, the record and the headers that carry it are the input's bytes.
+ * Executes plans and undoes them. All or nothing: every `before` is compared first, then everything
+ * is written into a fresh array; the input is never changed. Bytes outside the plan, the record and
+ * the headers that carry it are the input's bytes.
  */
 import type { Arch } from '../machine/arch.js';
 import { holdsAt } from '../bytes.js';
@@ -30,32 +31,44 @@ import {
 import type { GoneModule } from './gone-modules.js';
 import { type Additions, additionRows, type Plan } from './plan.js';
 
-/** Whether a record can be a part of the file: as a section, or as a segment where it has no sections. */
+/**
+ * Whether a record can be a part of the file: as a section, or as a segment where it has no
+ * sections.
+ */
 export function canCarryRecord(image: ElfImage): boolean {
   return whyNoSections(image) === null || whyNoNoteSegment(image) === null;
 }
 
 export interface ApplyOptions {
   /**
-   * Where the record goes: into the file as a note (default), or back to the caller, who keeps it beside the file, for
-   * files whose size must not change or that will be stripped.
+   * Where the record goes: into the file as a note (default), or back to the caller, who keeps it
+   * beside the file, for files whose size must not change or that will be stripped.
    */
   readonly record?: 'note' | 'beside';
   /** Record of an earlier patch that was kept beside the file. */
   readonly earlier?: FileRecord | null;
   readonly hash?: Sha256;
-  /** The image is one that a runtime was laid into for this plan: what was there before is what `revert` gives. */
+  /**
+   * The image is one that a runtime was laid into for this plan: what was there before is what
+   * `revert` gives.
+   */
   readonly injected?: boolean;
   /** Texts of the session files that the plan carries out. */
   readonly session?: readonly string[];
   /** Options that decided the bytes of the session. */
   readonly forms?: Readonly<Record<string, string>>;
-  /** Parts that were brought into the image for the plan, and modules that sessions knew and that are gone. */
+  /**
+   * Parts that were brought into the image for the plan, and modules that sessions knew and that
+   * are gone.
+   */
   readonly brought?: readonly string[];
   readonly gone?: readonly GoneModule[];
   /** The record is kept even where nothing changes. */
   readonly keep?: boolean;
-  /** Called before every store; returning false refuses it (EPERM). What tests and read-only ranges hang on. */
+  /**
+   * Called before every store; returning false refuses it (EPERM). What tests and read-only ranges
+   * hang on.
+   */
   readonly mayStore?: (fileOffset: number, bytes: Uint8Array) => boolean;
 }
 
@@ -70,7 +83,10 @@ export interface Applied {
   readonly notices: readonly string[];
 }
 
-/** A note as bytes: name size, descriptor size, type, padded name, padded descriptor, in the file's byte order. */
+/**
+ * A note as bytes: name size, descriptor size, type, padded name, padded descriptor, in the file's
+ * byte order.
+ */
 function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
   const name = new TextEncoder().encode(`${recordOwner}\0`);
   const nameSize = Math.ceil(name.length / 4) * 4;
@@ -88,8 +104,8 @@ function noteBytes(descriptor: Uint8Array, littleEndian: boolean): Uint8Array {
 
 /**
  * Whether a file in which nothing is to be done gets a record all the same, so that `revert` knows
- * it: not one that has a record already, nor one that is signed or cannot carry a record, which stays
- * as it is.
+ * it: not one that has a record already, nor one that is signed or cannot carry a record, which
+ * stays as it is.
  * @param beside  the record is kept in a file of its own
  */
 export function keepsEmptyRecord(
@@ -103,8 +119,8 @@ export function keepsEmptyRecord(
 }
 
 /**
- * The file without what carries its record: appended structures cut off, headers as they were; edits stay. Positions are those
- * of the original. The image itself when it carries no record.
+ * The file without what carries its record: appended structures cut off, headers as they were;
+ * edits stay. Positions are those of the original. The image itself when it carries no record.
  */
 export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint8Array {
   if (!record) return image.bytes;
@@ -115,7 +131,8 @@ export function withoutCarrier(image: ElfImage, record: FileRecord | null): Uint
 
 /**
  * Applies a plan that was made for `image`.
- * @throws ElftraceError 'site-mismatch' when a place does not hold its `before`; nothing is written then. 'unsupported-form'
+ * @throws ElftraceError 'site-mismatch' when a place does not hold its `before`; nothing is written
+ *   then. 'unsupported-form'
  *         when the file cannot carry the record (ask for it beside the file).
  */
 export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {}): Applied {
@@ -184,7 +201,8 @@ export function applyPlan(image: ElfImage, plan: Plan, options: ApplyOptions = {
   const base = inside ? readElf(baseBytes) : image;
   const trailing = base.bytes.subarray(base.elfSize);
   const signature = trailing.length > 0 ? readModuleSignature(base.bytes) : null;
-  // A signature over a file that was patched before is not part of the original: it goes and does not come back.
+  // A signature over a file that was patched before is not part of the original: it goes and does
+  // not come back.
   const overPatched = earlier ? (signature ?? readModuleSignature(image.bytes)) : null;
   const cut = earlier?.cut ?? (signature ? base.bytes.slice(base.elfSize) : new Uint8Array(0));
   const lost = overPatched?.size ?? (signature ? cut.length : 0);
@@ -276,7 +294,10 @@ function additionsOf(image: ElfImage, additions: Additions): { grown: Growth[]; 
   return { grown, sections };
 }
 
-/** Whether a patch of before gave the file relocations or symbols: they lie behind what the record keeps, where no later step reaches them. */
+/**
+ * Whether a patch of before gave the file relocations or symbols: they lie behind what the record
+ * keeps, where no later step reaches them.
+ */
 function hasAdditions(image: ElfImage, { keptSize }: FileRecord): boolean {
   return image.sections.some(
     ({ index, type, offset }) =>
@@ -289,7 +310,8 @@ function hasBuildId(image: ElfImage): boolean {
 }
 
 /**
- * The file as it was before its record's edits; where a runtime was laid in first, the image with it. Throws as `revert`.
+ * The file as it was before its record's edits; where a runtime was laid in first, the image with
+ * it. Throws as `revert`.
  */
 export function unpatched(image: ElfImage, beside: Uint8Array | null = null, hash: Sha256 = sha256): Uint8Array {
   return undo(image, beside, hash).bytes;
@@ -298,8 +320,10 @@ export function unpatched(image: ElfImage, beside: Uint8Array | null = null, has
 /**
  * The original of a patched file, byte for byte, trailing data and headers included.
  * @param beside  a record that was kept in a file of its own
- * @param arch    the machine: needed where the patch brought parts into the image, which are taken out again
- * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the bytes are not those that the
+ * @param arch    the machine: needed where the patch brought parts into the image, which are taken
+ *                out again
+ * @throws ElftraceError 'no-record' without a record; 'state-mismatch', with the places, when the
+ *   bytes are not those that the
  *         record describes; 'bad-record' when the restored bytes do not have the recorded hash
  */
 export function revert(
@@ -318,7 +342,8 @@ export function revert(
   if (arch === null) {
     throw new ElftraceError('usage', `taking ${record.brought.join(', ')} out of the image needs its machine: archOf`);
   }
-  // The latest first: each is the last part of its image, so that its file comes back byte for byte.
+  // The latest first: each is the last part of its image, so that its file comes back byte for
+  // byte.
   return record.brought.reduceRight(
     (loaded, part) => unload(readElf(loaded), part, arch, { sha256: hash }).bytes,
     bytes,
@@ -326,7 +351,8 @@ export function revert(
 }
 
 /**
- * The record beside a file that is this file's. Where none of several leads back to its original it is the first.
+ * The record beside a file that is this file's. Where none of several leads back to its original it
+ * is the first.
  * @throws ElftraceError 'bad-record' as `decodeRecords`
  */
 export function recordBeside(image: ElfImage, beside: Uint8Array, hash: Sha256 = sha256): FileRecord {

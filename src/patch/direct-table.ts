@@ -1,5 +1,6 @@
 /**
- * The table of direct callers in an image (05-runtime-abi section 3): which site has which. Owns reading it; the core's backend writes it.
+ * The table of direct callers in an image (05-runtime-abi section 3): which site has which. Owns
+ * reading it; the core's backend writes it.
  */
 import type { Program } from '../program/program.js';
 import { DIRECT_WORDS } from '../runtime/abi.js';
@@ -17,7 +18,10 @@ const ROWS_MAX = 1 << 20;
 
 const tables = new WeakMap<Program, readonly DirectCaller[]>();
 
-/** The direct callers that an image names; none where it has no table, or an unreadable one. Read once. */
+/**
+ * The direct callers that an image names; none where it has no table, or an unreadable one. Read
+ * once.
+ */
 export function directCallers(program: Program): readonly DirectCaller[] {
   let rows = tables.get(program);
   if (rows === undefined) {

@@ -1,17 +1,25 @@
 /**
- * Empties slots of the site tables of linked files, whose ends are fixed by symbols: a slot gets the value that the kernels of the machine skip, and
- * nothing relocates it. Plans changes of bytes in place, writes nothing, and does not know why a slot goes.
+ * Empties slots of the site tables of linked files, whose ends are fixed by symbols: a slot gets
+ * the value that the kernels of the machine skip, and nothing relocates it. Plans changes of bytes
+ * in place, writes nothing, and does not know why a slot goes.
  *
- * A table in ascending order stays in it, since kernels that were built with a sorted table do not sort it:
+ * A table in ascending order stays in it, since kernels that were built with a sorted table do not
+ * sort it:
  *
- *   [a][b][c][d]   drop b   0 is skipped:   [0][a][c][d]     -4 is skipped, as unsigned word the greatest:   [a][c][d][-4]
+ *   [a][b][c][d]  drop b
+ *   [0][a][c][d]          where 0 is skipped
+ *   [a][c][d][-4]         where -4 is skipped, as unsigned word the greatest
  *
  * What relocates a slot goes elsewhere:
  *
- *   RELATIVE with addend (RELA)    a copy of the entry of a slot that stays: applied twice it stores the same. Not NONE: old start-up code of PowerPC
- *                                  ends at it, and dynamic linkers count entries that they do not look at (DT_RELACOUNT)
- *   RELR                           encoded again without the slot; bitmaps without a bit fill what is left
- *   kept by the linker             NONE: tools that make lists of what start-up relocates leave it out (x86 `relocs`)
+ *   RELATIVE with addend (RELA)    a copy of the entry of a slot that stays: applied twice it
+ *                                  stores the same. Not NONE: old start-up code of PowerPC
+ *                                  ends at it, and dynamic linkers count entries that they do not
+ *                                  look at (DT_RELACOUNT)
+ *   RELR                           encoded again without the slot; bitmaps without a bit fill what
+ *                                  is left
+ *   kept by the linker             NONE: tools that make lists of what start-up relocates leave it
+ *                                  out (x86 `relocs`)
  */
 import { ByteView } from '../bytes.js';
 import type { ElfImage, RelocationTable } from '../elf/image.js';
@@ -51,7 +59,8 @@ function unsupported(name: string, reason: string): ElftraceError {
 /**
  * Plans the emptying of slots.
  * @param drop  by number of the table: one byte per slot, nonzero for a slot that goes
- * @throws ElftraceError 'unsupported-form' where no value is skipped by all kernels that could have such a table, and for relocations of slots that are
+ * @throws ElftraceError 'unsupported-form' where no value is skipped by all kernels that could have
+ *   such a table, and for relocations of slots that are
  *         not understood
  */
 export function planEmptySlots(sites: Sites, drop: ReadonlyMap<number, Uint8Array>): TableStep[] {
@@ -74,9 +83,10 @@ export function planEmptySlots(sites: Sites, drop: ReadonlyMap<number, Uint8Arra
 }
 
 /**
- * What every kernel that could have a table skips, by the shape of its sites; null: there is no such value. A kernel that has slots of 0 skips 0. Others
- * may add what leads from a slot to the instruction that is patched before they ask for 0: the negative of that, which kernels that ask first skip too,
- * since no code lies there.
+ * What every kernel that could have a table skips, by the shape of its sites; null: there is no
+ * such value. A kernel that has slots of 0 skips 0. Others may add what leads from a slot to the
+ * instruction that is patched before they ask for 0: the negative of that, which kernels that ask
+ * first skip too, since no code lies there.
  */
 export function skippedSlot(sites: Sites, index: number): { readonly value: bigint | null; readonly shape: string } {
   const table = sites.tables[index]!;
@@ -155,7 +165,9 @@ class Emptying {
   private readonly image: ElfImage;
   private readonly word: 4 | 8;
   private readonly values: BigUint64Array;
-  /** Slots that get empty: those of the selection, or where these go in a table that stays sorted. */
+  /**
+   * Slots that get empty: those of the selection, or where these go in a table that stays sorted.
+   */
   private readonly emptied: Uint8Array;
 
   constructor(
@@ -172,7 +184,10 @@ class Emptying {
     this.emptied = Uint8Array.from(raw, (value, i) => (this.values[i] === fill && value !== fill ? 1 : 0));
   }
 
-  /** Values may change places where the table is in order and all slots that have one keep it in the same way. */
+  /**
+   * Values may change places where the table is in order and all slots that have one keep it in the
+   * same way.
+   */
   private staysSorted(drop: Uint8Array): boolean {
     const { raw, words, rows, packed } = this.slots;
     let form = '';
@@ -229,7 +244,10 @@ class Emptying {
     return this.step('slots', section, start, position, after.bytes);
   }
 
-  /** Entries of slots that are empty now become copies of the entry of the nearest slot in front of or behind them that is not. */
+  /**
+   * Entries of slots that are empty now become copies of the entry of the nearest slot in front of
+   * or behind them that is not.
+   */
   private rowSteps(): TableStep[] {
     const { rows, name, raw } = this.slots;
     if (rows.size === 0) return [];
@@ -349,7 +367,10 @@ class Emptying {
   }
 }
 
-/** Words of a RELR table for ascending, distinct places: an address, then bitmaps of the words behind it. */
+/**
+ * Words of a RELR table for ascending, distinct places: an address, then bitmaps of the words
+ * behind it.
+ */
 export function encodeRelr(places: readonly bigint[], word: 4 | 8): bigint[] {
   const step = BigInt(word);
   const bits = 8n * step - 1n;

@@ -1,7 +1,8 @@
 /**
- * Modules that a recorded session knew and that are no longer in the image. A session is performed again from its beginning at every call, and what
- * happened before a module went must happen again; so the record keeps what was seen of it: its sites, the places of the
- * symbols that the session used, and those of its probes. Owns that form; the bytes of such a module are nobody's.
+ * Modules that a recorded session knew and that are no longer in the image. A session is performed
+ * again from its beginning at every call, and what happened before a module went must happen again;
+ * so the record keeps what was seen of it: its sites, the places of the symbols that the session
+ * used, and those of its probes. Owns that form; the bytes of such a module are nobody's.
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -31,7 +32,10 @@ export interface GoneProbe {
 
 export interface GoneModule {
   readonly name: string;
-  /** How many of the session's `unload` steps of this module were before the one with which its code went. */
+  /**
+   * How many of the session's `unload` steps of this module were before the one with which its code
+   * went.
+   */
   readonly unload: number;
   readonly sites: readonly SiteInput[];
   readonly symbols: readonly GoneSymbol[];

@@ -1,12 +1,16 @@
 /**
- * What may go wrong where a plan is carried out on a running system: changes of sites that a thread can see half of, although every store of the plan is
- * right. Owns the collecting; which change of which bytes is a hazard is the shape's business (00-core F-7).
+ * What may go wrong where a plan is carried out on a running system: changes of sites that a thread
+ * can see half of, although every store of the plan is right. Owns the collecting; which change of
+ * which bytes is a hazard is the shape's business (00-core F-7).
  */
 import type { HazardId } from '../machine/sites.js';
 import type { Hazard, HazardousSite, Plan, Step } from './plan.js';
 import type { Sites } from '../sites/sites.js';
 
-/** Whether tasks of the system can be preempted anywhere (a kernel's PREEMPT), or all stand at known places when code changes. */
+/**
+ * Whether tasks of the system can be preempted anywhere (a kernel's PREEMPT), or all stand at known
+ * places when code changes.
+ */
 export type Preemption = 'none' | 'full';
 
 /** Farther than any site's bytes behind its ip. */
@@ -24,7 +28,9 @@ function firstBehind(steps: readonly Step[], offset: number): number {
   return low;
 }
 
-/** The hazards of steps in ascending order of their place in the file, for sites as they are now. */
+/**
+ * The hazards of steps in ascending order of their place in the file, for sites as they are now.
+ */
 function hazardsOf(sites: Sites, steps: readonly Step[], form: string): readonly Hazard[] {
   const { program } = sites;
   const { bytes } = program.image;

@@ -1,6 +1,6 @@
 /**
- * The record that travels with a patched file (05-runtime-abi RT-6, RT-7): a note, owner `elftrace`, in a section
- * `.note.elftrace`, from which the original is restored byte for byte.
+ * The record that travels with a patched file (05-runtime-abi RT-6, RT-7): a note, owner
+ * `elftrace`, in a section `.note.elftrace`, from which the original is restored byte for byte.
  *
  * Note descriptor, little-endian whatever the target is, so that one reader serves all:
  *
@@ -10,11 +10,13 @@
  *       12     H  JSON header, UTF-8 (see RecordHeader)
  *     12+H     …  journal: varints and bytes, see below
  *
- * Journal: varint P, then P pairs {varint size, before bytes, after bytes}; varint N, then N edits {varint offset minus the end
- * of the previous edit, varint pair}. Sites of one kind share their pair, so 60,000 edits take about three bytes each.
- * Then varint T and the T bytes that stood behind the ELF image and were cut (a module signature).
+ * Journal: varint P, then P pairs {varint size, before bytes, after bytes}; varint N, then N edits
+ * {varint offset minus the end of the previous edit, varint pair}. Sites of one kind share their
+ * pair, so 60,000 edits take about three bytes each. Then varint T and the T bytes that stood
+ * behind the ELF image and were cut (a module signature).
  *
- * What is *wanted* comes from here; what the text *is* always comes from the bytes. Where they disagree nothing is written.
+ * What is *wanted* comes from here; what the text *is* always comes from the bytes. Where they
+ * disagree nothing is written.
  */
 import { ByteView, concatBytes, equalBytes, holdsAt } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
@@ -54,22 +56,33 @@ export interface FileRecord {
   readonly sha256: string;
   /** Size of the original file, bytes. */
   readonly originalSize: number;
-  /** Bytes of the original that are still in front of what was appended: originalSize minus the cut. */
+  /**
+   * Bytes of the original that are still in front of what was appended: originalSize minus the cut.
+   */
   readonly keptSize: number;
-  /** Header ranges of the original that carrying the record changed: the ELF header, and the program headers if need be. */
+  /**
+   * Header ranges of the original that carrying the record changed: the ELF header, and the program
+   * headers if need be.
+   */
   readonly headers: readonly { readonly offset: number; readonly bytes: Uint8Array }[];
   /** What was asked, oldest first: `nop`, … */
   readonly requests: readonly string[];
   /**
-   * The file that the edits are about is an image that a tracing runtime was laid into first: reverting goes on to the file from which
-   * that image was made.
+   * The file that the edits are about is an image that a tracing runtime was laid into first:
+   * reverting goes on to the file from which that image was made.
    */
   readonly injected: boolean;
-  /** Texts of the session files whose operations made the edits, oldest first; empty for other requests. */
+  /**
+   * Texts of the session files whose operations made the edits, oldest first; empty for other
+   * requests.
+   */
   readonly session: readonly string[];
   /** Options that decide the bytes of a session, by their names: `ppc-nop`, `a64-default`. */
   readonly forms: Readonly<Record<string, string>>;
-  /** Parts of the image that the request itself brought in, oldest first: reverting takes them out again. */
+  /**
+   * Parts of the image that the request itself brought in, oldest first: reverting takes them out
+   * again.
+   */
   readonly brought: readonly string[];
   /** Modules that the sessions knew and that were taken out of the image since, oldest first. */
   readonly gone: readonly GoneModule[];
@@ -244,15 +257,17 @@ export function encodeRecord(record: FileRecord): Uint8Array {
 
 /**
  * The inverse of `encodeRecord`.
- * @throws ElftraceError 'bad-record' for anything that `encodeRecord` does not write, other versions included
+ * @throws ElftraceError 'bad-record' for anything that `encodeRecord` does not write, other
+ *   versions included
  */
 export function decodeRecord(descriptor: Uint8Array): FileRecord {
   return decodeFirst(descriptor).record;
 }
 
 /**
- * The records of a file beside a patched one. There are two while that file is replaced: the new one's, then the old one's,
- * so that either can be reverted if the process dies between the two renames.
+ * The records of a file beside a patched one. There are two while that file is replaced: the new
+ * one's, then the old one's, so that either can be reverted if the process dies between the two
+ * renames.
  * @throws ElftraceError 'bad-record' as `decodeRecord`
  */
 export function decodeRecords(bytes: Uint8Array): [FileRecord, ...FileRecord[]] {
@@ -391,8 +406,8 @@ export function disagreements(record: FileRecord, bytes: Uint8Array): Disagreeme
 }
 
 /**
- * The record's edits as a look-up by place: what the record says stands in [offset, offset + size), where that differs from
- * the bytes.
+ * The record's edits as a look-up by place: what the record says stands in [offset, offset + size),
+ * where that differs from the bytes.
  */
 export function recordedState(
   record: FileRecord,
@@ -407,8 +422,9 @@ export function recordedState(
 }
 
 /**
- * Merges new edits into old ones so that the result leads from the original to the new bytes in one step. Old and new edits
- * may overlap in any way; `original` must hold the original bytes and `current` the bytes before the new edits.
+ * Merges new edits into old ones so that the result leads from the original to the new bytes in one
+ * step. Old and new edits may overlap in any way; `original` must hold the original bytes and
+ * `current` the bytes before the new edits.
  */
 export function mergeEdits(
   old: readonly JournalEdit[],
@@ -416,7 +432,8 @@ export function mergeEdits(
   current: Uint8Array,
 ): JournalEdit[] {
   if (old.length === 0) return [...added];
-  // Byte by byte over the touched places: few, and the only way that is obviously right for any overlap.
+  // Byte by byte over the touched places: few, and the only way that is obviously right for any
+  // overlap.
   const before = new Map<number, number>();
   const after = new Map<number, number>();
   for (const edit of old) {

@@ -1,7 +1,9 @@
 /**
- * Relocations that a linker kept (--emit-relocs) follow what is done to the code of an image (50-kprobes section 11): each says of the bytes at its place
- * what they are the value of. Where an instruction was copied, the entry goes to the field in the copy; an entry whose field is there no more becomes
- * R_*_NONE. Owns that decision and the bytes of the entries; writes into the bytes it is given only.
+ * Relocations that a linker kept (--emit-relocs) follow what is done to the code of an image
+ * (50-kprobes section 11): each says of the bytes at its place what they are the value of. Where an
+ * instruction was copied, the entry goes to the field in the copy; an entry whose field is there no
+ * more becomes R_*_NONE. Owns that decision and the bytes of the entries; writes into the bytes it
+ * is given only.
  */
 import type { Arch } from '../machine/arch.js';
 import { ByteView, equalBytes } from '../bytes.js';
@@ -30,7 +32,8 @@ const MOST_BYTES = 8n;
 /** Ranges in which two images of one size differ, near ones as one. */
 export function differingRanges(before: Uint8Array, after: Uint8Array, word: number): [start: number, end: number][] {
   const ranges: [number, number][] = [];
-  // Images of megabytes differ in a few places: four bytes at a time, where arrays begin so that this can be done.
+  // Images of megabytes differ in a few places: four bytes at a time, where arrays begin so that
+  // this can be done.
   const aligned = ((before.byteOffset | after.byteOffset) & 3) === 0 ? Math.min(before.length, after.length) >> 2 : 0;
   const [x, y] = [before, after].map(
     (each) => new Uint32Array(each.buffer, aligned > 0 ? each.byteOffset : 0, aligned),
@@ -71,7 +74,10 @@ export function changeStep(image: ElfImage, after: Uint8Array, [start, end]: rea
   };
 }
 
-/** Kept relocations of sections that are loaded: those of debug sections are about bytes that nothing here changes. */
+/**
+ * Kept relocations of sections that are loaded: those of debug sections are about bytes that
+ * nothing here changes.
+ */
 function tablesOfCode(image: ElfImage): readonly RelocationTable[] {
   return keptTables(image).filter(({ target, form }) => {
     const section = image.sections[target];
@@ -129,8 +135,9 @@ class Settling {
   }
 
   /**
-   * Whether the entry is true of the field at `to`, which is a copy of the one at its place. What cannot be computed here (GOT slots, thread-local values)
-   * does not depend on the place when the copy has the very same field.
+   * Whether the entry is true of the field at `to`, which is a copy of the one at its place. What
+   * cannot be computed here (GOT slots, thread-local values) does not depend on the place when the
+   * copy has the very same field.
    */
   private holdsAt(rank: number, to: Address): boolean {
     const row = this.rowOf(rank);
@@ -205,7 +212,10 @@ class Settling {
     }
   }
 
-  /** Markers go with the entry whose place they share; low halves that name the place of a high half, with that. */
+  /**
+   * Markers go with the entry whose place they share; low halves that name the place of a high
+   * half, with that.
+   */
   private dropDependent(): void {
     const gone = new Set<Address>([...this.fates.keys()].map((rank) => this.sorted.offset[rank]!));
     const labels = new Set<Address>();
@@ -257,7 +267,9 @@ export function settleKeptRelocations(
   if (tables.length > 0) new Settling(load(image, arch), tables, after, replaced).settle();
 }
 
-/** The plan of an image that `load` or the runtime made, with the changes of its kept relocations. */
+/**
+ * The plan of an image that `load` or the runtime made, with the changes of its kept relocations.
+ */
 export function withKeptRelocations(plan: Plan, { image, arch, loadMap }: Program): Plan {
   if (loadMap === null || plan.steps.length === 0 || tablesOfCode(image).length === 0) return plan;
   const written = image.bytes.slice();

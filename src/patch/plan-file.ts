@@ -1,9 +1,9 @@
 /**
- * Plans between two processes: everything that `apply` needs, as JSON. Owns the format and its checks; a plan that was read is as good as one that
- * was just made, or it is refused.
+ * Plans between two processes: everything that `apply` needs, as JSON. Owns the format and its
+ * checks; a plan that was read is as good as one that was just made, or it is refused.
  *
- * Where a runtime was laid in first, the plan carries what was appended to the file and the header ranges that name it, so that applying needs no
- * compiler, no loader and no decision.
+ * Where a runtime was laid in first, the plan carries what was appended to the file and the header
+ * ranges that name it, so that applying needs no compiler, no loader and no decision.
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
@@ -21,7 +21,10 @@ export interface PlanFile {
   readonly plan: Plan;
   /** What the record will keep of a session; null without one. */
   readonly session: KeptSession | null;
-  /** The plan is about the file as it was before its session: that is performed again, with what comes now. */
+  /**
+   * The plan is about the file as it was before its session: that is performed again, with what
+   * comes now.
+   */
   readonly unpatched: boolean;
   /** What a runtime, and parts that were laid in, add; null without them. */
   readonly injection: Injection | null;

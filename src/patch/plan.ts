@@ -1,9 +1,11 @@
 /**
- * Plans: what a request will change, decided completely before anything is written. A plan is an ordered list of steps and
- * a list of refusals; `apply.ts` executes it. Nothing is decided after this file.
+ * Plans: what a request will change, decided completely before anything is written. A plan is an
+ * ordered list of steps and a list of refusals; `apply.ts` executes it. Nothing is decided after
+ * this file.
  *
- * After planning: every step's `before` and `after` have equal length, `before` is what the file holds, steps are sorted by
- * file position and do not overlap, and every site of the selection is either changed, already as asked, or refused.
+ * After planning: every step's `before` and `after` have equal length, `before` is what the file
+ * holds, steps are sorted by file position and do not overlap, and every site of the selection is
+ * either changed, already as asked, or refused.
  */
 import type { HazardId, SiteChange, SiteReading, SiteRefusal, SiteView, WritableState } from '../machine/sites.js';
 import type { CodedRefusal, SiteDecision } from './decisions.js';
@@ -31,7 +33,10 @@ export type Step =
       readonly rule: string;
     }
   | {
-      /** A relocation entry: `before` and `after` are its r_info word, with r_addend behind it where that changes too. */
+      /**
+       * A relocation entry: `before` and `after` are its r_info word, with r_addend behind it where
+       * that changes too.
+       */
       readonly kind: 'reloc';
       readonly site: number;
       readonly section: string;
@@ -51,8 +56,9 @@ export type Step =
 export const tableParts = ['slots', 'relocations', 'header', 'symbol', 'group'] as const;
 
 /**
- * A change of what names sites: slots, their relocations, and what an ELF file says of a table that shrinks. `site` is -1, `section` the section that is
- * changed (of a symbol and of a header: the one that it is about), `address` where in it.
+ * A change of what names sites: slots, their relocations, and what an ELF file says of a table that
+ * shrinks. `site` is -1, `section` the section that is changed (of a symbol and of a header: the
+ * one that it is about), `address` where in it.
  */
 export interface TableStep {
   readonly kind: 'table';
@@ -66,7 +72,10 @@ export interface TableStep {
   readonly rule: string;
 }
 
-/** A site that the request names and that will not be changed, with a reason that a program can read. */
+/**
+ * A site that the request names and that will not be changed, with a reason that a program can
+ * read.
+ */
 export interface Refusal {
   readonly site: number;
   readonly section: string;
@@ -74,7 +83,10 @@ export interface Refusal {
   readonly function: string;
   /** A verdict of the site, or what stands against the change. */
   readonly code: string;
-  /** The kernel's error kind: EINVAL content, EPERM may not be written, EFAULT cannot be read, ERANGE out of reach. */
+  /**
+   * The kernel's error kind: EINVAL content, EPERM may not be written, EFAULT cannot be read,
+   * ERANGE out of reach.
+   */
   readonly errno: 'EINVAL' | 'EPERM' | 'EFAULT' | 'ERANGE';
   readonly reason: string;
   readonly expected: string;
@@ -139,13 +151,19 @@ export interface Plan {
   readonly changed: number;
   /** Sites that are already as asked. */
   readonly unchanged: number;
-  /** Functions whose sites nobody asked for and that become nops all the same, as in a kernel that starts (C-INIT-2). */
+  /**
+   * Functions whose sites nobody asked for and that become nops all the same, as in a kernel that
+   * starts (C-INIT-2).
+   */
   readonly initialised?: readonly string[];
   /** Relocations and symbols that a relocatable file gets (F-2). */
   readonly additions?: Additions;
   /** What the user should know: a trampoline that could not be made. */
   readonly notices?: readonly string[];
-  /** What may go wrong on a running system, where the request says that it can be preempted; absent: nothing. */
+  /**
+   * What may go wrong on a running system, where the request says that it can be preempted; absent:
+   * nothing.
+   */
   readonly hazards?: readonly Hazard[];
   /** File positions of the sites that no table names any more, ascending; absent: none. */
   readonly untraced?: readonly number[];
@@ -153,15 +171,17 @@ export interface Plan {
 
 export interface PlanRequest {
   /**
-   * One state for every selected site, or a choice per site. A choice may name several states in order of preference (a direct
-   * branch, then the stubs in reach): the first that the site's shape can write is taken, the last one's refusal counts.
+   * One state for every selected site, or a choice per site. A choice may name several states in
+   * order of preference (a direct branch, then the stubs in reach): the first that the site's shape
+   * can write is taken, the last one's refusal counts.
    */
   readonly to: WritableState | ((site: number, reading: SiteReading) => readonly SiteDecision[]);
   /** What the plan is called; the kind of `to` when absent. */
   readonly name?: string;
   /**
-   * Where calls of the selected sites must lead now: the profiling entry, or the entry at an address (stubs followed). A site that
-   * calls something else is refused. Calls of either kind are accepted when absent.
+   * Where calls of the selected sites must lead now: the profiling entry, or the entry at an
+   * address (stubs followed). A site that calls something else is refused. Calls of either kind are
+   * accepted when absent.
    */
   readonly expect?: 'mcount' | Address;
   /** Part of the image (module) that the caller believes the sites to be in (C-MOD-3). */
@@ -170,13 +190,19 @@ export interface PlanRequest {
   readonly selection?: Uint8Array;
   /** Ranges of the file that may not be written: [start, end) (`--readonly`). */
   readonly readonlyRanges?: readonly { readonly start: number; readonly end: number }[];
-  /** Refuse sites in sections whose flags do not allow what a running system would do (`--strict-perm`). */
+  /**
+   * Refuse sites in sections whose flags do not allow what a running system would do
+   * (`--strict-perm`).
+   */
   readonly strictPermissions?: boolean;
-  /** Sites that no function symbol covers are selected too: what is left of overridden weak functions. */
+  /**
+   * Sites that no function symbol covers are selected too: what is left of overridden weak
+   * functions.
+   */
   readonly leftovers?: boolean;
   /**
-   * Addresses [start, end) behind which there are functions of the host (gates of the emulator). They mean nothing in a file:
-   * sites that would call one are refused (05-runtime-abi, section 5).
+   * Addresses [start, end) behind which there are functions of the host (gates of the emulator).
+   * They mean nothing in a file: sites that would call one are refused (05-runtime-abi, section 5).
    */
   readonly hostRanges?: readonly { readonly start: bigint; readonly end: bigint }[];
   readonly recorded?: VerifyOptions['recorded'];
@@ -202,7 +228,10 @@ function neutralEntry(image: ElfImage, type: number, addend: bigint | null): Uin
   return view.bytes;
 }
 
-/** The word that the stores of a change put at a delta, in the file's byte order; null when they do not cover it. */
+/**
+ * The word that the stores of a change put at a delta, in the file's byte order; null when they do
+ * not cover it.
+ */
 function storedWord(image: ElfImage, change: SiteChange, delta: number): bigint | null {
   for (const store of change.stores) {
     const at = delta - store.delta;
@@ -212,8 +241,8 @@ function storedWord(image: ElfImage, change: SiteChange, delta: number): bigint 
 }
 
 /**
- * Sites of one kind change the same bytes into the same: equal arrays are kept once. 60,000 sites would otherwise keep 240,000
- * small arrays alive, and collecting those takes longer than planning.
+ * Sites of one kind change the same bytes into the same: equal arrays are kept once. 60,000 sites
+ * would otherwise keep 240,000 small arrays alive, and collecting those takes longer than planning.
  */
 class Shared {
   private readonly recent: Uint8Array[] = [];
@@ -268,7 +297,10 @@ function errnoOf(refused: SiteRefusal['refused']): Refusal['errno'] {
   return refused === 'unreadable' ? 'EFAULT' : 'EINVAL';
 }
 
-/** Why a site is not where the request believes it to be, or calls something else than the request expects; null when it is fine. */
+/**
+ * Why a site is not where the request believes it to be, or calls something else than the request
+ * expects; null when it is fine.
+ */
 function unexpectedCall(
   { program, anchor }: Sites,
   site: number,
@@ -303,8 +335,8 @@ function unexpectedCall(
 }
 
 /**
- * Whether a site is as the request wants it although something is wrong with it: a request refuses only what it would change. Nops that no call can use are
- * off; other wrong bytes are not.
+ * Whether a site is as the request wants it although something is wrong with it: a request refuses
+ * only what it would change. Nops that no call can use are off; other wrong bytes are not.
  */
 function isAsAsked(sites: Sites, site: number, reading: SiteReading | null, request: PlanRequest): boolean {
   if (reading === null || typeof request.to === 'function') return false;
@@ -332,7 +364,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const dynamic = program.dynamicRelocations;
   const shared = new Shared();
   const others = otherRanges(program);
-  // Stores and relocation entries lie in different sections: each list comes out in order, or nearly so.
+  // Stores and relocation entries lie in different sections: each list comes out in order, or
+  // nearly so.
   const stores: Step[] = [];
   const relocations: Step[] = [];
   const newRelocations: NewRelocation[] = [];
@@ -600,7 +633,10 @@ function relocationInfo({ wordBytes }: ElfImage, symbol: number, type: number): 
   return wordBytes === 8 ? (BigInt(symbol) << 32n) | BigInt(type) : BigInt((symbol << 8) | type);
 }
 
-/** The relocations that a plan adds, as rows of their tables by the section that they are about; addends are 0. */
+/**
+ * The relocations that a plan adds, as rows of their tables by the section that they are about;
+ * addends are 0.
+ */
 export function additionRows(image: ElfImage, { relocations }: Additions): Map<number, Uint8Array> {
   const bySection = new Map<number, NewRelocation[]>();
   for (const each of relocations) bySection.set(each.section, [...(bySection.get(each.section) ?? []), each]);
@@ -618,8 +654,8 @@ export function additionRows(image: ElfImage, { relocations }: Additions): Map<n
 }
 
 /**
- * Sites that claim bytes which a step before them claims (of another site, or, where section headers overlap, their own): written
- * twice, one of the two would be lost. Never guessed, refused.
+ * Sites that claim bytes which a step before them claims (of another site, or, where section
+ * headers overlap, their own): written twice, one of the two would be lost. Never guessed, refused.
  */
 function overlappingSites(steps: readonly Step[]): Map<number, Step> {
   const found = new Map<number, Step>();
@@ -634,7 +670,10 @@ function overlappingSites(steps: readonly Step[]): Map<number, Step> {
 export interface Acceptance {
   /** Write the sites that can be written although others were refused. */
   readonly partial?: boolean;
-  /** Accept refusals as long as at least this share of the selected sites is as asked afterwards, percent. */
+  /**
+   * Accept refusals as long as at least this share of the selected sites is as asked afterwards,
+   * percent.
+   */
   readonly requirePercent?: number;
 }
 

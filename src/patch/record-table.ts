@@ -1,6 +1,7 @@
 /**
- * `record`: gives an object the `__mcount_loc` table that its compiler did not make, and checks it. Joins the producer
- * (`mcount-table.ts`), the shapes and the writer; decides nothing about bytes itself.
+ * `record`: gives an object the `__mcount_loc` table that its compiler did not make, and checks it.
+ * Joins the producer (`mcount-table.ts`), the shapes and the writer; decides nothing about bytes
+ * itself.
  */
 import { readElf } from '../elf/read.js';
 import { writeElf } from '../elf/write.js';
@@ -28,7 +29,8 @@ export interface Recorded {
 
 /**
  * Adds the table to a relocatable file; a file that has one comes back as it is.
- * @throws ElftraceError 'plan-refused' when a call cannot get a slot: half a table would hide functions
+ * @throws ElftraceError 'plan-refused' when a call cannot get a slot: half a table would hide
+ *   functions
  */
 export function recordTable(program: Program, options: RecordOptions = {}): Recorded {
   const { image } = program;
@@ -39,7 +41,8 @@ export function recordTable(program: Program, options: RecordOptions = {}): Reco
     sort: options.sort ?? true,
   });
   const nopUntraced = options.nopUntraced === true && plan.untraced.length > 0;
-  // An object may call the profiling entry in untraced sections only: no table, but nops if they were asked for.
+  // An object may call the profiling entry in untraced sections only: no table, but nops if they
+  // were asked for.
   if (plan.skipped !== null && !(plan.skipped === 'no-calls' && nopUntraced)) {
     return { bytes: image.bytes.slice(), plan, nopped: 0, notices: [] };
   }
@@ -93,7 +96,10 @@ function checkTable(program: Program, bytes: Uint8Array, plan: McountPlan): void
   }
 }
 
-/** Calls of the profiling entry that a file makes, whether or not a table names them: to compare with its table. */
+/**
+ * Calls of the profiling entry that a file makes, whether or not a table names them: to compare
+ * with its table.
+ */
 export function callPlaces(program: Program): { section: number; offset: bigint }[] {
   const calls = findCalls(program);
   return Array.from({ length: calls.count }, (_, i) => ({ section: calls.section[i]!, offset: calls.value[i]! }));

@@ -1,6 +1,7 @@
 /**
- * Ways from a site to an entry: a direct branch where it reaches, else the stubs that the loader left in the site's part for that entry.
- * Owns no encoding: whether a branch reaches is the shape's business, what a stub leads to is read from its bytes.
+ * Ways from a site to an entry: a direct branch where it reaches, else the stubs that the loader
+ * left in the site's part for that entry. Owns no encoding: whether a branch reaches is the shape's
+ * business, what a stub leads to is read from its bytes.
  */
 import type { SiteReading } from '../machine/sites.js';
 import { STB_LOCAL } from '../elf/constants.js';
@@ -36,9 +37,10 @@ export function globalAt(program: Program, symbol: string): Address | null {
 }
 
 /**
- * What a site may become so that it calls `entry`, best first: a direct branch, then the stubs of its part from near to far, those of init text for init
- * text. A stub is
- * only named after its bytes were read and found to lead to the entry (20-ppc 5.3). When there is no way the list holds the reason.
+ * What a site may become so that it calls `entry`, best first: a direct branch, then the stubs of
+ * its part from near to far, those of init text for init text. A stub is only named after its bytes
+ * were read and found to lead to the entry (20-ppc 5.3). When there is no way the list holds the
+ * reason.
  */
 export function waysTo(
   program: Program,

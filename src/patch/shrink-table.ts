@@ -1,13 +1,17 @@
 /**
- * Takes slots out of the site tables of a relocatable file: rows that stay move together, the table and its relocations shrink, and a table without a
- * slot goes. Plans changes of bytes in place, writes nothing, and does not know what a slot names.
+ * Takes slots out of the site tables of a relocatable file: rows that stay move together, the table
+ * and its relocations shrink, and a table without a slot goes. Plans changes of bytes in place,
+ * writes nothing, and does not know what a slot names.
  *
  *   slots            [a][b][c]      drop b      [a][c]          sh_size less by one word
- *   .rela rows       0:a 8:b 16:c               0:a 8:c         sh_size less by one row; offsets follow the slots
- *   nothing left     the section headers of table and relocations become SHT_NULL (gABI: inactive), a section group loses them
+ *   .rela rows       0:a 8:b 16:c               0:a 8:c         sh_size less by one row; offsets
+ *                                                               follow the slots
+ *   nothing left     the section headers of table and relocations become SHT_NULL (gABI: inactive),
+ *                    a section group loses them
  *
- * Numbers of sections and symbols stay what they are, so nothing else of the file has to follow: where a section was there is an inactive header, where
- * its symbols were there are nameless STT_FILE symbols, as linkers leave them. Bytes behind the shrunk end are nobody's.
+ * Numbers of sections and symbols stay what they are, so nothing else of the file has to follow:
+ * where a section was there is an inactive header, where its symbols were there are nameless
+ * STT_FILE symbols, as linkers leave them. Bytes behind the shrunk end are nobody's.
  */
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
@@ -35,8 +39,10 @@ function refused(section: ElfSection, reason: string): ElftraceError {
 }
 
 /**
- * Plans the shrinking of tables. All of it is about places that the file has now; the result is sorted by file position.
- * @param image  a relocatable file that carries nothing of ours: positions are those of the original
+ * Plans the shrinking of tables. All of it is about places that the file has now; the result is
+ * sorted by file position.
+ * @param image  a relocatable file that carries nothing of ours: positions are those of the
+ *               original
  * @throws ElftraceError 'unsupported-form' when something else of the file depends on the slots
  */
 export function planShrinking(image: ElfImage, wanted: readonly SlotsToDrop[]): TableStep[] {
@@ -200,7 +206,10 @@ class Shrinking {
     this.gone.add(section.index);
   }
 
-  /** Symbols in the table follow its slots; those of a table that goes become nameless STT_FILE symbols. */
+  /**
+   * Symbols in the table follow its slots; those of a table that goes become nameless STT_FILE
+   * symbols.
+   */
   private moveSymbols(table: ElfSection, moved: Uint32Array, all: boolean): void {
     const { image } = this;
     const { symbols } = image;
@@ -231,7 +240,10 @@ class Shrinking {
     return this.image.sections[symbols.section]!.offset + index * symbolBytes(this.image.header.is64);
   }
 
-  /** A symbol becomes what linkers leave where a file's symbols end: STT_FILE, local, without a name, absolute. */
+  /**
+   * A symbol becomes what linkers leave where a file's symbols end: STT_FILE, local, without a
+   * name, absolute.
+   */
   private forget(at: number, index: number): void {
     const { image } = this;
     const { is64 } = image.header;
@@ -248,7 +260,10 @@ class Shrinking {
     this.touch('symbol', far.name, far.offset + 4 * index, 4);
   }
 
-  /** Groups lose the sections that go; a section that is no member of its group any more would be kept without it. */
+  /**
+   * Groups lose the sections that go; a section that is no member of its group any more would be
+   * kept without it.
+   */
   private shrinkGroups(): void {
     const { image } = this;
     for (const { section: index, members } of image.groups()) {

@@ -1,10 +1,12 @@
 /**
- * Untracing: the tables of a file name the selected functions no more, and nothing is called in them. No kernel that loads the file can trace them, and
- * everything else is what it was. Decides which sites go and what their code becomes; the tables themselves are the business of `shrink-table.ts`
- * (relocatable files) and `empty-slots.ts` (linked ones).
+ * Untracing: the tables of a file name the selected functions no more, and nothing is called in
+ * them. No kernel that loads the file can trace them, and everything else is what it was. Decides
+ * which sites go and what their code becomes; the tables themselves are the business of
+ * `shrink-table.ts` (relocatable files) and `empty-slots.ts` (linked ones).
  *
  *   code of the site            slot                               code afterwards
- *   call of the profiling entry goes                               nop: the kernel would have made it one, from the table
+ *   call of the profiling entry goes                               nop: the kernel would have made
+ *                                                                  it one, from the table
  *   nops                        goes                               the same
  *   anything else               stays, and the site is refused     the same
  */
@@ -26,7 +28,10 @@ export interface UntraceRequest extends Pick<
   PlanRequest,
   'selection' | 'readonlyRanges' | 'strictPermissions' | 'recorded' | 'signal'
 > {
-  /** The record inside the file, where the caller has read it: what is a table in the original is changed there. */
+  /**
+   * The record inside the file, where the caller has read it: what is a table in the original is
+   * changed there.
+   */
   readonly record?: FileRecord | null;
 }
 
@@ -91,7 +96,10 @@ function slotsToDrop(sites: Sites, accepted: Uint8Array): Map<number, Uint8Array
   return drop;
 }
 
-/** Slots of relocatable files: empty ones go with the others, since a table of empty slots is a table without a site. */
+/**
+ * Slots of relocatable files: empty ones go with the others, since a table of empty slots is a
+ * table without a site.
+ */
 function shrinkingOf(sites: Sites, drop: ReadonlyMap<number, Uint8Array>, record: FileRecord | null): TableStep[] {
   const wanted: SlotsToDrop[] = [...drop].map(([index, slots]) => {
     const { container, section, count } = sites.tables[index]!;
@@ -103,8 +111,8 @@ function shrinkingOf(sites: Sites, drop: ReadonlyMap<number, Uint8Array>, record
 }
 
 /**
- * A kernel's own table must keep a site that stays when the kernel has started: with none left its list of pages of records is empty, and what walks that
- * reads in front of a page.
+ * A kernel's own table must keep a site that stays when the kernel has started: with none left its
+ * list of pages of records is empty, and what walks that reads in front of a page.
  */
 function checkOneStays(sites: Sites, accepted: Uint8Array): void {
   const kernel = sites.tables.findIndex(({ name }) => name === '__start_mcount_loc');
@@ -134,10 +142,12 @@ function checkWritable(steps: readonly Step[], { readonlyRanges }: UntraceReques
 }
 
 /**
- * Decides what makes the selected functions untraceable. The table and its relocations shrink in relocatable files; in linked ones slots get what the
- * kernels of the machine skip.
- * @returns steps sorted by file position; a site that is neither a known call nor nops is refused and keeps its slot
- * @throws ElftraceError 'unsupported-form' where no slot value would do, or where the file depends on the table; 'plan-refused' for ranges that may not
+ * Decides what makes the selected functions untraceable. The table and its relocations shrink in
+ * relocatable files; in linked ones slots get what the kernels of the machine skip.
+ * @returns steps sorted by file position; a site that is neither a known call nor nops is refused
+ *   and keeps its slot
+ * @throws ElftraceError 'unsupported-form' where no slot value would do, or where the file depends
+ *   on the table; 'plan-refused' for ranges that may not
  *         be written
  */
 export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
@@ -187,7 +197,10 @@ export function planUntrace(sites: Sites, request: UntraceRequest = {}): Plan {
   };
 }
 
-/** Sites whose slots go: those whose code calls nobody, those whose calls become nops, and slots that name one of these again. */
+/**
+ * Sites whose slots go: those whose code calls nobody, those whose calls become nops, and slots
+ * that name one of these again.
+ */
 function acceptedSites(sites: Sites, { calls, quiet, again }: Chosen, refusals: readonly Refusal[]): Uint8Array {
   const refused = new Set(refusals.map(({ site }) => site));
   const accepted = new Uint8Array(sites.count);

@@ -1,6 +1,7 @@
 /**
- * Which entry convention the patch sites of a file have (05-runtime-abi section 7), from its site tables and calls of the profiling entry. Looks
- * at the words around the calls only; what a site's shape is, is ftrace's.
+ * Which entry convention the patch sites of a file have (05-runtime-abi section 7), from its site
+ * tables and calls of the profiling entry. Looks at the words around the calls only; what a site's
+ * shape is, is ftrace's.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
@@ -130,7 +131,10 @@ function ofArea(program: Program, range: CodeRange, address: bigint, found: Set<
   if (convention !== null) found.add(convention);
 }
 
-/** Name of the profiling entry that a call in a linked image reaches, where the image says it; undefined where two share an address. */
+/**
+ * Name of the profiling entry that a call in a linked image reaches, where the image says it;
+ * undefined where two share an address.
+ */
 function calleeNames(program: Program): (address: bigint) => string | undefined {
   const names = new Map<bigint, string | undefined>();
   for (const name of program.arch.mcount.symbols) {

@@ -1,6 +1,6 @@
 /**
- * Stub areas for a linked core whose sites do not reach the tracer's entries (P-NEW-3, P-OFF-2): where in the gaps of the address space
- * they go. Writes no stub.
+ * Stub areas for a linked core whose sites do not reach the tracer's entries (P-NEW-3, P-OFF-2):
+ * where in the gaps of the address space they go. Writes no stub.
  */
 import { alignUpBig, type Reach, reaches } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -46,7 +46,8 @@ function serves({ reach, pageBytes }: CoreStubRequest, site: Address, page: Addr
 }
 
 /**
- * Pages for stub areas, each near enough to some of the sites that do not reach the entries directly; empty when all do.
+ * Pages for stub areas, each near enough to some of the sites that do not reach the entries
+ * directly; empty when all do.
  * @throws ElftraceError 'branch-out-of-range' with the distance when a site reaches no free page
  */
 export function coreStubPages(request: CoreStubRequest): Address[] {

@@ -1,6 +1,7 @@
 /**
- * Parts out of files: a linked core, and the parts of an image by its load map. What `image-writer.ts` wrote comes back as it was, so that an
- * image can be taken apart and put together again.
+ * Parts out of files: a linked core, and the parts of an image by its load map. What
+ * `image-writer.ts` wrote comes back as it was, so that an image can be taken apart and put
+ * together again.
  */
 import type { Arch } from '../machine/arch.js';
 import * as elf from '../elf/constants.js';

@@ -1,15 +1,18 @@
 /**
- * Parts -> the bytes of an ET_EXEC image, with section headers, one `.symtab`, program headers with spare room and the load map. The same
- * parts give the same bytes; a part added or taken away at the end changes nothing in front of it.
+ * Parts -> the bytes of an ET_EXEC image, with section headers, one `.symtab`, program headers with
+ * spare room and the load map. The same parts give the same bytes; a part added or taken away at
+ * the end changes nothing in front of it.
  *
  *   laid-out core                              linked core
- *     ELF header, program headers                the file as it was, but for the fields of its ELF header
+ *     ELF header, program headers                the file as it was, but for the fields of its ELF
+ *                                                header
  *     segments of core, runtime, modules         program headers, in a segment of their own
  *     load map, symbols, names                   segments of runtime and modules
  *     section headers                            load map, symbols, names, section headers
  *
- * Program headers of a linked core: some kernels and emulators compute their address as e_phoff plus the load bias of the first segment,
- * and C libraries read them there. So their segment lies at that address. The old table stays as dead bytes.
+ * Program headers of a linked core: some kernels and emulators compute their address as e_phoff
+ * plus the load bias of the first segment, and C libraries read them there. So their segment lies
+ * at that address. The old table stays as dead bytes.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ModuleLoader } from '../machine/loader.js';
@@ -66,7 +69,8 @@ const originalOf = (parts: readonly Part[]): ElfImage | null => parts[0]?.linked
 
 function headerCount(parts: readonly Part[]): number {
   const runs = parts.reduce((sum, part) => sum + runsOf(part).length, 0);
-  // The segment of the headers themselves, and the stack's permission where there is no older table.
+  // The segment of the headers themselves, and the stack's permission where there is no older
+  // table.
   return runs + 1 + (originalOf(parts)?.segments.length ?? 1) + sparePhdrs;
 }
 
@@ -143,7 +147,8 @@ interface TableSection {
 
 /**
  * Makes the image.
- * @throws ElftraceError 'unsupported-form' for images with more sections or segments than ELF numbers plainly
+ * @throws ElftraceError 'unsupported-form' for images with more sections or segments than ELF
+ *   numbers plainly
  */
 export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; readonly map: LoadMap } {
   const { arch, loader, parts } = image;
@@ -319,7 +324,10 @@ export function writeImage(image: ImageParts): { readonly bytes: Uint8Array; rea
   return { bytes, map };
 }
 
-/** Numbers in the image of a core's symbols: its local ones, and the others, are each in the order that they had. */
+/**
+ * Numbers in the image of a core's symbols: its local ones, and the others, are each in the order
+ * that they had.
+ */
 function symbolNumbers({ symbols }: ElfImage, local: number, global: number): Uint32Array {
   const numbers = new Uint32Array(symbols.count);
   for (let i = 1; i < symbols.count; i++) {

@@ -1,6 +1,7 @@
 /**
- * What of a linked core's section table stays in its image, and the relocations that its linker kept (--emit-relocs). Sections of a core keep their
- * places; kept relocations name symbols by number, and an image has a symbol table of its own, so they are written anew.
+ * What of a linked core's section table stays in its image, and the relocations that its linker
+ * kept (--emit-relocs). Sections of a core keep their places; kept relocations name symbols by
+ * number, and an image has a symbol table of its own, so they are written anew.
  */
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
@@ -40,7 +41,8 @@ export function keptTables(image: ElfImage): readonly RelocationTable[] {
 /**
  * The bytes of a kept table with other symbol numbers.
  * @param numbers  new number of each symbol of `image.symbols`
- * @throws ElftraceError 'unsupported-form' for a table about other symbols, and for a number that its entries have no room for
+ * @throws ElftraceError 'unsupported-form' for a table about other symbols, and for a number that
+ *   its entries have no room for
  */
 export function renumberedTable(image: ElfImage, table: RelocationTable, numbers: Uint32Array): Uint8Array {
   const section = image.sections[table.section]!;

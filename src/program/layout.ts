@@ -1,6 +1,6 @@
 /**
- * Addresses of a part's sections: one segment per permission, each in pages of its own, file positions packed. Owns the arithmetic of
- * address and file position; knows nothing of symbols.
+ * Addresses of a part's sections: one segment per permission, each in pages of its own, file
+ * positions packed. Owns the arithmetic of address and file position; knows nothing of symbols.
  */
 import { alignUpBig } from '../bits.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -14,8 +14,9 @@ export interface Cursor {
 }
 
 /**
- * Gives the sections of a part their addresses and returns what is free behind it. The address of a segment is congruent to its
- * file position, so that no padding goes into the file; a writer that goes through the same parts finds the same positions.
+ * Gives the sections of a part their addresses and returns what is free behind it. The address of a
+ * segment is congruent to its file position, so that no padding goes into the file; a writer that
+ * goes through the same parts finds the same positions.
  */
 export function placeSections(part: Part, cursor: Cursor, pageBytes: number): Cursor {
   let { address } = cursor;
@@ -39,7 +40,10 @@ export function placeSections(part: Part, cursor: Cursor, pageBytes: number): Cu
   return { address, offset: fileEndAfter(part, cursor.offset, pageBytes) };
 }
 
-/** End in the file of the segments of a part that have an address by now, when its first byte may go to `offset`. */
+/**
+ * End in the file of the segments of a part that have an address by now, when its first byte may go
+ * to `offset`.
+ */
 export function fileEndAfter(part: Part, offset: number, pageBytes: number): number {
   let end = offset;
   for (const run of runsOf(part)) {

@@ -1,6 +1,7 @@
 /**
- * Relocations of a laid-out object: every one is applied and none remains. Calls are bound as the machine says, directly or through a
- * stub. Owns no symbol resolution (scope.ts) and no relocation arithmetic (relocs/).
+ * Relocations of a laid-out object: every one is applied and none remains. Calls are bound as the
+ * machine says, directly or through a stub. Owns no symbol resolution (scope.ts) and no relocation
+ * arithmetic (relocs/).
  */
 import type { MachineOptions, ModuleLoader, StubKind } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
@@ -39,7 +40,8 @@ export function stubWriter(
 
 /**
  * Applies the relocations of an object.
- * @throws ElftraceError 'unknown-relocation', 'unsupported-form' for values that only a linker makes, 'relocation-out-of-range' and
+ * @throws ElftraceError 'unknown-relocation', 'unsupported-form' for values that only a linker
+ *   makes, 'relocation-out-of-range' and
  *         the errors of binding calls, each with part, section and offset
  */
 export function linkPart(part: ObjectPart, context: LinkContext, pass: Pass): void {
@@ -134,8 +136,9 @@ function fillSlot(part: ObjectPart, symbol: number, resolved: Resolved, context:
 }
 
 /**
- * ALIGN says how many bytes of nops the assembler put so that a linker can leave what alignment needs. Nothing is deleted here: they must fit as they are.
- * The alignment is the power of two above that number (psABI 8.4).
+ * ALIGN says how many bytes of nops the assembler put so that a linker can leave what alignment
+ * needs. Nothing is deleted here: they must fit as they are. The alignment is the power of two
+ * above that number (psABI 8.4).
  */
 function checkAligned(
   part: ObjectPart,

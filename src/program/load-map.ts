@@ -1,9 +1,11 @@
 /**
- * The load map of an image that `load` made: which part (core, runtime, module) owns which sections, symbols, addresses, stubs and
- * TOC. Owns the note's format, its reading and its writing; decides nothing about a layout.
+ * The load map of an image that `load` made: which part (core, runtime, module) owns which
+ * sections, symbols, addresses, stubs and TOC. Owns the note's format, its reading and its writing;
+ * decides nothing about a layout.
  *
- * The note: section `.note.elftrace.load` (not allocated), owner `elftrace`, type 2, descriptor = JSON in UTF-8 with keys in the order of
- * the interface, addresses and bytes in hexadecimal. The record that `patch` keeps is another note (type 1, `.note.elftrace`).
+ * The note: section `.note.elftrace.load` (not allocated), owner `elftrace`, type 2, descriptor =
+ * JSON in UTF-8 with keys in the order of the interface, addresses and bytes in hexadecimal. The
+ * record that `patch` keeps is another note (type 1, `.note.elftrace`).
  */
 import { ByteView } from '../bytes.js';
 import type { ElfImage } from '../elf/image.js';
@@ -31,7 +33,9 @@ export interface AddressRange {
   readonly end: Address;
 }
 
-/** An area of call stubs: `count` entries of `sizeBytes` each were reserved, unused ones are zero. */
+/**
+ * An area of call stubs: `count` entries of `sizeBytes` each were reserved, unused ones are zero.
+ */
 export interface StubArea {
   readonly address: Address;
   readonly sizeBytes: number;
@@ -53,7 +57,10 @@ export interface LoadedPart {
   readonly toc: Address | null;
   /** Positions in the image's section header table. */
   readonly sections: TableRange;
-  /** Positions in `.symtab`: ELF wants all local symbols of a table in front of the others, so a part has two runs. */
+  /**
+   * Positions in `.symtab`: ELF wants all local symbols of a table in front of the others, so a
+   * part has two runs.
+   */
   readonly symbols: { readonly locals: TableRange; readonly globals: TableRange };
   /** Everything the part occupies, stubs included; ascending, not overlapping. */
   readonly ranges: readonly AddressRange[];
@@ -73,7 +80,10 @@ export interface LoadMap {
   readonly options: Readonly<Record<string, string>>;
   /** Registers that `run` sets before the program starts, by name (a kernel's per-CPU pointer). */
   readonly registers: Readonly<Record<string, Address>>;
-  /** A linked core: what it was, so that it can be cut out again. null for a core that was laid out by `load`. */
+  /**
+   * A linked core: what it was, so that it can be cut out again. null for a core that was laid out
+   * by `load`.
+   */
   readonly original: {
     readonly sha256: string;
     readonly size: number;
@@ -106,7 +116,7 @@ export function partAt(map: LoadMap, address: Address): LoadedPart | undefined {
   return map.parts.find((part) => part.ranges.some(({ start, end }) => address >= start && address < end));
 }
 
-// -------------------------------------------------------------------------------------------------------------- format
+// ------------------------------------------------------------------------------------------ format
 
 const hexOf = (bytes: Uint8Array): string => {
   let text = '';

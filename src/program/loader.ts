@@ -1,12 +1,14 @@
 /**
- * The module loader: core, runtime and modules in one address space, as an ET_EXEC image that knows its parts. All functions are pure and all
- * or nothing: a fault is thrown before any byte is made.
+ * The module loader: core, runtime and modules in one address space, as an ET_EXEC image that knows
+ * its parts. All functions are pure and all or nothing: a fault is thrown before any byte is made.
  *
- * The way of a part: its sections are chosen (object-part.ts), stub areas reserved (stub-areas.ts), addresses given (layout.ts), relocations
- * applied (link.ts, scope.ts), the image written (image-writer.ts). An image is taken apart again by its load map (image-parts.ts),
- * so adding to it and taking away from it are the same way with fewer or more parts.
+ * The way of a part: its sections are chosen (object-part.ts), stub areas reserved (stub-areas.ts),
+ * addresses given (layout.ts), relocations applied (link.ts, scope.ts), the image written
+ * (image-writer.ts). An image is taken apart again by its load map (image-parts.ts), so adding to
+ * it and taking away from it are the same way with fewer or more parts.
  *
- * Parts see each other's exported symbols: those of the request all of one another, later ones those of the image. A linked core sees nobody.
+ * Parts see each other's exported symbols: those of the request all of one another, later ones
+ * those of the image. A linked core sees nobody.
  */
 import type { Arch } from '../machine/arch.js';
 import { type ConventionName, conventionNamed } from '../machine/conventions.js';
@@ -45,17 +47,21 @@ export interface LoaderOptions {
   /** Symbol that the image starts at instead of `_start`. */
   readonly entry?: string;
   /**
-   * Entries more (or, negative, fewer) than the rule reserves in every stub area. For tests of what happens when an area is
-   * full (T-PPC-28).
+   * Entries more (or, negative, fewer) than the rule reserves in every stub area. For tests of what
+   * happens when an area is full (T-PPC-28).
    */
   readonly stubSpare?: number;
   /** Convention of the sites, when the caller knows it better than a look at the files tells. */
   readonly convention?: ConventionName;
-  /** Sites of a linked core: places that must reach the tracer's entries. Without them both ends of its code are taken. */
+  /**
+   * Sites of a linked core: places that must reach the tracer's entries. Without them both ends of
+   * its code are taken.
+   */
   readonly coreSites?: readonly Address[];
   /**
-   * Room for probes that a runtime gets, bytes: out-of-line code, and objects. Every module gets as much for code, since it lies out of the runtime's reach; one that
-   * comes later has what the runtime has. None by default.
+   * Room for probes that a runtime gets, bytes: out-of-line code, and objects. Every module gets as
+   * much for code, since it lies out of the runtime's reach; one that comes later has what the
+   * runtime has. None by default.
    */
   readonly probeRoom?: { readonly text: number; readonly data: number };
   readonly sha256?: Sha256;
@@ -91,7 +97,9 @@ const optionKeys = {
   coreBase: 'core-base',
   moduleBase: 'module-base',
   convention: 'convention',
-  /** Where sites are: `modules` when the core has none, so that a runtime goes with the last module. */
+  /**
+   * Where sites are: `modules` when the core has none, so that a runtime goes with the last module.
+   */
   sitesIn: 'sites-in',
 } as const;
 
@@ -118,8 +126,10 @@ interface Plan {
 
 /**
  * Lays core and modules out in one address space.
- * @throws ElftraceError 'undefined-symbols' and 'duplicate-symbols' (all of them), 'toc-restore-missing', 'branch-out-of-range' (with the
- *         distance), 'stub-area-full', 'relocation-out-of-range', 'unknown-relocation', 'unsupported-form', 'usage'
+ * @throws ElftraceError 'undefined-symbols' and 'duplicate-symbols' (all of them),
+ *   'toc-restore-missing', 'branch-out-of-range' (with the
+ *         distance), 'stub-area-full', 'relocation-out-of-range', 'unknown-relocation',
+ *         'unsupported-form', 'usage'
  * Source: 05-runtime-abi section 8, 20-ppc section 3
  */
 export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
@@ -184,7 +194,8 @@ export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
 
 /**
  * Adds modules to a loaded image (module coming).
- * @throws ElftraceError as `loadImages`; 'usage' when a module of that name is there or the image is none of `load`, 'state-mismatch' when
+ * @throws ElftraceError as `loadImages`; 'usage' when a module of that name is there or the image
+ *   is none of `load`, 'state-mismatch' when
  *         it was patched
  */
 export function loadMore(request: LoadMoreRequest, arch: Arch): LoadResult {
@@ -206,7 +217,8 @@ const known = (convention: ConventionName | null): ConventionName[] => (conventi
 
 /**
  * Takes a module out of a loaded image (module going). The other parts stay where they are.
- * @throws ElftraceError 'no-match' when there is no such module, 'module-in-use' when another part uses its symbols, 'state-mismatch' when the
+ * @throws ElftraceError 'no-match' when there is no such module, 'module-in-use' when another part
+ *   uses its symbols, 'state-mismatch' when the
  *         image was patched since
  */
 export function unload(image: ElfImage, name: string, arch: Arch, options: LoaderOptions = {}): LoadResult {
@@ -244,7 +256,10 @@ function loaderOf(arch: Arch): ModuleLoader {
   return arch.loader;
 }
 
-/** A stub of a loaded image that leads to code out of the reach of what is around it, r2 or its like left alone. */
+/**
+ * A stub of a loaded image that leads to code out of the reach of what is around it, r2 or its like
+ * left alone.
+ */
 export function farStub(
   map: LoadMap,
   arch: Arch,
@@ -371,7 +386,10 @@ export function runtimeConvention(
   return joined && (loader.runtimeFor?.(joined, machineOptions(loader, given)) ?? joined);
 }
 
-/** One convention for all sites: the entries of a tracer serve one, and so do the stubs of its entries. */
+/**
+ * One convention for all sites: the entries of a tracer serve one, and so do the stubs of its
+ * entries.
+ */
 function oneConvention(loader: ModuleLoader, found: readonly ConventionName[]): ConventionName | null {
   const distinct = [...new Set(found)].sort();
   if (distinct.length <= 1) return distinct[0] ?? null;
@@ -575,7 +593,10 @@ function setTocs(plan: Plan, parts: readonly Part[], fresh: readonly ObjectPart[
   for (const part of fresh) part.toc = part.kind === 'module' ? own(part) : core.toc;
 }
 
-/** A block that kernel code finds through a register: in the runtime, or in the core where there is none. */
+/**
+ * A block that kernel code finds through a register: in the runtime, or in the core where there is
+ * none.
+ */
 function kernelBlock(plan: Plan, parts: readonly Part[], fresh: readonly ObjectPart[]): PartSection | null {
   const { kernelBlock: model } = plan.loader;
   if (model === null || plan.base !== 'kernel' || model.register in plan.registers) return null;
@@ -617,7 +638,10 @@ function trampolineRoom(
   return { owner, section };
 }
 
-/** Room for out-of-line code of probes, and for the objects that their callback gets (50-kprobes section 11). */
+/**
+ * Room for out-of-line code of probes, and for the objects that their callback gets (50-kprobes
+ * section 11).
+ */
 function probeRoom(
   plan: Plan,
   parts: readonly Part[],
@@ -668,8 +692,9 @@ function nameRoom(owner: Part, section: PartSection, name: string, binding: numb
 }
 
 /**
- * Tells the runtime what tells threads apart: the thread pointer, where the program has a C library to set it (THREAD_MODES of the runtime). The
- * object says one thread, because reading a base that nobody set would fault.
+ * Tells the runtime what tells threads apart: the thread pointer, where the program has a C library
+ * to set it (THREAD_MODES of the runtime). The object says one thread, because reading a base that
+ * nobody set would fault.
  */
 function setThreadMode(parts: readonly Part[], wordBytes: number): void {
   const runtime = parts.find((part) => part.kind === 'runtime');
@@ -685,7 +710,10 @@ function setThreadMode(parts: readonly Part[], wordBytes: number): void {
   section.contents[offset + (linked.header.endian === 'little' ? 0 : wordBytes - 1)] = 1;
 }
 
-/** What the runtime has for programs and a kernel's code expects otherwise (`ModuleLoader.kernelWords`). */
+/**
+ * What the runtime has for programs and a kernel's code expects otherwise
+ * (`ModuleLoader.kernelWords`).
+ */
 function setKernelWords(parts: readonly Part[], loader: ModuleLoader, endian: 'big' | 'little'): void {
   const runtime = parts.find((part) => part.kind === 'runtime');
   for (const { symbol, offset, value } of loader.kernelWords ?? []) {
@@ -705,8 +733,8 @@ function fillBlock(plan: Plan, core: Part, block: PartSection): void {
 }
 
 /**
- * Stub areas for sites of a linked core that do not reach the tracer's entries. The areas stand in front of the runtime in the file, so the
- * runtime is placed again behind them.
+ * Stub areas for sites of a linked core that do not reach the tracer's entries. The areas stand in
+ * front of the runtime in the file, so the runtime is placed again behind them.
  */
 function coreAreas(
   plan: Plan,
@@ -750,7 +778,10 @@ function codeEnds(core: Part): Address[] {
     .flatMap((section) => [section.address, section.address + BigInt((section.size - 4) & ~3)]);
 }
 
-/** e_entry: the asked symbol, else what the image has, else `_start` of the core; 0 for an image without a start. */
+/**
+ * e_entry: the asked symbol, else what the image has, else `_start` of the core; 0 for an image
+ * without a start.
+ */
 function entryOf(plan: Plan, scope: Scope): Address {
   const { entry } = plan.options;
   if (entry !== undefined) {

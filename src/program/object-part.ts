@@ -1,6 +1,7 @@
 /**
- * A relocatable file as a part: which of its sections become memory, in which order, its common symbols and its symbol table. Owns no
- * address arithmetic (layout.ts) and no symbol resolution (scope.ts).
+ * A relocatable file as a part: which of its sections become memory, in which order, its common
+ * symbols and its symbol table. Owns no address arithmetic (layout.ts) and no symbol resolution
+ * (scope.ts).
  */
 import { alignUpBig } from '../bits.js';
 import type { Arch } from '../machine/arch.js';
@@ -18,7 +19,10 @@ export interface ObjectPart extends Part {
   /** Symbol number of a common symbol -> offset in `commons`. */
   readonly commonOffset: ReadonlyMap<number, bigint>;
   readonly commons: PartSection | null;
-  /** Pointer slots of symbols that relocations of the GOT name, by symbol number; null without such relocations. */
+  /**
+   * Pointer slots of symbols that relocations of the GOT name, by symbol number; null without such
+   * relocations.
+   */
   readonly got: { readonly section: PartSection; readonly offsetOf: ReadonlyMap<number, number> } | null;
   /** Code that runs once, which some machines give stubs of its own. */
   readonly isInit: ReadonlySet<PartSection>;
@@ -38,7 +42,8 @@ export function madeSection(
 }
 
 /**
- * Sections and commons of an object. `sections` is in the order of the layout, stub areas not yet in it.
+ * Sections and commons of an object. `sections` is in the order of the layout, stub areas not yet
+ * in it.
  * @param placeholders names of sections that only reserve room for the loader's stubs
  * @throws ElftraceError 'unsupported-form' for thread-local sections
  */
@@ -101,7 +106,10 @@ export function objectPart(
   };
 }
 
-/** One slot for each symbol that the code finds through a GOT: a linker would make them, a module has none of its own. */
+/**
+ * One slot for each symbol that the code finds through a GOT: a linker would make them, a module
+ * has none of its own.
+ */
 function gotOf(image: ElfImage, sectionOf: readonly (PartSection | undefined)[], arch: Arch): ObjectPart['got'] {
   const types = new Set(
     [...arch.relocations.values()].filter((row) => row.rule.startsWith('got-')).map((row) => row.type),
@@ -156,8 +164,9 @@ function commonSymbols(image: ElfImage): { offsets: Map<number, bigint>; section
 }
 
 /**
- * Sections by permission, what has bytes in the file before what is zero, code of the start-up behind other code, else in the order of the
- * file. A pair `.data.NAME`, `.bss.NAME` is one object whose zero part lies directly behind the rest: last and first of the two classes.
+ * Sections by permission, what has bytes in the file before what is zero, code of the start-up
+ * behind other code, else in the order of the file. A pair `.data.NAME`, `.bss.NAME` is one object
+ * whose zero part lies directly behind the rest: last and first of the two classes.
  */
 function inOrder(sections: readonly PartSection[], isInit: ReadonlySet<PartSection>): PartSection[] {
   const zero = (section: PartSection): boolean => section.contents === null;
@@ -181,7 +190,10 @@ function inOrder(sections: readonly PartSection[], isInit: ReadonlySet<PartSecti
     .map((each) => each.section);
 }
 
-/** Sections, functions and objects that the image's symbol table names; made when addresses are known. */
+/**
+ * Sections, functions and objects that the image's symbol table names; made when addresses are
+ * known.
+ */
 export function makeSymbols(part: ObjectPart, tocSymbol: string | null): void {
   const { symbols } = part.object;
   const position = new Map(part.sections.map((section, i) => [section, i]));
@@ -225,7 +237,10 @@ function isKernelModule(image: ElfImage): boolean {
 
 const ksymtabPrefix = '__ksymtab_';
 
-/** Names that a kernel module exports, with the dot symbols of their code; null where every global symbol is exported. */
+/**
+ * Names that a kernel module exports, with the dot symbols of their code; null where every global
+ * symbol is exported.
+ */
 function exportedNames(part: ObjectPart): ReadonlySet<string> | null {
   if (part.kind !== 'module' || !isKernelModule(part.object)) return null;
   const names = new Set<string>();
@@ -238,7 +253,9 @@ function exportedNames(part: ObjectPart): ReadonlySet<string> | null {
   return names;
 }
 
-/** Names that an object gives to other parts, as `makeSymbols` binds them, with the symbol numbers. */
+/**
+ * Names that an object gives to other parts, as `makeSymbols` binds them, with the symbol numbers.
+ */
 export function exportsOf(part: ObjectPart): Map<string, number> {
   const { symbols } = part.object;
   const exported = exportedNames(part);

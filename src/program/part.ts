@@ -1,6 +1,7 @@
 /**
- * Parts of an image while it is put together: sections with their contents and addresses, symbols, stubs. Owns what follows from a
- * part's sections alone: permissions, runs that become segments, address ranges, words at an address.
+ * Parts of an image while it is put together: sections with their contents and addresses, symbols,
+ * stubs. Owns what follows from a part's sections alone: permissions, runs that become segments,
+ * address ranges, words at an address.
  */
 import { alignUpBig } from '../bits.js';
 import { ByteView } from '../bytes.js';
@@ -9,7 +10,10 @@ import type { ElfImage } from '../elf/image.js';
 import type { Address, Endian } from '../units.js';
 import type { AddressRange, EntryStub, PartKind, StubArea } from './load-map.js';
 
-/** Position of a symbol's section in `Part.sections`; symbols without one are absolute or (in linked cores) undefined. */
+/**
+ * Position of a symbol's section in `Part.sections`; symbols without one are absolute or (in linked
+ * cores) undefined.
+ */
 export type SymbolHome = number | 'absolute' | 'undefined';
 
 export interface PartSymbol {
@@ -39,7 +43,9 @@ export interface PartSection {
   readonly fileOffset: number | null;
 }
 
-/** Part of an image. Sections in the order of the image's table; symbols with the local ones first. */
+/**
+ * Part of an image. Sections in the order of the image's table; symbols with the local ones first.
+ */
 export interface Part {
   readonly kind: PartKind;
   readonly name: string;
@@ -83,7 +89,9 @@ export interface Run {
 /** Sections further apart than this are segments of their own. */
 const greatestGap = 0x1_0000n;
 
-/** The segments that a part adds to the image; sections of a linked core are in segments of its own. */
+/**
+ * The segments that a part adds to the image; sections of a linked core are in segments of its own.
+ */
 export function runsOf(part: Part): Run[] {
   const runs: PartSection[][] = [];
   let last: Permission | null = null;

@@ -1,9 +1,11 @@
 /**
- * `Program`: an image seen as code in one address space. For a linked file it is a view of the file; for a relocatable file
- * every executable section is an address space of its own that starts at 0, and relocations stand in for addresses.
+ * `Program`: an image seen as code in one address space. For a linked file it is a view of the
+ * file; for a relocatable file every executable section is an address space of its own that starts
+ * at 0, and relocations stand in for addresses.
  *
- * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's entry, a linker stub on the
- * way to one), the function that covers a place. Knows no site table and no shape.
+ * Owns: code ranges, relocations by place, what an address is (the profiling entry, a tracer's
+ * entry, a linker stub on the way to one), the function that covers a place. Knows no site table
+ * and no shape.
  */
 import type { Arch } from '../machine/arch.js';
 import type { CalleeKind } from '../machine/sites.js';
@@ -17,7 +19,10 @@ import type { Address } from '../units.js';
 import { joinSymbols, placeSymbols } from './symbols.js';
 import { type LoadedPart, type LoadMap, partAt, readLoadMap } from './load-map.js';
 
-/** Bytes that can hold sites: an executable section, or an executable segment of a file without section headers. */
+/**
+ * Bytes that can hold sites: an executable section, or an executable segment of a file without
+ * section headers.
+ */
 export interface CodeRange {
   /** Position in `Program.code`. */
   readonly index: number;
@@ -31,8 +36,8 @@ export interface CodeRange {
 }
 
 /**
- * Relocations of one section of a relocatable file, sorted by offset; columns of equal length. Offsets in a section fit a
- * number, which is what shapes compare with.
+ * Relocations of one section of a relocatable file, sorted by offset; columns of equal length.
+ * Offsets in a section fit a number, which is what shapes compare with.
  */
 export interface PlacedRelocations extends Omit<SortedRelocations, 'offset'> {
   readonly offset: Float64Array;
@@ -55,8 +60,9 @@ const tracerNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Imported functions have no address in a file. Each name that matters stands for a made-up address at the very top of
- * the address space, so that a pointer slot filled by the dynamic linker can be followed like any other.
+ * Imported functions have no address in a file. Each name that matters stands for a made-up address
+ * at the very top of the address space, so that a pointer slot filled by the dynamic linker can be
+ * followed like any other.
  */
 const importedMcount = 0xffff_ffff_ffff_f001n;
 const importedTracer = 0xffff_ffff_ffff_f002n;
@@ -70,7 +76,10 @@ export interface LoadOptions {
   readonly mcountNames?: readonly string[];
   /** Further entries of tracers that sites of relocatable files may name. */
   readonly tracerNames?: readonly string[];
-  /** Names for a stripped file, from another ELF file or a System.map; addresses must be those of the file. */
+  /**
+   * Names for a stripped file, from another ELF file or a System.map; addresses must be those of
+   * the file.
+   */
   readonly symbols?: SymbolTable;
 }
 
@@ -184,7 +193,8 @@ export class Program {
   }
 
   /**
-   * Whether the absence of a function symbol means something: the file, or at least more of it than the entries that were laid in, has some.
+   * Whether the absence of a function symbol means something: the file, or at least more of it than
+   * the entries that were laid in, has some.
    */
   get namesFunctions(): boolean {
     return this.derived('namesFunctions', () => {
@@ -211,7 +221,10 @@ export class Program {
     return index < 0 ? '' : this.symbols.name(index);
   }
 
-  /** Starts of functions in a range, ascending, as positions in its bytes: where code can be decoded from. */
+  /**
+   * Starts of functions in a range, ascending, as positions in its bytes: where code can be decoded
+   * from.
+   */
   functionStarts(range: CodeRange): number[] {
     const { start, section, count } = this.functions.functions;
     const limit = range.address + BigInt(range.bytes.length);
@@ -273,7 +286,9 @@ export class Program {
     );
   }
 
-  /** True for kernel modules: their relocations are applied by the kernel's loader, not by a linker. */
+  /**
+   * True for kernel modules: their relocations are applied by the kernel's loader, not by a linker.
+   */
   get isModule(): boolean {
     return (
       this.relocatable &&
@@ -281,7 +296,10 @@ export class Program {
     );
   }
 
-  /** True for what a relocation becomes when its call is nopped: NONE, or in modules the type that their loader ignores. */
+  /**
+   * True for what a relocation becomes when its call is nopped: NONE, or in modules the type that
+   * their loader ignores.
+   */
   isNeutral(type: number, symbol: number): boolean {
     const { none, neutralInModule } = this.arch.relocationRoles;
     return type === none || (symbol === 0 && type === neutralInModule.type);
@@ -291,9 +309,12 @@ export class Program {
     return this.companions.has(type);
   }
 
-  // ------------------------------------------------------------------------------------------- what an address is
+  // ---------------------------------------------------------------------------- what an address is
 
-  /** .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI, or a descriptor's word; null elsewhere. */
+  /**
+   * .TOC. of a linked PPC64 file: the symbol, or `.got` + 0x8000 by the ABI, or a descriptor's
+   * word; null elsewhere.
+   */
   get toc(): Address | null {
     if (this.tocValue === undefined) {
       const symbol = this.symbols.find('.TOC.');
@@ -331,7 +352,10 @@ export class Program {
     return map;
   }
 
-  /** The part of a loaded image that occupies an address; undefined outside all parts and in other files. */
+  /**
+   * The part of a loaded image that occupies an address; undefined outside all parts and in other
+   * files.
+   */
   partOf(address: Address): LoadedPart | undefined {
     const map = this.loadMap;
     return map === null ? undefined : partAt(map, address);
@@ -342,7 +366,10 @@ export class Program {
     return this.partOf(address)?.toc ?? this.toc;
   }
 
-  /** Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in of their symbol. */
+  /**
+   * Reads a linked file by address; pointer slots that the dynamic linker fills give the stand-in
+   * of their symbol.
+   */
   readonly reader: AddressReader = {
     u8: (address) => {
       const offset = this.image.fileOffsetOf(address);
@@ -374,7 +401,10 @@ export class Program {
     return value;
   }
 
-  /** Slot address -> what it will hold, for dynamic relocations that name a symbol or a relative value. */
+  /**
+   * Slot address -> what it will hold, for dynamic relocations that name a symbol or a relative
+   * value.
+   */
   private get slots(): ReadonlyMap<Address, Address> {
     if (this.importedSlots) return this.importedSlots;
     const slots = new Map<Address, Address>();
@@ -431,7 +461,10 @@ export class Program {
     return entries;
   }
 
-  /** Address of the code of a symbol, descriptors followed; null where the file does not define it. Linked files only. */
+  /**
+   * Address of the code of a symbol, descriptors followed; null where the file does not define it.
+   * Linked files only.
+   */
   definedAt(symbol: number): Address | null {
     const { symbols } = this;
     if (symbol <= 0 || symbols.sectionIndex[symbol] === elf.SHN_UNDEF) return null;
@@ -440,7 +473,9 @@ export class Program {
     return place?.value ?? symbols.value[symbol]!;
   }
 
-  /** What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only. */
+  /**
+   * What a branch to `address` reaches, linker stubs and pointer slots followed. Linked files only.
+   */
   callee(address: Address): CalleeKind {
     const known = this.calleeCache.get(address);
     if (known !== undefined) return known;
@@ -456,7 +491,9 @@ export class Program {
     return room !== undefined && address >= room.address && address < room.address + BigInt(room.size);
   }
 
-  /** Where a branch to `address` ends up after linker stubs; `address` itself when it is no stub. */
+  /**
+   * Where a branch to `address` ends up after linker stubs; `address` itself when it is no stub.
+   */
   finalTarget(address: Address): Address {
     let at = address;
     for (let hop = 0; hop < maxStubHops; hop++) {
@@ -468,14 +505,20 @@ export class Program {
     return at;
   }
 
-  /** The word at `address`, for calls through a pointer slot that the linker filled; null where no byte lies. */
+  /**
+   * The word at `address`, for calls through a pointer slot that the linker filled; null where no
+   * byte lies.
+   */
   private pointerAt(address: Address): Address | null {
     if (this.image.wordBytes === 8) return this.reader.u64(address);
     const word = this.reader.u32(address);
     return word < 0 ? null : BigInt(word);
   }
 
-  /** The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null when no stub is there. */
+  /**
+   * The whole stub at `address`: its form, where it finds its target, what it does to the TOC; null
+   * when no stub is there.
+   */
   stub(address: Address): StubReading | null {
     const known = this.stubCache.get(address);
     if (known !== undefined) return known;
@@ -502,7 +545,10 @@ export class Program {
     return null;
   }
 
-  /** True when a profiling entry is defined or imported under a known name, so that branch targets can be judged. */
+  /**
+   * True when a profiling entry is defined or imported under a known name, so that branch targets
+   * can be judged.
+   */
   get hasMcountEntry(): boolean {
     // Entries that were laid into a stripped file say nothing of what its own calls lead to.
     if (this.entries.size > 2 && (this.loadMap === null || this.namesFunctions)) return true;

@@ -1,6 +1,6 @@
 /**
- * Symbols across parts: who defines a name, what a relocation's symbol stands for, where the code of a function is. Owns the reports of
- * undefined and duplicate symbols; applies nothing.
+ * Symbols across parts: who defines a name, what a relocation's symbol stands for, where the code
+ * of a function is. Owns the reports of undefined and duplicate symbols; applies nothing.
  */
 import type { Arch } from '../machine/arch.js';
 import type { CallTarget, ModuleLoader } from '../machine/loader.js';
@@ -19,7 +19,10 @@ export interface Definition {
   readonly weak: boolean;
 }
 
-/** What the symbol of a relocation is: a place (perhaps the code of a function, not its descriptor), or nothing and weak. */
+/**
+ * What the symbol of a relocation is: a place (perhaps the code of a function, not its descriptor),
+ * or nothing and weak.
+ */
 export type Resolved =
   | {
       readonly kind: 'defined';
@@ -154,7 +157,8 @@ export class Scope {
   }
 
   /**
-   * What symbol number `symbol` of an object is. Its own definition comes first, then the exports of all parts.
+   * What symbol number `symbol` of an object is. Its own definition comes first, then the exports
+   * of all parts.
    * @throws ElftraceError 'bad-reference' for a symbol in a section that is not loaded
    */
   resolve(part: ObjectPart, symbol: number): Resolved {
@@ -204,7 +208,8 @@ export class Scope {
   }
 
   /**
-   * Checks that everything that the relocations of the fresh parts name is defined, and notes which part uses which.
+   * Checks that everything that the relocations of the fresh parts name is defined, and notes which
+   * part uses which.
    * @throws ElftraceError 'undefined-symbols' naming all of them with the parts that want them
    */
   checkDefined(): void {
@@ -248,7 +253,8 @@ export class Scope {
       return this.target(resolved.name, of.part, code + addend, of.other, toc, addend);
     }
     const { part, name, value, other, isSection } = resolved;
-    // A section symbol of descriptors: the addend picks one. Behind a named function it is a distance in its code.
+    // A section symbol of descriptors: the addend picks one. Behind a named function it is a
+    // distance in its code.
     const followed = this.followed(part, isSection ? value + addend : value);
     if (followed !== null) {
       const rest = isSection ? 0n : addend;

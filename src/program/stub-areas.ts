@@ -1,6 +1,7 @@
 /**
- * Areas of call stubs in a part: how many entries they need, where they stand between the text sections, which entry a call gets. Owns
- * the rule of reservation (P-STUB-1) and the search for a stub in reach; the bytes are the machine's.
+ * Areas of call stubs in a part: how many entries they need, where they stand between the text
+ * sections, which entry a call gets. Owns the rule of reservation (P-STUB-1) and the search for a
+ * stub in reach; the bytes are the machine's.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ModuleLoader, StubKind } from '../machine/loader.js';
@@ -12,7 +13,10 @@ import type { StubArea } from './load-map.js';
 import { madeSection, type ObjectPart } from './object-part.js';
 import { type Part, type PartSection, permissionOf } from './part.js';
 
-/** Room that a group of text sections may take, stubs included, so that each of its calls reaches its stubs. */
+/**
+ * Room that a group of text sections may take, stubs included, so that each of its calls reaches
+ * its stubs.
+ */
 const slackBytes = 0x10_0000;
 
 interface Area {
@@ -30,7 +34,8 @@ interface Area {
 /** Distinct symbol and addend pairs of calls, by section of the part. */
 function callPairs(part: ObjectPart, arch: Arch): Map<PartSection, Set<string>> {
   const pairs = new Map<PartSection, Set<string>>();
-  // Calls of another part need stubs in a module; a core has them only for what it does not define itself.
+  // Calls of another part need stubs in a module; a core has them only for what it does not define
+  // itself.
   const all = part.kind === 'module';
   for (const section of part.object.sections) {
     const own = part.sectionOf[section.index];
@@ -64,7 +69,8 @@ export class StubAreas {
   ) {}
 
   /**
-   * Puts stub areas between the sections of an object: behind each group of text sections that one area serves.
+   * Puts stub areas between the sections of an object: behind each group of text sections that one
+   * area serves.
    * @param entries stubs for the tracer's entries, of modules
    * @param spare stubs more or fewer than the rule says
    */
@@ -86,7 +92,10 @@ export class StubAreas {
     );
   }
 
-  /** Stubs of the tracer's entries, where they have a section of their own: of a module's text, of its init text. */
+  /**
+   * Stubs of the tracer's entries, where they have a section of their own: of a module's text, of
+   * its init text.
+   */
   private entryArea(init: boolean, wanted: boolean): PartSection[] {
     const { entrySections } = this.loader.stubs;
     if (entrySections === undefined || this.part.kind !== 'module' || !wanted || this.entries === 0) return [];
@@ -130,7 +139,10 @@ export class StubAreas {
     return entries * this.loader.stubs.entryBytes;
   }
 
-  /** P-STUB-1: one entry for each distinct target, one that ends the search, one for each of the tracer's entries. */
+  /**
+   * P-STUB-1: one entry for each distinct target, one that ends the search, one for each of the
+   * tracer's entries.
+   */
   private add(
     out: PartSection[],
     group: readonly PartSection[],
@@ -183,8 +195,10 @@ export class StubAreas {
   }
 
   /**
-   * Address of the stub of a kind for `target` that a branch at `from` reaches; made by `write` when there is none yet.
-   * @throws ElftraceError 'branch-out-of-range' with the distance when no area is in reach, 'stub-area-full'
+   * Address of the stub of a kind for `target` that a branch at `from` reaches; made by `write`
+   * when there is none yet.
+   * @throws ElftraceError 'branch-out-of-range' with the distance when no area is in reach,
+   *   'stub-area-full'
    */
   get(
     kind: StubKind,

@@ -1,4 +1,7 @@
-/** Symbol tables made from text: the `address type name` lines of System.map, `nm` and /proc/kallsyms. */
+/**
+ * Symbol tables made from text: the `address type name` lines of System.map, `nm` and
+ * /proc/kallsyms.
+ */
 import {
   ET_REL,
   SHN_ABS_RESOLVED,
@@ -14,7 +17,10 @@ import {
 import type { ElfImage, SymbolTable } from '../elf/image.js';
 import { ElftraceError } from '../errors.js';
 
-/** Two tables as one: rows of the second behind those of the first. A name that both define is the second one's. */
+/**
+ * Two tables as one: rows of the second behind those of the first. A name that both define is the
+ * second one's.
+ */
 export function joinSymbols(first: SymbolTable, second: SymbolTable): SymbolTable {
   const behind = Math.max(0, second.count - 1);
   const count = first.count + behind;
@@ -48,8 +54,9 @@ export function joinSymbols(first: SymbolTable, second: SymbolTable): SymbolTabl
 }
 
 /**
- * Symbols that another file gave, placed in the sections of this one by their addresses: text has no sections, and those of another ELF file may have other
- * numbers. What a descriptor section holds (`.opd`) are functions, which `nm` prints as data.
+ * Symbols that another file gave, placed in the sections of this one by their addresses: text has
+ * no sections, and those of another ELF file may have other numbers. What a descriptor section
+ * holds (`.opd`) are functions, which `nm` prints as data.
  */
 export function placeSymbols(image: ElfImage, table: SymbolTable): SymbolTable {
   if (image.header.type === ET_REL || image.sections.length === 0) return table;
@@ -79,11 +86,15 @@ export function placeSymbols(image: ElfImage, table: SymbolTable): SymbolTable {
 /** Types of `nm` whose symbols are functions: text, weak, indirect. */
 const functionTypes = 'tTwWi';
 
-/** True for what marks places in code and names no function: mapping symbols, labels of the assembler. */
+/**
+ * True for what marks places in code and names no function: mapping symbols, labels of the
+ * assembler.
+ */
 const isMarker = (name: string): boolean => /^(?:\$[a-z]|\.L)/.test(name);
 
 /**
- * Parses lines `ADDRESS [SIZE] TYPE NAME [MODULE]`; T, t, W, w, i are functions. Without a size a function reaches to the next.
+ * Parses lines `ADDRESS [SIZE] TYPE NAME [MODULE]`; T, t, W, w, i are functions. Without a size a
+ * function reaches to the next.
  * @throws ElftraceError 'bad-reference' for a line that is none, or when no function is named
  */
 export function symbolTableOf(text: string, what: string): SymbolTable {
@@ -144,7 +155,8 @@ export function symbolTableOf(text: string, what: string): SymbolTable {
     size: BigUint64Array.from(sizes),
     info: Uint8Array.from(infos),
     other: new Uint8Array(names.length),
-    // Any section that is not the undefined one: addresses alone place these symbols, see placeSymbols.
+    // Any section that is not the undefined one: addresses alone place these symbols, see
+    // placeSymbols.
     sectionIndex: new Uint32Array(names.length).fill(1, 1),
     name: (index) => names[index] ?? '',
     nameStartsWith: (index, prefix) => (names[index] ?? '').startsWith(prefix),

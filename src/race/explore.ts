@@ -1,19 +1,27 @@
 /**
  * All orders of a race. Two ways of looking at the same schedules:
  *
- *   full     every event is a choice; every actor has a number of slots, an event each, and one that has nothing more to do lets its slot pass. The
- *            number of schedules is that of the ways to merge the slots: (n1 + n2 + ...)! / (n1! n2! ...), counted and compared
- *   reduced  events that touch nothing which anybody else may still touch are done at once, because doing them earlier or later cannot be told apart
- *            (partial-order reduction with singleton persistent sets). One schedule stands for all that differ in such orders
+ *   full     every event is a choice; every actor has a number of slots, an event each, and one
+ *            that has nothing more to do lets its slot pass. The
+ *            number of schedules is that of the ways to merge the slots: (n1 + n2 + ...)! / (n1!
+ *            n2! ...), counted and compared
+ *   reduced  events that touch nothing which anybody else may still touch are done at once, because
+ *            doing them earlier or later cannot be told apart
+ *            (partial-order reduction with singleton persistent sets). One schedule stands for all
+ *            that differ in such orders
  *
- * Schedules that lead to equal states are continued once: their number is the sum over the ways to the state. Nothing is sampled.
+ * Schedules that lead to equal states are continued once: their number is the sum over the ways to
+ * the state. Nothing is sampled.
  *
- * Why the reduction misses nothing: an event of a thread is done at once only if it is independent of every step that any patcher has left, and of
- * everything that another thread is known to touch. What patchers touch is written in their steps. What threads touch is found by running
- * them: should one ever touch what an event done at once has touched, the whole search begins anew with that place marked as shared, until
- * nothing is found any more. Orders of dependent events are then all there, in every equivalence class, so no conflict can have been missed.
+ * Why the reduction misses nothing: an event of a thread is done at once only if it is independent
+ * of every step that any patcher has left, and of everything that another thread is known to touch.
+ * What patchers touch is written in their steps. What threads touch is found by running them:
+ * should one ever touch what an event done at once has touched, the whole search begins anew with
+ * that place marked as shared, until nothing is found any more. Orders of dependent events are then
+ * all there, in every equivalence class, so no conflict can have been missed.
  *
- * The shortest schedule that goes wrong is searched for in the full set, breadth first, with as few threads as will do: others stay outside.
+ * The shortest schedule that goes wrong is searched for in the full set, breadth first, with as few
+ * threads as will do: others stay outside.
  */
 import { ElftraceError } from '../errors.js';
 import type { Property, RaceStep, Scene, Sequence, Violation } from './model.js';
@@ -23,15 +31,24 @@ export interface RaceOptions {
   readonly properties?: readonly Property[];
   /** `none`: every event is a choice. Default: reduced. */
   readonly reduction?: 'partial-order' | 'none';
-  /** Events of each thread that are choices, with `reduction: 'none'`; what comes after runs alone. Default: as many as its longest call has. */
+  /**
+   * Events of each thread that are choices, with `reduction: 'none'`; what comes after runs alone.
+   * Default: as many as its longest call has.
+   */
   readonly window?: number | readonly number[];
-  /** CPUs may fetch the lines that are patched at any time, ahead of what they execute. For machines with `fetch: 'buffered'`. */
+  /**
+   * CPUs may fetch the lines that are patched at any time, ahead of what they execute. For machines
+   * with `fetch: 'buffered'`.
+   */
   readonly prefetch?: boolean;
   /** End when so many schedules were explored. Default: all. */
   readonly maxSchedules?: number;
   /** End of a thread that executes so many instructions. Default 20,000. */
   readonly maxSteps?: number;
-  /** Only schedules with at most so many switches away from an actor that could go on. Implies every event is a choice. */
+  /**
+   * Only schedules with at most so many switches away from an actor that could go on. Implies every
+   * event is a choice.
+   */
   readonly switches?: number;
   /** End at the first violation. Default: false, all are counted. */
   readonly first?: boolean;
@@ -66,9 +83,15 @@ export interface RaceCounts {
   /** All orders of the events, by formula, and the slots it was computed from. */
   readonly total: bigint;
   readonly slots: readonly { readonly actor: string; readonly events: number }[];
-  /** `total - explored`: equivalent to one that was explored, or impossible because of waits and locks. */
+  /**
+   * `total - explored`: equivalent to one that was explored, or impossible because of waits and
+   * locks.
+   */
   readonly pruned: bigint;
-  /** Orders in which somebody who waits would have to go on; only `reduction: 'none'` counts them: with `explored` they are `total`. */
+  /**
+   * Orders in which somebody who waits would have to go on; only `reduction: 'none'` counts them:
+   * with `explored` they are `total`.
+   */
   readonly impossible: bigint | null;
   /** By what became of them: rules that were violated, or the marks of all calls. */
   readonly outcomes: ReadonlyMap<string, bigint>;
@@ -182,14 +205,16 @@ class Search {
     return { kind: 'violated', violation: { rule: 'deadlock', thread: -1, message } };
   }
 
-  // ------------------------------------------------------------------------------------------------- what is touched
+  // ------------------------------------------------------------------------------- what is touched
 
   /** 8 bytes; numbers of high addresses are inexact, which only makes places larger. */
   private *granules(ranges: Footprint['reads']): Generator<number> {
     for (const [start, end] of ranges) for (let at = start >> 3n; at < (end + 7n) >> 3n; at++) yield Number(at);
   }
 
-  /** Notes what a thread touched. Places that two threads touch, one of them writing, are shared. */
+  /**
+   * Notes what a thread touched. Places that two threads touch, one of them writing, are shared.
+   */
   note(thread: number, { reads, writes }: Footprint): void {
     if (this.touched.length < 2) return;
     const own = this.touched[thread]!;
@@ -233,7 +258,9 @@ function entriesOf(way: Way | null): ScheduleEntry[] {
   return entries.reverse();
 }
 
-/** A state of the reduced graph: every thread stands in front of an event that somebody may notice. */
+/**
+ * A state of the reduced graph: every thread stands in front of an event that somebody may notice.
+ */
 interface Node {
   readonly saved: SavedWorld;
   /** Events of each actor so far, on the way on which it was found. */
@@ -374,7 +401,8 @@ function* reducedPass(search: Search): Generator<RaceProgress, Node | End> {
     counts.forEach((count, i) => (search.longest[i] = Math.max(search.longest[i]!, count)));
     if (isNode(child) && known && child.paths === undefined && stack.some((each) => each.node === child)) {
       const end = cycle(search, stack.slice(stack.findIndex((each) => each.node === child)), actor);
-      // A cycle that somebody else could leave is no schedule: the others get their turn in the end.
+      // A cycle that somebody else could leave is no schedule: the others get their turn in the
+      // end.
       if (end) {
         node.edges.push(end);
         if (end.kind === 'violated') search.found ??= { way, violation: end.violation };
@@ -558,7 +586,8 @@ function* enumerate(search: Search, slots: readonly number[]): Generator<RacePro
             continue;
           }
         } else if (switches !== undefined && actors.some((each) => !world.finished(each) && world.enabled(each))) {
-          // With a bound on switches a slot that passes is no schedule of its own: the slots of others come first.
+          // With a bound on switches a slot that passes is no schedule of its own: the slots of
+          // others come first.
           const others = actors.some((each, at) => can[at] === true && !world.finished(each));
           if (others) continue;
         }
@@ -710,14 +739,18 @@ function slotsOf(search: Search): number[] {
   });
 }
 
-/** A search that can be interrupted: iterate it, and call `interrupt` to have it end with what it found. */
+/**
+ * A search that can be interrupted: iterate it, and call `interrupt` to have it end with what it
+ * found.
+ */
 export interface RaceSearch extends Iterator<RaceProgress, RaceResult> {
   /** @param bound  why; default: `interrupted` */
   interrupt(bound?: Bound): void;
 }
 
 /**
- * Begins a search. The machine of the scene is the search's until it ends, and then as it was. `race` does it at once.
+ * Begins a search. The machine of the scene is the search's until it ends, and then as it was.
+ * `race` does it at once.
  * @throws ElftraceError 'usage' for sequences that name what is not there
  */
 export function startRace(scene: Scene, sequence: Sequence, options: RaceOptions = {}): RaceSearch {
@@ -731,7 +764,8 @@ export function startRace(scene: Scene, sequence: Sequence, options: RaceOptions
     try {
       const full = options.reduction === 'none' || switches !== undefined;
       if (full && options.window === undefined) {
-        // The longest calls are those of the reduced set: equivalent schedules have the same events.
+        // The longest calls are those of the reduced set: equivalent schedules have the same
+        // events.
         const scout = new Search(world, { ...options, first: false });
         current = scout;
         yield* explore(scout);

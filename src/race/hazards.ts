@@ -1,6 +1,7 @@
 /**
- * The hazards H1 to H13 of 00-core section F as races: for each the forms of a sequence that go wrong and those that do not, on the small programs of
- * `programs.ts`. Every form is data for `race`; what is found is in `test/race-hazards.test.ts`.
+ * The hazards H1 to H13 of 00-core section F as races: for each the forms of a sequence that go
+ * wrong and those that do not, on the small programs of `programs.ts`. Every form is data for
+ * `race`; what is found is in `test/race-hazards.test.ts`.
  *
  * The sequences of probes (H4, H11, H13) are those that an optimiser plans, written by hand.
  */
@@ -158,7 +159,7 @@ const free = (what: string, from: Address, to: Address, fill: number): RaceStep 
   kind: 'free', what, address: from, size: Number(to - from), fill: Uint8Array.of(fill),
 }); // prettier-ignore
 
-// ------------------------------------------------------------------------------------------------------------- x86-64
+// ------------------------------------------------------------------------------------------ x86-64
 
 const X86_EXPECT = ['rsp', 'rax', 'rbx', 'rbp', 'r12', 'rdi'];
 const NOP5 = bytesOf('0f1f440000');
@@ -362,14 +363,15 @@ const h12: Hazard = {
   ],
 };
 
-// ------------------------------------------------------------------------------------------------------------- probes
+// ------------------------------------------------------------------------------------------ probes
 
 /** The bytes of the probed range: as compiled, with a breakpoint, as a jump into the slot. */
 function probed({ arch, at }: Stage) {
   const original = bytesOf('534889fb90');
   const armed = Uint8Array.of(0xcc, ...original.slice(1));
   const jump = arch.branches.jump.encode(at('p'), at('slot'));
-  // A breakpoint hit runs the copied instruction and goes on behind the original one; with a jump planned it goes to the slot (X-6).
+  // A breakpoint hit runs the copied instruction and goes on behind the original one; with a jump
+  // planned it goes to the slot (X-6).
   const byCopy = { address: at('p'), after: arch.branches.jump.encode(at('p'), at('copy')) };
   const bySlot = { address: at('p'), after: jump };
   return { original, armed, jump, byCopy, bySlot };
@@ -410,7 +412,10 @@ function optimise(stage: Stage): RaceStep[] {
   ];
 }
 
-/** X-7; who hits the breakpoint meanwhile goes on in the slot (X-8), because the bytes behind it are still the jump's. */
+/**
+ * X-7; who hits the breakpoint meanwhile goes on in the slot (X-8), because the bytes behind it are
+ * still the jump's.
+ */
 function unoptimise(stage: Stage): RaceStep[] {
   const { original, byCopy, bySlot } = probed(stage);
   const p = stage.at('p');
@@ -437,7 +442,8 @@ const h4: Hazard = {
   forms: [
     form(probe, 'no-wait', false, 'written at once', probeSetup('armed'), (stage) => withBreakpoint(stage, optimise(stage))),
     form(probe, 'wait', true, 'written when every thread was outside', probeSetup('armed'), (stage) =>
-      // The hits go to the slot before the wait begins: a thread that enters later never stands in the middle.
+      // The hits go to the slot before the wait begins: a thread that enters later never stands in
+      // the middle.
       withBreakpoint(stage, [optimise(stage)[0]!, outside, ...optimise(stage).slice(1)]),
     ),
     form(
@@ -463,7 +469,10 @@ const h11: Hazard = {
   ],
 };
 
-/** Optimizer against undo, as in 2009: the machine is stopped for stores of several bytes, and nobody is preempted (T-10). */
+/**
+ * Optimizer against undo, as in 2009: the machine is stopped for stores of several bytes, and
+ * nobody is preempted (T-10).
+ */
 function optimizerAgainstUndo(stage: Stage, locked: boolean): Planned {
   const { original, armed, jump, byCopy } = probed(stage);
   const p = stage.at('p');
@@ -521,7 +530,7 @@ const h13: Hazard = {
   ],
 }; // prettier-ignore
 
-// ------------------------------------------------------------------------------------------------------- pairs, the TOC
+// ---------------------------------------------------------------------------------- pairs, the TOC
 
 const T0 = 5;
 /** auipc and jalr that reach a distance, both with t0. */

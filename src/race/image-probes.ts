@@ -1,6 +1,7 @@
 /**
- * Races of probes on real images: what a session's probes store, wait for and give back while a probe goes from state to state is the sequence, and
- * threads that call the function are those of the program. Decides nothing: the state machines of the kprobe room do.
+ * Races of probes on real images: what a session's probes store, wait for and give back while a
+ * probe goes from state to state is the sequence, and threads that call the function are those of
+ * the program. Decides nothing: the state machines of the kprobe room do.
  */
 import { ElftraceError, hex } from '../errors.js';
 import { readElf } from '../elf/read.js';
@@ -17,7 +18,10 @@ import type { Property, Scene, Sequence } from './model.js';
 import { ProbeRecorder } from './probes.js';
 import { type Breakage, broken } from './sequence.js';
 
-/** What stands at the probed address: what the program has, a breakpoint (queued, where a jump comes later), a jump. */
+/**
+ * What stands at the probed address: what the program has, a breakpoint (queued, where a jump comes
+ * later), a jump.
+ */
 export type ProbeRaceState = 'none' | 'probe' | 'jump';
 
 /** @throws ElftraceError 'usage' */

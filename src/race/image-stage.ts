@@ -1,6 +1,7 @@
 /**
- * The scene of a race on an image: the program runs up to its first call of a function, and threads begin there, each with a stack of its own. What a
- * call does while nobody traces it is what it must do. Knows nothing of what is patched.
+ * The scene of a race on an image: the program runs up to its first call of a function, and threads
+ * begin there, each with a stack of its own. What a call does while nobody traces it is what it
+ * must do. Knows nothing of what is patched.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';
@@ -42,7 +43,10 @@ export interface StageRequest {
   /** Arguments of a call; null: the first call of the program is taken. */
   readonly call: readonly (bigint | string)[] | null;
   readonly budget: number;
-  /** Text of the call that shows what a call must do, and of one that shows where threads may get to besides. */
+  /**
+   * Text of the call that shows what a call must do, and of one that shows where threads may get to
+   * besides.
+   */
   readonly then: readonly Bytes[];
   readonly later: readonly Bytes[];
 }
@@ -71,7 +75,10 @@ function labelOf(image: ElfImage, address: Address): string {
   return distance > 0x4000n ? hex(address) : `${symbols.name(best)}${distance === 0n ? '' : `+${hex(distance)}`}`;
 }
 
-/** Registers and memory at the beginning of a call of the function, in a machine that is only good for that. */
+/**
+ * Registers and memory at the beginning of a call of the function, in a machine that is only good
+ * for that.
+ */
 interface Moment {
   readonly machine: Machine;
   readonly cpu: CpuState;
@@ -111,7 +118,10 @@ function reach(request: StageRequest, starts: readonly Address[]): Moment {
   return { machine, cpu: machine.saveCpu(0) };
 } // prettier-ignore
 
-/** A machine for races with the same memory, and as many CPUs at the same place as there are threads. */
+/**
+ * A machine for races with the same memory, and as many CPUs at the same place as there are
+ * threads.
+ */
 function crowd(moment: Moment, arch: Arch, emulation: IrEmulation, cpus: number, stop: Address, staleFetch: boolean): Machine {
   const machine = new Machine({
     lifter: emulation.lifter,
@@ -147,7 +157,9 @@ function crowd(moment: Moment, arch: Arch, emulation: IrEmulation, cpus: number,
   return machine;
 } // prettier-ignore
 
-/** One call by the first thread, alone: where it got to, and how it came back; null when it did not. */
+/**
+ * One call by the first thread, alone: where it got to, and how it came back; null when it did not.
+ */
 interface Alone {
   readonly registers: ReadonlyMap<RegisterName, bigint> | null;
   /** How often. */
@@ -195,7 +207,10 @@ function* extentsOf(program: Program, visited: Iterable<Address>): Generator<Cod
   }
 }
 
-/** @throws ElftraceError 'no-match' for functions that are not called, 'unsupported-form' for calls that do not return by themselves */
+/**
+ * @throws ElftraceError 'no-match' for functions that are not called, 'unsupported-form' for calls
+ *   that do not return by themselves
+ */
 export function stageOf(request: StageRequest): ImageStage {
   const { before, program, arch, emulation, name, at, cpus, staleFetch } = request;
   const range = program.codeAt(at)!;

@@ -1,12 +1,16 @@
 /**
- * Races on real images: what a session of the ftrace core stores when a function's site goes from one state to another is the sequence, and threads
- * that call the function are those of the program. Owns the way from an image to a scene; decides no order of stores: those are the core's.
+ * Races on real images: what a session of the ftrace core stores when a function's site goes from
+ * one state to another is the sequence, and threads that call the function are those of the
+ * program. Owns the way from an image to a scene; decides no order of stores: those are the core's.
  *
- *   image -Session-> state `from` -machine-> the program runs up to its first call of the function; each thread begins there, with a stack of its own
- *                    state `to`   -steps---> stores in the core's order, by the machine's way to change running code; waits, frees
+ *   image -Session-> state `from` -machine-> the program runs up to its first call of the function;
+ *   each thread begins there, with a stack of its own
+ *                    state `to`   -steps---> stores in the core's order, by the machine's way to
+ *                                 change running code; waits, frees
  *
- * Waits of the core (C-Q-2): `tasks` and `read` wait until every thread was outside; `rude` (something ran on every CPU) does so only where nobody is
- * preempted, else it is a serialising interrupt, which a thread in the middle of a tracer survives.
+ * Waits of the core (C-Q-2): `tasks` and `read` wait until every thread was outside; `rude`
+ * (something ran on every CPU) does so only where nobody is preempted, else it is a serialising
+ * interrupt, which a thread in the middle of a tracer survives.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ConventionName } from '../machine/conventions.js';
@@ -48,7 +52,8 @@ const tracers = {
 } as const;
 
 /**
- * `nop`, `call` (a callback that counts), `function` (one that records), `list`, `graph`, `direct:CALLER`, or a function of the image.
+ * `nop`, `call` (a callback that counts), `function` (one that records), `list`, `graph`,
+ * `direct:CALLER`, or a function of the image.
  * @throws ElftraceError 'usage'
  */
 export function parseRaceState(text: string): RaceState {
@@ -64,8 +69,9 @@ export function parseRaceState(text: string): RaceState {
 } // prettier-ignore
 
 /**
- * How a sequence differs from the core's own. `stopped`: instructions of several words are stored at once, with the machine stopped; `torn`: the word in
- * front of a function, which names its ops, is stored byte by byte, and nothing else is.
+ * How a sequence differs from the core's own. `stopped`: instructions of several words are stored
+ * at once, with the machine stopped; `torn`: the word in front of a function, which names its ops,
+ * is stored byte by byte, and nothing else is.
  */
 export type RaceVariant = Breakage | 'stopped' | 'torn';
 
@@ -78,12 +84,20 @@ export interface ImageRaceRequest {
   readonly to: RaceState;
   /** Threads in the function at once. Default 1. */
   readonly cpus?: number;
-  /** Arguments of a call of the function; null (default): the first call of the program is taken. */
+  /**
+   * Arguments of a call of the function; null (default): the first call of the program is taken.
+   */
   readonly call?: readonly (bigint | string)[] | null;
   readonly variants?: readonly RaceVariant[];
-  /** `full` (default): threads stand anywhere whatever happens. `none`: nobody is inside the function when the machine is stopped. */
+  /**
+   * `full` (default): threads stand anywhere whatever happens. `none`: nobody is inside the
+   * function when the machine is stopped.
+   */
   readonly preempt?: 'none' | 'full';
-  /** CPUs keep 64 bytes of code that they have fetched, and fetch ahead, until they are made to fetch anew. Default true. */
+  /**
+   * CPUs keep 64 bytes of code that they have fetched, and fetch ahead, until they are made to
+   * fetch anew. Default true.
+   */
   readonly staleFetch?: boolean;
   /** Nop form of sites that have several (`2008`). */
   readonly nopForm?: string;
@@ -226,7 +240,10 @@ class SiteStates {
 /** The core's stores as steps. */
 class Recorder {
   readonly steps: RaceStep[] = [];
-  /** Code that is written the machine's way for running code: what a site or an inner call was and becomes. */
+  /**
+   * Code that is written the machine's way for running code: what a site or an inner call was and
+   * becomes.
+   */
   readonly live = new Map<Address, Uint8Array[]>();
   on = false;
 
@@ -324,8 +341,8 @@ export function prepared(
 
 /**
  * The race of a request: scene, sequence and options, ready for `race` or `startRace`.
- * @throws ElftraceError 'no-match' for functions that are not there, have no site or are not called, 'plan-refused' where the core refuses a
- *   state, 'no-runtime', 'unsupported-form'
+ * @throws ElftraceError 'no-match' for functions that are not there, have no site or are not
+ *   called, 'plan-refused' where the core refuses a state, 'no-runtime', 'unsupported-form'
  */
 export function imageRace(request: ImageRaceRequest): ImageRace {
   const { site: name, from, to, cpus = 1, preempt = 'full', variants = [] } = request;

@@ -1,15 +1,20 @@
 /**
- * What is raced: patchers, threads, and what must hold (00-core section F, hazards H1 to H13). Types only; `world.ts` executes, `explore.ts` enumerates.
+ * What is raced: patchers, threads, and what must hold (00-core section F, hazards H1 to H13).
+ * Types only; `world.ts` executes, `explore.ts` enumerates.
  *
- * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a free. A thread is a CPU of the machine that calls a
- * function and returns to `stop`. An event of the one may fall between any two instructions of the other; every order is a schedule.
+ * A patcher is a list of steps, each of which is one atomic event: a store of some bytes, a wait, a
+ * free. A thread is a CPU of the machine that calls a function and returns to `stop`. An event of
+ * the one may fall between any two instructions of the other; every order is a schedule.
  */
 import type { LivePatch, LivePatching } from '../machine/live-patching.js';
 import type { Machine, StopReason } from '../emulator/index.js';
 import type { ProbeCpu } from '../machine/probes.js';
 import type { Address, RegisterName } from '../units.js';
 
-/** A step is done only where a variable of the sequence has this value; else nothing happens. Tested together with the step. */
+/**
+ * A step is done only where a variable of the sequence has this value; else nothing happens. Tested
+ * together with the step.
+ */
 export interface Condition {
   readonly variable: string;
   readonly equals: bigint;
@@ -18,7 +23,10 @@ export interface Condition {
 /** What the handler of probes does with a thread that trapped at an address. */
 export interface ProbeEntry {
   readonly address: Address;
-  /** Handlers of a probe run: noted with what the call executes. null: none does, or the breakpoint only stops behind a copy. */
+  /**
+   * Handlers of a probe run: noted with what the call executes. null: none does, or the breakpoint
+   * only stops behind a copy.
+   */
   readonly mark: string | null;
   /** Where threads go on, whatever they come with; null: that depends on them. */
   readonly to: Address | null;
@@ -30,14 +38,19 @@ export interface ProbeEntry {
 export type RaceAction =
   /** Bytes become others, in one store. */
   | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
-  /** CPUs fetch anew: one, or all. Waits for those in a trap handler, which no interrupt reaches. */
+  /**
+   * CPUs fetch anew: one, or all. Waits for those in a trap handler, which no interrupt reaches.
+   */
   | { readonly kind: 'synchronise'; readonly thread: number | 'all' }
   /**
-   * Waits until every thread went through a place where it holds nothing (C-Q-2): outside a call. `handlers`: until no thread is in the trap
-   * handler.
+   * Waits until every thread went through a place where it holds nothing (C-Q-2): outside a call.
+   * `handlers`: until no thread is in the trap handler.
    */
   | { readonly kind: 'wait'; readonly until: 'outside' | 'handlers' }
-  /** Memory is given back, and overwritten with a pattern: whoever uses it from now on uses freed memory. */
+  /**
+   * Memory is given back, and overwritten with a pattern: whoever uses it from now on uses freed
+   * memory.
+   */
   | {
       readonly kind: 'free';
       readonly what: string;
@@ -49,7 +62,10 @@ export type RaceAction =
   | { readonly kind: 'take'; readonly what: string; readonly address: Address; readonly size: number }
   /** Nothing but what the step's `serves` says. */
   | { readonly kind: 'serve' }
-  /** The trap handler serves these from now on, in place of others at the same addresses; or no more. */
+  /**
+   * The trap handler serves these from now on, in place of others at the same addresses; or no
+   * more.
+   */
   | { readonly kind: 'publish'; readonly entries: readonly LivePatch[] }
   | { readonly kind: 'retract'; readonly entries: readonly LivePatch[] }
   /** Mutual exclusion among patchers. */
@@ -65,13 +81,17 @@ export type RaceStep = RaceAction & {
   readonly phase?: 'part';
   readonly when?: Condition;
   /**
-   * The machine is stopped for it, and threads are never preempted: it is done only while every thread is outside its calls. Where threads can be
-   * preempted, a store of several words at once is all that stopping gives.
+   * The machine is stopped for it, and threads are never preempted: it is done only while every
+   * thread is outside its calls. Where threads can be preempted, a store of several words at once
+   * is all that stopping gives.
    */
   readonly stopped?: boolean;
   /** Every CPU fetches anew before it goes on, as when it was stopped for this. */
   readonly synchronises?: boolean;
-  /** From this step on, and at once with it, these are what the handler of probes serves: all of them. */
+  /**
+   * From this step on, and at once with it, these are what the handler of probes serves: all of
+   * them.
+   */
   readonly serves?: readonly ProbeEntry[];
 };
 
@@ -92,7 +112,10 @@ export interface Sequence {
   readonly serves?: readonly ProbeEntry[];
 }
 
-/** A place whose instructions may only be executed as a whole form: one of these contents, from one of their boundaries. */
+/**
+ * A place whose instructions may only be executed as a whole form: one of these contents, from one
+ * of their boundaries.
+ */
 export interface Unit {
   readonly address: Address;
   readonly forms: readonly UnitForm[];
@@ -120,7 +143,10 @@ export interface CodeExtent {
   readonly name: string;
 }
 
-/** Where threads stand before anything happens. Thread i is CPU i of the machine, at the beginning of its call. */
+/**
+ * Where threads stand before anything happens. Thread i is CPU i of the machine, at the beginning
+ * of its call.
+ */
 export interface Scene {
   readonly machine: Machine;
   readonly threads: readonly RaceThread[];
@@ -132,7 +158,9 @@ export interface Scene {
   readonly code: readonly CodeExtent[] | null;
   /** Places that are noted when a thread executes them: what an outcome consists of. */
   readonly marks: ReadonlyMap<Address, string>;
-  /** What must hold when a thread begins to execute somewhere, else what is wrong: rule `wrong-ops`. */
+  /**
+   * What must hold when a thread begins to execute somewhere, else what is wrong: rule `wrong-ops`.
+   */
   readonly checks?: ReadonlyMap<Address, (view: CheckView) => string | null>;
   readonly units: readonly Unit[];
 }
@@ -186,8 +214,8 @@ export interface EndView {
 }
 
 /**
- * What must hold besides the rules that always do. Returns what is wrong, or null. `atReturn` may look at its own thread only: which orders of
- * events are told apart depends on it.
+ * What must hold besides the rules that always do. Returns what is wrong, or null. `atReturn` may
+ * look at its own thread only: which orders of events are told apart depends on it.
  */
 export interface Property {
   readonly name: string;

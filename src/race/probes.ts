@@ -1,6 +1,7 @@
 /**
- * Sequences from the life of probes: what a state machine of the kprobe room stores, waits for and gives back becomes the steps of a patcher, and what
- * its trap handler would do at each moment becomes what that step `serves`. Owns no order and no decision: those are the state machine's.
+ * Sequences from the life of probes: what a state machine of the kprobe room stores, waits for and
+ * gives back becomes the steps of a patcher, and what its trap handler would do at each moment
+ * becomes what that step `serves`. Owns no order and no decision: those are the state machine's.
  */
 import { equalBytes } from '../bytes.js';
 import type { Isa } from '../isa/instruction.js';
@@ -76,7 +77,7 @@ export class ProbeRecorder implements TextWatcher {
     this.steps.push(step);
   }
 
-  // ------------------------------------------------------------------------------------------------------------- watching
+  // -------------------------------------------------------------------------------------- watching
 
   storing(): void {
     this.settle();
@@ -110,7 +111,7 @@ export class ProbeRecorder implements TextWatcher {
     this.push({ kind: 'free', what: `the ${what}`, address, size, fill: this.options.fill });
   }
 
-  // -------------------------------------------------------------------------------------------------------------- serving
+  // --------------------------------------------------------------------------------------- serving
 
   private entry(key: string, make: () => ProbeEntry): ProbeEntry {
     let entry = this.entries.get(key);
@@ -159,7 +160,7 @@ export class ProbeRecorder implements TextWatcher {
     return same ? this.table : served;
   }
 
-  // -------------------------------------------------------------------------------------------------------------- windows
+  // --------------------------------------------------------------------------------------- windows
 
   /** Bytes in a window that are no instruction by themselves. */
   private isPart(address: Address, bytes: Uint8Array): boolean {
@@ -182,7 +183,8 @@ export class ProbeRecorder implements TextWatcher {
     if (machine === null) return [];
     const { optimization } = machine.support;
     if (optimization.kind === 'none') return [];
-    // Everything that may be executed as it stands there, in any of the windows: they may lie over one another.
+    // Everything that may be executed as it stands there, in any of the windows: they may lie over
+    // one another.
     const pieces: (UnitForm & { readonly address: Address })[] = [];
     const add = (name: string, address: Address, bytes: Uint8Array, starts: readonly number[] = [0]): void => {
       pieces.push({ name, address, bytes, starts });

@@ -1,6 +1,7 @@
 /**
- * Sequences of steps from what planners give: the breakpoint protocol of a machine, words, and the variants of a sequence that leave out what makes
- * it safe. Owns no order: orders come in, and are kept or, on request, broken.
+ * Sequences of steps from what planners give: the breakpoint protocol of a machine, words, and the
+ * variants of a sequence that leave out what makes it safe. Owns no order: orders come in, and are
+ * kept or, on request, broken.
  */
 import type { LivePatching, LiveStep, LivePatch } from '../machine/live-patching.js';
 import type { Isa } from '../isa/instruction.js';
@@ -38,7 +39,10 @@ export function pokeSequence(steps: readonly LiveStep[]): RaceStep[] {
 
 const phases = { int3: 'breakpoint', tail: 'all bytes but the first', head: 'first byte' } as const;
 
-/** Text changed as the machine does it while CPUs run: behind breakpoints, or word by word in the order of addresses. */
+/**
+ * Text changed as the machine does it while CPUs run: behind breakpoints, or word by word in the
+ * order of addresses.
+ */
 export function textSteps(livePatching: LivePatching, patches: readonly LivePatch[], wordSize = 4): RaceStep[] {
   if (livePatching.kind === 'breakpoint') return pokeSequence(livePatching.steps(patches));
   return patches.flatMap(({ address, after }) => splitStores(address, after, wordSize));
@@ -109,7 +113,8 @@ function breakSteps(steps: readonly RaceStep[], how: Breakage): RaceStep[] {
         if (!inside) plain.push(step);
         else if (step.kind === 'store' && step.label !== phases.int3) tail.push(step);
         if (step.kind !== 'retract') continue;
-        // The first byte is the last that the protocol stores; without breakpoints bytes are stored as they come.
+        // The first byte is the last that the protocol stores; without breakpoints bytes are stored
+        // as they come.
         const stores = breakSteps(tail, 'bytes');
         plain.push(
           ...stores.sort((a, b) => (a.kind === 'store' && b.kind === 'store' && a.address < b.address ? -1 : 1)),

@@ -1,6 +1,7 @@
 /**
- * A schedule told step by step: who acts, what is executed or stored, which registers change, what the patched place holds then. The schedule is
- * performed again on the scene's machine, which is as it was afterwards. Texts of instructions are added by who has a disassembler.
+ * A schedule told step by step: who acts, what is executed or stored, which registers change, what
+ * the patched place holds then. The schedule is performed again on the scene's machine, which is as
+ * it was afterwards. Texts of instructions are added by who has a disassembler.
  */
 import type { Address, RegisterName } from '../units.js';
 import type { RaceOptions, ScheduleEntry } from './explore.js';
@@ -55,7 +56,10 @@ export interface Story {
   readonly violation: Violation | null;
 }
 
-/** The place that reports show: the first that may only change as a whole, else what is stored to code first, else the first store. */
+/**
+ * The place that reports show: the first that may only change as a whole, else what is stored to
+ * code first, else the first store.
+ */
 export function watchedPlace(scene: Scene, sequence: Sequence): Story['watch'] {
   const [unit] = scene.units;
   if (unit) return { address: unit.address, size: Math.max(...unit.forms.map(({ bytes }) => bytes.length)) };

@@ -1,4 +1,7 @@
-/** Threads of a small program before a race begins: each on a CPU and a stack of its own, at the first instruction of a call that comes back to `STOP`. */
+/**
+ * Threads of a small program before a race begins: each on a CPU and a stack of its own, at the
+ * first instruction of a call that comes back to `STOP`.
+ */
 import type { Abi } from '../machine/abi.js';
 import type { Machine } from '../emulator/index.js';
 import type { Address } from '../units.js';
@@ -10,7 +13,10 @@ export const ARGUMENT = 41n;
 const STACKS = 0x3000_0000n;
 const STACK_BYTES = 0x1000n;
 
-/** Makes the threads, on a machine with one CPU. `more` sets what a thread has besides; its CPU is the current one then. */
+/**
+ * Makes the threads, on a machine with one CPU. `more` sets what a thread has besides; its CPU is
+ * the current one then.
+ */
 export function addThreads(
   machine: Machine,
   abi: Abi,

@@ -1,11 +1,14 @@
 /**
- * The state of a race and its single events: which actors may act, what one event does, what it touched, what it violated; and saving and loading of
- * states. Knows nothing of orders; `explore.ts` does.
+ * The state of a race and its single events: which actors may act, what one event does, what it
+ * touched, what it violated; and saving and loading of states. Knows nothing of orders;
+ * `explore.ts` does.
  *
- * A state is saved as the difference from the start: registers of the CPUs and those lines of 64 bytes of memory that differ. Contents are
- * interned, so a state's key is a short text and two states have one key exactly if they are equal; nothing is hashed.
+ * A state is saved as the difference from the start: registers of the CPUs and those lines of 64
+ * bytes of memory that differ. Contents are interned, so a state's key is a short text and two
+ * states have one key exactly if they are equal; nothing is hashed.
  *
- * Virtual time stands still, so that a clock read by one thread does not depend on how far another one is.
+ * Virtual time stands still, so that a clock read by one thread does not depend on how far another
+ * one is.
  */
 import type { LivePatch } from '../machine/live-patching.js';
 import { ElftraceError, hex, hexBytes } from '../errors.js';
@@ -25,7 +28,10 @@ export interface Actor {
 /** Bytes, end exclusive. */
 export type Range = readonly [start: Address, end: Address];
 
-/** What an event depended on and changed. Names stand for what is not memory: `points`, `trapped`, `pokes`, locks, variables. */
+/**
+ * What an event depended on and changed. Names stand for what is not memory: `points`, `trapped`,
+ * `pokes`, locks, variables.
+ */
 export interface Footprint {
   readonly reads: Range[];
   readonly writes: Range[];
@@ -220,7 +226,7 @@ export class World {
     this.machine.observeStores(null);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ states
+  // ---------------------------------------------------------------------------------------- states
 
   private windowPart(line: Address): { readonly start: Address; readonly size: number } {
     const window = this.machine.memory.windowAt(line) ?? this.machine.memory.windowAt(line + LINE - 1n);
@@ -331,7 +337,7 @@ export class World {
     this.books = saved.books;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- questions
+  // ------------------------------------------------------------------------------------- questions
 
   /** Nothing is left to do for this actor. */
   finished({ kind, index }: Actor): boolean {
@@ -470,7 +476,7 @@ export class World {
     return found;
   }
 
-  // ------------------------------------------------------------------------------------------------------------- events
+  // ---------------------------------------------------------------------------------------- events
 
   /** One event of an actor that is enabled. */
   perform(actor: Actor): Performed {

@@ -1,13 +1,16 @@
 /**
- * Relocations computed, applied and read back by their rows: the one place that knows value rules, parts, ranges and fields. Owns no
- * type numbers and no machine; what a type means is data in the machine's rows.
+ * Relocations computed, applied and read back by their rows: the one place that knows value rules,
+ * parts, ranges and fields. Owns no type numbers and no machine; what a type means is data in the
+ * machine's rows.
  *
  * A relocation is applied in three steps, and read back by the last two in reverse:
  *
- *   inputs (S, A, P, …) --rule--> value --part--> number of the field's width --slices--> bits at the place
+ *   inputs (S, A, P, …) --rule--> value --part--> number of the field's width --slices--> bits at
+ *   the place
  *
- * `part` picks bits of the value (`ha16`: bits 31..16 of value + 0x8000). It yields a number that starts at bit 0; where a field's own
- * slices name value bits (`auipc.upper[31:12]`), the number is left in place. Both kinds of fields work.
+ * `part` picks bits of the value (`ha16`: bits 31..16 of value + 0x8000). It yields a number that
+ * starts at bit 0; where a field's own slices name value bits (`auipc.upper[31:12]`), the number is
+ * left in place. Both kinds of fields work.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, outOfRange } from '../errors.js';
@@ -23,7 +26,8 @@ export interface ByteOrders {
 
 /**
  * The row of a relocation type.
- * @throws ElftraceError 'unknown-relocation' that names the type and the place; nothing is ever guessed
+ * @throws ElftraceError 'unknown-relocation' that names the type and the place; nothing is ever
+ *   guessed
  */
 export function relocationRow(
   rows: ReadonlyMap<number, RelocationRow>,
@@ -58,10 +62,10 @@ function need(row: RelocationRow, value: bigint | undefined, what: string): bigi
 const page = (address: bigint): bigint => address & ~0xfffn;
 
 /**
- * The value of a relocation by the row's rule, wrapped to the address size and taken as a signed number, or null where
- * nothing is written (NONE, markers, COPY, ALIGN).
- * @throws ElftraceError 'bad-reference' when an input that the rule needs is absent, 'unsupported-form' for values that only a
- *   linker or dynamic linker can make
+ * The value of a relocation by the row's rule, wrapped to the address size and taken as a signed
+ * number, or null where nothing is written (NONE, markers, COPY, ALIGN).
+ * @throws ElftraceError 'bad-reference' when an input that the rule needs is absent,
+ *   'unsupported-form' for values that only a linker or dynamic linker can make
  */
 export function computeRelocation(row: RelocationRow, inputs: RelocationInputs, wordBytes: 4 | 8 = 8): bigint | null {
   const S = inputs.symbol;
@@ -122,7 +126,10 @@ export function computeRelocation(row: RelocationRow, inputs: RelocationInputs, 
   }
 }
 
-/** Lowest bit of the value that a part takes, and what is added before the bits above it are cut off. */
+/**
+ * Lowest bit of the value that a part takes, and what is added before the bits above it are cut
+ * off.
+ */
 const PART_SHIFTS: Readonly<Record<ValuePart, readonly [shift: number, rounding: bigint]>> = {
   all: [0, 0n],
   lo16: [0, 0n],
@@ -166,8 +173,8 @@ function shapeOf(row: RelocationRow): Shape {
 }
 
 /**
- * The number that the row's slices take from a value, before anything is cut off to the field's width: what the range test
- * is about.
+ * The number that the row's slices take from a value, before anything is cut off to the field's
+ * width: what the range test is about.
  */
 function beforeCut(row: RelocationRow, value: bigint): bigint {
   if (row.part === 'hi20lo12') return ((value + 0x800n) & ~0xfffn) | (value & 0xfffn);
@@ -176,8 +183,8 @@ function beforeCut(row: RelocationRow, value: bigint): bigint {
 }
 
 /**
- * What a field of the row holds of `value`: the number that `extractRelocation` gives back after `value` was applied,
- * before the part is put back to its place.
+ * What a field of the row holds of `value`: the number that `extractRelocation` gives back after
+ * `value` was applied, before the part is put back to its place.
  */
 export function relocationPart(row: RelocationRow, value: bigint): bigint {
   const { lowBit } = shapeOf(row);
@@ -229,7 +236,10 @@ export function checkRelocation(row: RelocationRow, value: bigint, context: Erro
   }
 }
 
-/** The field's bytes as one number: pairs of words count bits 0..31 in the first word and 32..63 in the second. */
+/**
+ * The field's bytes as one number: pairs of words count bits 0..31 in the first word and 32..63 in
+ * the second.
+ */
 function readUnit(field: FieldCodec, bytes: Uint8Array, offset: number, orders: ByteOrders): bigint {
   const view = new ByteView(bytes, field.kind === 'code' ? orders.code : orders.data, 'relocation place');
   switch (field.sizeBytes) {
@@ -275,8 +285,8 @@ function insertUnit(field: FieldCodec, bytes: Uint8Array, offset: number, orders
 
 /**
  * Writes `value` into the field at `offset` of `bytes`; all other bits of the place stay.
- * @throws ElftraceError 'relocation-out-of-range', 'relocation-misaligned' (nothing written), 'elf-truncated' where the
- *   field does not lie in `bytes`
+ * @throws ElftraceError 'relocation-out-of-range', 'relocation-misaligned' (nothing written),
+ *   'elf-truncated' where the field does not lie in `bytes`
  */
 export function applyRelocation(
   row: RelocationRow,
@@ -298,9 +308,10 @@ export function applyRelocation(
 }
 
 /**
- * The inverse of `applyRelocation`: the value as far as the field holds it. Parts come back at their place in the value, so that
- * halves can be added: `ha16` signed and shifted up by 16, `lo16` unsigned (sign-extend it when it was paired with `ha16`).
- * A `hi20lo12` pair gives the whole 32-bit value. 0n for rows without a field.
+ * The inverse of `applyRelocation`: the value as far as the field holds it. Parts come back at
+ * their place in the value, so that halves can be added: `ha16` signed and shifted up by 16, `lo16`
+ * unsigned (sign-extend it when it was paired with `ha16`). A `hi20lo12` pair gives the whole
+ * 32-bit value. 0n for rows without a field.
  * @throws ElftraceError 'elf-truncated'
  */
 export function extractRelocation(row: RelocationRow, bytes: Uint8Array, offset: number, orders: ByteOrders): bigint {

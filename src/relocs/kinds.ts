@@ -1,9 +1,10 @@
 /**
- * Relocations as rows of data. A row says what value to compute, where its bits go, what range and alignment it has;
- * one routine (`apply.ts`) applies every row and its inverse reads the value back. Types only, plus the rule docs.
+ * Relocations as rows of data. A row says what value to compute, where its bits go, what range and
+ * alignment it has; one routine (`apply.ts`) applies every row and its inverse reads the value
+ * back. Types only, plus the rule docs.
  *
- * Letters are the psABI's: S symbol value, A addend, P place, B load base, G and GOT the symbol's GOT slot, TP the
- * thread pointer offset.
+ * Letters are the psABI's: S symbol value, A addend, P place, B load base, G and GOT the symbol's
+ * GOT slot, TP the thread pointer offset.
  */
 
 /** How the value is computed. Each rule is one line of a psABI table. */
@@ -37,7 +38,10 @@ export type ValueRule =
   /** V + S + A, V - S - A, where V is what the place holds now (RISC-V ADD, SUB). */
   | 'add'
   | 'sub'
-  /** S + A, and what the place holds minus (S + A), as ULEB128 of the length that the place has (RISC-V): applied as pairs. */
+  /**
+   * S + A, and what the place holds minus (S + A), as ULEB128 of the length that the place has
+   * (RISC-V): applied as pairs.
+   */
   | 'uleb-set'
   | 'uleb-sub'
   /** Address of the descriptor or PLT entry of S (dynamic). */
@@ -48,7 +52,10 @@ export type ValueRule =
   | 'irelative'
   /** Thread-local values; listed so that they are named, applied by a dynamic linker only. */
   | 'tls'
-  /** A value that only a linker can make (small data, section offsets, PLT layout): named, never applied. */
+  /**
+   * A value that only a linker can make (small data, section offsets, PLT layout): named, never
+   * applied.
+   */
   | 'linker'
   /** Bytes to skip so that the next instruction is aligned (RISC-V ALIGN): link-time only. */
   | 'align'
@@ -68,7 +75,10 @@ export type ValuePart =
   | 'highera16'
   | 'highest16'
   | 'highesta16'
-  /** PowerPC prefixed forms, whose low part has 34 bits: bits from 34 and from 50 on, `a` with rounding. */
+  /**
+   * PowerPC prefixed forms, whose low part has 34 bits: bits from 34 and from 50 on, `a` with
+   * rounding.
+   */
   | 'hi34'
   | 'ha34'
   | 'highest34'
@@ -81,12 +91,16 @@ export type ValuePart =
   | 'hi20lo12';
 
 /**
- * Where the bits go: `extract` and `insert` are inverses. `slices` lists the value bits from the field's most significant
- * slice on: value bits [high..low] stand at word bits [at + high - low .. at].
+ * Where the bits go: `extract` and `insert` are inverses. `slices` lists the value bits from the
+ * field's most significant slice on: value bits [high..low] stand at word bits [at + high - low ..
+ * at].
  */
 export interface FieldCodec {
   readonly name: string;
-  /** Bytes touched at the place: 1, 2, 4 or 8 (12 for instruction pairs that are not adjacent are not used). */
+  /**
+   * Bytes touched at the place: 1, 2, 4 or 8 (12 for instruction pairs that are not adjacent are
+   * not used).
+   */
   readonly sizeBytes: 1 | 2 | 4 | 8;
   /** How many of them are instruction words (code endianness) or data (data endianness). */
   readonly kind: 'data' | 'code';
@@ -102,7 +116,9 @@ export interface RelocationRow {
   readonly rule: ValueRule;
   readonly part: ValuePart;
   readonly field: FieldCodec;
-  /** `none`: truncated silently, as the psABI says for LO parts; `either`: fits signed or unsigned. */
+  /**
+   * `none`: truncated silently, as the psABI says for LO parts; `either`: fits signed or unsigned.
+   */
   readonly overflow: 'none' | 'signed' | 'unsigned' | 'either';
   /** The value must be a multiple of this. */
   readonly alignBytes: 1 | 2 | 4 | 8 | 16;
@@ -110,7 +126,10 @@ export interface RelocationRow {
   readonly branch?: 'call' | 'jump' | 'conditional';
   /** True when the branch may be served by a stub. */
   readonly stubAllowed?: boolean;
-  /** The addend is no part of the value (R_PPC_PLTREL24 carries the caller's GOT pointer offset in it). */
+  /**
+   * The addend is no part of the value (R_PPC_PLTREL24 carries the caller's GOT pointer offset in
+   * it).
+   */
   readonly addendIgnored?: boolean;
   /** A second row for a different address size (RV32) or deprecated alias: only named in text. */
   readonly note?: string;

@@ -1,6 +1,7 @@
 /**
- * Relocations of a section in the order of their places, whatever tables they come from, and the addends that REL and
- * RELR keep in the place. The tables themselves are read by `elf/`; what a type computes is the rows' business.
+ * Relocations of a section in the order of their places, whatever tables they come from, and the
+ * addends that REL and RELR keep in the place. The tables themselves are read by `elf/`; what a
+ * type computes is the rows' business.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, truncated } from '../errors.js';
@@ -9,8 +10,8 @@ import type { ElfImage, ElfSection, RelocationTable } from '../elf/image.js';
 import { halves, HIGH, LOW, sortedOrder } from '../elf/lookup.js';
 
 /**
- * Rows of one or more relocation tables, sorted by place; rows of one place keep file order (RISC-V pairs and chains
- * depend on it). Columns of equal length `count`.
+ * Rows of one or more relocation tables, sorted by place; rows of one place keep file order (RISC-V
+ * pairs and chains depend on it). Columns of equal length `count`.
  */
 export interface SortedRelocations {
   readonly count: number;
@@ -108,14 +109,18 @@ export function dynamicRelocationsSorted(image: ElfImage): SortedRelocations {
   return sortRelocations(image.relocations.filter((table) => isDynamic(image, table)));
 }
 
-/** True for a table that the dynamic linker (or the kernel's start-up) applies: found by DT_*, or in an allocated section. */
+/**
+ * True for a table that the dynamic linker (or the kernel's start-up) applies: found by DT_*, or in
+ * an allocated section.
+ */
 export function isDynamic(image: ElfImage, table: RelocationTable): boolean {
   if (table.section < 0) return true;
   return (image.sections[table.section]!.flags & SHF_ALLOC) !== 0n;
 }
 
 /**
- * File position of a row's place, by its target section where it has one and by the program headers elsewhere.
+ * File position of a row's place, by its target section where it has one and by the program headers
+ * elsewhere.
  * @returns -1 where no byte of the file lies (NOBITS, unmapped)
  * @throws ElftraceError 'bad-reference' for a place outside its target section
  */
@@ -136,8 +141,8 @@ export function placeFileOffset(image: ElfImage, table: RelocationTable, row: nu
 }
 
 /**
- * The addend that a REL or RELR row keeps in its place, as `sizeBytes` little- or big-endian bytes, sign-extended. Fields
- * that are parts of instruction words are the relocation rows' business.
+ * The addend that a REL or RELR row keeps in its place, as `sizeBytes` little- or big-endian bytes,
+ * sign-extended. Fields that are parts of instruction words are the relocation rows' business.
  * @throws ElftraceError 'elf-truncated' when the place has not that many bytes in the file
  */
 export function inPlaceAddend(image: ElfImage, table: RelocationTable, row: number, sizeBytes: 1 | 2 | 4 | 8): bigint {

@@ -1,6 +1,6 @@
 /**
- * Results as plain data for JSON: schema version first, addresses as hex strings, stable key order. The schemas are the files
- * `schemas/*.schema.json`; a test holds every output against them.
+ * Results as plain data for JSON: schema version first, addresses as hex strings, stable key order.
+ * The schemas are the files `schemas/*.schema.json`; a test holds every output against them.
  */
 import type { UnsavedUse } from '../tracing/callback-code.js';
 import { hex, hexBytes } from '../errors.js';

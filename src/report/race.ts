@@ -1,6 +1,7 @@
 /**
- * Races for people and programs: text, JSON, and one HTML page that draws the schedule. Gets results and the told schedule; texts of instructions and names of
- * places come from whoever has them. The page needs nothing but itself: no script, no other file.
+ * Races for people and programs: text, JSON, and one HTML page that draws the schedule. Gets
+ * results and the told schedule; texts of instructions and names of places come from whoever has
+ * them. The page needs nothing but itself: no script, no other file.
  */
 import { hex, hexBytes } from '../errors.js';
 import type { ProbeEntry, RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
@@ -234,7 +235,9 @@ function eventJson(report: RaceReport, step: StoryStep): Json {
   }
 } // prettier-ignore
 
-/** One race as data; numbers of schedules are decimal strings, because no other number holds them. */
+/**
+ * One race as data; numbers of schedules are decimal strings, because no other number holds them.
+ */
 export function raceJson(report: RaceReport): Json {
   const { result, story, sequence, request, demo } = report;
   const { counts, failing } = result;
@@ -283,7 +286,7 @@ export function raceJson(report: RaceReport): Json {
   };
 } // prettier-ignore
 
-// -------------------------------------------------------------------------------------------------------------- HTML
+// -------------------------------------------------------------------------------------------- HTML
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 const escaped = (text: string): string => visible(text).replace(/[&<>"]/g, (each) => entities[each]!);
@@ -296,7 +299,10 @@ const LANE = 460;
 const GUTTER = 46;
 const HEAD = 34;
 
-/** Lanes of actors from left to right, time from top to bottom, the line from event to event, the watched bytes at the right. */
+/**
+ * Lanes of actors from left to right, time from top to bottom, the line from event to event, the
+ * watched bytes at the right.
+ */
 function drawing(report: RaceReport, story: Story): string {
   const { failing } = report.result;
   const used = story.actors.filter(({ kind, index }) =>

@@ -1,4 +1,7 @@
-/** What the emulator serves of Linux's system calls, for people: the lines of `run --list-syscalls`, and `docs/syscalls.md`. */
+/**
+ * What the emulator serves of Linux's system calls, for people: the lines of `run --list-syscalls`,
+ * and `docs/syscalls.md`.
+ */
 import type { CallClass, SystemCall } from '../emulator/index.js';
 
 /** Headings of the classes, in the order in which the page has them. */

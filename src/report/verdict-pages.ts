@@ -1,4 +1,7 @@
-/** A page for each verdict: what it means, where it comes from, what can be done. Printed by `explain VERDICT`. */
+/**
+ * A page for each verdict: what it means, where it comes from, what can be done. Printed by
+ * `explain VERDICT`.
+ */
 import type { Verdict } from '../sites/verdicts.js';
 
 export interface VerdictPage {

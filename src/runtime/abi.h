@@ -1,6 +1,7 @@
 /*
- * Layout of what the tool writes and guest code reads, and the other way round. abi.ts says the same in TypeScript; a test holds
- * the two together. Word: 4 bytes on 32-bit targets, 8 on 64-bit, in the byte order of data. SPDX-License-Identifier: MIT
+ * Layout of what the tool writes and guest code reads, and the other way round. abi.ts says the
+ * same in TypeScript; a test holds the two together. Word: 4 bytes on 32-bit targets, 8 on 64-bit,
+ * in the byte order of data. SPDX-License-Identifier: MIT
  */
 #ifndef ELFTRACE_ABI_H
 #define ELFTRACE_ABI_H
@@ -14,7 +15,10 @@ typedef unsigned long long u64;
 #define OPS_STUB (1ul << 5)
 #define OPS_RCU (1ul << 14)
 
-/* Sites in ascending order. No hash at all (0) matches what an empty one means: everything, or nothing excluded. */
+/*
+ * Sites in ascending order. No hash at all (0) matches what an empty one means: everything, or
+ * nothing excluded.
+ */
 struct hash {
   word count;
   word sites[];
@@ -73,9 +77,10 @@ enum {
 };
 
 /*
- * Probes (runtimes built with PROBES). An op is what a probed address has; its events are what is recorded there. A record of kind PROBE (ip: the
- * probed address, parent_ip: the event's id) is followed at once by records of kind DATA, whose time, ip and parent_ip are three words of 64 bits of
- * what the event's program fetched.
+ * Probes (runtimes built with PROBES). An op is what a probed address has; its events are what is
+ * recorded there. A record of kind PROBE (ip: the probed address, parent_ip: the event's id) is
+ * followed at once by records of kind DATA, whose time, ip and parent_ip are three words of 64 bits
+ * of what the event's program fetched.
  */
 struct probe_event {
   struct probe_event *next;
@@ -96,11 +101,17 @@ struct probe_op {
   word spare;
 };
 #define PROBE_OFF 1ul /* nobody wants it: the buffer only goes on */
-/* Of an event: it is recorded when the function returns; above bit 8 how many calls of it may be under way at once, 0: any number. */
+/*
+ * Of an event: it is recorded when the function returns; above bit 8 how many calls of it may be
+ * under way at once, 0: any number.
+ */
 #define PROBE_RETURN 1ul
 #define PROBE_ACTIVE_SHIFT 8
 
-/* A call that a return probe waits for: it goes to a trap instead (elftrace_probe_trampoline), whose handler finds the way back here. */
+/*
+ * A call that a return probe waits for: it goes to a trap instead (elftrace_probe_trampoline),
+ * whose handler finds the way back here.
+ */
 struct probe_instance {
   struct probe_event *event;
   struct probe_op *op;
@@ -110,8 +121,9 @@ struct probe_instance {
 #define PROBE_INSTANCES 64
 
 /*
- * Programs: words. The value is 0 at first; a fetch of what is not mapped makes everything up to the next PUT a fault. For each argument a word says
- * which of its elements are faults (bit 0: the first), then the elements follow: one word, or PROBE_STRING_BYTES.
+ * Programs: words. The value is 0 at first; a fetch of what is not mapped makes everything up to
+ * the next PUT a fault. For each argument a word says which of its elements are faults (bit 0: the
+ * first), then the elements follow: one word, or PROBE_STRING_BYTES.
  */
 enum {
   PROBE_END = 0,
@@ -142,12 +154,16 @@ struct graph_entry {
 };
 
 /*
- * Users of the graph tracer (C-FG-5): ops objects whose func is called at entries and says with a result other than 0 that it wants the return as well; then
- * direct_call is called there. Both get ip, parent_ip, the user and the graph entry. A user with neither is one whose events are recorded.
+ * Users of the graph tracer (C-FG-5): ops objects whose func is called at entries and says with a
+ * result other than 0 that it wants the return as well; then direct_call is called there. Both get
+ * ip, parent_ip, the user and the graph entry. A user with neither is one whose events are
+ * recorded.
  */
 #define GRAPH_USERS 16
 
-/* r2 (what else the machine needs) and the return address of a function that another one replaced. */
+/*
+ * r2 (what else the machine needs) and the return address of a function that another one replaced.
+ */
 struct side_entry {
   word saved;
   word parent_ip;

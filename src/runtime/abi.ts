@@ -1,6 +1,7 @@
 /**
- * How what the tool and guest code share lies in guest memory: ops objects, hashes, the ring, the stacks of the graph tracer. The same as
- * `abi.h`, in numbers. Knows no machine: words are 4 or 8 bytes in the byte order of the target's data.
+ * How what the tool and guest code share lies in guest memory: ops objects, hashes, the ring, the
+ * stacks of the graph tracer. The same as `abi.h`, in numbers. Knows no machine: words are 4 or 8
+ * bytes in the byte order of the target's data.
  */
 
 /** Words of an ops object, in this order; aligned to a word. */
@@ -64,7 +65,10 @@ export const RING_RECORD_BYTES = 32;
 /** Records in the prebuilt runtime: a power of two. */
 export const RING_CAPACITY = 65536;
 
-/** Byte offsets in the header. `head`, `dropped` and `clockKind` are 64-bit words on every target, the others 32-bit. */
+/**
+ * Byte offsets in the header. `head`, `dropped` and `clockKind` are 64-bit words on every target,
+ * the others 32-bit.
+ */
 export const RING_HEADER = {
   magic: 0,
   version: 8,
@@ -87,8 +91,9 @@ export const RING_FLAGS = {
 export const RING_RECORD = { time: 0, ip: 8, parentIp: 16, kind: 24, thread: 28 } as const;
 
 /**
- * Kinds of a record; 0 is one whose writer had not finished. `entry` is one that a return may follow; `data` belongs to the record of a probe in front of
- * it; `call` is what a tracer records that hears of no returns.
+ * Kinds of a record; 0 is one whose writer had not finished. `entry` is one that a return may
+ * follow; `data` belongs to the record of a probe in front of it; `call` is what a tracer records
+ * that hears of no returns.
  */
 export const RING_KINDS = { entry: 1, return: 2, direct: 3, probe: 4, user: 5, data: 6, call: 7 } as const;
 
@@ -104,7 +109,10 @@ export const PROBE_EVENT_WORD_COUNT = 4;
 /** Flags of an event, as in abi.h. */
 export const PROBE_EVENT_FLAGS = { return: 1, activeShift: 8 } as const;
 
-/** Words of a call that a return probe waits for: `struct probe_instance`, a stack of them for each thread. */
+/**
+ * Words of a call that a return probe waits for: `struct probe_instance`, a stack of them for each
+ * thread.
+ */
 export const PROBE_INSTANCE_WORDS = { event: 0, op: 1, parentIp: 2, frame: 3 } as const;
 export const PROBE_INSTANCE_WORD_COUNT = 4;
 export const PROBE_INSTANCE_COUNT = 64;
@@ -154,10 +162,14 @@ export function threadBytes(wordBytes: 4 | 8): number {
 export const RING_SECTIONS = { header: '.data.elftrace_ring', records: '.bss.elftrace_ring' } as const;
 
 /**
- * `elftrace_thread_mode` (x86-64): what tells threads apart. Written by the tool: `fs` for programs with a C library (they have PT_TLS or
- * PT_INTERP), `gs` for kernels; a program that has neither base set would fault, so the object holds `one`.
+ * `elftrace_thread_mode` (x86-64): what tells threads apart. Written by the tool: `fs` for programs
+ * with a C library (they have PT_TLS or PT_INTERP), `gs` for kernels; a program that has neither
+ * base set would fault, so the object holds `one`.
  */
 export const THREAD_MODES = { one: 0, fs: 1, gs: 2 } as const;
 
-/** Words of the table of direct callers, behind its count: pairs in ascending order of the site. `ftrace_direct_table` holds its address or 0. */
+/**
+ * Words of the table of direct callers, behind its count: pairs in ascending order of the site.
+ * `ftrace_direct_table` holds its address or 0.
+ */
 export const DIRECT_WORDS = { count: 0, pairs: 1 } as const;

@@ -1,9 +1,12 @@
 /**
- * Made by `npm run build:runtime`: which objects of the guest runtime lie in the folder objects, by target and entry flavour,
- * and the tools that made them.
+ * Made by `npm run build:runtime`: which objects of the guest runtime lie in the folder objects, by
+ * target and entry flavour, and the tools that made them.
  */
 
-/** One object: its file in the folder objects is its key with the ending `.o`; SHA-256 of its bytes in hexadecimal. */
+/**
+ * One object: its file in the folder objects is its key with the ending `.o`; SHA-256 of its bytes
+ * in hexadecimal.
+ */
 export interface PrebuiltObject {
   readonly sha256: string;
 }

@@ -1,16 +1,19 @@
 /*
- * The runtime that patched code calls: list function, tracers, function graph. Common to all machines; the entries in assembly and
- * "entry.h" (frames, clock, thread) belong to each of them. Compiled without libc, floating point and vectors, because the entries save
- * general registers only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h" says with GRAPH_SLOT
- * where a frame has the return address, the graph tracer is a callback; else it is a branch in the entry. REGS_DIRECT: the word
- * of a frame that makes the register entry go to a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a
- * patched call for the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the function.
- * GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES: with what probes call; "entry.h" then says with
- * PROBE_FRAME how the frame that a detour buffer makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a function's entry
+ * The runtime that patched code calls: list function, tracers, function graph. Common to all
+ * machines; the entries in assembly and "entry.h" (frames, clock, thread) belong to each of them.
+ * Compiled without libc, floating point and vectors, because the entries save general registers
+ * only. RUNTIME_REGS: entries pass a register frame; else ip and parent_ip only. Where "entry.h"
+ * says with GRAPH_SLOT where a frame has the return address, the graph tracer is a callback; else
+ * it is a branch in the entry. REGS_DIRECT: the word of a frame that makes the register entry go to
+ * a direct caller. GRAPH_MAY_MISS: GRAPH_SLOT may be 0. GRAPH_CALL: entries have a patched call for
+ * the graph tracer besides. CALL_OPS: the entries find their ops by a word in front of the
+ * function. GRAPH_POINTER: frames have the frame pointer that a function must bring back. PROBES:
+ * with what probes call; "entry.h" then says with PROBE_FRAME how the frame that a detour buffer
+ * makes becomes what handlers expect, with PROBE_RETURN_SLOT where the frame of a function's entry
  * has its return address, with PROBE_RETURN_FRAME what the stack pointer is after the return.
  *
- * Nothing here may call a function that could be traced, and no structure is copied: the compiler would call memcpy.
- * SPDX-License-Identifier: MIT
+ * Nothing here may call a function that could be traced, and no structure is copied: the compiler
+ * would call memcpy. SPDX-License-Identifier: MIT
  */
 #include "abi.h"
 #include "entry.h"
@@ -21,7 +24,10 @@
 typedef void regs;
 
 #ifndef CALLER_OF
-/* Where the traced function returns to; other than the entry says at sites whose surroundings it does not look at. */
+/*
+ * Where the traced function returns to; other than the entry says at sites whose surroundings it
+ * does not look at.
+ */
 #define CALLER_OF(ip, parent_ip, regs) (parent_ip)
 #endif
 
@@ -47,10 +53,16 @@ PUBLIC struct ops ftrace_list_end = { .func = (word)elftrace_stub_text, .flags =
 PUBLIC struct ops *ftrace_ops_list = &ftrace_list_end;
 /* Third argument of the patched call: the only ops. */
 PUBLIC struct ops *function_trace_op = &ftrace_list_end;
-/* Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch in the entry. */
+/*
+ * Ops of the graph tracer, for its own filter; 0: all functions. Read where the graph is a branch
+ * in the entry.
+ */
 __attribute__((section(".data"))) PUBLIC const struct ops *elftrace_graph_ops = 0;
 PUBLIC struct thread elftrace_graph_stack[THREADS];
-/* Users of the graph tracer, by the bit that they have in graph entries. None at all: what it takes is recorded. */
+/*
+ * Users of the graph tracer, by the bit that they have in graph entries. None at all: what it takes
+ * is recorded.
+ */
 __attribute__((section(".data"))) PUBLIC struct ops *elftrace_graph_users[GRAPH_USERS] = { 0 };
 /* Calls of elftrace_counter. */
 PUBLIC word elftrace_count;
@@ -61,9 +73,14 @@ PUBLIC word elftrace_graph_stopped;
 /* 0: ops of kind RCU are skipped. */
 PUBLIC word elftrace_rcu_watching = 1;
 
-/* ---------------------------------------------------------------------------------------------------------------- counting */
+/*
+ * ---------------------------------------------------------------------------------------- counting
+ */
 
-/* Adds 1 to a 64-bit counter and gives its low half before. 32-bit machines have no 64-bit atomics: the low half carries. */
+/*
+ * Adds 1 to a 64-bit counter and gives its low half before. 32-bit machines have no 64-bit atomics:
+ * the low half carries.
+ */
 static word count64(u64 *counter) {
 #if WORD == 8
   return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -91,7 +108,9 @@ static int take_below(u64 *counter, word capacity, word *number) {
   return 1;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- threads */
+/*
+ * ----------------------------------------------------------------------------------------- threads
+ */
 
 /* The block of this thread, or 0 where all belong to others. */
 static struct thread *current(void) {
@@ -111,7 +130,9 @@ static u32 number_of(const struct thread *thread) {
   return (u32)(thread - elftrace_graph_stack);
 }
 
-/* -------------------------------------------------------------------------------------------------------------------- ring */
+/*
+ * -------------------------------------------------------------------------------------------- ring
+ */
 
 static void write_record(const struct thread *thread, u32 kind, word ip, word parent_ip) {
   struct ring *const ring = elftrace_ring;
@@ -136,7 +157,9 @@ static void write_record(const struct thread *thread, u32 kind, word ip, word pa
   __atomic_store_n(&record->kind, kind, __ATOMIC_RELEASE);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- tracers */
+/*
+ * ----------------------------------------------------------------------------------------- tracers
+ */
 
 /* Callback: one record per call. */
 PUBLIC void elftrace_function_tracer(word ip, word parent_ip, struct ops *ops, regs *regs) {
@@ -165,7 +188,9 @@ PUBLIC void elftrace_livepatch(word ip, word parent_ip, struct ops *ops, regs *r
 }
 #endif
 
-/* -------------------------------------------------------------------------------------------------------------------- list */
+/*
+ * -------------------------------------------------------------------------------------------- list
+ */
 
 static int contains(const struct hash *hash, word site) {
   word low = 0, high = hash->count;
@@ -183,7 +208,10 @@ static int matches(const struct ops *ops, word ip) {
   return (!ops->filter || contains(ops->filter, ip)) && !(ops->notrace && contains(ops->notrace, ip));
 }
 
-/* Whether all registers are there: a plain entry passes none, or a frame with a 0 where a full one has none (msr, cs). */
+/*
+ * Whether all registers are there: a plain entry passes none, or a frame with a 0 where a full one
+ * has none (msr, cs).
+ */
 static int is_full(const regs *regs) {
 #ifdef RUNTIME_REGS
   return regs && *(const word *)((const char *)regs + REGS_MARK) != 0;
@@ -199,10 +227,16 @@ static int may_run(const struct ops *ops, const regs *regs) {
   return !(ops->flags & OPS_SAVE_REGS) || is_full(regs);
 }
 
-/* Bit of `active`: callbacks of the list run, and that of the probes may be one of them: that is no hit inside another one. */
+/*
+ * Bit of `active`: callbacks of the list run, and that of the probes may be one of them: that is no
+ * hit inside another one.
+ */
 #define LIST_RUNS 4ul
 
-/* C-TGT-5: every ops of the list whose hashes match. A callback that gets here again is not traced, nor is it a dropped event. */
+/*
+ * C-TGT-5: every ops of the list whose hashes match. A callback that gets here again is not traced,
+ * nor is it a dropped event.
+ */
 PUBLIC void ftrace_ops_list_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct thread *const thread = current();
   (void)ops;
@@ -241,9 +275,14 @@ PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = 
 PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
 #endif
 
-/* ------------------------------------------------------------------------------------------------------------------- graph */
+/*
+ * ------------------------------------------------------------------------------------------- graph
+ */
 
-/* Two frames this near are of one stack. What lies farther off belongs to another one (of a signal handler, a coroutine). */
+/*
+ * Two frames this near are of one stack. What lies farther off belongs to another one (of a signal
+ * handler, a coroutine).
+ */
 #define ONE_STACK (1ul << 20)
 
 /* Where the entry knows the frame pointer it is recorded, and compared on the return (C-FG-2). */
@@ -255,7 +294,10 @@ PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags
 #define POINTER_ARGUMENT(value)
 #endif
 
-/* Whether a function with an entry at frame `below` is gone when one at frame `now` is called: left by longjmp. */
+/*
+ * Whether a function with an entry at frame `below` is gone when one at frame `now` is called: left
+ * by longjmp.
+ */
 static int is_gone(word below, word now) {
   return below < now && now - below < ONE_STACK;
 }
@@ -273,7 +315,9 @@ static __attribute__((noinline)) word call_user(struct thread *thread, const str
   return wants;
 }
 
-/* C-FG-1, C-FG-5: tells the users whose hashes match; not 0: somebody wants to hear of the return. */
+/*
+ * C-FG-1, C-FG-5: tells the users whose hashes match; not 0: somebody wants to hear of the return.
+ */
 static int announce(struct thread *thread, struct graph_entry *entry) {
   int users = 0, recorded = 0;
   for (u32 i = 0; i < GRAPH_USERS; i++) {
@@ -308,9 +352,10 @@ static void depart(struct thread *thread, const struct graph_entry *entry) {
 }
 
 /*
- * C-FG-1. `frame` is the stack pointer that the function's caller will have when it returns. A function called by a tail call has the
- * frame of the one before, and returns to return_to_handler as that one would have (C-FG-3); one at the same frame with another
- * return address proves that the one before was left. Yields the address to return to.
+ * C-FG-1. `frame` is the stack pointer that the function's caller will have when it returns. A
+ * function called by a tail call has the frame of the one before, and returns to return_to_handler
+ * as that one would have (C-FG-3); one at the same frame with another return address proves that
+ * the one before was left. Yields the address to return to.
  */
 INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip, word frame POINTER_PARAMETER) {
   const word handler = (word)elftrace_return_text;
@@ -345,7 +390,10 @@ INTERNAL word elftrace_graph_push(struct thread *thread, word parent_ip, word ip
 extern word elftrace_probe_trampoline;
 #endif
 
-/* Callback of the graph tracer: changes the return address where the register frame says, which plain and register entries both make. */
+/*
+ * Callback of the graph tracer: changes the return address where the register frame says, which
+ * plain and register entries both make.
+ */
 PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
   struct thread *const thread = current();
   (void)ops;
@@ -360,14 +408,20 @@ PUBLIC void ftrace_graph_func(word ip, word parent_ip, struct ops *ops, regs *re
 #endif
   word caller = CALLER_OF(ip, parent_ip, regs);
 #if defined(PROBES) && defined(PROBE_RETURN_SLOT)
-  /* A return probe in front of us in the list: the function goes back to its trap, behind our handler. */
+  /*
+   * A return probe in front of us in the list: the function goes back to its trap, behind our
+   * handler.
+   */
   if (elftrace_probe_trampoline && *GRAPH_SLOT(regs, ip) == elftrace_probe_trampoline) caller = elftrace_probe_trampoline;
 #endif
   *GRAPH_SLOT(regs, ip) = elftrace_graph_push(
       thread, caller, ip, GRAPH_FRAME(regs, ip) POINTER_ARGUMENT(GRAPH_POINTER(regs)));
 }
 #else
-/* Called by the graph part of the entry. That branch is taken for every traced function, so the graph's own filter is asked here (C-FG-8). */
+/*
+ * Called by the graph part of the entry. That branch is taken for every traced function, so the
+ * graph's own filter is asked here (C-FG-8).
+ */
 INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
   struct thread *const thread = current();
   const struct ops *const ops = elftrace_graph_ops;
@@ -384,7 +438,10 @@ INTERNAL word elftrace_graph_enter(word parent_ip, word ip, word frame) {
 #endif
 
 #ifdef GRAPH_CALL
-/* The graph tracer as a second patched call of the entries. `slot` is the word of the frame that the return address is loaded from. */
+/*
+ * The graph tracer as a second patched call of the entries. `slot` is the word of the frame that
+ * the return address is loaded from.
+ */
 PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
   struct thread *const thread = current();
   const struct ops *const ops = elftrace_graph_ops;
@@ -399,8 +456,8 @@ PUBLIC void ftrace_graph_caller(word *slot, word ip, word frame_pointer) {
 
 #ifdef REGS_DIRECT
 /*
- * Callback of direct callers: where the table names one for the site, the register entry goes there instead of the function. The table is
- * count, then pairs {site, address}, ascending; 0: no table.
+ * Callback of direct callers: where the table names one for the site, the register entry goes there
+ * instead of the function. The table is count, then pairs {site, address}, ascending; 0: no table.
  */
 __attribute__((section(".data"))) PUBLIC const word *ftrace_direct_table = 0;
 PUBLIC void ftrace_direct_func(word ip, word parent_ip, struct ops *ops, regs *regs) {
@@ -440,7 +497,10 @@ static word pop(struct thread *thread, word frame POINTER_PARAMETER) {
   return 0;
 }
 
-/* C-FG-2: where the function returns to whose caller's stack pointer is `frame`; 0 where nobody knows. */
+/*
+ * C-FG-2: where the function returns to whose caller's stack pointer is `frame`; 0 where nobody
+ * knows.
+ */
 INTERNAL word elftrace_graph_return(word frame POINTER_PARAMETER) {
   struct thread *const thread = current();
   word parent_ip = thread ? pop(thread, frame POINTER_ARGUMENT(pointer)) : 0;
@@ -451,11 +511,13 @@ INTERNAL word elftrace_graph_return(word frame POINTER_PARAMETER) {
 }
 
 #ifdef PROBES
-/* ------------------------------------------------------------------------------------------------------------------ probes */
+/*
+ * ------------------------------------------------------------------------------------------ probes
+ */
 
 /*
- * Reads 1, 2, 4 or 8 bytes; not 0: they are not mapped. No code here sees to that: who runs the program makes this function return 1
- * when it faults. It must stay a leaf without a frame.
+ * Reads 1, 2, 4 or 8 bytes; not 0: they are not mapped. No code here sees to that: who runs the
+ * program makes this function return 1 when it faults. It must stay a leaf without a frame.
  */
 PUBLIC __attribute__((noinline)) word elftrace_probe_peek(u64 *out, word at, word bytes) {
   struct __attribute__((packed)) any {
@@ -659,8 +721,9 @@ PUBLIC void elftrace_probe_hit(struct probe_op *op, regs *regs) {
 
 #if defined(RUNTIME_REGS) && defined(PROBE_SITE_FRAME)
 /*
- * Callback of the one ops that all probes on ftrace sites share. The ops' own word points to a pointer to their table: count, then pairs {site, op},
- * ascending. Only where entries pass all registers.
+ * Callback of the one ops that all probes on ftrace sites share. The ops' own word points to a
+ * pointer to their table: count, then pairs {site, op}, ascending. Only where entries pass all
+ * registers.
  */
 PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs *regs) {
   const word *const table = *(const word *const *)ops->private_;
@@ -691,7 +754,9 @@ PUBLIC void elftrace_probe_ftrace(word ip, word parent_ip, struct ops *ops, regs
 #endif
 
 #if defined(RUNTIME_REGS) && defined(TOC_WORD)
-/* ------------------------------------------------------------------------------------- functions that replace another one */
+/*
+ * -------------------------------------------------------------- functions that replace another one
+ */
 
 /* Keeps what the caller of a replaced function needs; 0: no room. */
 INTERNAL word elftrace_side_push(word saved, word parent_ip, word frame) {

@@ -1,9 +1,10 @@
 /**
- * Where a site leads, hop by hop: the call, the stubs behind it, the slots that they load from, the target. Reads and names; decides
- * nothing. The verdict on a site is in `verdicts.ts`.
+ * Where a site leads, hop by hop: the call, the stubs behind it, the slots that they load from, the
+ * target. Reads and names; decides nothing. The verdict on a site is in `verdicts.ts`.
  *
  *   call         the site's branch, with its relocation in relocatable files
- *   restore      what stands behind the branch and belongs to the site (the word that brings a TOC pointer back)
+ *   restore      what stands behind the branch and belongs to the site (the word that brings a TOC
+ *                pointer back)
  *   stub         a branch island; its slot follows it
  *   slot         a word in memory that a stub (or an indirect call) takes its target from
  *   target       where the chain ends
@@ -34,7 +35,10 @@ export type ChainHop =
       readonly kind: 'stub';
       readonly form: string;
       readonly target: Address;
-      /** True when the stub saves the caller's TOC pointer, so that a restore must stand behind the call. */
+      /**
+       * True when the stub saves the caller's TOC pointer, so that a restore must stand behind the
+       * call.
+       */
       readonly savesToc: boolean;
       /** The TOC pointer that the stub hands to its target; null where it sets none. */
       readonly targetToc: Address | null;
@@ -48,7 +52,10 @@ export type ChainHop =
   | (Hop & { readonly kind: 'target'; readonly is: CalleeKind });
 
 export interface SiteChain {
-  /** The TOC pointer of the code at the site; null where there is none, or where the chain does not depend on it. */
+  /**
+   * The TOC pointer of the code at the site; null where there is none, or where the chain does not
+   * depend on it.
+   */
   readonly toc: Address | null;
   readonly hops: readonly ChainHop[];
 }
@@ -177,7 +184,9 @@ function relocationOf(
   return null;
 }
 
-/** The chain of a site whose bytes a shape knows; a site of no shape has its bytes as the only hop. */
+/**
+ * The chain of a site whose bytes a shape knows; a site of no shape has its bytes as the only hop.
+ */
 export function siteChain(sites: Sites, index: number): SiteChain {
   const { program } = sites;
   const range: CodeRange | undefined = sites.codeRange(index);

@@ -1,18 +1,19 @@
 /**
- * The text syntax of `set_ftrace_filter` and the sets it makes: words -> patterns -> a bitmap over the records of an image.
- * Owns the grammar, the globs, the queue of words for modules that are not there yet, and which record an address means. Does
- * not own the hashes that sets become (`core/hash.ts`), what an enabled tracer does with a changed one, nor where names come
- * from: records arrive as columns (`FilterNames`).
+ * The text syntax of `set_ftrace_filter` and the sets it makes: words -> patterns -> a bitmap over
+ * the records of an image. Owns the grammar, the globs, the queue of words for modules that are not
+ * there yet, and which record an address means. Does not own the hashes that sets become
+ * (`core/hash.ts`), what an enabled tracer does with a changed one, nor where names come from:
+ * records arrive as columns (`FilterNames`).
  *
  *   [!] PATTERN [ : mod : [!] MODULE ]
  *
- * Rules C-FILT-1..8 and C-REC-1 of the specification; EINVAL of the kernel files is told by the codes 'no-match' and
- * 'bad-pattern'.
+ * Rules C-FILT-1..8 and C-REC-1 of the specification; EINVAL of the kernel files is told by the
+ * codes 'no-match' and 'bad-pattern'.
  */
 import { ElftraceError } from '../errors.js';
 import type { Address } from '../units.js';
 
-// --------------------------------------------------------------------------------------------------------- patterns
+// ---------------------------------------------------------------------------------------- patterns
 
 /** How a pattern compares (C-FILT-1). `index` names a position of the record table and no name. */
 export type PatternKind = 'full' | 'front' | 'end' | 'middle' | 'glob' | 'index';
@@ -46,7 +47,10 @@ export function compilePattern(text: string): Pattern {
   return first >= 0x30 && first <= 0x39 ? compileIndex(text) : compileName(text);
 }
 
-/** C notation: `0x` hexadecimal, leading `0` octal, else decimal. Numbers above 2^53 lie past the end of any table. */
+/**
+ * C notation: `0x` hexadecimal, leading `0` octal, else decimal. Numbers above 2^53 lie past the
+ * end of any table.
+ */
 function compileIndex(text: string): IndexPattern {
   const octal = /^0[0-7]*$/.test(text);
   if (!octal && !/^(?:0[xX][0-9a-fA-F]+|[1-9][0-9]*)$/.test(text)) {
@@ -56,7 +60,10 @@ function compileIndex(text: string): IndexPattern {
   return { kind: 'index', text, index, matches: () => false };
 }
 
-/** The kinds that compare names; a text that begins with a digit is a name here (modules such as `8021q`). */
+/**
+ * The kinds that compare names; a text that begins with a digit is a name here (modules such as
+ * `8021q`).
+ */
 function compileName(text: string): NamePattern {
   const last = text.length - 1;
   let front = false;
@@ -89,7 +96,10 @@ interface CharacterSet {
 /** What stands between two `*`: one step for each letter of a name. */
 interface Chunk {
   readonly steps: readonly number[];
-  /** The letters it begins with, up to the first `?` or set: the engine's own search is much faster than ours. */
+  /**
+   * The letters it begins with, up to the first `?` or set: the engine's own search is much faster
+   * than ours.
+   */
   readonly lead: string;
 }
 
@@ -125,7 +135,9 @@ function compileGlob(text: string): NamePattern {
   return { kind: 'glob', text, matches: (name) => runGlob(chunks, sets, name) };
 }
 
-/** The set whose first letter is at `at`, and the position of its `]`; null when it is not closed. */
+/**
+ * The set whose first letter is at `at`, and the position of its `]`; null when it is not closed.
+ */
 function readSet(text: string, at: number): { set: CharacterSet; last: number } | null {
   const inverted = text[at] === '!';
   let i = inverted ? at + 1 : at;
@@ -171,8 +183,9 @@ function stepsFit(
 }
 
 /**
- * The first chunk stands at the start, the last at the end, each other one at the first place behind the one before it:
- * going further right never helps what follows, so nothing is tried twice.
+ * The first chunk stands at the start, the last at the end, each other one at the first place
+ * behind the one before it: going further right never helps what follows, so nothing is tried
+ * twice.
  */
 function runGlob(chunks: readonly Chunk[], sets: readonly CharacterSet[], name: string): boolean {
   const first = chunks[0]!.steps;
@@ -193,7 +206,7 @@ function runGlob(chunks: readonly Chunk[], sets: readonly CharacterSet[], name: 
   return true;
 }
 
-// ------------------------------------------------------------------------------------------------------------ words
+// ------------------------------------------------------------------------------------------- words
 
 /** A word of the grammar, taken apart; nothing is compiled yet. */
 export interface FilterWord {
@@ -213,8 +226,8 @@ export function splitWords(text: string): string[] {
 }
 
 /**
- * Takes a word apart. `::` is part of a name (C++, Rust), a single `:` begins the command; the kernel, whose names have no
- * colons, takes the first of any.
+ * Takes a word apart. `::` is part of a name (C++, Rust), a single `:` begins the command; the
+ * kernel, whose names have no colons, takes the first of any.
  * @throws ElftraceError 'bad-pattern' for an empty pattern and for any command but `mod:MODULE`
  */
 export function parseWord(word: string): FilterWord {
@@ -243,9 +256,12 @@ function noMatch(word: string, reason: string): ElftraceError {
   return new ElftraceError('no-match', `filter '${word}': ${reason}`, { what: 'filter', value: word });
 }
 
-// ---------------------------------------------------------------------------------------------------------- records
+// ----------------------------------------------------------------------------------------- records
 
-/** The records of an image as columns, in table order (sorted by address): what patterns are compared with. */
+/**
+ * The records of an image as columns, in table order (sorted by address): what patterns are
+ * compared with.
+ */
 export interface FilterNames {
   readonly count: number;
   /** Name of the symbol that contains the site, its leading dot included where it has one. */
@@ -256,34 +272,53 @@ export interface FilterNames {
   address(index: number): Address;
   /** Module of the record, null for the core image. */
   module(index: number): string | null;
-  /** DISABLED and not ENABLED: skipped by every walk, but it keeps its index (C-REC-2, C-FILT-3). */
+  /**
+   * DISABLED and not ENABLED: skipped by every walk, but it keeps its index (C-REC-2, C-FILT-3).
+   */
   disabled(index: number): boolean;
   /** Bytes from the start of the symbol to the site. */
   siteOffset(index: number): bigint;
-  /** Greatest offset of a site that is no weak leftover (`Arch.mcount.maxSiteOffset`); 'any' when absent. */
+  /**
+   * Greatest offset of a site that is no weak leftover (`Arch.mcount.maxSiteOffset`); 'any' when
+   * absent.
+   */
   readonly maxSiteOffset?: bigint | 'any';
-  /** True where code symbols are dotted (PPC64 ELFv1): a pattern without a dot ignores that of a name (C-FILT-4). */
+  /**
+   * True where code symbols are dotted (PPC64 ELFv1): a pattern without a dot ignores that of a
+   * name (C-FILT-4).
+   */
   readonly dotSymbols?: boolean;
-  /** Modules that are loaded though they may have no record; those of the records are always known. */
+  /**
+   * Modules that are loaded though they may have no record; those of the records are always known.
+   */
   readonly modules?: readonly string[];
 }
 
-/** True when the record lies too far behind its symbol: the body of an overridden weak function (C-FILT-4, M-WEAK-1). */
+/**
+ * True when the record lies too far behind its symbol: the body of an overridden weak function
+ * (C-FILT-4, M-WEAK-1).
+ */
 export function isWeakLeftover(names: FilterNames, index: number): boolean {
   const limit = names.maxSiteOffset ?? 'any';
   return limit !== 'any' && names.siteOffset(index) > limit;
 }
 
-/** The name a list prints: that of the function, or for a weak leftover the placeholder with the site's offset. */
+/**
+ * The name a list prints: that of the function, or for a weak leftover the placeholder with the
+ * site's offset.
+ */
 export function listedName(names: FilterNames, index: number): string {
   return isWeakLeftover(names, index)
     ? `__ftrace_invalid_address___${String(names.siteOffset(index))}`
     : names.name(index);
 }
 
-// --------------------------------------------------------------------------------------------------------- the sets
+// ---------------------------------------------------------------------------------------- the sets
 
-/** A word for a module that is not loaded: replayed when a module of exactly that name arrives (C-FILT-6). */
+/**
+ * A word for a module that is not loaded: replayed when a module of exactly that name arrives
+ * (C-FILT-6).
+ */
 export interface QueuedWord {
   readonly func: string;
   readonly module: string;
@@ -305,15 +340,18 @@ export interface FilterOptions {
 }
 
 /**
- * A set while it is edited. Words take effect one by one and in order: when one is refused, those before it stay
- * (C-FILT-2). The image's records must not change meanwhile.
+ * A set while it is edited. Words take effect one by one and in order: when one is refused, those
+ * before it stay (C-FILT-2). The image's records must not change meanwhile.
  */
 export class WorkingFilter {
   readonly #names: FilterNames;
   readonly #selection: Uint8Array;
   #queued: QueuedWord[];
   readonly #usable: Uint8Array;
-  /** Exact names -> records, built for the second exact word: lists of thousands of names are common. */
+  /**
+   * Exact names -> records, built for the second exact word: lists of thousands of names are
+   * common.
+   */
   #exact: Map<string, number[]> | null = null;
   #exactWords = 0;
 
@@ -335,7 +373,8 @@ export class WorkingFilter {
 
   /**
    * Applies one word.
-   * @throws ElftraceError 'bad-pattern' or 'no-match', both with the word as `context.value`; the set is then unchanged
+   * @throws ElftraceError 'bad-pattern' or 'no-match', both with the word as `context.value`; the
+   *   set is then unchanged
    */
   process(word: string): void {
     const parsed = parseWord(word);
@@ -346,7 +385,10 @@ export class WorkingFilter {
     } else this.#unmatched(parsed);
   }
 
-  /** A module of this name arrived: its queued words are applied and leave the queue. `names` must hold its records. */
+  /**
+   * A module of this name arrived: its queued words are applied and leave the queue. `names` must
+   * hold its records.
+   */
   replay(module: string): void {
     const mine = this.#queued.filter((entry) => entry.module === module);
     this.#queued = this.#queued.filter((entry) => entry.module !== module);
@@ -355,7 +397,10 @@ export class WorkingFilter {
     }
   }
 
-  /** Records that a word selects, ascending. `exactModule`: the module by equality instead of by pattern. */
+  /**
+   * Records that a word selects, ascending. `exactModule`: the module by equality instead of by
+   * pattern.
+   */
   #match(func: string, module: string | null, exactModule?: string): readonly number[] {
     const names = this.#names;
     // Blank FUNC: all functions of the modules that qualify (C-FILT-5).
@@ -433,7 +478,10 @@ function countOf(selection: Uint8Array): number {
   return count;
 }
 
-/** C-FILT-4 and aliases: the name, without its dot where the pattern has none, or any other spelling of it. */
+/**
+ * C-FILT-4 and aliases: the name, without its dot where the pattern has none, or any other spelling
+ * of it.
+ */
 function recordMatcher(pattern: NamePattern, names: FilterNames): (index: number) => boolean {
   const ignoreDot = names.dotSymbols === true && !pattern.text.startsWith('.');
   const { aliases } = names;
@@ -455,7 +503,8 @@ function indexNames(names: FilterNames): Map<string, number[]> {
   for (let index = 0; index < names.count; index++) {
     const name = names.name(index);
     add(name, index);
-    // The dot is ignored for patterns without one, which never look up a key that begins with a dot.
+    // The dot is ignored for patterns without one, which never look up a key that begins with a
+    // dot.
     if (names.dotSymbols === true && name.startsWith('.') && !name.startsWith('..')) add(name.slice(1), index);
     if (names.aliases !== undefined) for (const alias of names.aliases(index)) add(alias, index);
   }
@@ -488,7 +537,8 @@ function isLoaded(names: FilterNames, module: string): boolean {
 
 /**
  * Applies a text of words in order and gives the new set.
- * @throws ElftraceError 'bad-pattern' or 'no-match' for the first word that is refused. Nothing is returned then; who needs
+ * @throws ElftraceError 'bad-pattern' or 'no-match' for the first word that is refused. Nothing is
+ *   returned then; who needs
  *         what the words before it did (C-FILT-2) uses `WorkingFilter`.
  * Source: C-FILT-1..6, C-FILT-8
  */
@@ -515,9 +565,9 @@ export interface Selection {
 }
 
 /**
- * Selects the records that a request names: those of the filter (all where none is given) that are not in notrace; never
- * disabled ones and weak leftovers. Unlike a filter file, in which a set emptied by `!` means everything, a request whose
- * words leave nothing is an error.
+ * Selects the records that a request names: those of the filter (all where none is given) that are
+ * not in notrace; never disabled ones and weak leftovers. Unlike a filter file, in which a set
+ * emptied by `!` means everything, a request whose words leave nothing is an error.
  * @throws ElftraceError 'bad-pattern', or 'no-match' that names every word without a function
  */
 export function select(names: FilterNames, request: SelectRequest): Selection {
@@ -560,7 +610,7 @@ export function select(names: FilterNames, request: SelectRequest): Selection {
   return { selection, count, queued: { filter: filter.queued, notrace: notrace.queued } };
 }
 
-// -------------------------------------------------------------------------------------------------------- addresses
+// --------------------------------------------------------------------------------------- addresses
 
 /** What `locateRecord` needs of an image: record addresses ascending. */
 export interface RecordAddresses {
@@ -573,9 +623,9 @@ export interface RecordAddresses {
 }
 
 /**
- * Record that an address means: the one whose site covers it, or else, where a sized symbol begins exactly there, the
- * first inside the symbol; -1 when there is none. So the symbol of a function leads to its site behind a preamble.
- * Source: C-REC-1
+ * Record that an address means: the one whose site covers it, or else, where a sized symbol begins
+ * exactly there, the first inside the symbol; -1 when there is none. So the symbol of a function
+ * leads to its site behind a preamble. Source: C-REC-1
  */
 export function locateRecord(records: RecordAddresses, address: Address): number {
   const covering = firstInRange(records, address, address);

@@ -1,8 +1,9 @@
 /**
- * Makes the `__mcount_loc` table that a compiler did not make: finds the calls of the profiling entry in a relocatable file
- * by their relocations and plans one absolute word for each. Owns which calls count, which symbol a slot is relocated
- * against, and the two sections. Does not write files, does not know what a call looks like (the caller's `isCall`, made
- * from the machine's site shapes), and does not read tables.
+ * Makes the `__mcount_loc` table that a compiler did not make: finds the calls of the profiling
+ * entry in a relocatable file by their relocations and plans one absolute word for each. Owns which
+ * calls count, which symbol a slot is relocated against, and the two sections. Does not write
+ * files, does not know what a call looks like (the caller's `isCall`, made from the machine's site
+ * shapes), and does not read tables.
  *
  *   relocation of the call          table slot                 relocation of the slot
  *   .text+0x15  PLT32 __fentry__    __mcount_loc+0  00 … 00    R_X86_64_64  .text + 0x14
@@ -28,13 +29,18 @@ export interface McountMachine {
   >;
 }
 
-/** True when the instruction at an offset of a section is a call, with all its bytes inside the section. */
+/**
+ * True when the instruction at an offset of a section is a call, with all its bytes inside the
+ * section.
+ */
 export type CallTest = (section: ElfSection, offset: number) => boolean;
 
 /** The table that this file makes, and that GCC makes on x86. */
 export const mcountSectionName = '__mcount_loc';
 
-/** Text sections whose functions are traced; every name that begins with `.text` is, too (M-REC-2). */
+/**
+ * Text sections whose functions are traced; every name that begins with `.text` is, too (M-REC-2).
+ */
 const tracedSections: ReadonlySet<string> = new Set([
   '.init.text',
   '.ref.text',
@@ -51,12 +57,15 @@ export function isTracedSection(name: string): boolean {
   return name.startsWith('.text') || tracedSections.has(name);
 }
 
-/** M-REC-3: does a symbol of this name count as the profiling entry? One leading dot (ELFv1 code symbols) is ignored. */
+/**
+ * M-REC-3: does a symbol of this name count as the profiling entry? One leading dot (ELFv1 code
+ * symbols) is ignored.
+ */
 export function isMcountSymbol(name: string, symbols: readonly string[]): boolean {
   return symbols.includes(name) || (name.startsWith('.') && symbols.includes(name.slice(1)));
 }
 
-// ------------------------------------------------------------------------------------------------------------- calls
+// ------------------------------------------------------------------------------------------- calls
 
 /** A relocation that names the profiling entry. */
 export interface McountCall {
@@ -72,17 +81,17 @@ export interface McountCalls {
   /** In relocation-section order, then relocation order. */
   readonly calls: readonly McountCall[];
   /**
-   * Relocations that name the profiling entry and carry no call: its address taken, jumps (tail calls), calls through a
-   * register, and call relocations whose bytes are no call.
+   * Relocations that name the profiling entry and carry no call: its address taken, jumps (tail
+   * calls), calls through a register, and call relocations whose bytes are no call.
    */
   readonly others: readonly McountCall[];
 }
 
 /**
- * Lists the calls of the profiling entry in all executable sections of a relocatable file, traced or not. A table that the
- * file may have is not looked at, so the two can be compared.
- * @throws ElftraceError 'unsupported-form' for a linked file, 'elf-malformed' for a relocation outside its section
- * Source: M-REC-2..5
+ * Lists the calls of the profiling entry in all executable sections of a relocatable file, traced
+ * or not. A table that the file may have is not looked at, so the two can be compared.
+ * @throws ElftraceError 'unsupported-form' for a linked file, 'elf-malformed' for a relocation
+ *   outside its section Source: M-REC-2..5
  */
 export function findMcountCalls(image: ElfImage, machine: McountMachine, isCall: CallTest): McountCalls {
   if (image.header.type !== elf.ET_REL) {
@@ -95,7 +104,8 @@ export function findMcountCalls(image: ElfImage, machine: McountMachine, isCall:
   const others: McountCall[] = [];
   const { callRelocations, symbols: names } = machine.mcount;
   const { none, companions } = machine.relocationRoles;
-  // Compared by name, symbol by symbol: two symbols of such names in one section are both found (the trap of M-REC-3).
+  // Compared by name, symbol by symbol: two symbols of such names in one section are both found
+  // (the trap of M-REC-3).
   const verdicts = new Map<SymbolTable, Uint8Array>();
   for (const table of image.relocations) {
     const section = table.target > 0 ? image.sections[table.target] : undefined;
@@ -131,9 +141,11 @@ export function findMcountCalls(image: ElfImage, machine: McountMachine, isCall:
   return { calls, others };
 }
 
-// -------------------------------------------------------------------------------------------------------------- plan
+// -------------------------------------------------------------------------------------------- plan
 
-/** A slot to be: `symbol` (by index in the file's symbol table) + `addend` is the call's address. */
+/**
+ * A slot to be: `symbol` (by index in the file's symbol table) + `addend` is the call's address.
+ */
 export interface McountEntry {
   readonly section: ElfSection;
   readonly offset: number;
@@ -150,9 +162,15 @@ export interface McountRefusal {
 
 export interface McountPlan {
   readonly entries: readonly McountEntry[];
-  /** Why there is nothing to do: the file has a table, makes no calls, or is the tracer itself (M-REC-1). */
+  /**
+   * Why there is nothing to do: the file has a table, makes no calls, or is the tracer itself
+   * (M-REC-1).
+   */
   readonly skipped: 'has-table' | 'no-calls' | 'tracer' | null;
-  /** Calls in executable sections that are not traced: to be turned into nops by the machine's shapes (M-REC-10). */
+  /**
+   * Calls in executable sections that are not traced: to be turned into nops by the machine's
+   * shapes (M-REC-10).
+   */
   readonly untraced: readonly McountCall[];
   readonly refusals: readonly McountRefusal[];
   readonly remarks: readonly string[];
@@ -163,15 +181,17 @@ export interface McountOptions {
   /** Path of the file, for M-REC-1. */
   readonly path?: string;
   /**
-   * True (the default): sections in relocation-section order, in each the slots by ascending offset. False: relocation
-   * order inside a section too, as recordmcount leaves it (M-REC-9); compilers emit ascending relocations nearly always.
+   * True (the default): sections in relocation-section order, in each the slots by ascending
+   * offset. False: relocation order inside a section too, as recordmcount leaves it (M-REC-9);
+   * compilers emit ascending relocations nearly always.
    */
   readonly sort?: boolean;
 }
 
 /**
  * Plans the table of a relocatable file; decides everything, writes nothing.
- * @throws ElftraceError 'unsupported-form' for a linked file and for a section with calls that has no symbol a slot could
+ * @throws ElftraceError 'unsupported-form' for a linked file and for a section with calls that has
+ *   no symbol a slot could
  *         be relocated against (M-REC-6), 'elf-malformed' for a relocation outside its section
  * Source: M-REC-1..10
  */
@@ -218,7 +238,10 @@ export function planMcountTable(image: ElfImage, machine: McountMachine, options
   return { entries, skipped: null, untraced, refusals, remarks };
 }
 
-/** Slots of the table that the file has: relocations that target it (M-REC-1), or words; null without a table. */
+/**
+ * Slots of the table that the file has: relocations that target it (M-REC-1), or words; null
+ * without a table.
+ */
 function existingSlots(image: ElfImage): number | null {
   const sections = image.sectionsNamed(mcountSectionName);
   let slots = 0;
@@ -267,7 +290,7 @@ function sortedBySection(calls: readonly McountCall[]): McountCall[] {
   return [...calls].sort((a, b) => rank.get(a.section)! - rank.get(b.section)! || a.offset - b.offset);
 }
 
-// ------------------------------------------------------------------------------------------------------ base symbols
+// ------------------------------------------------------------------------------------ base symbols
 
 interface BaseSymbols {
   /** Index of the symbol for a slot that names `offset`, or why there is none. */
@@ -275,12 +298,14 @@ interface BaseSymbols {
 }
 
 /**
- * M-REC-6: the first local or global symbol of the section, usually the section symbol. Never a weak one: its name may end
- * up with another definition (M-WEAK-4). Not an indirect function either, whose address is that of a PLT entry.
+ * M-REC-6: the first local or global symbol of the section, usually the section symbol. Never a
+ * weak one: its name may end up with another definition (M-WEAK-4). Not an indirect function
+ * either, whose address is that of a PLT entry.
  *
- * Linkers that relax (RISC-V) delete bytes of code and move symbols with it, but not the distance that an addend holds: the
- * addend must not span a place where bytes can go. So there the base is the nearest symbol in front of the call, and the
- * call is refused when a relaxable place lies in between.
+ * Linkers that relax (RISC-V) delete bytes of code and move symbols with it, but not the distance
+ * that an addend holds: the addend must not span a place where bytes can go. So there the base is
+ * the nearest symbol in front of the call, and the call is refused when a relaxable place lies in
+ * between.
  *
  *   f:  addi …            f + 10 stays true
  *       call _mcount      <- f+10; the call itself may shrink, its start stays
@@ -344,8 +369,9 @@ function countUpTo(values: readonly number[], limit: number): number {
 }
 
 /**
- * Offsets at which a linker may delete bytes, ascending. A machine whose linkers move code has alignment relocations (they
- * must be able to restore what relaxation breaks); there the companions are the permissions to relax.
+ * Offsets at which a linker may delete bytes, ascending. A machine whose linkers move code has
+ * alignment relocations (they must be able to restore what relaxation breaks); there the companions
+ * are the permissions to relax.
  */
 function movingPlaces(image: ElfImage, machine: McountMachine, section: ElfSection): number[] {
   const types = new Set<number>();
@@ -361,10 +387,11 @@ function movingPlaces(image: ElfImage, machine: McountMachine, section: ElfSecti
   return places.sort((a, b) => a - b);
 }
 
-// ---------------------------------------------------------------------------------------------------------- sections
+// ---------------------------------------------------------------------------------------- sections
 
 /**
- * The table and its relocations as sections to append, in the form (REL or RELA) that the file's text has.
+ * The table and its relocations as sections to append, in the form (REL or RELA) that the file's
+ * text has.
  * @param entries  of `planMcountTable`, in the order of the slots; not empty
  * Source: M-TAB-1, M-REC-7, M-REC-8
  */

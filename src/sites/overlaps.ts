@@ -1,10 +1,12 @@
 /**
- * Other patch ranges of a kernel object (F-6): places that jump labels, static calls, alternatives, feature fix-ups and exception tables name. A site that
- * holds such a place would be patched by two mechanisms, so it is refused.
+ * Other patch ranges of a kernel object (F-6): places that jump labels, static calls, alternatives,
+ * feature fix-ups and exception tables name. A site that holds such a place would be patched by two
+ * mechanisms, so it is refused.
  *
- * Which field of an entry names a place, what its distance counts from and how far the place reaches are the machine's facts (`Arch.patchTables`). In
- * relocatable files the relocations of a field give its value, in linked ones its bytes do. A table in no format that is known is not guessed at: there
- * every relocation that names code is taken for a place.
+ * Which field of an entry names a place, what its distance counts from and how far the place
+ * reaches are the machine's facts (`Arch.patchTables`). In relocatable files the relocations of a
+ * field give its value, in linked ones its bytes do. A table in no format that is known is not
+ * guessed at: there every relocation that names code is taken for a place.
  */
 import type { PatchField, PatchTable } from '../machine/tables.js';
 import { ByteView } from '../bytes.js';
@@ -13,7 +15,10 @@ import type { CodeRange, Program } from '../program/program.js';
 import { relocationsSorted, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
 
-/** Code that a table names: [offset, end) of a section of a relocatable file, or addresses (`section` -1). */
+/**
+ * Code that a table names: [offset, end) of a section of a relocatable file, or addresses
+ * (`section` -1).
+ */
 export interface OtherRange {
   readonly section: number;
   readonly offset: bigint;
@@ -44,7 +49,10 @@ class TableReader {
     this.placed = program.relocatable ? relocationsSorted(image, section) : null;
   }
 
-  /** Where the field of the entry at `entry` leads; null: nowhere, or its relocations are none of those that such a field has. */
+  /**
+   * Where the field of the entry at `entry` leads; null: nowhere, or its relocations are none of
+   * those that such a field has.
+   */
   place(entry: number, field: PatchField): Place | null {
     const at = entry + field.at;
     const base = field.from === 'field' ? at : entry;
@@ -106,7 +114,10 @@ class TableReader {
     }
   }
 
-  /** Whether the table is of this format: whole entries, a place in each (in nearly each of a linked file), nothing that names code elsewhere. */
+  /**
+   * Whether the table is of this format: whole entries, a place in each (in nearly each of a linked
+   * file), nothing that names code elsewhere.
+   */
   fits({ entryBytes, place, reach, targets, replacement }: PatchTable): boolean {
     const { section, placed, program } = this;
     if (section.size % entryBytes !== 0) return false;
@@ -128,7 +139,10 @@ class TableReader {
     return true;
   }
 
-  /** Every place in code that some relocation of the table names, for tables whose format is not known. */
+  /**
+   * Every place in code that some relocation of the table names, for tables whose format is not
+   * known.
+   */
   *named(): Generator<Place> {
     const { placed, program } = this;
     for (let rank = 0; placed !== null && rank < placed.count; rank++) {
@@ -149,7 +163,10 @@ function rangeOf(program: Program, { section, value }: Place): CodeRange | undef
   return inside ? range : undefined;
 }
 
-/** Places in code that the tables of other patching mechanisms name, and whether one lies in the way. */
+/**
+ * Places in code that the tables of other patching mechanisms name, and whether one lies in the
+ * way.
+ */
 export class OtherRanges {
   /** By section and offset. */
   readonly list: readonly OtherRange[];
@@ -163,7 +180,10 @@ export class OtherRanges {
     for (const { offset, end } of ranges) if (end - offset > this.longest) this.longest = end - offset;
   }
 
-  /** What else is patched inside [start, end) of a section (-1 in linked files); null when nothing is. */
+  /**
+   * What else is patched inside [start, end) of a section (-1 in linked files); null when nothing
+   * is.
+   */
   overlapping(section: number, start: bigint, end: bigint): string | null {
     const { list } = this;
     let low = 0;

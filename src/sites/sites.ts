@@ -1,9 +1,10 @@
 /**
- * Finding sites: slots of the tables, or calls where there is no table, each with the shape and state of its bytes.
+ * Finding sites: slots of the tables, or calls where there is no table, each with the shape and
+ * state of its bytes.
  *
- * After `findSites` every site of the result has an anchor; those that name code have a shape index (or none fits) and a
- * state. Sites are sorted by code range and anchor, unplaced ones last. Columns, because kernels have 60,000 of them;
- * `Site` objects are views made on demand.
+ * After `findSites` every site of the result has an anchor; those that name code have a shape index
+ * (or none fits) and a state. Sites are sorted by code range and anchor, unplaced ones last.
+ * Columns, because kernels have 60,000 of them; `Site` objects are views made on demand.
  */
 import type { SiteReading, SiteSource, SiteStateKind } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
@@ -44,7 +45,10 @@ export interface Site {
 }
 
 export interface FindOptions extends TableOptions {
-  /** Record of changes that was kept beside the file; the one in the file is read without being asked for. */
+  /**
+   * Record of changes that was kept beside the file; the one in the file is read without being
+   * asked for.
+   */
   readonly record?: FileRecord | null;
   /** The program as it was before what the record says, where its calls name another entry now. */
   readonly original?: Program;
@@ -71,7 +75,10 @@ export class Sites {
     private readonly stateOf: Uint8Array,
     private readonly functionOf: Int32Array,
     private readonly view: ProgramView,
-    /** Tables most of whose sites have nops in no number or place that a call can use; parallel to `tables`. */
+    /**
+     * Tables most of whose sites have nops in no number or place that a call can use; parallel to
+     * `tables`.
+     */
     private readonly unusable: readonly boolean[],
   ) {
     this.count = anchor.length;
@@ -106,7 +113,10 @@ export class Sites {
     return source === 'call' && this.kept ? 'mcount-table' : source;
   }
 
-  /** From now on a place that was found because of its call is a site whatever stands there, as one that a table names. */
+  /**
+   * From now on a place that was found because of its call is a site whatever stands there, as one
+   * that a table names.
+   */
   keep(): void {
     this.kept = true;
   }
@@ -153,7 +163,10 @@ export class Sites {
     return part?.kind === 'module' ? part.name : null;
   }
 
-  /** What the bytes at a site say, read again; null for sites that no shape knows or that name no code. */
+  /**
+   * What the bytes at a site say, read again; null for sites that no shape knows or that name no
+   * code.
+   */
   reading(index: number): SiteReading | null {
     const found = this.read(index);
     return found !== null && this.unusable[this.tableOf[index]!] ? asUnusable(found) : found;
@@ -168,14 +181,17 @@ export class Sites {
     const known = siteShapes[shape]!;
     const found = known.read(this.viewOf(index), source);
     if (found !== null) return found;
-    // Without a table only the compiler's call is a site; but this one was found, and a session may have changed it since. With one a shape may ask what
-    // stands in front (RISC-V and arm64 tell nops of -pg by the store of the return address); that was seen, and a probe may lie on it since.
+    // Without a table only the compiler's call is a site; but this one was found, and a session may
+    // have changed it since. With one a shape may ask what stands in front (RISC-V and arm64 tell
+    // nops of -pg by the store of the return address); that was seen, and a probe may lie on it
+    // since.
     const other = source === 'call' ? 'mcount-table' : source === 'mcount-table' ? 'call' : null;
     if (other !== null && known.sources.includes(other)) {
       const place = known.read(this.viewOf(index), other);
       if (place !== null) return place;
     }
-    // What a session writes may be a form of another shape: nops of RISC-V become a site of any generation.
+    // What a session writes may be a form of another shape: nops of RISC-V become a site of any
+    // generation.
     for (const shape of siteShapes) {
       const reading = shape.sources.includes(source) ? shape.read(this.viewOf(index), source) : null;
       if (reading !== null) return reading;
@@ -217,8 +233,9 @@ export class Sites {
 const possibleSources: readonly SiteSource[] = ['mcount-table', 'patchable-table'];
 
 /**
- * A site of a table most of whose sites have too few nops, or have them in front of their functions: a build has one form, so one that looks as if it had
- * enough begins with a nop of its own, and one without any is no damaged one.
+ * A site of a table most of whose sites have too few nops, or have them in front of their
+ * functions: a build has one form, so one that looks as if it had enough begins with a nop of its
+ * own, and one without any is no damaged one.
  */
 function asUnusable(reading: SiteReading): SiteReading {
   if (reading.nops !== undefined) return reading.fault === undefined ? { ...reading, fault: 'unsupported' } : reading;
@@ -256,7 +273,10 @@ function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading |
   return { reading: fallback, shape: fallbackShape };
 }
 
-/** Filled slots of a table that name code, at most `sampleSize` and evenly spread: the first ones may all be of one odd section. */
+/**
+ * Filled slots of a table that name code, at most `sampleSize` and evenly spread: the first ones
+ * may all be of one odd section.
+ */
 function* samples(program: Program, table: SlotTable): Generator<{ range: CodeRange; offset: number }> {
   const step = Math.max(1, Math.ceil((table.count - table.zero) / sampleSize));
   let filled = 0;
@@ -271,8 +291,9 @@ function* samples(program: Program, table: SlotTable): Generator<{ range: CodeRa
 }
 
 /**
- * vmlinux has one table symbol for both kinds of site: the kind under which more sites are recognised, then the one that knows more of them as damaged. The
- * shapes themselves say what cannot be theirs: nops of a call are never the first instruction of a function.
+ * vmlinux has one table symbol for both kinds of site: the kind under which more sites are
+ * recognised, then the one that knows more of them as damaged. The shapes themselves say what
+ * cannot be theirs: nops of a call are never the first instruction of a function.
  */
 function decideSource(program: Program, table: SlotTable, view: ProgramView): SiteSource {
   if (table.source !== 'unknown') return table.source;
@@ -290,7 +311,8 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
       else score++;
       if (reading.shape.sources.includes('patchable-table')) entries++;
     }
-    // arm64 knows patchable entries under either name of a table; one of mostly such is no table of calls.
+    // arm64 knows patchable entries under either name of a table; one of mostly such is no table of
+    // calls.
     if (source === 'mcount-table' && entries * 2 > score + known) continue;
     // What is recognised counts before any number of damaged sites.
     const total = score * (sampleSize + 1) + known;
@@ -303,9 +325,10 @@ function decideSource(program: Program, table: SlotTable, view: ProgramView): Si
 }
 
 /**
- * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has room behind its function's
- * symbol. A nop with which the function begins is no room where another mechanism patches it (a jump label that is off). A table whose pads are merely too
- * small for a call is not that, and its sites get their verdicts.
+ * Call padding in a patchable table of its own (x86-64 modules without any call site): no slot has
+ * room behind its function's symbol. A nop with which the function begins is no room where another
+ * mechanism patches it (a jump label that is off). A table whose pads are merely too small for a
+ * call is not that, and its sites get their verdicts.
  */
 function isPadding(program: Program, table: SlotTable, source: SiteSource, view: ProgramView): boolean {
   if (!program.arch.mcount.patchableIsPadding || source !== 'patchable-table' || table.role === 'padding') return false;
@@ -348,8 +371,8 @@ export function mcountMachine(program: Program): McountMachine {
 }
 
 /**
- * Offsets of calls in a section of a relocatable file, ascending. A branch relocation on bytes that are neither call nor jump is
- * a damaged call: it is a site too, so that it gets a verdict.
+ * Offsets of calls in a section of a relocatable file, ascending. A branch relocation on bytes that
+ * are neither call nor jump is a damaged call: it is a site too, so that it gets a verdict.
  */
 function relocatedCalls(program: Program, range: CodeRange): number[] {
   const { arch } = program;
@@ -438,8 +461,9 @@ function isRuntime(program: Program, range: CodeRange, value: bigint): boolean {
 }
 
 /**
- * Places in code that the record says were changed: what is left of calls that became nops in a file without a table, or whose
- * slots were emptied. Places that another table names are not repeated.
+ * Places in code that the record says were changed: what is left of calls that became nops in a
+ * file without a table, or whose slots were emptied. Places that another table names are not
+ * repeated.
  */
 function recordedPlaces(program: Program, record: FileRecord | null, others: readonly SlotTable[]): SlotTable {
   const known = new Set<string>();
@@ -481,8 +505,8 @@ function recordedPlaces(program: Program, record: FileRecord | null, others: rea
 }
 
 /**
- * Calls of the profiling entry that the file made before it was enabled (--entry): where the linker's relocation alone says what is
- * called, no byte of the code tells them from other calls.
+ * Calls of the profiling entry that the file made before it was enabled (--entry): where the
+ * linker's relocation alone says what is called, no byte of the code tells them from other calls.
  */
 function callsBefore(original: Program, known: SlotTable): SlotTable[] {
   const before = findCalls(original);
@@ -505,7 +529,9 @@ function callsBefore(original: Program, known: SlotTable): SlotTable[] {
   ];
 }
 
-/** True when untracing made nops of calls: the record has changes of code at places that were sites. */
+/**
+ * True when untracing made nops of calls: the record has changes of code at places that were sites.
+ */
 function hadTabledCalls(program: Program, record: FileRecord | null): boolean {
   if (!program.arch.mcount.patchableIsPadding || record === null || record.untraced.length === 0) return false;
   const untraced = new Set(record.untraced);
@@ -535,7 +561,8 @@ function order(ranges: Int32Array, anchors: BigUint64Array): Uint32Array | null 
 
 /**
  * Finds the sites of a program.
- * @throws ElftraceError for tables that cannot be read; sites that are wrong are results, not errors
+ * @throws ElftraceError for tables that cannot be read; sites that are wrong are results, not
+ *   errors
  */
 export function findSites(program: Program, options: FindOptions = {}): Sites {
   const view = new ProgramView(program);

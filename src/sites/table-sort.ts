@@ -1,15 +1,15 @@
 /**
- * Sorts the site table of a linked image in place, as a kernel build does, so that start-up need not. Owns the checks that
- * must hold before a byte changes, the order, and what becomes of slots whose function lost at link time. Plans patches,
- * writes nothing, and never looks at code.
+ * Sorts the site table of a linked image in place, as a kernel build does, so that start-up need
+ * not. Owns the checks that must hold before a byte changes, the order, and what becomes of slots
+ * whose function lost at link time. Plans patches, writes nothing, and never looks at code.
  *
  *   where values stand                           what is rewritten
  *   words only (ET_EXEC, REL, RELR)              words
  *   RELATIVE addends, words zero                 addends
  *   RELATIVE addends and equal words             both, so that they stay equal
  *
- * An addend belongs to the slot that its relocation names, whatever the order of the relocations: values are written by
- * offset, not by position in the relocation table (M-SORT-1).
+ * An addend belongs to the slot that its relocation names, whatever the order of the relocations:
+ * values are written by offset, not by position in the relocation table (M-SORT-1).
  *
  * Rules M-SORT-1..4 and M-WEAK-2..3 of the specification.
  */
@@ -20,7 +20,10 @@ import type { ElfImage, RelocationTable } from '../elf/image.js';
 import { ElftraceError, hex } from '../errors.js';
 import type { Address } from '../units.js';
 
-/** A run of bytes to store; `before` stands there now. Lists are sorted by offset and do not overlap. */
+/**
+ * A run of bytes to store; `before` stands there now. Lists are sorted by offset and do not
+ * overlap.
+ */
 export interface TablePatch {
   /** File position. */
   readonly offset: number;
@@ -34,7 +37,9 @@ export interface SortedTable {
   readonly patches: readonly TablePatch[];
   /** Slots, zeros included. */
   readonly slots: number;
-  /** Zero slots after sorting: padding between contributions (M-SORT-4) and the slots of `dropped`. */
+  /**
+   * Zero slots after sorting: padding between contributions (M-SORT-4) and the slots of `dropped`.
+   */
   readonly zeros: number;
   /** Values set to 0 because they lie in no function, ascending (M-WEAK-2). */
   readonly dropped: readonly Address[];
@@ -49,7 +54,10 @@ export interface RefusedTable {
 }
 
 export interface SortOptions {
-  /** False for an address in no function: its slot is set to 0. Absent: slots are kept. See `functionCover`. */
+  /**
+   * False for an address in no function: its slot is set to 0. Absent: slots are kept. See
+   * `functionCover`.
+   */
   readonly inFunction?: (address: Address) => boolean;
 }
 
@@ -61,7 +69,8 @@ interface SlotRelocation {
 }
 
 /**
- * Plans the sorting of a linked image's table: unsigned by value in the image's word size, zeros first.
+ * Plans the sorting of a linked image's table: unsigned by value in the image's word size, zeros
+ * first.
  * @param range  addresses of the table, end excluded
  * @throws ElftraceError 'unsupported-form' for a relocatable file, whose slots have no values yet
  * Source: M-SORT-1..4, M-WEAK-2
@@ -188,8 +197,8 @@ function listDuplicates(values: BigUint64Array, start: number): SortedTable['dup
 }
 
 /**
- * The dynamic relocation of each slot, by slot; none at all for a table of absolute words. A string says which check of
- * M-SORT-2 failed: type and symbol of each, and as many as slots.
+ * The dynamic relocation of each slot, by slot; none at all for a table of absolute words. A string
+ * says which check of M-SORT-2 failed: type and symbol of each, and as many as slots.
  */
 function readSlotRelocations(
   image: ElfImage,
@@ -238,14 +247,16 @@ function isDynamic(image: ElfImage, table: RelocationTable): boolean {
   return section !== undefined && (section.flags & elf.SHF_ALLOC) !== 0n;
 }
 
-// --------------------------------------------------------------------------------------------------------- functions
+// --------------------------------------------------------------------------------------- functions
 
 /**
- * The functions of an image as the build's list of sizes has them (`nm -S`, types t, T and W): sized symbols of executable
- * sections, weak ones too; not indirect functions, weak objects and data, and none of size 0, whose slots are lost (the trap
- * of M-WEAK-2).
- * @param beforeBytes  how far in front of a function its slots may lie (arm64 with an ops literal: 8)
- * @param codePlace    where a symbol's code is, for ABIs whose function symbols name descriptors (ELFv1); null where unknown
+ * The functions of an image as the build's list of sizes has them (`nm -S`, types t, T and W):
+ * sized symbols of executable sections, weak ones too; not indirect functions, weak objects and
+ * data, and none of size 0, whose slots are lost (the trap of M-WEAK-2).
+ * @param beforeBytes  how far in front of a function its slots may lie (arm64 with an ops literal:
+ *                     8)
+ * @param codePlace    where a symbol's code is, for ABIs whose function symbols name descriptors
+ *                     (ELFv1); null where unknown
  * @returns  whether an address lies in [function - beforeBytes, function + size)
  */
 export function functionCover(

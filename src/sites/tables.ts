@@ -1,11 +1,16 @@
 /**
- * Site tables: where a file says its patch sites are. Owns: which sections and ranges are ftrace's, reading their slots
- * (words in place, relocations, RELATIVE addends, RELR), zero slots. Does not look at the code that slots name.
+ * Site tables: where a file says its patch sites are. Owns: which sections and ranges are ftrace's,
+ * reading their slots (words in place, relocations, RELATIVE addends, RELR), zero slots. Does not
+ * look at the code that slots name.
  *
- * The three places a slot's value can be in (60-mcount-tables M-TAB-2, measured on kernels and on both linkers):
- *   relocatable files    the relocation's symbol + addend; the word itself is zero and means nothing
- *   linked, word != 0    the word; relocations that a linker kept may be stale after a build-time sort
- *   linked, word == 0    the addend of the RELATIVE relocation at the slot, if there is one; else an empty slot
+ * The three places a slot's value can be in (60-mcount-tables M-TAB-2, measured on kernels and on
+ * both linkers):
+ *   relocatable files    the relocation's symbol + addend; the word itself is zero and means
+ *                        nothing
+ *   linked, word != 0    the word; relocations that a linker kept may be stale after a build-time
+ *                        sort
+ *   linked, word == 0    the addend of the RELATIVE relocation at the slot, if there is one; else
+ *                        an empty slot
  */
 import type { SiteSource } from '../machine/sites.js';
 import * as elf from '../elf/constants.js';
@@ -15,17 +20,29 @@ import type { Program } from '../program/program.js';
 import { isDynamic } from '../relocs/read.js';
 import type { Address } from '../units.js';
 
-/** Slots of one table as columns; `section` and `value` name the anchor, see `SlotTable.relocatable`. */
+/**
+ * Slots of one table as columns; `section` and `value` name the anchor, see
+ * `SlotTable.relocatable`.
+ */
 export interface SlotTable {
-  /** `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` and `record` for sites found without a table. */
+  /**
+   * `__mcount_loc`, `__patchable_function_entries`, `__start_mcount_loc`, or `calls` and `record`
+   * for sites found without a table.
+   */
   readonly name: string;
-  /** What the slots name. A kernel's range does not say: `unknown` is decided by the bytes at the sites. */
+  /**
+   * What the slots name. A kernel's range does not say: `unknown` is decided by the bytes at the
+   * sites.
+   */
   readonly source: SiteSource | 'unknown';
   /** `padding`: listed, and no table of ftrace (x86-64 call padding). */
   readonly role: 'sites' | 'padding';
   readonly count: number;
   readonly zero: number;
-  /** Section index the slot's value is an offset in (relocatable files); -1 in linked files and for empty slots. */
+  /**
+   * Section index the slot's value is an offset in (relocatable files); -1 in linked files and for
+   * empty slots.
+   */
   readonly section: Int32Array;
   /** Address, or offset in `section`; 0 for an empty slot. */
   readonly value: BigUint64Array;
@@ -43,9 +60,14 @@ const mcountSection = '__mcount_loc';
 const patchableSection = '__patchable_function_entries';
 
 export interface TableOptions {
-  /** Sections to read instead of the well-known ones (-mfentry-section=NAME): their slots name calls. */
+  /**
+   * Sections to read instead of the well-known ones (-mfentry-section=NAME): their slots name
+   * calls.
+   */
   readonly tableSections?: readonly string[];
-  /** The file had a table of calls, and untracing left none: a table of pads is still one of pads. */
+  /**
+   * The file had a table of calls, and untracing left none: a table of pads is still one of pads.
+   */
   readonly hadCalls?: boolean;
 }
 
@@ -61,7 +83,10 @@ function wordOf(bytes: Uint8Array, offset: number, size: 4 | 8, little: boolean)
   return value;
 }
 
-/** Slots of a section of a relocatable file: symbol + addend of the relocation at each slot (M-TAB-1). */
+/**
+ * Slots of a section of a relocatable file: symbol + addend of the relocation at each slot
+ * (M-TAB-1).
+ */
 function readRelocatable(
   program: Program,
   section: ElfSection,
@@ -113,7 +138,8 @@ function readRelocatable(
       const symbol = table.symbol[row]!;
       const home = symbols ? symbols.sectionIndex[symbol]! : 0;
       const addend = table.addends === 'place' ? wordOf(contents, offset, word, little) : table.addend[row]!;
-      // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when its site is taken out.
+      // No symbol and no addend: the loader writes 0, which kernels skip. What a slot becomes when
+      // its site is taken out.
       if (symbol === 0 && addend === 0n) continue;
       values[slot] = BigInt.asUintN(word * 8, (symbols ? symbols.value[symbol]! : 0n) + addend);
       sections[slot] = home > 0 && home < image.sections.length ? home : -2;
@@ -207,7 +233,10 @@ function isSorted(values: BigUint64Array, sections: Int32Array | null): boolean 
   return true;
 }
 
-/** RELATIVE addends by slot address in [start, start + size). RELR slots keep their value in place and need none. */
+/**
+ * RELATIVE addends by slot address in [start, start + size). RELR slots keep their value in place
+ * and need none.
+ */
 function relativeAddends(program: Program, start: bigint, size: number): Map<bigint, bigint> {
   const { image, arch } = program;
   const addends = new Map<bigint, bigint>();
@@ -226,8 +255,8 @@ function relativeAddends(program: Program, start: bigint, size: number): Map<big
 }
 
 /**
- * Address range of a table that symbols delimit, end excluded; null without them. Kernels have `__start_mcount_loc` inside
- * `.init.data`, other programs the section bounds that a linker makes.
+ * Address range of a table that symbols delimit, end excluded; null without them. Kernels have
+ * `__start_mcount_loc` inside `.init.data`, other programs the section bounds that a linker makes.
  * @param symbols  the image's own, or those of a file that goes with a stripped image
  * @throws ElftraceError 'elf-malformed' when the range is none or longer than the file
  * Source: M-SORT-1, M-TAB-1
@@ -257,7 +286,10 @@ export function findTableRange(
   return null;
 }
 
-/** The range that symbols delimit, where it is no section with a name of its own: a loaded kernel has both kinds of tables. */
+/**
+ * The range that symbols delimit, where it is no section with a name of its own: a loaded kernel
+ * has both kinds of tables.
+ */
 function kernelRange(program: Program): { readonly start: Address; readonly stop: Address } | null {
   const range = findTableRange(program.image, program.symbols);
   if (range === null || program.loadMap === null) return range;
@@ -267,7 +299,8 @@ function kernelRange(program: Program): { readonly start: Address; readonly stop
 
 /**
  * All site tables of a file. Empty when it has none: sites are then found by their calls.
- * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots; 'no-match' when none of
+ * @throws ElftraceError 'elf-malformed' for tables whose size or relocations cannot be slots;
+ *   'no-match' when none of
  *         `tableSections` is there
  */
 export function readTables(program: Program, options: TableOptions = {}): SlotTable[] {

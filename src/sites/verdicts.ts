@@ -1,6 +1,6 @@
 /**
- * One verdict per site: the first line of the table below that applies. Decides nothing about patching; a plan refuses
- * sites whose verdict is an error.
+ * One verdict per site: the first line of the table below that applies. Decides nothing about
+ * patching; a plan refuses sites whose verdict is an error.
  *
  * | verdict | severity | meaning |
  * |---|---|---|
@@ -9,8 +9,10 @@
  * | weak-leftover | note | body of an overridden weak function: real bytes, no symbol |
  * | no-symbol | warning | no function covers the site and it is no leftover |
  * | bypassed-by-local-entry | error | local calls never pass the site |
- * | unsupported-shape, wrong-bytes | error | bytes that no shape knows / a known shape with other bytes |
- * | out-of-range, wrong-target, stub-wrong-target, toc-restore-missing | error | the call does not lead where it must |
+ * | unsupported-shape | error | bytes that no shape knows |
+ * | wrong-bytes | error | a known shape with other bytes |
+ * | out-of-range, wrong-target, stub-wrong-target | error | the call does not lead where it must |
+ * | toc-restore-missing | error | no restore of r2 behind a call that changes it |
  * | state-mismatch | error | the record in the file says otherwise than the bytes |
  * | ok | | |
  */
@@ -69,8 +71,8 @@ export interface Verification {
   /** About the file: unsorted tables, calls of the profiling entry that no table names, … */
   readonly remarks: readonly string[];
   /**
-   * Why the verdicts say little or nothing: the file has no site (`no-sites`), or of most sites nobody knows the function (`no-functions`). Null: they say
-   * what they say.
+   * Why the verdicts say little or nothing: the file has no site (`no-sites`), or of most sites
+   * nobody knows the function (`no-functions`). Null: they say what they say.
    */
   readonly incomplete: { readonly code: 'no-sites' | 'no-functions'; readonly message: string } | null;
 }
@@ -78,7 +80,10 @@ export interface Verification {
 export interface VerifyOptions {
   /** What the file's own record says of a site: null when nothing or the same as the bytes. */
   readonly recorded?: (fileOffset: number, sizeBytes: number) => { expected: Uint8Array; actual: Uint8Array } | null;
-  /** True for sites whose bytes a session has left behind: what they call was a tracer's, or a direct caller, of its time. */
+  /**
+   * True for sites whose bytes a session has left behind: what they call was a tracer's, or a
+   * direct caller, of its time.
+   */
   readonly leftBehind?: (site: number) => boolean;
   readonly signal?: AbortSignal;
 }
@@ -98,9 +103,10 @@ interface Judgement {
 }
 
 /**
- * Whether a function covers the site. A label (assembly without a size) covers only what can be its own entry: everything
- * up to the next symbol would include the bodies of overridden weak functions behind it. The same holds for functions of a list of names, which has
- * no sizes, where the machine tells an entry by what stands in front of it (X-SITE-2).
+ * Whether a function covers the site. A label (assembly without a size) covers only what can be its
+ * own entry: everything up to the next symbol would include the bodies of overridden weak functions
+ * behind it. The same holds for functions of a list of names, which has no sizes, where the machine
+ * tells an entry by what stands in front of it (X-SITE-2).
  */
 export function isCovered(sites: Sites, index: number): boolean {
   const { program } = sites;
@@ -120,8 +126,9 @@ function isEntry(sites: Sites, index: number): boolean {
 }
 
 /**
- * What is known of the functions that sites lie in: `all` symbols of the file, only those that it `exports` (a stripped shared object), or `none` of most
- * sites. Only where all are known a site without one is the leftover of an overridden weak function; those are few.
+ * What is known of the functions that sites lie in: `all` symbols of the file, only those that it
+ * `exports` (a stripped shared object), or `none` of most sites. Only where all are known a site
+ * without one is the leftover of an overridden weak function; those are few.
  */
 type Knowledge = 'all' | 'exports' | 'none';
 const knowledge = new WeakMap<Sites, Knowledge>();
@@ -281,7 +288,10 @@ function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement
   };
 }
 
-/** A call of something that is not the profiling entry: fine when it is a tracer's, else it leads to the wrong place. */
+/**
+ * A call of something that is not the profiling entry: fine when it is a tracer's, else it leads to
+ * the wrong place.
+ */
 function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement | null {
   const { program } = sites;
   if (reading.target === null) {
@@ -300,7 +310,8 @@ function judgeCall(sites: Sites, index: number, reading: SiteReading): Judgement
   }
   if (program.callee(reading.target) !== 'other') return null;
   if (!program.hasMcountEntry) return null;
-  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose it is.
+  // A lone direct caller is what the site calls itself (C-TGT-2); the image's own table says whose
+  // it is.
   const direct = directCallerOf(sites, index);
   if (direct !== null && (direct === reading.target || direct === program.finalTarget(reading.target))) return null;
   const range = program.codeAt(reading.target);
@@ -335,7 +346,10 @@ export function directCallerOf(sites: Sites, index: number): bigint | null {
   return directCallerAt(sites.program, start, start + BigInt(reading.sizeBytes));
 }
 
-/** A stub that leads to the right code with another TOC than that code's: the callee would find nothing of its own. */
+/**
+ * A stub that leads to the right code with another TOC than that code's: the callee would find
+ * nothing of its own.
+ */
 function judgeStubToc(sites: Sites, index: number, target: bigint, reading: SiteReading): Judgement | null {
   const { program } = sites;
   const stub = program.stub(target);
@@ -417,7 +431,10 @@ function incompleteness(sites: Sites, judged: number): Verification['incomplete'
   return { code: 'no-functions', message };
 }
 
-/** Error for a site that a request needs and that is wrong: expected and actual bytes, as ftrace_bug prints them. */
+/**
+ * Error for a site that a request needs and that is wrong: expected and actual bytes, as ftrace_bug
+ * prints them.
+ */
 export function siteMismatch(finding: Finding): ElftraceError {
   return new ElftraceError('site-mismatch', `${finding.section}+${hex(finding.offset)}: ${finding.message}`, {
     section: finding.section,

@@ -1,6 +1,7 @@
 /**
- * The view through which site shapes see a program: one object that is moved from site to site. Positions that shapes use
- * are deltas from the anchor; this file turns them into positions in the code range and relocation rows.
+ * The view through which site shapes see a program: one object that is moved from site to site.
+ * Positions that shapes use are deltas from the anchor; this file turns them into positions in the
+ * code range and relocation rows.
  */
 import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
@@ -21,7 +22,10 @@ export class ProgramView implements SiteView {
   private code: Uint8Array = new Uint8Array(0);
   private at = 0;
   private placed: PlacedRelocations | undefined;
-  /** Where the last look-up in `placed` ended: sites come in ascending order, so the next is usually just behind. */
+  /**
+   * Where the last look-up in `placed` ended: sites come in ascending order, so the next is usually
+   * just behind.
+   */
   private hint = 0;
   private readonly little: boolean;
 

@@ -1,9 +1,10 @@
 /**
  * What a trace consists of. Types only, and what every reader and writer must know of them.
  *
- * Events come in order of time. Every entry has its return, properly nested on each CPU; activations that the program left
- * without returning (longjmp, exit) end with `unwound`. Tracers that record entries only make a trace without any return, which
- * its header says (`nested`): there every depth is 0.
+ * Events come in order of time. Every entry has its return, properly nested on each CPU;
+ * activations that the program left without returning (longjmp, exit) end with `unwound`. Tracers
+ * that record entries only make a trace without any return, which its header says (`nested`): there
+ * every depth is 0.
  */
 import type { Address } from '../units.js';
 
@@ -48,8 +49,9 @@ export interface ReturnEvent extends Activation {
 }
 
 /**
- * Something that a program recorded inside a function: a direct call, a probe that was hit, an event of its own. Or a call of the function, by a tracer that
- * hears of no returns beside one that does: it has the depth of the function's entry, whichever of them came first.
+ * Something that a program recorded inside a function: a direct call, a probe that was hit, an
+ * event of its own. Or a call of the function, by a tracer that hears of no returns beside one that
+ * does: it has the depth of the function's entry, whichever of them came first.
  */
 export interface PointEvent extends Activation {
   readonly kind: 'direct' | 'probe' | 'user' | 'call';

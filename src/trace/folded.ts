@@ -1,9 +1,9 @@
 /**
- * Sums over a trace: instructions by stack (`a;b;c 123`, what flame graph tools read) and by function. Memory grows with the
- * number of different stacks, not with the length of the run.
+ * Sums over a trace: instructions by stack (`a;b;c 123`, what flame graph tools read) and by
+ * function. Memory grows with the number of different stacks, not with the length of the run.
  *
- * An instruction counts for the activation on top of its CPU's stack; what other CPUs do meanwhile does not. What runs before the first function is entered counts
- * for `OUTSIDE`.
+ * An instruction counts for the activation on top of its CPU's stack; what other CPUs do meanwhile
+ * does not. What runs before the first function is entered counts for `OUTSIDE`.
  */
 import type { Address } from '../units.js';
 import { visibleLine } from '../visible.js';
@@ -36,9 +36,14 @@ interface Position {
 const PIECE = 0x1_0000;
 
 export interface FoldedOptions {
-  /** When the clock of a CPU begins: `zero`, or at its first event (what was before is lost). Default `zero`. */
+  /**
+   * When the clock of a CPU begins: `zero`, or at its first event (what was before is lost).
+   * Default `zero`.
+   */
   readonly start?: 'zero' | 'first-event';
-  /** False: the trace has no returns. Calls are counted then, by caller and callee. Default true. */
+  /**
+   * False: the trace has no returns. Calls are counted then, by caller and callee. Default true.
+   */
   readonly nested?: boolean;
   /** Names callers where there are no returns. */
   readonly nameOf?: (address: Address) => string;
@@ -61,7 +66,10 @@ function foldedCalls(write: TextSink, nameOf: (address: Address) => string): Tra
   };
 }
 
-/** Collects stacks; they are written at the end, parents before their callees, in order of first execution. */
+/**
+ * Collects stacks; they are written at the end, parents before their callees, in order of first
+ * execution.
+ */
 export function foldedWriter(write: TextSink, options: FoldedOptions = {}): TraceSink {
   const { start = 'zero', nested = true, nameOf = (): string => '' } = options;
   if (!nested) return foldedCalls(write, nameOf);
@@ -79,7 +87,8 @@ export function foldedWriter(write: TextSink, options: FoldedOptions = {}): Trac
   };
   return {
     event(event: TraceEvent) {
-      // Points are in nobody's way: a clock that begins with the first event begins with the first entry.
+      // Points are in nobody's way: a clock that begins with the first event begins with the first
+      // entry.
       if (event.kind !== 'entry' && event.kind !== 'return') return;
       const position = advance(event.cpu, event.instructions);
       const { node } = position;

@@ -11,8 +11,8 @@ export interface FunctionListOptions {
 }
 
 /**
- * Functions of a linked program, and labels of hand-written code that no function covers, in ascending order of address.
- * Only places in executable code count. Empty for a stripped file.
+ * Functions of a linked program, and labels of hand-written code that no function covers, in
+ * ascending order of address. Only places in executable code count. Empty for a stripped file.
  */
 export function tracedFunctions(program: Program, options: FunctionListOptions = {}): TracedFunction[] {
   const { bias = 0n, siteOf = (): null => null } = options;
@@ -45,11 +45,17 @@ export function tracedFunctions(program: Program, options: FunctionListOptions =
 
 /** Finds functions by address; see `functionLookup`. */
 export interface FunctionLookup {
-  /** The function that an address is in: the one with this site, else the last that begins at or before it; null before all. */
+  /**
+   * The function that an address is in: the one with this site, else the last that begins at or
+   * before it; null before all.
+   */
   readonly at: (address: Address) => TracedFunction | null;
 }
 
-/** `functions` in ascending order of address, as `tracedFunctions` gives them. Symbols without sizes: code behind a function counts for it. */
+/**
+ * `functions` in ascending order of address, as `tracedFunctions` gives them. Symbols without
+ * sizes: code behind a function counts for it.
+ */
 export function functionLookup(functions: readonly TracedFunction[]): FunctionLookup {
   // Sites may stand in front of their function.
   const bySite = new Map<Address, TracedFunction>();

@@ -1,6 +1,6 @@
 /**
- * A trace as text, one JSON object a line: first what the trace is, then the events. Lines are given away in pieces of about
- * 64 KiB; nothing is kept.
+ * A trace as text, one JSON object a line: first what the trace is, then the events. Lines are
+ * given away in pieces of about 64 KiB; nothing is kept.
  */
 import { hex } from '../errors.js';
 import {
@@ -38,7 +38,10 @@ function probeJson({ group, event, isReturn, arguments: list }: ProbeData): obje
   };
 }
 
-/** Writes `{kind, function, address, site, cpu, depth, time}`, with `parent` for entries, `ip` and `parent` for points. */
+/**
+ * Writes `{kind, function, address, site, cpu, depth, time}`, with `parent` for entries, `ip` and
+ * `parent` for points.
+ */
 export function ndjsonWriter(write: TextSink, options: NdjsonOptions): TraceSink {
   const { source, image, clock = 'instructions', nested = true, losses } = options;
   const first = { schema: traceSchema, clock, source, image, ...(nested ? {} : { nested }), ...(losses ?? {}) };

@@ -1,19 +1,27 @@
 /**
- * Calls and returns as the machine executes them, whatever the program does to record its own: hooks on the first
- * instruction of every function and on every address that one of them will return to. The oracle of traces that patched
- * code writes.
+ * Calls and returns as the machine executes them, whatever the program does to record its own:
+ * hooks on the first instruction of every function and on every address that one of them will
+ * return to. The oracle of traces that patched code writes.
  *
- * How activations are told apart, from the stack pointer (sp) and the return address at a function's entry:
+ * How activations are told apart, from the stack pointer (sp) and the return address at a
+ * function's entry:
  *
  *   entry     push {function, return address, sp when it will have returned}
- *   return    the instruction at a return address, sp as it must be then: pop that activation and all above it
- *   tail call entry with the same return address and sp as the activation on top: nested in it, and both return at once;
- *             a chain of them that comes back to one of its functions (mutual recursion without frames) begins anew there
- *   loop      a jump to the own entry, local entry behind the global one: same function, address, sp as on top: no event
- *   unwinding activations whose sp is below the present one cannot return any more (longjmp, exceptions): popped, `unwound`; so
- *             are those at the present sp when the code that runs, or that calls, is of a function further out
+ *   return    the instruction at a return address, sp as it must be then: pop that activation and
+ *             all above it
+ *   tail call entry with the same return address and sp as the activation on top: nested in it, and
+ *   both return at once;
+ *             a chain of them that comes back to one of its functions (mutual recursion without
+ *             frames) begins anew there
+ *   loop      a jump to the own entry, local entry behind the global one: same function, address,
+ *             sp as on top: no event
+ *   unwinding activations whose sp is below the present one cannot return any more (longjmp,
+ *   exceptions): popped, `unwound`; so
+ *             are those at the present sp when the code that runs, or that calls, is of a function
+ *             further out
  *
- * Stacks grow down. Programs that switch stacks inside one CPU (coroutines) make activations look abandoned.
+ * Stacks grow down. Programs that switch stacks inside one CPU (coroutines) make activations look
+ * abandoned.
  */
 import type { Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';
@@ -27,8 +35,9 @@ export interface OracleOptions {
   readonly linkRegister: RegisterName | null;
   readonly sinks: readonly TraceSink[];
   /**
-   * True: a chain of tail calls that comes back to one of its functions goes on nesting, as graph tracers record it, for whom each of
-   * them returns. Default false: it begins anew there, so that mutual recursion without frames stays bounded.
+   * True: a chain of tail calls that comes back to one of its functions goes on nesting, as graph
+   * tracers record it, for whom each of them returns. Default false: it begins anew there, so that
+   * mutual recursion without frames stays bounded.
    */
   readonly keepChains?: boolean;
 }
@@ -94,7 +103,9 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     return depth;
   };
 
-  /** `aliveAt`, without the frames at `sp` that stand between the code of `owner` and its own frame. */
+  /**
+   * `aliveAt`, without the frames at `sp` that stand between the code of `owner` and its own frame.
+   */
   const aliveIn = (frames: readonly Frame[], sp: bigint, owner: TracedFunction | null): number => {
     const alive = aliveAt(frames, sp);
     let depth = alive;
@@ -124,7 +135,8 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
     const sp = machine.register(stackPointer);
     const { pc } = machine;
     let top = aliveAt(frames, sp);
-    // Code that a function returned to on its way here (return_to_handler of a graph tracer) looks like a function on top of it.
+    // Code that a function returned to on its way here (return_to_handler of a graph tracer) looks
+    // like a function on top of it.
     while (top > 0 && frames[top - 1]!.sp === sp && frames[top - 1]!.back !== pc) top--;
     let depth = top;
     while (depth > 0 && frames[depth - 1]!.sp === sp && frames[depth - 1]!.back === pc) depth--;

@@ -1,6 +1,7 @@
 /**
- * A proof that a program does not end: it comes to one place with the same state again and again. Watches some registers at one address; memory is not
- * compared, so the caller names registers that decide what happens there.
+ * A proof that a program does not end: it comes to one place with the same state again and again.
+ * Watches some registers at one address; memory is not compared, so the caller names registers that
+ * decide what happens there.
  */
 import type { Machine } from '../emulator/index.js';
 import type { Address, RegisterName } from '../units.js';

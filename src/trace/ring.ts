@@ -1,24 +1,29 @@
 /**
- * The ring in which a traced program keeps its events, read out of any memory: that of a machine, of a process, or a file. Owns the
- * layout, and what a reader must make of it: order, overwritten and dropped events, entries paired with their returns.
+ * The ring in which a traced program keeps its events, read out of any memory: that of a machine,
+ * of a process, or a file. Owns the layout, and what a reader must make of it: order, overwritten
+ * and dropped events, entries paired with their returns.
  *
  *   header (64 bytes)                      record (32 bytes)
  *    0  "ELFTRCE1"                          0  u64 time
  *    8  u32 version                         8  u64 ip          the site
  *   12  u32 record size, bytes             16  u64 parent_ip   where the function returns to
- *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5 user 6 data 7 call
+ *   16  u32 capacity, a power of two       24  u32 kind        1 entry 2 return 3 direct 4 probe 5
+ *                                                              user 6 data 7 call
  *   20  u32 flags: 1 keeps the oldest      28  u32 cpu or thread
  *   24  u64 head: records ever written
- *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) * record size;
+ *   32  u64 dropped                        record number n is at header + 64 + (n mod capacity) *
+ *                                          record size;
  *   40  u64 clock kind                     the last `capacity` of them are there
  *   48  unused
  *
- * A record of kind data belongs to the record of a probe in front of it: time, ip and parent_ip are three words that the probe fetched.
+ * A record of kind data belongs to the record of a probe in front of it: time, ip and parent_ip are
+ * three words that the probe fetched.
  *
- * A record of kind call is that of a tracer that hears of no returns. Where others record returns it is an event inside of what they recorded; alone it is an
- * entry.
+ * A record of kind call is that of a tracer that hears of no returns. Where others record returns
+ * it is an event inside of what they recorded; alone it is an entry.
  *
- * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source: 05-runtime-abi section 4.
+ * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source:
+ * 05-runtime-abi section 4.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';
@@ -68,7 +73,10 @@ export interface Ring {
   readonly dropped: bigint;
   /** Of those written, how many were overwritten since: the oldest. */
   readonly overwritten: bigint;
-  /** Records without a kind that we know: one that was being written when the program ended, or damage. */
+  /**
+   * Records without a kind that we know: one that was being written when the program ended, or
+   * damage.
+   */
   readonly unreadable: number;
   readonly clock: number;
   /** Oldest first. */
@@ -85,7 +93,8 @@ function refuse(address: Address, what: string, value: bigint | number, fileOffs
 
 /**
  * Decodes the ring whose header is at `address`.
- * @throws ElftraceError 'bad-reference' where no memory is, 'bad-record' for what is no ring or one of another version
+ * @throws ElftraceError 'bad-reference' where no memory is, 'bad-record' for what is no ring or one
+ *   of another version
  */
 export function readRing(read: MemoryReader, address: Address, endian: Endian): Ring {
   const header = read(address, RING_HEADER_BYTES);
@@ -163,7 +172,10 @@ export function readRing(read: MemoryReader, address: Address, endian: Endian): 
   };
 }
 
-/** What the clock of a ring counts. Kind 1 is the counter of the machine, which the emulator advances by one an instruction. */
+/**
+ * What the clock of a ring counts. Kind 1 is the counter of the machine, which the emulator
+ * advances by one an instruction.
+ */
 export function ringClock(ring: Ring, machine: 'emulator' | 'other'): ClockUnit {
   if (ring.clock === 2) return 'nanoseconds';
   return machine === 'emulator' && ring.clock === 1 ? 'instructions' : 'ticks';
@@ -177,19 +189,26 @@ export function ringLosses(ring: Ring): TraceLosses {
   };
 }
 
-/** True when the ring has returns, or entries of a tracer that records them beside one that does not: entries and returns can be paired. */
+/**
+ * True when the ring has returns, or entries of a tracer that records them beside one that does
+ * not: entries and returns can be paired.
+ */
 export function ringIsNested({ records }: Ring): boolean {
   const has = (kind: RingRecordKind): boolean => records.some((each) => each.kind === kind);
   return has('return') || (has('entry') && has('call'));
 }
 
 /**
- * For each record of kind `call` how many of the activations around it are its own: 1 where the entry of the same call was recorded first. Which tracer hears of
- * a call first is the same for all calls of a ring, and only a function that calls itself leaves it open: the others decide.
+ * For each record of kind `call` how many of the activations around it are its own: 1 where the
+ * entry of the same call was recorded first. Which tracer hears of a call first is the same for all
+ * calls of a ring, and only a function that calls itself leaves it open: the others decide.
  */
 function ownEntries({ records }: Ring): Uint8Array {
   const follows = new Uint8Array(records.length);
-  /** By CPU: the last entry or return, and the calls since then whose next entry or return is not known yet. */
+  /**
+   * By CPU: the last entry or return, and the calls since then whose next entry or return is not
+   * known yet.
+   */
   const last = new Map<number, RingRecord>();
   const waiting = new Map<number, RingRecord[]>();
   let before = 0;
@@ -216,14 +235,20 @@ function ownEntries({ records }: Ring): Uint8Array {
   return before > behind ? follows : new Uint8Array(records.length);
 }
 
-/** What a record of a probe says, and where its function was called from, 0 where that was not recorded; null: nobody knows the probe. */
+/**
+ * What a record of a probe says, and where its function was called from, 0 where that was not
+ * recorded; null: nobody knows the probe.
+ */
 export type ProbeReader = (record: RingRecord) => { readonly data: ProbeData; readonly parent: Address } | null;
 
 export interface ReplayResult {
   readonly events: number;
   /** Returns left out because their entries were overwritten. */
   readonly orphans: number;
-  /** Entries whose returns are not there: left by exit or longjmp, or still running. Their events are `unwound`. */
+  /**
+   * Entries whose returns are not there: left by exit or longjmp, or still running. Their events
+   * are `unwound`.
+   */
   readonly open: number;
 }
 
@@ -233,10 +258,11 @@ const CPU_MAX = 1024;
 /**
  * Gives the records of a ring to sinks, as events.
  *
- * Entries and returns are paired by function on each CPU, as a stack: a return ends the innermost activation of its function, and
- * those above it are `unwound`. Returns whose entries were overwritten are left out and counted. A program does not know how many
- * instructions its CPU has executed: its clock stands for them. A record of kind call is a point of its function, at the depth that the function has; where
- * nobody records returns it is an entry.
+ * Entries and returns are paired by function on each CPU, as a stack: a return ends the innermost
+ * activation of its function, and those above it are `unwound`. Returns whose entries were
+ * overwritten are left out and counted. A program does not know how many instructions its CPU has
+ * executed: its clock stands for them. A record of kind call is a point of its function, at the
+ * depth that the function has; where nobody records returns it is an entry.
  *
  * @param probeOf  what a record of a probe says; null: nobody knows the probe
  */

@@ -1,15 +1,17 @@
 /**
- * Traces as people and scripts of ftrace read them: the lines of the function tracer and of the function graph tracer, as the file
- * `trace` of a kernel shows them.
+ * Traces as people and scripts of ftrace read them: the lines of the function tracer and of the
+ * function graph tracer, as the file `trace` of a kernel shows them.
  *
  *   p-1000    [000] .....       1234: leaf <-program          one line an entry
  *
- *    0)               |  program() {                          indented by depth; the duration stands where a function ends
+ *    0)               |  program() {                          indented by depth; the duration
+ *                                                             stands where a function ends
  *    0)            12 |    leaf();
  *    0)           340 |  } // program
  *
- * A kernel's clock counts time: it prints seconds and microseconds of those. Counters it prints as plain numbers, and so do we for
- * instructions; the line `# clock:` names the unit. Programs have no interrupt state, so the flags are dots.
+ * A kernel's clock counts time: it prints seconds and microseconds of those. Counters it prints as
+ * plain numbers, and so do we for instructions; the line `# clock:` names the unit. Programs have
+ * no interrupt state, so the flags are dots.
  */
 import { hex } from '../errors.js';
 import { visibleLine } from '../visible.js';
@@ -62,7 +64,10 @@ function headerLines(tracer: string, header: TraceHeader): string[] {
   return found;
 }
 
-/** Seconds and microseconds of nanoseconds, as a kernel prints them; a plain number of anything else. */
+/**
+ * Seconds and microseconds of nanoseconds, as a kernel prints them; a plain number of anything
+ * else.
+ */
 function timestamp(time: number, header: TraceHeader): string {
   if (header.clock !== 'nanoseconds') return String(time);
   const micros = Math.floor(time / 1000);
@@ -75,7 +80,10 @@ function callerName(event: TraceEvent, header: TraceHeader): string {
   return header.nameOf(event.parent) || hex(event.parent);
 }
 
-/** An event of a probe, as a kernel prints those of kprobe_events: `event: (function+0x4) a=0x1 b=2`. */
+/**
+ * An event of a probe, as a kernel prints those of kprobe_events:
+ * `event: (function+0x4) a=0x1 b=2`.
+ */
 function probeText(event: PointEvent, probe: ProbeData, header: TraceHeader): string {
   const { name, address } = event.function;
   const place = `${name}+${hex(event.ip - address)}`;
@@ -83,7 +91,10 @@ function probeText(event: PointEvent, probe: ProbeData, header: TraceHeader): st
   return `${probe.event}: (${probe.isReturn ? `${callerName(event, header)} <- ${name}` : place})${words}`;
 }
 
-/** The function tracer: entries in order of time; returns are not shown. Other events stand as `kind: function+offset`. */
+/**
+ * The function tracer: entries in order of time; returns are not shown. Other events stand as
+ * `kind: function+offset`.
+ */
 export function ftraceWriter(write: TextSink, header: TraceHeader): TraceSink {
   const { add, flush } = lines(write);
   const task = `${taskName(header.image)}-${header.process}`.padStart(TASK_MAX + 8);
@@ -107,21 +118,28 @@ export function ftraceWriter(write: TextSink, header: TraceHeader): TraceSink {
   };
 }
 
-/** Durations are in the unit of the clock; of nanoseconds they are microseconds with three digits, as a kernel has them. */
+/**
+ * Durations are in the unit of the clock; of nanoseconds they are microseconds with three digits,
+ * as a kernel has them.
+ */
 function duration(time: number, header: TraceHeader): string {
   if (header.clock !== 'nanoseconds') return String(time);
   return `${Math.floor(time / 1000)}.${String(time % 1000).padStart(3, '0')} us`;
 }
 
 /**
- * The function graph tracer. A function that calls nothing that is traced is one line; the closing line of others names them. What was
- * left without a return says so. Events of other kinds are comments at their depth, calls among them in front of their function.
+ * The function graph tracer. A function that calls nothing that is traced is one line; the closing
+ * line of others names them. What was left without a return says so. Events of other kinds are
+ * comments at their depth, calls among them in front of their function.
  */
 export function graphWriter(write: TextSink, header: TraceHeader): TraceSink {
   const { add, flush } = lines(write);
   /** Times of the open entries by CPU. */
   const began: number[][] = [];
-  /** The last entry, until it is known whether it is a leaf. The senders reuse nothing, but the contract is to copy. */
+  /**
+   * The last entry, until it is known whether it is a leaf. The senders reuse nothing, but the
+   * contract is to copy.
+   */
   let pending: { readonly cpu: number; readonly depth: number; readonly name: string } | null = null;
   for (const line of headerLines('function_graph', header)) add(line);
   const unit = header.clock === 'nanoseconds' ? 'us' : header.clock;
@@ -153,7 +171,8 @@ export function graphWriter(write: TextSink, header: TraceHeader): TraceSink {
         return;
       }
       const { name, address } = event.function;
-      // What stands beside the entry of a call stands in front of it, so that a leaf stays one line.
+      // What stands beside the entry of a call stands in front of it, so that a leaf stays one
+      // line.
       const isBeside = event.kind === 'call' && pending?.cpu === event.cpu && pending.depth === event.depth;
       if (!isBeside) settle();
       if (event.kind !== 'entry') {

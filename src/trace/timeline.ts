@@ -1,11 +1,13 @@
 /**
- * Traces for timeline viewers: the JSON of Chrome's trace viewer, and the protobuf packets of Perfetto. Their times are times: viewers print a unit of seconds
- * behind them, and no field says otherwise. A clock that counts instructions (or ticks) is written as the number that it is, one instruction one unit of
- * the file's `ts` or `timestamp`, and the names of the process and of every track say what it counts, as does `otherData` of the JSON, which names no unit to
- * display.
+ * Traces for timeline viewers: the JSON of Chrome's trace viewer, and the protobuf packets of
+ * Perfetto. Their times are times: viewers print a unit of seconds behind them, and no field says
+ * otherwise. A clock that counts instructions (or ticks) is written as the number that it is, one
+ * instruction one unit of the file's `ts` or `timestamp`, and the names of the process and of every
+ * track say what it counts, as does `otherData` of the JSON, which names no unit to display.
  *
- * Perfetto reads both. The packets are about a quarter of the size, because names are sent once, and every number is exact. Source of the
- * field numbers: Perfetto's `protos/perfetto/trace` (trace_packet, track_event/track_event, track_event/track_descriptor,
+ * Perfetto reads both. The packets are about a quarter of the size, because names are sent once,
+ * and every number is exact. Source of the field numbers: Perfetto's `protos/perfetto/trace`
+ * (trace_packet, track_event/track_event, track_event/track_descriptor,
  * track_event/process_descriptor, track_event/thread_descriptor, interned_data/interned_data).
  */
 import type { TraceEvent, TraceHeader, TraceSink } from './events.js';
@@ -28,7 +30,7 @@ function pointName(event: TraceEvent): string {
   return event.probe ? event.probe.event : `${event.kind}: ${event.function.name}`;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- chrome
+// ------------------------------------------------------------------------------------------ chrome
 
 /** Nanoseconds as microseconds with three digits; anything else is the number that it is. */
 function timestamp(time: number, { clock }: TraceHeader): string {
@@ -36,7 +38,10 @@ function timestamp(time: number, { clock }: TraceHeader): string {
   return `${Math.floor(time / 1000)}.${String(time % 1000).padStart(3, '0')}`;
 }
 
-/** An object with `traceEvents`: duration events B and E by thread, instants for what has no end. One event a line. */
+/**
+ * An object with `traceEvents`: duration events B and E by thread, instants for what has no end.
+ * One event a line.
+ */
 export function chromeWriter(write: TextSink, header: TraceHeader): TraceSink {
   const { process } = header;
   const about = {
@@ -91,7 +96,7 @@ export function chromeWriter(write: TextSink, header: TraceHeader): TraceSink {
   };
 }
 
-// -------------------------------------------------------------------------------------------------------------- perfetto
+// ---------------------------------------------------------------------------------------- perfetto
 
 /** Receives bytes; called again and again until the end of the run. */
 export type ByteSink = (bytes: Uint8Array) => void;
@@ -155,7 +160,9 @@ const SEQUENCE = 1;
 const PROCESS_TRACK = 1;
 const CPU_TRACK = 2;
 
-/** A stream of packets: a track for each CPU, slices for functions, instants for what has no end. */
+/**
+ * A stream of packets: a track for each CPU, slices for functions, instants for what has no end.
+ */
 export function perfettoWriter(write: ByteSink, header: TraceHeader): TraceSink {
   const { process } = header;
   const names = new Map<string, number>();

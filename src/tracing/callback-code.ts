@@ -1,7 +1,8 @@
 /**
- * Callbacks of runtime objects by their code: the entries and the return handler save general registers only, so nothing that they call may use the
- * registers of floating point and vectors, unless an object wraps such callbacks (`elftrace_vector_func`). C-FG-7. Knows no machine: what an instruction uses
- * is told by its text.
+ * Callbacks of runtime objects by their code: the entries and the return handler save general
+ * registers only, so nothing that they call may use the registers of floating point and vectors,
+ * unless an object wraps such callbacks (`elftrace_vector_func`). C-FG-7. Knows no machine: what an
+ * instruction uses is told by its text.
  */
 import { SHF_EXECINSTR } from '../elf/constants.js';
 import type { Disassembler } from '../isa/disassembler.js';
@@ -25,7 +26,10 @@ export function isRuntimeObject(program: Program): boolean {
   return program.relocatable && ['ftrace_caller', 'ftrace_stub'].every((name) => defines(program, name));
 }
 
-/** The first such instruction of each function of a runtime object; none where the object has the wrapper. */
+/**
+ * The first such instruction of each function of a runtime object; none where the object has the
+ * wrapper.
+ */
 export function unsavedUses(program: Program, disassembler: Disassembler): readonly UnsavedUse[] {
   if (!isRuntimeObject(program) || defines(program, vectorWrapper)) return [];
   const { image, symbols, arch } = program;

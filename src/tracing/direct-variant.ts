@@ -1,6 +1,6 @@
 /**
- * Gives the entries of an image one of the ways to direct callers that their convention has. Owns the stores; which ways
- * there are, and what differs between them, stands in the convention's row.
+ * Gives the entries of an image one of the ways to direct callers that their convention has. Owns
+ * the stores; which ways there are, and what differs between them, stands in the convention's row.
  */
 import { wordBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
@@ -11,7 +11,8 @@ import { conventionOf } from './tracing.js';
 /**
  * Gives the entries of an image a way to direct callers, in the image's own bytes.
  * @param way  a name of the convention's `directWays`
- * @throws ElftraceError 'usage' where the entries of the image cannot have it, 'no-runtime' where they know no direct callers
+ * @throws ElftraceError 'usage' where the entries of the image cannot have it, 'no-runtime' where
+ *   they know no direct callers
  */
 export function setDirectVariant({ program }: Sites, way: string): void {
   const { name, directWays } = conventionOf(program);

@@ -1,10 +1,12 @@
 /**
- * Direct callers in a file: a session of the core that registers them, and the plan of what it changed. Owns the request and the way from a
- * session to net edits; A5 and A6 are the core's.
+ * Direct callers in a file: a session of the core that registers them, and the plan of what it
+ * changed. Owns the request and the way from a session to net edits; A5 and A6 are the core's.
  *
  *   one user              the site calls the direct caller itself
- *   with a tracer too     the site calls the register entry; the list runs all; the helper leaves the address in the frame; the entry goes there
- *   variant asked for     the same, with a placeholder as second user, for only there the variants differ (30-riscv R-DIR-3, R-DIR-4)
+ *   with a tracer too     the site calls the register entry; the list runs all; the helper leaves
+ *                         the address in the frame; the entry goes there
+ *   variant asked for     the same, with a placeholder as second user, for only there the variants
+ *                         differ (30-riscv R-DIR-3, R-DIR-4)
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
@@ -19,9 +21,15 @@ import { entriesOf } from './tracing.js';
 export interface DirectRequest {
   /** Functions and their direct callers, by name. */
   readonly callers: readonly { readonly function: string; readonly caller: string }[];
-  /** A tracer beside them: a function `void f(ip, parent_ip, ops, regs)`, and the functions that it gets; null: all. */
+  /**
+   * A tracer beside them: a function `void f(ip, parent_ip, ops, regs)`, and the functions that it
+   * gets; null: all.
+   */
   readonly tracer: { readonly symbol: string; readonly filter: string | null } | null;
-  /** Through the register entry, in one of the proposals; null: straight, where nobody else is at the function. */
+  /**
+   * Through the register entry, in one of the proposals; null: straight, where nobody else is at
+   * the function.
+   */
   readonly variant: string | null;
   /** Ranges of the file that may not be written: [start, end). */
   readonly readonlyRanges?: PlanRequest['readonlyRanges'];
@@ -75,8 +83,8 @@ export function registerRequest(session: Session, request: DirectRequest): reado
 }
 
 /**
- * The plan that gives functions of an image with entries their direct callers. Sites of an image of `load` that are not asked for get their disabled
- * form, those of a program stay as they are.
+ * The plan that gives functions of an image with entries their direct callers. Sites of an image of
+ * `load` that are not asked for get their disabled form, those of a program stay as they are.
  * @throws ElftraceError 'plan-refused', 'no-match', 'usage', 'no-runtime'
  */
 export function planDirect(sites: Sites, request: DirectRequest): Plan {
@@ -106,7 +114,10 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
   return withHazards(plan, sites, entriesOf(program).kind, request.preempt);
 }
 
-/** What differs between two images of one size, one step for each place: a site, or a run of words of the runtime's data. */
+/**
+ * What differs between two images of one size, one step for each place: a site, or a run of words
+ * of the runtime's data.
+ */
 export function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): Step[] {
   const { image } = sites.program;
   const extents: { readonly start: number; readonly end: number; readonly site: number }[] = [];

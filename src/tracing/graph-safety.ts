@@ -1,12 +1,15 @@
 /**
- * Whether return addresses may be replaced in a program: function_graph and return probes put an address of their own where a function's return address
- * was, and keep the real one on a stack beside. A program that leaves functions in another way than by returning (longjmp, exceptions, cancelled threads),
- * returns twice (setjmp, vfork), changes stacks (makecontext) or runs functions in signal handlers does not find its way back. Until the runtime serves
- * those, such programs are refused. Owns the names and the decision; where code refers to them is found by `references.ts`.
+ * Whether return addresses may be replaced in a program: function_graph and return probes put an
+ * address of their own where a function's return address was, and keep the real one on a stack
+ * beside. A program that leaves functions in another way than by returning (longjmp, exceptions,
+ * cancelled threads), returns twice (setjmp, vfork), changes stacks (makecontext) or runs functions
+ * in signal handlers does not find its way back. Until the runtime serves those, such programs are
+ * refused. Owns the names and the decision; where code refers to them is found by `references.ts`.
  *
- * What counts is code outside of the C library and libgcc. In a program with libraries of its own (static), that is all code but the functions that are
- * known by name to use these mechanisms in a way that traced functions never see; one of those that has a site was compiled with the program and is not
- * the library's. What is not known counts as the program's own.
+ * What counts is code outside of the C library and libgcc. In a program with libraries of its own
+ * (static), that is all code but the functions that are known by name to use these mechanisms in a
+ * way that traced functions never see; one of those that has a site was compiled with the program
+ * and is not the library's. What is not known counts as the program's own.
  */
 import { STT_OBJECT } from '../elf/constants.js';
 import { landingPads } from '../elf/landing-pads.js';
@@ -35,7 +38,10 @@ export interface GraphHazard {
   readonly by: Reference['kind'] | 'table' | 'nothing';
   /** What is referred to: a function, a system call, a landing pad; '' where nothing is known. */
   readonly reference: string;
-  /** Function that refers to it, with offset; '' where no symbol covers the place, or it is not known. */
+  /**
+   * Function that refers to it, with offset; '' where no symbol covers the place, or it is not
+   * known.
+   */
   readonly function: string;
   readonly section: string;
   readonly address: Address | null;
@@ -47,8 +53,9 @@ interface Family {
   readonly reason: string;
   readonly names: RegExp;
   /**
-   * Functions of the C library and of libgcc that use it inside. Source: relocations of every object of libc.a (glibc 2.36 of x86-64, arm64, riscv64,
-   * ppc32, ppc64, ppc64le), read with objdump.
+   * Functions of the C library and of libgcc that use it inside. Source: relocations of every
+   * object of libc.a (glibc 2.36 of x86-64, arm64, riscv64, ppc32, ppc64, ppc64le), read with
+   * objdump.
    */
   readonly library: readonly string[];
 }
@@ -121,7 +128,10 @@ const PADS: Omit<Family, 'names'> = {
 
 const familyOf = (name: string): Family | undefined => FAMILIES.find(({ names }) => names.test(name));
 
-/** Without what compilers append to the parts of a function, the dot of ELFv1, and the C library's mark of its own names. */
+/**
+ * Without what compilers append to the parts of a function, the dot of ELFv1, and the C library's
+ * mark of its own names.
+ */
 const plain = (name: string): string =>
   name
     .replace(/^\./, '')
@@ -131,7 +141,10 @@ const plain = (name: string): string =>
 /** The callback that replaces return addresses, where the graph tracer is one. */
 export const graphCallback = 'ftrace_graph_func';
 
-/** True for linked programs and libraries of user space: kernels and images of `load` know what they do. */
+/**
+ * True for linked programs and libraries of user space: kernels and images of `load` know what they
+ * do.
+ */
 export function isUserProgram({ program, tables }: Sites): boolean {
   if (program.relocatable || tables.some(({ name }) => name === '__start_mcount_loc')) return false;
   return program.loadMap === null || program.loadMap.original !== null;
@@ -240,7 +253,10 @@ class Check {
     if (unread !== null) this.unknown(`its exception tables cannot be read (${unread})`);
   }
 
-  /** Names of functions are the only evidence of which library they are from; imports have theirs in any case. */
+  /**
+   * Names of functions are the only evidence of which library they are from; imports have theirs in
+   * any case.
+   */
   symbols(): void {
     const { program } = this;
     const { dynamicSymbols } = program.image;
@@ -264,7 +280,10 @@ class Check {
   }
 }
 
-/** Everything in a program that does not go together with replaced return addresses; empty for kernels and images of `load`. */
+/**
+ * Everything in a program that does not go together with replaced return addresses; empty for
+ * kernels and images of `load`.
+ */
 export function graphHazards(sites: Sites): readonly GraphHazard[] {
   if (!isUserProgram(sites)) return [];
   return sites.program.derived('graph-hazards', () => {

@@ -1,10 +1,12 @@
 /**
- * The core's backend for images with the runtime in them: files, and machines that run them. Owns the way from the core's symbols to bytes and
- * back (which words a site, an inner call, an ops object, a hash become), and the room for objects; the encodings are the shapes' and the
+ * The core's backend for images with the runtime in them: files, and machines that run them. Owns
+ * the way from the core's symbols to bytes and back (which words a site, an inner call, an ops
+ * object, a hash become), and the room for objects; the encodings are the shapes' and the
  * machine's. Decides nothing about ops.
  *
- * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables, each aligned to a word. A hash that no object
- * names any more gives its room back when the core frees it.
+ * Layout of the tool's room (`elftrace_data`): slots of ops objects first, then hashes and tables,
+ * each aligned to a word. A hash that no object names any more gives its room back when the core
+ * frees it.
  */
 import type { Branches } from '../machine/branches.js';
 import type { EntryConvention } from '../machine/conventions.js';
@@ -56,9 +58,15 @@ export interface Room {
 export interface Text {
   /** Brings the copy that shapes look at up to date with what really is there. */
   refresh(address: Address, size: number): void;
-  /** One store; false: it may not be written. `words`: of data, each of which every processor sees whole; else of instructions. */
+  /**
+   * One store; false: it may not be written. `words`: of data, each of which every processor sees
+   * whole; else of instructions.
+   */
   store(address: Address, bytes: Uint8Array, what?: 'words'): boolean;
-  /** Waits and frees, in order, for whoever runs threads; `freed` is the memory that a free gives back. */
+  /**
+   * Waits and frees, in order, for whoever runs threads; `freed` is the memory that a free gives
+   * back.
+   */
   event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>, freed?: readonly Room[]): void;
 }
 
@@ -72,7 +80,10 @@ export interface ImageBackendOptions {
   readonly text?: Text;
   /** What stands between private trampolines and the image; nothing when absent. */
   readonly seam?: (own: TextSeam) => TextSeam;
-  /** The sites before anything was written over them, for reports of foreign bytes: what would stand there. */
+  /**
+   * The sites before anything was written over them, for reports of foreign bytes: what would stand
+   * there.
+   */
   readonly pristine?: () => Sites;
 }
 
@@ -105,10 +116,16 @@ export class ImageBackend implements Backend {
   private readonly hashes = new Map<SiteHash, { readonly address: Address; readonly size: number }>();
   private table: { readonly address: Address; readonly size: number } | null = null;
   private readonly direct = new Map<CallSite, Address>();
-  /** Objects of the users of the graph tracer, by index, and those that were replaced and may still be read. */
+  /**
+   * Objects of the users of the graph tracer, by index, and those that were replaced and may still
+   * be read.
+   */
   private readonly graphObjects: ({ readonly image: GraphUserImage; readonly address: Address } | null)[] = [];
   private readonly retired: { readonly address: Address; readonly size: number }[] = [];
-  /** What sites held when they were read or written last: what is expected of them later, in reports. */
+  /**
+   * What sites held when they were read or written last: what is expected of them later, in
+   * reports.
+   */
   private readonly seen = new Map<CallSite, { readonly content: Content; readonly bytes: Uint8Array }>();
   /** Sites with a direct caller that they do not reach themselves. */
   private readonly viaEntry = new Map<CallSite, Content>();
@@ -156,7 +173,10 @@ export class ImageBackend implements Backend {
     return range === undefined ? '' : this.program.describe(range, address);
   }
 
-  /** Says whether the code of a module is gone: then its sites have no bytes, and what is written to them is only remembered. */
+  /**
+   * Says whether the code of a module is gone: then its sites have no bytes, and what is written to
+   * them is only remembered.
+   */
   setGone(module: string, gone: boolean): void {
     if (gone) this.goneModules.add(module);
     else this.goneModules.delete(module);
@@ -180,7 +200,7 @@ export class ImageBackend implements Backend {
     return found;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- reading
+  // --------------------------------------------------------------------------------------- reading
 
   private bytes(address: Address, size: number): Uint8Array | null {
     this.options.text?.refresh(address, size);
@@ -190,7 +210,9 @@ export class ImageBackend implements Backend {
     return image.bytes.slice(offset, offset + size);
   }
 
-  /** A function's identity from where a branch leads: its global entry, when it is the local one. */
+  /**
+   * A function's identity from where a branch leads: its global entry, when it is the local one.
+   */
   private identityOf(address: Address): Address {
     const { program } = this;
     const range = program.codeAt(address);
@@ -223,7 +245,8 @@ export class ImageBackend implements Backend {
     if (reading.state !== 'call' || reading.target === null) return null;
     const stub = this.program.stub(reading.target);
     const leads = this.identityOf(stub === null ? reading.target : stub.target);
-    // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do not say for whom.
+    // R-DIR-5: a site whose auipc stays goes to its direct caller through the entry; the bytes do
+    // not say for whom.
     const isEntry = leads === this.caller.identity || leads === this.regsCaller?.identity;
     if (isEntry && site !== null && this.viaEntry.has(site)) return this.viaEntry.get(site)!;
     if (leads === this.caller.identity) return { kind: 'caller' };
@@ -231,7 +254,8 @@ export class ImageBackend implements Backend {
     if (leads === this.symbols.listEntry) return { kind: 'list-caller' };
     const owner = [...this.images].find(([, each]) => each.trampoline === leads && leads !== 0n);
     if (owner !== undefined) return { kind: 'trampoline', address: leads, ops: owner[0] };
-    // What else a site may call serves one ops, or is a direct caller; the core knows which it expects.
+    // What else a site may call serves one ops, or is a direct caller; the core knows which it
+    // expects.
     return { kind: 'direct', address: leads };
   }
 
@@ -316,7 +340,7 @@ export class ImageBackend implements Backend {
     return graphOff(this.program, this.need('ftrace_graph_call').address);
   }
 
-  // ------------------------------------------------------------------------------------------------ private trampolines
+  // --------------------------------------------------------------------------- private trampolines
 
   /**
    * A trampoline as bytes.
@@ -334,7 +358,8 @@ export class ImageBackend implements Backend {
     for (const [{ address, sizeBytes }] of this.trampolines) text.occupy(address, sizeBytes);
     if (block !== null) text.allocate = () => block.address;
     const all = [...this.siteIndex.keys()].sort((a, b) => (a < b ? -1 : 1));
-    // Modules of programs lie where no branch reaches: their sites use the shared entry, and are no reason against a trampoline for others.
+    // Modules of programs lie where no branch reaches: their sites use the shared entry, and are no
+    // reason against a trampoline for others.
     const room = text.area;
     const near = room === null ? all : all.filter((ip) => this.inReachOf(ip, room));
     const ips = near.length > 0 ? near : all;
@@ -388,7 +413,10 @@ export class ImageBackend implements Backend {
     return this.store(block.address, built.bytes);
   }
 
-  /** T-X86-19: the call is where that of the entry is. `template` is the entry that the core takes the copy to be of (T-X86-44). */
+  /**
+   * T-X86-19: the call is where that of the entry is. `template` is the entry that the core takes
+   * the copy to be of (T-X86-44).
+   */
   private innerCall(block: TrampolineBlock, template: 'plain' | 'regs'): Address | null {
     const own = this.trampolines.get(block);
     if (own === undefined) return null;
@@ -465,7 +493,7 @@ export class ImageBackend implements Backend {
     return bytes;
   }
 
-  // ---------------------------------------------------------------------------------------------------------- deciding
+  // -------------------------------------------------------------------------------------- deciding
 
   private changeOf(
     site: CallSite,
@@ -500,13 +528,17 @@ export class ImageBackend implements Backend {
   /** A direct caller, or, where the auipc of the site stays, the entry that goes on to it. */
   private directWays(site: CallSite, reading: SiteReading, address: Address): readonly SiteDecision[] {
     const own: SiteDecision = { kind: 'call', target: this.branchTo(address) };
-    // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs where it must.
+    // A-PLT-2, F-4: a branch may not reach; the entry that goes on to direct callers does, by stubs
+    // where it must.
     const { direct } = this.capabilities;
     const entry = direct === 'regs' ? this.regsCaller : direct === 'any' ? this.caller : null;
     return entry === null ? [own] : [own, ...waysTo(this.program, entry, site.ip, reading)];
   }
 
-  /** A state in the form that the image's entries serve. The address of a site's ops has steps of its own. */
+  /**
+   * A state in the form that the image's entries serve. The address of a site's ops has steps of
+   * its own.
+   */
   private formed(state: WritableState): WritableState {
     if (state.kind === 'call') return { ...state, form: this.convention.name };
     const { kind, form, target } = state;
@@ -556,7 +588,10 @@ export class ImageBackend implements Backend {
     return address;
   }
 
-  /** Gives room back; neighbours become one, so that a session that goes on for long does not run out of it. */
+  /**
+   * Gives room back; neighbours become one, so that a session that goes on for long does not run
+   * out of it.
+   */
   private release(place: { readonly address: Address; readonly size: number }): void {
     const free = [...this.free, place].sort((a, b) => (a.address < b.address ? -1 : 1));
     this.free = [];
@@ -635,7 +670,7 @@ export class ImageBackend implements Backend {
     }
   }
 
-  // ---------------------------------------------------------------------------------------------------------- writing
+  // --------------------------------------------------------------------------------------- writing
 
   private store(address: Address, bytes: Uint8Array, what?: 'words'): StepProblem | null {
     const { image } = this.program;
@@ -702,7 +737,7 @@ export class ImageBackend implements Backend {
     return null;
   }
 
-  // -------------------------------------------------------------------------------------------------- users of the graph tracer
+  // --------------------------------------------------------------------- users of the graph tracer
 
   private checkGraphUsers(users: readonly (GraphUserImage | null)[]): StepProblem | null {
     const there = users.filter((image): image is GraphUserImage => image !== null);
@@ -725,7 +760,10 @@ export class ImageBackend implements Backend {
     return this.graphObjects.find((each) => each?.image.user === user)?.address ?? null;
   }
 
-  /** Each user has an object; another one when its hashes change, so that what a thread sees of it is the old or the new one. */
+  /**
+   * Each user has an object; another one when its hashes change, so that what a thread sees of it
+   * is the old or the new one.
+   */
   private graphUsers(users: readonly (GraphUserImage | null)[]): StepProblem | null {
     const table = entryPoint(this.program, 'elftrace_graph_users');
     if (table === null) return null;
@@ -849,7 +887,8 @@ export class ImageBackend implements Backend {
         const filtered = (): StepProblem | null =>
           filter === null ? null : this.words(filter.identity, [step.after ? this.addressOf(step.ops) : 0n]);
         const jumped = (): StepProblem | null => this.store(address, graph.encode(address, to));
-        // The hook must have its filter for as long as the jump leads there: without one it takes every function (C-FG-8).
+        // The hook must have its filter for as long as the jump leads there: without one it takes
+        // every function (C-FG-8).
         return step.after ? (filtered() ?? jumped()) : (jumped() ?? filtered());
       }
       case 'graph-users':
@@ -895,7 +934,10 @@ export class ImageBackend implements Backend {
     }
   }
 
-  /** Each entry makes another table, before the one that it replaces goes (`directTable`); where all that fits is found by placing it. */
+  /**
+   * Each entry makes another table, before the one that it replaces goes (`directTable`); where all
+   * that fits is found by placing it.
+   */
   reserveDirect(entries: number, hashes: readonly SiteHash[]): boolean {
     const own = hashes.filter((hash) => !this.hashes.has(hash)).map((hash) => this.sizeOf(hash));
     const before = this.free;
@@ -933,7 +975,8 @@ export class ImageBackend implements Backend {
   }
 
   reachesCallback(address: Address): boolean {
-    // Entries without a patched call take the address from a pointer, or from the ops that a site names: they reach everything.
+    // Entries without a patched call take the address from a pointer, or from the ops that a site
+    // names: they reach everything.
     if (!this.convention.symbols.calls.includes('ftrace_call')) return true;
     const { min, max } = this.branches.call.reach;
     const calls = this.capabilities.regs === 'separate' ? ['ftrace_call', 'ftrace_regs_call'] : ['ftrace_call'];

@@ -1,6 +1,7 @@
 /**
- * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its sites can call a tracer. Owns the choice
- * of the runtime's convention; the laying out is the loader's.
+ * Lays the tracing runtime into a linked program that has no entries of its own (RT-2), so that its
+ * sites can call a tracer. Owns the choice of the runtime's convention; the laying out is the
+ * loader's.
  */
 import { type ConventionName, conventionNamed, type EntryConvention } from '../machine/conventions.js';
 import type { MachineOptions } from '../machine/loader.js';
@@ -17,11 +18,13 @@ import type { Address } from '../units.js';
 import type { Sites } from '../sites/sites.js';
 
 /**
- * The convention whose entries serve most of the selected sites; of two that serve the same number the one that passes more.
+ * The convention whose entries serve most of the selected sites; of two that serve the same number
+ * the one that passes more.
  * @param preferred  is taken when it serves any
  * @param without    is taken where there is no site to serve
- * @throws ElftraceError 'no-runtime' when none serves any, also when the preferred one does not where it was asked for by
- *   an option that must hold; 'usage' for a name that the machine does not have
+ * @throws ElftraceError 'no-runtime' when none serves any, also when the preferred one does not
+ *   where it was asked for by an option that must hold; 'usage' for a name that the machine does
+ *   not have
  */
 export function conventionFor(
   sites: Sites,
@@ -76,8 +79,8 @@ function unknownConvention(title: string, name: string, conventions: readonly En
 export const dataSection = '.elftrace.data';
 
 /**
- * The runtime with room for the filters of an image: a few hashes that name every site. An image with few sites keeps the room that the
- * runtime was built with.
+ * The runtime with room for the filters of an image: a few hashes that name every site. An image
+ * with few sites keeps the room that the runtime was built with.
  * @param bytes  relocatable file; it stays as it is
  */
 export function withRoomFor(bytes: Uint8Array, sites: number): ElfImage {
@@ -121,10 +124,11 @@ export function runtimeImage(program: Program, convention: ConventionName, sites
 
 /**
  * An image of the program with the runtime in it; the program's own bytes keep their places.
- * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are loaded first), position-independent
- *   ones (the runtime lies at fixed addresses, RT-3)
+ * @throws ElftraceError 'no-runtime' for files that cannot take one: relocatable files (they are
+ *   loaded first), position-independent ones (the runtime lies at fixed addresses, RT-3)
  * @param machine    options of the machine's loader (`x86-tramp`)
- * @param probeRoom  the runtime serves probes and has this room for them; the image may then be one without sites
+ * @param probeRoom  the runtime serves probes and has this room for them; the image may then be one
+ *                   without sites
  */
 export function withRuntime(
   sites: Sites,

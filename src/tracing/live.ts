@@ -1,6 +1,7 @@
 /**
- * Live sessions: the memory of a running machine as the text that a session writes. The copy of the image stays beside it, because shapes read
- * files; before anything is compared it is brought up to date with the machine. Knows a machine by what it needs of it only.
+ * Live sessions: the memory of a running machine as the text that a session writes. The copy of the
+ * image stays beside it, because shapes read files; before anything is compared it is brought up to
+ * date with the machine. Knows a machine by what it needs of it only.
  */
 import type { BreakpointPatching, LivePatch } from '../machine/live-patching.js';
 import type { ElfImage } from '../elf/image.js';
@@ -15,7 +16,10 @@ const stubBytes = 64n;
 export interface LiveMachine {
   readonly memory: {
     read(address: Address, size: number): Uint8Array | null;
-    /** Writes whatever the permissions are, as a kernel does through its own mapping; false where nothing is mapped. */
+    /**
+     * Writes whatever the permissions are, as a kernel does through its own mapping; false where
+     * nothing is mapped.
+     */
     write(address: Address, bytes: Uint8Array): boolean;
   };
   readonly cpuCount: number;
@@ -25,13 +29,15 @@ export interface LiveMachine {
 
 export interface LiveOptions {
   /**
-   * Called for waits: the machine's CPUs must have got past what the wait is for when it returns. Without it a wait is taken to be over,
-   * which is right for machines whose CPUs stand outside the tracer.
+   * Called for waits: the machine's CPUs must have got past what the wait is for when it returns.
+   * Without it a wait is taken to be over, which is right for machines whose CPUs stand outside the
+   * tracer.
    */
   readonly quiesce?: (grace: 'read' | 'rude' | 'tasks') => void;
   /**
-   * Machines whose instructions have several bytes: stores to code go by the breakpoint protocol. `between` is called after each of its steps with
-   * what is published; whoever lets processors run there serves their breakpoints (`BreakpointPatching.handle`).
+   * Machines whose instructions have several bytes: stores to code go by the breakpoint protocol.
+   * `between` is called after each of its steps with what is published; whoever lets processors run
+   * there serves their breakpoints (`BreakpointPatching.handle`).
    */
   readonly breakpoints?: {
     readonly model: BreakpointPatching;
@@ -78,8 +84,9 @@ export function liveText(machine: LiveMachine, options: LiveOptions = {}): (imag
 }
 
 /**
- * Whether a CPU at an address is in no tracer: neither in the runtime nor in a stub on the way to it. A thread of which this holds has loaded no
- * ops and will enter none through sites that are off (C-Q-1).
+ * Whether a CPU at an address is in no tracer: neither in the runtime nor in a stub on the way to
+ * it. A thread of which this holds has loaded no ops and will enter none through sites that are off
+ * (C-Q-1).
  */
 export function outsideTracer(map: LoadMap): (address: Address) => boolean {
   const stubs = map.parts.flatMap(({ stubs: areas, entryStubs }) => [

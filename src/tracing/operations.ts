@@ -1,6 +1,6 @@
 /**
- * Runs the operations of a session file on a core. Owns what each kind of operation means in terms of the core; symbols and modules are the
- * caller's to resolve, because only it knows the image.
+ * Runs the operations of a session file on a core. Owns what each kind of operation means in terms
+ * of the core; symbols and modules are the caller's to resolve, because only it knows the image.
  */
 import { ElftraceError } from '../errors.js';
 import type { OPS_FLAGS } from '../runtime/abi.js';
@@ -18,8 +18,10 @@ export interface SessionResolver {
    */
   address(symbol: string): Address;
   /**
-   * A callback that lets its function go on at `replacement`: its text address, and what it finds in the ops' own word.
-   * @throws ElftraceError 'unsupported-form' where the entries cannot change where a function goes on
+   * A callback that lets its function go on at `replacement`: its text address, and what it finds
+   * in the ops' own word.
+   * @throws ElftraceError 'unsupported-form' where the entries cannot change where a function goes
+   *   on
    */
   replacer(replacement: string): { readonly func: Address; readonly data: bigint };
   /** A module comes: its code is there, its sites are nops. */
@@ -71,7 +73,10 @@ export class CoreSession {
     return { ops: [...this.#ops.keys()], graphs: [...this.#users.keys()] };
   }
 
-  /** Performs operations in order and stops behind the first that is not done: its outcome is the last of the result. */
+  /**
+   * Performs operations in order and stops behind the first that is not done: its outcome is the
+   * last of the result.
+   */
   run(operations: readonly SessionOperation[]): SessionStep[] {
     const steps: SessionStep[] = [];
     for (const operation of operations) {
@@ -192,7 +197,8 @@ export class CoreSession {
       flags,
       ...(operation.trampoline === null ? {} : { trampoline: resolver.address(operation.trampoline) }),
     };
-    // C-FG-4: the first that uses the global filter is the function tracer, whose ops the graph tracer of 2014 borrows.
+    // C-FG-4: the first that uses the global filter is the function tracer, whose ops the graph
+    // tracer of 2014 borrows.
     const borrowed = operation.shared && core.state.policy.graph === '2014' && core.tracer === null;
     const ops = borrowed
       ? core.createTracer(input)

@@ -1,10 +1,14 @@
 /**
- * What the code of a linked program refers to: functions that it branches to, whose address it computes or loads, and system calls that it makes
- * by number. Owns the walk over the code, with the constants that straight-line code computes; which functions matter, and why, is the caller's business.
+ * What the code of a linked program refers to: functions that it branches to, whose address it
+ * computes or loads, and system calls that it makes by number. Owns the walk over the code, with
+ * the constants that straight-line code computes; which functions matter, and why, is the caller's
+ * business.
  *
- * Code is walked from function to function, one instruction behind the other, with what is known of the registers: an address that is put together from
- * pieces (`adrp` and `add`, `auipc` and `addi`, `lis` and `addi`, an entry of the TOC or GOT) is known when its last piece is there. Branches are not
- * followed and calls change nothing: what is known too long can only name a reference that is none.
+ * Code is walked from function to function, one instruction behind the other, with what is known of
+ * the registers: an address that is put together from pieces (`adrp` and `add`, `auipc` and `addi`,
+ * `lis` and `addi`, an entry of the TOC or GOT) is known when its last piece is there. Branches are
+ * not followed and calls change nothing: what is known too long can only name a reference that is
+ * none.
  */
 import type { Arch } from '../machine/arch.js';
 import * as elf from '../elf/constants.js';
@@ -34,7 +38,10 @@ export interface Reference {
   readonly section: string;
 }
 
-/** Sections whose words name places to which nobody goes because of them, and those that the linker makes for references of code. */
+/**
+ * Sections whose words name places to which nobody goes because of them, and those that the linker
+ * makes for references of code.
+ */
 const LINKER_MADE =
   /^\.(eh_frame|gcc_except_table|rela?\.|dyn|gnu\.|hash|symtab|strtab|opd$|got|plt|iplt|toc|branch_lt|note|interp|elftrace|debug)|^(__mcount_loc|__patchable_function_entries)/;
 
@@ -197,7 +204,7 @@ class Walk {
     this.found.splice(0, this.found.length, ...kept);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ code
+  // ------------------------------------------------------------------------------------------ code
 
   private range(range: CodeRange): void {
     const starts = this.program.functionStarts(range);
@@ -227,7 +234,8 @@ class Walk {
       this.block(block, range.name);
       const next = Number(block.end - range.address);
       const isStuck = next <= at || block.terminator.kind === 'unknown' || block.terminator.kind === 'fetch';
-      // What nobody can read is data between the code: the next instruction may begin anywhere behind it.
+      // What nobody can read is data between the code: the next instruction may begin anywhere
+      // behind it.
       at = isStuck ? Math.max(next, at + codeAlignBytes) : next;
     }
   }
@@ -340,7 +348,10 @@ class Walk {
     if (called !== undefined) this.add('system-call', called, at, section);
   }
 
-  /** The wanted function that a linker's stub leads to: code without a symbol that loads its address, or computes it, and goes there. */
+  /**
+   * The wanted function that a linker's stub leads to: code without a symbol that loads its
+   * address, or computes it, and goes there.
+   */
   private stub(target: Address): string | null {
     const seen = this.stubs.get(target);
     if (seen !== undefined) return seen;
@@ -407,9 +418,12 @@ class Walk {
     this.found.push({ kind, name, address, section });
   }
 
-  // ------------------------------------------------------------------------------------------------------------ data
+  // ------------------------------------------------------------------------------------------ data
 
-  /** Words of data that hold the address of a wanted function, and slots of the linker that no code was seen to use. */
+  /**
+   * Words of data that hold the address of a wanted function, and slots of the linker that no code
+   * was seen to use.
+   */
   private data(): void {
     const { image } = this.program;
     const size = image.wordBytes;
@@ -435,7 +449,8 @@ class Walk {
 }
 
 /**
- * References of a linked program to what is wanted, those of the wanted functions among each other too.
+ * References of a linked program to what is wanted, those of the wanted functions among each other
+ * too.
  * @returns null where the code of the machine cannot be read
  */
 export function referencesTo(program: Program, wanted: Wanted): readonly Reference[] | null {

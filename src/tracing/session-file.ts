@@ -1,7 +1,8 @@
 /**
- * Session files: operations of the ftrace core written down in YAML or JSON, in the order in which they happen. Owns the format (published as
- * `schemas/session.schema.json`), the places of its errors and nothing else: symbols and filters are resolved by who runs the operations. The only file
- * that knows the YAML library; JSON is read as the subset of YAML that it is.
+ * Session files: operations of the ftrace core written down in YAML or JSON, in the order in which
+ * they happen. Owns the format (published as `schemas/session.schema.json`), the places of its
+ * errors and nothing else: symbols and filters are resolved by who runs the operations. The only
+ * file that knows the YAML library; JSON is read as the subset of YAML that it is.
  *
  *   version: 1
  *   steps:
@@ -74,13 +75,18 @@ export type SessionOperation = { readonly at: FilePlace } & (
       /** A definition in the words of kprobe_events. */
       readonly define: string;
       readonly optimize: boolean;
-      /** Which version of the mechanism, and of a kernel that it needs; null: what another step says, or the default. */
+      /**
+       * Which version of the mechanism, and of a kernel that it needs; null: what another step
+       * says, or the default.
+       */
       readonly version: '2009' | 'modern' | null;
       readonly preempt: 'none' | 'full' | null;
     }
   /** `event`: GROUP/EVENT, or EVENT of the default group. */
   | { readonly kind: 'no-probe' | 'disable-probe' | 'enable-probe'; readonly event: string }
-  /** All probes at once: off, none of them is armed, whatever is set, enabled or disabled meanwhile. */
+  /**
+   * All probes at once: off, none of them is armed, whatever is set, enabled or disabled meanwhile.
+   */
   | { readonly kind: 'probes'; readonly on: boolean }
   | { readonly kind: 'load'; readonly module: string; readonly file: string | null }
   | { readonly kind: 'unload'; readonly module: string }

@@ -1,7 +1,9 @@
 /**
- * Parts of an image that has a session in its record: modules that come and go (`load IMAGE MODULE`, `unload IMAGE MODULE`), and objects that a
- * session brings itself. Owns how the record goes on: the operations stay, the step of the module is added behind them, and all is performed again
- * on the image with its new parts. The laying out is the loader's, what the steps mean is the core's.
+ * Parts of an image that has a session in its record: modules that come and go
+ * (`load IMAGE MODULE`, `unload IMAGE MODULE`), and objects that a session brings itself. Owns how
+ * the record goes on: the operations stay, the step of the module is added behind them, and all is
+ * performed again on the image with its new parts. The laying out is the loader's, what the steps
+ * mean is the core's.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
@@ -21,7 +23,8 @@ export function recordedSessions({ session }: Pick<FileRecord, 'session'>): Sess
 }
 
 /**
- * What the sessions of a record make of the image as it was before them. What they do was allowed when they were recorded.
+ * What the sessions of a record make of the image as it was before them. What they do was allowed
+ * when they were recorded.
  * @param options  names for a stripped file; who performs operations of probes
  */
 export function replaySessions(
@@ -92,8 +95,9 @@ function perform(
 }
 
 /**
- * Modules come to an image with a session (C-MOD-1): their sites become records, and the words of filters that waited for them take effect.
- * Reverting gives the image with the modules, as it would be without the session.
+ * Modules come to an image with a session (C-MOD-1): their sites become records, and the words of
+ * filters that waited for them take effect. Reverting gives the image with the modules, as it would
+ * be without the session.
  * @throws ElftraceError as `loadMore` and `planSession`
  */
 export function loadIntoSession(
@@ -113,7 +117,8 @@ export function loadIntoSession(
 }
 
 /**
- * A module of an image with a session goes (C-MOD-2): its records go without being patched, hashes forget it and keep their counts (C-HASH-4).
+ * A module of an image with a session goes (C-MOD-2): its records go without being patched, hashes
+ * forget it and keep their counts (C-HASH-4).
  * @throws ElftraceError 'module-in-use' also while somebody who is registered is called in it
  */
 export function unloadFromSession(request: PartsRequest, name: string, arch: Arch): PartsResult {

@@ -1,6 +1,7 @@
 /**
- * Session files on images at rest: every call starts from the image as it was before the first of them, performs all operations in order, and
- * plans the difference. So a file says exactly what its record says, whatever the number of calls that led to it.
+ * Session files on images at rest: every call starts from the image as it was before the first of
+ * them, performs all operations in order, and plans the difference. So a file says exactly what its
+ * record says, whatever the number of calls that led to it.
  */
 import type { Arch } from '../machine/arch.js';
 import { chosen } from '../machine/options.js';
@@ -87,7 +88,9 @@ export function sessionOptions({ forms, gone }: SessionForms, { options }: Arch)
   };
 }
 
-/** Who serves the steps about probes; the room of probes provides it, which this one does not know. */
+/**
+ * Who serves the steps about probes; the room of probes provides it, which this one does not know.
+ */
 export interface ProbeHost {
   /** True for a return probe: it replaces return addresses. */
   replacesReturns(operation: Extract<SessionOperation, { readonly kind: 'probe' }>): boolean;
@@ -111,7 +114,10 @@ export type ProbeHosts = (session: Session, image: ElfImage) => ProbeHost;
 
 export interface SessionPlanOptions extends SessionOptions {
   readonly probes?: ProbeHosts | undefined;
-  /** Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the plan's notices say why. */
+  /**
+   * Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the
+   * plan's notices say why.
+   */
   readonly allowUnsafeGraph?: boolean;
 }
 
@@ -125,13 +131,17 @@ function whoReplacesReturns(operations: readonly SessionOperation[], probes: Pro
   return null;
 }
 
-/** A module came or went: where ftrace is dead for want of sites (C-INIT-3), it does not hear of it, and probes do. */
+/**
+ * A module came or went: where ftrace is dead for want of sites (C-INIT-3), it does not hear of it,
+ * and probes do.
+ */
 const moved = (outcome: Outcome): Outcome =>
   outcome.kind === 'refused' ? { kind: 'done', steps: [], warnings: [] } : outcome;
 
 /**
- * The image that a file gets. Where nobody is registered any more, what the core wrote into its own room for those who were goes too: the file is the
- * image with its sites off and nothing else (F-3). In a machine it stays: a thread may still be on its way through it.
+ * The image that a file gets. Where nobody is registered any more, what the core wrote into its own
+ * room for those who were goes too: the file is the image with its sites off and nothing else
+ * (F-3). In a machine it stays: a thread may still be on its way through it.
  */
 function atRest(session: Session, image: ElfImage): Uint8Array {
   const bytes = session.bytes();
@@ -144,7 +154,10 @@ function atRest(session: Session, image: ElfImage): Uint8Array {
   return bytes;
 }
 
-/** Entries of sites behind a prologue pass nothing that could be changed: what is at stake there is spread over frame and registers already. */
+/**
+ * Entries of sites behind a prologue pass nothing that could be changed: what is at stake there is
+ * spread over frame and registers already.
+ */
 const noLivepatch = (kind: string): string =>
   `the entry of the image (${kind}) cannot change where a function goes on: its sites call it behind the prologue (-pg), where the frame is made and ` +
   'arguments have moved, or it passes no registers; sites at the start of functions can be replaced (-mfentry, -mprofile-kernel, -fpatchable-function-entry)';
@@ -162,9 +175,11 @@ function placing<T>(at: string, step: () => T): T {
 /**
  * Performs session files on an image with entries and plans what changes.
  * @param image  the image as it was before the first of the files
- * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read, 'plan-refused' for one that is refused (the
- *         errno and the reason are in the message), 'site-mismatch' with the report of A8 for one that fails, 'unsafe-graph' where return addresses
- *         would be replaced in a program that does not survive it
+ * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read,
+ *   'plan-refused' for one that is refused (the
+ *         errno and the reason are in the message), 'site-mismatch' with the report of A8 for one
+ *         that fails, 'unsafe-graph' where return addresses would be replaced in a program that
+ *         does not survive it
  */
 export function planSession(
   image: ElfImage,

@@ -1,6 +1,7 @@
 /**
- * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it works on the memory of a machine as well.
- * Owns the way into a session (every site verified and made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
+ * Sessions: the core on an image. At rest it works on a copy of a file and gives the bytes; live it
+ * works on the memory of a machine as well. Owns the way into a session (every site verified and
+ * made a nop, C-INIT-2) and the order of the image's parts; the core owns everything after.
  */
 import type { Arch } from '../machine/arch.js';
 import { laidPolicy } from '../machine/options.js';
@@ -53,7 +54,10 @@ export interface HostGates {
 
 /** A traced call as `Session.on` tells it. */
 export interface SessionHit {
-  /** What callbacks are told (C-TGT-7), and the record that it belongs to; null for an ip that no record has. */
+  /**
+   * What callbacks are told (C-TGT-7), and the record that it belongs to; null for an ip that no
+   * record has.
+   */
   readonly ip: Address;
   readonly site: CallSite | null;
   readonly parentIp: Address;
@@ -70,11 +74,17 @@ export interface SessionListener {
 }
 
 export interface SessionOptions extends LoadOptions {
-  /** Where callbacks of the host get their addresses (`Gates` of the machine that runs the image); needed for `on`. */
+  /**
+   * Where callbacks of the host get their addresses (`Gates` of the machine that runs the image);
+   * needed for `on`.
+   */
   readonly gates?: HostGates;
   readonly policy?: Partial<Policy>;
   readonly nopForm?: string;
-  /** What the image is to offer, where that is not what its entries do: for asking what happens then. */
+  /**
+   * What the image is to offer, where that is not what its entries do: for asking what happens
+   * then.
+   */
   readonly capabilities?: Partial<Capabilities>;
   /** Text of a machine that runs the image (`liveText`); the copy of the file alone when absent. */
   readonly text?: (image: ElfImage) => Text;
@@ -82,18 +92,26 @@ export interface SessionOptions extends LoadOptions {
   readonly absent?: ReadonlySet<string>;
   /** Modules that are not in the image any more and that the session knew. */
   readonly gone?: readonly GoneModule[];
-  /** The way to direct callers, of those that the entries' convention has; the one that they were built with when absent. */
+  /**
+   * The way to direct callers, of those that the entries' convention has; the one that they were
+   * built with when absent.
+   */
   readonly directVariant?: string;
   /** Ranges of the file that may not be written: [start, end). */
   readonly readonlyRanges?: PlanRequest['readonlyRanges'];
-  /** What may stand between private trampolines and the image: tests let single actions fail here. */
+  /**
+   * What may stand between private trampolines and the image: tests let single actions fail here.
+   */
   readonly seam?: (own: TextSeam) => TextSeam;
 }
 
 const hasTrampolines = ({ program }: Sites): boolean =>
   program.arch.trampolines.kind === 'private' && program.image.section(trampolineSection) !== undefined;
 
-/** What follows from the entries of an image for the variants of the mechanism; what the caller says comes first. */
+/**
+ * What follows from the entries of an image for the variants of the mechanism; what the caller says
+ * comes first.
+ */
 function policyOf(sites: Sites): Partial<Policy> {
   const { trampolines, options } = sites.program.arch;
   const laid = laidPolicy(options, sites.program.loadMap?.options ?? {});
@@ -101,7 +119,8 @@ function policyOf(sites: Sites): Partial<Policy> {
   const { kind, graph } = entriesOf(sites.program);
   return {
     trampolines: hasTrampolines(sites) ? trampolines.variantOf(kind) : 'none',
-    // Entries with an entry or a jump for the graph tracer have one; who asks for 2014 gets its borrowing too (C-FG-4).
+    // Entries with an entry or a jump for the graph tracer have one; who asks for 2014 gets its
+    // borrowing too (C-FG-4).
     ...(graph === 'branch' ? { graph: 'single' as const } : {}),
     ...laid,
   };
@@ -121,7 +140,10 @@ export function capabilitiesOf(sites: Sites): Capabilities {
   );
 }
 
-/** Variants that are asked for by name, and that the machine or the image does not have: the default takes what there is. */
+/**
+ * Variants that are asked for by name, and that the machine or the image does not have: the default
+ * takes what there is.
+ */
 function checkPolicy({ target, trampolines }: Arch, capabilities: Capabilities, policy: Partial<Policy>): void {
   // T-A64-13: the reason names what serves single ops instead.
   if (trampolines.kind === 'none' && policy.trampolines !== undefined && policy.trampolines !== 'none') {
@@ -163,7 +185,10 @@ interface Modules {
   readonly gone: readonly GoneModule[];
   /** Turns the sites of a module into nops (C-INIT-2). */
   readonly initialise: (name: string) => void;
-  /** Notes what the sites of a module hold as it goes: nobody takes out of them what is registered there (C-MOD-2). */
+  /**
+   * Notes what the sites of a module hold as it goes: nobody takes out of them what is registered
+   * there (C-MOD-2).
+   */
   readonly leave: (name: string) => void;
 }
 
@@ -174,7 +199,10 @@ export class Session {
   readonly #there = new Set<string>();
   /** By site. */
   readonly #prepared: ReadonlyMap<number, Prepared>;
-  /** The core has no sites, so ftrace is dead from the start (C-INIT-3); modules come and go all the same. */
+  /**
+   * The core has no sites, so ftrace is dead from the start (C-INIT-3); modules come and go all the
+   * same.
+   */
   readonly #untraceable: boolean;
 
   private constructor(
@@ -191,7 +219,8 @@ export class Session {
 
   /**
    * Opens a session on an image with entries; the bytes given stay as they are.
-   * @throws ElftraceError 'plan-refused' when a site is not as it must be, 'no-runtime' without entries, 'unsupported-form' for a policy of another machine
+   * @throws ElftraceError 'plan-refused' when a site is not as it must be, 'no-runtime' without
+   *   entries, 'unsupported-form' for a policy of another machine
    */
   static open(bytes: Uint8Array, arch: Arch, options: SessionOptions = {}): Session {
     const image = readElf(bytes.slice());
@@ -225,7 +254,8 @@ export class Session {
     const own: SiteInput[] = [];
     for (let i = 0; i < sites.count; i++) {
       if (!sites.codeRange(i) || usable[i] === 0) continue;
-      // Where functions begin decides what serves a site, and a leftover has no function: it is a record, and disabled (C-REC-2).
+      // Where functions begin decides what serves a site, and a leftover has no function: it is a
+      // record, and disabled (C-REC-2).
       if (!isServed(sites, i, served) && !isLeftover(sites, i)) continue;
       const module = sites.module(i);
       const list = module === null ? own : (present.get(module) ?? []);
@@ -265,9 +295,10 @@ export class Session {
   }
 
   /**
-   * Calls a function of the host for each call of the functions that words of a filter name (05-runtime-abi, section 5). An image with such a
-   * callback cannot become a file.
-   * @throws ElftraceError 'usage' without gates, 'plan-refused' where the core refuses, with the errno
+   * Calls a function of the host for each call of the functions that words of a filter name
+   * (05-runtime-abi, section 5). An image with such a callback cannot become a file.
+   * @throws ElftraceError 'usage' without gates, 'plan-refused' where the core refuses, with the
+   *   errno
    */
   on(
     words: string,
@@ -279,7 +310,8 @@ export class Session {
     const gate = gates.add((call) => {
       const ip = call.argument(0);
       const record = core.location(ip);
-      // Entries that pass two arguments leave in the others what was there; the list function passes all of them.
+      // Entries that pass two arguments leave in the others what was there; the list function
+      // passes all of them.
       callback({ ip, site: record, parentIp: call.argument(1), regs: call.argument(3), call });
       return undefined;
     });
@@ -374,7 +406,8 @@ export class Session {
   }
 
   /**
-   * Why a module cannot go: another part uses its symbols, or somebody who is registered is called in it. null when it can.
+   * Why a module cannot go: another part uses its symbols, or somebody who is registered is called
+   * in it. null when it can.
    */
   moduleUse(name: string): string | null {
     const parts = this.sites.program.loadMap?.parts ?? [];
@@ -405,7 +438,8 @@ export class Session {
   }
 
   /**
-   * Sites that nobody has taken: in `bytes` they still hold what the way into the session wrote there (C-INIT-2).
+   * Sites that nobody has taken: in `bytes` they still hold what the way into the session wrote
+   * there (C-INIT-2).
    * @param bytes  the image as it is, or as it is going to be
    */
   idleSites(bytes: Uint8Array): IdleSite[] {
@@ -423,7 +457,10 @@ export class Session {
     return this.sites.program.image.bytes.slice();
   }
 
-  /** What a function pointer to a function of the image holds: its address, or that of its descriptor. */
+  /**
+   * What a function pointer to a function of the image holds: its address, or that of its
+   * descriptor.
+   */
   pointerTo(name: string): bigint | null {
     const { program } = this.sites;
     const symbol = program.symbols.find(name);
@@ -489,7 +526,10 @@ function extentOf(sites: Sites, site: number): { readonly start: number; readonl
   return { start: anchor + reading.startDelta, end: anchor + reading.startDelta + reading.sizeBytes };
 }
 
-/** Notes a change of a site; a second one (nops of a compiler, then those of the machine) starts from what the first found. */
+/**
+ * Notes a change of a site; a second one (nops of a compiler, then those of the machine) starts
+ * from what the first found.
+ */
 function note(
   prepared: Map<number, Prepared>,
   site: number,
@@ -556,7 +596,9 @@ function initialise(
   if (compiled.includes(1)) write(planSites(sites, { to: { kind: 'init' }, selection: compiled }));
 }
 
-/** Whether the entries can serve a site, where what stands around it decides that; others stay nops. */
+/**
+ * Whether the entries can serve a site, where what stands around it decides that; others stay nops.
+ */
 function isServed(sites: Sites, index: number, served: readonly string[]): boolean {
   const reading = sites.reading(index);
   if (!reading?.shape.entriesAt) return true;

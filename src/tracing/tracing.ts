@@ -1,8 +1,10 @@
 /**
- * Switching a tracer on and off in a linked or loaded image: which word of which site, entry and object becomes what. Owns the order of
- * decisions (sites, then the calls inside the entries, then the objects); owns no encoding and no layout of the runtime.
+ * Switching a tracer on and off in a linked or loaded image: which word of which site, entry and
+ * object becomes what. Owns the order of decisions (sites, then the calls inside the entries, then
+ * the objects); owns no encoding and no layout of the runtime.
  *
- * What is written besides the sites, for one tracer (00-core A3 C-TGT-4, C-TGT-9; 05-runtime-abi section 3):
+ * What is written besides the sites, for one tracer (00-core A3 C-TGT-4, C-TGT-9; 05-runtime-abi
+ * section 3):
  *
  *   word                      function, counter, SYMBOL            function_graph
  *   entry passes ops:
@@ -18,11 +20,13 @@
  *   both: ftrace_ops_list     ops[0]                               ops[0]
  *
  *
- * An entry that passes ops and has a branch for the graph (x86-64 of 2014) is as on the left for tracers, and as on the right for the graph. On machines with
- * private trampolines (C-TRAMP-2) the ops has one where there is room: then sites in reach call it, and ops[0] has its address and ALLOC_TRAMP.
- * The graph tracer of 2014 has the static entry in its place (T-X86-4).
+ * An entry that passes ops and has a branch for the graph (x86-64 of 2014) is as on the left for
+ * tracers, and as on the right for the graph. On machines with private trampolines (C-TRAMP-2) the
+ * ops has one where there is room: then sites in reach call it, and ops[0] has its address and
+ * ALLOC_TRAMP. The graph tracer of 2014 has the static entry in its place (T-X86-4).
  *
- * A callee that the inner call does not reach is called through the list function, which calls by address.
+ * A callee that the inner call does not reach is called through the list function, which calls by
+ * address.
  */
 import { conventionMark, conventionNamed, type EntryConvention } from '../machine/conventions.js';
 import { laidPolicy } from '../machine/options.js';
@@ -62,7 +66,10 @@ export interface TracingRequest extends Pick<
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
-  /** What words in front of functions that are off name, where they are compared: ops that do nothing (default), or those that walk the list (A-CO-4). */
+  /**
+   * What words in front of functions that are off name, where they are compared: ops that do
+   * nothing (default), or those that walk the list (A-CO-4).
+   */
   readonly idleOps?: 'nop' | 'list';
   /** The callback needs every register: sites call the entry that saves them (SAVE_REGS). */
   readonly saveRegs?: boolean;
@@ -70,7 +77,10 @@ export interface TracingRequest extends Pick<
   readonly trampolines?: boolean;
   /** Whether the system that the plan is for can be preempted: then the plan names its hazards. */
   readonly preempt?: Preemption | undefined;
-  /** Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the plan's notices say why. */
+  /**
+   * Return addresses are replaced in programs too that do not survive it (graph-safety.ts); the
+   * plan's notices say why.
+   */
   readonly allowUnsafeGraph?: boolean;
   /** What may stand between trampolines and the image: tests let single actions fail here. */
   readonly seam?: (own: TextSeam) => TextSeam;
@@ -82,8 +92,8 @@ export interface TracingPlan extends Plan {
 }
 
 /**
- * What every site becomes before a session (C-INIT-2): the disabled form of the sites that the image's entries serve. Where
- * nothing tells their convention, calls are turned off.
+ * What every site becomes before a session (C-INIT-2): the disabled form of the sites that the
+ * image's entries serve. Where nothing tells their convention, calls are turned off.
  * @param nopForm  one of the convention's forms; its own choice when absent
  */
 export function initialState(program: Program, nopForm?: string, idleOps: 'nop' | 'list' = 'nop'): WritableState {
@@ -102,7 +112,10 @@ export function initialState(program: Program, nopForm?: string, idleOps: 'nop' 
   };
 }
 
-/** The runtime's ops objects of sites that are off: ops that do nothing, or those that walk the list (A-CO-4). */
+/**
+ * The runtime's ops objects of sites that are off: ops that do nothing, or those that walk the list
+ * (A-CO-4).
+ */
 const idleOpsSymbol = (idle: 'nop' | 'list'): string => (idle === 'nop' ? 'ftrace_nop_ops' : 'ftrace_list_ops');
 
 /** By shape: asked for at each site. */
@@ -118,7 +131,10 @@ function hasOnlyFixed(shape: SiteShape, conventions: readonly EntryConvention[])
   return known;
 }
 
-/** The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the word behind it, whatever stands there now. */
+/**
+ * The ip of a site's record (C-TGT-7): what callbacks are told. Of a site with a fixed auipc the
+ * word behind it, whatever stands there now.
+ */
 export function recordIp(sites: Sites, site: number): Address {
   const { siteShapes } = sites.program.arch;
   const counted = siteShapes.some((shape) => shape.entryIpDelta !== undefined);
@@ -133,18 +149,27 @@ export function recordIp(sites: Sites, site: number): Address {
 
 /** What an image has of the symbols of 05-runtime-abi section 2. */
 export interface Entries {
-  /** Convention of the entries; null for entries of a kernel's own whose convention only its sites tell. */
+  /**
+   * Convention of the entries; null for entries of a kernel's own whose convention only its sites
+   * tell.
+   */
   readonly convention: EntryConvention | null;
   /** Name of the convention, for people; `unknown` where there is none. */
   readonly kind: string;
-  /** Names of the conventions that the symbols fit, `kind` first: sites of these can call the entries. */
+  /**
+   * Names of the conventions that the symbols fit, `kind` first: sites of these can call the
+   * entries.
+   */
   readonly serves: readonly string[];
   /** Whether the graph tracer is a callback or a branch in the entry. */
   readonly graph: 'callback' | 'branch';
   readonly caller: EntryPoint;
   /** The entry that saves all registers, or as many as there are; null where none passes any. */
   readonly registers: EntryPoint | null;
-  /** False for a kernel that has entries of its own and objects of another layout: only sites are patched there. */
+  /**
+   * False for a kernel that has entries of its own and objects of another layout: only sites are
+   * patched there.
+   */
   readonly hasObjects: boolean;
 }
 
@@ -198,7 +223,8 @@ function findEntries(program: Program): Entries {
 
 /**
  * The convention of an image's entries.
- * @throws ElftraceError 'no-runtime' when it has no entries, or those of no convention of the machine
+ * @throws ElftraceError 'no-runtime' when it has no entries, or those of no convention of the
+ *   machine
  */
 export function conventionOf(program: Program): EntryConvention {
   const { convention } = entriesOf(program);
@@ -215,8 +241,8 @@ const namesOf = (rows: readonly EntryConvention[]): string => rows.map(({ name }
 const graphIsCallback = ({ symbols }: EntryConvention): boolean => symbols.graph.includes('ftrace_graph_func');
 
 /**
- * Conventions of the symbols that the image has: objects of ours may say it themselves; where two have the same symbols the
- * load map knows which it is. Empty where only its sites tell.
+ * Conventions of the symbols that the image has: objects of ours may say it themselves; where two
+ * have the same symbols the load map knows which it is. Empty where only its sites tell.
  */
 function conventionsOf(program: Program, has: (symbol: string) => boolean): readonly EntryConvention[] {
   const { conventions } = program.arch;
@@ -236,7 +262,8 @@ function conventionsOf(program: Program, has: (symbol: string) => boolean): read
 }
 
 /**
- * Where the graph tracer's branch at an address leads while it is off: behind itself (R-MOD-5: nops), or to the stub.
+ * Where the graph tracer's branch at an address leads while it is off: behind itself (R-MOD-5:
+ * nops), or to the stub.
  * @throws ElftraceError 'no-runtime' for entries without such a branch
  */
 export function graphOff(program: Program, at: Address): Address {
@@ -254,7 +281,10 @@ function nameOf(tracer: Tracer | null): string {
   return `enable ${tracer.kind === 'symbol' ? tracer.name : tracer.kind}`;
 }
 
-/** Stores outside sites: words of objects and branches inside entries, each compared before it is planned. */
+/**
+ * Stores outside sites: words of objects and branches inside entries, each compared before it is
+ * planned.
+ */
 class Words {
   readonly steps: Step[] = [];
 
@@ -337,8 +367,8 @@ class Words {
   }
 
   /**
-   * A branch inside an entry. What is there must be a branch to a function of the image, or (`graph`) one to the next instruction
-   * or the place that it leads to when it is on.
+   * A branch inside an entry. What is there must be a branch to a function of the image, or
+   * (`graph`) one to the next instruction or the place that it leads to when it is on.
    */
   branch(symbol: string, kind: 'call' | 'graph', target: Address, rule: string): void {
     const codec = this.program.arch.branches[kind];
@@ -373,7 +403,8 @@ class Words {
 
 /**
  * The function that a tracer is.
- * @throws ElftraceError 'no-match' for a symbol that is not defined, 'unsupported-form' for one with another TOC (F-10)
+ * @throws ElftraceError 'no-match' for a symbol that is not defined, 'unsupported-form' for one
+ *   with another TOC (F-10)
  */
 function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPoint {
   const symbol =
@@ -399,7 +430,10 @@ function callbackOf(program: Program, entries: Entries, tracer: Tracer): EntryPo
   return found;
 }
 
-/** Ops objects that words in front of functions may name, where they are compared before they change. */
+/**
+ * Ops objects that words in front of functions may name, where they are compared before they
+ * change.
+ */
 interface SiteOps {
   /** Of sites that call. */
   readonly on: Address;
@@ -421,13 +455,19 @@ function siteOps(program: Program, entries: Entries, idle: 'nop' | 'list'): Site
   };
 }
 
-/** Ops that initialised sites name which are off; null where sites have no pointer of their own, or the image no ops. */
+/**
+ * Ops that initialised sites name which are off; null where sites have no pointer of their own, or
+ * the image no ops.
+ */
 export function idleOpsOf(program: Program, idle: 'nop' | 'list'): Address | null {
   if (program.relocatable || entryPoint(program, 'ftrace_caller') === null) return null;
   return siteOps(program, entriesOf(program), idle)?.idle ?? null;
 }
 
-/** The state with its ops; sites that were never initialised keep the compiler's bytes when tracing goes off. */
+/**
+ * The state with its ops; sites that were never initialised keep the compiler's bytes when tracing
+ * goes off.
+ */
 function withOps(state: SiteDecision, reading: SiteReading, ops: SiteOps | null, tracer: Tracer | null): SiteDecision {
   if (ops === null || reading.literal === undefined || 'refused' in state) return state;
   if (reading.literal !== null && !ops.isKnown(reading.literal)) {
@@ -526,8 +566,9 @@ function planObjects(
 }
 
 /**
- * What the sites of a tracer call. A trampoline that cannot be made is no fault (C-TRAMP-4): the shared entry serves as well. The same holds for one whose call
- * cannot be changed: it would still call the tracer of before, so it is not used.
+ * What the sites of a tracer call. A trampoline that cannot be made is no fault (C-TRAMP-4): the
+ * shared entry serves as well. The same holds for one whose call cannot be changed: it would still
+ * call the tracer of before, so it is not used.
  */
 function wayOf(
   program: Program,
@@ -599,8 +640,8 @@ function wayOf(
 const trampolineName = 'private trampoline';
 
 /**
- * A session keeps its ops, hashes and probes in the objects of elftrace's runtime. Kernels have entries of their own and objects of another layout,
- * which only a kernel that runs can fill.
+ * A session keeps its ops, hashes and probes in the objects of elftrace's runtime. Kernels have
+ * entries of their own and objects of another layout, which only a kernel that runs can fill.
  * @throws ElftraceError 'no-runtime' with the missing symbols
  */
 export function requireObjects(program: Program): void {
@@ -616,8 +657,8 @@ export function requireObjects(program: Program): void {
 }
 
 /**
- * Objects, and pointers in front of functions, name addresses: a file that is loaded anywhere would need a relocation for each, those of pointers in
- * its text (DT_TEXTREL).
+ * Objects, and pointers in front of functions, name addresses: a file that is loaded anywhere would
+ * need a relocation for each, those of pointers in its text (DT_TEXTREL).
  * @throws ElftraceError 'unsupported-form' for position-independent files with objects
  */
 export function requireFixedAddresses({ positionIndependent }: Program, { hasObjects }: Entries): void {
@@ -631,7 +672,8 @@ export function requireFixedAddresses({ positionIndependent }: Program, { hasObj
 /**
  * Decides what brings an image to one tracer on the selected sites, or to none.
  * @returns a plan for `applyPlan`; refusals for sites that cannot call the entry
- * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as expected), 'unsupported-form', 'unsafe-graph'
+ * @throws ElftraceError 'no-runtime', 'no-match', 'site-mismatch' (a word of the runtime is not as
+ *   expected), 'unsupported-form', 'unsafe-graph'
  */
 export function planTracing(sites: Sites, request: TracingRequest): TracingPlan {
   const { program } = sites;
@@ -676,7 +718,8 @@ export function planTracing(sites: Sites, request: TracingRequest): TracingPlan 
           callback: callbackOf(program, entries, tracer),
           onlyGraphBranch: tracer.kind === 'function_graph' && entries.graph === 'branch',
         };
-  // The runtime's own callbacks leave alone what the plain entry does not save; any other function may not. The function tracer writes down callers.
+  // The runtime's own callbacks leave alone what the plain entry does not save; any other function
+  // may not. The function tracer writes down callers.
   const saveRegs =
     request.saveRegs === true ||
     (tracer?.kind === 'symbol' && plainLoses(sites, isWanted)) ||

@@ -1,9 +1,11 @@
 /**
- * Private trampolines in an image: which ops has one, where there is room for another, and the stores that make them. Owns the room
- * (`.elftrace.text`, RT-4) and nothing of the bytes, which are the machine's (`Arch.trampolines`).
+ * Private trampolines in an image: which ops has one, where there is room for another, and the
+ * stores that make them. Owns the room (`.elftrace.text`, RT-4) and nothing of the bytes, which are
+ * the machine's (`Arch.trampolines`).
  *
- * Nothing but the image says what is there: an ops object with ALLOC_TRAMP names its trampoline, and the bytes at that address say which entry it is a
- * copy of. So a file that was patched twice needs no memory of the first time.
+ * Nothing but the image says what is there: an ops object with ALLOC_TRAMP names its trampoline,
+ * and the bytes at that address say which entry it is a copy of. So a file that was patched twice
+ * needs no memory of the first time.
  */
 import type {
   OwnTrampoline,
@@ -28,7 +30,10 @@ interface Range {
   readonly end: Address;
 }
 
-/** An image's text as trampolines see it: reads give what was stored before, stores become steps of a plan. */
+/**
+ * An image's text as trampolines see it: reads give what was stored before, stores become steps of
+ * a plan.
+ */
 export class ImageText implements TextSeam {
   readonly warnings: TrampolineWarning[] = [];
   private readonly room: Range | null;
@@ -55,7 +60,10 @@ export class ImageText implements TextSeam {
     this.used.push({ start: address, end: address + BigInt(sizeBytes) });
   }
 
-  /** The first place that is free; `near` is in the same image, and the machine checks what it must reach. */
+  /**
+   * The first place that is free; `near` is in the same image, and the machine checks what it must
+   * reach.
+   */
   allocate(sizeBytes: number): Address | null {
     if (this.room === null) return null;
     let at = alignUpBig(this.room.start, ALIGN);
@@ -186,7 +194,8 @@ export interface FoundTrampoline {
 
 /**
  * The trampolines of ours in an image.
- * @throws ElftraceError 'state-mismatch' where an ops object says that it has one and the bytes say otherwise (RT-6)
+ * @throws ElftraceError 'state-mismatch' where an ops object says that it has one and the bytes say
+ *   otherwise (RT-6)
  */
 export function foundTrampolines(
   program: Program,

@@ -1,4 +1,6 @@
-/* Bit fields, rotates, masks, counts of bits, unaligned and reversed accesses, all integer widths. */
+/*
+ * Bit fields, rotates, masks, counts of bits, unaligned and reversed accesses, all integer widths.
+ */
 #include "lib.h"
 struct fields { u32 a : 3; s32 b : 7; u32 c : 1; u32 d : 13; s32 e : 8; u64 f : 37; s64 g : 20; };
 static __attribute__((noinline)) void mix(struct fields *s, u32 r) {

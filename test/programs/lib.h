@@ -1,4 +1,7 @@
-/* What the freestanding test programs share: output through one buffer, and the functions compilers call by themselves. */
+/*
+ * What the freestanding test programs share: output through one buffer, and the functions compilers
+ * call by themselves.
+ */
 #ifndef LIB_H
 #define LIB_H
 typedef unsigned char u8;

@@ -1,4 +1,7 @@
-/* What GCC 12 leaves to a library on RISC-V: `ffs`, and atomic operations on bytes and halfwords, here loops on the word around. */
+/*
+ * What GCC 12 leaves to a library on RISC-V: `ffs`, and atomic operations on bytes and halfwords,
+ * here loops on the word around.
+ */
 typedef unsigned int u32;
 typedef unsigned long word;
 

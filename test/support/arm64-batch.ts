@@ -1,10 +1,12 @@
 /**
- * A64 instructions in batches, as `ppc-batch.ts` has it: programs made from the instruction rows, run here and under qemu-aarch64, their
- * results compared byte by byte; and the record of what was executed, from which the coverage table is checked.
+ * A64 instructions in batches, as `ppc-batch.ts` has it: programs made from the instruction rows,
+ * run here and under qemu-aarch64, their results compared byte by byte; and the record of what was
+ * executed, from which the coverage table is checked.
  *
- * For each **variant** (a row with chosen operands, in a short routine) and input the driver sets x3 to x6, x9 (an address), x10 and
- * NZCV, calls the routine and appends x3 to x7, x9, x10 and NZCV to a buffer; where the routine uses memory it gets 256 fresh
- * bytes around the end of a page and appends them too. Vector registers q3 to q5 are set from the input and stored into that memory.
+ * For each **variant** (a row with chosen operands, in a short routine) and input the driver sets
+ * x3 to x6, x9 (an address), x10 and NZCV, calls the routine and appends x3 to x7, x9, x10 and NZCV
+ * to a buffer; where the routine uses memory it gets 256 fresh bytes around the end of a page and
+ * appends them too. Vector registers q3 to q5 are set from the input and stored into that memory.
  *
  * Words come from the rows' encoder, which other tests compare with objdump and Keystone.
  */
@@ -50,7 +52,7 @@ export const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
   ['brk', 'stops the program'],
 ]);
 
-// ------------------------------------------------------------------------------------------------------------- inputs
+// ------------------------------------------------------------------------------------------ inputs
 
 /** x3 to x6 (q3 is x3 and x4, q4 is x5 and x6), NZCV, x9 minus the middle of the memory, x10. */
 const INPUT_FIELDS = ['x3', 'x4', 'x5', 'x6', 'nzcv', 'offset', 'x10'] as const;
@@ -83,7 +85,7 @@ function makeInputs(): Inputs {
   return { all, pairs: [0, all.length] };
 }
 
-// ------------------------------------------------------------------------------------------------------------ variants
+// ---------------------------------------------------------------------------------------- variants
 
 /** What of a row a variant shows. */
 export type Aspect =
@@ -242,7 +244,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     return corners[turn] ?? this.random.below((max - min) / step + 1) * step + min;
   }
 
-  // ------------------------------------------------------------------------------------------- registers only
+  // -------------------------------------------------------------------------------- registers only
 
   private plain(row: Row): void {
     const names = row.fields.map((field) => field.name);
@@ -346,7 +348,8 @@ class Planner extends RowPlanner<Input, Aspect> {
       const number: A64Line[] = [move(0, 4), ['movz', { sf: 1, hw: 0, imm16: 9999, rd: 8 }]];
       this.addPart(mnemonic, [...number, ['svc', { imm16: 0 }], move(3, 0)], 336, { aspects });
     } else if (mnemonic === 'sys') {
-      // The block of dc zva differs under qemu, and it refuses dc cvap: tests of their own. The others do nothing that is seen.
+      // The block of dc zva differs under qemu, and it refuses dc cvap: tests of their own. The
+      // others do nothing that is seen.
       for (const crm of [5, 10, 11, 14]) {
         this.addPart(mnemonic, [[mnemonic, { op1: 3, crn: 7, crm, op2: 1, optional_xt: 9 }]], 60, {
           aspects,
@@ -374,7 +377,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------ branches
+  // -------------------------------------------------------------------------------------- branches
 
   private branch(row: Row): void {
     const { mnemonic } = row;
@@ -401,7 +404,8 @@ class Planner extends RowPlanner<Input, Aspect> {
         this.addPart(mnemonic, [[mnemonic, { bit, rt: bit % 5 === 0 ? 31 : 4, off: 8 }], skip], 24, { aspects });
       }
     } else {
-      // Through x6; the authenticated forms after signing it, which does nothing here. x30 for those that return.
+      // Through x6; the authenticated forms after signing it, which does nothing here. x30 for
+      // those that return.
       const auth = /^(?:br|blr|ret)a([ab])(z?)$/.exec(mnemonic);
       for (const xn of /^reta/.test(mnemonic) ? [30] : /^bra/.test(mnemonic) ? [6, 17, 16] : [6, 30, 16]) {
         const lines = (address: number): A64Line[] => {
@@ -424,7 +428,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  // -------------------------------------------------------------------------------------------------------- memory
+  // ---------------------------------------------------------------------------------------- memory
 
   private memory(row: Row): void {
     const { mnemonic } = row;
@@ -486,7 +490,8 @@ class Planner extends RowPlanner<Input, Aspect> {
           });
           continue;
         }
-        // A large displacement is taken off the base; an index stays small, and a 32-bit one is extended.
+        // A large displacement is taken off the base; an index stays small, and a 32-bit one is
+        // extended.
         if (displacement !== 0) {
           lines.push(signedConstant(12, -displacement), [
             'add-reg',
@@ -524,7 +529,10 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  /** Stores with a reservation need one first, which may be lost; compares need something that is equal. */
+  /**
+   * Stores with a reservation need one first, which may be lost; compares need something that is
+   * equal.
+   */
   private access(
     mnemonic: string,
     operands: Operands,
@@ -570,7 +578,7 @@ export function planOf(): { readonly inputs: readonly Input[]; readonly variants
   return { inputs: planner.inputs.all, variants: planner.variants };
 }
 
-// -------------------------------------------------------------------------------------------------------- the program
+// ------------------------------------------------------------------------------------- the program
 
 const RESULT_REGISTERS = [3, 4, 5, 6, 7, 9, 10];
 const RESULT_NAMES = [...RESULT_REGISTERS.map((each) => `x${each}`), 'nzcv'];
@@ -631,7 +639,7 @@ const MACHINE: BatchMachine<Input> = {
   back: ['ret', { xn: 30 }],
 };
 
-// ----------------------------------------------------------------------------------------------------------- execution
+// --------------------------------------------------------------------------------------- execution
 
 const QEMU = [ARM64_QEMU, '-cpu', 'max'];
 
@@ -657,7 +665,7 @@ export function runBatches(coverage: Coverage, only?: RegExp): BatchResult {
   return check(variants, runHere(arm64, program), theirs, ARM64_QEMU, coverage, checking);
 }
 
-// ------------------------------------------------------------------------------------------------------------ coverage
+// ---------------------------------------------------------------------------------------- coverage
 
 /** Register operands of a row. */
 const registersOf = (row: Row): readonly string[] =>

@@ -1,6 +1,7 @@
 /**
- * What programs under qemu-user cannot show of the A64 rows: faults of each access and accesses that cross from one window into the
- * next. Expectations: a fault leaves the state before the instruction; two windows are as one.
+ * What programs under qemu-user cannot show of the A64 rows: faults of each access and accesses
+ * that cross from one window into the next. Expectations: a fault leaves the state before the
+ * instruction; two windows are as one.
  */
 import { arm64 } from '../../src/arch-arm64/index.js';
 import { Machine } from '../../src/emulator/index.js';
@@ -177,7 +178,9 @@ export function runWindowCrossings(coverage: Coverage): string[] {
   return out;
 }
 
-/** Addresses that are not aligned, of those accesses that must be, and through the stack pointer. */
+/**
+ * Addresses that are not aligned, of those accesses that must be, and through the stack pointer.
+ */
 export function runMisaligned(): string[] {
   const out: string[] = [];
   for (const form of memoryForms()) {

@@ -1,6 +1,6 @@
 /**
- * Programs of arm64 linked by `ld` with the guest runtime, whose sites and objects are written by the plan of a tracer; run under qemu-user and in
- * the emulator. Imports no jest.
+ * Programs of arm64 linked by `ld` with the guest runtime, whose sites and objects are written by
+ * the plan of a tracer; run under qemu-user and in the emulator. Imports no jest.
  */
 import { spawnSync } from './spawn.js';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -101,8 +101,9 @@ export function linkArm64(build: Arm64Build): Uint8Array {
 }
 
 /**
- * The program with a tracer on all its sites; sites of which the pointer is not aligned are left out (A-SITE-1), and, for the graph tracer, those of
- * functions that have signed their return address.
+ * The program with a tracer on all its sites; sites of which the pointer is not aligned are left
+ * out (A-SITE-1), and, for the graph tracer, those of functions that have signed their return
+ * address.
  */
 export function traceArm64(
   bytes: Uint8Array,

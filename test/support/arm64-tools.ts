@@ -1,6 +1,6 @@
 /**
- * Words of every A64 row and what GNU objdump prints for them: shared by the tests and scripts/vectors-arm64.ts, which runs
- * outside jest (so this imports nothing of it).
+ * Words of every A64 row and what GNU objdump prints for them: shared by the tests and
+ * scripts/vectors-arm64.ts, which runs outside jest (so this imports nothing of it).
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,10 @@ export function generator(seed: number): () => number {
   };
 }
 
-/** Words of each row: fixed bits of the row, everything else random, kept when the decoder gives that row back. */
+/**
+ * Words of each row: fixed bits of the row, everything else random, kept when the decoder gives
+ * that row back.
+ */
 export function wordsOfRows(perRow: number): { readonly mnemonic: string; readonly word: number }[] {
   const next = generator(40);
   const out: { mnemonic: string; word: number }[] = [];

@@ -1,11 +1,14 @@
 /**
- * What the batches of all machines share (`arm64-batch.ts`, `ppc-batch.ts`, `riscv-batch.ts`, `x86-batch.ts`): random numbers, running a
- * program here and outside, comparing the two outputs, and the record of what was executed, from which the coverage table is checked.
+ * What the batches of all machines share (`arm64-batch.ts`, `ppc-batch.ts`, `riscv-batch.ts`,
+ * `x86-batch.ts`): random numbers, running a program here and outside, comparing the two outputs,
+ * and the record of what was executed, from which the coverage table is checked.
  *
- * The second half is for the machines whose rows are in an instruction table: planning variants of the rows, and the program made of
- * them. That is a driver, one short routine per **variant** (a row with chosen registers, immediates and suffixes), and tables of inputs;
- * the driver calls each routine with each of its inputs and appends a record of the results to a buffer, which it writes out at the end.
- * Routines that access memory get 256 fresh bytes, in the middle of which a page ends. The driver's instructions are the machine's own.
+ * The second half is for the machines whose rows are in an instruction table: planning variants of
+ * the rows, and the program made of them. That is a driver, one short routine per **variant** (a
+ * row with chosen registers, immediates and suffixes), and tables of inputs; the driver calls each
+ * routine with each of its inputs and appends a record of the results to a buffer, which it writes
+ * out at the end. Routines that access memory get 256 fresh bytes, in the middle of which a page
+ * ends. The driver's instructions are the machine's own.
  */
 import { Random } from './random.js';
 import { spawnSync } from './spawn.js';
@@ -18,7 +21,7 @@ import { startProcess } from '../../src/emulator/index.js';
 import type { Machine } from '../../src/emulator/index.js';
 import type { IsaTable, Operands, Row } from '../../src/isa/table.js';
 
-// ------------------------------------------------------------------------------------------------------------- inputs
+// ------------------------------------------------------------------------------------------ inputs
 
 /** The seed of the variants; that of the inputs is the usual one. */
 export const VARIANT_SEED = 0x1234_5677;
@@ -29,12 +32,15 @@ export const CORNERS_64: readonly bigint[] = [
   64n,
 ]; // prettier-ignore
 
-// ----------------------------------------------------------------------------------------------------------- execution
+// --------------------------------------------------------------------------------------- execution
 
 /** The status with which the driver of every machine exits: no other end counts. */
 const FINISHED = 5;
 
-/** What the program writes when it runs here; `where` says of the machine that stopped before the end what was being executed. */
+/**
+ * What the program writes when it runs here; `where` says of the machine that stopped before the
+ * end what was being executed.
+ */
 export function runHere(
   { emulation, abi }: Pick<Arch, 'emulation' | 'abi'>,
   program: Uint8Array,
@@ -84,7 +90,7 @@ export function runQemu(command: readonly string[], program: Uint8Array): Outsid
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------ coverage
+// ---------------------------------------------------------------------------------------- coverage
 
 /** Least number of cases of a row. */
 export const MIN_CASES = 200;
@@ -142,7 +148,7 @@ export class RowCoverage<Aspect extends string> {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------- comparison
+// -------------------------------------------------------------------------------------- comparison
 
 export interface BatchResult {
   readonly cases: number;
@@ -221,7 +227,10 @@ function differences<V extends { readonly inputs: readonly number[] }>(
   return out;
 }
 
-/** Compares what a program of these variants wrote here with what it wrote elsewhere, and records what was executed. */
+/**
+ * Compares what a program of these variants wrote here with what it wrote elsewhere, and records
+ * what was executed.
+ */
 export function check<
   Aspect extends string,
   V extends { readonly inputs: readonly number[]; readonly aspects: readonly Aspect[] },
@@ -243,9 +252,12 @@ export function check<
   return { cases, differences: differences(variants, ours, output, checking) };
 }
 
-// ------------------------------------------------------------------------------------------ variants of table rows
+// -------------------------------------------------------------------------- variants of table rows
 
-/** Registers before the instruction; `offset` is that of the address register, from the middle of the memory. */
+/**
+ * Registers before the instruction; `offset` is that of the address register, from the middle of
+ * the memory.
+ */
 export type RowInput<Field extends string> = Readonly<Record<Field | 'offset', bigint>>;
 
 export interface RowVariant<Input, Aspect extends string> {
@@ -320,7 +332,10 @@ export abstract class RowPlanner<Input, Aspect extends string> {
 const linesAt = ({ lines }: Pick<RowVariant<never, never>, 'lines'>, address: number): readonly RowLine[] =>
   typeof lines === 'function' ? lines(address) : lines;
 
-/** How variants of rows are compared: what they say of themselves, and what the machine says of its records. */
+/**
+ * How variants of rows are compared: what they say of themselves, and what the machine says of its
+ * records.
+ */
 export function rowChecking<Input extends RowInput<never>, Aspect extends string>(
   inputs: readonly Input[],
   machine: Pick<Checking<RowVariant<Input, Aspect>, Aspect>, 'words' | 'recordBytes' | 'ignored'>,
@@ -343,7 +358,7 @@ export function rowChecking<Input extends RowInput<never>, Aspect extends string
   };
 }
 
-// -------------------------------------------------------------------------------------------------------- the program
+// ------------------------------------------------------------------------------------- the program
 
 const TEXT = 0x100_0000;
 export const DATA = 0x200_0000;
@@ -366,7 +381,10 @@ export interface Layout {
   readonly pattern: number;
   /** Addresses of the inputs of each variant, one after the other. */
   readonly pointers: number;
-  /** For each variant the address of its routine, the number of its inputs, and whether it has memory. */
+  /**
+   * For each variant the address of its routine, the number of its inputs, and whether it has
+   * memory.
+   */
   readonly variants: number;
   readonly variantsEnd: number;
 }
@@ -379,7 +397,10 @@ export interface BatchMachine<Input> {
     readonly bits: 32 | 64;
     readonly little: boolean;
   };
-  /** The tables of pointers and variants: their words, the bytes of an entry of the second and its alignment. */
+  /**
+   * The tables of pointers and variants: their words, the bytes of an entry of the second and its
+   * alignment.
+   */
   readonly tables: { readonly wordBytes: 4 | 8; readonly entryBytes: number; readonly alignment: number };
   /** Words of an input, in their order in the program, and the bytes from one input to the next. */
   readonly inputFields: readonly (keyof Input)[];
@@ -416,7 +437,8 @@ export function buildProgram<Input extends RowInput<never>, Aspect extends strin
   const { bits, little } = elf;
   const wordBytes = bits / 8;
   const resultBytes = variants.reduce((sum, each) => sum + each.inputs.length * recordBytes(each), 0);
-  // Inputs of one variant must be in a row: slices wrap around, so each run gets its own list of pointers.
+  // Inputs of one variant must be in a row: slices wrap around, so each run gets its own list of
+  // pointers.
   const pointers = variants.flatMap((each) => each.inputs);
   const patternAt = DATA + inputs.length * inputBytes;
   const pointersAt = patternAt + 2 * HALF;

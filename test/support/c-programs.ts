@@ -1,9 +1,10 @@
 /**
  * C programs on the four PowerPC targets: builds them, runs them here and under qemu-user.
  *
- * Many programs go into one executable, because starting compilers, emulators and qemu would cost more than the programs: each
- * source is put behind `#line` into one translation unit with all its identifiers prefixed (by its text, so that sources
- * stay plain programs with a `main` of their own), and one `main` runs them in turn and prints `== name` before each.
+ * Many programs go into one executable, because starting compilers, emulators and qemu would cost
+ * more than the programs: each source is put behind `#line` into one translation unit with all its
+ * identifiers prefixed (by its text, so that sources stay plain programs with a `main` of their
+ * own), and one `main` runs them in turn and prints `== name` before each.
  *
  * Nothing here imports jest, so that scripts can use it too.
  */
@@ -44,7 +45,10 @@ export interface PpcTarget {
 
 const NO_VECTORS = ['-mno-vsx', '-mno-altivec'];
 
-/** Debian's libgcc for big-endian powerpc64 is ELFv1 only, so ELFv2 goes without, and with the instructions of POWER8. */
+/**
+ * Debian's libgcc for big-endian powerpc64 is ELFv1 only, so ELFv2 goes without, and with the
+ * instructions of POWER8.
+ */
 export const TARGETS: readonly PpcTarget[] = [
   {
     name: 'ppc32',
@@ -115,7 +119,9 @@ const RISCV = {
 } as const;
 const riscvFlags = (march: string): string[] => [`-march=${march}`, '-mabi=lp64d', '-DSYS_WRITE=64'];
 
-/** Compressed code, code of 4-byte instructions only, and code with the bit manipulation extensions. */
+/**
+ * Compressed code, code of 4-byte instructions only, and code with the bit manipulation extensions.
+ */
 export const RISCV_TARGETS: readonly PpcTarget[] = [
   { ...RISCV, name: 'rv64gc', flags: riscvFlags('rv64gc') },
   { ...RISCV, name: 'rv64g', flags: riscvFlags('rv64g') },
@@ -131,7 +137,10 @@ const ARM64 = {
 } as const;
 const NO_PIE = ['-fno-pie', '-no-pie', '-DSYS_WRITE=64', '-mno-outline-atomics'];
 
-/** Integer registers only; and with the vector registers that GCC copies and clears with, and LSE atomics in line. */
+/**
+ * Integer registers only; and with the vector registers that GCC copies and clears with, and LSE
+ * atomics in line.
+ */
 export const ARM64_TARGETS: readonly PpcTarget[] = [
   { ...ARM64, name: 'arm64', flags: [...NO_PIE, '-mgeneral-regs-only'] },
   { ...ARM64, name: 'arm64-lse', flags: [...NO_PIE, '-mgeneral-regs-only', '-march=armv8.2-a'] },
@@ -175,9 +184,12 @@ export function programPaths(): readonly string[] {
 
 export const programName = (path: string): string => path.replace(/^.*\//, '').replace(/\.c$/, '');
 
-// --------------------------------------------------------------------------------------------------- one translation unit
+// ---------------------------------------------------------------------------- one translation unit
 
-/** Words that keep their meaning: C's own and what lib.h offers. Names that begin with `__` are kept too. */
+/**
+ * Words that keep their meaning: C's own and what lib.h offers. Names that begin with `__` are kept
+ * too.
+ */
 const KEPT = new Set(
   `auto break case char const continue default do double else enum extern float for goto if inline int long register
   restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool
@@ -241,11 +253,14 @@ ${parts.map((part) => part.call).join('')}  flush();
 `;
 }
 
-// ------------------------------------------------------------------------------------------------------- building, running
+// ------------------------------------------------------------------------------- building, running
 
 const assembled = new Map<string, string>();
 
-/** Start-up code in assembly language as an object, which is the same in each program of a target; other sources as they are. */
+/**
+ * Start-up code in assembly language as an object, which is the same in each program of a target;
+ * other sources as they are.
+ */
 function startUp(target: PpcTarget, name: string): string {
   const source = join(PROGRAMS, name);
   if (!name.endsWith('.S')) return source;
@@ -362,12 +377,15 @@ export function sections(output: string): ReadonlyMap<string, string> {
   return result;
 }
 
-// ------------------------------------------------------------------------------------------------------------- csmith
+// ------------------------------------------------------------------------------------------ csmith
 
 /** The headers of csmith's runtime (package libcsmith-dev). */
 export const CSMITH_HEADERS = '/usr/include/csmith';
 
-/** Of programs of a few hundred instructions that end soon; without optimisation the same source has several times as many. */
+/**
+ * Of programs of a few hundred instructions that end soon; without optimisation the same source has
+ * several times as many.
+ */
 const small = (level: Level): string[] =>
   Object.entries({
     'max-funcs': level === '0' ? 2 : 4,
@@ -392,7 +410,8 @@ function csmithSource(
 }
 
 /**
- * A random program of csmith without floating point, built; it wants the argument 1 to print a checksum after each variable.
+ * A random program of csmith without floating point, built; it wants the argument 1 to print a
+ * checksum after each variable.
  * @param isSmall  a small one, with a checksum that needs no table
  */
 export function buildCsmith(target: PpcTarget, level: Level, seed: number, isSmall = false): string {
@@ -402,7 +421,10 @@ export function buildCsmith(target: PpcTarget, level: Level, seed: number, isSma
   return buildProgram(target, level, [source], [...includes, ...referenced]);
 }
 
-/** A function that comes back from its cold part behind something that only its hot part does, and then has too much to do for a copy of it. */
+/**
+ * A function that comes back from its cold part behind something that only its hot part does, and
+ * then has too much to do for a copy of it.
+ */
 function partitioned(seed: number, index: number): string {
   const number = (i: number): number => (((seed * 40 + index) * 2_654_435_761 + i * 40_503) >>> 7) % 97;
   const [a, b, c, d, e] = [1, 2, 3, 4, 5].map(number);
@@ -416,8 +438,9 @@ function partitioned(seed: number, index: number): string {
 }
 
 /**
- * A random program whose conditional blocks call a cold function, with 40 functions of the same kind: the compiler puts such blocks into the cold part of their
- * function, in a section of its own, from where they lead back.
+ * A random program whose conditional blocks call a cold function, with 40 functions of the same
+ * kind: the compiler puts such blocks into the cold part of their function, in a section of its
+ * own, from where they lead back.
  */
 export function buildPartitioned(target: PpcTarget, seed: number): string {
   const [source, includes] = csmithSource(seed, [], false);

@@ -1,6 +1,8 @@
 /**
- * Runs commands of the bundled command line one after another in one process, for cli.ts: `cli-server.js REQUESTS ANSWERS`, two named pipes with a line
- * of JSON for each command. What a command prints goes to this process's own descriptors, which are files. Ends when its caller closes the requests.
+ * Runs commands of the bundled command line one after another in one process, for cli.ts:
+ * `cli-server.js REQUESTS ANSWERS`, two named pipes with a line of JSON for each command. What a
+ * command prints goes to this process's own descriptors, which are files. Ends when its caller
+ * closes the requests.
  */
 import { closeSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

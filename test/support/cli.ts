@@ -105,8 +105,8 @@ process.once('exit', () => {
 });
 
 /**
- * The same in a process that has run commands before: a tenth of the time. For tests that need many commands and are not about the process itself;
- * those of the command line use `elftrace`.
+ * The same in a process that has run commands before: a tenth of the time. For tests that need many
+ * commands and are not about the process itself; those of the command line use `elftrace`.
  */
 export function warmElftrace(args: readonly string[], options: CliOptions = {}): CliResult {
   if (server?.isSpent) {

@@ -1,6 +1,7 @@
 /**
- * The trace that a program recorded itself against the one that the machine saw in the same run: entries in their order with the place
- * that they return to, and returns where the program records them. Imports no jest, so that scripts can use it too.
+ * The trace that a program recorded itself against the one that the machine saw in the same run:
+ * entries in their order with the place that they return to, and returns where the program records
+ * them. Imports no jest, so that scripts can use it too.
  */
 import type { Arch } from '../../src/machine/arch.js';
 import { guestRing } from '../../src/cli/guest-trace.js';
@@ -69,7 +70,10 @@ function linkedPair(bytes: Uint8Array, at: bigint, base: bigint): bigint | null 
   return BigInt.asUintN(64, at + BigInt((first & 0xffff_f000) | 0) + BigInt((second | 0) >> 20));
 }
 
-/** Functions that call an entry of a tracer near their start, by their instructions and stubs alone: no table is asked. */
+/**
+ * Functions that call an entry of a tracer near their start, by their instructions and stubs alone:
+ * no table is asked.
+ */
 export function functionsThatCallTracers(program: Program): Set<bigint> {
   const { isa } = program.arch;
   const found = new Set<bigint>();
@@ -90,7 +94,10 @@ export function functionsThatCallTracers(program: Program): Set<bigint> {
   return found;
 }
 
-/** Runs an image once, with the machine's hooks on it. `traced` says which functions count; default: those that call a tracer. */
+/**
+ * Runs an image once, with the machine's hooks on it. `traced` says which functions count; default:
+ * those that call a tracer.
+ */
 export function runWithBoth(
   bytes: Uint8Array,
   options: LoadOptions & {
@@ -149,7 +156,10 @@ export function runWithBoth(
   }; // prettier-ignore
 }
 
-/** What must be equal in both: `> name <- parent`, `< name`, and `! name` for a function that did not return. Times differ, because tracers record when they are called. */
+/**
+ * What must be equal in both: `> name <- parent`, `< name`, and `! name` for a function that did
+ * not return. Times differ, because tracers record when they are called.
+ */
 export function comparable(rows: readonly Row[]): string[] {
   return rows.map(({ kind, name, parent, returned }) =>
     kind === 'entry' ? `> ${name} <- ${parent}` : `${returned ? '<' : '!'} ${name}`,

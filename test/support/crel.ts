@@ -58,7 +58,10 @@ export function packCrel(rows: readonly CrelRow[], addends: boolean): Uint8Array
   return Uint8Array.from(out);
 }
 
-/** The file with each RELA section as a compact one at the same place; null where it has none that fits. */
+/**
+ * The file with each RELA section as a compact one at the same place; null where it has none that
+ * fits.
+ */
 export function withCrel(bytes: Uint8Array): Uint8Array | null {
   const image = readElf(bytes);
   const out = bytes.slice();

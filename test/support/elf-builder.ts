@@ -1,4 +1,7 @@
-/** Small ELF files as bytes, of both classes and byte orders, for tests that need shapes no compiler makes. */
+/**
+ * Small ELF files as bytes, of both classes and byte orders, for tests that need shapes no compiler
+ * makes.
+ */
 import { ByteView } from '../../src/bytes.js';
 
 export interface BuiltSection {
@@ -53,7 +56,10 @@ export function shapeName(shape: Shape): string {
   return `${shape.is64 ? '64' : '32'}-bit ${shape.endian}-endian`;
 }
 
-/** Sections' positions follow from the options alone, so a test may build twice: once to learn where things are. */
+/**
+ * Sections' positions follow from the options alone, so a test may build twice: once to learn where
+ * things are.
+ */
 export function buildElf(options: BuildOptions): Uint8Array {
   const { is64, endian } = options;
   const wordBytes = is64 ? 8 : 4;
@@ -212,8 +218,9 @@ export function note(shape: Shape, owner: string, type: number, descriptor: Uint
 }
 
 /**
- * A relocatable object with everything a reader looks at: text, symbols, relocations in both forms, a group, a note,
- * NOBITS. Sections: 1 .text, 2 .rela.text, 3 .rel.data, 4 .data, 5 .bss, 6 .group, 7 .note.x, 8 .symtab, 9 .strtab.
+ * A relocatable object with everything a reader looks at: text, symbols, relocations in both forms,
+ * a group, a note, NOBITS. Sections: 1 .text, 2 .rela.text, 3 .rel.data, 4 .data, 5 .bss, 6 .group,
+ * 7 .note.x, 8 .symtab, 9 .strtab.
  */
 export function smallObject(shape: Shape, machine = 62, trailing?: Uint8Array): Uint8Array {
   const names = stringTable(['first', 'second', 'mcount', '.Llocal', '$x', '__pfx_first']);

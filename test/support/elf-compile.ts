@@ -1,6 +1,7 @@
 /**
- * Objects, executables and shared objects of many machines, made by the compilers that are installed and kept in the temporary
- * folder under a hash of their recipe. Only for tests that compare readers: what the code does is not of interest.
+ * Objects, executables and shared objects of many machines, made by the compilers that are
+ * installed and kept in the temporary folder under a hash of their recipe. Only for tests that
+ * compare readers: what the code does is not of interest.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -85,8 +86,8 @@ export interface CompiledFile {
 const folder = join(tmpdir(), `elftrace-test-${userInfo().uid}`);
 
 /**
- * Runs `command` with `{in}` and `{out}` replaced, unless its result is already there. Null when the tool is missing or
- * refuses (an option that this version does not have).
+ * Runs `command` with `{in}` and `{out}` replaced, unless its result is already there. Null when
+ * the tool is missing or refuses (an option that this version does not have).
  */
 export function make(
   name: string,
@@ -127,7 +128,10 @@ export function keep(name: string, bytes: Uint8Array): string {
   return path;
 }
 
-/** One built object of each class and byte order, and every file that the installed toolchains make of the sources. */
+/**
+ * One built object of each class and byte order, and every file that the installed toolchains make
+ * of the sources.
+ */
 export function compiledFiles(): readonly CompiledFile[] {
   const files: CompiledFile[] = ALL_SHAPES.map((shape) => {
     const name = `built ${shapeName(shape)}`;

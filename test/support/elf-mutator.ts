@@ -1,7 +1,8 @@
 /**
- * Structure-aware damage: takes a valid ELF file and changes what means something (header fields, rows of tables, sizes,
- * links, strings, order, length), so that readers get past the first check. Seeded: the same seed gives the same mutants.
- * Whatever is driven by it must either work or throw an ElftraceError.
+ * Structure-aware damage: takes a valid ELF file and changes what means something (header fields,
+ * rows of tables, sizes, links, strings, order, length), so that readers get past the first check.
+ * Seeded: the same seed gives the same mutants. Whatever is driven by it must either work or throw
+ * an ElftraceError.
  */
 import { ByteView } from '../../src/bytes.js';
 import * as C from '../../src/elf/constants.js';
@@ -196,7 +197,10 @@ function extract(view: ByteView, field: Field): bigint {
   return BigInt(field.size === 2 ? view.u16(field.offset) : view.u8(field.offset));
 }
 
-/** Values at which readers go wrong: limits of the types, of the file, of reserved ranges, and neighbours of what was there. */
+/**
+ * Values at which readers go wrong: limits of the types, of the file, of reserved ranges, and
+ * neighbours of what was there.
+ */
 function interesting(random: SeededRandom, old: bigint, fileSize: number): bigint {
   const size = BigInt(fileSize);
   const choices: readonly bigint[] = [

@@ -1,4 +1,7 @@
-/** Machines for tests: blocks built by hand, PowerPC code assembled from the rows, and compiled programs. */
+/**
+ * Machines for tests: blocks built by hand, PowerPC code assembled from the rows, and compiled
+ * programs.
+ */
 import { spawnSync } from './spawn.js';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +17,7 @@ import { BlockBuilder, SlotLayout, slotRegister } from '../../src/machine/ir.js'
 import type { Helper, Lifter, Slot, Terminator } from '../../src/machine/ir.js';
 import { run } from './tools.js';
 
-// ------------------------------------------------------------------------------------------------- blocks built by hand
+// ---------------------------------------------------------------------------- blocks built by hand
 
 export const HAND_SLOTS = new SlotLayout([
   ...Array.from({ length: 16 }, (_, i) => [`s${i}`, 'i64'] as const),
@@ -71,7 +74,7 @@ export function handMachine(instructions: readonly HandInstruction[], at = CODE,
   return machine;
 }
 
-// ------------------------------------------------------------------------------------------------------------ PowerPC
+// ----------------------------------------------------------------------------------------- PowerPC
 
 export type PpcKind = 'le' | 'be' | '32';
 
@@ -96,7 +99,10 @@ export function ppcWords(kind: PpcKind, lines: readonly PpcLine[]): Uint8Array {
   return out;
 }
 
-/** A bare machine with code at `address` (rx unless said otherwise), pc there, and a data window at 0x20000. */
+/**
+ * A bare machine with code at `address` (rx unless said otherwise), pc there, and a data window at
+ * 0x20000.
+ */
 export function ppcMachine(
   kind: PpcKind,
   lines: readonly PpcLine[],
@@ -110,7 +116,7 @@ export function ppcMachine(
   return machine;
 }
 
-// ----------------------------------------------------------------------------------------------------------- programs
+// ---------------------------------------------------------------------------------------- programs
 
 const PREFIX: Readonly<Record<PpcKind, string>> = { le: 'powerpc64le', be: 'powerpc64', 32: 'powerpc' };
 export const ppcGcc = (kind: PpcKind): string => `${PREFIX[kind]}-linux-gnu-gcc`;
@@ -125,7 +131,10 @@ export function temporaryFile(name: string): string {
   return join(folder, `${made++}-${name}`);
 }
 
-/** Builds a freestanding static program; vectors are switched off because only integer code is lifted. */
+/**
+ * Builds a freestanding static program; vectors are switched off because only integer code is
+ * lifted.
+ */
 export function buildPpc(
   kind: PpcKind,
   level: string,

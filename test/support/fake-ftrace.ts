@@ -1,6 +1,7 @@
 /**
- * A machine made up for tests of the ftrace core: memory in symbols, every kind of step, and calls of traced functions executed as the entries,
- * trampolines, list function and helpers of the runtime execute them. Knows nothing of how the core decides.
+ * A machine made up for tests of the ftrace core: memory in symbols, every kind of step, and calls
+ * of traced functions executed as the entries, trampolines, list function and helpers of the
+ * runtime execute them. Knows nothing of how the core decides.
  */
 import type {
   Backend,
@@ -166,7 +167,8 @@ export class FakeMachine implements Backend {
       case 'inner-call': {
         const found = this.trampolines.get(step.block.address);
         if (found === undefined || !sameCallee(found.image.callee, step.before)) return 'calls something else';
-        // The call of a template lies at its own offset: written by the other's, it destroys the copy.
+        // The call of a template lies at its own offset: written by the other's, it destroys the
+        // copy.
         found.corrupt ||= found.image.template !== step.template;
         found.image = { ...found.image, callee: step.after };
         return null;
@@ -253,8 +255,8 @@ export class FakeMachine implements Backend {
   }
 
   /**
-   * Memory as another core knows it, which was made from what the first one saved. Returns what differs: objects that the new core believes to be in
-   * memory and that are not what memory holds.
+   * Memory as another core knows it, which was made from what the first one saved. Returns what
+   * differs: objects that the new core believes to be in memory and that are not what memory holds.
    */
   adopt(core: FtraceCore, ops: (old: Ops) => Ops, site: (old: CallSite) => CallSite): string[] {
     const wrong: string[] = [];
@@ -487,7 +489,10 @@ class Call {
     });
   }
 
-  /** The hook of the graph tracer. As a jump it serves every traced function, so it tests the hashes of its ops first (C-FG-8). */
+  /**
+   * The hook of the graph tracer. As a jump it serves every traced function, so it tests the hashes
+   * of its ops first (C-FG-8).
+   */
   #hook(): void {
     const { graph, capabilities, objects } = this.machine;
     if (capabilities.graph !== 'callback') {

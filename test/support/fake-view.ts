@@ -1,7 +1,7 @@
 /**
- * A SiteView over plain arrays, for unit tests of site shapes: one piece of code, its relocations, function starts, and an
- * answer for branch targets. `at` moves the anchor, as the real view does. Also applies a SiteChange to the fake's bytes,
- * checking `before` as the real writer does.
+ * A SiteView over plain arrays, for unit tests of site shapes: one piece of code, its relocations,
+ * function starts, and an answer for branch targets. `at` moves the anchor, as the real view does.
+ * Also applies a SiteChange to the fake's bytes, checking `before` as the real writer does.
  */
 import type { CalleeKind, SiteChange, SiteRefusal, SiteRelocation, SiteView } from '../../src/machine/sites.js';
 import type { StubReading } from '../../src/machine/stubs.js';
@@ -25,8 +25,8 @@ export interface FakeViewSpec {
 }
 
 /**
- * `SiteRelocation.addend` may be null for undefined symbols according to its documentation; the type says bigint, so the
- * fake gives 0n where the spec has null.
+ * `SiteRelocation.addend` may be null for undefined symbols according to its documentation; the
+ * type says bigint, so the fake gives 0n where the spec has null.
  */
 export class FakeView implements SiteView {
   readonly code: Uint8Array;
@@ -110,7 +110,10 @@ export class FakeView implements SiteView {
     return this.mcountNames.includes(name.startsWith('.') ? name.slice(1) : name);
   }
 
-  /** Stores a change into the fake's bytes and drops its neutralised relocations; throws where `before` differs. */
+  /**
+   * Stores a change into the fake's bytes and drops its neutralised relocations; throws where
+   * `before` differs.
+   */
   apply(change: SiteChange): void {
     for (const { delta, before, after } of change.stores) {
       const at = this.anchor + delta;

@@ -1,7 +1,8 @@
 /*
- * Counts the calls that change files below FAULT_DIR, and lets the one numbered FAULT_AT fail (FAULT_KIND=full: no space)
- * or kills the process in front of it (FAULT_KIND=kill). At the end FAULT_COUNT holds how many calls there were, one letter
- * each: o create, w write, s fsync, m fchmod or fchown, l link, r rename, u unlink. For output.test.ts, as LD_PRELOAD.
+ * Counts the calls that change files below FAULT_DIR, and lets the one numbered FAULT_AT fail
+ * (FAULT_KIND=full: no space) or kills the process in front of it (FAULT_KIND=kill). At the end
+ * FAULT_COUNT holds how many calls there were, one letter each: o create, w write, s fsync, m
+ * fchmod or fchown, l link, r rename, u unlink. For output.test.ts, as LD_PRELOAD.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /**
- * What must run when a function is called, from the rules alone: the model that tests hold the core against. Shares nothing with the core but the names of
- * capabilities and variants.
+ * What must run when a function is called, from the rules alone: the model that tests hold the core
+ * against. Shares nothing with the core but the names of capabilities and variants.
  */
 import type { Capabilities, Policy } from '../../src/ftrace/index.js';
 import { type Event, PARENT } from './fake-ftrace.js';
@@ -141,7 +141,7 @@ export class Model {
     return events;
   }
 
-  // ------------------------------------------------------------------------------------------------------ filters
+  // --------------------------------------------------------------------------------------- filters
 
   /** The hash that words make, or null where one is refused. */
   words(text: string, from: MHash | null): MHash | null {

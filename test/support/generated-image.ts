@@ -1,7 +1,8 @@
 /**
- * Small images for tests of the core that run: a core and two modules far away, compiled from generated C for every convention of every target,
- * and a machine whose functions are called one by one. What a call does is logged as it happens in the machine: callbacks behind gates, direct callers,
- * records of the graph tracer, the result.
+ * Small images for tests of the core that run: a core and two modules far away, compiled from
+ * generated C for every convention of every target, and a machine whose functions are called one by
+ * one. What a call does is logged as it happens in the machine: callbacks behind gates, direct
+ * callers, records of the graph tracer, the result.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -106,14 +107,19 @@ export const generatedTools: readonly string[] = [
   ...new Set(Object.values(machinery).map(({ prefix }) => `${prefix}gcc`)),
 ];
 
-/** A function with a site: what it calls, and what it makes of its argument and of what that returns. */
+/**
+ * A function with a site: what it calls, and what it makes of its argument and of what that
+ * returns.
+ */
 export interface GeneratedFunction {
   readonly name: string;
   readonly module: 'm0' | 'm1' | null;
   readonly calls: string | null;
   readonly factor: number;
   readonly offset: number;
-  /** What it calls last, in place of a return (C-FG-3): then that gets `argument * factor + offset`. */
+  /**
+   * What it calls last, in place of a return (C-FG-3): then that gets `argument * factor + offset`.
+   */
   readonly tail?: boolean;
 }
 
@@ -396,7 +402,8 @@ export class GeneratedMachine {
     this.#drain();
     const [ip, parent, ops, regs] = [argument(0), argument(1), argument(2), argument(3)];
     const { backend, core } = this.session;
-    // In the middle of an operation the books are those of its end, and objects that go are still there.
+    // In the middle of an operation the books are those of its end, and objects that go are still
+    // there.
     if (this.onStore === null) this.#owners.clear();
     for (const one of core.state.known) {
       if (core.state.objects.has(one)) this.#owners.set(backend.addressOf(one), one.name);
@@ -483,7 +490,10 @@ export class GeneratedMachine {
     this.machine.writeWord(place, program.image.wordBytes, on ? 1n : 0n);
   }
 
-  /** Places of the image, outside the room of the core, that differ from how it was; code as the machine has it. */
+  /**
+   * Places of the image, outside the room of the core, that differ from how it was; code as the
+   * machine has it.
+   */
   leftovers(): string[] {
     const { image } = this.session.sites.program;
     const now = this.session.bytes();

@@ -1,6 +1,6 @@
 /**
- * All orders of a patcher's steps against one CPU as schedules of the emulator: what the explorer of `src/race` is compared with, and tests that know
- * the schedule that they mean.
+ * All orders of a patcher's steps against one CPU as schedules of the emulator: what the explorer
+ * of `src/race` is compared with, and tests that know the schedule that they mean.
  */
 import type { PatcherStep, ScheduleStep } from '../../src/emulator/index.js';
 
@@ -9,7 +9,10 @@ export type { PatcherStep };
 export interface InterleavingRequest {
   /** The CPU that executes while the patcher works. */
   readonly cpu: number;
-  /** Instruction boundaries at which patcher steps may fall: 0 to this number of completed instructions. */
+  /**
+   * Instruction boundaries at which patcher steps may fall: 0 to this number of completed
+   * instructions.
+   */
   readonly instructions: number;
   readonly patcher: readonly PatcherStep[];
   /** Instructions that the CPU executes after the last step. */
@@ -17,8 +20,8 @@ export interface InterleavingRequest {
 }
 
 /**
- * All schedules in which the patcher's steps, in their order, fall on instruction boundaries of one CPU (00-core F-8). With n
- * instructions and k steps these are (n + k)! / (n! k!).
+ * All schedules in which the patcher's steps, in their order, fall on instruction boundaries of one
+ * CPU (00-core F-8). With n instructions and k steps these are (n + k)! / (n! k!).
  */
 export function* interleavings(request: InterleavingRequest): Generator<readonly ScheduleStep[]> {
   const { cpu, instructions, patcher, after } = request;

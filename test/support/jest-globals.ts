@@ -1,6 +1,7 @@
 /**
- * Makes `import { test } from '@jest/globals'` work under jest-light-runner, which offers jest's functions as globals only:
- * the package itself throws outside jest's own runner. Loaded by jest.config.js before any test file.
+ * Makes `import { test } from '@jest/globals'` work under jest-light-runner, which offers jest's
+ * functions as globals only: the package itself throws outside jest's own runner. Loaded by
+ * jest.config.js before any test file.
  */
 import { register } from 'node:module';
 

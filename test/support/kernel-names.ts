@@ -1,4 +1,6 @@
-/** Function names like a kernel's, as many as asked for, as filters see them. The same in every run. */
+/**
+ * Function names like a kernel's, as many as asked for, as filters see them. The same in every run.
+ */
 import type { FilterNames } from '../../src/sites/filter.js';
 
 const PARTS = 'sched mutex tcp vfs ext4 net do sys lock read write page alloc timer'.split(' ');

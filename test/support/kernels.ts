@@ -1,4 +1,7 @@
-/** Small kernels: linked where a kernel is, with its table of sites between two symbols, with entries of their own, and with what `--emit-relocs` keeps. */
+/**
+ * Small kernels: linked where a kernel is, with its table of sites between two symbols, with
+ * entries of their own, and with what `--emit-relocs` keeps.
+ */
 import { readFileSync } from 'node:fs';
 import { file } from './loader-build.js';
 import { run } from './tools.js';
@@ -22,7 +25,10 @@ const plain = (name: string): string => `\t.globl ${name}\n\t.type ${name},@func
 /** A call of the stub, under the names that kernels have for its place. */
 const called = (call: string, head: typeof plain): string =>
   `\t.text\n${head('ftrace_caller')}\t.globl ftrace_call\nftrace_call:\t${call} ftrace_stub\n${head('ftrace_stub')}`;
-/** What a PowerPC profiling function does that is called with the caller's LR saved: back to the function, LR as it was. */
+/**
+ * What a PowerPC profiling function does that is called with the caller's LR saved: back to the
+ * function, LR as it was.
+ */
 const back = (load: string): string => `\tmflr 12\n\tmtctr 12\n\t${load}\tmtlr 0\n\tbctr\n`;
 
 export const kernelTargets: readonly KernelTarget[] = [
@@ -31,7 +37,8 @@ export const kernelTargets: readonly KernelTarget[] = [
     gcc: 'x86_64-linux-gnu-gcc',
     base: '0xffffffff81000000',
     flags: ['-fno-pic', '-pg', '-mfentry', '-mrecord-mcount', '-mcmodel=kernel', '-fcf-protection=none'],
-    // Hand-written code with a frame right in front of a function: nothing of it belongs to the site.
+    // Hand-written code with a frame right in front of a function: nothing of it belongs to the
+    // site.
     entries: `${called('call', plain)}\tret\n${plain('__fentry__')}\tret\n\t.balign 16\n${plain('copy')}\tpush %rbp\n\tmov %rsp,%rbp\n\tpop %rbp\n\tret\n`,
     convention: 'modern',
     word: '.8byte',
@@ -127,7 +134,8 @@ export function buildKernel(target: KernelTarget, kept = true): Uint8Array {
   const common = ['-O2', '-ffreestanding', '-fno-stack-protector', '-fno-pie', '-fno-asynchronous-unwind-tables', '-w'];
   const text = run(gcc, [...common, '-g', ...flags, '-S', '-x', 'c', '-', '-o', '-'], SOURCE).toString();
   const slot = (table: string): string => `\t.pushsection ${table},"a"\n\t${word} 771b\n\t.popsection`;
-  // The table of calls that the build of a kernel makes; and areas of two nops behind local entries.
+  // The table of calls that the build of a kernel makes; and areas of two nops behind local
+  // entries.
   const recorded =
     name === 'ppc64-elfv2-le'
       ? text.replaceAll(/^\t\.localentry\t.*$/gm, `$&\n771:\tnop\n\tnop\n${slot('__patchable_function_entries')}`)

@@ -1,5 +1,6 @@
 /**
- * The samples of a core and two modules far away, loaded and traced: the way of the demo and of the tests. Imports no jest.
+ * The samples of a core and two modules far away, loaded and traced: the way of the demo and of the
+ * tests. Imports no jest.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Cores, modules and a small runtime for tests of the loader; images run under qemu-user and in the emulator. */
+/**
+ * Cores, modules and a small runtime for tests of the loader; images run under qemu-user and in the
+ * emulator.
+ */
 import { spawnSync } from './spawn.js';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -145,8 +148,8 @@ export function load(
 }
 
 /**
- * A runtime that counts calls in `trace_count`, for tests of stubs. `pg`: entered as an ordinary call on 64 bits; `regs`: as at a
- * -mprofile-kernel site. On 32 bits both are the same.
+ * A runtime that counts calls in `trace_count`, for tests of stubs. `pg`: entered as an ordinary
+ * call on 64 bits; `regs`: as at a -mprofile-kernel site. On 32 bits both are the same.
  */
 export function countingRuntime(target: LoaderTarget, convention: 'pg' | 'regs'): string {
   if (target === 'ppc32') {

@@ -1,4 +1,7 @@
-/** Generated cores and modules for the loader: many external functions, tail calls, addends, a large TOC, several text sections. */
+/**
+ * Generated cores and modules for the loader: many external functions, tail calls, addends, a large
+ * TOC, several text sections.
+ */
 import type { LoaderTarget } from './loader-build.js';
 
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
@@ -73,7 +76,10 @@ function head(target: LoaderTarget, name: string): string {
   );
 }
 
-/** In the module: a tail call and calls with an addend; on ELFv1 of the code's dot symbol, for `multi+4` is inside the descriptor. */
+/**
+ * In the module: a tail call and calls with an addend; on ELFv1 of the code's dot symbol, for
+ * `multi+4` is inside the descriptor.
+ */
 export function generatedAssembly(target: LoaderTarget): string {
   const abi = isV2(target) ? '\t.abiversion 2\n' : '';
   const code = target === 'v1' ? '.multi' : 'multi';
@@ -117,7 +123,10 @@ ${head(target, 'multi')}	.globl .multi
 `;
 }
 
-/** A module of large text sections, each with a function that calls the core; they lie beyond one reach of each other. */
+/**
+ * A module of large text sections, each with a function that calls the core; they lie beyond one
+ * reach of each other.
+ */
 export function largeText(target: LoaderTarget, sections: number, spaceBytes: number): string {
   const frame = target === 'ppc32' ? 16 : isV2(target) ? 32 : 112;
   const [store, load, update, slot] = target === 'ppc32' ? ['stw', 'lwz', 'stwu', 4] : ['std', 'ld', 'stdu', 16];

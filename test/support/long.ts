@@ -1,6 +1,7 @@
 /**
- * Long proofs: repetitions of what another test shows (more seeds, more machines, more schedules). `npm test` leaves them out, `npm run test:all`, which
- * CI runs, sets ELFTRACE_LONG=1. A behaviour that nothing else shows is no long proof, however long it takes.
+ * Long proofs: repetitions of what another test shows (more seeds, more machines, more schedules).
+ * `npm test` leaves them out, `npm run test:all`, which CI runs, sets ELFTRACE_LONG=1. A behaviour
+ * that nothing else shows is no long proof, however long it takes.
  */
 import { describe, test } from '@jest/globals';
 

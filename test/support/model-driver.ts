@@ -1,6 +1,7 @@
 /**
- * What both model tests of the ftrace core do: they make ops for the core and for the model, tell both of an event, and take everything out again. Which
- * events there are, how often, and what is compared after each is the test's own.
+ * What both model tests of the ftrace core do: they make ops for the core and for the model, tell
+ * both of an event, and take everything out again. Which events there are, how often, and what is
+ * compared after each is the test's own.
  */
 import { expect } from '@jest/globals';
 import type { FtraceCore, GraphUser, Ops, OpsInput, Outcome } from '../../src/ftrace/index.js';
@@ -31,7 +32,9 @@ export const tracerOf = (func: bigint): MOps => ({
   name: 'tracer', traits: new Set(), kind: 'plain', pair: emptyPair(), func, address: 0n, filtered: true,
 }); // prettier-ignore
 
-/** One event as it is told, the errno that the model expects (null: done), and the call of the core. */
+/**
+ * One event as it is told, the errno that the model expects (null: done), and the call of the core.
+ */
 export interface Action {
   readonly tell: string;
   readonly predicted: string | null;
@@ -47,7 +50,10 @@ export abstract class ModelDriver {
   abstract get model(): Model;
   abstract fail(reason: string): never;
 
-  /** Ops for the core, and what the model knows of them. Those whose names begin with `shared` have one pair of filters. */
+  /**
+   * Ops for the core, and what the model knows of them. Those whose names begin with `shared` have
+   * one pair of filters.
+   */
   protected createPool(
     core: FtraceCore,
     pool: readonly PoolEntry[],
@@ -94,7 +100,7 @@ export abstract class ModelDriver {
     };
   }
 
-  // --------------------------------------------------------------------------------------------------------------- events
+  // ---------------------------------------------------------------------------------------- events
 
   protected register(ops: Ops, mops: MOps, address: bigint): Action {
     const { core, model } = this;
@@ -210,7 +216,7 @@ export abstract class ModelDriver {
     return { tell: `function ${ops.name} ${func}`, predicted: null, act: () => core.setFunction(ops, func) };
   }
 
-  // -------------------------------------------------------------------------------------------------------------- outcomes
+  // -------------------------------------------------------------------------------------- outcomes
 
   /** The core did what the model said. */
   protected mustBe(outcome: Outcome, predicted: string | null): void {
@@ -225,7 +231,10 @@ export abstract class ModelDriver {
     if (outcome.kind !== 'done') this.fail(`at the end: ${outcome.reason}`);
   }
 
-  /** Takes out who is registered. True: something stays, because its functions went with their module. */
+  /**
+   * Takes out who is registered. True: something stays, because its functions went with their
+   * module.
+   */
   protected takeOut(): boolean {
     const { core, model } = this;
     for (const user of this.users) if (model.users.includes(user.name)) this.must(core.unregisterGraph(user));

@@ -1,6 +1,7 @@
 /**
- * What a lifter knows of earlier instructions of a block, against what it cannot know: random instructions are executed as one block and, on
- * another machine, one at a time. Nothing here imports jest, so that scripts can use it.
+ * What a lifter knows of earlier instructions of a block, against what it cannot know: random
+ * instructions are executed as one block and, on another machine, one at a time. Nothing here
+ * imports jest, so that scripts can use it.
  */
 import { Machine } from '../../src/emulator/index.js';
 import type { Lifter } from '../../src/emulator/index.js';
@@ -15,8 +16,9 @@ const DATA_BYTES = 0x2000;
 const CORNERS = [0n, 1n, 0x7fn, 0x80n, 0xffn, 0x7fff_ffffn, 0x8000_0000n, 0xffff_ffffn, 1n << 63n, (1n << 64n) - 1n];
 
 /**
- * Instructions by what they are lifted to: of each sort some. Sorts that access memory, most of which fault, and the others; of these those that
- * write condition records, and those that read them.
+ * Instructions by what they are lifted to: of each sort some. Sorts that access memory, most of
+ * which fault, and the others; of these those that write condition records, and those that read
+ * them.
  */
 interface Pool {
   readonly plain: readonly (readonly Uint8Array[])[];

@@ -1,6 +1,7 @@
 /**
- * A process that writes outputs and may be killed at any of its system calls: `output-writer.js single|pair FOLDER TEXT`.
- * It looks for a file called `begin` when its own start is over, so that a log of its calls shows where the writing begins.
+ * A process that writes outputs and may be killed at any of its system calls:
+ * `output-writer.js single|pair FOLDER TEXT`. It looks for a file called `begin` when its own start
+ * is over, so that a log of its calls shows where the writing begins.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

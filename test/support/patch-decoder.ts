@@ -1,6 +1,8 @@
 /**
- * A second reader of the tables in which kernel modules keep places that something else than ftrace patches, and of ftrace's own: made of what readelf
- * prints, with the formats written down once more from the kernel's headers. It knows nothing of the product, so the two can be held against each other.
+ * A second reader of the tables in which kernel modules keep places that something else than ftrace
+ * patches, and of ftrace's own: made of what readelf prints, with the formats written down once
+ * more from the kernel's headers. It knows nothing of the product, so the two can be held against
+ * each other.
  */
 import { readFileSync } from 'node:fs';
 import { readelfHeader, readelfRelocations, readelfSections, readelfSymbols, type ReadelfSymbol } from './readelf.js';
@@ -88,7 +90,9 @@ class Module {
     return this.bytes.subarray(offset + at, offset + size);
   }
 
-  /** What a relative field leads to: the kernel adds its value to `base`, an offset in the table. */
+  /**
+   * What a relative field leads to: the kernel adds its value to `base`, an offset in the table.
+   */
   leadsTo({ rows, index }: Table, at: number, base: number): { section: number; value: number } {
     const here = rows.filter((row) => row.at === at);
     if (riscvAdd.includes(here[0]!.type)) {
@@ -113,7 +117,10 @@ class Module {
   }
 }
 
-/** struct jump_entry, exception_table_entry, bug_entry, static_call_site: a 32-bit distance from itself to one instruction. */
+/**
+ * struct jump_entry, exception_table_entry, bug_entry, static_call_site: a 32-bit distance from
+ * itself to one instruction.
+ */
 function instructions(module: Module, name: string, strides: readonly number[]): DecodedRange[] {
   return module.tables(name).flatMap((table) => {
     const first = new Set(table.rows.filter(({ section }) => module.isCode(section)).map(({ at }) => at));
@@ -169,7 +176,10 @@ function paravirtual(module: Module): DecodedRange[] {
   );
 }
 
-/** struct fixup_entry of PowerPC: six words, four of them distances from the entry; and the lists of one such distance each. */
+/**
+ * struct fixup_entry of PowerPC: six words, four of them distances from the entry; and the lists of
+ * one such distance each.
+ */
 function fixups(module: Module): DecodedRange[] {
   const word = module.wide ? 8 : 4;
   const whole = ['__ftr_fixup', '__mmu_ftr_fixup', '__fw_ftr_fixup'].flatMap((name) =>
@@ -211,7 +221,10 @@ export function decodeRanges(file: string): DecodedRange[] {
   ];
 }
 
-/** First byte of each site by ftrace's own table, and of how many bytes from there a tracer makes use. */
+/**
+ * First byte of each site by ftrace's own table, and of how many bytes from there a tracer makes
+ * use.
+ */
 export function decodeSites(file: string): DecodedRange[] {
   const module = new Module(file);
   const calls = module.tables('__mcount_loc');
@@ -221,7 +234,8 @@ export function decodeSites(file: string): DecodedRange[] {
     rows
       .filter(({ section }) => section > 0)
       .map(({ section, value }) => {
-        // Nops in front of a function are not the place that is patched; those of =4,2 and =8,4 make room for a pointer: four words in all.
+        // Nops in front of a function are not the place that is patched; those of =4,2 and =8,4
+        // make room for a pointer: four words in all.
         const code = module.code(section, value);
         const four =
           size === 8 &&

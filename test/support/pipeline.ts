@@ -1,4 +1,7 @@
-/** The way from bytes to sites, plans and back, for tests of the whole pipeline; and the bundled samples as bytes. */
+/**
+ * The way from bytes to sites, plans and back, for tests of the whole pipeline; and the bundled
+ * samples as bytes.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -56,7 +59,10 @@ export function sampleNames(): string[] {
     .sort();
 }
 
-/** Every sample that is an ELF file, and the members of the archive; the compressed ones hold the same module. */
+/**
+ * Every sample that is an ELF file, and the members of the archive; the compressed ones hold the
+ * same module.
+ */
 export function sampleFiles(): { readonly name: string; readonly bytes: Uint8Array }[] {
   const files: { name: string; bytes: Uint8Array }[] = [];
   for (const name of sampleNames()) {

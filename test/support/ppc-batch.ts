@@ -1,10 +1,12 @@
 /**
- * PowerPC instructions in batches: programs made from the instruction rows, run here and under qemu-user, their results compared
- * byte by byte; and the record of what was executed, from which the coverage table is printed and checked.
+ * PowerPC instructions in batches: programs made from the instruction rows, run here and under
+ * qemu-user, their results compared byte by byte; and the record of what was executed, from which
+ * the coverage table is printed and checked.
  *
- * A program is a driver, one short routine per **variant** (a row with chosen registers, immediates and suffixes), and tables of
- * inputs. For each variant and input the driver sets r0, r3 to r7, r9, r10, CR and XER, calls the routine and appends r0, r3 to r7,
- * r9, CR and XER to a buffer; routines that access memory get 256 fresh bytes around r9, in the middle of which a page ends, and append
+ * A program is a driver, one short routine per **variant** (a row with chosen registers, immediates
+ * and suffixes), and tables of inputs. For each variant and input the driver sets r0, r3 to r7, r9,
+ * r10, CR and XER, calls the routine and appends r0, r3 to r7, r9, CR and XER to a buffer; routines
+ * that access memory get 256 fresh bytes around r9, in the middle of which a page ends, and append
  * them and r24 to r31 too. At the end it writes the buffer to descriptor 1.
  *
  * Words come from the rows' encoder, which other tests compare with objdump.
@@ -49,7 +51,7 @@ export function executableRows(kind: PpcKind): Row[] {
 
 const bitsOf = (kind: PpcKind): 32 | 64 => (kind === '32' ? 32 : 64);
 
-// ------------------------------------------------------------------------------------------------------------- inputs
+// ------------------------------------------------------------------------------------------ inputs
 
 /** Registers before the instruction; `offset` is r9 minus the middle of the memory. r0 is r4. */
 const INPUT_FIELDS = ['r3', 'r4', 'r5', 'cr', 'xer', 'offset', 'r10'] as const;
@@ -71,7 +73,10 @@ interface Inputs {
   readonly pairs: readonly [first: number, count: number];
   /** Every corner in r4, then random ones. */
   readonly singles: readonly [first: number, count: number];
-  /** Doubles in r4 (32 bits: r4 and r5) around the borders of singles, singles in the low word of r5. */
+  /**
+   * Doubles in r4 (32 bits: r4 and r5) around the borders of singles, singles in the low word of
+   * r5.
+   */
   readonly floats: readonly [first: number, count: number];
 }
 
@@ -119,7 +124,7 @@ function makeInputs(kind: PpcKind): Inputs {
   return { all, pairs, singles, floats: [floats, all.length - floats] };
 }
 
-// ------------------------------------------------------------------------------------------------------------ variants
+// ---------------------------------------------------------------------------------------- variants
 
 /** What of a row a variant shows. */
 export type Aspect =
@@ -191,7 +196,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     else this.plain(row);
   }
 
-  // ------------------------------------------------------------------------------------------- registers only
+  // -------------------------------------------------------------------------------- registers only
 
   private immediate(name: string, row: Row, turn: number): number {
     const field = row.fields.find((each) => each.name === name)!;
@@ -315,7 +320,8 @@ class Planner extends RowPlanner<Input, Aspect> {
             }
           : {}),
         undefinedResult: (input) => {
-          // CR0 of an unsigned word is that of 64 bits where the comparison is with a 64-bit processor.
+          // CR0 of an unsigned word is that of 64 bits where the comparison is with a 64-bit
+          // processor.
           if (this.kind === '32' && mnemonic === 'divweu' && operands['rc'] === 1) return true;
           const a = take(valueOf(input, operands['ra']!)) << (extended ? BigInt(width) : 0n);
           const b = take(valueOf(input, operands['rb']!));
@@ -383,7 +389,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------ branches
+  // -------------------------------------------------------------------------------------- branches
 
   private branch(row: Row): void {
     const { mnemonic } = row;
@@ -404,7 +410,8 @@ class Planner extends RowPlanner<Input, Aspect> {
     for (let bo = 0; bo < 32; bo++) {
       if (register === 'ctr' && (bo & 4) === 0) continue;
       for (const [b, bi] of [0, 1, 2, 3, 6, 27, 29, 30].entries()) {
-        // The condition is from outside the block, or from a comparison in it, or from literal bits.
+        // The condition is from outside the block, or from a comparison in it, or from literal
+        // bits.
         const before: PpcLine[][] = [
           [],
           [['cmp', { bf: bi >> 2, l: 0, ra: 4, rb: 5 }]],
@@ -433,7 +440,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  // -------------------------------------------------------------------------------------------------------- memory
+  // ---------------------------------------------------------------------------------------- memory
 
   private memory(row: Row): void {
     const { mnemonic } = row;
@@ -461,7 +468,8 @@ class Planner extends RowPlanner<Input, Aspect> {
     for (const [p, { registers, aspect }] of patterns.entries()) {
       const [rv, ra, rb] = registers;
       if (!indexed && (rb === 8 || ra === 0 || rv === 10)) {
-        // Without an index: zero as base is an address near 0, which only our machine can map; the string moves have no displacement.
+        // Without an index: zero as base is an address near 0, which only our machine can map; the
+        // string moves have no displacement.
         if (!(ra === 0 && has('nb'))) continue;
       }
       if (/^(dcb|icbi|lswx)/.test(mnemonic) && rv !== first) continue;
@@ -508,7 +516,10 @@ class Planner extends RowPlanner<Input, Aspect> {
     return value === 'rt' ? 3 : 4;
   }
 
-  /** The instruction with what it needs before and after: reservations, floating point registers by way of memory. */
+  /**
+   * The instruction with what it needs before and after: reservations, floating point registers by
+   * way of memory.
+   */
   private access(mnemonic: string, operands: Operands, value: string | null): PpcLine[] {
     const line: PpcLine = [mnemonic, operands];
     const scratch = 96;
@@ -528,7 +539,8 @@ class Planner extends RowPlanner<Input, Aspect> {
     const conditional = /^st([bhwdq])cx\.$/.exec(mnemonic);
     if (conditional) {
       const { ra0, rb } = operands;
-      // This qemu's `lqarx` reserves nothing: only the failing store is compared (`QEMU_DIFFERENCES`).
+      // This qemu's `lqarx` reserves nothing: only the failing store is compared
+      // (`QEMU_DIFFERENCES`).
       if (mnemonic === 'stqcx.') return [['stdcx.', { rs: 5, ra0: 0, rb: 9 }], line];
       const reserve: PpcLine = [`l${conditional[1]!}arx`, { rt: 6, ra0: ra0!, rb: rb!, eh: 0 }];
       const between: PpcLine[][] = [
@@ -565,7 +577,7 @@ export const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
   ['darn', 'random numbers differ'],
 ]);
 
-// -------------------------------------------------------------------------------------------------------- the program
+// ------------------------------------------------------------------------------------- the program
 
 const RESULT_NAMES = ['r0', 'r3', 'r4', 'r5', 'r6', 'r7', 'r9', 'cr', 'xer'];
 const SAVED = [24, 25, 26, 27, 28, 29, 30, 31];
@@ -643,7 +655,7 @@ function machineOf(kind: PpcKind): BatchMachine<Input> {
   };
 }
 
-// ----------------------------------------------------------------------------------------------------------- execution
+// --------------------------------------------------------------------------------------- execution
 
 const ARCHES = { 32: ppc32, be: ppc64ElfV2Be, le: ppc64ElfV2Le } as const;
 
@@ -662,7 +674,10 @@ export function qemuCpu(kind: PpcKind, row: string): string | null {
 interface CpuTable {
   readonly usual: string;
   readonly others: readonly (readonly [cpu: string, rows: readonly string[]])[];
-  /** Rows that no CPU of this qemu has: on 32 bits they are compared with the low words that qemu-ppc64 gives. */
+  /**
+   * Rows that no CPU of this qemu has: on 32 bits they are compared with the low words that
+   * qemu-ppc64 gives.
+   */
   readonly none: readonly string[];
 }
 
@@ -681,7 +696,10 @@ const QEMU_CPUS: Readonly<Record<PpcKind, CpuTable>> = {
   le: { usual: 'power10', others: [], none: ['lmw', 'stmw', 'lswi', 'stswi', 'lswx', 'stswx'] },
 };
 
-/** Where qemu-user 7.2 does not do what the Power ISA says; the tests of these rows take the manual's word. */
+/**
+ * Where qemu-user 7.2 does not do what the Power ISA says; the tests of these rows take the
+ * manual's word.
+ */
 export const QEMU_DIFFERENCES: readonly (readonly [row: string, difference: string])[] = [
   ['divde', 'OV is not set for quotients from 2^63 up when the dividend is smaller than the divisor in magnitude'],
   ['lqarx', 'reserves nothing, so stqcx. always fails'],
@@ -772,7 +790,7 @@ export function probe(kind: PpcKind, row: string, cpus: readonly string[]): stri
   return cpus.filter((cpu) => runQemu([ppcQemu(kind), '-cpu', cpu], program).output !== null);
 }
 
-// ------------------------------------------------------------------------------------------------------------ coverage
+// ---------------------------------------------------------------------------------------- coverage
 
 /** True when some choice makes two register operands of the row equal. */
 function canBeEqual(kind: PpcKind, row: Row): boolean {

@@ -1,4 +1,7 @@
-/** Compiles small programs for the PowerPC targets, in a folder that is removed, and reads them as programs. */
+/**
+ * Compiles small programs for the PowerPC targets, in a folder that is removed, and reads them as
+ * programs.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

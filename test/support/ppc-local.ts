@@ -1,7 +1,9 @@
 /**
- * What programs under qemu-user cannot show of the PowerPC rows: faults of each access, accesses that cross from one window into the
- * next, displacements from address 0, absolute conditional branches, time and random numbers. Expectations: a fault leaves the state
- * before the instruction; everything else is compared with a form of the same instruction that the batches compare with qemu.
+ * What programs under qemu-user cannot show of the PowerPC rows: faults of each access, accesses
+ * that cross from one window into the next, displacements from address 0, absolute conditional
+ * branches, time and random numbers. Expectations: a fault leaves the state before the instruction;
+ * everything else is compared with a form of the same instruction that the batches compare with
+ * qemu.
  */
 import { ppc32, ppc64ElfV2Be, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { Machine } from '../../src/emulator/index.js';
@@ -39,7 +41,9 @@ function state(machine: Machine, without: readonly string[] = []): string {
 const show = (stop: StopReason): string =>
   JSON.stringify(stop, (_, value: unknown) => (typeof value === 'bigint' ? `0x${value.toString(16)}` : value));
 
-/** Rows whose access is not one piece: a fault in its middle may leave bytes stored, as on hardware. */
+/**
+ * Rows whose access is not one piece: a fault in its middle may leave bytes stored, as on hardware.
+ */
 const inPieces = (mnemonic: string): boolean => /^(stmw|stsw|stq)/.test(mnemonic);
 
 /** Multiple and string moves are no instructions of little-endian mode. */
@@ -242,7 +246,9 @@ export function runAbsoluteBranches(kind: PpcKind, coverage: Coverage): string[]
   return out;
 }
 
-/** Time counts completed instructions; random numbers repeat and have the size that was asked for. */
+/**
+ * Time counts completed instructions; random numbers repeat and have the size that was asked for.
+ */
 export function runTimeAndRandom(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   let cases = 0;
@@ -312,9 +318,9 @@ export function runAlignmentTraps(kind: PpcKind, coverage: Coverage): string[] {
 }
 
 /**
- * Reservations of misaligned addresses trap before they do anything (Power ISA 3.1B, book II 4.6.2, 4.6.3), wherever the address leads,
- * and whether or not there is a reservation; one that there was stays. qemu 7.2 lets a store-conditional without
- * a reservation fail instead.
+ * Reservations of misaligned addresses trap before they do anything (Power ISA 3.1B, book II 4.6.2,
+ * 4.6.3), wherever the address leads, and whether or not there is a reservation; one that there was
+ * stays. qemu 7.2 lets a store-conditional without a reservation fail instead.
  */
 export function runMisalignedReservations(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];

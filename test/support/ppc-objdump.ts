@@ -1,4 +1,7 @@
-/** Words of every PowerPC row and objdump's texts of them in several dialects: for the tests and for `scripts/vectors-ppc.ts`. */
+/**
+ * Words of every PowerPC row and objdump's texts of them in several dialects: for the tests and for
+ * `scripts/vectors-ppc.ts`.
+ */
 import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +17,10 @@ export interface Dialects {
   readonly machine: string;
   readonly options: readonly string[];
 }
-/** Processors whose names and operand orders the rows follow; where they differ, one of them must agree. */
+/**
+ * Processors whose names and operand orders the rows follow; where they differ, one of them must
+ * agree.
+ */
 export const PPC64_DIALECTS: Dialects = {
   machine: 'powerpc:common64',
   options: ['power9', 'power8', 'e500mc', 'booke', '750', 'power10', 'cell', '7410'],
@@ -52,7 +58,10 @@ export function objdump(words: readonly number[], machine: string, options: stri
   }
 }
 
-/** `perRow` words of every row, random in all other bits, the same in every run; only words that some row has. */
+/**
+ * `perRow` words of every row, random in all other bits, the same in every run; only words that
+ * some row has.
+ */
 export function wordsOfRows(table: IsaTable, perRow: number): number[] {
   let state = 0x2545_f491;
   const next = (): number => {
@@ -85,7 +94,8 @@ export function textsOf(words: readonly number[], { machine, options }: Dialects
 /** Differences that are known and right on our side. */
 function tolerated(mnemonic: string, ours: string, theirs: string): boolean {
   switch (mnemonic) {
-    // objdump prints `.long` for branch conditions with the old hint bit or reserved bits; processors ignore them.
+    // objdump prints `.long` for branch conditions with the old hint bit or reserved bits;
+    // processors ignore them.
     case 'bc':
     case 'bcl':
     case 'bca':

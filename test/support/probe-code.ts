@@ -1,4 +1,7 @@
-/** What tests of probes do on every machine: code as the probe model sees it, and what the model says of it. */
+/**
+ * What tests of probes do on every machine: code as the probe model sees it, and what the model
+ * says of it.
+ */
 import { createHash } from 'node:crypto';
 import type {
   JumpOptimization,

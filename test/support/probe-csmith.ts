@@ -1,10 +1,12 @@
 /**
- * The proof of probes (probe-proof.ts) on random programs of csmith, 50 for each target with fixed seeds. ELFTRACE_PROBE_PROGRAMS and ELFTRACE_SEED:
- * another number of programs, one in ten of which is a large one, and another first seed (`node build/scripts/soak-probes.js`).
+ * The proof of probes (probe-proof.ts) on random programs of csmith, 50 for each target with fixed
+ * seeds. ELFTRACE_PROBE_PROGRAMS and ELFTRACE_SEED: another number of programs, one in ten of which
+ * is a large one, and another first seed (`node build/scripts/soak-probes.js`).
  *
- * A third of the programs executes too many instructions, which is known only when they have been built and run. The seeds of those are listed in
- * test/programs/csmith-small/too-long, a file for each target, with the versions of the tools that they are true of: with other tools the list is not
- * used. ELFTRACE_TOO_LONG=write finds them anew.
+ * A third of the programs executes too many instructions, which is known only when they have been
+ * built and run. The seeds of those are listed in test/programs/csmith-small/too-long, a file for
+ * each target, with the versions of the tools that they are true of: with other tools the list is
+ * not used. ELFTRACE_TOO_LONG=write finds them anew.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Runs a program with a probe on every instruction that can have one, all at once: as breakpoints whose traps this file handles, or as jumps to buffers
- * whose callback is guest code that spoils everything a callback may. What handlers see is summed up, so that two runs can be compared.
+ * Runs a program with a probe on every instruction that can have one, all at once: as breakpoints
+ * whose traps this file handles, or as jumps to buffers whose callback is guest code that spoils
+ * everything a callback may. What handlers see is summed up, so that two runs can be compared.
  */
 import { reaches } from '../../src/bits.js';
 import { type Process, startProcess } from '../../src/emulator/index.js';
@@ -23,15 +24,19 @@ export interface EverywhereOptions {
   readonly arch: Arch;
   readonly image: ElfImage;
   /**
-   * `breakpoint`: copies come back by themselves where they can. `stepped`: a second trap behind each copy. `jump`: everything that can be optimised is,
-   * the rest are breakpoints. `none`: no probe.
+   * `breakpoint`: copies come back by themselves where they can. `stepped`: a second trap behind
+   * each copy. `jump`: everything that can be optimised is, the rest are breakpoints. `none`: no
+   * probe.
    */
   readonly mode: 'none' | 'breakpoint' | 'stepped' | 'jump';
   /** Only these addresses are probed. */
   readonly only?: ReadonlySet<bigint>;
   /** Registers that are not summed up, besides those that jumps give up. */
   readonly unseen?: ReadonlySet<string>;
-  /** This many instructions are left out before each jump, so that other windows are tried. Default 0. */
+  /**
+   * This many instructions are left out before each jump, so that other windows are tried. Default
+   * 0.
+   */
   readonly phase?: number;
   /** Where slots and buffers go: a free range in reach of the text. */
   readonly area: { readonly address: bigint; readonly size: number };

@@ -1,7 +1,9 @@
 /**
- * The proof of probes on a program, for any machine: every instruction that can be probed gets a breakpoint, all at once; then every one that can be
- * optimised gets its jump, in as many batches as windows do not overlap. In each run the events (places and registers) are those that hooks of the
- * machine see in the program without probes, and the program ends in the same state. Nothing here knows a machine: what it asks is behind the model.
+ * The proof of probes on a program, for any machine: every instruction that can be probed gets a
+ * breakpoint, all at once; then every one that can be optimised gets its jump, in as many batches
+ * as windows do not overlap. In each run the events (places and registers) are those that hooks of
+ * the machine see in the program without probes, and the program ends in the same state. Nothing
+ * here knows a machine: what it asks is behind the model.
  */
 import assert from 'node:assert/strict';
 import { archOf } from '../../src/arches.js';
@@ -52,7 +54,10 @@ export interface Place {
 export interface Survey {
   readonly instructions: number;
   readonly places: readonly Place[];
-  /** Instructions that stand for the place behind them: landing pads, and in functions with sites what is in front of those. */
+  /**
+   * Instructions that stand for the place behind them: landing pads, and in functions with sites
+   * what is in front of those.
+   */
   readonly steppedOver: number;
   /** By reason. */
   readonly refusedProbes: Readonly<Record<string, number>>;
@@ -66,7 +71,10 @@ export interface Subject {
   readonly image: ElfImage;
   readonly text: ProbeText;
   readonly program: Program;
-  /** Registers that are not compared: the entries of ftrace may change them, or the program takes them from memory that it never wrote. */
+  /**
+   * Registers that are not compared: the entries of ftrace may change them, or the program takes
+   * them from memory that it never wrote.
+   */
   readonly scratch: readonly string[];
   /** Places that ftrace serves are probed, too. */
   readonly sites: boolean;
@@ -87,8 +95,8 @@ function redZoneOf({ target }: Arch): bigint {
 }
 
 /**
- * Probes of one run: as many as have buffers within the shortest reach of a jump, 1 MiB (RISC-V), and an image with room for them that is not mostly
- * room.
+ * Probes of one run: as many as have buffers within the shortest reach of a jump, 1 MiB (RISC-V),
+ * and an image with room for them that is not mostly room.
  */
 const AT_ONCE = 1500;
 
@@ -103,8 +111,9 @@ function instructionsIn({ arch: { isa }, code }: Program): number {
 }
 
 /**
- * The image with all its sites off. A probe on a site takes the compiler's call away, and a session leaves calls that nobody asks
- * for (C-INIT-2): with calls in it, the program that is compared would count more of them.
+ * The image with all its sites off. A probe on a site takes the compiler's call away, and a session
+ * leaves calls that nobody asks for (C-INIT-2): with calls in it, the program that is compared
+ * would count more of them.
  */
 function withSitesOff(injected: Uint8Array): Uint8Array {
   const image = readElf(injected.slice());
@@ -180,7 +189,9 @@ export function survey(subject: Subject, wanted: (name: string) => boolean = () 
   return { instructions, places, steppedOver, refusedProbes, refusedJumps };
 }
 
-/** The registers that a place's event records: three of the machine's, other ones at other places. */
+/**
+ * The registers that a place's event records: three of the machine's, other ones at other places.
+ */
 function fetched(subject: Subject, index: number): string {
   const names = [...probeSupport(subject.arch).abi.registers.keys()].filter((each) => !subject.scratch.includes(each));
   return [0, 1, 2].map((i) => `r${i}=%${names[(3 * index + i) % names.length]!}`).join(' ');
@@ -209,7 +220,8 @@ function digest(bytes: Uint8Array, seed: number): number {
 }
 
 /**
- * @param originOf  what an address in a copy stands for: the last instruction of a program is one that does not come back, so nobody puts right what it
+ * @param originOf  what an address in a copy stands for: the last instruction of a program is one
+ *                  that does not come back, so nobody puts right what it
  *                  says of its place
  */
 function endOf(
@@ -254,7 +266,10 @@ export interface Hit {
   readonly words: readonly (bigint | null)[];
 }
 
-/** Bytes below the stack, and below what a program may keep there, that handlers may overwrite: more than any of ours does. */
+/**
+ * Bytes below the stack, and below what a program may keep there, that handlers may overwrite: more
+ * than any of ours does.
+ */
 const BELOW = 8192;
 
 function process(subject: Subject, bytes: Uint8Array, output: Uint8Array[], args: readonly string[]): Process {
@@ -315,7 +330,8 @@ export function oracle(
   survey.places.forEach(({ address, method }, index) => {
     const list = listOf(fetched(subject, index));
     machine.hook(address, (each) => {
-      // A repeated instruction (rep movs) comes by once for each round; no other that is copied is followed by itself at once.
+      // A repeated instruction (rep movs) comes by once for each round; no other that is copied is
+      // followed by itself at once.
       const isRound = each.instructions - before <= 1 && hits.at(-1)?.address === address;
       before = each.instructions;
       if (method === 'copy' && isRound) return 'continue';
@@ -357,7 +373,10 @@ const PLATFORM = 'x18';
 /** Arithmetic flags of x86: a function may be called with no other ones changed. */
 const FLAGS = 0x8d5n;
 
-/** What the callback of buffers may change is changed whenever it is called, whether its code does it or not. */
+/**
+ * What the callback of buffers may change is changed whenever it is called, whether its code does
+ * it or not.
+ */
 function spoilInCallbacks(program: Program, machine: Machine): void {
   const { abi } = program.arch;
   const { optimization, abi: frame } = probeSupport(program.arch);
@@ -385,7 +404,8 @@ export interface ProbeStep {
 
 /** The image with probes. */
 function planned({ arch, image }: Subject, steps: readonly ProbeStep[]): { session: ProbeSession; bytes: Uint8Array } {
-  // Without the text of a session file, whose parsing takes longer than all the rest when there are thousands of probes.
+  // Without the text of a session file, whose parsing takes longer than all the rest when there are
+  // thousands of probes.
   const server = probeServer(arch);
   const at = { line: 1, column: 1 };
   const { plan } = planSession(image, arch, [], {
@@ -437,7 +457,7 @@ export function runProbed(subject: Subject, steps: readonly ProbeStep[], args: r
   };
 }
 
-// ---------------------------------------------------------------------------------------------------------------- costs
+// ------------------------------------------------------------------------------------------- costs
 
 export interface FormCost {
   readonly hits: number;
@@ -447,10 +467,13 @@ export interface FormCost {
 }
 
 /**
- * What probes cost in both forms, handlers included. Traps are served by TypeScript elsewhere, where no instruction is counted; so here the guest does
- * the work in both forms: a trap goes on in the probe's own buffer, which saves, calls the handler and restores as every trap handler has to, and the
- * way back from the exception leads to the copy in its slot. Counted besides are the instruction that traps and the one that returns. That is the least
- * that a breakpoint can cost: what kernels do in between (entry, look-up of the probe, a second trap behind copies that cannot jump) is left out.
+ * What probes cost in both forms, handlers included. Traps are served by TypeScript elsewhere,
+ * where no instruction is counted; so here the guest does the work in both forms: a trap goes on in
+ * the probe's own buffer, which saves, calls the handler and restores as every trap handler has to,
+ * and the way back from the exception leads to the copy in its slot. Counted besides are the
+ * instruction that traps and the one that returns. That is the least that a breakpoint can cost:
+ * what kernels do in between (entry, look-up of the probe, a second trap behind copies that cannot
+ * jump) is left out.
  * @param places  whose windows do not overlap, and whose instructions are copied
  */
 export function costOfForms(subject: Subject, places: readonly Place[]): { jump: FormCost; breakpoint: FormCost } {
@@ -572,8 +595,9 @@ export interface Proof extends Survey {
 }
 
 /**
- * The oracle, run twice: what differs when the memory below the stack is overwritten at each hit depends on memory that the program never wrote
- * (padding of structures, arguments that nobody passed), and is left out of comparisons.
+ * The oracle, run twice: what differs when the memory below the stack is overwritten at each hit
+ * depends on memory that the program never wrote (padding of structures, arguments that nobody
+ * passed), and is left out of comparisons.
  */
 function determinate(
   subject: Subject,

@@ -1,6 +1,7 @@
 /**
- * Lives of probes on small functions of every machine, as races: a state machine of the kprobe room writes real text, its stores, waits and frees are the
- * patcher, and threads call the function. The programs are given as bytes; `probes-race.test.ts` assembles their sources again.
+ * Lives of probes on small functions of every machine, as races: a state machine of the kprobe room
+ * writes real text, its stores, waits and frees are the patcher, and threads call the function. The
+ * programs are given as bytes; `probes-race.test.ts` assembles their sources again.
  */
 import type { Arch } from '../../src/machine/arch.js';
 import { arches } from '../../src/arches.js';
@@ -27,7 +28,10 @@ export interface ProbeMachineCase {
   /** Offset of the probe's second instruction, and instructions in the window of a jump. */
   readonly second: bigint;
   readonly window: number;
-  /** What happens to a thread that stands inside the window when the jump comes; null: nobody stands inside of one instruction. */
+  /**
+   * What happens to a thread that stands inside the window when the jump comes; null: nobody stands
+   * inside of one instruction.
+   */
   readonly inside: 'torn-instruction' | 'wrong-function' | null;
   /** Distance of the room for slots and buffers. */
   readonly room: bigint;
@@ -191,7 +195,7 @@ export class ProbeLife {
     this.recorder.attach(this.core, this.text);
   }
 
-  // ----------------------------------------------------------------------------------------------------------- operations
+  // ------------------------------------------------------------------------------------ operations
 
   /** A breakpoint; queued for a jump. */
   arm(address = F, flags: number = FLAGS_2009.OPTIMIZE): this {
@@ -236,7 +240,7 @@ export class ProbeLife {
     return this;
   }
 
-  // ----------------------------------------------------------------------------------------------------------------- race
+  // ------------------------------------------------------------------------------------------ race
 
   /** Bytes of a function now, while operations are being carried out. */
   bytes(address = F): string {

@@ -1,6 +1,7 @@
 /**
- * A few x86-64 functions at fixed addresses with a probe machine over them, for tests of the state machines: bytes are really written, and every
- * store is logged. The instructions are those of the manual, given as bytes.
+ * A few x86-64 functions at fixed addresses with a probe machine over them, for tests of the state
+ * machines: bytes are really written, and every store is logged. The instructions are those of the
+ * manual, given as bytes.
  */
 import { x86Probes } from '../../src/arch-x86/kprobes.js';
 import { equalBytes } from '../../src/bytes.js';

@@ -1,6 +1,7 @@
 /**
- * What makers and models of x86-64 processors do differently, as far as programs of the tests could meet it, and how the processor at hand is asked. A test
- * that runs something natively expects of a row what the processor answered, never what the one did on which the test was written.
+ * What makers and models of x86-64 processors do differently, as far as programs of the tests could
+ * meet it, and how the processor at hand is asked. A test that runs something natively expects of a
+ * row what the processor answered, never what the one did on which the test was written.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +9,10 @@ import { join } from 'node:path';
 import { spawnSync } from './spawn.js';
 import { runProgramFile, tool } from './tools.js';
 
-/** What an instruction does: it is executed, or raises the exception of an invalid opcode, or leads to a place where nothing is. */
+/**
+ * What an instruction does: it is executed, or raises the exception of an invalid opcode, or leads
+ * to a place where nothing is.
+ */
 export type Reaction = 'executed' | 'invalid-opcode' | 'fault';
 
 export const MAKERS = ['GenuineIntel', 'AuthenticAMD'] as const;
@@ -21,7 +25,10 @@ export interface ProcessorRow {
   readonly makers: Readonly<Record<Maker, Reaction>>;
 }
 
-/** Encodings with which makers do different things, whatever features a model has; what is there by a feature is asked by its flag. */
+/**
+ * Encodings with which makers do different things, whatever features a model has; what is there by
+ * a feature is asked by its flag.
+ */
 export const MAKER_ROWS: readonly ProcessorRow[] = [
   {
     what: '0f 0d with a register operand (prefetchw)',
@@ -47,8 +54,10 @@ export const MAKER_ROWS: readonly ProcessorRow[] = [
 ];
 
 /**
- * What else differs and is not compared at all: flags and results that the manuals leave undefined (`undefinedFlags` of x86-batch.ts masks them), what `cpuid`,
- * `rdtsc`, `rdpid` and other instructions about the machine return (`isUnitOnly`), approximations (`rcpps`, `rsqrtps`), time, and the number of CPUs.
+ * What else differs and is not compared at all: flags and results that the manuals leave undefined
+ * (`undefinedFlags` of x86-batch.ts masks them), what `cpuid`, `rdtsc`, `rdpid` and other
+ * instructions about the machine return (`isUnitOnly`), approximations (`rcpps`, `rsqrtps`), time,
+ * and the number of CPUs.
  */
 export const isX86Linux = process.arch === 'x64' && process.platform === 'linux';
 

@@ -1,4 +1,6 @@
-/** What entries offer (F-11), by names for tests of the core: the rows of the machines' conventions. */
+/**
+ * What entries offer (F-11), by names for tests of the core: the rows of the machines' conventions.
+ */
 import type { Capabilities } from '../../src/machine/conventions.js';
 import { conventionRow } from './conventions.js';
 

@@ -1,6 +1,7 @@
 /**
- * What the tests of compiled programs do on every machine: the collection of C programs, its output against that of qemu-user; and numbers and addresses of
- * instructions, against the log that qemu-user writes in single-step mode.
+ * What the tests of compiled programs do on every machine: the collection of C programs, its output
+ * against that of qemu-user; and numbers and addresses of instructions, against the log that
+ * qemu-user writes in single-step mode.
  */
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
@@ -33,7 +34,10 @@ export interface CollectionOptions {
   readonly also?: (path: string, expected: Outcome, target: PpcTarget) => void;
 }
 
-/** The collection on each target, one executable for each level: what it prints here must be what it prints under qemu. */
+/**
+ * The collection on each target, one executable for each level: what it prints here must be what it
+ * prints under qemu.
+ */
 export function describeCollection(
   targets: readonly PpcTarget[],
   { inStep, levels: levelsOf = () => LEVELS, also }: CollectionOptions,
@@ -65,7 +69,8 @@ export function describeCollection(
         expect([...theirs.keys()]).toEqual(NAMES);
         for (const [name, text] of theirs)
           expect([name, /^exit /m.test(text) && text.length > 12]).toEqual([name, true]);
-        // A program whose output depends on the level leans on what C leaves open, and would prove nothing.
+        // A program whose output depends on the level leans on what C leaves open, and would prove
+        // nothing.
         const reference = (first ??= theirs);
         expect(NAMES.filter((name) => theirs.get(name) !== reference.get(name))).toEqual([]);
         compared += NAMES.length;
@@ -79,7 +84,7 @@ export function describeCollection(
   }
 }
 
-// ------------------------------------------------------------------------------------------------------ counts, addresses
+// ------------------------------------------------------------------------------- counts, addresses
 
 /** Programs whose instructions are counted. */
 export const COUNTED: readonly string[] = [
@@ -116,7 +121,10 @@ export function expectSameCount(target: PpcTarget, program: string): number {
   return count;
 }
 
-/** Each instruction of a program has the address that it has under qemu, and there are more than `above`; how many. */
+/**
+ * Each instruction of a program has the address that it has under qemu, and there are more than
+ * `above`; how many.
+ */
 export function expectSameAddresses(target: PpcTarget, program: string, above: number): number {
   const { lines } = qemuLog(target, program);
   const expected = [...lines.toString('latin1').matchAll(/^Trace .*?\/([0-9a-f]{8,16})\//gm)].map((match) =>

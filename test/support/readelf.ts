@@ -66,7 +66,10 @@ export function readelfSections(file: string): readonly ReadelfSection[] {
   return sections;
 }
 
-/** Symbol tables by the name of their section (`.symtab`, `.dynsym`), or `dynamic` for one found without sections. */
+/**
+ * Symbol tables by the name of their section (`.symtab`, `.dynsym`), or `dynamic` for one found
+ * without sections.
+ */
 export function readelfSymbols(
   file: string,
   ...options: readonly string[]
@@ -80,7 +83,8 @@ export function readelfSymbols(
       tables.set(head?.[1] ?? 'dynamic', rows);
       continue;
     }
-    // Num: Value Size Type Bind Vis [extra] Ndx Name; the extra of st_other stands in front of or behind Ndx.
+    // Num: Value Size Type Bind Vis [extra] Ndx Name; the extra of st_other stands in front of or
+    // behind Ndx.
     const match =
       /^\s*\d+: ([0-9a-f]+)\s+(0x[0-9a-f]+|\d+) (\S+)\s+(\S+)\s+\S+\s+(?:\[[^\]]*\]\s+)?(\S+)(?: \[[^\]]*\])?(?: (.*))?$/.exec(
         line,
@@ -98,7 +102,10 @@ export function readelfSymbols(
   return tables;
 }
 
-/** Rows of every relocation table in the order printed; keyed by file offset of the table. RELR tables give addresses only. */
+/**
+ * Rows of every relocation table in the order printed; keyed by file offset of the table. RELR
+ * tables give addresses only.
+ */
 export function readelfRelocations(file: string): ReadonlyMap<number, readonly ReadelfRelocation[]> {
   const tables = new Map<number, ReadelfRelocation[]>();
   let rows: ReadelfRelocation[] = [];

@@ -1,6 +1,7 @@
 /**
- * Holds relocation rows against a linker: an object's sections are relocated by the rows, with S and P taken from the file that
- * the linker made of that one object, and the bytes at every place are compared with what the linker wrote.
+ * Holds relocation rows against a linker: an object's sections are relocated by the rows, with S
+ * and P taken from the file that the linker made of that one object, and the bytes at every place
+ * are compared with what the linker wrote.
  */
 import type { Arch } from '../../src/machine/arch.js';
 import type { ElfImage } from '../../src/elf/image.js';
@@ -19,16 +20,24 @@ export interface RelocationComparison {
 export interface HarnessOptions {
   /** Base of the TOC or GOT; default: symbol `.TOC.` or nothing. */
   readonly toc?: bigint;
-  /** Relocation types not to compare, with the reason in the caller's words (linker optimisations). */
+  /**
+   * Relocation types not to compare, with the reason in the caller's words (linker optimisations).
+   */
   readonly skip?: ReadonlySet<number>;
 }
 
-/** Address of an object's section in the linked file, which keeps sections by name and holds this one object only. */
+/**
+ * Address of an object's section in the linked file, which keeps sections by name and holds this
+ * one object only.
+ */
 function addressOf(linked: ElfImage, name: string): bigint | null {
   return linked.section(name)?.address ?? null;
 }
 
-/** S of a symbol of the object: its section's address + value, or the linked file's symbol of that name. */
+/**
+ * S of a symbol of the object: its section's address + value, or the linked file's symbol of that
+ * name.
+ */
 function symbolValue(object: ElfImage, linked: ElfImage, index: number): bigint | null {
   const { symbols } = object;
   const section = object.sections[symbols.sectionIndex[index]!];
@@ -42,8 +51,8 @@ function symbolValue(object: ElfImage, linked: ElfImage, index: number): bigint 
 }
 
 /**
- * Compares every relocation of `object` (relocatable) with the same place of `linked`. Branches lead to the callee's local
- * entry and through descriptors as the Abi says.
+ * Compares every relocation of `object` (relocatable) with the same place of `linked`. Branches
+ * lead to the callee's local entry and through descriptors as the Abi says.
  */
 export function compareRelocations(
   arch: Arch,

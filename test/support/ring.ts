@@ -1,4 +1,7 @@
-/** Rings as a traced program leaves them in memory, written here byte by byte from 05-runtime-abi section 4. */
+/**
+ * Rings as a traced program leaves them in memory, written here byte by byte from 05-runtime-abi
+ * section 4.
+ */
 import type { Endian } from '../../src/units.js';
 
 export interface HandRecord {

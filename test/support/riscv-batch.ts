@@ -1,11 +1,13 @@
 /**
- * RISC-V instructions in batches: programs made from the instruction rows, run here and under qemu-user, their results compared
- * byte by byte; and the record of what was executed, from which the coverage table is checked.
+ * RISC-V instructions in batches: programs made from the instruction rows, run here and under
+ * qemu-user, their results compared byte by byte; and the record of what was executed, from which
+ * the coverage table is checked.
  *
- * A program is a driver, one short routine per **variant** (a row with chosen registers, immediates and suffixes), and tables of
- * inputs. For each variant and input the driver sets a0 to a5, calls the routine (the link is in s11, so that ra is free) and
- * appends a0 to a5, t0 and t1 to a buffer; routines that access memory get 256 fresh bytes around a4, in the middle of which a page
- * ends, and append them too. At the end it writes the buffer to descriptor 1.
+ * A program is a driver, one short routine per **variant** (a row with chosen registers, immediates
+ * and suffixes), and tables of inputs. For each variant and input the driver sets a0 to a5, calls
+ * the routine (the link is in s11, so that ra is free) and appends a0 to a5, t0 and t1 to a buffer;
+ * routines that access memory get 256 fresh bytes around a4, in the middle of which a page ends,
+ * and append them too. At the end it writes the buffer to descriptor 1.
  *
  * Words come from the rows' encoder, which other tests compare with objdump.
  */
@@ -50,7 +52,7 @@ export const [ZERO, RA, SP, T0, T1, A0, A1, A2, A3, A4, A5, A7, T5, T6] = [
 /** The driver's own: not touched by routines. s11 holds the return address of a routine. */
 const [S2, S3, S4, S5, S6, S7, S8, S9, S10, S11, T3, T4] = [18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29] as const;
 
-// ------------------------------------------------------------------------------------------------------------- inputs
+// ------------------------------------------------------------------------------------------ inputs
 
 /** Registers before the instruction; `offset` is a4 minus the middle of the memory. a5 is 0. */
 const INPUT_FIELDS = ['a0', 'a1', 'a2', 'a3', 'offset'] as const;
@@ -87,7 +89,7 @@ function makeInputs(): Inputs {
   return { all, pairs, aligned: [first, all.length - first] };
 }
 
-// ------------------------------------------------------------------------------------------------------------ variants
+// ---------------------------------------------------------------------------------------- variants
 
 /** What of a row a variant shows. */
 export type Aspect = 'distinct' | 'equal' | 'zero' | 'corners' | 'page-crossing' | 'window-crossing' | 'fault';
@@ -121,7 +123,9 @@ export const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
   ['czero.nez', 'as czero.eqz'],
 ]);
 
-/** Where qemu-user 7.2 does not do what the manual says; tests of these rows take the manual's word. */
+/**
+ * Where qemu-user 7.2 does not do what the manual says; tests of these rows take the manual's word.
+ */
 export const QEMU_DIFFERENCES: readonly (readonly [row: string, difference: string])[] = [
   ['ctzw', 'counts zeros beyond the word when the low word is 0 (the manual: 32)'],
 ];
@@ -150,7 +154,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     else this.plain(row);
   }
 
-  // ------------------------------------------------------------------------------------------- registers only
+  // -------------------------------------------------------------------------------- registers only
 
   private immediate(row: Row, name: string, turn: number): number {
     const field = row.fields.find((each) => each.name === name)!;
@@ -263,7 +267,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------ branches
+  // -------------------------------------------------------------------------------------- branches
 
   private branch(row: Row): void {
     const compressed = row.sizeBytes === 2;
@@ -357,7 +361,8 @@ class Planner extends RowPlanner<Input, Aspect> {
       for (const imm of compressed ? [0, 0, 0] : [0, 4, -4, 1, -1, 2047, -2048, 2, 16]) {
         for (const known of [true, false]) {
           const operands: Operands = compressed ? { rs1 } : { rd, rs1, imm };
-          // auipc, addi (with an odd target now and then), and `add a5` where the value must not be known
+          // auipc, addi (with an odd target now and then), and `add a5` where the value must not be
+          // known
           const head: RiscvLine[] = [['auipc', { rd: rs1, upper: 0 }]];
           const middle: RiscvLine[] = known ? [] : [['add', { rd: rs1, rs1, rs2: A5 }]];
           const size = 4 + 4 + 4 * middle.length + row.sizeBytes + 4;
@@ -375,7 +380,7 @@ class Planner extends RowPlanner<Input, Aspect> {
     }
   }
 
-  // -------------------------------------------------------------------------------------------------------- memory
+  // ---------------------------------------------------------------------------------------- memory
 
   private memory(row: Row): void {
     const { mnemonic } = row;
@@ -463,7 +468,7 @@ class Planner extends RowPlanner<Input, Aspect> {
   }
 }
 
-// -------------------------------------------------------------------------------------------------------- the program
+// ------------------------------------------------------------------------------------- the program
 
 const RESULT_REGISTERS = [A0, A1, A2, A3, A4, A5, T0, T1];
 const RESULT_NAMES = ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 't0', 't1'];
@@ -527,7 +532,7 @@ const MACHINE: BatchMachine<Input> = {
   back: ['jalr', { rd: ZERO, rs1: S11, imm: 0 }],
 };
 
-// ----------------------------------------------------------------------------------------------------------- execution
+// --------------------------------------------------------------------------------------- execution
 
 export class Coverage extends RowCoverage<Aspect> {}
 
@@ -543,7 +548,7 @@ export function runBatches(coverage: Coverage): BatchResult {
   return check(variants, runHere(riscv64, program), theirs, RISCV_QEMU, coverage, checking);
 }
 
-// ------------------------------------------------------------------------------------------------------------ coverage
+// ---------------------------------------------------------------------------------------- coverage
 
 /** True when some choice of registers under the row's rules satisfies `accept`. */
 function registersCan(row: Row, accept: (values: readonly number[]) => boolean): boolean {

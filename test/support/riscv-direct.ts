@@ -1,6 +1,7 @@
 /**
- * Sessions on the RISC-V sample with direct callers, and runs of what they make: the exit status is 10 times the runs of the traced function's body, 100
- * times those of its replacement, and the runs of the direct caller.
+ * Sessions on the RISC-V sample with direct callers, and runs of what they make: the exit status is
+ * 10 times the runs of the traced function's body, 100 times those of its replacement, and the runs
+ * of the direct caller.
  */
 import { expect } from '@jest/globals';
 import { archOf } from '../../src/arches.js';

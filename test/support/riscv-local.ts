@@ -1,8 +1,9 @@
 /**
- * What programs under qemu-user cannot show of the RISC-V rows: faults and misalignment of each access, accesses that cross from one
- * window into the next, addresses near 0, traps, and Zicond, which qemu 7.2 has not. Expectations: a fault leaves the state before the
- * instruction; everything else is compared with a form of the same instruction that the batches compare with qemu, or with the
- * manual's words.
+ * What programs under qemu-user cannot show of the RISC-V rows: faults and misalignment of each
+ * access, accesses that cross from one window into the next, addresses near 0, traps, and Zicond,
+ * which qemu 7.2 has not. Expectations: a fault leaves the state before the instruction; everything
+ * else is compared with a form of the same instruction that the batches compare with qemu, or with
+ * the manual's words.
  */
 import { riscv64 } from '../../src/arch-riscv/index.js';
 import { REGISTER_NAMES, riscvTable } from '../../src/arch-riscv/isa.js';
@@ -90,7 +91,10 @@ const aim = (machine: Machine, form: MemoryForm, address: bigint): void => {
   machine.setRegister(form.base, BigInt.asUintN(64, address - BigInt(form.displacement)));
 };
 
-/** Faults: past the end, below the start, across the end, without permission. The block has begun and goes on. */
+/**
+ * Faults: past the end, below the start, across the end, without permission. The block has begun
+ * and goes on.
+ */
 function runFaults(coverage: Coverage): string[] {
   const out: string[] = [];
   for (const form of memoryForms()) {

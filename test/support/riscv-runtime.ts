@@ -1,6 +1,7 @@
 /**
- * Traced programs of RISC-V, linked by `ld` with the guest runtime before any loader: sites, inner calls and the words that name ops are
- * written here, from the formulas of the rules and not by the code under test. For `buildTraced`.
+ * Traced programs of RISC-V, linked by `ld` with the guest runtime before any loader: sites, inner
+ * calls and the words that name ops are written here, from the formulas of the rules and not by the
+ * code under test. For `buildTraced`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -112,7 +113,10 @@ export class Patched {
 const RA = 1;
 const T0 = 5;
 
-/** Makes an area call `to` in the form of a generation; `literal`: what the word in front of the function names. */
+/**
+ * Makes an area call `to` in the form of a generation; `literal`: what the word in front of the
+ * function names.
+ */
 export function enable(program: Patched, flavour: RiscvFlavour, area: bigint, to: bigint, literal = 0n): void {
   switch (flavour) {
     case 'g0':
@@ -202,7 +206,10 @@ export function linkTraced(
 
 const renamings = new Map<string, string>();
 
-/** Objects with calls of the profiling entry get them renamed to the runtime's; equal ones are done once. */
+/**
+ * Objects with calls of the profiling entry get them renamed to the runtime's; equal ones are done
+ * once.
+ */
 export function renamed(target: PpcTarget, object: string, names: Readonly<Record<string, string>>): string {
   const key = JSON.stringify([target.name, object, names]);
   const known = renamings.get(key);

@@ -1,6 +1,7 @@
 /**
- * RISC-V code through GNU binutils, for tests and for the script that writes their vectors. The words go into an ELF file
- * whose ISA string names the extensions, because objdump takes the set of instructions that it knows from there.
+ * RISC-V code through GNU binutils, for tests and for the script that writes their vectors. The
+ * words go into an ELF file whose ISA string names the extensions, because objdump takes the set of
+ * instructions that it knows from there.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +27,10 @@ export function inFolder<T>(body: (folder: string) => T): T {
   }
 }
 
-/** `-M no-aliases` text of each line of a disassembly, by address; blanks between mnemonic and operands made one. */
+/**
+ * `-M no-aliases` text of each line of a disassembly, by address; blanks between mnemonic and
+ * operands made one.
+ */
 function parse(listing: string): Map<number, string> {
   const out = new Map<number, string>();
   for (const line of listing.split('\n')) {
@@ -55,7 +59,10 @@ export function objdump(code: Uint8Array): Map<number, string> {
   });
 }
 
-/** Assembles text and returns the bytes of .text; relaxation is off so that nothing is left to a linker. */
+/**
+ * Assembles text and returns the bytes of .text; relaxation is off so that nothing is left to a
+ * linker.
+ */
 export function assemble(text: string, march = MARCH): Uint8Array {
   return inFolder((folder) => {
     writeFileSync(join(folder, 'x.s'), `.option norelax\n.text\n${text}\n`);

@@ -1,4 +1,7 @@
-/** Runs `elftrace run` with its status checked against the schema, and programs that end in every way. */
+/**
+ * Runs `elftrace run` with its status checked against the schema, and programs that end in every
+ * way.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -4,8 +4,8 @@ import { buildTraced, runTracedHere, runTracedQemu } from './runtime-harness.js'
 import type { TracedBuild, Tracer } from './runtime-harness.js';
 
 /**
- * Runs one build untraced and with each tracer: the same output, every record names a site and a return address, and the tracers
- * agree on the number of calls, which is the result.
+ * Runs one build untraced and with each tracer: the same output, every record names a site and a
+ * return address, and the tracers agree on the number of calls, which is the result.
  */
 export function checkTraced(build: Omit<TracedBuild, 'tracer'>, tracers: readonly Tracer[], isHere: boolean): number {
   const expected = runTracedQemu(build.target, buildTraced({ ...build, tracer: 'none' }));
@@ -22,7 +22,8 @@ export function checkTraced(build: Omit<TracedBuild, 'tracer'>, tracers: readonl
         { dropped: 0, 'wrong-site': 0, 'wrong-parent': 0, backwards: 0, depth: 0, stopped: 0 },
       ]);
       const { head = 0, count = 0, overrun = 0, abandoned = 0, deepest = 0 } = report;
-      // Of the graph: an entry and a return for each hooked function, but those that longjmp left have no return.
+      // Of the graph: an entry and a return for each hooked function, but those that longjmp left
+      // have no return.
       if (tracer === 'graph') expect(deepest - abandoned).toBeLessThanOrEqual(64);
       const calls = {
         none: 0,

@@ -1,6 +1,7 @@
 /**
- * Programs linked by `ld` with the guest runtime, before any loader: their calls of the profiling entry are renamed to an entry of the
- * runtime, and the patched calls inside it are written here. Runs them under qemu-user and in the emulator.
+ * Programs linked by `ld` with the guest runtime, before any loader: their calls of the profiling
+ * entry are renamed to an entry of the runtime, and the patched calls inside it are written here.
+ * Runs them under qemu-user and in the emulator.
  */
 import type { ConventionName } from '../../src/machine/conventions.js';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -207,7 +208,10 @@ function patchAreas(target: PpcTarget, bytes: Uint8Array, entry: string): void {
   }
 }
 
-/** Links objects that call the profiling entry with the runtime, traced by graph or untraced; the path of the executable. */
+/**
+ * Links objects that call the profiling entry with the runtime, traced by graph or untraced; the
+ * path of the executable.
+ */
 export function linkSamples(
   target: PpcTarget,
   flavour: ConventionName,

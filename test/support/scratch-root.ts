@@ -1,7 +1,7 @@
 /**
- * Temporary folders of a test run: jest calls `setup` before the first test file. Every file and every program that they
- * start finds its temporary folders in one, which goes with all that is left in it
- * when the process ends.
+ * Temporary folders of a test run: jest calls `setup` before the first test file. Every file and
+ * every program that they start finds its temporary folders in one, which goes with all that is
+ * left in it when the process ends.
  */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Removes the folders of runs that were killed: their names have the numbers of their processes. */
+/**
+ * Removes the folders of runs that were killed: their names have the numbers of their processes.
+ */
 function removeOfTheDead(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1];

@@ -1,6 +1,7 @@
 /**
- * The process behind spawn.ts: reads requests from descriptor 3, starts what they name, and writes how it ended to descriptor 4, until the process that
- * asks is gone. It stays small, so that it starts programs quickly; it imports nothing but what comes with Node.
+ * The process behind spawn.ts: reads requests from descriptor 3, starts what they name, and writes
+ * how it ended to descriptor 4, until the process that asks is gone. It stays small, so that it
+ * starts programs quickly; it imports nothing but what comes with Node.
  */
 import { spawnSync, type SpawnSyncOptions } from 'node:child_process';
 import { readSync, writeSync } from 'node:fs';

@@ -1,8 +1,11 @@
 /**
- * `spawnSync` for tests, with the parameters and results of node:child_process: programs are started by a small process of its own (spawn-server.ts).
+ * `spawnSync` for tests, with the parameters and results of node:child_process: programs are
+ * started by a small process of its own (spawn-server.ts).
  *
- * To start a program, Node forks: the kernel copies the page tables of the process, and copies every page that the process writes to afterwards. The
- * test files share one process of hundreds of megabytes, where one start costs between 10 and 200 ms of CPU time, as much as a short compilation.
+ * To start a program, Node forks: the kernel copies the page tables of the process, and copies
+ * every page that the process writes to afterwards. The test files share one process of hundreds of
+ * megabytes, where one start costs between 10 and 200 ms of CPU time, as much as a short
+ * compilation.
  */
 import { spawn, spawnSync as spawnHere, type SpawnSyncOptions, type SpawnSyncReturns } from 'node:child_process';
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
@@ -25,7 +28,10 @@ function pipeEnds(path: string): { readonly read: number; readonly write: number
   return { read, write };
 }
 
-/** Pipes of a child that `spawn` makes itself do not block, so these are named ones. null: there are none here. */
+/**
+ * Pipes of a child that `spawn` makes itself do not block, so these are named ones. null: there are
+ * none here.
+ */
 function start(): Server | null {
   const folder = mkdtempSync(join(tmpdir(), 'elftrace-spawn-'));
   try {
@@ -45,7 +51,10 @@ function start(): Server | null {
   }
 }
 
-/** One for each thread; undefined: not started yet. It ends with this process, when its pipe is closed. */
+/**
+ * One for each thread; undefined: not started yet. It ends with this process, when its pipe is
+ * closed.
+ */
 let server: Server | null | undefined;
 
 type Options = Omit<SpawnSyncOptions, 'encoding'>;
@@ -80,7 +89,10 @@ export function spawnSync(
   };
 }
 
-/** What a program prints, without a limit; throws with what it says when it fails. Unlike `run` of tools.ts this does not need jest. */
+/**
+ * What a program prints, without a limit; throws with what it says when it fails. Unlike `run` of
+ * tools.ts this does not need jest.
+ */
 export function outputOf(command: string, args: readonly string[]): Buffer {
   const { status, stdout, stderr, error } = spawnSync(command, args, { maxBuffer: 1 << 28 });
   if (error) throw error;

@@ -1,6 +1,7 @@
 /**
- * Files with a site table, as bytes, of every machine: one text section filled with a pattern, function symbols, a table section
- * and its relocations, all placed by the test. For tables that no compiler makes.
+ * Files with a site table, as bytes, of every machine: one text section filled with a pattern,
+ * function symbols, a table section and its relocations, all placed by the test. For tables that no
+ * compiler makes.
  */
 import {
   type BuiltRelocation,
@@ -50,7 +51,10 @@ export interface TableFile {
   readonly contents: readonly bigint[];
   /** Bytes behind the last word. */
   readonly extraBytes?: number;
-  /** Rows over the table: symbol 1 is the section symbol of .text, 2 the function `first` at .text+16, 3 undefined. */
+  /**
+   * Rows over the table: symbol 1 is the section symbol of .text, 2 the function `first` at
+   * .text+16, 3 undefined.
+   */
   readonly rows?: readonly BuiltRelocation[];
   readonly form?: 'rel' | 'rela';
   /** Rows are the dynamic linker's: allocated section of a linked file. */
@@ -64,7 +68,10 @@ export interface TableFile {
   readonly symbols?: readonly { readonly name: string; readonly value: bigint; readonly section: number }[];
 }
 
-/** Sections: 1 .text, 2 the table, 3 its relocations, 4 RELR words, 5… `more`, then .symtab and .strtab. */
+/**
+ * Sections: 1 .text, 2 the table, 3 its relocations, 4 RELR words, 5… `more`, then .symtab and
+ * .strtab.
+ */
 export function tableFile(file: TableFile): Uint8Array {
   const { machine, type } = file;
   const { shape } = machine;

@@ -1,6 +1,7 @@
 /**
- * Two machines in step, one for each tier: after every slice registers, counts and the ways they stopped must be the same, at the end
- * memory too. Nothing here imports jest, so that scripts can use it.
+ * Two machines in step, one for each tier: after every slice registers, counts and the ways they
+ * stopped must be the same, at the end memory too. Nothing here imports jest, so that scripts can
+ * use it.
  */
 import { compareStates, Machine } from '../../src/emulator/index.js';
 import { startHere } from './c-programs.js';
@@ -19,7 +20,10 @@ export function randomNumbers(seed: number): (below: number) => number {
 const text = (value: unknown): string =>
   JSON.stringify(value, (_key, each: unknown) => (typeof each === 'bigint' ? `0x${each.toString(16)}` : each));
 
-/** What differs between two machines, as words; empty when nothing does. Memory only when asked for: it takes long. */
+/**
+ * What differs between two machines, as words; empty when nothing does. Memory only when asked for:
+ * it takes long.
+ */
 export function differences(a: Machine, b: Machine, memory = false): string[] {
   if (memory) return compareStates(a.snapshot(), b.snapshot()).map(text);
   const out: string[] = [];
@@ -65,20 +69,26 @@ export function tiersInStep(target: PpcTarget, path: string): readonly string[] 
   return inStep(start(0), start(1), () => 1 + random(random(4) === 0 ? 100 : 100_000)).differing;
 }
 
-// ------------------------------------------------------------------------------------------------------ random programs
+// --------------------------------------------------------------------------------- random programs
 
 type Random = (below: number) => number;
 
 const CODE = 0x1_0000n;
 const CODE_BYTES = 0x800;
-/** Three windows in a row, so that accesses cross from one to the next; the last one is read-only at first. */
+/**
+ * Three windows in a row, so that accesses cross from one to the next; the last one is read-only at
+ * first.
+ */
 const DATA = 0x10_0000n;
 const DATA_BYTES = 0x8000;
 const WINDOWS = 3;
 
 /** Instructions of a machine, found by trying random bytes. */
 interface Pool {
-  /** Those that compute; those that access memory through an anchor, near it; those that do so in other ways. */
+  /**
+   * Those that compute; those that access memory through an anchor, near it; those that do so in
+   * other ways.
+   */
   readonly plain: readonly Uint8Array[];
   readonly near: readonly Uint8Array[];
   readonly far: readonly Uint8Array[];
@@ -164,9 +174,9 @@ export interface RandomRun {
 }
 
 /**
- * One random program on two machines, one for each tier, with everything that may happen to a program between two slices: registers
- * and code are changed, hooks and watches come and go, memory is mapped anew, CPUs are switched, snapshots restored.
- * The same seed does the same.
+ * One random program on two machines, one for each tier, with everything that may happen to a
+ * program between two slices: registers and code are changed, hooks and watches come and go, memory
+ * is mapped anew, CPUs are switched, snapshots restored. The same seed does the same.
  */
 export function randomProgram(name: string, lifter: Lifter, seed: number, steps: number): RandomRun {
   let pool = pools.get(name);
@@ -326,7 +336,8 @@ export function randomProgram(name: string, lifter: Lifter, seed: number, steps:
   for (let step = 0; step < steps && differing.length === 0; step++) {
     const budget = random(4) === 0 ? 1 + random(12) : 1 + random(2500);
     const pc = machines[0].register('pc');
-    // A machine that has translated nothing yet: what is stale in both tiers would be the same in both.
+    // A machine that has translated nothing yet: what is stale in both tiers would be the same in
+    // both.
     const fresh = added.length === 0 && random(8) === 0 ? new Machine({ lifter, tier: 0 }) : null;
     fresh?.restore(machines[0].snapshot());
     const reasons = machines.map((each) => text({ ...each.run({ budget }), watch: undefined }));

@@ -1,8 +1,8 @@
 /** Limits of time that hold on a machine on which others work too. */
 
 /**
- * Milliseconds of the fastest of at most five tries, the last of which is the first below the limit: what slows one down is not there for all of them,
- * and what makes the code itself slow is.
+ * Milliseconds of the fastest of at most five tries, the last of which is the first below the
+ * limit: what slows one down is not there for all of them, and what makes the code itself slow is.
  */
 export function fastest(limitMs: number, action: () => void): number {
   let best = Infinity;

@@ -1,6 +1,7 @@
 /**
- * Finds external tools (binutils, cross compilers, emulators) at run time. A test that needs one says so: without it the
- * group is skipped and the reason printed; with ELFTRACE_REQUIRE_TOOLS=1 (set in CI) a missing tool is a failure instead.
+ * Finds external tools (binutils, cross compilers, emulators) at run time. A test that needs one
+ * says so: without it the group is skipped and the reason printed; with ELFTRACE_REQUIRE_TOOLS=1
+ * (set in CI) a missing tool is a failure instead.
  */
 import type { SpawnSyncReturns } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -9,8 +10,10 @@ import { describe, test } from '@jest/globals';
 import { spawnSync } from './spawn.js';
 
 /**
- * Runs a program that a test has just written, or a tool on it. Test files share this process, and one that starts a program at the moment in which another
- * writes its own keeps that file open for writing until it has become the program: the kernel then refuses to execute it (ETXTBSY), for an instant.
+ * Runs a program that a test has just written, or a tool on it. Test files share this process, and
+ * one that starts a program at the moment in which another writes its own keeps that file open for
+ * writing until it has become the program: the kernel then refuses to execute it (ETXTBSY), for an
+ * instant.
  */
 export function runProgramFile(command: string, args: readonly string[] = []): SpawnSyncReturns<string> {
   for (let tries = 0; ; tries++) {
@@ -52,7 +55,10 @@ export function run(name: string, args: readonly string[], input?: string | Uint
   return result.stdout;
 }
 
-/** `describe` that needs tools: skipped with the reason, or failed where ELFTRACE_REQUIRE_TOOLS is set. */
+/**
+ * `describe` that needs tools: skipped with the reason, or failed where ELFTRACE_REQUIRE_TOOLS is
+ * set.
+ */
 export function describeWith(tools: readonly string[], name: string, body: () => void): void {
   const missing = tools.filter((each) => tool(each) === null);
   if (missing.length === 0) {

@@ -5,7 +5,10 @@ import { readElf } from '../../src/elf/read.js';
 import { readModuleSignature } from '../../src/elf/signature.js';
 import { inPlaceAddend, placeFileOffset, sortRelocations } from '../../src/relocs/read.js';
 
-/** Reads the bytes and touches all columns, names, notes, groups and indices. Throws what the reader throws. */
+/**
+ * Reads the bytes and touches all columns, names, notes, groups and indices. Throws what the reader
+ * throws.
+ */
 export function touchElf(bytes: Uint8Array): ElfImage {
   const image = readElf(bytes);
   for (const table of new Set([image.symbols, image.dynamicSymbols])) {

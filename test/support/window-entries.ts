@@ -1,10 +1,12 @@
 /**
- * Enters the windows of optimised probes by every branch of an image that leads into one. Which branches there are, objdump says, which knows nothing of this
- * project. Each is really taken: the emulator executes it, from registers and flags under which it is taken, and then what it leads to, once in the text as it is
- * and once with the jump in it. Both must leave the same registers, memory and way on.
+ * Enters the windows of optimised probes by every branch of an image that leads into one. Which
+ * branches there are, objdump says, which knows nothing of this project. Each is really taken: the
+ * emulator executes it, from registers and flags under which it is taken, and then what it leads
+ * to, once in the text as it is and once with the jump in it. Both must leave the same registers,
+ * memory and way on.
  *
- * Windows that are refused because something leads into their middle are written all the same (`refused`): there the two must differ, or the refusal is for
- * nothing and this file sees nothing.
+ * Windows that are refused because something leads into their middle are written all the same
+ * (`refused`): there the two must differ, or the refusal is for nothing and this file sees nothing.
  */
 import { archOf } from '../../src/arches.js';
 import type { Arch } from '../../src/machine/arch.js';
@@ -61,7 +63,10 @@ export interface Explored {
   taken: number;
   /** Branches of which no state was found under which they are taken. */
   untaken: number;
-  /** Windows that are refused for what leads into their middle, and branches that were taken there all the same. */
+  /**
+   * Windows that are refused for what leads into their middle, and branches that were taken there
+   * all the same.
+   */
   refused: number;
   inside: number;
   /** Of those, how many did something else with the jump in place. */
@@ -75,7 +80,10 @@ const DATA_BYTES = 0x8000;
 const STACK = 0x7100_0000n;
 const STACK_BYTES = 0x8000;
 const ATTEMPTS = 64;
-/** So many branches into one window are taken: the functions that all others call are entered by hundreds. */
+/**
+ * So many branches into one window are taken: the functions that all others call are entered by
+ * hundreds.
+ */
 const WAYS = Number(process.env['ELFTRACE_WINDOW_WAYS'] ?? 3);
 const STEPS = 400;
 
@@ -94,7 +102,9 @@ class Explorer {
   private readonly area: bigint;
   private readonly stackPointer: string;
   private readonly random: () => number;
-  /** What can be written, as it is before each run: our data and stack, and those of the program. */
+  /**
+   * What can be written, as it is before each run: our data and stack, and those of the program.
+   */
   private readonly memory: { readonly address: bigint; readonly bytes: Buffer; readonly compared: number }[] = [
     { address: DATA, bytes: Buffer.alloc(DATA_BYTES, 0x5a), compared: 0 },
     // Below the stack pointer a buffer may leave what it likes.
@@ -142,7 +152,10 @@ class Explorer {
     };
   }
 
-  /** Registers point into memory; from the second attempt on some are numbers that conditions ask for. */
+  /**
+   * Registers point into memory; from the second attempt on some are numbers that conditions ask
+   * for.
+   */
   private state(attempt: number): ReadonlyMap<string, bigint> {
     const made = new Map<string, bigint>();
     const numbers = [0n, 1n, 2n, 0xffff_ffff_ffff_ffffn, 0x7fff_ffff_ffff_ffffn];

@@ -1,16 +1,21 @@
 /**
- * x86-64 instructions in batches: programs made from the rows of the opcode map, run here, under qemu-user and on the processor of
- * this machine, their results compared; and the record of what was executed, from which the coverage table is checked.
+ * x86-64 instructions in batches: programs made from the rows of the opcode map, run here, under
+ * qemu-user and on the processor of this machine, their results compared; and the record of what
+ * was executed, from which the coverage table is checked.
  *
- * A program is a driver, one short routine per **variant** (a row with chosen size, registers, address form and immediate), and
- * tables of inputs. For each variant and input the driver fills 512 bytes of memory in the middle of which a page ends, sets all
- * general registers but rsp, the flags and two vector registers, calls the routine, and appends registers, flags, vectors and a
+ * A program is a driver, one short routine per **variant** (a row with chosen size, registers,
+ * address form and immediate), and tables of inputs. For each variant and input the driver fills
+ * 512 bytes of memory in the middle of which a page ends, sets all general registers but rsp, the
+ * flags and two vector registers, calls the routine, and appends registers, flags, vectors and a
  * checksum of the memory to a buffer. At the end it writes the buffer to descriptor 1.
  *
- * Before a routine: rax rbx rcx rdx r8 r9 are the input, rsi rbp r12 r13 are an address near the middle, rdi another, r10 is small.
+ * Before a routine: rax rbx rcx rdx r8 r9 are the input, rsi rbp r12 r13 are an address near the
+ * middle, rdi another, r10 is small.
  *
- * Instructions come as bytes from the rows, which other tests hold against capstone and objdump; the driver is assembled by gcc.
- * The processor wins where it differs from qemu (`QEMU_DIFFERENCES`); where makers differ, it is asked (`processor.ts`). Flags that the manual leaves undefined are masked.
+ * Instructions come as bytes from the rows, which other tests hold against capstone and objdump;
+ * the driver is assembled by gcc. The processor wins where it differs from qemu
+ * (`QEMU_DIFFERENCES`); where makers differ, it is asked (`processor.ts`). Flags that the manual
+ * leaves undefined are masked.
  */
 import { spawnSync } from './spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,7 +31,7 @@ import { ask, hasFeatures } from './processor.js';
 import { Random } from './random.js';
 import type { BatchResult, Checking } from './batch.js';
 
-// ---------------------------------------------------------------------------------------------------------------- rows
+// -------------------------------------------------------------------------------------------- rows
 
 export interface RowPlace {
   readonly row: OpcodeRow;
@@ -80,9 +85,11 @@ export function allRows(): readonly RowPlace[] {
 export const executableRows = (): readonly RowPlace[] =>
   allRows().filter(({ row, encoding, mmx }) => x86Coverage(row, encoding, mmx).kind === 'executed');
 
-// ------------------------------------------------------------------------------------------------------------ encoding
+// ---------------------------------------------------------------------------------------- encoding
 
-/** The r/m operand: a register, or ModRM, SIB and displacement of an address without its reg field. */
+/**
+ * The r/m operand: a register, or ModRM, SIB and displacement of an address without its reg field.
+ */
 type Rm = { readonly register: number } | { readonly address: AddressForm };
 
 /** Address forms by what they use; all lead to the middle of the memory plus what rsi, r10 hold. */
@@ -171,7 +178,8 @@ export function encode({ row, encoding, map, opcode, mmx }: RowPlace, form: Form
     head = [0xc4, (~(rex & 7) & 7) << 5 | map, (rex & 8) << 4 | ((~(form.vvvv ?? 0) & 15) << 3) | pp, opcode]; // prettier-ignore
   } else {
     const names = [[], [0x0f], [0x0f, 0x38], [0x0f, 0x3a]][map]!;
-    // The register in the opcode is the row's; `reg` says only whether it is one of the upper eight.
+    // The register in the opcode is the row's; `reg` says only whether it is one of the upper
+    // eight.
     head = [...(rex !== 0 || form.rex ? [0x40 | rex] : []), ...names, opcode];
   }
   const out = [...prefixes, ...head, ...tail, ...immediates];
@@ -182,7 +190,7 @@ export function encode({ row, encoding, map, opcode, mmx }: RowPlace, form: Form
   return out;
 }
 
-// -------------------------------------------------------------------------------------------------------------- inputs
+// ------------------------------------------------------------------------------------------ inputs
 
 /** Registers before the routine; `source` and `target` are rsi and rdi minus the middle. */
 const INPUT_FIELDS = ['rax', 'rbx', 'rcx', 'rdx', 'r8', 'r9', 'flags', 'source', 'target', 'r10'] as const;
@@ -221,7 +229,7 @@ export function makeInputs(): readonly Input[] {
   return out;
 }
 
-// ------------------------------------------------------------------------------------------------------------ variants
+// ---------------------------------------------------------------------------------------- variants
 
 export type Aspect =
   | 'distinct' | 'equal' | 'high-byte' | 'extended' | 'memory' | 'lock' | 'repeat' | 'segment' | 'address32' | 'corners' | '16' | '32' | '64'
@@ -282,7 +290,10 @@ function undefinedFlags(
   } // prettier-ignore
 }
 
-/** Rows that batches cannot show, because they end the program or depend on the processor: `x86-local.ts` does. */
+/**
+ * Rows that batches cannot show, because they end the program or depend on the processor:
+ * `x86-local.ts` does.
+ */
 const UNIT_NAMES =
   /^(int[13]?|ud[012]|hlt|cli|sti|in|out|ins[bwd]|outs[bwd]|clts|invd|wbinvd|wbnoinvd|wrmsr|rdmsr|rdpmc|lgdt|lidt|lmsw|invlpg|lldt|ltr|sysret|iret|swapgs|xsetbv|monitor|mwait|clac|stac|sysexit|rsm|cpuid|rdtscp?|serialize|clflushopt|cldemote|prefetchwt1|prefetch)$/;
 
@@ -360,7 +371,7 @@ export class Planner {
     else this.plain(place, name);
   }
 
-  // -------------------------------------------------------------------------------------------------- registers, memory
+  // ----------------------------------------------------------------------------- registers, memory
 
   private plain(place: RowPlace, name: string): void {
     const { row } = place;
@@ -395,7 +406,8 @@ export class Planner {
           /^bt[src]?$/.test(name) && row.immediates.length === 0 && full.rm && 'address' in full.rm
             ? [0x48 | ((r >> 3) * 5), 0x0f, 0xbe, 0xc0 | ((r & 7) * 9)]
             : ([] as number[]);
-        // The base is read back, and that of gs is 64 for the others again: rdgsbase %rbx; mov $64,%r11d; wrgsbase %r11.
+        // The base is read back, and that of gs is 64 for the others again: rdgsbase %rbx; mov
+        // $64,%r11d; wrgsbase %r11.
         const after =
           name === 'wrgsbase'
             ? [0xf3, 0x48, 0x0f, 0xae, 0xcb, 0x41, 0xbb, 64, 0, 0, 0, 0xf3, 0x49, 0x0f, 0xae, 0xdb]
@@ -531,7 +543,10 @@ export class Planner {
     });
   }
 
-  /** Inputs whose quotient fits, after a routine of its own that makes the dividend small for half of them. */
+  /**
+   * Inputs whose quotient fits, after a routine of its own that makes the dividend small for half
+   * of them.
+   */
   private divisions(place: RowPlace, form: Form, bytes: number): number[] {
     const signed = place.row.mnemonics[1] === 'idiv';
     const bits = 8 * bytes;
@@ -590,12 +605,15 @@ export class Planner {
     }
   }
 
-  /** The same with an address of the memory in rsp, so that results do not depend on where the stack is: mov %rsi,%rsp behind saving it. */
+  /**
+   * The same with an address of the memory in rsp, so that results do not depend on where the stack
+   * is: mov %rsi,%rsp behind saving it.
+   */
   private hideStack(code: readonly number[], save: readonly number[]): number[] {
     return [...code.slice(0, save.length), 0x48, 0x89, 0xf4, ...code.slice(save.length)];
   }
 
-  // --------------------------------------------------------------------------------------------------------------- control
+  // --------------------------------------------------------------------------------------- control
 
   private control(place: RowPlace, name: string): void {
     const { row } = place;
@@ -651,7 +669,8 @@ export class Planner {
         return;
       }
       case 'iretd': {
-        // push $0x2b; push %rsi; pushfq; push $0x33; lea over(%rip),%rbx; push %rbx; iretq; mark; over: mov %rsp,%rsi and back
+        // push $0x2b; push %rsi; pushfq; push $0x33; lea over(%rip),%rbx; push %rbx; iretq; mark;
+        // over: mov %rsp,%rsi and back
         const over = encode(place, { bytes: 8 });
         const save = [0x48, 0x89, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
         const restore = [0x48, 0x89, 0xe6, 0x48, 0x8b, 0x24, 0x25, ...little(BigInt(SAVED), 4)];
@@ -706,7 +725,8 @@ export class Planner {
       }
       if (name === 'pushfq') emit({}, []);
       else if (name === 'popfq') {
-        // Flags from memory without TF: and $0x8d5|0x244400 of the word, then pop, then restore AC, ID, NT, DF.
+        // Flags from memory without TF: and $0x8d5|0x244400 of the word, then pop, then restore AC,
+        // ID, NT, DF.
         const clean = [0x48, 0x81, 0x24, 0x24, ...little(0x20_04d5n | 0x800n, 4)];
         // pushfq; pop %rax; cld; push %rax with the rest cleared; popf
         const tidy = [0x9c, 0x58, 0xfc];
@@ -778,7 +798,9 @@ export class Planner {
 
 const decoded = new X86Instruction();
 
-/** False where a prefix of the form makes another instruction of it (66 0f 1a is bndmov, not nop). */
+/**
+ * False where a prefix of the form makes another instruction of it (66 0f 1a is bndmov, not nop).
+ */
 export function isRow(place: RowPlace, bytes: readonly number[]): boolean {
   return decodeInto(decoded, Uint8Array.from(bytes), 0) === bytes.length && decoded.row === place.row;
 }
@@ -840,7 +862,7 @@ export function mustAlign(place: RowPlace): boolean {
   return !/^(movup|movdqu|lddqu|movl|movh|movs[sd]|movq|movd$|pinsr|pextr|extractps|pmov[sz]x|movddup)/.test(name);
 }
 
-// -------------------------------------------------------------------------------------------------------------- program
+// ----------------------------------------------------------------------------------------- program
 
 const RESULT_WORDS = 8 + 4 + 1 + 1 + 4;
 const RESULT_NAMES = [
@@ -1033,13 +1055,18 @@ export function buildProgram(inputs: readonly Input[], variants: readonly Varian
 
 /** What of a processor the rows need beyond the base, by the names of /proc/cpuinfo. */
 const NEEDED = ['bmi1', 'bmi2', 'adx', 'movbe', 'abm', 'popcnt', 'fsgsbase', 'sse4_2', 'cx16', 'lahf_lm', 'clflushopt'];
-/** rdfsbase %rax: kernels before 5.9 do not let programs execute it, whatever the processor says. */
+/**
+ * rdfsbase %rax: kernels before 5.9 do not let programs execute it, whatever the processor says.
+ */
 const READ_FS_BASE = [0xf3, 0x48, 0x0f, 0xae, 0xc0];
 
-/** True when programs of batches run on this machine; what only some makers execute is left out and asked for itself. */
+/**
+ * True when programs of batches run on this machine; what only some makers execute is left out and
+ * asked for itself.
+ */
 export const isNative = (): boolean => hasFeatures(NEEDED) && ask(READ_FS_BASE) === 'executed';
 
-// ------------------------------------------------------------------------------------------------------------ comparison
+// -------------------------------------------------------------------------------------- comparison
 
 /** Where qemu-user 7.2 differs from processors; those win. */
 export const QEMU_DIFFERENCES: readonly (readonly [name: RegExp, reason: string])[] = [
@@ -1079,11 +1106,12 @@ const checkingOf = (inputs: readonly Input[], excused: (variant: Variant) => boo
   },
 });
 
-// -------------------------------------------------------------------------------------------------------------- coverage
+// ---------------------------------------------------------------------------------------- coverage
 
 /**
- * Nops that qemu-user 7.2 refuses, and processors of some makers: 0f 0d and 0f 18 on registers. They are compared with the same program made of 0f 1f, and with
- * this processor as far as it executes them.
+ * Nops that qemu-user 7.2 refuses, and processors of some makers: 0f 0d and 0f 18 on registers.
+ * They are compared with the same program made of 0f 1f, and with this processor as far as it
+ * executes them.
  */
 export const isReservedNop = ({ row, map, opcode }: RowPlace): boolean =>
   row.mnemonics[1] === 'nop' && map === 1 && (opcode === 0x0d || opcode === 0x18);
@@ -1137,7 +1165,8 @@ export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): X86R
     const list = variants.filter((each) => isReservedNop(each.place) && each.place.opcode === opcode);
     if (list.length === 0) continue;
     const reserved = program(list);
-    // qemu has no reserved nops: nothing may come of them, which is what comes of the one that is described.
+    // qemu has no reserved nops: nothing may come of them, which is what comes of the one that is
+    // described.
     results.push(compare(`${qemu.join(' ')}, as 0f 1f`, qemu, reserved, buildProgram(inputs, list.map(described))));
     if (isNative() && ask([0x0f, opcode, opcode === 0x0d ? 0xc0 : 0xe0]) === 'executed') {
       results.push(compare(here, [], reserved, reserved.path));

@@ -1,6 +1,7 @@
 /**
- * What batches of x86-64 cannot show: faults, which must leave everything as it was before the instruction; accesses that cross
- * windows; exceptions; and instructions whose results depend on the machine.
+ * What batches of x86-64 cannot show: faults, which must leave everything as it was before the
+ * instruction; accesses that cross windows; exceptions; and instructions whose results depend on
+ * the machine.
  */
 import { x86Lifter } from '../../src/arch-x86/lift.js';
 import { Machine } from '../../src/emulator/index.js';

@@ -1,6 +1,7 @@
 /**
- * Other decoders for the tests of the x86-64 one: @alexaltea/capstone-js (Capstone 5.0.9), capstone-wasm and GNU objdump, and
- * a seeded source of byte strings that reach every encoding family.
+ * Other decoders for the tests of the x86-64 one: @alexaltea/capstone-js (Capstone 5.0.9),
+ * capstone-wasm and GNU objdump, and a seeded source of byte strings that reach every encoding
+ * family.
  */
 import { spawnSync } from './spawn.js';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +15,10 @@ export interface Verdict {
   readonly mnemonic: string;
 }
 
-/** Bytes per slot: a random string of 16, then nops, so that every decoder is in step again at the next slot. */
+/**
+ * Bytes per slot: a random string of 16, then nops, so that every decoder is in step again at the
+ * next slot.
+ */
 export const SLOT_BYTES = 32;
 const RANDOM_BYTES = 16;
 
@@ -139,7 +143,10 @@ export async function capstoneWasm(): Promise<(code: Uint8Array) => Verdict> {
 const PREFIX_TEXT =
   /^(?:(?:rex\S*|rep|repz|repnz|lock|bnd|notrack|data16|addr32|cs|ds|es|ss|fs|gs|xacquire|xrelease|\{\w+\})(?:\s+|$))+/;
 
-/** objdump's text without prefixes and operands; '' when it is prefixes only, which then belong to the next line. */
+/**
+ * objdump's text without prefixes and operands; '' when it is prefixes only, which then belong to
+ * the next line.
+ */
 export function objdumpMnemonic(text: string): string {
   return text.replace(PREFIX_TEXT, '').split(/[\s(]/)[0]!;
 }
@@ -189,9 +196,10 @@ const FIXED_PREFIX_0F = (opcode: number): boolean =>
 const FIXED_PREFIX_0F38 = [0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xf6, 0xf8, 0xf9];
 
 /**
- * Why we differ from both Capstone and objdump; null: no reason, which fails the test. `size` is ours. The main ones (lock,
- * prefixes before VEX, repeated REX, 66 on near branches, opcodes that take no prefix, fences, bsf and bsr with f2, prefetches and
- * MPX as nops) were confirmed by executing an example on an Intel Xeon: #UD where we say 0, the size where we do not. Those of
+ * Why we differ from both Capstone and objdump; null: no reason, which fails the test. `size` is
+ * ours. The main ones (lock, prefixes before VEX, repeated REX, 66 on near branches, opcodes that
+ * take no prefix, fences, bsf and bsr with f2, prefetches and MPX as nops) were confirmed by
+ * executing an example on an Intel Xeon: #UD where we say 0, the size where we do not. Those of
  * reserved EVEX fields, AMX tiles and vmread/vmwrite follow the manual alone.
  */
 export function reasonAgainstBoth(code: Uint8Array, size: number): string | null {
@@ -225,7 +233,8 @@ export function reasonAgainstBoth(code: Uint8Array, size: number): string | null
     }
     return null;
   }
-  // Fields of EVEX that mean nothing for the instruction are not checked: they do not change the length.
+  // Fields of EVEX that mean nothing for the instruction are not checked: they do not change the
+  // length.
   if (opcode === 0x62) return 'reserved combination of EVEX fields';
   if (opcode === 0xc4 && code[k + 3] === 0x5e) return 'AMX operands must be three different tiles';
   if (opcode === 0x0f) {
@@ -238,7 +247,10 @@ export function reasonAgainstBoth(code: Uint8Array, size: number): string | null
   return null;
 }
 
-/** Outcome of a comparison; `unexplained` has those that both oracles contradict without a known reason. */
+/**
+ * Outcome of a comparison; `unexplained` has those that both oracles contradict without a known
+ * reason.
+ */
 export interface Tally {
   compared: number;
   againstBoth: number;

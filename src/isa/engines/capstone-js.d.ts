@@ -1,4 +1,6 @@
-/** The part of @alexaltea/capstone-js 5.0.9 that tests use as an oracle; the package has no types. */
+/**
+ * The part of @alexaltea/capstone-js 5.0.9 that tests use as an oracle; the package has no types.
+ */
 declare module '@alexaltea/capstone-js' {
   export interface OracleInstruction {
     /** Signed. */

@@ -1,6 +1,6 @@
 /**
- * The part of keystone-wasm 1.0.4 that `assembler.ts` uses. The package ships types, but its export map hides them from
- * NodeNext resolution.
+ * The part of keystone-wasm 1.0.4 that `assembler.ts` uses. The package ships types, but its export
+ * map hides them from NodeNext resolution.
  */
 declare module 'keystone-wasm' {
   export class Keystone {

@@ -1,4 +1,7 @@
-/* Deep and doubled recursion: Ackermann, McCarthy 91, Collatz with memory, Hofstadter Q, Catalan, tak. */
+/*
+ * Deep and doubled recursion: Ackermann, McCarthy 91, Collatz with memory, Hofstadter Q, Catalan,
+ * tak.
+ */
 #include "lib.h"
 static u32 deepest, depth;
 static __attribute__((noinline)) u32 ackermann(u32 m, u32 n) {

@@ -1,4 +1,7 @@
-/* AES-128: key schedule, encryption and decryption with the S-box computed in the field, the vector of FIPS 197. */
+/*
+ * AES-128: key schedule, encryption and decryption with the S-box computed in the field, the vector
+ * of FIPS 197.
+ */
 #include "lib.h"
 static u8 box[256], inverse[256], keys[176];
 static u8 times(u8 a, u8 b) {

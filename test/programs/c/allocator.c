@@ -1,4 +1,7 @@
-/* A first-fit allocator with headers, splitting and merging in a static arena; growing vectors and strings on top of it. */
+/*
+ * A first-fit allocator with headers, splitting and merging in a static arena; growing vectors and
+ * strings on top of it.
+ */
 #include "lib.h"
 struct header { u32 size; u32 used; };
 static u8 arena[8192] __attribute__((aligned(16)));

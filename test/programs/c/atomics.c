@@ -1,4 +1,7 @@
-/* The __atomic and __sync builtins of 1, 2 and 4 bytes (8 where words have as many): all operations, strong and weak. */
+/*
+ * The __atomic and __sync builtins of 1, 2 and 4 bytes (8 where words have as many): all
+ * operations, strong and weak.
+ */
 #include "lib.h"
 #define TRY(type, name)                                                                             \
   static __attribute__((noinline)) u64 name(type *p, type v) {                                      \

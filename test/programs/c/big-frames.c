@@ -1,4 +1,7 @@
-/* Deep recursion over large frames, arrays of variable length, alloca, addresses of locals kept by callees. */
+/*
+ * Deep recursion over large frames, arrays of variable length, alloca, addresses of locals kept by
+ * callees.
+ */
 #include "lib.h"
 static u32 visited;
 static __attribute__((noinline)) u32 sum_of(const u32 *p, int n) {

@@ -1,4 +1,7 @@
-/* Decimal digit strings: powers of two, square root by long division, digits of e and pi with integers. */
+/*
+ * Decimal digit strings: powers of two, square root by long division, digits of e and pi with
+ * integers.
+ */
 #include "lib.h"
 #define DIGITS 60
 static u8 number[DIGITS];

@@ -1,4 +1,7 @@
-/* Bit fields of every signedness, crossing units, packed, in unions with their bytes, in arrays, passed by value. */
+/*
+ * Bit fields of every signedness, crossing units, packed, in unions with their bytes, in arrays,
+ * passed by value.
+ */
 #include "lib.h"
 struct plain { u32 a : 1, b : 5, c : 10; s32 d : 9, e : 7; u64 f : 33; s64 g : 31; u8 h : 3, i : 5; };
 struct __attribute__((packed)) tight { u8 a : 3; u32 b : 17; s16 c : 11; u64 d : 41; s8 e : 4; u16 tail; };

@@ -1,4 +1,7 @@
-/* Counting builtins of 32 and 64 bits, byte swaps, parity, rotates that compilers recognise, bit reversal, next power. */
+/*
+ * Counting builtins of 32 and 64 bits, byte swaps, parity, rotates that compilers recognise, bit
+ * reversal, next power.
+ */
 #include "lib.h"
 static __attribute__((noinline)) u32 reverse(u32 v) {
   v = (v >> 1 & 0x55555555) | (v & 0x55555555) << 1;

@@ -1,4 +1,6 @@
-/* A register machine of fixed-size instructions: primes, factorials, strings built by guest code. */
+/*
+ * A register machine of fixed-size instructions: primes, factorials, strings built by guest code.
+ */
 #include "lib.h"
 enum op { LI, MOV, ADDR, SUBR, MULR, DIVR, REMR, ANDI, SHLI, JMP, JEQ, JLT, LOAD, STORE, OUT, CALL, RET, STOP };
 struct insn { u8 op, a, b, c; s16 imm; };

@@ -1,4 +1,7 @@
-/* A recursive-descent parser of expressions with precedence, unary operators, variables and conditional expressions. */
+/*
+ * A recursive-descent parser of expressions with precedence, unary operators, variables and
+ * conditional expressions.
+ */
 #include "lib.h"
 static const char *at;
 static s64 variables[26];

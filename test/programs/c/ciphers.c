@@ -1,4 +1,7 @@
-/* Ciphers and checksums of words: TEA, RC4, ChaCha quarter rounds, Speck with 64-bit words, Luhn, ISBN, Verhoeff-like tables. */
+/*
+ * Ciphers and checksums of words: TEA, RC4, ChaCha quarter rounds, Speck with 64-bit words, Luhn,
+ * ISBN, Verhoeff-like tables.
+ */
 #include "lib.h"
 static u32 rotl(u32 v, int n) { return v << n | v >> (32 - n); }
 static void tea(u32 *v, const u32 *k, int decrypt) {

@@ -1,4 +1,7 @@
-/* Calendar arithmetic: days from civil dates and back, weekdays, leap years, Easter, ISO weeks, times of day, intervals. */
+/*
+ * Calendar arithmetic: days from civil dates and back, weekdays, leap years, Easter, ISO weeks,
+ * times of day, intervals.
+ */
 #include "lib.h"
 struct date { s32 year; u8 month, day; };
 static __attribute__((noinline)) s64 days(struct date d) {

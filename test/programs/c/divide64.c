@@ -1,4 +1,7 @@
-/* Division and remainder of 32 and 64 bits, signed and unsigned, by variables and constants; powers of two; extremes. */
+/*
+ * Division and remainder of 32 and 64 bits, signed and unsigned, by variables and constants; powers
+ * of two; extremes.
+ */
 #include "lib.h"
 static __attribute__((noinline)) u64 each(u64 a, u64 b) {
   u64 r = a / b * 3 + a % b;

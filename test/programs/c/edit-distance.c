@@ -1,4 +1,7 @@
-/* Dynamic programming: edit distance, longest common and increasing subsequences, knapsack, matrix chains, coin change. */
+/*
+ * Dynamic programming: edit distance, longest common and increasing subsequences, knapsack, matrix
+ * chains, coin change.
+ */
 #include "lib.h"
 static int least(int a, int b) { return a < b ? a : b; }
 static int most(int a, int b) { return a > b ? a : b; }

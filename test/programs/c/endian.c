@@ -1,4 +1,7 @@
-/* Conversions between byte orders by shifts, by builtins and by unions; a record format read and written in both. */
+/*
+ * Conversions between byte orders by shifts, by builtins and by unions; a record format read and
+ * written in both.
+ */
 #include "lib.h"
 union both { u64 d; u32 w[2]; u16 h[4]; u8 b[8]; };
 static __attribute__((noinline)) void put_be(u8 *p, u64 v, int n) {

@@ -1,4 +1,7 @@
-/* Fixed-point numbers: products, quotients, square roots, sine by CORDIC, logarithm and power, a Mandelbrot set. */
+/*
+ * Fixed-point numbers: products, quotients, square roots, sine by CORDIC, logarithm and power, a
+ * Mandelbrot set.
+ */
 #include "lib.h"
 typedef s32 fix;
 #define ONE 65536

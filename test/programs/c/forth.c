@@ -1,4 +1,7 @@
-/* A small Forth: words defined in text, an inner interpreter over tokens with function pointers, a return stack. */
+/*
+ * A small Forth: words defined in text, an inner interpreter over tokens with function pointers, a
+ * return stack.
+ */
 #include "lib.h"
 static s32 data[32];
 static int top;

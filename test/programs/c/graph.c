@@ -1,4 +1,7 @@
-/* Shortest paths (Floyd, Dijkstra, Bellman-Ford), components by union-find, topological order, breadth first search. */
+/*
+ * Shortest paths (Floyd, Dijkstra, Bellman-Ford), components by union-find, topological order,
+ * breadth first search.
+ */
 #include "lib.h"
 #define N 20
 #define FAR 0x3fffffff

@@ -1,4 +1,7 @@
-/* Hanoi with real stacks, recursive and by bits; Gray codes; permutations by Heap's method; subsets. */
+/*
+ * Hanoi with real stacks, recursive and by bits; Gray codes; permutations by Heap's method;
+ * subsets.
+ */
 #include "lib.h"
 #define DISKS 8
 static u8 pegs[3][DISKS], height[3];

@@ -1,4 +1,6 @@
-/* Digests: an MD5-like one (little-endian words, table by integer series) and SHA-1 with padding. */
+/*
+ * Digests: an MD5-like one (little-endian words, table by integer series) and SHA-1 with padding.
+ */
 #include "lib.h"
 static u32 rotl(u32 x, u32 n) { return x << n | x >> (32 - n); }
 static void sha1(const u8 *p, u32 n, u32 *h) {

@@ -1,4 +1,7 @@
-/* Hashes that multiply and rotate: a murmur-like one, Jenkins' one at a time, djb2, Adler-32, SipHash-like rounds. */
+/*
+ * Hashes that multiply and rotate: a murmur-like one, Jenkins' one at a time, djb2, Adler-32,
+ * SipHash-like rounds.
+ */
 #include "lib.h"
 static u32 rotl(u32 x, int n) { return x << n | x >> (32 - n); }
 static u64 rotl64(u64 x, int n) { return x << n | x >> (64 - n); }

@@ -1,4 +1,6 @@
-/* Huffman coding: frequencies, tree by two smallest, canonical codes, bits written and read back. */
+/*
+ * Huffman coding: frequencies, tree by two smallest, canonical codes, bits written and read back.
+ */
 #include "lib.h"
 static const char text[] = "it is the business of the future to be dangerous; and it is among the merits of science that it equips the future for its duties";
 static u16 frequency[256], weights[512];

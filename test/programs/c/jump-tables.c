@@ -1,4 +1,7 @@
-/* Dense switches with holes, with ranges, on 64-bit values, on characters; nested; state machines in tables of labels. */
+/*
+ * Dense switches with holes, with ranges, on 64-bit values, on characters; nested; state machines
+ * in tables of labels.
+ */
 #include "lib.h"
 static __attribute__((noinline)) u32 dense(u32 v) {
   switch (v) {

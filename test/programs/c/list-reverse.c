@@ -1,4 +1,7 @@
-/* Doubly linked lists in an arena with a free list: insertion, removal, reversal, Josephus, an LRU cache. */
+/*
+ * Doubly linked lists in an arena with a free list: insertion, removal, reversal, Josephus, an LRU
+ * cache.
+ */
 #include "lib.h"
 struct node { struct node *next, *previous; u32 key; };
 static struct node arena[64], *unused;

@@ -1,4 +1,7 @@
-/* LZ77 with a hash of three bytes and greedy matches, packed in tokens; expanded again and compared. */
+/*
+ * LZ77 with a hash of three bytes and greedy matches, packed in tokens; expanded again and
+ * compared.
+ */
 #include "lib.h"
 static u8 input[1500], packed[2200], output[1500];
 static u16 heads[256];

@@ -1,4 +1,7 @@
-/* Functions with up to 20 arguments of mixed widths, through pointers, tail calls, and results of every width. */
+/*
+ * Functions with up to 20 arguments of mixed widths, through pointers, tail calls, and results of
+ * every width.
+ */
 #include "lib.h"
 #define N __attribute__((noinline))
 static N u64 twenty(u8 a, s8 b, u16 c, s16 d, u32 e, s32 f, u64 g, s64 h, u8 i, s8 j, u16 k, s16 l, u32 m, s32 n, u64 o, s64 p, u8 q, s16 r, s32 s, u64 t) {

@@ -1,4 +1,7 @@
-/* Integer matrices: products in several loop orders, transposition, determinant by Bareiss, powers modulo a prime. */
+/*
+ * Integer matrices: products in several loop orders, transposition, determinant by Bareiss, powers
+ * modulo a prime.
+ */
 #include "lib.h"
 #define N 8
 typedef s64 row[N];

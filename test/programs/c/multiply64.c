@@ -1,4 +1,7 @@
-/* Products: 8 to 64 bits, mixed signs, high halves by schoolbook and, where there is one, by the 128-bit type. */
+/*
+ * Products: 8 to 64 bits, mixed signs, high halves by schoolbook and, where there is one, by the
+ * 128-bit type.
+ */
 #include "lib.h"
 static __attribute__((noinline)) u64 high(u64 a, u64 b) {
   u64 al = (u32)a, ah = a >> 32, bl = (u32)b, bh = b >> 32;

@@ -1,4 +1,7 @@
-/* Checked additions and subtractions of every width, saturation, averages without overflow, absolute values. */
+/*
+ * Checked additions and subtractions of every width, saturation, averages without overflow,
+ * absolute values.
+ */
 #include "lib.h"
 static u32 flags;
 static u64 sum;

@@ -1,4 +1,7 @@
-/* Sieves by bytes, by bits of odd numbers, linear with least factors; Miller-Rabin; factoring by Pollard's rho. */
+/*
+ * Sieves by bytes, by bits of odd numbers, linear with least factors; Miller-Rabin; factoring by
+ * Pollard's rho.
+ */
 #include "lib.h"
 #define LIMIT 3000
 static u8 composite[LIMIT];

@@ -1,4 +1,7 @@
-/* Generators: Mersenne twister, xorshift128, PCG, LCGs of several widths, lagged Fibonacci, Blum Blum Shub, a shuffle. */
+/*
+ * Generators: Mersenne twister, xorshift128, PCG, LCGs of several widths, lagged Fibonacci, Blum
+ * Blum Shub, a shuffle.
+ */
 #include "lib.h"
 static u32 mt[624];
 static int mt_at;

@@ -1,4 +1,7 @@
-/* A matcher for . * + ? ^ $ classes and groups of alternatives, by backtracking, and one by a set of states. */
+/*
+ * A matcher for . * + ? ^ $ classes and groups of alternatives, by backtracking, and one by a set
+ * of states.
+ */
 #include "lib.h"
 static u32 steps;
 static int here(const char *p, const char *s);

@@ -1,4 +1,7 @@
-/* Leaving several frames with __builtin_setjmp and __builtin_longjmp: errors from deep recursion, generators, retries. */
+/*
+ * Leaving several frames with __builtin_setjmp and __builtin_longjmp: errors from deep recursion,
+ * generators, retries.
+ */
 #include "lib.h"
 static void *handlers[4][5];
 static int level;

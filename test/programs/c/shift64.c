@@ -1,4 +1,7 @@
-/* Shifts and rotates of 8 to 64 bits by variable amounts, also across the halves on 32-bit targets; masks; sign extension. */
+/*
+ * Shifts and rotates of 8 to 64 bits by variable amounts, also across the halves on 32-bit targets;
+ * masks; sign extension.
+ */
 #include "lib.h"
 static __attribute__((noinline)) u64 left(u64 v, int n) { return v << n; }
 static __attribute__((noinline)) u64 right(u64 v, int n) { return v >> n; }

@@ -1,4 +1,7 @@
-/* Promotions, mixed comparisons, conversions between widths and signs, shifts of negative numbers, char signedness made plain. */
+/*
+ * Promotions, mixed comparisons, conversions between widths and signs, shifts of negative numbers,
+ * char signedness made plain.
+ */
 #include "lib.h"
 #define N __attribute__((noinline))
 static N u32 compare(s64 a, s64 b) {

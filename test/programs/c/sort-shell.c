@@ -1,4 +1,7 @@
-/* Shell sort, comb sort, selection sort, gnome sort through a comparison function and element size, like qsort. */
+/*
+ * Shell sort, comb sort, selection sort, gnome sort through a comparison function and element size,
+ * like qsort.
+ */
 #include "lib.h"
 #define N 120
 typedef int (*comparison)(const void *, const void *);

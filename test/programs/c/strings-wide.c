@@ -1,4 +1,7 @@
-/* String functions word by word: length, search for a byte, comparison, case, number parsing and printing in any base. */
+/*
+ * String functions word by word: length, search for a byte, comparison, case, number parsing and
+ * printing in any base.
+ */
 #include "lib.h"
 #define ONES 0x0101010101010101ull
 #define HIGHS 0x8080808080808080ull

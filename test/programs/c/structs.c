@@ -1,4 +1,7 @@
-/* Structures of 1 to 40 bytes passed and returned by value, nested, in arrays, with mixed arguments around them. */
+/*
+ * Structures of 1 to 40 bytes passed and returned by value, nested, in arrays, with mixed arguments
+ * around them.
+ */
 #include "lib.h"
 #define SIZE(n)                                                                          \
   struct s##n { u8 b[n]; };                                                              \

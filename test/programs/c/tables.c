@@ -1,4 +1,7 @@
-/* Constant tables of functions, of strings, of structures with pointers among them; state kept in static locals. */
+/*
+ * Constant tables of functions, of strings, of structures with pointers among them; state kept in
+ * static locals.
+ */
 #include "lib.h"
 typedef u32 (*handler)(u32);
 static u32 counter(u32 v) { static u32 calls; return calls++ * 1000 + v; }

@@ -1,4 +1,7 @@
-/* A trie of words with counts, completions, longest prefixes, and an Aho-Corasick-like scan with failure links. */
+/*
+ * A trie of words with counts, completions, longest prefixes, and an Aho-Corasick-like scan with
+ * failure links.
+ */
 #include "lib.h"
 struct node { u8 next[27]; u8 fail, count, depth; };
 static struct node nodes[100];

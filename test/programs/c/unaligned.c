@@ -1,4 +1,7 @@
-/* Accesses to packed structures and through memcpy at every offset, loads wider than their alignment, copies that overlap. */
+/*
+ * Accesses to packed structures and through memcpy at every offset, loads wider than their
+ * alignment, copies that overlap.
+ */
 #include "lib.h"
 struct __attribute__((packed)) any { u8 pad; u16 h; u32 w; u64 d; s16 sh; s32 sw; s64 sd; };
 static u8 buffer[96];

@@ -1,4 +1,7 @@
-/* Unions seen through all members, type punning by memcpy, tagged unions, pointers packed with tags. */
+/*
+ * Unions seen through all members, type punning by memcpy, tagged unions, pointers packed with
+ * tags.
+ */
 #include "lib.h"
 union view { u64 d; s64 sd; struct { u32 a, b; } w; struct { s16 a; u16 b; s8 c[4]; } m; u8 bytes[8]; };
 struct value { enum { INT, PAIR, TEXT, LIST } kind; union { s64 number; struct { s32 a, b; } pair; char text[12]; const struct value *list; } u; };

@@ -1,4 +1,7 @@
-/* UTF-8: encoding, strict decoding, UTF-16 surrogates, counting by words, case folding of some Latin. */
+/*
+ * UTF-8: encoding, strict decoding, UTF-16 surrogates, counting by words, case folding of some
+ * Latin.
+ */
 #include "lib.h"
 static int encode(u32 c, u8 *out) {
   if (c < 0x80) return out[0] = (u8)c, 1;

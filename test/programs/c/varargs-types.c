@@ -1,4 +1,7 @@
-/* Variable arguments of every integer type and size, structures among them, copied lists, more than fit registers. */
+/*
+ * Variable arguments of every integer type and size, structures among them, copied lists, more than
+ * fit registers.
+ */
 #include "lib.h"
 typedef __builtin_va_list list;
 #define arg __builtin_va_arg

@@ -1,4 +1,7 @@
-/* In place of csmith's header: its checked arithmetic with a checksum that needs no table, which alone would be most of what a small program executes. */
+/*
+ * In place of csmith's header: its checked arithmetic with a checksum that needs no table, which
+ * alone would be most of what a small program executes.
+ */
 #include <string.h>
 #include <float.h>
 #include <math.h>
@@ -7,7 +10,10 @@
 #include <assert.h>
 #define __STDC_LIMIT_MACROS
 #ifndef __OPTIMIZE__
-/* Without optimisation compilers emit every static function that is not inline: several hundred of checked arithmetic, for the linker to drop. */
+/*
+ * Without optimisation compilers emit every static function that is not inline: several hundred of
+ * checked arithmetic, for the linker to drop.
+ */
 #include "platform_generic.h"
 #define static static inline
 #endif

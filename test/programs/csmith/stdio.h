@@ -1,4 +1,7 @@
-/* What csmith's runtime needs of a C library, on lib.h: printf with %s, %d, %X and %lX, flushed at each call. */
+/*
+ * What csmith's runtime needs of a C library, on lib.h: printf with %s, %d, %X and %lX, flushed at
+ * each call.
+ */
 #ifndef STDIO_H
 #define STDIO_H
 #include "../lib.h"

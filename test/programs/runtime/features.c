@@ -1,4 +1,7 @@
-/* What an entry could break: every way of passing arguments and results that calling conventions have, compiled with sites. */
+/*
+ * What an entry could break: every way of passing arguments and results that calling conventions
+ * have, compiled with sites.
+ */
 #include "lib.h"
 #define F __attribute__((noinline, noclone))
 

@@ -1,6 +1,6 @@
 /*
- * Lists of ops, hashes, guards, changed resume addresses, and the edges of the ring. What has no attribute here has a site. Prints what the
- * callbacks saw; the test knows what it must be.
+ * Lists of ops, hashes, guards, changed resume addresses, and the edges of the ring. What has no
+ * attribute here has a site. Prints what the callbacks saw; the test knows what it must be.
  */
 #include "abi.h"
 #include "entry.h"

@@ -1,6 +1,7 @@
 /*
- * Fills every register with a pattern, goes through a site as a traced function would, and prints what is in them then. Data at `after`: x0..x30,
- * sp before, sp after, nzcv; the site is in f, and the return address of f (x9 at the site) is in `back`.
+ * Fills every register with a pattern, goes through a site as a traced function would, and prints
+ * what is in them then. Data at `after`: x0..x30, sp before, sp after, nzcv; the site is in f, and
+ * the return address of f (x9 at the site) is in `back`.
  */
 	.text
 	.macro	pattern n

@@ -1,4 +1,7 @@
-/* Prints what preserve-arm64.S kept: x0..x30, the difference of sp, and whether f returned to where it was called from. */
+/*
+ * Prints what preserve-arm64.S kept: x0..x30, the difference of sp, and whether f returned to where
+ * it was called from.
+ */
 #include "lib.h"
 extern word after[33], back;
 extern void probe(void);

@@ -1,4 +1,7 @@
-/* Fills every register with a pattern, calls an entry as a site does, and keeps what is in them then. */
+/*
+ * Fills every register with a pattern, calls an entry as a site does, and keeps what is in them
+ * then.
+ */
 #include "entry.h"
 #include "entry-macros.h"
 #define CONCAT(a, b) a##b

@@ -1,4 +1,7 @@
-/* Prints what preserve.S kept: r0..r31, cr, xer, lr, two words of the frame, and the differences of r1 and of a far r2. */
+/*
+ * Prints what preserve.S kept: r0..r31, cr, xer, lr, two words of the frame, and the differences of
+ * r1 and of a far r2.
+ */
 #include "lib.h"
 static word kept[44];
 void record(const word *after) {

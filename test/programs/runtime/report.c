@@ -1,6 +1,7 @@
 /*
- * `main` of a traced program (whose own is called traced_main): fills the list of ops, calls it, and writes to standard error what the
- * runtime counted and whether every record holds together. Compiled without sites.
+ * `main` of a traced program (whose own is called traced_main): fills the list of ops, calls it,
+ * and writes to standard error what the runtime counted and whether every record holds together.
+ * Compiled without sites.
  */
 #include "abi.h"
 #include "entry.h"

@@ -1,6 +1,7 @@
 /*
- * Runs the entries of the guest runtime natively or under another emulator: patches its own sites, calls, compares. One scenario per
- * name; the last line is `ok NAME CHECKS`, a failed check prints `FAIL` and what it was.
+ * Runs the entries of the guest runtime natively or under another emulator: patches its own sites,
+ * calls, compares. One scenario per name; the last line is `ok NAME CHECKS`, a failed check prints
+ * `FAIL` and what it was.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -55,7 +56,9 @@ static const char *context = "";
     if (a_ != b_) failures++, printf("FAIL %s line %d: %s is %#lx, %s is %#lx\n", context, __LINE__, #a, a_, #b, b_); \
   } while (0)
 
-/* ---------------------------------------------------------------------------------------------------------------- sites */
+/*
+ * ------------------------------------------------------------------------------------------- sites
+ */
 
 #define FUNCTIONS(X) X(leaf) X(ten) X(sum_of) X(pair_of) X(big_of) X(eight) X(on_the_x87) X(complex_of) X(down) X(outer) X(tail) X(other) X(jumps) X(probe_target)
 /* What only gcc can compile is there or not. */
@@ -74,7 +77,10 @@ static entry *functions[SITES] = {
   FUNCTIONS(X)
 #undef X
 };
-/* Address of the e8: what callbacks get as ip. Under `67 e8` it is the second byte of the instruction. */
+/*
+ * Address of the e8: what callbacks get as ip. Under `67 e8` it is the second byte of the
+ * instruction.
+ */
 static unsigned char *sites[SITES];
 #ifdef MCOUNT
 #define PROFILER mcount
@@ -136,7 +142,9 @@ static void both_call(const void *function) {
   callee(ftrace_regs_call, function);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ ops */
+/*
+ * --------------------------------------------------------------------------------------------- ops
+ */
 
 struct ops ops_a, ops_b, ops_c;
 static struct { word count, sites[16]; } hash_a, hash_b;
@@ -156,7 +164,9 @@ static void push(struct ops *ops, const void *func) {
 }
 static struct ring_record *record(u64 number) { return &elftrace_ring->records[number & (RING_CAPACITY - 1)]; }
 
-/* ------------------------------------------------------------------------------------------------------------ all calls */
+/*
+ * --------------------------------------------------------------------------------------- all calls
+ */
 
 static double close_to(double a, double b) { return a - b < 1e-9 && b - a < 1e-9; }
 static void values(void) {
@@ -179,7 +189,10 @@ static void values(void) {
   if (nested) SAME(nested(5), 8);
   SAME(other(1, 2), 1003);
 }
-/* Functions called by values(): sum_of twice, down 11 times, leaf by outer twice and tail once; nested calls its inner one twice. */
+/*
+ * Functions called by values(): sum_of twice, down 11 times, leaf by outer twice and tail once;
+ * nested calls its inner one twice.
+ */
 static int CALLS = 13 + 10 + 2 + 1;
 
 static const word flag_patterns[] = { 0x202, 0x202 | 1, 0x202 | 0x40 | 4, 0x202 | 0x80 | 0x800 | 0x10, 0x202 | 0x8d5 };
@@ -271,7 +284,9 @@ static void preserves(const void *target, int kind, const struct ops *ops) {
     }
   }
 }
-/* All of it but flags, r10 and r11, which callbacks in C may change behind a plain or graph entry. */
+/*
+ * All of it but flags, r10 and r11, which callbacks in C may change behind a plain or graph entry.
+ */
 static void same_registers(const struct state *in) {
   const word *const out = (const word *)&probe_out, *const was = (const word *)in;
   for (int i = 0; i < 15; i++) {
@@ -282,7 +297,10 @@ static void same_registers(const struct state *in) {
   }
   CHECK(memcmp(probe_out.xmm, in->xmm, 256) == 0);
 }
-/* A callback that changes everything which the register entry loads again, and r11, which it does not. */
+/*
+ * A callback that changes everything which the register entry loads again, and r11, which it does
+ * not.
+ */
 static struct state wanted;
 __attribute__((used)) static void rewrite(word ip, word parent_ip, struct ops *ops, word *regs) {
   (void)ip, (void)parent_ip, (void)ops;
@@ -420,7 +438,9 @@ static void list(void) {
   SAME(ops_c.private_, CALLS);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ alignment */
+/*
+ * --------------------------------------------------------------------------------------- alignment
+ */
 
 static volatile double scratch[8];
 static volatile long ordinary_count, misaligned_count;
@@ -465,7 +485,10 @@ static void alignment(void) {
       }
       SAME(misaligned_count, 0);
     }
-    /* The list function aligns for a callback that is called without help; this one's vectors are scratch to the traced leaf. */
+    /*
+     * The list function aligns for a callback that is called without help; this one's vectors are
+     * scratch to the traced leaf.
+     */
     only(&ops_a, ordinary);
     both_call(ftrace_ops_list_func);
     ordinary_count = 0;
@@ -477,7 +500,9 @@ static void alignment(void) {
   }
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- graph */
+/*
+ * ------------------------------------------------------------------------------------------- graph
+ */
 
 static const struct thread *mine(void) { return &elftrace_graph_stack[0]; }
 static void *jump_buffer[8];
@@ -588,7 +613,9 @@ static void graph(void) {
 }
 #endif
 
-/* ---------------------------------------------------------------------------------------------- another place to go on */
+/*
+ * -------------------------------------------------------------------------- another place to go on
+ */
 
 __attribute__((used)) static long elsewhere(long a, long b) { return 7000 + a - b; }
 __attribute__((used)) static void modify(word ip, word parent_ip, struct ops *ops, word *regs) {
@@ -684,7 +711,9 @@ static void direct(void) {
 }
 #endif
 
-/* -------------------------------------------------------------------------------------------------------------- threads */
+/*
+ * ----------------------------------------------------------------------------------------- threads
+ */
 
 static void *work(void *argument) {
   long sum = 0;
@@ -713,9 +742,14 @@ static void threads(void) {
   for (int i = 0; i < THREADS; i++) SAME(elftrace_graph_stack[i].depth, 0);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- trampolines */
+/*
+ * ------------------------------------------------------------------------------------- trampolines
+ */
 
-/* In a block that was moved, the call leads here, with the ops that it was made for. It cannot go back: its last branch is off too. */
+/*
+ * In a block that was moved, the call leads here, with the ops that it was made for. It cannot go
+ * back: its last branch is off too.
+ */
 __attribute__((used)) void moved_here(word ops) {
   SAME(ops, &ops_b);
   printf("%s moved %d\n", failures ? "failed" : "ok", checks);
@@ -735,7 +769,10 @@ static unsigned char *map_block(const char *file, const char *address_text) {
   mprotect(page, 8192, PROT_READ | PROT_EXEC);
   return address;
 }
-/* T-X86-15: the copy finds its own ops, whatever the global word says. The block calls `spoil` for ops_b. */
+/*
+ * T-X86-15: the copy finds its own ops, whatever the global word says. The block calls `spoil` for
+ * ops_b.
+ */
 static void trampoline(const char *file, const char *address, int kind) {
   unsigned char *const block = map_block(file, address);
   only(&ops_a, elftrace_counter);

@@ -1,4 +1,7 @@
-/* Registers before and after a site, byte for byte. Integer state: rax rbx rcx rdx rsi rdi rbp r8..r15 rflags rsp, then xmm0..15. */
+/*
+ * Registers before and after a site, byte for byte. Integer state: rax rbx rcx rdx rsi rdi rbp
+ * r8..r15 rflags rsp, then xmm0..15.
+ */
 	.text
 	.macro	load_all at
 	movups	136(\at), %xmm0
@@ -36,7 +39,10 @@
 	movq	40(\at), %rdi
 	.endm
 
-/* void probe_run(const struct state *in, void (*target)(void), long below): calls with `below` bytes less of stack, a multiple of 8. */
+/*
+ * void probe_run(const struct state *in, void (*target)(void), long below): calls with `below`
+ * bytes less of stack, a multiple of 8.
+ */
 	.globl	probe_run
 probe_run:
 	pushq	%rbx
@@ -126,7 +132,10 @@ probe_target:
 	ret
 	.size	probe_target, . - probe_target
 
-/* Callback: keeps its arguments and the frame, then spoils everything that the calling convention lets it spoil (r10 where asked). */
+/*
+ * Callback: keeps its arguments and the frame, then spoils everything that the calling convention
+ * lets it spoil (r10 where asked).
+ */
 	.globl	spoil
 	.type	spoil, @function
 spoil:
@@ -200,7 +209,10 @@ direct_caller:
 	ret
 	.size	direct_caller, . - direct_caller
 
-/* long on_stack(long (*function)(long, long), long a, long b, long below): calls with the stack moved. */
+/*
+ * long on_stack(long (*function)(long, long), long a, long b, long below): calls with the stack
+ * moved.
+ */
 	.globl	on_stack
 on_stack:
 	pushq	%rbp

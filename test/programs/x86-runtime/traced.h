@@ -1,4 +1,7 @@
-/* Functions with a site each, compiled by several compilers. Same names, same results with and without tracing. */
+/*
+ * Functions with a site each, compiled by several compilers. Same names, same results with and
+ * without tracing.
+ */
 #ifndef TRACED_H
 #define TRACED_H
 struct two { long first, second; };

@@ -1,6 +1,6 @@
 /**
- * Entry conventions of the made-up machine: the whole of what a new convention needs besides its sites. No file of src knows
- * these names.
+ * Entry conventions of the made-up machine: the whole of what a new convention needs besides its
+ * sites. No file of src knows these names.
  *
  *   name     sites                      passes               graph tracer
  *   wide     a call at the entry        a frame              a callback

@@ -1,4 +1,7 @@
-/** A machine that does not exist, put together as a folder `arch-*` is: what is not asked for here stays borrowed or refused. */
+/**
+ * A machine that does not exist, put together as a folder `arch-*` is: what is not asked for here
+ * stays borrowed or refused.
+ */
 import { arm64Abi } from '../../../src/arch-arm64/abi.js';
 import type { Arch } from '../../../src/machine/arch.js';
 import { toyConventions, toyOptions } from './conventions.js';
