@@ -251,6 +251,45 @@ function benchHot(options: EmulatorBench): void {
   );
 }
 
+/**
+ * A program that writes a function anew before each twenty calls of it: such code stays with tier
+ * 0, so both tiers together should take the time of tier 0 alone. Pair by pair.
+ */
+function benchRewritten(options: EmulatorBench): void {
+  const { folder, runs, hasTool, spread } = options;
+  const machine = MACHINES.find((each) => each.name === 'x86-64')!;
+  if (!hasTool(machine.compiler)) return;
+  const source = join(folder, 'rewritten.c');
+  writeFileSync(
+    source,
+    `#include "lib.h"
+static unsigned char code[4096] __attribute__((aligned(4096)));
+int main(void) {
+  register long number __asm__("rax") = 10;
+  __asm__ volatile("syscall" : "+r"(number) : "D"(code), "S"(4096), "d"(7) : "rcx", "r11", "memory");
+  u32 sum = 0;
+  for (u32 i = 0; i < 300000; i++) {
+    code[0] = 0xb8; *(u32 *)(code + 1) = i; code[5] = 0xc3;
+    for (int k = 0; k < 20; k++) sum += ((u32 (*)(void))code)();
+  }
+  line("sum", sum);
+  flush();
+  return 0;
+}\n`,
+  );
+  const path = build(machine, options, ['-DREWRITTEN'], source);
+  const ratios: number[] = [];
+  for (let i = 0; i < runs; i++) {
+    const alone = runHere(path, 0);
+    const both = runHere(path, 'auto');
+    if (alone.output !== both.output) throw new Error(`${alone.output} with tier 0, ${both.output} with both`);
+    ratios.push(both.seconds / alone.seconds);
+  }
+  console.log(
+    `code that is rewritten 300,000 times: both tiers take ${spread(ratios, 2)} times the CPU time of tier 0`,
+  );
+}
+
 /** What 1,000 functions take in the compiled tier. */
 function benchMemory(options: EmulatorBench): void {
   const { folder, hasTool } = options;
@@ -345,6 +384,7 @@ export function benchEmulator(options: EmulatorBench): void {
     benchReady(options);
     benchSmall(options);
     benchHot(options);
+    benchRewritten(options);
     benchMemory(options);
   }
   if (options.only.includes('latency')) return;

@@ -233,6 +233,108 @@ f:
     }
   });
 
+  /** ELFv2 or ELFv1 code with one pad of a compiler, its words given, and a table with one slot. */
+  const padded = (target: PpcTarget, words: string, slot = '.LP'): Sites => {
+    const is32 = target.arch.target.wordBytes === 4;
+    return sitesOf(
+      target.arch,
+      assembleWith(
+        target,
+        `
+  .text
+${words}
+  .section __patchable_function_entries,"awo",@progbits,.text
+  .p2align ${is32 ? 2 : 3}
+  ${is32 ? '.long' : '.quad'} ${slot}
+`,
+      ),
+    );
+  };
+
+  test.each([
+    [
+      'GCC 13 and later, ELFv2 =4,2: nops in front of the local entry and behind it',
+      'v2le',
+      '.abiversion 2\n.type f,@function\nf: addis 2,12,.TOC.-f@ha\n addi 2,2,.TOC.-f@l\n.LP: nop\n nop\n.localentry f,.-f\n nop\n nop\n mflr 0\n blr\n.size f,.-f',
+      8,
+    ],
+    [
+      'clang, ELFv2 =4,2 -mcmodel=large: the offset of the TOC behind the nops in front',
+      'v2le',
+      '.abiversion 2\n.type f,@function\n.LP: nop\n nop\n.quad .TOC.-f\nf: ld 2,-8(12)\n add 2,2,12\n.localentry f,.-f\n nop\n nop\n mflr 0\n blr\n.size f,.-f',
+      24,
+    ],
+    [
+      'clang, 32 bits =4,2 -fPIC: the offset of .got2 behind the nops in front',
+      'ppc32',
+      '.type f,@function\n.LP: nop\n nop\n.long .text-f\nf: nop\n nop\n mflr 0\n blr\n.size f,.-f',
+      12,
+    ],
+  ] as const)('P-SITE-1 %s', (_, name, words, start) => {
+    const sites = padded(ppcTargets[name], words);
+    expect(sites.reading(0)).toMatchObject({ state: 'compiled', form: 'nops', startDelta: start, ipDelta: start + 4 });
+    expect(sites.functionSymbol(0)).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ['blr', '.LP: nop\n li 3,1\n blr\n'],
+    ['a jump', '.LP: nop\n li 3,1\n b f\n'],
+  ])('M-WEAK-1 the end of an overridden function in front of the next is no data: %s', (_, leftover) => {
+    for (const name of ['v2le', 'ppc32'] as const) {
+      const f = '.type f,@function\nf: addis 2,12,0\n addi 2,2,0\n mflr 0\n blr\n.size f,.-f';
+      expect(padded(ppcTargets[name], `${leftover}${f}`).reading(0)).toMatchObject({
+        state: 'compiled',
+        form: 'nop',
+        ipDelta: 0,
+      });
+    }
+  });
+
+  test('P-OOL-1 a nop inside a function is no site', () => {
+    const words = `.type f,@function\nf: nop\n mflr 0\n bl f\n.LP: nop\n blr\n.size f,.-f`;
+    const sites = padded(ppcTargets.v1, words, 'f,.LP');
+    expect(sites.reading(0)).toMatchObject({ state: 'compiled', form: 'nop' });
+    const reason = 'the place is inside a function, not at its entry';
+    expect(sites.reading(1)).toMatchObject({ state: 'foreign', reason });
+  });
+
+  describe('P-OOL-2 a site that is on, and its stub', () => {
+    const stub = (words: string): string => `.type f,@function\nf: b stub\n li 3,1\n blr\n.size f,.-f
+ .type g,@function\ng: nop\n li 3,2\n blr\n.size g,.-g
+ .type ftrace_caller,@function\nftrace_caller: blr\n.size ftrace_caller,.-ftrace_caller
+ .p2align 3\n.quad 0\nstub: ${words}
+ .globl _start\n_start: b _start\n.size _start,.-_start`;
+    const linked = (name: keyof typeof ppcTargets, words: string): SiteReading => {
+      const target = ppcTargets[name];
+      const is32 = target.arch.target.wordBytes === 4;
+      const object = assembleWith(
+        target,
+        `${name === 'v2le' ? '.abiversion 2' : ''}\n.text\n${stub(words)}
+  .section __patchable_function_entries,"aw",@progbits\n ${is32 ? '.long f,g' : '.quad f,g'}\n`,
+      );
+      return sitesOf(target.arch, linkWith(target, [object], [])).reading(0)!;
+    };
+    const good = 'mflr 0\n bl ftrace_caller\n mtlr 0\n b f+4\n';
+    test.each(['v2le', 'ppc32'] as const)('%s: a call', (name) => {
+      expect(linked(name, good)).toMatchObject({ state: 'call', form: 'out-of-line', ipDelta: 0, sizeBytes: 4 });
+    });
+    test.each([
+      ['empty', '.long 0,0,0,0', /is empty/],
+      ['another way back', good.replace('f+4', 'g+4'), /comes back to/],
+      ['the way back one word off', good.replace('f+4', 'f'), /comes back to/],
+      ['no mflr', good.replace('mflr 0', 'nop'), /does not begin with mflr r0/],
+      ['no call', good.replace('bl ftrace_caller', 'nop'), /second word is no bl/],
+      ['no mtlr', good.replace('mtlr 0', 'nop'), /third word is not mtlr r0/],
+      ['no way back', good.replace('b f+4', 'blr'), /last word is no b/],
+    ])('%s', (_, words, reason) => {
+      for (const name of ['v2le', 'ppc32'] as const) {
+        const found = linked(name, words);
+        expect(found.state).toBe('foreign');
+        expect(found.reason).toMatch(reason);
+      }
+    });
+  });
+
   test('ppc32 nested functions: the pair in front of the call stands inside the scratch frame', () => {
     const sites = sitesOf(ppc32, compileWith(ppcTargets.ppc32, 'gcc', ['-pg'], NESTED));
     expect(summary(sites).kinds).toEqual({ 'ppc32.pg compiled call': 2 });

@@ -134,6 +134,21 @@ for (const [name, compiler, options, shape] of twoNops) {
     });
 
     if (name === 'ppc64-elfv2-be') return;
+    if (name !== 'arm64') {
+      test(`P-OOL-1 P-OOL-3 ${name}: one nop is a site, and one that a nop follows by chance is no other`, () => {
+        const opened = image(1);
+        const { sites } = opened;
+        expect(sites.sources).toEqual(['patchable-table']);
+        expect(verdicts(opened)).toEqual({ ok: sites.count });
+        expect(sites.totals().byShape).toEqual({ [`${shape.split('.')[0]!}.out-of-line`]: sites.count });
+        expect(Array.from(sites, ({ ip, anchor }) => ip - anchor)).toEqual(Array(sites.count).fill(0n));
+        // The stubs are the kernel's to fill: nothing is to be done at the sites.
+        for (const kind of ['init', 'nop'] as const) {
+          expect(after(opened, kind)).toMatchObject({ changed: 0, refused: [] });
+        }
+      });
+      return;
+    }
     test(`M-VAL-1 ${name}: one nop is no site, and one that a nop follows by chance is none either`, () => {
       const opened = image(1);
       const { sites } = opened;

@@ -17,6 +17,7 @@
  *                          prologue)
  *   ppc32.pg-longcall      lis; addi; mtctr | bctrl          … | nop              … | bctrl
  *   ppc32.patchable-2      nop | nop                         mflr r0 | nop        mflr r0 | bl
+ *   ppc*.out-of-line       | nop                             | nop                | b stub
  *
  * S is 40 on ELFv1, 24 on ELFv2.
  *
@@ -51,16 +52,21 @@ import type {
 import type { McountRules } from '../machine/tables.js';
 import { reaches, signExtend32 } from '../bits.js';
 import { ByteView, wordBytes } from '../bytes.js';
+import { hex } from '../errors.js';
 import type { Address, Endian } from '../units.js';
 import {
   B_OVER_ONE,
+  BCTR,
   BCTRL,
   bl,
   BL_ZERO,
+  BLR,
   branchDisplacement,
   fromHaLo,
   isBl,
+  isBranch,
   MFLR_R0,
+  MTLR_R0,
   NOP,
   profileKernelWords,
   restoreToc,
@@ -192,6 +198,9 @@ function reading(
   return { shape, state, form, ipDelta, startDelta, sizeBytes, target, relocationDeltas };
 }
 
+/** `ld r2,-8(r12)`: the first word of functions of -mcmodel=large. */
+const LOAD_TOC_OFFSET = 0xe84c_fff8;
+
 /**
  * First halves of the words that set r2 up at a global entry: addis r2,r12 / lis r2, then addi
  * r2,r2.
@@ -203,7 +212,7 @@ function isTocSetup(view: SiteView, delta: number): boolean {
   const upper = first >>> 16;
   if (upper === 0x3c4c || upper === 0x3c40) return second >>> 16 === 0x3842;
   // -mcmodel=large: ld r2,-8(r12); add r2,r2,r12 (or add r2,r12,r2).
-  return first === 0xe84c_fff8 && (second === 0x7c42_6214 || second === 0x7c4c_1214);
+  return first === LOAD_TOC_OFFSET && (second === 0x7c42_6214 || second === 0x7c4c_1214);
 }
 
 /**
@@ -460,6 +469,39 @@ function pg64(flavour: Flavour): SiteShape {
 const MOST_NOPS = 64;
 
 /**
+ * Delta of the first word of a pad that every call of its function passes, from the table's
+ * address. With M > 0 (`=N,M`) the table names the first of the M nops in front of it:
+ *
+ *   compiler                      from the table's address on
+ *   M = 0                         N nops
+ *   M > 0, one entry              M nops, symbol: N - M nops
+ *   GCC 13, a global entry        M nops, local entry: N - M nops (the symbol is in front)
+ *   clang, a global entry         M nops, symbol: two words that set r2, local entry: N - M nops
+ *   the same, -mcmodel=large      M nops, 8 bytes `.TOC.` offset, symbol: two words, N - M nops
+ *   clang, 32 bits, -fPIC         M nops, 4 bytes `.got2` offset, symbol: N - M nops
+ *
+ * 0 where no such place is found: the symbol is gone (an overridden weak function).
+ */
+function startOfPad(view: SiteView, { globalEntry, bits }: Flavour): number {
+  if (view.u32(0) !== NOP || view.functionAt(0) || view.entryAt(0)) return 0;
+  let delta = 0;
+  while (delta < 4 * MOST_NOPS && view.u32(delta) === NOP && !view.functionAt(delta)) {
+    if (view.entryAt(delta)) return delta;
+    delta += 4;
+  }
+  if (!view.functionAt(delta) && !view.entryAt(delta)) {
+    // Data of the compiler between the nops and the symbol, which its first words use. On 32 bits
+    // it may be any number; but the end of an overridden function leaves it, which data does not.
+    const data = bits === 32 ? 4 : globalEntry && view.u32(delta + 8) === LOAD_TOC_OFFSET ? 8 : 0;
+    if (data === 0 || !view.functionAt(delta + data)) return 0;
+    const last = view.u32(delta + data - 4);
+    if (last === BLR || last === BCTR || isBranch(last)) return 0;
+    delta += data;
+  }
+  return globalEntry && view.functionAt(delta) && isTocSetup(view, delta) ? delta + 8 : delta;
+}
+
+/**
  * The pair of words behind the entry that calls run through, from the table's address.
  *
  * | state    | form  | ip-4    | ip        |
@@ -475,20 +517,12 @@ function patchable(flavour: Flavour): SiteShape {
     name: flavour.bits === 64 ? 'ppc64.patchable-2' : 'ppc32.patchable-2',
     sources: ['patchable-table'],
     title: 'two nops at the function entry (-fpatchable-function-entry=2)',
+    family: 'patchable-entry',
     entries: ['regs'],
     // Start-up adds 4 (6.5 to 6.14 before it asks for 0).
     emptySlot: () => -4n,
     read(view) {
-      // With M > 0 the table names the first nop in front of the symbol.
-      let start = 0;
-      if (view.u32(0) === NOP && !view.functionAt(0)) {
-        let delta = 0;
-        while (delta < 4 * MOST_NOPS && view.u32(delta) === NOP && !view.functionAt(delta)) delta += 4;
-        // With nothing found the symbol is gone (an overridden weak function) or the nops follow a
-        // local entry.
-        if (view.functionAt(delta)) start = delta;
-      }
-      if (flavour.globalEntry && start > 0 && isTocSetup(view, start)) start += 8;
+      const start = startOfPad(view, flavour);
       const ip = start + 4;
       const first = view.u32(start);
       const second = view.u32(ip);
@@ -504,11 +538,11 @@ function patchable(flavour: Flavour): SiteShape {
         }
       }
       if (first === NOP && second !== NOP && !isBl(second)) {
-        const reason =
-          'one nop behind the function entry: a site of kernels that call through a stub out of line (6.13 and later), which are not served';
+        const reason = 'one nop behind the function entry, two are needed';
         return foreign(shape, ip, start, 8, expected, reason, start > 0 ? 'unsupported' : undefined, 'few');
       }
-      if (start > 0 && first !== NOP && first !== MFLR_R0) {
+      // A function may begin with `mflr r0` itself.
+      if (start > 0 && first !== NOP && (first !== MFLR_R0 || (second !== NOP && !isBl(second)))) {
         const reason = 'all nops stand in front of the function entry';
         return foreign(shape, ip, start, 8, expected, reason, 'unsupported', 'front');
       }
@@ -555,6 +589,106 @@ function patchable(flavour: Flavour): SiteShape {
           // r0 must be loaded before the call can run.
           return { stores: [first, store(reading.ipDelta, NOP, after, endian)], neutralise: [], rule: 'P-NEW-2' };
         }
+        default:
+          return to satisfies never;
+      }
+    },
+  };
+  return shape;
+}
+
+// ------------------------------------------------------------------------------------- out of line
+
+/** A stub out of line, as deltas from its first instruction; a word that names its ops is apart. */
+const OUT_OF_LINE = { words: 4, call: 4, back: 12 } as const;
+
+/** The stub out of line at an address of a linked file, as far as it is one. */
+export interface OutOfLineStub {
+  /** Where its `bl` leads. */
+  readonly target: Address;
+  /** Where its last `b` leads: behind the site it belongs to. */
+  readonly back: Address;
+}
+
+/** What stands where a stub out of line is looked for: a stub, nothing yet, or why it is none. */
+export type OutOfLineReading = OutOfLineStub | 'empty' | { readonly wrong: string };
+
+/**
+ * Reads the words of a stub out of line: mflr r0; bl tracer; mtlr r0; b site+4.
+ * @param wordAt  words of the code by address, -1 where there is none
+ * Source: P-OOL-2
+ */
+export function readOutOfLineStub(
+  wordAt: (address: Address) => number,
+  address: Address,
+  bits: 32 | 64,
+): OutOfLineReading {
+  const words = Array.from({ length: OUT_OF_LINE.words }, (_, i) => wordAt(address + BigInt(4 * i)));
+  if (words.includes(-1)) return { wrong: 'no code lies there' };
+  if (words.every((word) => word === 0)) return 'empty';
+  const [first, call, third, back] = words as [number, number, number, number];
+  if (first !== MFLR_R0) return { wrong: 'it does not begin with mflr r0' };
+  if (!isBl(call)) return { wrong: 'its second word is no bl' };
+  if (third !== MTLR_R0) return { wrong: 'its third word is not mtlr r0' };
+  if (!isBranch(back)) return { wrong: 'its last word is no b' };
+  const lead = (word: number, delta: number): Address =>
+    BigInt.asUintN(bits, address + BigInt(delta + branchDisplacement(word)));
+  return { target: lead(call, OUT_OF_LINE.call), back: lead(back, OUT_OF_LINE.back) };
+}
+
+/**
+ * One nop at the entry. The call goes through a stub that a kernel fills at start, or a loader
+ * behind a module: the nop becomes `b stub`, the stub saves LR, calls, and comes back.
+ *
+ * | state    | form        | ip      | stub                                    |
+ * |----------|-------------|---------|-----------------------------------------|
+ * | compiled | nop         | nop     | not looked at                           |
+ * | call     | out-of-line | b stub  | mflr r0; bl tracer; mtlr r0; b ip+4     |
+ *
+ * Two nops at a site are chance: the next instruction of the function is a nop of its own.
+ */
+function outOfLine(flavour: Flavour): SiteShape {
+  const { endian, bits, globalEntry } = flavour;
+  const expected = wordsOf([NOP], endian);
+  const shape: SiteShape = {
+    name: `ppc${bits}.out-of-line`,
+    sources: ['patchable-table'],
+    title: 'one nop at the function entry, the call in a stub out of line (-fpatchable-function-entry=1)',
+    family: 'patchable-entry',
+    entries: [],
+    read(view) {
+      const word = view.u32(0);
+      // With nops in front of the entry the table does not name the one that calls pass; and those
+      // in front of the TOC set-up are passed by.
+      if (startOfPad(view, flavour) > 0) return null;
+      if (globalEntry && view.functionAt(0) && !view.entryAt(0)) return null;
+      if (globalEntry && word === NOP && isTocSetup(view, 4)) return null;
+      if (word !== NOP && !isBranch(word)) return null;
+      if (view.covered() && !view.entryAt(0)) {
+        return foreign(shape, 0, 0, 4, expected, 'the place is inside a function, not at its entry');
+      }
+      if (view.relocation(0) !== null) return foreign(shape, 0, 0, 4, expected, 'a relocation stands on the nop');
+      if (word === NOP) return reading(shape, 'compiled', 'nop', 0, 0, 4, null, NO_DELTAS);
+      if (view.relocatable) return null;
+      const at = BigInt.asUintN(bits, view.address + BigInt(branchDisplacement(word)));
+      const stub = readOutOfLineStub((address) => view.wordAt(address), at, bits);
+      const where = `the stub out of line at ${hex(at)}`;
+      if (stub === 'empty') return foreign(shape, 0, 0, 4, expected, `${where} is empty`);
+      if ('wrong' in stub) return foreign(shape, 0, 0, 4, expected, `${where} is none: ${stub.wrong}`);
+      if (stub.back !== view.address + 4n) {
+        return foreign(shape, 0, 0, 4, expected, `${where} comes back to ${hex(stub.back)}, not behind this site`);
+      }
+      return reading(shape, 'call', 'out-of-line', 0, 0, 4, stub.target, NO_DELTAS);
+    },
+    write(reading, to, view) {
+      if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+      switch (to.kind) {
+        case 'nop':
+        case 'init':
+          if (reading.state === 'compiled') return UNCHANGED;
+          return { stores: [store(0, view.u32(0), NOP, endian)], neutralise: [], rule: 'P-OOL-4' };
+        case 'call':
+          return refuse('needs-stub', 'the site calls through a stub out of line, and has none');
         default:
           return to satisfies never;
       }
@@ -826,13 +960,16 @@ function sites64(endian: Endian, abi: 'elfv1' | 'elfv2'): PpcSites {
     globalEntry: abi === 'elfv2',
     callTypes: CALL_TYPES_64,
   };
-  return { shapes: [mprofileKernel(flavour), pg64(flavour), patchable(flavour)], mcount: mcountRules(flavour) };
+  return {
+    shapes: [mprofileKernel(flavour), pg64(flavour), patchable(flavour), outOfLine(flavour)],
+    mcount: mcountRules(flavour),
+  };
 }
 
 function sites32(): PpcSites {
   const flavour: Flavour = { endian: 'big', bits: 32, restore: -2, globalEntry: false, callTypes: CALL_TYPES_32 };
   return {
-    shapes: [pg32(flavour), pg32LongCall(flavour), pg32Late(flavour), patchable(flavour)],
+    shapes: [pg32(flavour), pg32LongCall(flavour), pg32Late(flavour), patchable(flavour), outOfLine(flavour)],
     mcount: mcountRules(flavour),
   };
 }

@@ -36,6 +36,8 @@ import { branchReach } from './relocs.js';
 export const NOP = ppc64Table.encode('ori', { rs: 0, ra: 0, ui: 0 });
 /** `mflr r0`. */
 export const MFLR_R0 = ppc64Table.encode('mfspr', { rt: 0, spr: 8 });
+/** `mtlr r0`. */
+export const MTLR_R0 = ppc64Table.encode('mtspr', { rs: 0, spr: 8 });
 /** `stw r0,4(r1)`: LR into the caller's frame, 32 bits. */
 export const STW_R0 = ppc64Table.encode('stw', { rs: 0, ra0: 1, d: 4 });
 /** `std r0,16(r1)`: the same on 64 bits. */
@@ -43,6 +45,8 @@ export const STD_R0 = ppc64Table.encode('std', { rs: 0, ra0: 1, ds: 16 });
 /** `b .+8`: jumps over the TOC restore. */
 export const B_OVER_ONE = ppc64Table.encode('b', { li: 8 });
 export const BCTRL = ppc64Table.encode('bcctrl', { bo: 20, bi: 0, bh: 0 });
+/** `blr`. */
+export const BLR = ppc64Table.encode('bclr', { bo: 20, bi: 0, bh: 0 });
 /** `bl .`: a call as compilers leave it under a relocation. */
 export const BL_ZERO = ppc64Table.encode('bl', { li: 0 });
 
@@ -87,6 +91,11 @@ export function branch(from: Address, to: Address): number {
 /** True for `bl` (P-ENC-2): neither `bla` nor `b`. -1 (no word) is none. */
 export function isBl(word: number): boolean {
   return (word & 0xfc00_0003) >>> 0 === 0x4800_0001;
+}
+
+/** True for `b` (P-ENC-2): neither `ba` nor `bl`. -1 (no word) is none. */
+export function isBranch(word: number): boolean {
+  return (word & 0xfc00_0003) >>> 0 === 0x4800_0000;
 }
 
 /** Displacement of a `b` or `bl` word. */
@@ -459,7 +468,7 @@ function stubBytes(endian: Endian, sizeBytes: number, words: readonly number[], 
 /** `mtctr r11`, `mtctr r12`, `bctr`. */
 const MTCTR_R11 = ppc64Table.encode('mtspr', { rs: 11, spr: 9 });
 const MTCTR_R12 = ppc64Table.encode('mtspr', { rs: 12, spr: 9 });
-const BCTR = ppc64Table.encode('bcctr', { bo: 20, bi: 0, bh: 0 });
+export const BCTR = ppc64Table.encode('bcctr', { bo: 20, bi: 0, bh: 0 });
 
 /**
  * What the module loader's stubs to another TOC need: r2 is saved in the caller's frame, the

@@ -45,6 +45,15 @@ export interface SiteView {
    */
   functionAt(delta: number): boolean;
   /**
+   * True at the first instruction that every call of a function passes: its symbol, or the entry
+   * for local calls behind it where it has one (ELFv2).
+   */
+  entryAt(delta: number): boolean;
+  /** True where a function symbol with a size covers the anchor. */
+  covered(): boolean;
+  /** 4 bytes of a linked file's code in code byte order, unsigned; -1 where there is none. */
+  wordAt(address: Address): number;
+  /**
    * What `address` is, for a branch of a linked file: the profiling entry itself, another symbol
    * that tracers provide (`ftrace_caller`, …), or neither. Linker stubs are followed.
    */
@@ -183,6 +192,11 @@ export interface SiteShape {
    */
   readonly entries: readonly string[];
   read(view: SiteView, source: SiteSource): SiteReading | null;
+  /**
+   * Shapes of one family are what values of one compiler option leave, so a table has sites of one
+   * of them: the one that most of its sites have. What looks like another does so by chance.
+   */
+  readonly family?: string;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
   /**

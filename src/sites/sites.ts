@@ -6,7 +6,7 @@
  * (or none fits) and a state. Sites are sorted by code range and anchor, unplaced ones last.
  * Columns, because kernels have 60,000 of them; `Site` objects are views made on demand.
  */
-import type { SiteReading, SiteSource, SiteStateKind } from '../machine/sites.js';
+import type { SiteReading, SiteShape, SiteSource, SiteStateKind } from '../machine/sites.js';
 import { type CodeRange, probeSections, type Program } from '../program/program.js';
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
@@ -80,6 +80,8 @@ export class Sites {
      * `tables`.
      */
     private readonly unusable: readonly boolean[],
+    /** Shapes that each table has no sites of; parallel to `tables`. */
+    private readonly excluded: readonly ReadonlySet<SiteShape>[],
   ) {
     this.count = anchor.length;
   }
@@ -193,6 +195,7 @@ export class Sites {
     // What a session writes may be a form of another shape: nops of RISC-V become a site of any
     // generation.
     for (const shape of siteShapes) {
+      if (this.excluded[this.tableOf[index]!]!.has(shape)) continue;
       const reading = shape.sources.includes(source) ? shape.read(this.viewOf(index), source) : null;
       if (reading !== null) return reading;
     }
@@ -250,16 +253,39 @@ function asUnusable(reading: SiteReading): SiteReading {
   };
 }
 
+const none: ReadonlySet<SiteShape> = new Set();
+
+/**
+ * Shapes that a table has no sites of: those of a family in which another has more
+ * (`SiteShape.family`). Sites of the shapes are counted where their bytes are as the shape wants.
+ */
+function minorities(shapes: readonly SiteShape[], votes: ReadonlyMap<SiteShape, number>): ReadonlySet<SiteShape> {
+  const votesOf = (shape: SiteShape): number => votes.get(shape) ?? 0;
+  const lost = shapes.filter(({ family }, i) => {
+    if (family === undefined) return false;
+    return shapes.some((other, k) => {
+      if (other.family !== family || k === i) return false;
+      const more = votesOf(other) - votesOf(shapes[i]!);
+      return more > 0 || (more === 0 && k < i);
+    });
+  });
+  return lost.length > 0 ? new Set(lost) : none;
+}
+
 /** How many slots are read, from all over the table, to decide what it names. */
 const sampleSize = 256;
 
-function readAt(view: ProgramView, source: SiteSource): { reading: SiteReading | null; shape: number } {
+function readAt(
+  view: ProgramView,
+  source: SiteSource,
+  excluded: ReadonlySet<SiteShape> = none,
+): { reading: SiteReading | null; shape: number } {
   const shapes = view.program.arch.siteShapes;
   let fallback: SiteReading | null = null;
   let fallbackShape = noShape;
   for (let i = 0; i < shapes.length; i++) {
     const shape = shapes[i]!;
-    if (!shape.sources.includes(source)) continue;
+    if (!shape.sources.includes(source) || excluded.has(shape)) continue;
     const reading = shape.read(view, source);
     if (!reading) continue;
     // A misaligned literal is that shape's business alone: its words would pass for plain nops.
@@ -629,23 +655,39 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
   const functionOf = new Int32Array(total).fill(-1);
   /** By table: sites without room for a call less those with it. */
   const lacking = new Int32Array(tables.length);
-  for (let i = 0; i < total; i++) {
-    if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
-    const table = tables[tableOf[i]!]!;
-    const range = program.code[rangeOf[i]!];
-    if (!range) {
-      const empty = program.relocatable ? table.section[slotOf[i]!] === -1 : anchors[i] === 0n;
-      stateOf[i] = empty ? stateZero : stateOutside;
-      continue;
-    }
+  const votes = tables.map(() => new Map<SiteShape, number>());
+  const judge = (i: number, excluded: ReadonlySet<SiteShape>): SiteReading | null => {
+    const range = program.code[rangeOf[i]!]!;
     view.move(range, Number(anchors[i]! - range.address));
-    const { reading, shape } = readAt(view, sources[tableOf[i]!]!);
+    const { reading, shape } = readAt(view, sources[tableOf[i]!]!, excluded);
     shapeOf[i] = shape;
     stateOf[i] = reading ? stateIndex[reading.state] : stateUnknown;
     ipDelta[i] = reading ? reading.ipDelta : 0;
-    if (reading?.nops === 'few' || reading?.nops === 'front') lacking[tableOf[i]!]!++;
-    else if (reading && reading.state !== 'foreign') lacking[tableOf[i]!]!--;
     functionOf[i] = program.functionAt(range, anchors[i]! + BigInt(ipDelta[i]!));
+    return reading;
+  };
+  for (let i = 0; i < total; i++) {
+    if ((i & 0xfff) === 0) options.signal?.throwIfAborted();
+    const table = tableOf[i]!;
+    if (rangeOf[i]! < 0) {
+      const empty = program.relocatable ? tables[table]!.section[slotOf[i]!] === -1 : anchors[i] === 0n;
+      stateOf[i] = empty ? stateZero : stateOutside;
+      continue;
+    }
+    const reading = judge(i, none);
+    if (reading?.nops === 'few' || reading?.nops === 'front') lacking[table]!++;
+    else if (reading && reading.state !== 'foreign') lacking[table]!--;
+    if (reading?.shape.family !== undefined && reading.state !== 'foreign') {
+      votes[table]!.set(reading.shape, (votes[table]!.get(reading.shape) ?? 0) + 1);
+    }
+  }
+  const excluded = votes.map((each) => (each.size > 0 ? minorities(program.arch.siteShapes, each) : none));
+  if (excluded.some((each) => each.size > 0)) {
+    for (let i = 0; i < total; i++) {
+      const lost = excluded[tableOf[i]!]!;
+      const shape = program.arch.siteShapes[shapeOf[i]!];
+      if (rangeOf[i]! >= 0 && shape !== undefined && lost.has(shape)) judge(i, lost);
+    }
   }
   const unusable = sources.map((source, table) => source === 'patchable-table' && lacking[table]! > 0);
   if (unusable.includes(true)) {
@@ -667,5 +709,6 @@ export function findSites(program: Program, options: FindOptions = {}): Sites {
     functionOf,
     view,
     unusable,
+    excluded,
   );
 }

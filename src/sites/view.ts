@@ -6,6 +6,7 @@
 import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
 import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
+import { ByteView } from '../bytes.js';
 import type { Address } from '../units.js';
 
 /** A relocation of a relocatable file by table and row. */
@@ -118,6 +119,30 @@ export class ProgramView implements SiteView {
 
   functionAt(delta: number): boolean {
     return this.range !== undefined && this.program.functionStarting(this.range, this.address + BigInt(delta)) >= 0;
+  }
+
+  entryAt(delta: number): boolean {
+    const { range, program } = this;
+    if (range === undefined) return false;
+    const value = this.address + BigInt(delta);
+    const symbol = program.functionAt(range, value);
+    const start = symbol < 0 ? undefined : program.functions.placeOf(symbol)?.value;
+    if (start === undefined) return false;
+    return value === start + BigInt(program.arch.abi.localEntryOffset(program.symbols.other[symbol]!));
+  }
+
+  covered(): boolean {
+    const { range, program } = this;
+    const symbol = range === undefined ? -1 : program.functionAt(range, this.address);
+    return symbol >= 0 && !program.functions.isLabel(symbol) && program.symbols.size[symbol] !== 0n;
+  }
+
+  wordAt(address: Address): number {
+    const range = this.program.codeAt(address);
+    if (this.relocatable || range === undefined) return -1;
+    const offset = Number(address - range.address);
+    if (offset + 4 > range.bytes.length) return -1;
+    return new ByteView(range.bytes, this.little ? 'little' : 'big').u32(offset);
   }
 
   callee(address: Address): CalleeKind {

@@ -18,6 +18,8 @@ export interface FakeViewSpec {
   readonly relocations?: ReadonlyMap<number, { type: number; symbolName: string; addend?: bigint | null }>;
   /** Offsets in `code` at which functions start. */
   readonly functions?: readonly number[];
+  /** Offsets at which every call of a function arrives, where that is not its symbol. */
+  readonly entries?: readonly number[];
   /** What a branch of a linked file leads to. */
   readonly callee?: (address: Address) => CalleeKind;
   /** Names of the profiling entry; default `_mcount`, `mcount`, `__fentry__`. */
@@ -37,6 +39,7 @@ export class FakeView implements SiteView {
   private readonly base: Address;
   private readonly relocations: Map<number, { type: number; symbolName: string; addend?: bigint | null }>;
   private readonly functions: ReadonlySet<number>;
+  private readonly entries: ReadonlySet<number> | null;
   private readonly calleeOf: (address: Address) => CalleeKind;
   private readonly mcountNames: readonly string[];
   private anchor = 0;
@@ -52,6 +55,7 @@ export class FakeView implements SiteView {
     this.relocatable = spec.relocatable ?? true;
     this.relocations = new Map(spec.relocations ?? []);
     this.functions = new Set(spec.functions ?? [0]);
+    this.entries = spec.entries ? new Set(spec.entries) : null;
     this.calleeOf = spec.callee ?? (() => 'other');
     this.mcountNames = spec.mcountNames ?? ['_mcount', 'mcount', '__fentry__'];
   }
@@ -96,6 +100,18 @@ export class FakeView implements SiteView {
 
   functionAt(delta: number): boolean {
     return this.functions.has(this.anchor + delta);
+  }
+
+  entryAt(delta: number): boolean {
+    return this.entries?.has(this.anchor + delta) ?? this.functionAt(delta);
+  }
+
+  covered(): boolean {
+    return [...this.functions].some((start) => start <= this.anchor);
+  }
+
+  wordAt(address: Address): number {
+    return this.relocatable ? -1 : this.u32(Number(address - this.address));
   }
 
   stub(address: Address): StubReading | null {
