@@ -2,7 +2,8 @@
  * `npm run bench`: ratios measured in one run, interleaved, each with its spread. Absolute times
  * are printed for orientation only; machines differ and are noisy. Inputs are made here
  * (inputs.ts). `npm run bench -- emulator [NAME …]` measures the emulator alone: all of it, or the
- * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, or `latency`.
+ * loops of the machines, programs (`CRC` …) and tiers (`0`, `auto`) that are named, `latency`, or
+ * `rewritten` (code that writes code).
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -384,10 +384,10 @@ export function benchEmulator(options: EmulatorBench): void {
     benchReady(options);
     benchSmall(options);
     benchHot(options);
-    benchRewritten(options);
     benchMemory(options);
   }
-  if (options.only.includes('latency')) return;
+  if (options.only.length === 0 || options.only.includes('rewritten')) benchRewritten(options);
+  if (options.only.includes('latency') || options.only.includes('rewritten')) return;
   for (const machine of MACHINES) if (isWanted(machine.name, names, options)) benchMachine(machine, options);
 }
 

@@ -35,6 +35,7 @@ export const arm64: Arch = {
   mcount: arm64Mcount,
   siteShapes: arm64SiteShapes,
   stubForms: arm64StubForms,
+  outOfLine: null,
   branches: arm64Branches,
   trampolines: {
     kind: 'none',

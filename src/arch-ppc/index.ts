@@ -17,6 +17,7 @@ import { ppc32RelocationRoles, ppc32Relocations, ppc64RelocationRoles, ppc64Relo
 import { elfV1Sites, elfV2BeSites, elfV2LeSites, ppc32Sites } from './sites.js';
 import type { PpcSites } from './sites.js';
 import { createPpcLoader } from './loader.js';
+import { outOfLineModel } from './out-of-line.js';
 import { ppc32StubForms, ppcBranches, ppc64StubForms } from './stubs.js';
 
 interface Family {
@@ -72,6 +73,7 @@ function arch(
     mcount: sites.mcount,
     siteShapes: sites.shapes,
     stubForms: abiName === 'sysv' ? ppc32StubForms : ppc64StubForms[abiName],
+    outOfLine: outOfLineModel(bits, endian),
     branches: ppcBranches(bits, endian),
     trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
     directCallers: {

@@ -49,9 +49,10 @@ import type {
   SiteView,
   WritableState,
 } from '../machine/sites.js';
+import type { SiteStub } from '../machine/out-of-line.js';
 import type { McountRules } from '../machine/tables.js';
 import { reaches, signExtend32 } from '../bits.js';
-import { ByteView, wordBytes } from '../bytes.js';
+import { ByteView, equalBytes, wordBytes } from '../bytes.js';
 import { hex } from '../errors.js';
 import type { Address, Endian } from '../units.js';
 import {
@@ -61,18 +62,19 @@ import {
   bl,
   BL_ZERO,
   BLR,
+  branch,
   branchDisplacement,
   fromHaLo,
   isBl,
   isBranch,
   MFLR_R0,
-  MTLR_R0,
   NOP,
   profileKernelWords,
   restoreToc,
   STW_R0,
 } from './stubs.js';
 import { ppc32Table } from './isa.js';
+import { outOfLineModel, readOutOfLineStub, STUB_CALL } from './out-of-line.js';
 import {
   branchReach,
   R_PPC64_REL24,
@@ -107,6 +109,13 @@ function wordsOf(words: readonly number[], endian: Endian): Uint8Array {
     out.set(wordBytes(word, endian), 4 * i);
   });
   return out;
+}
+
+/** A word of data. */
+function wordOfBits(value: bigint, bits: 32 | 64, endian: Endian): Uint8Array {
+  const view = new ByteView(new Uint8Array(bits / 8), endian);
+  view.insertWord(0, value, bits === 64 ? 8 : 4);
+  return view.bytes;
 }
 
 function store(delta: number, before: number, after: number, endian: Endian): SiteStore {
@@ -599,41 +608,29 @@ function patchable(flavour: Flavour): SiteShape {
 
 // ------------------------------------------------------------------------------------- out of line
 
-/** A stub out of line, as deltas from its first instruction; a word that names its ops is apart. */
-const OUT_OF_LINE = { words: 4, call: 4, back: 12 } as const;
-
-/** The stub out of line at an address of a linked file, as far as it is one. */
-export interface OutOfLineStub {
-  /** Where its `bl` leads. */
-  readonly target: Address;
-  /** Where its last `b` leads: behind the site it belongs to. */
-  readonly back: Address;
-}
-
-/** What stands where a stub out of line is looked for: a stub, nothing yet, or why it is none. */
-export type OutOfLineReading = OutOfLineStub | 'empty' | { readonly wrong: string };
-
 /**
- * Reads the words of a stub out of line: mflr r0; bl tracer; mtlr r0; b site+4.
- * @param wordAt  words of the code by address, -1 where there is none
- * Source: P-OOL-2
+ * What brings the stub of a site to a call of `target`: its code, the word that names its ops, and
+ * the island behind an idle call. What is there already is not written.
  */
-export function readOutOfLineStub(
-  wordAt: (address: Address) => number,
-  address: Address,
-  bits: 32 | 64,
-): OutOfLineReading {
-  const words = Array.from({ length: OUT_OF_LINE.words }, (_, i) => wordAt(address + BigInt(4 * i)));
-  if (words.includes(-1)) return { wrong: 'no code lies there' };
-  if (words.every((word) => word === 0)) return 'empty';
-  const [first, call, third, back] = words as [number, number, number, number];
-  if (first !== MFLR_R0) return { wrong: 'it does not begin with mflr r0' };
-  if (!isBl(call)) return { wrong: 'its second word is no bl' };
-  if (third !== MTLR_R0) return { wrong: 'its third word is not mtlr r0' };
-  if (!isBranch(back)) return { wrong: 'its last word is no b' };
-  const lead = (word: number, delta: number): Address =>
-    BigInt.asUintN(bits, address + BigInt(delta + branchDisplacement(word)));
-  return { target: lead(call, OUT_OF_LINE.call), back: lead(back, OUT_OF_LINE.back) };
+function stubStores(
+  view: SiteView,
+  stub: SiteStub,
+  target: Address,
+  { bits, endian }: Flavour,
+): readonly SiteStore[] | SiteRefusal {
+  const { reach, write } = outOfLineModel(bits, endian);
+  if (!reaches(reach, stub.address + BigInt(STUB_CALL), target)) {
+    return refuse('out-of-range', `the stub out of line at ${hex(stub.address)} does not reach ${hex(target)}`);
+  }
+  const place = (at: Address, after: Uint8Array): SiteStore[] => {
+    const before = view.bytesAt(at, after.length);
+    return equalBytes(before, after) ? [] : [{ delta: 0, at, before, after }];
+  };
+  const code = write({ address: stub.address, site: view.address, target });
+  const idle = target === stub.idleTarget;
+  const ops = stub.ops !== null && idle ? place(stub.ops.address, wordOfBits(stub.ops.idle, bits, endian)) : [];
+  const island = stub.island !== null && idle ? place(stub.island.address, stub.island.bytes) : [];
+  return [...island, ...place(stub.address, code), ...ops];
 }
 
 /**
@@ -655,6 +652,7 @@ function outOfLine(flavour: Flavour): SiteShape {
     sources: ['patchable-table'],
     title: 'one nop at the function entry, the call in a stub out of line (-fpatchable-function-entry=1)',
     family: 'patchable-entry',
+    outOfLine: true,
     entries: [],
     read(view) {
       const word = view.u32(0);
@@ -663,32 +661,51 @@ function outOfLine(flavour: Flavour): SiteShape {
       if (startOfPad(view, flavour) > 0) return null;
       if (globalEntry && view.functionAt(0) && !view.entryAt(0)) return null;
       if (globalEntry && word === NOP && isTocSetup(view, 4)) return null;
-      if (word !== NOP && !isBranch(word)) return null;
       if (view.covered() && !view.entryAt(0)) {
         return foreign(shape, 0, 0, 4, expected, 'the place is inside a function, not at its entry');
       }
       if (view.relocation(0) !== null) return foreign(shape, 0, 0, 4, expected, 'a relocation stands on the nop');
       if (word === NOP) return reading(shape, 'compiled', 'nop', 0, 0, 4, null, NO_DELTAS);
-      if (view.relocatable) return null;
+      if (isBl(word)) {
+        const lost = 'a call in place of the jump to a stub: the way back to the caller of the function is lost';
+        return foreign(shape, 0, 0, 4, expected, lost);
+      }
+      if (view.relocatable || !isBranch(word)) {
+        return foreign(shape, 0, 0, 4, expected, 'neither the nop nor a jump to a stub');
+      }
       const at = BigInt.asUintN(bits, view.address + BigInt(branchDisplacement(word)));
       const stub = readOutOfLineStub((address) => view.wordAt(address), at, bits);
       const where = `the stub out of line at ${hex(at)}`;
-      if (stub === 'empty') return foreign(shape, 0, 0, 4, expected, `${where} is empty`);
-      if ('wrong' in stub) return foreign(shape, 0, 0, 4, expected, `${where} is none: ${stub.wrong}`);
-      if (stub.back !== view.address + 4n) {
-        return foreign(shape, 0, 0, 4, expected, `${where} comes back to ${hex(stub.back)}, not behind this site`);
-      }
-      return reading(shape, 'call', 'out-of-line', 0, 0, 4, stub.target, NO_DELTAS);
+      const wrong = (reason: string): SiteReading => foreign(shape, 0, 0, 4, expected, `${where} ${reason}`, 'stub');
+      if (stub === 'empty') return wrong('is empty');
+      if ('wrong' in stub) return wrong(`is none: ${stub.wrong}`);
+      if (stub.back !== view.address + 4n) return wrong(`comes back to ${hex(stub.back)}, not behind this site`);
+      return { ...reading(shape, 'call', 'out-of-line', 0, 0, 4, stub.target, NO_DELTAS), through: at };
     },
     write(reading, to, view) {
       if (reading.state === 'foreign') return refuse('not-applicable', reading.reason ?? 'the site is foreign');
+      const stub = view.ownStub();
+      const off = reading.state === 'call' ? [store(0, view.u32(0), NOP, endian)] : [];
       switch (to.kind) {
         case 'nop':
-        case 'init':
-          if (reading.state === 'compiled') return UNCHANGED;
-          return { stores: [store(0, view.u32(0), NOP, endian)], neutralise: [], rule: 'P-OOL-4' };
-        case 'call':
-          return refuse('needs-stub', 'the site calls through a stub out of line, and has none');
+          return { stores: off, neutralise: [], rule: 'P-OOL-4' };
+        case 'init': {
+          // Where there are no stubs yet a loader makes them.
+          if (stub === null) return { stores: off, neutralise: [], rule: 'P-OOL-4' };
+          if (stub.idleTarget === null) {
+            return refuse('out-of-range', `no way leads from the stub at ${hex(stub.address)} to the entry`);
+          }
+          const stores = stubStores(view, stub, stub.idleTarget, flavour);
+          return 'refused' in stores ? stores : { stores: [...stores, ...off], neutralise: [], rule: 'P-OOL-6' };
+        }
+        case 'call': {
+          if (stub === null) return refuse('needs-stub', 'the site calls through a stub out of line, and has none');
+          const stores = stubStores(view, stub, to.target, flavour);
+          if ('refused' in stores) return stores;
+          const on = branch(view.address, stub.address);
+          const site = view.u32(0) === on ? [] : [store(0, view.u32(0), on, endian)];
+          return { stores: [...stores, ...site], neutralise: [], rule: 'P-OOL-4' };
+        }
         default:
           return to satisfies never;
       }

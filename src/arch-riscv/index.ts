@@ -44,6 +44,7 @@ export const riscv64: Arch = {
   mcount: riscvMcount,
   siteShapes: riscvSiteShapes,
   stubForms: riscvStubForms,
+  outOfLine: null,
   branches: riscvBranches,
   trampolines: { kind: 'none', reason: 'one entry serves all tracers: no code is made for a single one' },
   // jr t0

@@ -42,6 +42,7 @@ export const x86_64: Arch = {
   mcount: x86Mcount,
   siteShapes: x86SiteShapes,
   stubForms: x86StubForms,
+  outOfLine: null,
   branches: x86Branches,
   loader: x86Loader,
   trampolines: x86Trampolines,

@@ -227,7 +227,7 @@ function asNop(opened: Opened, index: number): { readonly text: string; readonly
     return { text: `cannot be a nop: ${change.reason}`, json: { refused: change.refused, reason: change.reason } };
   }
   const stores = change.stores.map((store) => ({
-    address: sites.anchor[index]! + BigInt(store.delta),
+    address: store.at ?? sites.anchor[index]! + BigInt(store.delta),
     before: store.before,
     after: store.after,
   }));

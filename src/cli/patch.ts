@@ -673,10 +673,21 @@ function tableNotice(plan: Plan, { program, sites }: Opened): string[] {
   const kernel = program.isModule || sites.tables.some((table) => table.name === '__start_mcount_loc');
   if (!kernel || plan.untraced !== undefined || plan.changed === 0) return [];
   if (!sites.tables.some(({ role, position }) => role === 'sites' && (position[0] ?? -1) >= 0)) return [];
+  // Stubs out of line are written again at start, whatever they hold; the sites are as they were.
+  const touched = plan.steps.some((step) => step.kind !== 'store' || ownsAddress(sites, step.site, step.address));
+  if (!touched) return [];
   return [
     `the site table still names the ${plan.changed} changed sites: a kernel with dynamic ftrace that loads this file stops function ` +
       'tracing until it is rebooted; take them out of the table with --untrace',
   ];
+}
+
+/** False for a store that is elsewhere than at its site. */
+function ownsAddress(sites: Opened['sites'], site: number, address: bigint): boolean {
+  const reading = sites.reading(site);
+  if (reading === null) return true;
+  const start = sites.anchor[site]! + BigInt(reading.startDelta);
+  return address >= start && address < start + BigInt(reading.sizeBytes);
 }
 
 /** Why a file in which nothing was to be done has no record. */

@@ -12,6 +12,7 @@ import type { EmulationModel } from './emulation.js';
 import type { LivePatching } from './live-patching.js';
 import type { MachineOption } from './options.js';
 import type { LoaderModel } from './loader.js';
+import type { OutOfLineModel } from './out-of-line.js';
 import type { ProbeModel } from './probes.js';
 import type { SiteShape } from './sites.js';
 import type { StubForm } from './stubs.js';
@@ -37,6 +38,8 @@ export interface Arch {
   /** Tried in order; the first that does not return null wins. */
   readonly siteShapes: readonly SiteShape[];
   readonly stubForms: readonly StubForm[];
+  /** Stubs of the sites themselves, where the machine has such sites. */
+  readonly outOfLine: OutOfLineModel | null;
   readonly branches: Branches;
   readonly loader: LoaderModel;
   readonly trampolines: TrampolineModel;

@@ -1,5 +1,6 @@
 /** Shapes of patchable code: what is read at a site, and what is stored there. Types only. */
 import type { Address, RegisterName } from '../units.js';
+import type { SiteStub } from './out-of-line.js';
 import type { StubReading } from './stubs.js';
 
 /** A relocation as a shape sees it. */
@@ -53,6 +54,10 @@ export interface SiteView {
   covered(): boolean;
   /** 4 bytes of a linked file's code in code byte order, unsigned; -1 where there is none. */
   wordAt(address: Address): number;
+  /** Copy of bytes of a linked file; shorter where the file has fewer. */
+  bytesAt(address: Address, size: number): Uint8Array;
+  /** The stub out of line that belongs to the site at the anchor; null: it has none, or not yet. */
+  ownStub(): SiteStub | null;
   /**
    * What `address` is, for a branch of a linked file: the profiling entry itself, another symbol
    * that tracers provide (`ftrace_caller`, …), or neither. Linker stubs are followed.
@@ -92,6 +97,8 @@ export interface SiteReading {
   readonly sizeBytes: number;
   /** Where a branch in the site leads (linked files); null: no branch, or a relocation decides. */
   readonly target: Address | null;
+  /** The stub of its own that a site leads through, where it does. */
+  readonly through?: Address;
   /**
    * What the word in front of the function names, at sites that have one: null before anything was
    * stored there (linked files).
@@ -101,12 +108,12 @@ export interface SiteReading {
   readonly relocationDeltas: readonly number[];
   /**
    * For `foreign`: bytes expected from startDelta on, why in a few words, and what kind of fault it
-   * is. `unsupported`: the compiler's form is known and cannot be patched; without a fault the
-   * bytes are simply wrong.
+   * is. `unsupported`: the compiler's form is known and cannot be patched; `stub`: the site is
+   * right and its stub is not; without a fault the bytes are simply wrong.
    */
   readonly expected?: Uint8Array;
   readonly reason?: string;
-  readonly fault?: 'misaligned' | 'unsupported' | 'toc-restore-missing';
+  readonly fault?: 'misaligned' | 'unsupported' | 'toc-restore-missing' | 'stub';
   /**
    * For `foreign`: what stands there is nops of the compiler and calls nothing. `few`: fewer behind
    * the entry than a call needs; `front`: in front of the entry only; `whole`: all that a call
@@ -118,6 +125,11 @@ export interface SiteReading {
 /** One store of a change: `before` must stand at the place or nothing is written. */
 export interface SiteStore {
   readonly delta: number;
+  /**
+   * Where a linked file is written that is no part of the site (its stub out of line): `delta` is 0
+   * then. Several sites may ask for the same store; it is made once.
+   */
+  readonly at?: Address;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
 }
@@ -197,6 +209,8 @@ export interface SiteShape {
    * of them: the one that most of its sites have. What looks like another does so by chance.
    */
   readonly family?: string;
+  /** Its sites call through stubs out of line, one for each. */
+  readonly outOfLine?: boolean;
   /** Changes that bring the site from `reading` to `to`. An empty change: it is there already. */
   write(reading: SiteReading, to: WritableState, view: SiteView): SiteChange | SiteRefusal;
   /**

@@ -349,6 +349,27 @@ function isAsAsked(sites: Sites, site: number, reading: SiteReading | null, requ
   );
 }
 
+/** What of others a change would write over: by its stores at the site, then by those elsewhere. */
+function overlapped(
+  others: ReturnType<typeof otherRanges>,
+  section: number,
+  anchor: Address,
+  { stores }: SiteChange,
+): string | null {
+  const near = stores.filter(({ at }) => at === undefined);
+  const spans = stores.flatMap(({ at, after }) => (at === undefined ? [] : [[at, at + BigInt(after.length)] as const]));
+  if (near.length > 0) {
+    const first = Math.min(...near.map(({ delta }) => delta));
+    const last = Math.max(...near.map(({ delta, after }) => delta + after.length));
+    spans.unshift([anchor + BigInt(first), anchor + BigInt(last)]);
+  }
+  for (const [from, to] of spans) {
+    const what = others.overlapping(section, from, to);
+    if (what !== null) return what;
+  }
+  return null;
+}
+
 /**
  * Decides the changes that bring the selected sites to a state.
  * @returns steps sorted by file position; refusals in site order. Writes nothing.
@@ -363,6 +384,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
   const neutral = program.isModule ? neutralInModule : { type: none, addend: 'kept' };
   const dynamic = program.dynamicRelocations;
   const shared = new Shared();
+  /** Stores that are no part of a site, which several sites may ask for, by their place. */
+  const elsewhere = new Map<number, Uint8Array>();
   const others = otherRanges(program);
   // Stores and relocation entries lie in different sections: each list comes out in order, or
   // nearly so.
@@ -452,10 +475,8 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
       }
     }
     if (others.list.length > 0 && change.stores.length > 0) {
-      const first = sites.anchor[i]! + BigInt(Math.min(...change.stores.map((store) => store.delta)));
-      const last =
-        sites.anchor[i]! + BigInt(Math.max(...change.stores.map((store) => store.delta + store.after.length)));
-      const what = others.overlapping(program.relocatable ? range.section : -1, first, last);
+      const section = program.relocatable ? range.section : -1;
+      const what = overlapped(others, section, sites.anchor[i]!, change);
       if (what !== null) {
         refuse(i, 'overlaps-patch-range', 'EINVAL', `${what} lies inside the site`);
         continue;
@@ -463,7 +484,7 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     }
     if (dynamic.count > 0 && change.stores.length > 0) {
       const store = change.stores.find((each) => {
-        const first = sites.anchor[i]! + BigInt(each.delta);
+        const first = each.at ?? sites.anchor[i]! + BigInt(each.delta);
         const rank = dynamic.from(first - 7n);
         return rank < dynamic.count && dynamic.offset[rank]! < first + BigInt(each.after.length);
       });
@@ -490,13 +511,21 @@ export function planSites(sites: Sites, request: PlanRequest): Plan {
     let blocked = '';
     const base = range.fileOffset + Number(sites.anchor[i]! - range.address);
     for (const store of change.stores) {
-      const fileOffset = base + store.delta;
+      const fileOffset = store.at === undefined ? base + store.delta : image.fileOffsetOf(store.at);
       if (equalBytes(store.before, store.after)) continue;
+      if (fileOffset < 0 || store.before.length !== store.after.length) {
+        throw new ElftraceError('internal', `a store at ${hex(store.at ?? sites.anchor[i]!)} is not in the file`);
+      }
+      if (store.at !== undefined) {
+        const known = elsewhere.get(fileOffset);
+        if (known !== undefined && equalBytes(known, store.after)) continue;
+        elsewhere.set(fileOffset, store.after);
+      }
       mine.push({
         kind: 'store',
         site: i,
-        section: range.name,
-        address: sites.anchor[i]! + BigInt(store.delta),
+        section: store.at === undefined ? range.name : (image.sectionAt(store.at)?.name ?? ''),
+        address: store.at ?? sites.anchor[i]! + BigInt(store.delta),
         fileOffset,
         before: shared.of(store.before),
         after: shared.of(store.after),

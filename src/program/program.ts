@@ -13,6 +13,7 @@ import type { AddressReader, StubReading } from '../machine/stubs.js';
 import * as elf from '../elf/constants.js';
 import { type FunctionIndex, indexFunctions } from '../elf/functions.js';
 import type { ElfImage, SymbolTable } from '../elf/image.js';
+import { ByteView } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
 import { dynamicRelocationsSorted, isDynamic, sortRelocations, type SortedRelocations } from '../relocs/read.js';
 import type { Address } from '../units.js';
@@ -359,6 +360,14 @@ export class Program {
   partOf(address: Address): LoadedPart | undefined {
     const map = this.loadMap;
     return map === null ? undefined : partAt(map, address);
+  }
+
+  /** 4 bytes of a linked file's code in code byte order, unsigned; -1 where there is none. */
+  wordAt(address: Address): number {
+    const range = this.relocatable ? undefined : this.codeAt(address);
+    const offset = range === undefined ? 0 : Number(address - range.address);
+    if (range === undefined || offset + 4 > range.bytes.length) return -1;
+    return new ByteView(range.bytes, this.arch.target.codeEndian).u32(offset);
   }
 
   /** The TOC pointer of the code at an address: its part's, else `.TOC.` of the file. */

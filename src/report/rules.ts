@@ -63,6 +63,12 @@ export const rules: Readonly<Record<string, string>> = {
     'a call leads to the entry itself where it reaches, else to the stub of its module, else to one of the core.',
   'P-OFF-1':
     'in objects that are not loaded the call is a branch to itself with a relocation, and the loader, not the compiler, writes the TOC restore.',
+  'P-OOL-2': 'a site with one nop calls through a stub of its own: mflr r0; bl tracer; mtlr r0; b behind the site.',
+  'P-OOL-4': 'such a site is off as a nop and on as a jump to its stub, which is complete before.',
+  'P-OOL-6':
+    'start-up hands stubs out in the order of the table, from the area within text, the one behind it, or that of init text.',
+  'P-OOL-7':
+    'site and stub name each other, and the stub a tracing entry and an object; where one stub is written all are.',
   'P-SITE-2':
     'nops in front of the global entry sequence: the TOC pointer is not set up there, and calls of the same module enter behind them.',
   'P-STUB-1':

@@ -11,6 +11,7 @@ import { type CodeRange, probeSections, type Program } from '../program/program.
 import type { Address } from '../units.js';
 import { type CallTest, findMcountCalls, type McountMachine } from './mcount-table.js';
 import { type FileRecord, readRecord } from '../patch/journal.js';
+import { SiteStubs } from './site-stubs.js';
 import { otherRanges } from './overlaps.js';
 import { readTables, type SlotTable, type TableOptions } from './tables.js';
 import { ProgramView } from './view.js';
@@ -84,6 +85,7 @@ export class Sites {
     private readonly excluded: readonly ReadonlySet<SiteShape>[],
   ) {
     this.count = anchor.length;
+    view.stubs = () => this.stubs;
   }
 
   private kept = false;
@@ -206,6 +208,33 @@ export class Sites {
   entriesOf(index: number, reading: SiteReading): readonly string[] {
     const { shape } = reading;
     return shape.entriesAt ? shape.entriesAt(reading, this.viewOf(index)) : shape.entries;
+  }
+
+  private pairs: SiteStubs | null | undefined;
+
+  /** Stubs out of line of these sites; null where no site calls through one. */
+  get stubs(): SiteStubs | null {
+    if (this.pairs === undefined) {
+      const { arch } = this.program;
+      const own = arch.outOfLine === null || this.program.relocatable ? [] : this.ipsOutOfLine();
+      this.pairs =
+        arch.outOfLine === null || own.length === 0 ? null : new SiteStubs(this.program, arch.outOfLine, own);
+    }
+    return this.pairs;
+  }
+
+  /** Sites of the tables that have such sites, damaged ones too: each takes a stub. */
+  private ipsOutOfLine(): Address[] {
+    const { siteShapes } = this.program.arch;
+    const tables = new Set<number>();
+    for (let i = 0; i < this.count; i++) {
+      if (siteShapes[this.shapeOf[i]!]?.outOfLine === true) tables.add(this.tableOf[i]!);
+    }
+    const own: Address[] = [];
+    for (let i = 0; i < this.count && tables.size > 0; i++) {
+      if (this.range[i]! >= 0 && tables.has(this.tableOf[i]!) && this.ip(i) !== own.at(-1)) own.push(this.ip(i));
+    }
+    return own.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   }
 
   /** Number of sites by state and by shape; zero slots and padding are no sites. */

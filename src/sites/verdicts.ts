@@ -254,6 +254,8 @@ export function judge(
     const wrong = judgeCall(sites, index, reading);
     if (wrong) return wrong;
   }
+  const stub = reading.shape.outOfLine === true ? judgeOwnStub(sites, index, reading) : null;
+  if (stub) return stub;
   if (reading.target !== null && program.loadMap !== null) {
     const wrong = judgeStubToc(sites, index, reading.target, reading);
     if (wrong) return wrong;
@@ -278,10 +280,12 @@ function ofForeign(sites: Sites, index: number, reading: SiteReading): Judgement
       ? 'unsupported-shape'
       : reading.fault === 'toc-restore-missing'
         ? 'toc-restore-missing'
-        : 'wrong-bytes';
+        : reading.fault === 'stub'
+          ? 'stub-wrong-target'
+          : 'wrong-bytes';
   return {
     verdict,
-    rule: 'C-UPD-2',
+    rule: reading.fault === 'stub' ? 'P-OOL-2' : 'C-UPD-2',
     message: `${reading.shape.name}: ${reading.reason ?? 'other bytes than any state of the site'}`,
     expected,
     actual,
@@ -360,6 +364,18 @@ function judgeStubToc(sites: Sites, index: number, target: bigint, reading: Site
     verdict: 'stub-wrong-target',
     rule: 'P-STUB-1',
     message: `the stub at ${hex(target)} loads the TOC ${hex(stub.targetToc)}, that of ${hex(stub.target)} is ${hex(toc)}`,
+    actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
+  };
+}
+
+/** A site that calls through a stub of its own, against that stub. */
+function judgeOwnStub(sites: Sites, index: number, reading: SiteReading): Judgement | null {
+  const problem = sites.stubs?.problemOf(sites.ip(index), reading.through ?? null);
+  if (!problem) return null;
+  return {
+    verdict: problem.kind === 'missing' ? 'out-of-range' : 'stub-wrong-target',
+    rule: problem.kind === 'missing' ? 'P-OOL-6' : 'P-OOL-7',
+    message: problem.reason,
     actual: sites.viewOf(index).bytes(reading.startDelta, reading.sizeBytes),
   };
 }

@@ -3,11 +3,12 @@
  * Positions that shapes use are deltas from the anchor; this file turns them into positions in the
  * code range and relocation rows.
  */
+import type { SiteStub } from '../machine/out-of-line.js';
 import type { CalleeKind, SiteRelocation, SiteView } from '../machine/sites.js';
 import type { StubReading } from '../machine/stubs.js';
 import { type CodeRange, lowerBound, type PlacedRelocations, type Program } from '../program/program.js';
-import { ByteView } from '../bytes.js';
 import type { Address } from '../units.js';
+import type { SiteStubs } from './site-stubs.js';
 
 /** A relocation of a relocatable file by table and row. */
 export interface RelocationPlace {
@@ -29,6 +30,9 @@ export class ProgramView implements SiteView {
    */
   private hint = 0;
   private readonly little: boolean;
+
+  /** Stubs out of line of the sites that the view is moved over. */
+  stubs: () => SiteStubs | null = () => null;
 
   constructor(readonly program: Program) {
     this.relocatable = program.relocatable;
@@ -138,11 +142,17 @@ export class ProgramView implements SiteView {
   }
 
   wordAt(address: Address): number {
-    const range = this.program.codeAt(address);
-    if (this.relocatable || range === undefined) return -1;
-    const offset = Number(address - range.address);
-    if (offset + 4 > range.bytes.length) return -1;
-    return new ByteView(range.bytes, this.little ? 'little' : 'big').u32(offset);
+    return this.program.wordAt(address);
+  }
+
+  bytesAt(address: Address, size: number): Uint8Array {
+    const { image } = this.program;
+    const offset = image.fileOffsetOf(address);
+    return offset < 0 ? new Uint8Array(0) : image.bytes.slice(offset, offset + size);
+  }
+
+  ownStub(): SiteStub | null {
+    return this.stubs()?.of(this.address) ?? null;
   }
 
   callee(address: Address): CalleeKind {

@@ -114,6 +114,14 @@ export class FakeView implements SiteView {
     return this.relocatable ? -1 : this.u32(Number(address - this.address));
   }
 
+  bytesAt(address: Address, size: number): Uint8Array {
+    return this.bytes(Number(address - this.address), size);
+  }
+
+  ownStub(): null {
+    return null;
+  }
+
   stub(address: Address): StubReading | null {
     return this.stubs.get(address) ?? null;
   }

@@ -59,6 +59,7 @@ export const toyMachine: Arch = {
   options: toyOptions,
   siteShapes: [toyShape],
   stubForms: [],
+  outOfLine: null,
   branches: { call: toyCall, jump: toyCall, graph: toyCall },
   trampolines: { kind: 'none', reason: absent },
   directCallers: { kind: 'none', reason: absent },
