@@ -58,6 +58,13 @@ function ppc(target: string, triple: string, flags: readonly string[]): readonly
       folder: 'arch-ppc',
       entries: ['entry-regs.S', 'entry-common.S'],
     },
+    {
+      name: `${target}/ool`,
+      triple,
+      flags: [...flags, '-DRUNTIME_REGS', '-DOUT_OF_LINE'],
+      folder: 'arch-ppc',
+      entries: ['entry-regs.S', 'entry-common.S'],
+    },
   ];
 }
 
@@ -204,11 +211,14 @@ const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 function indexOf(objects: ReadonlyMap<string, Uint8Array>, versions: ReadonlyMap<string, string>): string {
   return [
     '/**',
-    ' * Made by `npm run build:runtime`: which objects of the guest runtime lie in the folder objects, by target and entry flavour,',
-    ' * and the tools that made them.',
+    ' * Made by `npm run build:runtime`: which objects of the guest runtime lie in the folder objects, by',
+    ' * target and entry flavour, and the tools that made them.',
     ' */',
     '',
-    '/** One object: its file in the folder objects is its key with the ending `.o`; SHA-256 of its bytes in hexadecimal. */',
+    '/**',
+    ' * One object: its file in the folder objects is its key with the ending `.o`; SHA-256 of its bytes',
+    ' * in hexadecimal.',
+    ' */',
     'export interface PrebuiltObject {',
     '  readonly sha256: string;',
     '}',

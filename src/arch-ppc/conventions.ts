@@ -3,6 +3,7 @@
  *
  *   name   sites                                              passes          graph tracer
  *   regs   at the function's entry (-mprofile-kernel, …)      a full frame    a callback
+ *   ool    one nop there, the call in a stub out of line      as regs         a callback
  *   pg     behind the prologue (64 bits), as in 2008 (32)     ip, parent_ip   a branch in the entry
  *
  * No word of a frame can carry the address of a direct caller to the end of the entry, so no
@@ -32,6 +33,13 @@ const regs: EntryConvention = {
 /** Of those that serve the same sites, the one that passes more comes first. */
 export const ppcConventions: readonly EntryConvention[] = [
   regs,
+  {
+    ...regs,
+    name: 'ool',
+    title: 'one nop at the entry: the call is in a stub out of line, from which the entry finds the site',
+    toldBy: 'mark',
+    idle: { named: false, fixed: false, nopForms: [] },
+  },
   {
     ...regs,
     name: 'pg',

@@ -5,6 +5,7 @@
  * 	mflr r0; bl _mcount                    64 bits; r0 = return address of the traced function B, LR
  *                                         = way back into B
  * 	mflr r0; stw r0,4(r1); bl _mcount      32 bits
+ * 	b stub: mflr r0; bl; mtlr r0; b B+4    OUT_OF_LINE: r0 as above, LR = way back into the stub
  *
  * B has no frame and all its arguments are live: r3..r10, f1.., v2.., r11 (static chain), r12 where
  * the site precedes the TOC set-up, on 32 bits the CR bit of varargs callers. r2 is A's or B's TOC
@@ -55,6 +56,18 @@
 	mfxer	10
 	mfcr	11
 	mflr	7
+#ifdef OUT_OF_LINE
+	/*
+	 * LR is in the stub: `mtlr r0`, then a branch to the site's next instruction, where B goes on.
+	 * The way back leads through the stub, so that returns match calls.
+	 */
+	store	7, STUB_SLOT(1)
+	lwz	12, 4(7)
+	slwi	12, 12, 6
+	srawi	12, 12, 6
+	add	7, 7, 12
+	addi	7, 7, 4
+#endif
 	store	7, NIP_SLOT(1)
 	store	7, B_LR_SLOT(1)
 	store	0, LINK_SLOT(1)
@@ -110,6 +123,15 @@
 	cmpd	3, 4
 	bne-	\changed
 #endif
+#ifdef OUT_OF_LINE
+#ifndef TOC_WORD
+	cmpw	3, 4
+	bne-	6f
+#endif
+	load	3, STUB_SLOT(1)
+	mtctr	3
+6:
+#endif
 	restore	\all
 #ifdef TOC_WORD
 	ld	2, TOC_WORD(1)
@@ -157,6 +179,9 @@ LABEL(ftrace_call)
 	leave	0, .Lplain_replaced
 	bctr
 LABEL(ftrace_caller_end)
+#ifdef OUT_OF_LINE
+LABEL(elftrace_entry_ool)
+#endif
 END(ftrace_caller)
 
 FUNCTION(ftrace_regs_caller)
@@ -231,4 +256,17 @@ _mcount:
 #endif
 	bctr
 END(_mcount)
+#ifdef OUT_OF_LINE
+	/* Stubs of the sites, one for each: the tool makes room for them, counts and fills them. */
+	.section .tramp.ftrace.text, "ax"
+	.balign	16
+	.globl	ftrace_ool_stub_text_end_count
+	.type	ftrace_ool_stub_text_end_count, @object
+ftrace_ool_stub_text_end_count:
+	.long	0
+	.size	ftrace_ool_stub_text_end_count, 4
+	.balign	16
+	.globl	ftrace_ool_stub_text_end
+ftrace_ool_stub_text_end:
+#endif
 	.section .note.GNU-stack, "", @progbits

@@ -49,6 +49,7 @@
 #define SLOT(n) (REGS_AT + WORD * (n))
 #define NIP_SLOT (REGS_AT + REGS_NIP)
 #define MSR_SLOT (REGS_AT + REGS_MSR)
+#define STUB_SLOT (REGS_AT + REGS_MSR + WORD) /* of no register: the way back into a stub */
 #define CTR_SLOT (REGS_AT + REGS_CTR)
 #define LINK_SLOT (REGS_AT + REGS_LINK)
 #define XER_SLOT (REGS_AT + REGS_XER)

@@ -653,7 +653,7 @@ function outOfLine(flavour: Flavour): SiteShape {
     title: 'one nop at the function entry, the call in a stub out of line (-fpatchable-function-entry=1)',
     family: 'patchable-entry',
     outOfLine: true,
-    entries: [],
+    entries: ['ool'],
     read(view) {
       const word = view.u32(0);
       // With nops in front of the entry the table does not name the one that calls pass; and those

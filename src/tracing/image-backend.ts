@@ -486,9 +486,9 @@ export class ImageBackend implements Backend {
     const size = reading.startDelta + reading.sizeBytes - reading.ipDelta;
     const bytes = sites === this.sites ? this.bytesAt(site) : sites.program.image.bytes.slice(start, start + size);
     if (bytes === null) return null;
-    for (const { delta, after } of change.stores) {
-      const at = Number(sites.anchor[index]! + BigInt(delta) - site.ip);
-      if (at >= 0 && at + after.length <= bytes.length) bytes.set(after, at);
+    for (const { at, delta, after } of change.stores) {
+      const from = Number((at ?? sites.anchor[index]! + BigInt(delta)) - site.ip);
+      if (from >= 0 && from + after.length <= bytes.length) bytes.set(after, from);
     }
     return bytes;
   }
@@ -853,8 +853,8 @@ export class ImageBackend implements Backend {
         const anchor = this.sites.anchor[this.siteIndex.get(step.site.ip)!]!;
         if (step.after.kind === 'direct') this.viaEntry.set(step.site, step.after);
         else this.viaEntry.delete(step.site);
-        for (const { delta, after } of change.stores) {
-          const problem = this.store(anchor + BigInt(delta), after);
+        for (const { at, delta, after } of change.stores) {
+          const problem = this.store(at ?? anchor + BigInt(delta), after);
           if (problem) return problem;
         }
         const bytes = this.bytesAt(step.site);

@@ -4,6 +4,7 @@
  * loader's.
  */
 import { type ConventionName, conventionNamed, type EntryConvention } from '../machine/conventions.js';
+import type { Arch } from '../machine/arch.js';
 import type { MachineOptions } from '../machine/loader.js';
 import { ByteView } from '../bytes.js';
 import { readElf } from '../elf/read.js';
@@ -11,11 +12,12 @@ import type { ElfImage } from '../elf/image.js';
 import * as elf from '../elf/constants.js';
 import { ElftraceError } from '../errors.js';
 import { loadImages, type LoaderOptions } from '../program/loader.js';
-import type { Program } from '../program/program.js';
+import { load, type Program } from '../program/program.js';
+import { planSites } from '../patch/plan.js';
 import { runtimeObject } from '../runtime/index.js';
 import type { Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
-import type { Sites } from '../sites/sites.js';
+import { findSites, type Sites } from '../sites/sites.js';
 
 /**
  * The convention whose entries serve most of the selected sites; of two that serve the same number
@@ -78,6 +80,23 @@ function unknownConvention(title: string, name: string, conventions: readonly En
 /** Section of the runtime in which the tool keeps ops objects, hashes and tables. */
 export const dataSection = '.elftrace.data';
 
+/** An object whose section is longer, by zeros; it moves to the end of the file. */
+function withLonger(image: ElfImage, name: string, size: number): ElfImage {
+  const section = image.section(name);
+  if (!section || section.fileSize >= size) return image;
+  const offset = Math.ceil(image.bytes.length / 64) * 64;
+  const out = new Uint8Array(offset + size);
+  out.set(image.bytes);
+  out.set(image.contents(section), offset);
+  const { shoff, shentsize, endian } = image.header;
+  const view = new ByteView(out, endian);
+  const at = shoff + section.index * shentsize;
+  const word = image.wordBytes;
+  view.insertWord(at + 8 + 2 * word, BigInt(offset), word);
+  view.insertWord(at + 8 + 3 * word, BigInt(size), word);
+  return readElf(out);
+}
+
 /**
  * The runtime with room for the filters of an image: a few hashes that name every site. An image
  * with few sites keeps the room that the runtime was built with.
@@ -85,20 +104,37 @@ export const dataSection = '.elftrace.data';
  */
 export function withRoomFor(bytes: Uint8Array, sites: number): ElfImage {
   const image = readElf(bytes);
-  const section = image.section(dataSection);
-  const wanted = 4096 + 4 * image.wordBytes * sites;
-  if (!section || section.fileSize >= wanted) return image;
-  // The section's bytes, all zero, move to the end of the file.
-  const offset = Math.ceil(bytes.length / 64) * 64;
-  const out = new Uint8Array(offset + wanted);
-  out.set(bytes);
-  const { shoff, shentsize, endian } = image.header;
-  const view = new ByteView(out, endian);
-  const at = shoff + section.index * shentsize;
-  const word = image.wordBytes;
-  view.insertWord(at + 8 + 2 * word, BigInt(offset), word);
-  view.insertWord(at + 8 + 3 * word, BigInt(wanted), word);
-  return readElf(out);
+  return withLonger(image, dataSection, 4096 + 4 * image.wordBytes * sites);
+}
+
+/**
+ * The runtime with an area of stubs out of line for the sites of an image, where its entries are
+ * called through such stubs: their number is the first word of the area's section.
+ */
+function withStubsFor(image: ElfImage, { outOfLine }: Arch, sites: number): ElfImage {
+  const area = outOfLine?.areas.find(({ stubs }) => image.symbols.find(stubs) > 0);
+  if (!outOfLine || area === undefined) return image;
+  const { symbols } = image;
+  const [stubs, count] = [symbols.find(area.stubs), symbols.find(area.count)];
+  const home = image.sections[symbols.sectionIndex[stubs]!]!;
+  const grown = withLonger(image, home.name, Number(symbols.value[stubs]!) + sites * outOfLine.codeBytes);
+  const { bytes, header } = grown;
+  const place = grown.section(home.name)!.offset + Number(symbols.value[count]!);
+  new ByteView(bytes, header.endian).insertU32(place, sites);
+  return grown;
+}
+
+/**
+ * Writes the stubs out of line of an image with a runtime as start-up would: each site has its
+ * own, which calls the entry and comes back.
+ * @param bytes  the image; written in place
+ */
+function fillStubs(bytes: Uint8Array, arch: Arch): void {
+  const image = readElf(bytes);
+  const sites = findSites(load(image, arch));
+  if (sites.stubs?.exist !== true) return;
+  const plan = planSites(sites, { to: { kind: 'init' }, leftovers: true });
+  for (const { fileOffset, after } of plan.steps) bytes.set(after, fileOffset);
 }
 
 /**
@@ -119,7 +155,7 @@ export function runtimeImage(program: Program, convention: ConventionName, sites
       what: target.id,
     });
   }
-  return withRoomFor(bytes, sites);
+  return withStubsFor(withRoomFor(bytes, sites), program.arch, sites);
 }
 
 /**
@@ -182,5 +218,6 @@ export function withRuntime(
     },
     arch,
   );
+  fillStubs(bytes, arch);
   return readElf(bytes);
 }

@@ -70,6 +70,14 @@ function linkedPair(bytes: Uint8Array, at: bigint, base: bigint): bigint | null 
   return BigInt.asUintN(64, at + BigInt((first & 0xffff_f000) | 0) + BigInt((second | 0) >> 20));
 }
 
+/** What the second instruction at a place calls: a stub keeps LR, calls, and goes back; or null. */
+function calledOutOfLine(program: Program, stub: bigint | null): bigint | null {
+  const range = stub === null ? undefined : program.codeAt(stub);
+  if (stub === null || range === undefined || program.arch.target.codeAlignBytes !== 4) return null;
+  const { flow } = program.arch.isa.decode(range.bytes, Number(stub + 4n - range.address), stub + 4n);
+  return flow.kind === 'call' ? flow.target : null;
+}
+
 /**
  * Functions that call an entry of a tracer near their start, by their instructions and stubs alone:
  * no table is asked.
@@ -86,7 +94,8 @@ export function functionsThatCallTracers(program: Program): Set<bigint> {
     for (let at = start[i]!; at < end && at < start[i]! + BigInt(SITE_WITHIN);) {
       const instruction = isa.decode(range.bytes, Number(at - range.address), at);
       const pair = program.arch.target.id === 'riscv64' ? linkedPair(range.bytes, at, range.address) : null;
-      const target = instruction.flow.kind === 'call' ? instruction.flow.target : pair;
+      const out = instruction.flow.kind === 'jump' ? calledOutOfLine(program, instruction.flow.target) : null;
+      const target = instruction.flow.kind === 'call' ? instruction.flow.target : (pair ?? out);
       if (target !== null && program.callee(target) === 'tracer') found.add(start[i]!);
       at += BigInt(instruction.sizeBytes);
     }
