@@ -6,22 +6,6 @@ export function signExtend32(value: number, bits: number): number {
   return (value << shift) >> shift;
 }
 
-/** `value` taken as a two's complement number of `bits` bits. */
-export function signExtend(value: bigint, bits: number): bigint {
-  return BigInt.asIntN(bits, value);
-}
-
-/** Inclusive interval of a signed field of `bits` bits. */
-export function signedRange(bits: number): { min: bigint; max: bigint } {
-  const half = 1n << BigInt(bits - 1);
-  return { min: -half, max: half - 1n };
-}
-
-/** Inclusive interval of an unsigned field of `bits` bits. */
-export function unsignedRange(bits: number): { min: bigint; max: bigint } {
-  return { min: 0n, max: (1n << BigInt(bits)) - 1n };
-}
-
 /** Rounds up to a multiple of `align`, a power of two. */
 export function alignUp(value: number, align: number): number {
   return align <= 1 ? value : Math.ceil(value / align) * align;
@@ -30,10 +14,6 @@ export function alignUp(value: number, align: number): number {
 /** Rounds up to a multiple of `align`, a power of two. */
 export function alignUpBig(value: bigint, align: bigint): bigint {
   return align <= 1n ? value : (value + align - 1n) & -align;
-}
-
-export function isPowerOfTwo(value: bigint): boolean {
-  return value > 0n && (value & (value - 1n)) === 0n;
 }
 
 /**

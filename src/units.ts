@@ -11,9 +11,4 @@ export type Address = bigint;
 /** Position in a Uint8Array, bytes. */
 export type FileOffset = number;
 export type RegisterName = string;
-/**
- * Operand values by field name, as the manual writes them: immediates sign-extended, registers by
- * number.
- */
-export type Operands = Readonly<Record<string, bigint>>;
 export type Endian = 'little' | 'big';

@@ -95,7 +95,7 @@ function registers(): ReadonlyMap<string, ProbeRegister> {
   return found;
 }
 
-export const arm64ProbeAbi: ProbeAbi = {
+const arm64ProbeAbi: ProbeAbi = {
   registers: registers(),
   arguments: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'],
   stackArgumentOffset: 0,

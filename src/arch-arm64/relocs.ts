@@ -10,12 +10,12 @@ import type { RelocationRoles } from '../machine/tables.js';
 import type { FieldCodec, RelocationRow, ValueRule } from '../relocs/kinds.js';
 import { arm64Table, type Arm64Mnemonic } from './isa.js';
 
-export const R_AARCH64_NONE = 0;
+const R_AARCH64_NONE = 0;
 export const R_AARCH64_ABS64 = 257;
-export const R_AARCH64_JUMP26 = 282;
+const R_AARCH64_JUMP26 = 282;
 export const R_AARCH64_CALL26 = 283;
-export const R_AARCH64_JUMP_SLOT = 1026;
-export const R_AARCH64_RELATIVE = 1027;
+const R_AARCH64_JUMP_SLOT = 1026;
+const R_AARCH64_RELATIVE = 1027;
 
 type Overflow = RelocationRow['overflow'];
 

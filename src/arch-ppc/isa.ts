@@ -263,7 +263,7 @@ function crLogical<const M extends string>(mnemonic: M, extended: number): RowSp
  * What programs of either size execute: the emulator has semantics for each. 64-bit only rows are
  * in `rows64`.
  */
-export const rowsCommon = [
+const rowsCommon = [
   // branches (ISA 2.4)
   row('b', '010010 li[25:2] 0 0', 'li', { flow: 'jump' }),
   row('bl', '010010 li[25:2] 0 1', 'li', { flow: 'call' }),
@@ -446,7 +446,7 @@ export const rowsCommon = [
 ] as const;
 
 /** Executable rows that 32-bit processors do not have. */
-export const rows64 = [
+const rows64 = [
   dForm('tdi', 2, 'to ra si', 'to,ra,si', { flow: 'trap' }),
   xForm('td', 68, 'to ra rb', 'to,ra,rb', '0', { flow: 'trap' }),
   row('bctar', '010011 bo bi 000 bh 1000110000 0', 'bo,bi,bh', { flow: 'indirect-jump' }),
@@ -1265,8 +1265,8 @@ const rowsVsx: readonly RowSpec[] = [
 ];
 
 /** Rows that are decoded and named; executing one is a stop. */
-export const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector, ...rowsVsx];
-export const rowsDecodeOnly64: readonly RowSpec[] = rowsSystem64;
+const rowsDecodeOnlyCommon: readonly RowSpec[] = [...rowsSystem, ...rowsFloat, ...rowsVector, ...rowsVsx];
+const rowsDecodeOnly64: readonly RowSpec[] = rowsSystem64;
 
 // ----------------------------------------------------------------------------------------- aliases
 

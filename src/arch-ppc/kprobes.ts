@@ -125,7 +125,7 @@ const FRAMES = {
 /** ELFv2 keeps signal handlers of programs away from this much. */
 const PROTECTED_ZONE = 512;
 
-export function ppcProbeAbi({ abi }: PpcProbeAbi): ProbeAbi {
+function ppcProbeAbi({ abi }: PpcProbeAbi): ProbeAbi {
   const { word, parameters } = FRAMES[abi];
   const registers = new Map<string, ProbeRegister>();
   for (let i = 0; i < 32; i++) registers.set(`gpr${i}`, { machine: `r${i}`, frameOffset: word * i, bytes: word });

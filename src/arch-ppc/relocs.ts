@@ -25,20 +25,18 @@ import { ppc32Table, ppc64Table } from './isa.js';
 
 // Types that sites, stubs and loaders name; equal numbers on both sizes where no size is in the
 // name.
-export const R_PPC_NONE = 0;
-export const R_PPC_ADDR32 = 1;
+const R_PPC_NONE = 0;
+const R_PPC_ADDR32 = 1;
 export const R_PPC_ADDR16_LO = 4;
 export const R_PPC_ADDR16_HA = 6;
 export const R_PPC_REL24 = 10;
 export const R_PPC_PLTREL24 = 18;
-export const R_PPC_RELATIVE = 22;
+const R_PPC_RELATIVE = 22;
 export const R_PPC_LOCAL24PC = 23;
 export const R_PPC64_REL24 = 10;
 export const R_PPC64_RELATIVE = 22;
 export const R_PPC64_ADDR64 = 38;
-export const R_PPC64_TOC = 51;
 export const R_PPC64_REL24_NOTOC = 116;
-export const R_PPC64_ENTRY = 118;
 export const R_PPC64_REL24_P9NOTOC = 124;
 
 // ------------------------------------------------------------------------------------------ fields

@@ -41,7 +41,7 @@ export const MTLR_R0 = ppc64Table.encode('mtspr', { rs: 0, spr: 8 });
 /** `stw r0,4(r1)`: LR into the caller's frame, 32 bits. */
 export const STW_R0 = ppc64Table.encode('stw', { rs: 0, ra0: 1, d: 4 });
 /** `std r0,16(r1)`: the same on 64 bits. */
-export const STD_R0 = ppc64Table.encode('std', { rs: 0, ra0: 1, ds: 16 });
+const STD_R0 = ppc64Table.encode('std', { rs: 0, ra0: 1, ds: 16 });
 /** `b .+8`: jumps over the TOC restore. */
 export const B_OVER_ONE = ppc64Table.encode('b', { li: 8 });
 export const BCTRL = ppc64Table.encode('bcctrl', { bo: 20, bi: 0, bh: 0 });
@@ -249,7 +249,7 @@ function slotItself(slot: Address | null, slotBytes: number): Found | null {
 }
 
 /** Magic word that later kernels put behind the code of their stubs. */
-export const STUB_MAGIC = 0x7374_7562;
+const STUB_MAGIC = 0x7374_7562;
 
 // ------------------------------------------------------------------------------------ 64-bit forms
 

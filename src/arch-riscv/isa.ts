@@ -122,7 +122,7 @@ csrs(0xf11, 'mvendorid marchid mimpid mhartid mconfigptr');
 csrs(0xfb0, 'mtopi');
 
 /** Name of a CSR number, or its number in hexadecimal. */
-export function csrName(csr: number): string {
+function csrName(csr: number): string {
   return csrNames.get(csr) ?? hex(csr);
 }
 
@@ -624,9 +624,6 @@ const COMPRESSED_FLOAT_ROWS = [
 
 const EXECUTABLE_ROWS = [...BASE_ROWS, ...MULTIPLY_ROWS, ...ATOMIC_ROWS, ...BIT_ROWS, ...FLOAT_MOVE_ROWS];
 const ROWS = [...EXECUTABLE_ROWS, ...PRIVILEGED_ROWS, ...FLOAT_ROWS, ...COMPRESSED_ROWS, ...COMPRESSED_FLOAT_ROWS];
-
-/** Every instruction that a row names. */
-export type RiscvMnemonic = (typeof ROWS)[number]['mnemonic'];
 /** The instructions that need semantics of their own: neither compressed nor decode-only. */
 export type RiscvExecutableMnemonic = (typeof EXECUTABLE_ROWS)[number]['mnemonic'];
 

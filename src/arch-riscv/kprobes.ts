@@ -120,7 +120,7 @@ function registersOf(): ReadonlyMap<string, ProbeRegister> {
   return found;
 }
 
-export const riscvProbeAbi: ProbeAbi = {
+const riscvProbeAbi: ProbeAbi = {
   registers: registersOf(),
   arguments: ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'],
   stackArgumentOffset: 0,

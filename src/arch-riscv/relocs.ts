@@ -22,13 +22,10 @@ import { riscvTable } from './isa.js';
 export const R_RISCV_NONE = 0;
 export const R_RISCV_64 = 2;
 export const R_RISCV_RELATIVE = 3;
-export const R_RISCV_JUMP_SLOT = 5;
-export const R_RISCV_JAL = 17;
 export const R_RISCV_CALL = 18;
 export const R_RISCV_CALL_PLT = 19;
 export const R_RISCV_PCREL_HI20 = 23;
 export const R_RISCV_PCREL_LO12_I = 24;
-export const R_RISCV_ALIGN = 43;
 export const R_RISCV_RELAX = 51;
 
 // ------------------------------------------------------------------------------------------ fields

@@ -128,7 +128,7 @@ const ONLY = opcodes(
 );
 
 /** K-BOOST-1 for a decoded instruction; exception tables are the caller's business. */
-export function isBoostable(x: X86Instruction): boolean {
+function isBoostable(x: X86Instruction): boolean {
   if (x.addressSizePrefix || x.segmentPrefix === 0x2e) return false;
   // VEX, EVEX and XOP lie in maps of their own.
   if (x.encoding !== 'legacy') return false;

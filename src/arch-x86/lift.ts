@@ -51,7 +51,7 @@ import { CONDITIONS } from './opcode-map.js';
 
 // ------------------------------------------------------------------------------------------- slots
 
-export const GPR_NAMES = [
+const GPR_NAMES = [
   'rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13', 'r14', 'r15',
 ] as const; // prettier-ignore
 const XMM_NAMES = Array.from({ length: 16 }, (_, i) => `xmm${i}`);

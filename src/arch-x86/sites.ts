@@ -56,7 +56,7 @@ const isNested = (from: SiteReading, view: SiteView): boolean => siteConvention(
  */
 export const CALL5_REACH: Reach = { min: -0x7fff_fffbn, max: 0x8000_0004n, alignBytes: 1 };
 /** The same for `67 e8` rel32, 6 bytes long. */
-export const CALL6_REACH: Reach = { min: -0x7fff_fffan, max: 0x8000_0005n, alignBytes: 1 };
+const CALL6_REACH: Reach = { min: -0x7fff_fffan, max: 0x8000_0005n, alignBytes: 1 };
 
 /** The site nop: exactly this one (X-ENC-1). */
 export const NOP5 = Uint8Array.of(0x0f, 0x1f, 0x44, 0x00, 0x00);

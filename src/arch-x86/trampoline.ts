@@ -46,11 +46,8 @@ export type {
   OwnTrampoline,
   TemplateKind,
   TextSeam,
-  TrampolineLayout,
   TrampolineOps,
-  TrampolineUpdate,
   TrampolineVariant,
-  TrampolineWarning,
 } from '../machine/trampolines.js';
 
 /**

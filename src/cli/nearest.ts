@@ -26,7 +26,7 @@ function distance(a: string, b: string): number {
  * Known words that begin with this one; where none does, the nearest ones within a third of its
  * letters (two at least).
  */
-export function nearest(word: string, known: Iterable<string>): string[] {
+function nearest(word: string, known: Iterable<string>): string[] {
   const words = [...new Set(known)].sort();
   const begun = word.length < 2 ? [] : words.filter((each) => each.startsWith(word));
   if (begun.length > 0) return begun;

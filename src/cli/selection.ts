@@ -18,7 +18,7 @@ export interface SelectionOptions {
  * Sites as the records that patterns are compared with. Leftovers and empty slots keep their index
  * and never match.
  */
-export function filterNames(sites: Sites, module: string | null): FilterNames {
+function filterNames(sites: Sites, module: string | null): FilterNames {
   const { program } = sites;
   const loaded = program.loadMap?.parts.filter((part) => part.kind === 'module').map((part) => part.name);
   const modules = loaded ?? (module === null ? [] : [module]);

@@ -56,7 +56,7 @@ export class RangeIndex<T> {
 }
 
 /** True where a 64-bit array's low half is the first of its two 32-bit halves. */
-export const HOST_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
+const HOST_LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 /**
  * Index of the low and the high half of element 0 in `halves(column)`; element i is at 2 * i + LOW.
  */

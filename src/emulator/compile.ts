@@ -41,7 +41,7 @@ import type { Address } from '../units.js';
  * What a region returns instead of an address. Addresses of the guest may have these values:
  * whoever returns one writes it to the control block too, and all of these mean to go on there.
  */
-export const STOP = {
+const STOP = {
   /** Too little fuel. */
   fuel: -1,
   /** Tier 0 executes the next instruction. */

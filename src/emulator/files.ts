@@ -164,7 +164,7 @@ export class ReplayedInput {
 
 const MODE = { file: 0o100000, directory: 0o040000, link: 0o120000 } as const;
 /** A character device: what descriptors 0 to 2 are. */
-export const STREAM_MODE = 0o020600;
+const STREAM_MODE = 0o020600;
 
 /** Bytes of the least and largest unit that `stat` speaks of. */
 const BLOCK_BYTES = 4096;

@@ -4,42 +4,31 @@ export type {
   FetchMode,
   Hook,
   MachineOptions,
-  SwitchHook,
   SyscallHandler,
   SyscallResult,
   WatchHook,
   WatchRequest,
 } from './machine.js';
 export type { Deviation, StopReason, WatchEvent } from './stops.js';
-export { GuestMemory } from './memory.js';
-export type { AccessKind, MapRequest, SavedWindow, Window } from './memory.js';
+export type { AccessKind, MapRequest } from './memory.js';
 export type { Permission } from './windows.js';
 export { compareStates, registersOf } from './snapshot.js';
 export { firstDivergence } from './divergence.js';
 export type { CompareOptions, CpuState, Difference, Snapshot, StatePart } from './snapshot.js';
-export type { Divergence, DivergenceOptions, DivergentSide, Inconclusive, NoDivergence } from './divergence.js';
+export type { Divergence, DivergenceOptions, Inconclusive } from './divergence.js';
 export { runSchedule } from './schedule.js';
-export type { PatcherStep, ScheduleOptions, ScheduleResult, ScheduleStep } from './schedule.js';
+export type { PatcherStep, ScheduleResult, ScheduleStep } from './schedule.js';
 export { Gates } from './gates.js';
-export type {
-  CallConvention,
-  CallResult,
-  Gate,
-  GateCall,
-  GateFunction,
-  GateOptions,
-  GateReference,
-  GateSearch,
-} from './gates.js';
+export type { CallConvention, CallResult, Gate, GateCall, GateFunction, GateOptions } from './gates.js';
 export { backtrace, beginCall, callFunction } from './call.js';
-export type { CallOptions, CallOutcome } from './call.js';
+export type { CallOutcome } from './call.js';
 export { NO_FILES } from './files.js';
-export type { FileError, FileStatus, FileSystem, OpenFile } from './files.js';
+export type { FileError, FileStatus, FileSystem } from './files.js';
 export { signalOf, startProcess } from './process.js';
 export type { Process, ProcessImage, ProcessOptions, RelativeRelocation } from './process.js';
 export { systemCalls } from '../machine/calls.js';
 export type { CallClass, SystemCall } from '../machine/calls.js';
-export { createSyscalls, PID } from './syscalls.js';
-export type { GuestInput, GuestOutput, ProcessLayout, SyscallOptions, SyscallServer } from './syscalls.js';
-export type { EmulationModel, IrEmulation, ProcessModel } from '../machine/emulation.js';
+export { PID } from './syscalls.js';
+export type { GuestInput } from './syscalls.js';
+export type { EmulationModel, IrEmulation } from '../machine/emulation.js';
 export type { Lifter, TrapKind } from '../machine/ir.js';

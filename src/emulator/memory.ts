@@ -139,7 +139,7 @@ const DESCRIPTORS = MAX_WINDOWS - 1;
  * Most areas of a process. Source: Linux, `vm.max_map_count`, whose default has been this since
  * 2.4.
  */
-export const MAX_AREAS = 65_530;
+const MAX_AREAS = 65_530;
 
 /**
  * Why a mapping cannot be made. `areas`, `backing`: the limits of a process and of this emulator.

@@ -30,7 +30,7 @@ import { OPS } from '../machine/ir.js';
 import type { Block, Op } from '../machine/ir.js';
 import type { Address } from '../units.js';
 
-export const MAX_REGION_BLOCKS = 200;
+const MAX_REGION_BLOCKS = 200;
 const MAX_REGION_OPS = 12_000;
 /**
  * A function that is copied to its calls: so many blocks and ops at most, with what it calls
@@ -83,7 +83,7 @@ export interface RegionBlock {
 }
 
 /** Where a call goes on: in copies, behind itself when the callee comes back, or both. */
-export function returnsHere({ block, targets }: RegionBlock): boolean {
+function returnsHere({ block, targets }: RegionBlock): boolean {
   const { kind } = block.terminator;
   return kind === 'calli' || (kind === 'call' && targets.length === 0);
 }

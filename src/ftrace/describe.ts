@@ -1,7 +1,7 @@
 /** Places and contents in words: for messages, listings and reports. */
 import { hex } from '../errors.js';
 import type { CodePlace } from './backend.js';
-import type { Callee, Content } from './ops.js';
+import type { Callee } from './ops.js';
 import type { Literal } from './records.js';
 
 /** A place in words, for messages. */
@@ -19,28 +19,6 @@ export function describePlace(place: CodePlace): string {
       return 'ftrace_graph_call';
     default:
       return place satisfies never;
-  }
-}
-
-/** A content in words, for listings and reports. */
-export function describeContent(content: Content): string {
-  switch (content.kind) {
-    case 'nop':
-      return 'nop';
-    case 'caller':
-      return 'ftrace_caller';
-    case 'regs-caller':
-      return 'ftrace_regs_caller';
-    case 'list-caller':
-      return 'ftrace_list_caller';
-    case 'trampoline':
-      return content.ops === null
-        ? `trampoline ${hex(content.address)}`
-        : `trampoline ${hex(content.address)} (${content.ops.name})`;
-    case 'direct':
-      return `direct ${hex(content.address)}`;
-    default:
-      return content satisfies never;
   }
 }
 

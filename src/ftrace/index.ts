@@ -56,11 +56,10 @@ import { transact } from './transaction.js';
 export type { Backend, CodePlace, Reading, Step, StepProblem, TrampolineImage, TrampolineRequest } from './backend.js';
 export type { Capabilities } from '../machine/conventions.js';
 export { GraphUser, type GraphUserImage } from './graph-user.js';
-export { type HashPair, type HashSnapshot, hashesMatch, isEmpty, makeHash, type SiteHash } from './hash.js';
+export { hashesMatch, isEmpty, type SiteHash } from './hash.js';
 export {
   type Callee,
   type Content,
-  equalCallees,
   equalContents,
   type Errno,
   flagNames,
@@ -69,27 +68,14 @@ export {
   type OpsImage,
   type OpsInput,
   rawFlags,
-  type ShareCommand,
   type TrampolineBlock,
 } from './ops.js';
-export { defaultPolicy, GRAPH_USERS, type Policy } from './policy.js';
-export {
-  CallSite,
-  COUNT_LIMIT,
-  CURRENT,
-  equalLiterals,
-  type Literal,
-  type NamedOps,
-  REC,
-  type SiteInput,
-  STICKY,
-} from './records.js';
+export { type Policy } from './policy.js';
+export { CallSite, type Literal, type NamedOps, REC, type SiteInput } from './records.js';
 export { formatFunctions, formatReport, initReport, type ListedFunction } from './report.js';
 export type { FailureReport } from './failure.js';
 export type { SavedCore } from './save.js';
-export type { CoreState, Outcome } from './state.js';
-export { describeCallee, describeContent, describeLiteral } from './describe.js';
-export { inverse } from './transaction.js';
+export type { Outcome } from './state.js';
 
 export interface CoreOptions {
   readonly backend: Backend;

@@ -14,7 +14,7 @@ import { attachedTo, offLiteral, refreshWanted } from './targets.js';
 import { updateRun } from './update.js';
 
 /** Every pair of hashes that the core knows, each once. */
-export function allPairs(state: CoreState): HashPair[] {
+function allPairs(state: CoreState): HashPair[] {
   const users = state.graph.known.map((user) => user.pair);
   return [...new Set([...state.sharedPairs, ...state.known.map((ops) => ops.pair), ...users])];
 }

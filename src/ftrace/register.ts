@@ -23,7 +23,7 @@ export function refuseDead({ dead }: CoreState): Refusal | null {
  * Records that a pair of hashes matches, in table order; those that every walk skips are left out
  * (C-REC-2).
  */
-export function sitesOf(state: CoreState, hashes: HashSnapshot): CallSite[] {
+function sitesOf(state: CoreState, hashes: HashSnapshot): CallSite[] {
   const { filter } = hashes;
   const candidates = filter === null || isEmpty(filter) ? state.records.list : inOrder(filter.sites);
   return candidates.filter((site) => !site.skipped && hashesMatch(hashes, site));

@@ -13,7 +13,7 @@ import { GraphUser } from './graph-user.js';
 import { type HashPair, makeHash, type SiteHash } from './hash.js';
 import type { CoreState } from './state.js';
 
-export const savedVersion = 1;
+const savedVersion = 1;
 
 type Hex = string;
 

@@ -82,7 +82,7 @@ function trampolineContent(state: CoreState, ops: Ops): Content {
  * old hashes; an ops that is being added never; one that is being modified by its old hashes;
  * others by their hashes.
  */
-export function currentTrampolineOps(state: CoreState, site: CallSite, removed: Ops | null): Ops | null {
+function currentTrampolineOps(state: CoreState, site: CallSite, removed: Ops | null): Ops | null {
   if (removed !== null && removed.trampoline !== null && removed.old !== null && hashesMatch(removed.old, site)) {
     return removed;
   }

@@ -163,7 +163,7 @@ export function transact(state: CoreState, body: (tx: Transaction) => Refusal | 
  * C-UPD-4: no operation works any more, and what counts as the callee of the entries is the stub.
  * The image stays as it is.
  */
-export function kill(state: CoreState, reason: string): void {
+function kill(state: CoreState, reason: string): void {
   state.dead = reason;
   state.callee = { kind: 'stub' };
 }
@@ -264,7 +264,7 @@ function writeSteps(backend: Backend, steps: readonly Step[]): Problem | null {
 }
 
 /** The step that takes another one back; null for waits and frees. */
-export function inverse(step: Step): Step | null {
+function inverse(step: Step): Step | null {
   switch (step.kind) {
     case 'sync':
     case 'quiesce':

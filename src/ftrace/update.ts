@@ -45,7 +45,7 @@ function nextCurrent(site: CallSite, enabled: boolean): number {
  * What an update would do to a record. Flags that agree mean nothing is done, even if the function
  * inside a trampoline changed (A6.3).
  */
-export function updateKind(site: CallSite, enabled: boolean): UpdateKind {
+function updateKind(site: CallSite, enabled: boolean): UpdateKind {
   if (site.skipped) return 'ignore';
   const next = nextCurrent(site, enabled);
   if ((site.flags & CURRENT) >>> 0 === next) return 'ignore';

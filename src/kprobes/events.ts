@@ -18,12 +18,12 @@ import type { Address } from '../units.js';
 import type { ProbeAbi, ProbeRegister } from '../machine/probes.js';
 
 /** Limits of the kernel. */
-export const MAX_ARGUMENTS = 128;
-export const MAX_NAME = 63;
-export const MAX_ACTIVE = 4096;
-export const MAX_ARRAY = 64;
+const MAX_ARGUMENTS = 128;
+const MAX_NAME = 63;
+const MAX_ACTIVE = 4096;
+const MAX_ARRAY = 64;
 /** Bytes of a recorded string, its end included. */
-export const MAX_STRING = 64;
+const MAX_STRING = 64;
 
 export type ProbeWhere =
   | { readonly kind: 'symbol'; readonly module: string | null; readonly name: string; readonly offset: bigint }

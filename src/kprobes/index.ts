@@ -13,9 +13,7 @@ export {
 export { explainProbe, type ProbeExplanation } from './explain.js';
 export type {
   DetourBuffer,
-  JumpOptimization,
   JumpWindow,
-  ProbeAbi,
   ProbeCode,
   ProbeCpu,
   ProbeErrno,
@@ -24,8 +22,6 @@ export type {
   ProbeRefusal,
   ProbeRefusalCode,
   ProbeSupport,
-  SimulationResult,
-  SlotImage,
   WayIn,
   WayInKind,
 } from '../machine/probes.js';
@@ -41,7 +37,7 @@ export {
   type OptimizedPart,
   type ProbeState,
 } from './objects.js';
-export { planProbes, probeServer, type ProbeServer, type ProbeSessionPlan } from './plan.js';
+export { planProbes, probeServer, type ProbeSessionPlan } from './plan.js';
 export { decodeWords } from './program.js';
 export { type ProbeMachine, type ProbeProfile, ProbeRun, type ProbeStop } from './run.js';
 export { type ListedProbe, type ProbeEvent, probeRoomFor, ProbeSession } from './session.js';
@@ -49,4 +45,4 @@ export { type SlotArea, SlotPool } from './slots.js';
 export { Kprobes2009, type Options2009 } from './state-2009.js';
 export { KprobesModern, type OptionsModern } from './state-modern.js';
 export { type DetourPart, type ProbeStore, TextMachine, type TextMachineOptions } from './text-machine.js';
-export { probeSupport, ProbeText, refusalError, type ValidProbe } from './validate.js';
+export { probeSupport, ProbeText, type ValidProbe } from './validate.js';

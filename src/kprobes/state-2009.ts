@@ -46,7 +46,7 @@ export interface Options2009 extends StatesOptions {
 }
 
 /** Ticks from queueing to the optimizer. */
-export const OPTIMIZE_DELAY_2009 = 10;
+const OPTIMIZE_DELAY_2009 = 10;
 
 const { GONE, DISABLED, OPTIMIZE } = FLAGS_2009;
 

@@ -35,7 +35,7 @@ export interface OptionsModern extends StatesOptions {
 }
 
 /** Ticks from queueing to the optimizer. */
-export const OPTIMIZE_DELAY = 5;
+const OPTIMIZE_DELAY = 5;
 
 const { GONE, DISABLED, OPTIMIZED, FTRACE } = FLAGS;
 

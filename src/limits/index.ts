@@ -4,14 +4,12 @@
  */
 export {
   defaultLimits,
-  type Limit,
   limitExceeded,
   type LimitName,
   limitNames,
   type Limits,
   limits,
   limitText,
-  type LimitUnit,
   parseLimit,
   parseSeconds,
   parseSize,

@@ -32,7 +32,7 @@ export type Operand = number | bigint;
 const TYPE_BYTES = { i64: 8, f64: 8, v128: 16 } as const satisfies Record<SlotType, number>;
 
 /** Bytes of one state block. Records of tier 0 name slots with 16 bits, which is the bound. */
-export const STATE_BYTES = 0x8000;
+const STATE_BYTES = 0x8000;
 /** Temporaries of one instruction. `lmw` of PPC32 needs 32. */
 const TEMPORARIES = 64;
 
@@ -120,7 +120,7 @@ export const V128 = {
   load: [0xfd, 0x00], store: [0xfd, 0x0b], load32Zero: [0xfd, 0x5c], load64Zero: [0xfd, 0x5d], store32Lane: [0xfd, 0x5a], store64Lane: [0xfd, 0x5b],
 } as const; // prettier-ignore
 /** Vector opcodes that are used by name; all stand behind 0xfd. */
-export const SIMD = {
+const SIMD = {
   shuffle: 0x0d, swizzle: 0x0e, splat8: 0x0f, splat64: 0x12, lane64: 0x1d, setLane64: 0x1e, popcnt8: 0x62, and: 0x4e, andnot: 0x4f, or: 0x50, xor: 0x51,
 } as const; // prettier-ignore
 
@@ -314,7 +314,7 @@ export function flagBits(code: bigint, a: bigint, b: bigint, c: bigint): bigint 
 }
 
 /** Flag bits of the kind "bits", and of `recordBits`. */
-export const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
+const RECORD_BIT = { lt: 8, gt: 4, eq: 2 } as const satisfies Record<RecordTest, number>;
 
 /**
  * The flags of a record as bits 8, 4, 2 (and what else A holds for the kind "bits"): what
@@ -387,10 +387,7 @@ export type FunctionName =
  * What an x86 record can be asked: a condition (0 or 1), or `flagbits`: all status flags at their
  * places in RFLAGS.
  */
-export const FLAG_TESTS = [
-  'flagbits', 'flago', 'flagb', 'flage', 'flagbe', 'flags', 'flagp', 'flagl', 'flagle',
-] as const; // prettier-ignore
-export type FlagTestName = (typeof FLAG_TESTS)[number];
+export type FlagTestName = 'flagbits' | 'flago' | 'flagb' | 'flage' | 'flagbe' | 'flags' | 'flagp' | 'flagl' | 'flagle';
 
 type Bytes = readonly number[];
 
@@ -755,7 +752,7 @@ const OP_TABLE = {
   stv32: { ...store(4, [I64.store32]), type: 'v128', swap: [0xfd, 0x1d, 0] },
   stv64: { ...store(8, [I64.store]), type: 'v128', swap: [0xfd, 0x1d, 0] },
 
-  /** Of x86 records; see `FLAG_TESTS`. */
+  /** Of x86 records; see `FlagTestName`. */
   flagbits: ofSlots(4, 'flagbits'),
   flago: ofSlots(4, 'flago'),
   flagb: ofSlots(4, 'flagb'),

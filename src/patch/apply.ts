@@ -35,7 +35,7 @@ import { type Additions, additionRows, type Plan } from './plan.js';
  * Whether a record can be a part of the file: as a section, or as a segment where it has no
  * sections.
  */
-export function canCarryRecord(image: ElfImage): boolean {
+function canCarryRecord(image: ElfImage): boolean {
   return whyNoSections(image) === null || whyNoNoteSegment(image) === null;
 }
 

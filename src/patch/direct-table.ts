@@ -22,7 +22,7 @@ const tables = new WeakMap<Program, readonly DirectCaller[]>();
  * The direct callers that an image names; none where it has no table, or an unreadable one. Read
  * once.
  */
-export function directCallers(program: Program): readonly DirectCaller[] {
+function directCallers(program: Program): readonly DirectCaller[] {
   let rows = tables.get(program);
   if (rows === undefined) {
     rows = readTable(program);

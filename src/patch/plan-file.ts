@@ -12,7 +12,7 @@ import type { FileRecord } from './journal.js';
 import type { Hazard } from './plan.js';
 import { type Plan, type Refusal, type Step, tableParts } from './plan.js';
 
-export const planFileSchema = 3;
+const planFileSchema = 3;
 
 /** A plan with the file that it is about. */
 export interface PlanFile {

@@ -36,7 +36,7 @@ export interface UntraceRequest extends Pick<
 }
 
 /** How a plan and a record name the request. */
-export const untraceRequest = 'untrace';
+const untraceRequest = 'untrace';
 
 /** Sections of code that a kernel throws away when it has started. */
 const initText = '.init.text';

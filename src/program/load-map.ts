@@ -14,9 +14,9 @@ import type { Address, Endian } from '../units.js';
 
 export const loadMapSection = '.note.elftrace.load';
 export const loadMapOwner = 'elftrace';
-export const loadMapNoteType = 2;
+const loadMapNoteType = 2;
 /** Version of the note; a reader refuses others. */
-export const loadMapSchema = 1;
+const loadMapSchema = 1;
 
 export type LoadBase = 'user' | 'kernel';
 export type PartKind = 'core' | 'runtime' | 'module';
@@ -258,7 +258,7 @@ class Reader {
  * The inverse of `encodeLoadMap`, of the note's descriptor.
  * @throws ElftraceError 'bad-record'
  */
-export function decodeLoadMap(descriptor: Uint8Array, fileOffset: number): LoadMap {
+function decodeLoadMap(descriptor: Uint8Array, fileOffset: number): LoadMap {
   let parsed: unknown;
   try {
     parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(descriptor));

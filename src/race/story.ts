@@ -60,7 +60,7 @@ export interface Story {
  * The place that reports show: the first that may only change as a whole, else what is stored to
  * code first, else the first store.
  */
-export function watchedPlace(scene: Scene, sequence: Sequence): Story['watch'] {
+function watchedPlace(scene: Scene, sequence: Sequence): Story['watch'] {
   const [unit] = scene.units;
   if (unit) return { address: unit.address, size: Math.max(...unit.forms.map(({ bytes }) => bytes.length)) };
   const stores = sequence.patchers.flatMap(({ steps }) => steps.flatMap((step) => (step.kind === 'store' ? [step] : [])));

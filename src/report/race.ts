@@ -46,21 +46,17 @@ const boundTexts: Readonly<Record<RaceResult['bounds'][number]['kind'], (limit: 
   interrupted: () => 'the search was interrupted',
 };
 
-export const boundText = ({ kind, limit }: RaceResult['bounds'][number]): string => boundTexts[kind](limit);
+const boundText = ({ kind, limit }: RaceResult['bounds'][number]): string => boundTexts[kind](limit);
 
 /** `1,234,567`, or powers of ten where nobody reads digits. */
-export function countText(count: bigint): string {
+function countText(count: bigint): string {
   const digits = count.toString();
   if (digits.length > 18) return `${digits[0]!}.${digits.slice(1, 3)}e${String(digits.length - 1)}`;
   return digits.replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /** What a step does, in one line. */
-export function stepText(
-  { placeOf, isCode, disassemble }: RaceReport,
-  step: RaceStep,
-  before: Uint8Array | null,
-): string {
+function stepText({ placeOf, isCode, disassemble }: RaceReport, step: RaceStep, before: Uint8Array | null): string {
   const label = step.label === undefined ? '' : ` (${step.label})`;
   switch (step.kind) {
     case 'store': {

@@ -298,7 +298,7 @@ export interface FilterNames {
  * True when the record lies too far behind its symbol: the body of an overridden weak function
  * (C-FILT-4, M-WEAK-1).
  */
-export function isWeakLeftover(names: FilterNames, index: number): boolean {
+function isWeakLeftover(names: FilterNames, index: number): boolean {
   const limit = names.maxSiteOffset ?? 'any';
   return limit !== 'any' && names.siteOffset(index) > limit;
 }

@@ -36,7 +36,7 @@ export interface McountMachine {
 export type CallTest = (section: ElfSection, offset: number) => boolean;
 
 /** The table that this file makes, and that GCC makes on x86. */
-export const mcountSectionName = '__mcount_loc';
+const mcountSectionName = '__mcount_loc';
 
 /**
  * Text sections whose functions are traced; every name that begins with `.text` is, too (M-REC-2).

@@ -167,7 +167,7 @@ function rangeOf(program: Program, { section, value }: Place): CodeRange | undef
  * Places in code that the tables of other patching mechanisms name, and whether one lies in the
  * way.
  */
-export class OtherRanges {
+class OtherRanges {
   /** By section and offset. */
   readonly list: readonly OtherRange[];
   /** Bytes of the longest: nothing that begins farther in front can reach a place. */

@@ -17,7 +17,7 @@ import { readTables, type SlotTable, type TableOptions } from './tables.js';
 import { ProgramView } from './view.js';
 
 /** States in the order of the `state` column; `unknown` is bytes that no shape knows. */
-export const stateNames = ['compiled', 'nop', 'call', 'foreign', 'unknown', 'zero', 'outside'] as const;
+const stateNames = ['compiled', 'nop', 'call', 'foreign', 'unknown', 'zero', 'outside'] as const;
 export type SiteState = (typeof stateNames)[number];
 const stateIndex: Readonly<Record<SiteStateKind, number>> = { compiled: 0, nop: 1, call: 2, foreign: 3 };
 const stateUnknown = 4;

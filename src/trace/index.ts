@@ -1,27 +1,13 @@
 /** The public surface of the trace room. */
-export { traceSchema } from './events.js';
-export type {
-  ClockUnit,
-  EntryEvent,
-  PointEvent,
-  ProbeData,
-  ReturnEvent,
-  TracedFunction,
-  TraceEvent,
-  TraceHeader,
-  TraceLosses,
-  TraceSink,
-} from './events.js';
+export type { ClockUnit, TracedFunction, TraceEvent, TraceHeader, TraceLosses, TraceSink } from './events.js';
 export { foldedWriter, profile } from './folded.js';
-export type { FoldedOptions, Profile, ProfileRow } from './folded.js';
+export type { ProfileRow } from './folded.js';
 export { isTraceFormat, traceFormats, traceWriter } from './formats.js';
 export type { TraceFormat } from './formats.js';
 export { functionLookup, tracedFunctions } from './functions.js';
-export type { FunctionListOptions, FunctionLookup } from './functions.js';
 export { ndjsonWriter } from './ndjson.js';
-export type { NdjsonOptions, TextSink } from './ndjson.js';
 export { traceWithOracle } from './oracle.js';
-export type { Oracle, OracleOptions } from './oracle.js';
+export type { Oracle } from './oracle.js';
 export {
   readRing,
   replayRing,
@@ -35,7 +21,5 @@ export {
   ringLosses,
   ringNotices,
 } from './ring.js';
-export type { MemoryReader, ProbeReader, ReplayResult, Ring, RingRecord, RingRecordKind } from './ring.js';
-export { ftraceWriter, graphWriter, taskName } from './text.js';
-export { chromeWriter, perfettoWriter } from './timeline.js';
-export type { ByteSink } from './timeline.js';
+export type { MemoryReader, ProbeReader, ReplayResult, Ring, RingRecord } from './ring.js';
+export { graphWriter, taskName } from './text.js';

@@ -118,7 +118,7 @@ export function planDirect(sites: Sites, request: DirectRequest): Plan {
  * What differs between two images of one size, one step for each place: a site, or a run of words
  * of the runtime's data.
  */
-export function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): Step[] {
+function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): Step[] {
   const { image } = sites.program;
   const extents: { readonly start: number; readonly end: number; readonly site: number }[] = [];
   for (let site = 0; site < sites.count; site++) {

@@ -304,7 +304,7 @@ const verbs: Readonly<Record<Reference['kind'], string>> = {
 };
 
 /** One hazard as a sentence. */
-export function graphHazardText({ by, reference, function: name, address, section, reason }: GraphHazard): string {
+function graphHazardText({ by, reference, function: name, address, section, reason }: GraphHazard): string {
   if (by === 'nothing') return reason;
   if (by === 'table') return `${name === '' ? hex(address!) : name}: ${reason}`;
   const who =

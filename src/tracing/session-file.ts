@@ -31,7 +31,7 @@ export interface FilePlace {
 }
 
 /** What an ops asks for besides its filter. */
-export const sessionTraits = ['recursion', 'rcu', 'dynamic', 'permanent', 'ip-modify'] as const;
+const sessionTraits = ['recursion', 'rcu', 'dynamic', 'permanent', 'ip-modify'] as const;
 export type SessionTrait = (typeof sessionTraits)[number];
 
 export type SessionOperation = { readonly at: FilePlace } & (

@@ -812,6 +812,3 @@ function countEnabled(sites: Sites, without: Uint8Array): number {
 function remainsEnabled(sites: Sites, without: Uint8Array): boolean {
   return countEnabled(sites, without) > 0;
 }
-
-/** Words of an ops object, for readers of images. */
-export const opsObjectWords = OPS_WORD_COUNT;

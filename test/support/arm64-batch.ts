@@ -95,7 +95,7 @@ export type Variant = RowVariant<Input, Aspect>;
 
 const has = (row: Row, name: string): boolean => row.fields.some((field) => field.name === name);
 
-export const isVectorRow = (row: Row): boolean =>
+const isVectorRow = (row: Row): boolean =>
   row.fields.some((field) =>
     /^([fv][dnmat]|[bhsdq]t2?|b[dnm]|[hsd]d|v2d|v4s|v8h|e[dn]2?|high|ad|vt_\d)$/.test(field.name),
   );
@@ -573,7 +573,7 @@ class Planner extends RowPlanner<Input, Aspect> {
 }
 
 /** All inputs and variants. */
-export function planOf(): { readonly inputs: readonly Input[]; readonly variants: readonly Variant[] } {
+function planOf(): { readonly inputs: readonly Input[]; readonly variants: readonly Variant[] } {
   const planner = new Planner();
   return { inputs: planner.inputs.all, variants: planner.variants };
 }
@@ -645,15 +645,6 @@ const QEMU = [ARM64_QEMU, '-cpu', 'max'];
 
 export class Coverage extends RowCoverage<Aspect> {}
 
-/** Rows whose variants qemu does not finish: how a bad variant is found. */
-export function unfinished(rows: readonly string[]): string[] {
-  const { inputs, variants } = planOf();
-  return rows.filter((row) => {
-    const own = variants.filter((each) => each.row === row);
-    return runQemu(QEMU, buildProgram(MACHINE, inputs, own)).output === null;
-  });
-}
-
 /** Runs all rows here and under qemu, and records what was executed. */
 export function runBatches(coverage: Coverage, only?: RegExp): BatchResult {
   const { inputs, variants: all } = planOf();
@@ -672,7 +663,7 @@ const registersOf = (row: Row): readonly string[] =>
   row.fields.filter((field) => field.spec.kind === 'register').map((field) => field.name);
 
 /** What a row must have shown. */
-export function requiredAspects(row: Row): Aspect[] {
+function requiredAspects(row: Row): Aspect[] {
   const registers = registersOf(row);
   const vector = isVectorRow(row);
   const out: Aspect[] = [];

@@ -11,7 +11,7 @@ import { arm64Table } from '../../src/arch-arm64/isa.js';
 export const OBJDUMP = 'aarch64-linux-gnu-objdump';
 
 /** Small repeatable generator, so that a failure names words that come again. */
-export function generator(seed: number): () => number {
+function generator(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b_79f5) >>> 0;

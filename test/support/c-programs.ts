@@ -203,7 +203,7 @@ const TOKEN =
   /\/\*[^]*?\*\/|\/\/.*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|^[ \t]*#[ \t]*\w+|\.?\d[\w.]*|[A-Za-z_]\w*/gm;
 
 /** The source with every identifier of its own renamed `<prefix>_<identifier>`. */
-export function prefixed(source: string, prefix: string): string {
+function prefixed(source: string, prefix: string): string {
   return source.replace(/^#include "lib\.h"$/m, '').replace(TOKEN, (token) => {
     const renamed = /^[A-Za-z_]/.test(token) && !token.startsWith('__') && !KEPT.has(token);
     return renamed ? `${prefix}_${token}` : token;

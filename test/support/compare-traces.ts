@@ -82,7 +82,7 @@ function calledOutOfLine(program: Program, stub: bigint | null): bigint | null {
  * Functions that call an entry of a tracer near their start, by their instructions and stubs alone:
  * no table is asked.
  */
-export function functionsThatCallTracers(program: Program): Set<bigint> {
+function functionsThatCallTracers(program: Program): Set<bigint> {
   const { isa } = program.arch;
   const found = new Set<bigint>();
   const { start, symbol, count } = program.functions.functions;

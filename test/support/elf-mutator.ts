@@ -40,7 +40,7 @@ interface Field {
 }
 
 /** Every number of the file that a reader may follow. Rows of large tables are sampled. */
-export function listFields(image: ElfImage): readonly Field[] {
+function listFields(image: ElfImage): readonly Field[] {
   const { is64 } = image.header;
   const word = image.wordBytes;
   const fields: Field[] = [];

@@ -12,7 +12,7 @@ import { ppc32, ppc64ElfV1, ppc64ElfV2Le } from '../../src/arch-ppc/index.js';
 import { ppc32Table, ppc64Table } from '../../src/arch-ppc/isa.js';
 import { readElf } from '../../src/elf/read.js';
 import { Machine, startProcess } from '../../src/emulator/index.js';
-import type { IrEmulation, Process, StopReason } from '../../src/emulator/index.js';
+import type { IrEmulation, Process } from '../../src/emulator/index.js';
 import { BlockBuilder, SlotLayout, slotRegister } from '../../src/machine/ir.js';
 import type { Helper, Lifter, Slot, Terminator } from '../../src/machine/ir.js';
 import { run } from './tools.js';
@@ -199,9 +199,4 @@ export function startPpc(
 /** All registers as text, for comparing states. */
 export function registersOf(machine: Machine): string {
   return machine.registerNames.map((name) => `${name}=${machine.register(name).toString(16)}`).join(' ');
-}
-
-/** Stop reason without the parts that tests do not compare. */
-export function kindOf(reason: StopReason): string {
-  return reason.kind;
 }

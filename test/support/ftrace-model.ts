@@ -42,7 +42,7 @@ export interface MOps {
 export const emptyHash = (hash: MHash | null): boolean =>
   hash === null || (hash.ids.size + hash.lost === 0 && hash.waiting.length === 0);
 
-export function pairMatches({ filter, notrace }: MPair, id: string): boolean {
+function pairMatches({ filter, notrace }: MPair, id: string): boolean {
   if (!emptyHash(filter) && filter?.ids.has(id) !== true) return false;
   return notrace?.ids.has(id) !== true;
 }
@@ -380,6 +380,6 @@ export class Model {
   }
 }
 
-export function isDirect(ops: MOps): boolean {
+function isDirect(ops: MOps): boolean {
   return ops.kind === 'direct' || ops.kind === 'by-address';
 }

@@ -18,7 +18,7 @@ import { run } from './tools.js';
 export type LoaderTarget = keyof typeof ppcTargets;
 export const loaderTargets: readonly LoaderTarget[] = ['ppc32', 'v1', 'v2be', 'v2le'];
 
-export const programs = join(dirname(fileURLToPath(import.meta.url)), '../../../test/programs');
+const programs = join(dirname(fileURLToPath(import.meta.url)), '../../../test/programs');
 const qemuOf: Readonly<Record<LoaderTarget, string>> = {
   ppc32: 'qemu-ppc',
   v1: 'qemu-ppc64',

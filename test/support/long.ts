@@ -3,16 +3,13 @@
  * `npm test` leaves them out, `npm run test:all`, which CI runs, sets ELFTRACE_LONG=1. A behaviour
  * that nothing else shows is no long proof, however long it takes.
  */
-import { describe, test } from '@jest/globals';
+import { test } from '@jest/globals';
 
 /** Whether long proofs run. */
 export const isLong = process.env['ELFTRACE_LONG'] === '1';
 
 /** `test` of a long proof. */
 export const longTest = (isLong ? test : test.skip) as typeof test;
-
-/** `describe` of long proofs. */
-export const longDescribe = (isLong ? describe : describe.skip) as typeof describe;
 
 /** `test` of the first row of a table; of the rest it is a long proof. */
 export const testOnce = (isFirst: boolean): typeof test => (isFirst ? test : longTest);

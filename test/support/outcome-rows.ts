@@ -18,7 +18,7 @@ export interface Row {
   readonly text: readonly string[];
 }
 
-export const DIRECT = ['DIRECT', 'TRAMP', 'REGS'] as const;
+const DIRECT = ['DIRECT', 'TRAMP', 'REGS'] as const;
 
 export const rows: readonly Row[] = [
   { row: 1, attached: [], action: '+S', count: 1, flags: [], text: ['nop', 'caller'] },

@@ -225,7 +225,7 @@ export function decodeRanges(file: string): DecodedRange[] {
  * First byte of each site by ftrace's own table, and of how many bytes from there a tracer makes
  * use.
  */
-export function decodeSites(file: string): DecodedRange[] {
+function decodeSites(file: string): DecodedRange[] {
   const module = new Module(file);
   const calls = module.tables('__mcount_loc');
   const tables = calls.length > 0 ? calls : module.tables('__patchable_function_entries');

@@ -570,7 +570,7 @@ function valueOf(input: Input, register: number): bigint {
 }
 
 /** Rows that the programs cannot hold, and why; tests of their own execute them. */
-export const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
+const UNIT_ONLY: ReadonlyMap<string, string> = new Map([
   ['bca', 'reaches only the first and last 32 KiB of the address space, which a process cannot map'],
   ['bcla', 'as bca'],
   ['mftb', 'time differs'],
@@ -665,7 +665,7 @@ export class Coverage extends RowCoverage<Aspect> {}
 export const rowOf = (kind: PpcKind, mnemonic: string): string => `${kind} ${mnemonic}`;
 
 /** The CPU of qemu that has a row; null: none. */
-export function qemuCpu(kind: PpcKind, row: string): string | null {
+function qemuCpu(kind: PpcKind, row: string): string | null {
   const table = QEMU_CPUS[kind];
   for (const [cpu, rows] of table.others) if (rows.includes(row)) return cpu;
   return table.none.includes(row) ? null : table.usual;
@@ -711,7 +711,7 @@ export const QEMU_DIFFERENCES: readonly (readonly [row: string, difference: stri
 ];
 
 /** Rows of each CPU of qemu. */
-export function planOf(kind: PpcKind): { readonly inputs: readonly Input[]; readonly variants: readonly Variant[] } {
+function planOf(kind: PpcKind): { readonly inputs: readonly Input[]; readonly variants: readonly Variant[] } {
   const planner = new Planner(kind);
   return { inputs: planner.inputs.all, variants: planner.variants };
 }
@@ -782,14 +782,6 @@ export function runBatches(kind: PpcKind, coverage: Coverage): BatchResult {
   };
 }
 
-/** CPUs of a list on which qemu executes the row: how `QEMU_CPUS` was found. */
-export function probe(kind: PpcKind, row: string, cpus: readonly string[]): string[] {
-  const { inputs, variants } = planOf(kind);
-  const list = variants.filter((each) => each.row === row);
-  const program = buildProgram(machineOf(kind), inputs, list);
-  return cpus.filter((cpu) => runQemu([ppcQemu(kind), '-cpu', cpu], program).output !== null);
-}
-
 // ---------------------------------------------------------------------------------------- coverage
 
 /** True when some choice makes two register operands of the row equal. */
@@ -812,7 +804,7 @@ function canBeEqual(kind: PpcKind, row: Row): boolean {
 }
 
 /** What a row must have shown. */
-export function requiredAspects(kind: PpcKind, row: Row): Aspect[] {
+function requiredAspects(kind: PpcKind, row: Row): Aspect[] {
   const { mnemonic } = row;
   const has = (name: string): boolean => row.fields.some((each) => each.name === name);
   const registers = row.fields.some((each) => /^(rt|rs|ra0?|rb)$/.test(each.name));

@@ -51,7 +51,7 @@ const raisesAlignment = (kind: PpcKind, mnemonic: string): boolean =>
   kind === 'le' && /^(lmw|stmw|lsw|stsw)/.test(mnemonic);
 
 /** Load-and-reserve, store-conditional: their address must be aligned. */
-export const isReservation = (mnemonic: string): boolean => /^(l[bhwdq]arx|st[bhwdq]cx\.)$/.test(mnemonic);
+const isReservation = (mnemonic: string): boolean => /^(l[bhwdq]arx|st[bhwdq]cx\.)$/.test(mnemonic);
 
 interface MemoryForm {
   readonly row: Row;
@@ -93,7 +93,7 @@ function aim(machine: Machine, { displacement, operands }: MemoryForm, address: 
 }
 
 /** Faults: past the end, below the start, across the end, without permission. */
-export function runFaults(kind: PpcKind, coverage: Coverage): string[] {
+function runFaults(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   for (const form of memoryForms(kind)) {
     const { mnemonic } = form.row;
@@ -149,7 +149,7 @@ function same(a: Machine, b: Machine, name: string, out: string[], without: read
 }
 
 /** Accesses that begin in one window and end in the next. */
-export function runWindowCrossings(kind: PpcKind, coverage: Coverage): string[] {
+function runWindowCrossings(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   const pattern = Uint8Array.from({ length: 0x2000 }, (_, i) => (i * 73 + 11) & 255);
   for (const form of memoryForms(kind)) {
@@ -180,7 +180,7 @@ export function runWindowCrossings(kind: PpcKind, coverage: Coverage): string[] 
 }
 
 /** D-forms without a base: displacements from address 0, to either side. */
-export function runZeroBases(kind: PpcKind, coverage: Coverage): string[] {
+function runZeroBases(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   const bits = kind === '32' ? 32 : 64;
   for (const form of memoryForms(kind)) {
@@ -212,7 +212,7 @@ export function runZeroBases(kind: PpcKind, coverage: Coverage): string[] {
 }
 
 /** `bca` and `bcla` against `bc` and `bcl` to the same place. */
-export function runAbsoluteBranches(kind: PpcKind, coverage: Coverage): string[] {
+function runAbsoluteBranches(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   for (const [absolute, relative] of [
     ['bca', 'bc'],
@@ -249,7 +249,7 @@ export function runAbsoluteBranches(kind: PpcKind, coverage: Coverage): string[]
 /**
  * Time counts completed instructions; random numbers repeat and have the size that was asked for.
  */
-export function runTimeAndRandom(kind: PpcKind, coverage: Coverage): string[] {
+function runTimeAndRandom(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   let cases = 0;
   for (const line of [
@@ -298,7 +298,7 @@ export function runTimeAndRandom(kind: PpcKind, coverage: Coverage): string[] {
 }
 
 /** In little-endian mode multiple and string moves trap before they do anything. */
-export function runAlignmentTraps(kind: PpcKind, coverage: Coverage): string[] {
+function runAlignmentTraps(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   for (const row of executableRows(kind)) {
     if (!raisesAlignment(kind, row.mnemonic)) continue;
@@ -322,7 +322,7 @@ export function runAlignmentTraps(kind: PpcKind, coverage: Coverage): string[] {
  * 4.6.3), wherever the address leads, and whether or not there is a reservation; one that there was
  * stays. qemu 7.2 lets a store-conditional without a reservation fail instead.
  */
-export function runMisalignedReservations(kind: PpcKind, coverage: Coverage): string[] {
+function runMisalignedReservations(kind: PpcKind, coverage: Coverage): string[] {
   const out: string[] = [];
   for (const row of executableRows(kind)) {
     const { mnemonic } = row;

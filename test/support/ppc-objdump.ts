@@ -11,7 +11,7 @@ import { fromWords } from './fake-view.js';
 
 export const PPC_OBJDUMP = 'powerpc64-linux-gnu-objdump';
 /** Address of the first word. */
-export const PPC_WORDS_BASE = 0x1000_0000;
+const PPC_WORDS_BASE = 0x1000_0000;
 
 export interface Dialects {
   readonly machine: string;

@@ -302,7 +302,7 @@ function withoutProbes(subject: Subject): Uint8Array {
 }
 
 /** What hooks see in the program without probes. */
-export function oracle(
+function oracle(
   subject: Subject,
   survey: Survey,
   args: readonly string[] = [],

@@ -83,18 +83,18 @@ export const probeMachines: readonly ProbeMachineCase[] = [
   },
 ]; // prettier-ignore
 
-export const BASE = 0x1_0000n;
+const BASE = 0x1_0000n;
 /** Two functions with the same code, and what buffers call. */
 export const F = BASE;
 export const G = BASE + 0x40n;
 const CALLBACK = BASE + 0x80n;
 const ROOM = 0x1000;
-export const RESULT = 2n * (ARGUMENT + 1n) + 3n;
+const RESULT = 2n * (ARGUMENT + 1n) + 3n;
 const TICKS = 10;
 
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text, 'hex'));
 
-export function archNamed(target: string): Arch & { readonly probes: ProbeSupport } {
+function archNamed(target: string): Arch & { readonly probes: ProbeSupport } {
   const arch = arches.find((each) => each.target.id === target);
   if (arch?.probes.kind !== 'kprobes') throw new Error(`${target} has no probes`);
   return { ...arch, probes: arch.probes };

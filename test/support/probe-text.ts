@@ -11,7 +11,7 @@ import { SlotPool } from '../../src/kprobes/slots.js';
 import { TextMachine } from '../../src/kprobes/text-machine.js';
 import { codeOf, compact } from './probe-code.js';
 
-export const BASE = 0x40_1000n;
+const BASE = 0x40_1000n;
 /** One function every 0x40 bytes. */
 export const functionAt = (index: number): bigint => BASE + BigInt(index) * 0x40n;
 
@@ -22,7 +22,7 @@ export const functionAt = (index: number): bigint => BASE + BigInt(index) * 0x40
  * f+11  90 … (17)            nop
  * f+28  c3                   ret
  */
-export const BODY: readonly number[] = [
+const BODY: readonly number[] = [
   0x8d, 0x40, 0x01, 0x8b, 0x0d, 0x00, 0x10, 0x00, 0x00, 0x11, 0xc8,
   ...Array.from({ length: 17 }, () => 0x90), 0xc3,
 ]; // prettier-ignore

@@ -52,7 +52,7 @@ export interface TracedBuild {
 }
 
 /** How the sites of a flavour are compiled. */
-export function siteFlags(target: PpcTarget, flavour: ConventionName): readonly string[] {
+function siteFlags(target: PpcTarget, flavour: ConventionName): readonly string[] {
   return flavour === 'regs' && target.name !== 'ppc32' ? ['-pg', '-mprofile-kernel'] : ['-pg'];
 }
 

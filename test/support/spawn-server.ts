@@ -51,9 +51,9 @@ export function send(descriptor: number, message: SpawnRequest | SpawnAnswer): v
 }
 
 /** The descriptors of a server, from its parent. */
-export const SERVER = { requests: 3, answers: 4 } as const;
+const SERVER = { requests: 3, answers: 4 } as const;
 
-export function serve(): void {
+function serve(): void {
   for (;;) {
     const request = receive(SERVER.requests) as SpawnRequest | null;
     if (request === null) return;

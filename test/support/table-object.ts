@@ -38,7 +38,7 @@ export const machines: readonly Machine[] = [
   { name: 'arm64', shape: little64, machine: 183, flags: 0, word: 257, relative: 1027 },
 ];
 
-export const textSize = 64;
+const textSize = 64;
 export const textAddress = 0x10000n;
 export const tableAddress = 0x20000n;
 

@@ -43,7 +43,7 @@ export interface InStep {
 }
 
 /** Runs both by slices whose sizes `size` chooses, until both stop or differ. */
-export function inStep(
+function inStep(
   a: Pick<Process, 'machine' | 'run'>,
   b: Pick<Process, 'machine' | 'run'>,
   size: () => number,

@@ -36,7 +36,7 @@ interface Entry {
 const OBJDUMP: Readonly<Record<string, string>> = { 'x86-64': 'objdump', riscv64: 'riscv64-linux-gnu-objdump' };
 
 /** Direct branches and calls of a file, with pairs of auipc and jalr at their first word. */
-export function branchesOf(path: string, target: string): readonly Entry[] {
+function branchesOf(path: string, target: string): readonly Entry[] {
   const lines = run(OBJDUMP[target]!, ['-d', '-w', '--no-show-raw-insn', path]).toString('latin1').split('\n');
   const found: Entry[] = [];
   let before: bigint | null = null;

@@ -95,7 +95,7 @@ type Rm = { readonly register: number } | { readonly address: AddressForm };
 /** Address forms by what they use; all lead to the middle of the memory plus what rsi, r10 hold. */
 export type AddressForm =
   'rsi' | 'rbp+8' | 'r13' | 'r12+300' | 'rsi+r10' | 'r12+r10*2+16' | 'rsi+r10*8' | 'absolute' | 'index-only' | 'rip';
-export const ADDRESS_FORMS: readonly AddressForm[] = [
+const ADDRESS_FORMS: readonly AddressForm[] = [
   'rsi', 'rbp+8', 'r13', 'r12+300', 'rsi+r10', 'r12+r10*2+16', 'rsi+r10*8', 'absolute', 'index-only', 'rip',
 ]; // prettier-ignore
 
@@ -116,7 +116,7 @@ export interface Form {
 }
 
 /** Where absolute and rip-relative forms lead. The end of a page is in the middle. */
-export const MIDDLE = 0x60_1000;
+const MIDDLE = 0x60_1000;
 const HALF = 256;
 /** A word that routines may use for themselves. */
 const SAVED = MIDDLE + 0x800;
@@ -205,7 +205,7 @@ const COUNTS = [0n, 1n, 2n, 7n, 8n, 9n, 15n, 16n, 17n, 31n, 32n, 33n, 63n, 64n, 
 /** Flags that a program can set: carry, parity, adjust, zero, sign, overflow. */
 const STATUS = 0x8d5;
 
-export function makeInputs(): readonly Input[] {
+function makeInputs(): readonly Input[] {
   const random = new Random();
   const out: Input[] = [];
   const add = (rax: bigint, rbx: bigint, rcx: bigint): void => {
@@ -317,7 +317,7 @@ export function sizesOf(place: RowPlace): readonly (2 | 4 | 8)[] {
 /** lea 1(%r8),%r8: marks a path and keeps the flags. */
 const MARK = [0x4d, 0x8d, 0x40, 0x01];
 
-export class Planner {
+class Planner {
   readonly variants: Variant[] = [];
   readonly inputs = makeInputs();
   private readonly all = this.inputs.map((_, i) => i);
@@ -1039,7 +1039,7 @@ process.once('exit', () => {
 let built = 0;
 
 /** Assembles and links a program with gcc; the path of the executable. */
-export function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): string {
+function buildProgram(inputs: readonly Input[], variants: readonly Variant[]): string {
   const path = join(folder, `batch-${built++}`);
   writeFileSync(`${path}.s`, source(inputs, variants));
   const sections = [
@@ -1113,7 +1113,7 @@ const checkingOf = (inputs: readonly Input[], excused: (variant: Variant) => boo
  * They are compared with the same program made of 0f 1f, and with this processor as far as it
  * executes them.
  */
-export const isReservedNop = ({ row, map, opcode }: RowPlace): boolean =>
+const isReservedNop = ({ row, map, opcode }: RowPlace): boolean =>
   row.mnemonics[1] === 'nop' && map === 1 && (opcode === 0x0d || opcode === 0x18);
 
 /** The variant with the nop that all describe in place of a reserved one. */
@@ -1180,7 +1180,7 @@ export function runBatches(coverage: Coverage, rows?: readonly RowPlace[]): X86R
 }
 
 /** What a row must have shown. */
-export function requiredAspects(place: RowPlace): Aspect[] {
+function requiredAspects(place: RowPlace): Aspect[] {
   const { row } = place;
   const name = row.mnemonics[1];
   if (isUnitOnly(place)) return ['corners'];

@@ -26,7 +26,7 @@ interface Setup {
   readonly stack: bigint;
 }
 
-export function machineWith(code: readonly number[], setup: Setup): Machine {
+function machineWith(code: readonly number[], setup: Setup): Machine {
   const machine = new Machine({ lifter: x86Lifter });
   machine.load(CODE, Uint8Array.from(code), { permission: 'rx', size: 0x1000 });
   const bytes = Uint8Array.from({ length: 2 * Number(SIZE) }, (_, i) => (i * 37 + 11) & 0xff);
@@ -53,7 +53,7 @@ export function machineWith(code: readonly number[], setup: Setup): Machine {
 }
 
 /** Registers and memory as text. */
-export function stateOf(machine: Machine): string {
+function stateOf(machine: Machine): string {
   const registers = machine.registerNames.map((name) => `${name}=${machine.register(name).toString(16)}`).join(' ');
   const memory = [PAGE, END, 0x5_0000n].map((at) => {
     const bytes = machine.memory.read(at, Number(SIZE));

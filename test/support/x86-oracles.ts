@@ -25,7 +25,7 @@ const RANDOM_BYTES = 16;
 const PREFIXES = [0x66, 0x67, 0xf2, 0xf3, 0xf0, 0x2e, 0x3e, 0x64, 0x40, 0x41, 0x48, 0x4f];
 
 /** Deterministic 32-bit numbers. */
-export function generator(seed: number): () => number {
+function generator(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
