@@ -2,15 +2,14 @@
  * Counts tests by the rule ids of the specification that their names carry, from the JSON report of
  * jest.
  *
- *   node build/scripts/rule-groups.js REPORT.json [--minimum FILE] [--required FILE] [--write FILE]
- *   [--counts FILE]
+ *   node build/scripts/rule-groups.js REPORT.json [--required FOLDER] [--counts FILE]
  *
- * --minimum FILE   lines `GROUP N` and `total N`: fails where fewer tests passed
- * --required FILE  lines `GROUP FIRST-LAST`: fails where an id of the range has no test that passed
- * --write FILE     writes such a file from this report
- * --counts FILE    writes `passed failed skipped`, for a shell
+ * --required FOLDER  pages that define rules (docs/spec): fails where a rule that a source thread
+ *                    states (T-…) has no test that passed
+ * --counts FILE      writes `passed failed skipped`, for a shell
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 interface Assertion {
@@ -29,7 +28,7 @@ interface Report {
 }
 
 export interface Group {
-  /** Letters before the number: `P-ENC` of `P-ENC-3`. */
+  /** Letters before the number: `P-ENC` of `P-ENC-3`, `T` of `T-4`. */
   readonly name: string;
   /** Tests that passed. */
   readonly tests: number;
@@ -64,9 +63,10 @@ export function countTests(report: Report): Counts {
       } else {
         passed++;
         const seen = new Set<string>();
-        for (const [id, group] of fullName.matchAll(
-          /(?<![\w-])([ACFKMPRTX]-[A-Z][A-Z0-9]*)(?:-\d+[a-z]?)?(?![\w-])/g,
+        for (const [id, letters, letter] of fullName.matchAll(
+          /(?<![\w-])(?:([ACFKMPRTX]-[A-Z][A-Z0-9]*)(?:-\d+[a-z]?)?|(RT|F|T|X)-\d+)(?![\w-])/g,
         )) {
+          const group = letters ?? letter;
           if (group === undefined) continue;
           const entry = groups.get(group) ?? { tests: 0, ids: new Set<string>() };
           groups.set(group, entry);
@@ -82,40 +82,27 @@ export function countTests(report: Report): Counts {
   return { passed, failed, skipped: skippedNames.length, groups: rows, skippedNames };
 }
 
-/** What a report has less of than a file of minima asks for; that file may be missing. */
-function belowMinimum(counts: Counts, file: string): readonly string[] {
-  if (!existsSync(file)) return [];
-  const found = new Map(counts.groups.map((group) => [group.name, group.tests]));
-  found.set('total', counts.passed);
-  const problems: string[] = [];
-  for (const line of readFileSync(file, 'utf8').split('\n')) {
-    const [name, minimum] = line.split(' ');
-    if (name === undefined || minimum === undefined || name.startsWith('#')) continue;
-    const tests = found.get(name) ?? 0;
-    if (tests < Number(minimum)) problems.push(`${name}: ${String(tests)} tests, at least ${minimum} expected`);
-  }
-  return problems;
+/** Ids that the pages of a folder define, in lines `- **ID** what the rule says`. */
+export function definedIds(folder: string): readonly string[] {
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.md'))
+    .sort()
+    .flatMap((page) =>
+      [...readFileSync(join(folder, page), 'utf8').matchAll(/^- \*\*(\S+)\*\* \S/gm)].map(([, id = '']) => id),
+    );
 }
 
-/** Ids that a file of ranges asks for and that no test has. */
-export function missingIds(counts: Counts, ranges: string): readonly string[] {
-  const found = new Set(counts.groups.flatMap(({ ids }) => [...ids]));
-  const missing: string[] = [];
-  for (const line of ranges.split('\n')) {
-    const match = /^(\S+) (\d+)-(\d+)$/.exec(line);
-    if (!match) continue;
-    for (let id = Number(match[2]); id <= Number(match[3]); id++) {
-      if (!found.has(`${match[1]!}-${id}`)) missing.push(`${match[1]!}-${id}: no test has this id`);
-    }
-  }
-  return missing;
+/** Of the rules that the source threads state, those that no test shows. */
+export function missingIds(counts: Counts, defined: readonly string[]): readonly string[] {
+  const shown = new Set(counts.groups.flatMap(({ ids }) => [...ids]));
+  return defined.filter((id) => id.startsWith('T-') && !shown.has(id)).map((id) => `${id}: no test has this id`);
 }
 
 function main(args: readonly string[]): number {
   const option = (name: string): string | undefined => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
   const path = args[0];
   if (path === undefined || path.startsWith('--')) {
-    console.error('usage: rule-groups REPORT.json [--minimum FILE] [--required FILE] [--write FILE] [--counts FILE]');
+    console.error('usage: rule-groups REPORT.json [--required FOLDER] [--counts FILE]');
     return 2;
   }
   const report: Report = JSON.parse(readFileSync(path, 'utf8'));
@@ -131,21 +118,8 @@ function main(args: readonly string[]): number {
   if (counted !== undefined) {
     writeFileSync(counted, `${String(counts.passed)} ${String(counts.failed)} ${String(counts.skipped)}\n`);
   }
-  const written = option('--write');
-  if (written !== undefined) {
-    const lines = [
-      ...counts.groups.map((group) => `${group.name} ${String(group.tests)}`),
-      `total ${String(counts.passed)}`,
-    ];
-    writeFileSync(
-      written,
-      `# Tests that CI asks for at least, by rule group: written by scripts/rule-groups.ts.\n${lines.join('\n')}\n`,
-    );
-  }
-  const minimum = option('--minimum');
-  const problems = minimum === undefined ? [] : [...belowMinimum(counts, minimum)];
   const required = option('--required');
-  if (required !== undefined) problems.push(...missingIds(counts, readFileSync(required, 'utf8')));
+  const problems = required === undefined ? [] : missingIds(counts, definedIds(required));
   for (const problem of problems) console.log(problem);
   return problems.length > 0 ? 1 : 0;
 }

@@ -42,7 +42,7 @@ const textOf = ({ core }: Setup, address: bigint): string | undefined =>
   core.states().find((each) => each.address === address)?.text;
 
 describe('flags and objects', () => {
-  test('T-KP-4: of what the user passes only DISABLED and OPTIMIZE count', () => {
+  test('T-1, T-KP-4: of what the user passes only DISABLED and OPTIMIZE count', () => {
     const s = setup();
     expect(s.add(A, GONE | OPTIMIZE | 0x40).flags).toBe(OPTIMIZE);
     expect(s.add(B, GONE | DISABLED).flags).toBe(DISABLED);
@@ -115,7 +115,7 @@ describe('hits', () => {
     expect(seen).toEqual(['third']);
   });
 
-  test('T-KP-8, T-KP-9: a hit while a handler runs is missed by every child', () => {
+  test('T-9, T-KP-8, T-KP-9: a hit while a handler runs is missed by every child', () => {
     const s = setup();
     const inner: unknown[] = [];
     const one = s.add(A, OPTIMIZE, {
@@ -169,7 +169,7 @@ describe('hits', () => {
 });
 
 describe('optimising', () => {
-  test('T-KP-12: the optimizer takes the lock, waits once, then walks; who comes meanwhile goes to the next run', () => {
+  test('T-5, T-KP-12: the optimizer takes the lock, waits once, then walks; who comes meanwhile goes to the next run', () => {
     const s = setup();
     s.add(A);
     s.core.tick(10);
@@ -236,7 +236,7 @@ describe('optimising', () => {
     expect([textOf(s, A), textOf(s, B)]).toEqual(['jump', 'jump']);
   });
 
-  test('T-KP-15, T-KP-24: a post or break handler: no jump, OPTIMIZE is cleared, the breakpoint works', () => {
+  test('T-4, T-KP-15, T-KP-24: a post or break handler: no jump, OPTIMIZE is cleared, the breakpoint works', () => {
     for (const handlers of [{ post: () => undefined }, { breakpoint: () => 0 }] satisfies KprobeHandlers[]) {
       const s = setup();
       const probe = s.add(A, OPTIMIZE, handlers);
@@ -266,7 +266,7 @@ describe('optimising', () => {
     expect(s.bytes(A + 28n, 1)).toBe('cc');
   });
 
-  test('T-KP-23: the breakpoint is there before the attempt', () => {
+  test('T-3, T-KP-23: the breakpoint is there before the attempt', () => {
     const s = setup();
     s.add(A);
     const order = ['armed', 'adopted', 'replaced', 'queued'].map((what) => `${what} ${A.toString(16)}`);
@@ -290,7 +290,7 @@ describe('optimising', () => {
     expect(literal.bytes(A, 1)).toBe('e9');
   });
 
-  test('T-KP-26: a second probe at an address is not optimised for its own sake and keeps its flag', () => {
+  test('T-2, T-KP-26: a second probe at an address is not optimised for its own sake and keeps its flag', () => {
     const s = setup();
     s.add(A, 0);
     const second = s.add(A, OPTIMIZE);
@@ -327,7 +327,7 @@ describe('optimising', () => {
 });
 
 describe('undoing', () => {
-  test('T-KP-10: a probe with post or break handler at an optimised one is refused, and nothing changes', () => {
+  test('T-6, T-KP-10: a probe with post or break handler at an optimised one is refused, and nothing changes', () => {
     for (const handlers of [{ post: () => undefined }, { breakpoint: () => 0 }] satisfies KprobeHandlers[]) {
       const s = setup();
       s.add(A);
@@ -391,7 +391,7 @@ describe('undoing', () => {
     expect(textOf(s, A)).toBe('jump');
   });
 
-  test('T-KP-21: a probe inside the range makes the other fall back to its breakpoint, for ever', () => {
+  test('T-1, T-KP-21: a probe inside the range makes the other fall back to its breakpoint, for ever', () => {
     const s = setup();
     s.add(A);
     settle(s.core);
@@ -429,7 +429,7 @@ describe('undoing', () => {
     expect(textOf(s, A)).toBe('breakpoint');
   });
 
-  test('T-KP-27, T-KP-28: removing the only child undoes first, then restores; buffer and copy go after the grace period', () => {
+  test('T-8, T-KP-27, T-KP-28: removing the only child undoes first, then restores; buffer and copy go after the grace period', () => {
     const s = setup();
     const probe = s.add(A);
     settle(s.core);

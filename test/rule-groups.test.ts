@@ -2,8 +2,10 @@
  * Counting by rule ids decides whether CI passes: what must not be counted matters as much as what
  * must.
  */
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { countTests, missingIds } from '../scripts/rule-groups.js';
+import { countTests, definedIds, missingIds } from '../scripts/rule-groups.js';
+import { root } from './support/pipeline.js';
 
 const report = (assertions: readonly (readonly [string, string])[]): Parameters<typeof countTests>[0] => ({
   testResults: [
@@ -23,12 +25,15 @@ describe('counts by rule group', () => {
         ['P-ENC-1 and P-ENC-2', 'passed'],
         ['P-ENC-2, C-FILT: globs', 'passed'],
         ['X-TR-4a', 'passed'],
+        ['T-5, RT-2: of the first version', 'passed'],
       ]),
     );
-    expect(counts.passed).toBe(3);
+    expect(counts.passed).toBe(4);
     expect(counts.groups).toEqual([
       { name: 'C-FILT', tests: 1, ids: new Set(['C-FILT']) },
       { name: 'P-ENC', tests: 2, ids: new Set(['P-ENC-1', 'P-ENC-2']) },
+      { name: 'RT', tests: 1, ids: new Set(['RT-2']) },
+      { name: 'T', tests: 1, ids: new Set(['T-5']) },
       { name: 'X-TR', tests: 1, ids: new Set(['X-TR-4a']) },
     ]);
   });
@@ -55,19 +60,27 @@ describe('counts by rule group', () => {
     });
   });
 
-  test('an id of a range without a passing test is missing', () => {
+  test('a rule of a source thread without a passing test is missing; of other rules none is asked for', () => {
     const counts = countTests(
       report([
-        ['P-ENC-1', 'passed'],
-        ['P-ENC-2', 'failed'],
-        ['P-ENC-3', 'passed'],
+        ['T-PPC-1', 'passed'],
+        ['T-PPC-2', 'failed'],
+        ['T-PPC-3, T-4', 'passed'],
       ]),
     );
-    expect(missingIds(counts, '# comment\nP-ENC 1-4\n')).toEqual([
-      'P-ENC-2: no test has this id',
-      'P-ENC-4: no test has this id',
+    expect(missingIds(counts, ['P-ENC-1', 'T-PPC-1', 'T-PPC-2', 'T-PPC-3', 'T-PPC-4', 'T-4', 'T-5'])).toEqual([
+      'T-PPC-2: no test has this id',
+      'T-PPC-4: no test has this id',
+      'T-5: no test has this id',
     ]);
-    expect(missingIds(counts, 'P-ENC 3-3')).toEqual([]);
+    expect(missingIds(counts, ['T-PPC-3', 'T-PPC-1'])).toEqual([]);
+  });
+
+  test('what the pages define is asked for', () => {
+    const defined = definedIds(join(root, 'docs', 'spec'));
+    expect(defined).toEqual(expect.arrayContaining(['T-PPC-30', 'T-X86-49', 'T-RV-30', 'T-A64-14', 'T-KP-45', 'T-9']));
+    const without = countTests(report(defined.filter((id) => id !== 'T-KP-7').map((id) => [id, 'passed'] as const)));
+    expect(missingIds(without, defined)).toEqual(['T-KP-7: no test has this id']);
   });
 
   test('a file that does not load is a failure', () => {

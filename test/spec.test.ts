@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from '@jest/globals';
+import { definedIds } from '../scripts/rule-groups.js';
 import { root } from './support/pipeline.js';
 
 const spec = join(root, 'docs', 'spec');
@@ -33,9 +34,7 @@ function filesBelow(folder: string): string[] {
     .map((name) => join(root, folder, name));
 }
 
-const defined = readdirSync(spec).flatMap((page) =>
-  [...readFileSync(join(spec, page), 'utf8').matchAll(/^- \*\*(\S+)\*\* \S/gm)].map(([, id = '']) => id),
-);
+const defined = definedIds(spec);
 const cited = new Map<string, string>();
 for (const file of ['src', 'test', 'docs', 'scripts'].flatMap(filesBelow)) {
   const name = relative(root, file);
