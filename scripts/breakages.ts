@@ -831,7 +831,7 @@ export const breakages: readonly Breakage[] = [
     find: "const list = words.entry('ftrace_ops_list_func').address;",
     replace: "const list = words.entry('ftrace_ops_list_func').identity;",
     test: 'patch-enable',
-    named: '05 section 7: function',
+    named: 'RT-2, RT-13: function',
   },
   {
     name: 'enabling: sites that the tracer does not get stay calls',
@@ -1287,7 +1287,7 @@ export const breakages: readonly Breakage[] = [
     find: "return { kind: 'list-ops' };",
     replace: "return { kind: 'nop-ops' };",
     test: 'riscv-coexistence',
-    named: 'A6.3',
+    named: 'C-OUT-1',
   },
   {
     name: 'race: a store of a patcher and a fetch of a thread are taken to be independent',
@@ -1446,7 +1446,7 @@ export const breakages: readonly Breakage[] = [
     find: 'known !== undefined && equalContents(known.content, content)',
     replace: 'false',
     test: 'image-rules',
-    named: 'A8',
+    named: 'C-REP-1',
   },
   {
     name: 'core: a user of the graph tracer keeps its old hashes',
@@ -1573,7 +1573,7 @@ export const breakages: readonly Breakage[] = [
     find: "this.encode('mtcrf', { fxm: 0xff, rs: 3 })",
     replace: "this.encode('mtcrf', { fxm: 0x7f, rs: 3 })",
     test: 'kprobes-ppc',
-    named: 'section 8',
+    named: 'K-PPC-2',
   },
   {
     name: 'RISC-V probes: branches into the middle of a window are not looked for',

@@ -189,7 +189,7 @@ describe('A64 rows', () => {
   });
 });
 
-describe('encoders (40-arm64 section 1)', () => {
+describe('encoders (A-ENC-1)', () => {
   const encode = (mnemonic: string, operands: Readonly<Record<string, number>>): string =>
     arm64Table.encode(mnemonic, operands).toString(16);
 

@@ -165,7 +165,7 @@ const small = (ip: number): Record<string, number> => ({
 });
 const pfe = (option: string): string => `-fpatchable-function-entry=${option}`;
 
-/** Options of facts/abi section 6 and what their sites are. */
+/** Options of compilers and what their sites are. */
 const OPTIONS: readonly (readonly [march: string, flags: readonly string[], expected: Record<string, number>])[] = [
   ['rv64gc', ['-pg'], { [pg]: FUNCTIONS }],
   ['rv64gc', ['-fPIC', '-pg'], { [pg]: FUNCTIONS }],

@@ -302,7 +302,7 @@ describe('RISC-V decoding', () => {
     [0x06b6_252f, 'amoadd.w.aqrl a0,a1,(a2)'],
     [0x1405_b52f, 'lr.d.aq a0,(a1)'],
     [0x00c5_f553, 'fadd.s fa0,fa1,fa2'],
-  ])('30-riscv section 1: %p reads %p for people', (value, text) => {
+  ])('%p reads %p for people', (value, text) => {
     expect(riscvIsa.format(riscvIsa.decode(word(value), 0, 0x1000n))).toBe(text);
   });
 

@@ -20,7 +20,7 @@ import { asChange, FakeView, type FakeViewSpec, fromHex, fromWords } from './sup
 
 const SEED = { seed: 30, numRuns: 500 };
 
-/** 30-riscv R-ENC-1: offset, auipc t0, jalr t0. */
+/** R-ENC-1: offset, auipc t0, jalr t0. */
 const R_ENC_1: readonly (readonly [bigint, number, number])[] = [
   [0x0n, 0x0000_0297, 0x0002_82e7],
   [0x7fen, 0x0000_0297, 0x7fe2_82e7],
@@ -157,17 +157,17 @@ const CASES: readonly Case[] = [
     expected: { shapeName: 'riscv64.patchable-8', state: 'nop', form: 'nops', sizeBytes: 8 },
   },
   {
-    name: 'facts 3.5: a static-branch nop behind the site is not swallowed',
+    name: 'R-SITE-1: a static-branch nop behind the site is not swallowed',
     hex: C8 + N4 + RET,
     expected: { state: 'compiled', form: 'c.nops', sizeBytes: 8 },
   },
   {
-    name: 'facts 3.5: a fifth c.nop belongs to the body',
+    name: 'R-SITE-1: a fifth c.nop belongs to the body',
     hex: C8 + '0100' + N4 + N4 + RET,
     expected: { state: 'compiled', form: 'c.nops', sizeBytes: 8 },
   },
   {
-    name: 'facts 3.5: a third word of nop belongs to the body',
+    name: 'R-SITE-1: a third word of nop belongs to the body',
     hex: N4 + N4 + N4 + RET,
     expected: { state: 'nop', form: 'nops', sizeBytes: 8 },
   },
@@ -709,7 +709,7 @@ describe('RISC-V stubs', () => {
     );
   });
 
-  test('far literal: the bytes of facts section 6', () => {
+  test('R-CO-1: far literal: its bytes', () => {
     const code = fromWords(writeFarLiteral(), 'little');
     expect(code).toEqual(fromHex('17030000 0333c300 67000300'));
     const at = 0x1_0004n;

@@ -37,13 +37,13 @@ const lines = (steps: readonly PokeStep[]): readonly string[] =>
   });
 
 describe('X-POKE: the order of stores and synchronisations', () => {
-  test('section 4: a call over a nop', () => {
+  test('X-POKE-4: a call over a nop', () => {
     expect(lines(pokeSteps([patch('e8 40 13 00 00')]))).toEqual([
       'publish', 'int3 401000 cc', 'sync', 'tail 401001 40130000', 'sync', 'head 401000 e8', 'sync', 'retract', 'wait-handlers',
     ]); // prettier-ignore
   });
 
-  test('section 4: a batch takes every phase together', () => {
+  test('X-POKE-4: a batch takes every phase together', () => {
     const steps = pokeSteps([patch('66 90', 0x1000n), patch('0f 1f 44 00 00', 0x1002n), patch('c3', 0x1010n)]);
     expect(lines(steps)).toEqual([
       'publish', 'int3 1000 cc', 'int3 1002 cc', 'int3 1010 cc', 'sync', 'tail 1001 90', 'tail 1003 1f440000', 'sync',
@@ -51,7 +51,7 @@ describe('X-POKE: the order of stores and synchronisations', () => {
     ]); // prettier-ignore
   });
 
-  test('section 4: the head is not written where the new instruction is int3 itself (X-POKE-3)', () => {
+  test('X-POKE-4: the head is not written where the new instruction is int3 itself (X-POKE-3)', () => {
     expect(lines(pokeSteps([patch('cc')]))).toEqual(['publish', 'int3 401000 cc', 'sync', 'retract', 'wait-handlers']);
     const [step] = pokeSteps([patch('cc')]);
     expect(step?.kind === 'publish' && step.entries[0]?.effect).toEqual({ kind: 'not-ours' });

@@ -1,7 +1,6 @@
 /**
  * Private trampolines of x86-64, made of the entries of the guest runtime and of templates written
- * down here. What the bytes mean is asked of objdump; the vectors are the rules' (10-x86 sections 6
- * and 7).
+ * down here. What the bytes mean is asked of objdump; the vectors are those of X-TR-1 to 11.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -95,12 +94,9 @@ describe('entries that templates are made of', () => {
     ['2014', 'regs', 0x3b, 0xbf, null, 0x131],
     ['modern', 'plain', 0x67, 0x7e, null, 0xc2],
     ['modern', 'regs', 0x58, 0xc3, 0x115, 0x147],
-  ] as const)(
-    'X-ENT-1 %s %s: labels as in the table of section 11',
-    (variant, kind, opsLoad, call, directJump, size) => {
-      expect(templateOf(variant, kind)).toMatchObject({ opsLoad, call, directJump, size });
-    },
-  );
+  ] as const)('X-ENT-1 %s %s: labels where GNU as puts them', (variant, kind, opsLoad, call, directJump, size) => {
+    expect(templateOf(variant, kind)).toMatchObject({ opsLoad, call, directJump, size });
+  });
 
   test.each(BOTH)('T-X86-24 %s %s: the ops label begins 48 8b 15', (variant, kind) => {
     const template = templateOf(variant, kind);
@@ -150,7 +146,7 @@ describe('entries that templates are made of', () => {
 });
 
 describe('X-TR: the block of 2014', () => {
-  /** The template of the rules' vector: nops, the load at 0x3c, a call somewhere behind it. */
+  /** The template of the vector: nops, the load at 0x3c, a call somewhere behind it. */
   const vector = (): { template: TrampolineTemplate; bytes: Uint8Array } => {
     const bytes = new Uint8Array(0x9e).fill(0x90);
     bytes.set(bytesOf('48 8b 15 11 22 33 44'), 0x3c);
@@ -163,7 +159,7 @@ describe('X-TR: the block of 2014', () => {
     }; // prettier-ignore
   };
 
-  test('T-X86-14 X-TR-5 the vector of section 6', () => {
+  test('T-X86-14 X-TR-5 its vector', () => {
     const block = built({ ...vector(), address: 0x10000n, ops: 0xdeadbeefn, callee: null });
     expect(hexOf(block.bytes.slice(0x3f, 0x43))).toBe('60000000');
     expect(hexOf(block.bytes.slice(0x9e, 0xa3))).toBe('e95d4fffff');
@@ -253,7 +249,7 @@ describe('X-TR: the block of 2014', () => {
   });
 });
 
-describe('section 7: the block of today', () => {
+describe('X-TR-11: the block of today', () => {
   test.each(['plain', 'regs'] as const)('%s: the copy, a return of 1, 2 or 5 bytes, the ops word behind it', (kind) => {
     const template = templateOf('modern', kind);
     const bytes = bytesOfTemplate(template);
@@ -346,7 +342,7 @@ describe('what refuses a template', () => {
     expect(refusal(patched('2014', text))).toBe('built');
   });
 
-  test('section 7: displacements that leave the copy are adjusted by the distance; short ones cannot be', () => {
+  test('X-TR-11: displacements that leave the copy are adjusted by the distance; short ones cannot be', () => {
     for (const text of ['48 8b 05 00 10 00 00', '83 3d 00 10 00 00 01', 'e9 00 f0 ff ff', '0f 84 00 10 00 00']) {
       const request = patched('modern', text);
       const block = built(request);
@@ -701,7 +697,7 @@ describe('X-TR: the life of a trampoline', () => {
     expect([...seen]).toEqual(['trap', 'call 0x423456']);
   });
 
-  test('section 7 reverse lookup: what is called in the end', () => {
+  test('X-TR-12: reverse lookup: what is called in the end', () => {
     const m = maker('modern');
     const first = own(updateTrampoline(ops(), m).trampoline);
     const read = (address: bigint, size: number): Uint8Array | null => m.seam.read(address, size);

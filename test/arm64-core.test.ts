@@ -288,7 +288,7 @@ describeWith(['aarch64-linux-gnu-gcc', 'aarch64-linux-gnu-ld'], 'direct callers'
   );
   const plainOutput = 'sum ';
 
-  test('A5.4, A-PLT-2, A-CO-7: alone, beside another ops, alone again; near: called by the site; far: by the entry, through the ops', () => {
+  test('C-DIR-7, A-PLT-2, A-CO-7: alone, beside another ops, alone again; near: called by the site; far: by the entry, through the ops', () => {
     for (const name of ['near', 'far'] as const) {
       const session = Session.open(bytes, arch);
       const { core: ftrace } = session;

@@ -84,7 +84,7 @@ describe.each(programs)('%s', (name) => {
     (['function', 'function_graph'] as const).map((kind) => [flavour, kind] as const),
   );
 
-  test.each(cases)('RT-2, 05 section 7: %s, %s', (flavour, kind) => {
+  test.each(cases)('RT-2, RT-13: %s, %s', (flavour, kind) => {
     const { plan, bytes: on } = enable(opened, flavour, kind);
     // A-SITE-1: the pointer must be one aligned store; such sites are dropped, and say why.
     const signed = name.endsWith('mcount-bti') && kind === 'function_graph';

@@ -1,8 +1,8 @@
 /**
- * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable arm64 files (F-2, 40-arm64 section
- * 8): what readelf and objdump see, what ld makes of it, that the linked program calls the entry
- * with the right ops, here and under qemu, and that revert gives the file back. What needs
- * relocations and cannot have them.
+ * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable arm64 files (F-2, A-OFF-1): what
+ * readelf and objdump see, what ld makes of it, that the linked program calls the entry with the
+ * right ops, here and under qemu, and that revert gives the file back. What needs relocations and
+ * cannot have them.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -39,7 +39,7 @@ __attribute__((noinline, section(".text.lonely"))) int f3(int a) { __asm__ volat
 
 /**
  * The other half of the program: exit code = result * 16 + hits by ops a * 4 + hits by ops b.
- * Entries by convention: the ops' counter is word 3, as in 05-runtime-abi section 3.
+ * Entries by convention: the ops' counter is word 3, as in RT-10.
  */
 const rest = `
   .text
@@ -153,7 +153,7 @@ describeWith([gcc, 'aarch64-linux-gnu-ld', 'readelf'], 'relocatable files', () =
   ] as const;
 
   test.each(forms)(
-    'F-2, 40-arm64 section 8: $name: CALL26 at ip, ABS64 at the literal, linked and run',
+    'F-2, A-OFF-1: $name: CALL26 at ip, ABS64 at the literal, linked and run',
     ({ name, flags, entry, ops, hits, site }) => {
       const object = build('k.o', flags);
       const before = readFileSync(object);
@@ -240,7 +240,7 @@ describeWith(['clang', 'aarch64-linux-gnu-ld'], 'clang', () => {
 });
 
 describeWith([gcc], 'position-independent files', () => {
-  test('40-arm64 section 8: an ops pointer in the text would need DT_TEXTREL: refused, and so are objects of tracers', () => {
+  test('A-OFF-2: an ops pointer in the text would need DT_TEXTREL: refused, and so are objects of tracers', () => {
     // A shared object that brings entries and objects of its own, as if somebody had linked the
     // runtime into it.
     const names = [

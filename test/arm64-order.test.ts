@@ -1,5 +1,5 @@
 /**
- * The order of stores of per-callsite ops (40-arm64 sections 3 and 4; 00-core H5, H7, H12): every
+ * The order of stores of per-callsite ops (A-MOD-1, A-CO-3; H5, H7, H12): every
  * schedule of a patcher's stores against one thread in a traced function, and against two, with the
  * real entry of the runtime. Their numbers are those of the formulas; variants in a wrong order,
  * with halved stores, or that free too early fail visibly.
@@ -582,7 +582,7 @@ describeWith(['aarch64-linux-gnu-as'], 'order of stores', () => {
     expect([quiet['count'], quiet['wild']]).toEqual([choose(total + 2, 2), undefined]);
   });
 
-  test('A-CO-7, 40-arm64 section 7: ops of a direct caller: the entry goes there at once, and the function goes on behind the site', () => {
+  test('A-CO-7, A-DIR-1: ops of a direct caller: the entry goes there at once, and the function goes on behind the site', () => {
     const found = explore(world({ literal: 'ops_d', site: 'ftrace_caller' }), one(n, [literal('ftrace_nop_ops')]));
     const length = path({ literal: 'ops_d', site: 'ftrace_caller' }).n;
     expect(length).toBeLessThan(20);

@@ -1,7 +1,7 @@
 /**
- * The outcome table A6.3 on arm64, executed: every row on every kind of entry, on sample programs
- * that run after each. What a site calls, what the word in front of the function names, who is
- * called how often; and for rows that do not occur the error that says why.
+ * The outcome table C-OUT-1 on arm64, executed: every row on every kind of entry, on sample
+ * programs that run after each. What a site calls, what the word in front of the function names,
+ * who is called how often; and for rows that do not occur the error that says why.
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -185,7 +185,7 @@ function expectedText({ text }: Row, flavour: Flavour): string[] {
 
 const table = new Map<string, Map<number, string>>();
 
-describe.each(samples)('A6.3 executed: %s, %s', (flavour, sample) => {
+describe.each(samples)('C-OUT-1 executed: %s, %s', (flavour, sample) => {
   const plain = run(bench(flavour, sample));
   const cells = new Map<number, string>();
   table.set(`${flavour}${sample.endsWith('-bti') ? '-bti' : ''}`, cells);
@@ -241,7 +241,7 @@ describe.each(samples)('A6.3 executed: %s, %s', (flavour, sample) => {
   });
 });
 
-test('A6.3: every row has its answer for every entry of arm64', () => {
+test('C-OUT-1: every row has its answer for every entry of arm64', () => {
   const numbers = Array.from({ length: 22 }, (_, i) => i + 1);
   const names = [...table.keys()];
   const lines = numbers.map((row) =>

@@ -1,5 +1,5 @@
 /**
- * Rules of 40-arm64 on loaded images, each with a twin in which the condition is broken: what calls
+ * Rules of arm64 on loaded images, each with a twin in which the condition is broken: what calls
  * of far modules are compared with, what is patched in the entries of the years before per-callsite
  * ops and what is not since, updates that stop between records, both defaults of words that are
  * off.

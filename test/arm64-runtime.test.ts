@@ -1,7 +1,7 @@
 /**
  * The guest runtime of arm64: what the objects are made of, what an entry leaves as it was, and
- * programs that are traced everywhere. Expected words of the entries are those of 40-arm64 section
- * 9, which GNU as 2.40 made.
+ * programs that are traced everywhere. Expected words of the entries are those of A-ENT-1 to
+ * A-ENT-8, which GNU as 2.40 made.
  */
 import { join } from 'node:path';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -191,7 +191,7 @@ describeWith(arm64Tools, 'registers', () => {
   );
 });
 
-/** What a callback finds in its frame, by the offsets of 40-arm64 section 9. */
+/** What a callback finds in its frame, by the offsets of A-ENT-7 and A-ENT-8. */
 describeWith(arm64Tools, 'frames', () => {
   const programs = ['preserve-arm64.c', 'preserve-arm64.S'].map((each) => join(PROGRAMS, 'runtime', each));
   test.each([

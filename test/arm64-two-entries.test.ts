@@ -1,5 +1,5 @@
 /**
- * Per-callsite ops of arm64 with one entry and with two (40-arm64 A-CO-4, A-CO-5): what the core
+ * Per-callsite ops of arm64 with one entry and with two (A-CO-4, A-CO-5): what the core
  * stores when a word in front of a function changes, raced in every order with a thread of a sample
  * program; and the images that come out of it, in the emulator and under qemu. Each form that is
  * right has a twin in which what makes it right is taken away.

@@ -1,7 +1,7 @@
 /**
- * The outcome table A6.3: every row on every capability profile that it can occur on, and a printed
- * table of row x profile with the reason where it cannot. Expectations are the specification's,
- * written down here by hand.
+ * The outcome table C-OUT-1: every row on every capability profile that it can occur on, and a
+ * printed table of row x profile with the reason where it cannot. Expectations are the
+ * specification's, written down here by hand.
  */
 import { describe, expect, test } from '@jest/globals';
 import { type Content, FtraceCore, type Ops, REC, type Step } from '../src/ftrace/index.js';
@@ -67,10 +67,10 @@ function text({ names }: Bench, content: Content): string {
 
 const names = Object.keys(profiles) as ProfileName[];
 
-describe('A6.3 outcome table', () => {
+describe('C-OUT-1 outcome table', () => {
   for (const each of rows) {
     const what = `${each.attached.join(',') || '-'} ${each.action}`;
-    test(`A6.3 row ${each.row}: ${what}`, () => {
+    test(`C-OUT-1 row ${each.row}: ${what}`, () => {
       let ran = 0;
       for (const name of names) {
         if (inapplicable(each, name) !== null) continue;
@@ -114,7 +114,7 @@ describe('A6.3 outcome table', () => {
     });
   }
 
-  test('A6.3 row 4: REGS_EN is set although the text calls the trampoline', () => {
+  test('C-OUT-1 row 4: REGS_EN is set although the text calls the trampoline', () => {
     const made = bench('x86-64');
     add(made, 'TR');
     const site = made.core.records[0]!;
@@ -125,7 +125,7 @@ describe('A6.3 outcome table', () => {
     ]);
   });
 
-  test('A6.3 every row has a target, and the table of rows and targets is complete', () => {
+  test('C-OUT-1 every row has a target, and the table of rows and targets is complete', () => {
     expect([...new Set(rows.map((each) => each.row))]).toEqual(Array.from({ length: 22 }, (_, index) => index + 1));
     const missing = new Set<string>();
     const table = tableOf(names, (row, name) => {
@@ -135,7 +135,7 @@ describe('A6.3 outcome table', () => {
     });
     for (const row of rows) expect(names.some((name) => inapplicable(row, name) === null)).toBe(true);
     process.stdout.write(
-      `\nA6.3, rows and where they occur\n${table}\ni386, RV32 and arm of 32 bits: recognised, every row refused (ENODEV)\n`,
+      `\nC-OUT-1, rows and where they occur\n${table}\ni386, RV32 and arm of 32 bits: recognised, every row refused (ENODEV)\n`,
     );
     expect(missing.size).toBe(4);
   });

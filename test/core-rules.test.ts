@@ -488,7 +488,7 @@ describe('trampolines', () => {
     expect(kinds(done(made.core.setFunction(b, 0x998n)))).toContain('inner-call');
   });
 
-  test('T-X86-18, A6.3: another function: same trampoline, its call is re-pointed, no site is written', () => {
+  test('T-X86-18, C-OUT-1: another function: same trampoline, its call is re-pointed, no site is written', () => {
     const made = bench();
     const a = made.ops('a', 'f');
     done(made.core.register(a));
@@ -591,7 +591,7 @@ describe('trampolines', () => {
 });
 
 describe('register and its errors', () => {
-  test('A6.4: order: dead, DELETED, ENABLED, SAVE_REGS, PERMANENT', () => {
+  test('C-REG-1: order: dead, DELETED, ENABLED, SAVE_REGS, PERMANENT', () => {
     const made = bench('ppc64-elfv1');
     const { core, ops } = made;
     const all = ops('a', 'f', { flags: ['SAVE_REGS', 'PERMANENT'] });
@@ -610,7 +610,7 @@ describe('register and its errors', () => {
     expect(errno(core.register(all))).toBe('ENODEV');
   });
 
-  test('A6.6: off writes nops and keeps what is wanted, on brings it back; not while something is permanent', () => {
+  test('C-REG-3: off writes nops and keeps what is wanted, on brings it back; not while something is permanent', () => {
     const made = bench();
     const { core, machine } = made;
     done(core.register(made.ops('a', 'f', { flags: ['SAVE_REGS'] })));
@@ -625,7 +625,7 @@ describe('register and its errors', () => {
     expect([core.state.enabled, runs(made, 'g')]).toEqual([true, ['p']]);
   });
 
-  test('A6.5: a function in both filters is not written; ops that share a filter move together', () => {
+  test('C-REG-2: a function in both filters is not written; ops that share a filter move together', () => {
     const made = bench('ppc32');
     const { core } = made;
     const pair = core.createPair();
@@ -725,7 +725,7 @@ describe('IPMODIFY', () => {
 });
 
 describe('direct calls', () => {
-  test('A5.1: errors of register in their order', () => {
+  test('C-DIR-4: errors of register in their order', () => {
     const made = bench();
     const { core, ops, machine } = made;
     const direct = (ops: Ops): string => errno(core.registerDirect(ops, 9n));
@@ -746,7 +746,7 @@ describe('direct calls', () => {
     expect(errno(core.unregister(d))).toBe('EINVAL');
   });
 
-  test('A5.1: unregister and modify: no direct caller EINVAL, not registered EINVAL; only entries of that value go', () => {
+  test('C-DIR-4: unregister and modify: no direct caller EINVAL, not registered EINVAL; only entries of that value go', () => {
     const { core, ops } = bench();
     const plain = ops('plain', 'f');
     done(core.register(plain));
@@ -764,14 +764,14 @@ describe('direct calls', () => {
     expect(errno(core.registerDirect(d, 9n))).toBe('EBUSY');
   });
 
-  test('A5, T-RV-1: ENODEV without a register entry where one is needed, and where nothing can', () => {
+  test('C-DIR-3, T-RV-1: ENODEV without a register entry where one is needed, and where nothing can', () => {
     const without = bench('riscv64', {}, { regs: 'none' });
     expect(errno(without.core.registerDirect(without.ops('d', 'f', { func: 0n }), 9n))).toBe('ENODEV');
     const none = bench('arm64 regs');
     expect(errno(none.core.registerDirectAt(0x1004n, 9n))).toBe('ENODEV');
   });
 
-  test('A5.2: by address: errors, one ops for all, registered with the first and gone with the last', () => {
+  test('C-DIR-5: by address: errors, one ops for all, registered with the first and gone with the last', () => {
     const made = bench();
     const { core } = made;
     expect(errno(core.registerDirectAt(0x7777n, 9n))).toBe('ENODEV');
@@ -793,7 +793,7 @@ describe('direct calls', () => {
     expect(runs(made, 'f')).toEqual(['direct 9']);
   });
 
-  test('A5.3, T-RV-3: every store to the site: call old, the register entry, call new; never a nop', () => {
+  test('C-DIR-6, T-RV-3: every store to the site: call old, the register entry, call new; never a nop', () => {
     for (const name of ['x86-64', 'riscv64', 'riscv64 merged', 'arm64'] as const) {
       const made = bench(name);
       const d = made.ops('d', 'f g h', { func: 0n });
@@ -814,7 +814,7 @@ describe('direct calls', () => {
     }
   });
 
-  test('A5.4, T-RV-2, T-RV-4: alone it is called straight; with others after the list', () => {
+  test('C-DIR-7, T-RV-2, T-RV-4: alone it is called straight; with others after the list', () => {
     const made = bench('riscv64');
     const d = made.ops('d', 'f g h', { func: 0n });
     done(made.core.registerDirect(d, 9n));
@@ -1030,7 +1030,7 @@ describe('update runs and failures', () => {
     expect([made.core.dead, made.machine.log.length, made.core.state.direct.size]).toEqual([null, 0, 0]);
   });
 
-  test('A8: the report: kind, place, bytes, action, flags, trampolines, target, in this order', () => {
+  test('C-REP-1: the report: kind, place, bytes, action, flags, trampolines, target, in this order', () => {
     const made = bench();
     const { core, machine } = made;
     const a = made.ops('a', 'f', { flags: ['SAVE_REGS'], func: 0x4440n });
@@ -1057,7 +1057,7 @@ describe('update runs and failures', () => {
     );
   });
 
-  test('A8: a record without a place has no fields of a record', () => {
+  test('C-REP-1: a record without a place has no fields of a record', () => {
     const made = bench('ppc32');
     made.machine.callees.plain = { kind: 'list' };
     const outcome = made.core.register(made.ops('a', 'f'));
@@ -1066,7 +1066,7 @@ describe('update runs and failures', () => {
     );
   });
 
-  test('A8: enabled_functions and touched_functions', () => {
+  test('C-REP-2: enabled_functions and touched_functions', () => {
     const made = bench();
     const { core } = made;
     const s = made.ops('s', 'g');

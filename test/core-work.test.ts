@@ -58,7 +58,7 @@ describe('work of the core on 60,000 functions', () => {
     expect(reads).toBeLessThanOrEqual(2 * COUNT);
   });
 
-  test('A6.4: operations on 60,000 records: all functions on, one more ops, a filter, off, all out', () => {
+  test('C-REG-1: operations on 60,000 records: all functions on, one more ops, a filter, off, all out', () => {
     const machine = new FakeMachine(profiles['x86-64']);
     const core = new FtraceCore({
       backend: machine,

@@ -142,7 +142,7 @@ describe('T-X86-1 T-X86-2 T-X86-3: what tracers cost that do not want a call', (
       ],
     ],
   ] as const)(
-    'A5.4, A-CO-2, T-X86-31: %s: the ways that there are, the reason for the others',
+    'C-DIR-7, A-CO-2, T-X86-31: %s: the ways that there are, the reason for the others',
     (name, ways, absent) => {
       const found = cost(join(builtSamples, name), ['--tracers', '0', '--tracers', '1', '--tracers', '6']);
       for (const row of found.rows) expect(row.ways.map(({ way }) => way)).toEqual(ways);

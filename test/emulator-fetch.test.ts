@@ -1,5 +1,5 @@
 /**
- * Instruction fetch per CPU (00-core F-7): stale code until a CPU synchronises, and nothing of it
+ * Instruction fetch per CPU (F-7): stale code until a CPU synchronises, and nothing of it
  * in coherent mode.
  */
 import { describe, expect, test } from '@jest/globals';

@@ -1,5 +1,5 @@
 /**
- * Host gates (05-runtime-abi section 5): TypeScript functions behind guest addresses, called by
+ * Host gates (RT-12): TypeScript functions behind guest addresses, called by
  * compiled code.
  */
 import { join } from 'node:path';
@@ -272,7 +272,7 @@ for (const kind of ['le', 'be', '32'] as const) {
   });
 }
 
-describe('host-callback-in-file (05-runtime-abi section 5)', () => {
+describe('host-callback-in-file (RT-12)', () => {
   test.each([
     'ppc64-elfv2-le/program-mprofile',
     'ppc32/program-mcount',

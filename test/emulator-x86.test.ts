@@ -1,6 +1,6 @@
 /**
  * The x86-64 machine: status flags, instruction fetch (own stores at once, those of others after
- * serialising; 00-core F-7), torn instructions, repeated strings, helpers, static programs of
+ * serialising; F-7), torn instructions, repeated strings, helpers, static programs of
  * glibc, and what `run` offers on the samples.
  */
 import { spawnSync } from './support/spawn.js';

@@ -1,5 +1,5 @@
 /**
- * The filter language: C-FILT-1..8, A2.1, C-REC-1. Globs are held against RegExp and Python's
+ * The filter language: C-FILT-1..8, C-FILT-10, C-REC-1. Globs are held against RegExp and Python's
  * fnmatch.
  */
 import { describe, expect, test } from '@jest/globals';
@@ -156,7 +156,7 @@ describe('patterns', () => {
     // anchored at both ends
     ['?b', 'abc', false],
     ['[b]c', 'abc', false],
-  ])('C-FILT-1: A2.1 glob %s on %s', (text, name, expected) => {
+  ])('C-FILT-1, C-FILT-10: glob %s on %s', (text, name, expected) => {
     expect(compilePattern(text).matches(name)).toBe(expected);
   });
 
@@ -222,7 +222,7 @@ describe('patterns', () => {
   });
 
   describeWith(['python3'], "against Python's fnmatch", () => {
-    test('C-FILT-1: A2.1 the same verdicts as fnmatch.fnmatchcase, where the languages agree', () => {
+    test('C-FILT-1, C-FILT-10: the same verdicts as fnmatch.fnmatchcase, where the languages agree', () => {
       // No backslashes (fnmatch has none), no sets with more than one '-' (ambiguous in fnmatch
       // before 3.13).
       const patterns = fc.sample(
@@ -320,7 +320,7 @@ describe('selecting', () => {
     expect(working.result().count).toBe(2);
   });
 
-  test('A2: a truncating write starts empty, an append from the current set', () => {
+  test('C-FILT-11: a truncating write starts empty, an append from the current set', () => {
     const first = applyFilter('schedule mutex_lock', CORE);
     expect(filter(CORE, 'sys_write')).toEqual(['sys_write']);
     expect(filter(CORE, 'sys_write !schedule', { append: first.selection })).toEqual(['mutex_lock', 'sys_write']);

@@ -1,7 +1,8 @@
 /**
- * Rules of the core executed on images of every target and convention: the outcome table A6.3,
- * every prefix of the stores of every kind of operation (C-UPD), the report of a failure (A8) and
- * what is dead after it (C-UPD-4), and the errors of the direct calls in both generations (A5).
+ * Rules of the core executed on images of every target and convention: the outcome table C-OUT-1,
+ * every prefix of the stores of every kind of operation (C-UPD), the report of a failure (C-REP-1)
+ * and what is dead after it (C-UPD-4), and the errors of the direct calls in both generations
+ * (C-DIR-4, C-DIR-5).
  */
 import { describe, expect, test } from '@jest/globals';
 import { archOf } from '../src/arches.js';
@@ -68,7 +69,7 @@ function ran({ events }: CallLog): string[] {
 
 describeWith(generatedTools, 'executed on images', () => {
   describe.each(generatedCases)('$name', (each) => {
-    test('A6.3 A3: every row that occurs: the text goes from what is expected to what is written, and those run who are attached', () => {
+    test('C-OUT-1, C-TGT-2: every row that occurs: the text goes from what is expected to what is written, and those run who are attached', () => {
       // Kinds without a trampoline are ops that may not have one.
       const made = machineOf(each, each.trampolines === 'none' ? {} : { trampolines: '2014' });
       const { core, backend } = made.session;
@@ -149,7 +150,7 @@ describeWith(generatedTools, 'executed on images', () => {
       executed.set(each.name, found);
     });
 
-    test('C-UPD-1 C-UPD-3 A7: at every prefix of the stores of every kind of operation, the image is right', () => {
+    test('C-UPD-1 C-UPD-3: at every prefix of the stores of every kind of operation, the image is right', () => {
       const made = machineOf(each);
       const { core } = made.session;
       const [a, b] = ['direct_a', 'direct_b'].map((name) => made.session.functionAddress(name));
@@ -365,10 +366,10 @@ describeWith(generatedTools, 'executed on images', () => {
     });
   });
 
-  test('A6.3 the table of rows and conventions, executed', () => {
+  test('C-OUT-1 the table of rows and conventions, executed', () => {
     const byName = new Map(generatedCases.map((each) => [each.name, each]));
     const why = (row: Row, name: string): string | null => inapplicable(row, byName.get(name)!.profile);
-    process.stdout.write(`\nA6.3, rows executed\n${tableOf([...byName.keys()], why)}\n`);
+    process.stdout.write(`\nC-OUT-1, rows executed\n${tableOf([...byName.keys()], why)}\n`);
     for (const { name } of generatedCases) {
       expect([name, [...executed.get(name)!]]).toEqual([
         name,
@@ -620,7 +621,7 @@ describeWith(generatedTools, 'executed on images', () => {
       expect(made.call('f3', 4n)).toEqual({ events: [], returns: [], result });
     });
 
-    test('C-INIT-2 A8: a site that is not as it must be when a session begins: a report of type INIT', () => {
+    test('C-INIT-2 C-REP-1: a site that is not as it must be when a session begins: a report of type INIT', () => {
       const bytes = generatedImage(each).slice();
       const made = machineOf(each);
       const site = made.session.core.records.find(({ name }) => name === 'f2')!;
@@ -635,7 +636,7 @@ describeWith(generatedTools, 'executed on images', () => {
   });
 
   describe.each(generatedCases)('$name: failures', (each) => {
-    test('A8 C-UPD-2 C-UPD-3 C-UPD-4 P-NEW-4: the report has its seven parts in order; nothing is written; everything is ENODEV afterwards', () => {
+    test('C-REP-1 C-UPD-2 C-UPD-3 C-UPD-4 P-NEW-4: the report has its seven parts in order; nothing is written; everything is ENODEV afterwards', () => {
       const made = machineOf(each);
       const { core, backend, sites } = made.session;
       const ops = core.createOps({ name: 'mine', func: made.callbacks[0]! });
@@ -732,7 +733,7 @@ describeWith(generatedTools, 'executed on images', () => {
   });
 
   describe.each(generatedCases)('$name: direct calls', (each) => {
-    test('A5.1 A5.2: ENOMEM where there is no room for the table or the filter: nothing is written, and nobody is dead', () => {
+    test('C-DIR-4 C-DIR-5: ENOMEM where there is no room for the table or the filter: nothing is written, and nobody is dead', () => {
       const [ENOUGH, attempts] = [32, ['ops', 'address'] as const];
       for (const form of attempts) {
         let refusals = 0;
@@ -775,7 +776,7 @@ describeWith(generatedTools, 'executed on images', () => {
       }
     });
 
-    test('A5.1 A5.2 C-IPM-4 P-ENT-5: every error of both generations, and nothing is written', () => {
+    test('C-DIR-4 C-DIR-5 C-IPM-4 P-ENT-5: every error of both generations, and nothing is written', () => {
       const made = machineOf(each);
       const { core } = made.session;
       const [a, b] = ['direct_a', 'direct_b'].map((name) => made.session.functionAddress(name) ?? 0x10n);

@@ -148,7 +148,7 @@ function bufferOf(source: string, address = AT + 0x1000n): { lines: string[]; ta
 }
 
 describeWith(ARM64_TOOLS, 'arm64: buffers', () => {
-  test('section 10: x0 to x30, sp, pc and the flags are saved, the callback called through a register, all but x18 restored', () => {
+  test('K-A64-2: x0 to x30, sp, pc and the flags are saved, the callback called through a register, all but x18 restored', () => {
     const { lines } = bufferOf('add x0,x0,#1');
     const pairs = Array.from({ length: 15 }, (_, i) => 2 * i);
     const at = (n: number): string => (n === 0 ? '[sp]' : `[sp, #${8 * n}]`);

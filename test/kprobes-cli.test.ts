@@ -159,7 +159,7 @@ test('K-OPT-8 load --probes: the image and its modules have room; probes of a mo
   expect(run('status', 'less')[1]).toMatch(/k {2}two_wide\+0x6 {2}\[GONE\] {2}kprobes\/a$/m);
 });
 
-test('50-kprobes 11: relocations that the linker kept are in the image that gets the runtime, without a notice', () => {
+test('K-REL-2: relocations that the linker kept are in the image that gets the runtime, without a notice', () => {
   const sample = join(builtSamples, 'x86-64', 'program-fentry-relocations');
   const kept = (path: string): string[] =>
     readElf(new Uint8Array(readFileSync(path))).sections.flatMap(({ name }) =>

@@ -352,7 +352,7 @@ for (const name of PPC_TARGETS) {
   // ------------------------------------------------------------------------------------------ jump
 
   describeWith(TOOLS, `${name}: the b form`, () => {
-    test('T-KP-17, section 8: conditional branches and branches through registers stay breakpoints', () => {
+    test('T-KP-17, K-PPC-1: conditional branches and branches through registers stay breakpoints', () => {
       const sources = ['beq .+16', 'bdnz .+16', 'bcl 20,31,.+4', 'bc 20,0,.+8', 'blr', 'bctr', 'bctrl', 'beqlr'];
       for (const source of sources) {
         expect(jumpOf(name).windows(codeOf(assemble(name, source), AT), AT)).toMatchObject({
@@ -402,7 +402,7 @@ for (const name of PPC_TARGETS) {
       return { lines: disassemble(name, buffer.bytes, at), copied: buffer.copiedOffset / 4, bytes: buffer.bytes };
     };
 
-    test('section 8: the buffer saves r0 to r31, msr, ctr, lr, xer, cr, trap 0x700, calls with object and registers, restores', () => {
+    test('K-PPC-2: the buffer saves r0 to r31, msr, ctr, lr, xer, cr, trap 0x700, calls with object and registers, restores', () => {
       const { lines, copied } = bufferOf('addi 3,3,1');
       const word = is64 ? 8 : 4;
       const [frame, at] = { ppc32: [192, 16], v1: [496 + 288, 112], v2be: [432 + 512, 48], v2le: [432 + 512, 48] }[
@@ -469,7 +469,7 @@ for (const name of PPC_TARGETS) {
       expect(copied).toBe(expected.length - 2);
     });
 
-    test('section 8: an address of 64 bits is loaded by lis, ori, sldi 32, oris, ori into r3: 3c60 6063 786307c6 6463 6063', () => {
+    test('K-PPC-2: an address of 64 bits is loaded by lis, ori, sldi 32, oris, ori into r3: 3c60 6063 786307c6 6463 6063', () => {
       const { bytes } = bufferOf('addi 3,3,1');
       const words = Array.from({ length: bytes.length / 4 }, (_, i) =>
         compact(name === 'v2le' ? bytes.slice(4 * i, 4 * i + 4).reverse() : bytes.slice(4 * i, 4 * i + 4)),

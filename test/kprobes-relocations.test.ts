@@ -1,5 +1,5 @@
 /**
- * 50-kprobes section 11 on programs linked with --emit-relocs: what the linker kept is in the image
+ * K-REL-2 on programs linked with --emit-relocs: what the linker kept is in the image
  * that gets a runtime, and every entry is true of the bytes at its place before and after probes;
  * the sum is over all entries of types whose value can be computed here.
  */
@@ -150,7 +150,7 @@ const SUBJECTS: readonly Subject[] = [
 ];
 
 for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], drops, but = '' } of SUBJECTS) {
-  describeWith([target.gcc, 'readelf'], `50-kprobes 11 kept relocations: ${machine}`, () => {
+  describeWith([target.gcc, 'readelf'], `K-REL-2 kept relocations: ${machine}`, () => {
     test('entries go with copies or become NONE, all are as true as before, the program does the same, revert gives the file', () => {
       const source = scratch('kept.c');
       writeFileSync(source, SOURCE);
@@ -228,7 +228,7 @@ for (const { name: machine, target, flags = [], moves = ['breakpoint', 'jump'], 
   });
 }
 
-describeWith(['gcc'], '50-kprobes 11 kept relocations that cannot go with a copy', () => {
+describeWith(['gcc'], 'K-REL-2 kept relocations that cannot go with a copy', () => {
   test('a copy that is not the instruction: the entry becomes NONE', () => {
     const target = byName(X86_TARGETS, 'x86-64');
     const source = scratch('kept.c');
@@ -251,7 +251,7 @@ describeWith(['gcc'], '50-kprobes 11 kept relocations that cannot go with a copy
   });
 }); // prettier-ignore
 
-test('50-kprobes 11 sites of ftrace: an entry whose call is not there any more becomes NONE, by words and by sessions', () => {
+test('K-REL-2 sites of ftrace: an entry whose call is not there any more becomes NONE, by words and by sessions', () => {
   const file = join(builtSamples, 'x86-64', 'program-fentry-relocations');
   const target = byName(X86_TARGETS, 'x86-64');
   const before = opened(readElf(new Uint8Array(readFileSync(file))), target);
@@ -274,7 +274,7 @@ test('50-kprobes 11 sites of ftrace: an entry whose call is not there any more b
     expect([way, dropped > 0]).toEqual([way, true]);
     const listed = elftrace(['patch', file, ...way, '--dry-run', '--json']);
     const { steps } = JSON.parse(listed.stdout) as { steps: { section: string; rule: string }[] };
-    expect(steps).toContainEqual(expect.objectContaining({ section: '.rela.text', rule: 'section 11' }));
+    expect(steps).toContainEqual(expect.objectContaining({ section: '.rela.text', rule: 'K-REL-2' }));
     expect(elftrace(['plan', file, ...way, '-o', at('plan.json')]).status).toBe(0);
     expect(elftrace(['apply', file, at('plan.json'), '-o', at('applied')]).status).toBe(0);
     expect(readFileSync(at('applied')).equals(bytes)).toBe(true);

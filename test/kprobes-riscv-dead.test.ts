@@ -1,5 +1,5 @@
 /**
- * Windows of RISC-V in random functions (50-kprobes section 10): registers that a jump of two words
+ * Windows of RISC-V in random functions (K-RV-1, K-RV-2): registers that a jump of two words
  * takes are dead, whatever somebody writes into them; the jump and its buffer change nothing; and
  * the parcels of a window are replaced in the one order that is safe.
  */
@@ -158,7 +158,7 @@ const windowsAt = (bytes: Uint8Array, offset: number): readonly JumpWindow[] => 
 
 const functions = fc.array(anyPiece, { minLength: 6, maxLength: 30 }).map(assembled);
 
-test('section 10, T-KP-32: registers that a window takes are dead, and its jump changes nothing', () => {
+test('K-RV-2, T-KP-32: registers that a window takes are dead, and its jump changes nothing', () => {
   const counts = { functions: 0, windows: 0, registers: new Set<string>() };
   fc.assert(
     fc.property(functions, fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }), ({ bytes, offsets }, value) => {
@@ -193,7 +193,7 @@ test('section 10, T-KP-32: registers that a window takes are dead, and its jump 
   expect(counts.registers.size).toBeGreaterThan(5);
 });
 
-test('section 10: a window is replaced breakpoint first, then what is behind its first parcel, then that parcel, with a sync behind each', () => {
+test('K-RV-3: a window is replaced breakpoint first, then what is behind its first parcel, then that parcel, with a sync behind each', () => {
   let count = 0;
   fc.assert(
     fc.property(functions, fc.bigInt({ min: 1n, max: 200n }), ({ bytes, offsets }, distance) => {

@@ -131,7 +131,7 @@ const formsOf = (source: string, offset = 0): string => {
 const RVC4 = 'c.addi a0,1\n'.repeat(4);
 
 describeWith(RISCV_TOOLS, 'riscv64: windows', () => {
-  test('T-KP-32, section 10: whole instructions that cover 4 bytes, or 8 where registers are dead', () => {
+  test('T-KP-32, K-RV-1: whole instructions that cover 4 bytes, or 8 where registers are dead', () => {
     expect(formsOf('addi a0,a0,100\nret')).toBe('jal 4');
     expect(formsOf('c.addi a0,1\naddi a0,a0,100\nret')).toBe('jal 6');
     expect(formsOf('c.addi a0,1\nc.addi a0,2\nret')).toBe('jal 4');
@@ -177,7 +177,7 @@ describeWith(RISCV_TOOLS, 'riscv64: windows', () => {
     expect(refused({ sizeKnown: false })).toMatchObject({ code: 'unknown-size' });
   });
 
-  test('section 10: a register is dead where every way on writes it before a read, a call, a return or the end', () => {
+  test('K-RV-2: a register is dead where every way on writes it before a read, a call, a return or the end', () => {
     const far = (source: string, offset = 4): string => {
       const found = windowsOf(`c.nop\nc.nop\n${source}`, offset);
       return 'kind' in found

@@ -42,7 +42,7 @@ function expected(
   return null;
 }
 
-test('section 4: pieces are the lowest free ones in reach, never overlap, and come back whole', () => {
+test('K-SLOT-2: pieces are the lowest free ones in reach, never overlap, and come back whole', () => {
   const request = fc.record({
     size: fc.integer({ min: 1, max: 200 }),
     align: fc.constantFrom(1, 4, 8, 16),

@@ -151,7 +151,7 @@ describeWith(['gcc'], 'x86-64', () => {
     expect(jump('pad', 4)).toBe('5 bytes');
   });
 
-  test('section 11: a field that a loader still writes is in no probed instruction and in no window', () => {
+  test('K-REL-1: a field that a loader still writes is in no probed instruction and in no window', () => {
     const path = (name: string): string => join(folder, name);
     writeFileSync(path('lib.s'), '.data\n.globl outside\n.type outside,@object\n.size outside,8\noutside: .quad 1');
     const body = 'nop\n movabs $outside,%rax\n lea 1(%rdi),%eax\n nop\n nop\n nop\n ret';
@@ -176,7 +176,7 @@ describeWith(['gcc'], 'x86-64', () => {
       ]);
       expect([name, explained(1).place]).toMatchObject([
         name,
-        { errno: 'EINVAL', code: 'relocation', rule: 'section 11' },
+        { errno: 'EINVAL', code: 'relocation', rule: 'K-REL-1' },
       ]);
       expect((explained(1).place as { reason: string }).reason).toMatch(who);
       expect([name, explained(11)]).toMatchObject([name, { place: { kind: 'valid' }, jump: { kind: 'window' } }]);
@@ -188,7 +188,7 @@ describeWith(['gcc'], 'x86-64', () => {
       const text = JSON.stringify({ version: 1, steps: [{ probe: { define, optimize: true } }] });
       return planProbes(laid, arch, [{ name: 's', text }]).probes!.probes();
     };
-    expect(() => session('p _start+1')).toThrow(/\(relocation, EINVAL\) \[section 11\]/);
+    expect(() => session('p _start+1')).toThrow(/\(relocation, EINVAL\) \[K-REL-1\]/);
     expect(session('p _start')).toMatchObject([{ state: { text: 'breakpoint' }, refusal: { code: 'relocation' } }]);
     expect(session('p _start+11')).toMatchObject([{ state: { text: 'jump' } }]);
   });

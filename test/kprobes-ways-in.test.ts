@@ -328,7 +328,7 @@ const WAYS: readonly (readonly [string, Machine, readonly string[], readonly Way
 
 for (const [name, machine, tools, ways] of WAYS) {
   describeWith(tools, name, () => {
-    test.each(ways)('X-2, section 10: $name', ({ source, code: expected, reason, link, object }) => {
+    test.each(ways)('X-2, K-WAY-1: $name', ({ source, code: expected, reason, link, object }) => {
       const inner = verdict(machine, source('.Linner'), link, object);
       expect(inner.slice(0, inner.indexOf(':'))).toBe(expected);
       expect(inner.slice(inner.indexOf(':') + 2)).toMatch(reason);
@@ -336,7 +336,7 @@ for (const [name, machine, tools, ways] of WAYS) {
       expect(verdict(machine, source('.Louter'), link, object)).toBe('window');
     });
 
-    test('X-2, section 10: the probe falls back to its breakpoint, and the program does what it did', () => {
+    test('X-2, K-WAY-1: the probe falls back to its breakpoint, and the program does what it did', () => {
       const more = cold(machine.jump)('.Linner');
       // The first entry comes by the cold part.
       const start = machine.start.replace('call hot', 'call hot.cold');
@@ -351,7 +351,7 @@ for (const [name, machine, tools, ways] of WAYS) {
       expect([traced.status, plain.status]).toEqual([plain.status, 2]);
     });
 
-    test('X-2, section 10: the same of an object and a module that are loaded', () => {
+    test('X-2, K-WAY-1: the same of an object and a module that are loaded', () => {
       const build = (file: string, source: string): void => {
         writeFileSync(path(`${file}.s`), source);
         run(`${machine.prefix}gcc`, ['-c', '-nostdlib', ...machine.flags, '-o', path(`${file}.o`), path(`${file}.s`)]);

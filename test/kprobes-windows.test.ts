@@ -46,7 +46,7 @@ const MACHINES = [
 
 for (const { target, tools, variants } of MACHINES) {
   describeWith(tools, target, () => {
-    test('X-2, section 10: every branch into a window of a sample, taken', () => {
+    test('X-2, K-WAY-1: every branch into a window of a sample, taken', () => {
       const sum = nothing();
       const names = readdirSync(join(built, target)).filter((name) => !REPEATED.test(name));
       for (const name of names) {
@@ -60,7 +60,7 @@ for (const { target, tools, variants } of MACHINES) {
     });
 
     longTest(
-      'X-2, section 10: every branch into a window of a program with cold parts, taken; those that are refused break it',
+      'X-2, K-WAY-1: every branch into a window of a program with cold parts, taken; those that are refused break it',
       () => {
         const sum = nothing();
         for (let i = 0; i < PROGRAMS; i++) {

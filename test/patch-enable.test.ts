@@ -43,7 +43,7 @@ describe.each(programs)('%s', (name) => {
   const opened = openBytes(bytes);
   const before = runImage(bytes);
 
-  test.each(['function', 'function_graph'] as const)('RT-2, P-OOL-8, 05 section 7: %s', (kind) => {
+  test.each(['function', 'function_graph'] as const)('P-OOL-8, RT-2, RT-13: %s', (kind) => {
     const image = withRuntime(opened.sites, undefined);
     const { sites } = openBytes(image.bytes);
     const plan = planTracing(sites, { tracer: { kind }, others: 'untouched' });

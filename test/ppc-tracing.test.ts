@@ -1,5 +1,5 @@
 /**
- * PowerPC dynamic ftrace on loaded images (20-ppc section 5, 90-source-checklist T-PPC): what is
+ * PowerPC dynamic ftrace on loaded images (T-PPC-9 to T-PPC-30): what is
  * verified before anything is written, both nop forms, near and far sites, and images that run.
  * Bytes are compared here without the tool's own plans; what a run must print is what the samples
  * print without tracing, which the loader's tests hold against GNU ld and qemu.
@@ -137,7 +137,7 @@ describe.each(loadedCases)('$name', (each) => {
   test.each<[string, Tracer]>([
     ['function', { kind: 'function' }],
     ['function_graph', { kind: 'function_graph' }],
-  ])('F-9, 05 section 9: %s records what the machine sees', (_, tracer) => {
+  ])('F-9, RT-15: %s records what the machine sees', (_, tracer) => {
     const both = runWithBoth(trace(imageOf(each), { tracer }));
     expect(both.stop.kind).toBe('exit');
     expect(both.output).toBe(untraced(each).output);

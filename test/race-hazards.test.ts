@@ -1,5 +1,5 @@
 /**
- * The hazards H1 to H13 (00-core section F, table of F-7): every form of each is raced in all
+ * The hazards H1 to H13 of docs/spec: every form of each is raced in all
  * orders. A form that is unsafe shows its symptom, one that is safe holds in every order; numbers
  * of orders are those of their formulas.
  *

@@ -59,7 +59,7 @@ describe('the core’s own sequences', () => {
     expect(sequence.patchers[0]!.steps.some((step) => step.kind === 'store' && step.address === site.address)).toBe(true);
   }); // prettier-ignore
 
-  test.each(programs)('A9 C-Q-2: %s: off, and the ops freed', (name) => {
+  test.each(programs)('C-Q-2: %s: off, and the ops freed', (name) => {
     const { result, sequence } = raced(name, { from: 'call', to: 'nop', staleFetch: false });
     expect([result.verdict, result.bounds]).toEqual(['holds', []]);
     const kinds = sequence.patchers[0]!.steps.map(({ kind }) => kind);
@@ -86,7 +86,7 @@ describe('the core’s own sequences', () => {
     ]);
   });
 
-  test('H9 A5.3: a direct caller, and another one in its place: none is missed', () => {
+  test('H9 C-DIR-6: a direct caller, and another one in its place: none is missed', () => {
     const request = { site: 'traced', entries: 'g3', staleFetch: false } as const;
     const on = raced('riscv64/direct-rv64g', { ...request, to: 'direct:my_direct_caller' });
     expect([on.rule, [...on.result.counts.outcomes.keys()].sort()]).toEqual(['holds', ['-', 'my_direct_caller']]);

@@ -107,7 +107,7 @@ describe('relocation rows', () => {
       }),
       { ...PARAMETERS, numRuns: 500 },
     );
-    // 20-ppc 8, P-OFF-3: 0xc0018000 -> c002 8000.
+    // P-OFF-3: 0xc0018000 -> c002 8000.
     expect(relocationPart(ha, 0xc001_8000n)).toBe(0xc002n);
     expect(relocationPart(lo, 0xc001_8000n)).toBe(0x8000n);
   });

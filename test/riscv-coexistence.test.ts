@@ -35,7 +35,7 @@ function permutations<T>(items: readonly T[]): T[][] {
   return items.flatMap((first, i) => permutations(items.filter((_, at) => at !== i)).map((rest) => [first, ...rest]));
 }
 
-describe('A6.3 on RISC-V, executed', () => {
+describe('C-OUT-1 on RISC-V, executed', () => {
   /** S traces, R wants registers, D is a direct caller. */
   type Kind = 'S' | "S'" | 'R' | 'D';
   interface Row {
@@ -73,7 +73,7 @@ describe('A6.3 on RISC-V, executed', () => {
     R: 'callback',
   };
 
-  test.each(DIRECT_FLAVOURS)('A6.3, C-TGT-2, C-DIR-2: rows 1 to 22 as far as RISC-V has them: %s', (flavour) => {
+  test.each(DIRECT_FLAVOURS)('C-OUT-1, C-TGT-2, C-DIR-2: rows 1 to 22 as far as RISC-V has them: %s', (flavour) => {
     for (const { row, attached, action, flags, text } of rows) {
       const where = `${flavour} row ${row}: ${attached.join()} ${action}`;
       const session = openDirect(flavour);

@@ -58,7 +58,7 @@ describe('direct calls', () => {
       kind: 'refused',
       errno: 'ENODEV',
     });
-    // The build without register support (30-riscv section 9): the same, and nobody gets registers.
+    // The build without register support (R-ENT-8): the same, and nobody gets registers.
     const plain = openDirect('g2-plain');
     const d = plain.core.createOps({ name: 'd', func: 0n });
     done(plain.core.setFilter(d, 'filter', 'traced'));
@@ -760,7 +760,7 @@ describe('direct calls', () => {
     expect(plain.functionAddress('ftrace_direct_func')).toBeNull();
   });
 
-  test('C-DIR-2, A6.3 rows 5, 11, 12, 18, 19, 20: the site follows who is there', () => {
+  test('C-DIR-2, C-OUT-1 rows 5, 11, 12, 18, 19, 20: the site follows who is there', () => {
     const session = openDirect('g2');
     const site = (): string => {
       const read = session.backend.read({
@@ -786,7 +786,7 @@ describe('direct calls', () => {
   });
 });
 
-test('30-riscv section 9: without register support: a frame of 80 bytes, null for registers, the graph as a patched call', () => {
+test('R-ENT-8: without register support: a frame of 80 bytes, null for registers, the graph as a patched call', () => {
   const session = openDirect('g2-plain');
   const graph = new GraphUser('graph', { entry: 0n, return: 0n });
   callback(session, 'elftrace_function_tracer');
@@ -877,7 +877,7 @@ describe('registers at the body, with a callback that changes all that it may', 
   });
 });
 
-describe('30-riscv sections 4 and 9: frames as callbacks find them', () => {
+describe('R-ENT-7: frames as callbacks find them', () => {
   const A = ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7'] as const;
   const S = ['s2', 's3', 's4', 's5', 's6', 's7', 's8', 's9', 's10', 's11'] as const;
   const at = (names: readonly string[], first: number): [string, number][] =>
@@ -957,7 +957,7 @@ describe('30-riscv sections 4 and 9: frames as callbacks find them', () => {
   );
 });
 
-test('30-riscv section 6, C-TGT-1: the word in front of a function names nobody, its one ops, the list', () => {
+test('R-CO-1, C-TGT-1: the word in front of a function names nobody, its one ops, the list', () => {
   const image = withRuntime(
     openBytes(readSample('riscv64/program-patchable-8-4-aligned')).sites,
     undefined,

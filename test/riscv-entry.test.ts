@@ -1,8 +1,8 @@
 /**
- * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable RISC-V files (F-2, 30-riscv section
- * 8): the pair with zero fields and one CALL_PLT on its auipc, as readelf and objdump see it;
- * linked by a relaxing ld the pair stays a pair; the program calls the entry, here and under qemu;
- * revert gives the file back.
+ * `patch --enable --entry SYMBOL [--ops SYMBOL]` on relocatable RISC-V files (F-2, R-OFF-1): the
+ * pair with zero fields and one CALL_PLT on its auipc, as readelf and objdump see it; linked by a
+ * relaxing ld the pair stays a pair; the program calls the entry, here and under qemu; revert gives
+ * the file back.
  */
 import { spawnSync } from './support/spawn.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -141,7 +141,7 @@ const forms = [
 
 describeWith([gcc, 'riscv64-linux-gnu-ld', 'readelf'], 'relocatable files', () => {
   test.each(forms)(
-    'F-2, 30-riscv section 8: $name: CALL_PLT on the auipc, no RELAX beside it, linked and run',
+    'F-2, R-OFF-1: $name: CALL_PLT on the auipc, no RELAX beside it, linked and run',
     ({ name, flags, entry, site }) => {
       const object = build(flags);
       const before = new Uint8Array(readFileSync(object));
@@ -193,7 +193,7 @@ describeWith([gcc, 'riscv64-linux-gnu-ld', 'readelf'], 'relocatable files', () =
     );
   });
 
-  test('30-riscv section 7: slots of the table name a local label at the first nop, not a section and an offset', () => {
+  test('R-SITE-6: slots of the table name a local label at the first nop, not a section and an offset', () => {
     const object = build(['-march=rv64gc', '-fpatchable-function-entry=4']);
     const rows = run('readelf', ['-rW', object])
       .toString()

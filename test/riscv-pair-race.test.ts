@@ -1,13 +1,13 @@
 /**
- * Why the pair of a RISC-V site may only change while nobody runs (30-riscv R-MOD-3, 00-core H2),
+ * Why the pair of a RISC-V site may only change while nobody runs (R-MOD-3, H2),
  * and why a fixed auipc needs no stop. Every schedule of the patcher's stores against one thread,
  * and against two, is run; their numbers and those of the failures are those of the formulas.
  *
  *   f:       [auipc t0 | nop] [jalr t0 | nop]  addi a0,a0,1  jalr zero,ra
  *   tracer:  addi a1,a1,1  jalr zero,t0
  *
- * t0 is dead at a function's entry: what a thread has in it leads nowhere. Words are those of
- * 30-riscv section 1.
+ * t0 is dead at a function's entry: what a thread has in it leads nowhere.
+ * Words are those of R-ENC-4.
  */
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { riscv64 } from '../src/arch-riscv/index.js';

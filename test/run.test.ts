@@ -171,7 +171,7 @@ describe('samples', () => {
     expect(stripped.stderr).toMatch(/100\.0 .*\[outside\]/);
   });
 
-  test('--trace without a tracer in the image: no events, a notice, and the run as ever (05 section 9)', () => {
+  test('--trace without a tracer in the image: no events, a notice, and the run as ever (RT-15)', () => {
     const file = at('guest');
     const plain = run(['--trace', file, mprofile]);
     expect(plain.status).toBe(0);

@@ -154,7 +154,7 @@ describeWith(['riscv64-linux-gnu-gcc', 'riscv64-linux-gnu-objdump'], 'instructio
     ]); // prettier-ignore
   });
 
-  test('30-riscv section 9: the stubs: ret, ret, and jr t0 for the smallest direct caller', () => {
+  test('R-ENT-9: the stubs: ret, ret, and jr t0 for the smallest direct caller', () => {
     const path = prebuilt('g2');
     expect(listing(path, 'ftrace_stub', 'elftrace_invoke')).toEqual(['00008067 jalr zero,0(ra)']);
     expect(listing(path, '_mcount', 'ftrace_nothing')[0]).toBe('00008067 jalr zero,0(ra)');
@@ -178,7 +178,7 @@ describeWith(['riscv64-linux-gnu-gcc', 'riscv64-linux-gnu-objdump'], 'instructio
     ],
     ['g2-plain', 'ftrace_caller', 'elftrace_never', ['ff828513', '00028067']],
     ['g1', 'ftrace_caller', 'elftrace_never', ['ff408513', '00008067']],
-  ] as const)('30-riscv sections 1 and 9: words of %s', (flavour, from, to, words) => {
+  ] as const)('R-ENC-4, R-ENT-8: words of %s', (flavour, from, to, words) => {
     const found = listing(prebuilt(flavour), from, to).map((line) => line.split(' ')[0]);
     // The exit stands behind its label.
     if (flavour === 'g2')

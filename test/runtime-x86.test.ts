@@ -182,14 +182,14 @@ function expectOk(cpu: 'native' | 'qemu', path: string, args: readonly string[])
 }
 
 const SCENARIOS: readonly (readonly [string, string])[] = [
-  ['registers', 'section 5.3, T-X86-25, X-ENT-5: every register through both entries, at every stack alignment'],
-  ['frame', 'section 5: what a callback stores in the frame is what the function finds'],
+  ['registers', 'X-ENT-10, T-X86-25, X-ENT-5: every register through both entries, at every stack alignment'],
+  ['frame', 'X-ENT-7: what a callback stores in the frame is what the function finds'],
   ['calls', 'C-TGT-6, C-TGT-7: ten arguments, varargs, doubles, structures, long doubles under every tracer; nops'],
   ['list', 'C-TGT-5, C-HASH-1, C-HASH-3: two and three ops'],
   ['alignment', 'X-ENT-2, C-FG-7: callbacks of ordinary C with vectors, from misaligned stacks'],
   ['graph', 'C-FG-1 to 3, C-FG-7, C-FG-8, X-ENT-3, X-ENT-4: results, overrun, longjmp, tail calls'],
-  ['ipmodify', 'section 5: a callback changes where the function goes on'],
-  ['direct', 'section 8, C-DIR-1: a direct caller alone, and through orig_ax'],
+  ['ipmodify', 'X-ENT-7: a callback changes where the function goes on'],
+  ['direct', 'X-DIR-1, C-DIR-1: a direct caller alone, and through orig_ax'],
   ['threads', 'four threads with graph, told apart by fs'],
 ];
 
@@ -262,7 +262,7 @@ function runTrampolines(cpu: 'native' | 'qemu'): void {
           expectOk(cpu, path, ['trampoline', file, hexAddress(place + 3n), kind === 'plain' ? '0' : '1']);
         });
         if (flavour === 'modern') {
-          test(`section 7 ${kind}: with c3 cc and with a return thunk`, () => {
+          test(`X-TR-11 ${kind}: with c3 cc and with a return thunk`, () => {
             const path = program(flavour, 'gcc-O2');
             const thunk = (image: ElfImage): TrampolineReturn => ({
               kind: 'thunk',

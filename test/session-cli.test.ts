@@ -61,7 +61,7 @@ describe.each(['ppc32', 'ppc64-elfv1', 'ppc64-elfv2-be', 'ppc64-elfv2-le'])('%s'
     });
   };
 
-  test('A6 A8: several calls on one file, and the listing', () => {
+  test('C-REG-1, C-REP-2: several calls on one file, and the listing', () => {
     expect(patch('image', 'one', 'first.yaml').status).toBe(0);
     const seen = events('one');
     expect(seen.length).toBeGreaterThan(50);

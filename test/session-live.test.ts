@@ -43,7 +43,7 @@ describe.each(cases)('$name', (each) => {
     return { machine, output: () => output };
   }
 
-  test('A7 A9 C-Q-2: ops come and go while the program runs; what they count are the calls in between', () => {
+  test('C-UPD-1, C-Q-2: ops come and go while the program runs; what they count are the calls in between', () => {
     const { machine, output } = start();
     const image = readElf(bytes);
     const arch = archOf(image.header);
@@ -139,7 +139,7 @@ describe.each(cases)('$name', (each) => {
       },
     );
 
-  test('05 section 5: a callback of the host behind a gate', () => {
+  test('RT-12: a callback of the host behind a gate', () => {
     const { machine, output } = start();
     const image = readElf(bytes);
     const arch = archOf(image.header);

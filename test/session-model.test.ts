@@ -2,7 +2,7 @@
  * Random sequences of operations on images that run. After each operation the callbacks that the
  * machine sees entered, in their order and with ip, parent and ops, equal a model: for each call of
  * the program, the registered ops that want the function, the latest registration first. And every
- * prefix of an operation's stores is an image that does what the program does (C-UPD-3, A7).
+ * prefix of an operation's stores is an image that does what the program does (C-UPD-1, C-UPD-3).
  */
 import fc from 'fast-check';
 import { describe, expect, test } from '@jest/globals';
@@ -158,7 +158,7 @@ const first = firstOf([...loadedCases, ...arm64Cases], ({ target }) => target);
 
 describe.each([...loadedCases, ...arm64Cases])('$name', (each) => {
   testOnce(first.has(each))(
-    'A6 C-TGT-4 C-TGT-5 C-TGT-7: callbacks, their order and arguments equal the model after every operation',
+    'C-REG-1 C-TGT-4 C-TGT-5 C-TGT-7: callbacks, their order and arguments equal the model after every operation',
     () => {
       const { bytes, output, calls } = subjectOf(each);
       const arch = archOf(readElf(bytes).header);

@@ -250,7 +250,7 @@ describe.each(['x86-64', 'ppc64-elfv2-le'])('the command line: %s', (target) => 
     expect([status.status, status.stdout]).toEqual([1, expect.stringMatching(/state-mismatch at file offset 0x/)]);
   });
 
-  test('A8 C-UPD-4: code of the entries that is not ours: the report, exit status 1, no output', () => {
+  test('C-REP-1 C-UPD-4: code of the entries that is not ours: the report, exit status 1, no output', () => {
     const bytes = bytesOf('image');
     const { image, program } = openBytes(bytes);
     const call = program.definedAt(program.symbols.find('ftrace_call'))!;

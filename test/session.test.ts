@@ -65,7 +65,7 @@ function sum(each: LoadedCase, names: (name: string) => boolean): number {
 }
 
 describe.each([...loadedCases, ...arm64Cases])('$name', (each) => {
-  test('A6.4 C-TGT-4 C-TGT-5: two ops on overlapping filters count their own functions; the text is the nops again at the end', () => {
+  test('C-REG-1 C-TGT-4 C-TGT-5: two ops on overlapping filters count their own functions; the text is the nops again at the end', () => {
     const session = open(each);
     const { core } = session;
     const nops = session.bytes();
@@ -80,12 +80,12 @@ describe.each([...loadedCases, ...arm64Cases])('$name', (each) => {
     expect(hits(session, [first])).toEqual([sum(each, isCore)]);
     done(core.register(second));
     expect(hits(session, [first, second])).toEqual([sum(each, isCore), sum(each, isOther)]);
-    // A6.5: a filter is changed while it is enabled.
+    // C-REG-2: a filter is changed while it is enabled.
     done(core.setFilter(second, 'filter', '*_run'));
     expect(hits(session, [first, second])).toEqual([sum(each, isCore), sum(each, (name) => name.endsWith('_run'))]);
     done(core.setFilter(first, 'notrace', 'core_leaf'));
     expect(hits(session, [first])).toEqual([sum(each, (name) => isCore(name) && name !== 'core_leaf')]);
-    // A6.6
+    // C-REG-3
     done(core.setEnabled(false));
     expect(hits(session, [first, second])).toEqual([0, 0]);
     done(core.setEnabled(true));

@@ -65,3 +65,25 @@ test('each id that is cited is in docs/spec, once', () => {
 test('each id of docs/spec is cited by sources, tests or pages', () => {
   expect(defined.filter((id) => !cited.has(id))).toEqual([]);
 });
+
+/**
+ * Sections of documents that no clone holds. Sections of ELF files have numbers as
+ * well; those of a manual are cited as `Volume I, 1.5`.
+ */
+const SECTION =
+  /(?<!header )\bsections? \d+(?! \(\.?\w)|\b(?:00-core|05-runtime|10-x86|20-ppc|30-riscv|40-arm64|50-kprobes|60-mcount|80-prove|90-source)|\bA(?:10|[1-9])\.[1-6]\b/g;
+const ofElf = /^(?:src\/elf\/|test\/elf-)/;
+
+test('what is cited is a rule, not the section of a document', () => {
+  expect('30-riscv 8; (section 4); A6.3, Volume I, 1.5; section 2 (the table)'.match(SECTION)).toEqual([
+    '30-riscv',
+    'section 4',
+    'A6.3',
+  ]);
+  const found = ['src', 'test', 'docs', 'scripts', 'bench']
+    .flatMap(filesBelow)
+    .map((file) => relative(root, file))
+    .filter((name) => !ofElf.test(name) && !others.has(name))
+    .flatMap((name) => (readFileSync(join(root, name), 'utf8').match(SECTION) ?? []).map((each) => `${name}: ${each}`));
+  expect(found).toEqual([]);
+});

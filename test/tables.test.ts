@@ -1,5 +1,5 @@
 /**
- * Where table values are (60-mcount-tables M-TAB, facts about kernels and linkers): every place,
+ * Where table values are (M-TAB-1, M-TAB-2; on kernels and of linkers): every place,
  * every machine.
  */
 import { describe, expect, test } from '@jest/globals';

@@ -1,5 +1,5 @@
 /**
- * Why a far site becomes `b .+8` and not two nops (20-ppc 5.5, 00-core H3): a thread that is inside
+ * Why a far site becomes `b .+8` and not two nops (T-PPC-26, H3): a thread that is inside
  * the tracer has come through the stub, which saved r2 in its frame; when it returns, the word
  * behind the call must still load it. Every schedule of the patcher's stores against one thread,
  * and against two, is run; their numbers are those of the formulas.
@@ -9,7 +9,7 @@
  *             stub: of 2008 (ELFv1) or later (ELFv2): saves r2 at S(r1), jumps to the tracer
  *   core      tracer: has its own r2, reads its TOC, returns to LR
  *
- * Words are those of 20-ppc sections 1 and 3, assembled from the rows where they are not.
+ * Words are those of P-ENC-4 and P-STUB-4, assembled from the rows where they are not.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -30,7 +30,7 @@ describeWith(TARGETS.flatMap(({ gcc }) => [gcc, gcc.replace('gcc', 'objcopy')]),
   describe.each(TARGETS)('$name', (target) => {
     const flavours = target.name === 'ppc64-elfv1' || target.name === 'ppc32' ? (['pg', 'regs'] as const) : (['regs'] as const);
     test.each(flavours.flatMap((flavour) => (['function', 'graph'] as const).map((tracer) => [flavour, tracer] as const)))(
-      '%s, %s: entries, parents and returns are those of the machine (05 section 9)',
+      '%s, %s: entries, parents and returns are those of the machine (RT-15)',
       (flavour, tracer) => {
         // recursion.c goes deeper than the 64 activations that the graph tracer of the runtime
         // keeps.

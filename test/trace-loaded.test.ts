@@ -106,7 +106,7 @@ describe.each(loadedSamples)('$target, runtime $flavour', (sample) => {
     expect(readFileSync(traceFile, 'utf8')).toMatch(/: far_one_init <-program$/m);
   });
 
-  test('a loaded image without an enabled site gives no events and a notice (05 section 9)', () => {
+  test('a loaded image without an enabled site gives no events and a notice (RT-15)', () => {
     const path = join(folder, 'off');
     writeFileSync(path, traced(image, null), { mode: 0o755 });
     const run = elftrace(['run', '--trace', join(folder, 'trace'), path]);

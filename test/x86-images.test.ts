@@ -1,5 +1,5 @@
 /**
- * Rules of dynamically allocated trampolines on real images (90-source-checklist T-X86, 10-x86):
+ * Rules of dynamically allocated trampolines on real images (T-X86-1 to T-X86-49):
  * each is shown by the bytes of an image with modules, and by what its calls run in the emulator;
  * what must not happen has a twin in which it does. Sessions of the core throughout;
  * x86-trampolines.test.ts has the same for single tracers.
@@ -1273,7 +1273,7 @@ describe('what entries and trampolines do', () => {
     },
   );
 
-  test('X-ENT-6 section 5.2: return_to_handler: stack, slots, arguments, and nothing else changes', () => {
+  test('X-ENT-6, X-ENT-9: return_to_handler: stack, slots, arguments, and nothing else changes', () => {
     for (const variant of both) {
       const bytes = imageOf(variant);
       const { image, arch } = openBytes(bytes);

@@ -80,52 +80,47 @@ describe.each(kinds)('core and two modules, $title', ({ ending, flavour, tramp }
   test.each([
     ['beyond 2 GiB', undefined],
     ['within 2 GiB', NEAR],
-  ] as const)(
-    'RT-8, 05 section 8: modules %s print what GNU ld makes of the same objects, traced too',
-    (_, moduleBase) => {
-      const { bytes, map } = load(moduleBase === undefined ? {} : { moduleBase });
-      for (const { output, exit } of everywhere(bytes)) expect([output, exit]).toEqual([expected, 51]);
-      const image = readElf(bytes);
-      expect(image.relocations).toEqual([]);
-      const { program, sites } = openBytes(bytes);
-      expect(sites.totals().byState).toEqual({ compiled: sites.count });
-      const caller = program.definedAt(program.symbols.find('ftrace_caller'))!;
-      for (const part of map.parts.filter(({ kind }) => kind === 'module')) {
-        expect(part.ranges[0]!.start - caller > 0x8000_0000n).toBe(moduleBase === undefined);
-        for (const { symbol, address } of part.entryStubs) {
-          expect(program.stub(address)).toMatchObject({ form: 'x86-64.plt-got', sizeBytes: 14, slot: address + 6n });
-          expect(program.stub(address)!.target).toBe(program.definedAt(program.symbols.find(symbol)));
-        }
-        // A call needs a stub only where it does not reach.
-        const used = part.stubs.flatMap(({ address, count }) =>
-          Array.from({ length: count }, (_each, i) => address + BigInt(16 * i)).filter(
-            (at) => program.stub(at) !== null,
-          ),
-        );
-        expect(used.length - part.entryStubs.length > 0).toBe(moduleBase === undefined);
+  ] as const)('RT-8, RT-14: modules %s print what GNU ld makes of the same objects, traced too', (_, moduleBase) => {
+    const { bytes, map } = load(moduleBase === undefined ? {} : { moduleBase });
+    for (const { output, exit } of everywhere(bytes)) expect([output, exit]).toEqual([expected, 51]);
+    const image = readElf(bytes);
+    expect(image.relocations).toEqual([]);
+    const { program, sites } = openBytes(bytes);
+    expect(sites.totals().byState).toEqual({ compiled: sites.count });
+    const caller = program.definedAt(program.symbols.find('ftrace_caller'))!;
+    for (const part of map.parts.filter(({ kind }) => kind === 'module')) {
+      expect(part.ranges[0]!.start - caller > 0x8000_0000n).toBe(moduleBase === undefined);
+      for (const { symbol, address } of part.entryStubs) {
+        expect(program.stub(address)).toMatchObject({ form: 'x86-64.plt-got', sizeBytes: 14, slot: address + 6n });
+        expect(program.stub(address)!.target).toBe(program.definedAt(program.symbols.find(symbol)));
       }
-      for (const kind of ['function', 'function_graph'] as const) {
-        const on = trace(bytes, { tracer: { kind } });
-        const both = runWithBoth(on);
-        expect([both.output, traceDifferences(both)]).toEqual([expected, []]);
-        expect(both.guest.filter((each) => each.kind === 'entry').length).toBe(99);
-        for (const { output, exit } of elsewhere(on)) expect([output, exit]).toEqual([expected, 51]);
-        // Far sites call the shared entry through a stub of their module, near ones the trampoline.
-        const opened = openBytes(on);
-        const room = opened.image.section('.elftrace.text');
-        const counts = { trampoline: 0, stub: 0, direct: 0 };
-        for (let i = 0; i < opened.sites.count; i++) {
-          const target = opened.sites.reading(i)!.target!;
-          if (room && target >= room.address && target < room.address + BigInt(room.size)) counts.trampoline++;
-          else if (opened.program.stub(target)) counts.stub++;
-          else counts.direct++;
-        }
-        expect(counts.stub).toBe(moduleBase === undefined ? 17 : 0);
-        if (tramp === 'none') expect(counts.trampoline).toBe(0);
-        else if (kind === 'function') expect(counts.direct).toBe(0);
+      // A call needs a stub only where it does not reach.
+      const used = part.stubs.flatMap(({ address, count }) =>
+        Array.from({ length: count }, (_each, i) => address + BigInt(16 * i)).filter((at) => program.stub(at) !== null),
+      );
+      expect(used.length - part.entryStubs.length > 0).toBe(moduleBase === undefined);
+    }
+    for (const kind of ['function', 'function_graph'] as const) {
+      const on = trace(bytes, { tracer: { kind } });
+      const both = runWithBoth(on);
+      expect([both.output, traceDifferences(both)]).toEqual([expected, []]);
+      expect(both.guest.filter((each) => each.kind === 'entry').length).toBe(99);
+      for (const { output, exit } of elsewhere(on)) expect([output, exit]).toEqual([expected, 51]);
+      // Far sites call the shared entry through a stub of their module, near ones the trampoline.
+      const opened = openBytes(on);
+      const room = opened.image.section('.elftrace.text');
+      const counts = { trampoline: 0, stub: 0, direct: 0 };
+      for (let i = 0; i < opened.sites.count; i++) {
+        const target = opened.sites.reading(i)!.target!;
+        if (room && target >= room.address && target < room.address + BigInt(room.size)) counts.trampoline++;
+        else if (opened.program.stub(target)) counts.stub++;
+        else counts.direct++;
       }
-    },
-  );
+      expect(counts.stub).toBe(moduleBase === undefined ? 17 : 0);
+      if (tramp === 'none') expect(counts.trampoline).toBe(0);
+      else if (kind === 'function') expect(counts.direct).toBe(0);
+    }
+  });
 });
 
 describe('models of code', () => {

@@ -219,7 +219,7 @@ test('C-TGT-7: filters name what callbacks are told, one byte on at 67 e8 and ei
   }
 });
 
-describe('T-X86-21 section 4: a session on a machine that goes on running between the steps of the protocol', () => {
+describe('T-X86-21, X-POKE-4: a session on a machine that goes on running between the steps of the protocol', () => {
   test.each(variants)(
     'trampolines $tramp: ops come and go, the inner call is changed, and the program prints the same',
     (variant) => {

@@ -90,7 +90,7 @@ describe.each(programs)('%s', (name) => {
   test.each(
     variants.flatMap((variant) => (['function', 'function_graph'] as const).map((kind) => [variant, kind] as const)),
   )(
-    "RT-2, 05 section 7: trampolines %s, tracer %s: the program does the same everywhere, and its trace is the machine's",
+    "RT-2, RT-13: trampolines %s, tracer %s: the program does the same everywhere, and its trace is the machine's",
     (variant, kind) => {
       const { plan, bytes } = enabled(name, variant, { tracer: { kind } });
       expect([plan.refusals.length, plan.enabled]).toEqual([0, plan.selected]);

@@ -1,5 +1,5 @@
 /**
- * Private trampolines in images (10-x86 sections 6 and 7; 90-source-checklist T-X86): one ops, its
+ * Private trampolines in images (X-TR-1 to X-TR-12, T-X86-1 to T-X86-49): one ops, its
  * trampoline in `.elftrace.text`, executed. What is expected of the bytes is decoded here from the
  * rules; actions that fail do so at the one seam between trampolines and the image. The last part
  * changes the inner call while two processors run through it.

@@ -1,7 +1,7 @@
 /*
- * The entry of arm64 for sites at the function's entry since 6.2 (the rules' sections 4, 6.2 and
- * 9). ARGS: the patched call in the entry says what is called; it serves every site of two words.
- * CALL_OPS (6.3): the pointer in front of the function says it.
+ * The entry of arm64 for sites at the function's entry since 6.2 (A-CO-2, A-ENT-2, A-ENT-8). ARGS:
+ * the patched call in the entry says what is called; it serves every site of two words. CALL_OPS
+ * (6.3): the pointer in front of the function says it.
  *
  * 	.quad ops		CALL_OPS: 8-aligned
  * 	f:	[bti c]

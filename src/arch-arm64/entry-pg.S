@@ -1,6 +1,5 @@
 /*
- * The entry of arm64 for -pg: the site is a call behind the prologue (the rules' sections 6.4 and
- * 9).
+ * The entry of arm64 for -pg: the site is a call behind the prologue (A-ENT-4).
  *
  * 	stp x29, x30, [sp, #-N]!; mov x29, sp; ...; [xpaclri; mov x0, x30]; bl _mcount
  *

@@ -1,6 +1,6 @@
 /*
  * Entries of arm64 for sites of two words at the function's entry, of the years before per-callsite
- * ops (the rules' sections 6.1 and 9).
+ * ops (A-ENT-1, A-ENT-7).
  *
  * 	[bti c]; mov x9, x30; bl entry; [paciasp] ...
  *

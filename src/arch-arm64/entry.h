@@ -1,7 +1,7 @@
 /*
  * What the entries of arm64 and the common runtime share: frames, offsets in them, the clock, what
- * tells threads apart. For assembly and C. The offsets are a table of their own (the rules'
- * sections 6 and 9): a callback sees them as `regs`.
+ * tells threads apart. For assembly and C. The offsets are a table of their own (A-ENT-7, A-ENT-8):
+ * a callback sees them as `regs`.
  *
  * RUNTIME_REGS: sites at the function's entry; without it sites behind the prologue (-pg).
  * ARGS_FRAME: the frame has the arguments only. CALL_OPS: the same, and the entry finds its ops in

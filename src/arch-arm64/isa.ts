@@ -1182,7 +1182,7 @@ export const arm64Isa: Isa = {
 
 // ---------------------------------------------------------------------------------------- encoders
 
-/** The words that sites are made of (40-arm64 section 1). */
+/** The words that sites are made of (A-ENC-1). */
 export const NOP = arm64Table.encode('nop', {});
 /** orr x9, xzr, x30: keeps the caller's return address while bl overwrites x30. */
 export const MOV_X9_X30 = arm64Table.encode('orr-reg', { sf: 1, shift: 0, rm: 30, amount: 0, rn: 31, rd: 9 });

@@ -32,7 +32,7 @@
  *                                               register, which says nothing in BTYPE
  *
  * Sources: Arm ARM for A-profile B2.2.5, C6, D8.4.2; AAPCS64; struct pt_regs of the Linux user API
- * for arm64 (40-arm64 6.1).
+ * for arm64 (A-ENT-7).
  */
 import { type Reach, reaches } from '../bits.js';
 import { ByteView, concatBytes, wordBytes } from '../bytes.js';
@@ -66,7 +66,7 @@ const SLOT_BYTES = 8;
 const ANYWHERE: Reach = { min: -0x1_0000_0000n, max: 0x1_0000_0000n, alignBytes: 4 };
 /** K-ADDR-5. */
 const EXCLUSIVE_WORDS = 16;
-const SECTION = '50-kprobes 10';
+const RULE = 'K-A64-1';
 const ZERO = 31;
 
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
@@ -498,7 +498,7 @@ function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | Pro
     return refuse(
       'EINVAL',
       'not-boostable',
-      SECTION,
+      RULE,
       `${mnemonic} at ${where} is where indirect branches land: brk may stand there, b may not`,
     );
   }
@@ -507,7 +507,7 @@ function windows(code: ProbeCode, address: Address): readonly JumpWindow[] | Pro
     return refuse(
       'EINVAL',
       'not-boostable',
-      SECTION,
+      RULE,
       `${mnemonic} at ${where} goes through the register that it links in`,
     );
   }
@@ -534,7 +534,7 @@ function build(window: JumpWindow, request: BufferRequest): DetourBuffer | Probe
     return refuse(
       'ERANGE',
       'out-of-reach',
-      SECTION,
+      RULE,
       `the buffer at ${hex(address)} is not within 128 MiB of where it belongs`,
     );
   }

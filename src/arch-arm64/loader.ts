@@ -16,7 +16,7 @@
  * - The words in front of functions (`=4,2`) are data in the text; whoever enables a site writes
  *   them.
  *
- * Sources: 40-arm64 sections 5 and 8; ELF for the Arm 64-bit Architecture, section 5.7.
+ * Sources: A-PLT-1 to A-PLT-4, A-OFF-1; ELF for the Arm 64-bit Architecture, 5.7.
  */
 import type { ConventionName } from '../machine/conventions.js';
 import type { LoaderModel } from '../machine/loader.js';

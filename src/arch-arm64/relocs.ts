@@ -1,5 +1,5 @@
 /**
- * arm64 relocation rows (ELF for the Arm 64-bit Architecture, section 5.7). Fields of instructions
+ * arm64 relocation rows (ELF for the Arm 64-bit Architecture, 5.7). Fields of instructions
  * are slices of the instruction rows, so an encoder and a relocation cannot disagree about a bit.
  *
  * LO12 types put bits of S + A into the field and drop the others without a word (`_NC`, no check);

@@ -66,7 +66,7 @@ const NEEDS_LINKED: SiteRefusal = {
   reason: 'a call in a relocatable file names its entry by a relocation: --entry SYMBOL',
 };
 /**
- * 40-arm64 section 8: the pointer would be right at one place only, or make the file one of
+ * A-OFF-2: the pointer would be right at one place only, or make the file one of
  * DT_TEXTREL.
  */
 const NO_TEXT_RELOCATIONS: SiteRefusal = {
@@ -287,7 +287,7 @@ function mcountReading(view: SiteView, state: SiteStateKind, form: string): Site
 // --------------------------------------------------------------------------- two words, one toggle
 
 /**
- * The change to a call in a relocatable file: F-2, 40-arm64 section 8: an opcode with a zero field,
+ * The change to a call in a relocatable file: F-2, A-OFF-1: an opcode with a zero field,
  * and CALL26 of the entry's symbol.
  */
 function nameCallee(
@@ -431,7 +431,7 @@ function isPatchable(view: SiteView, delta: number): boolean {
   return (first === NOP || first === MOV_X9_X30) && (second === NOP || (second >= 0 && isBl(second)));
 }
 
-/** Tells `=2` from `=4,2` (facts of real kernels: neither the table nor the padding does). */
+/** Tells `=2` from `=4,2` (A-SITE-1; on real kernels neither the table nor the padding does). */
 function formOf(view: SiteView): Form {
   if (view.functionAt(-4) && isBti(view.u32(-4))) return 'pair';
   if (view.functionAt(8)) {
@@ -465,7 +465,7 @@ function formOf(view: SiteView): Form {
  *
  * ip = a+12, or a+16 with a landing pad (A-SITE-1). The literal has to be one aligned store: a slot
  * that is not 8-aligned is dropped, never patched. Its store comes before those of the words
- * (A-CO-5, section 3): whoever is between the call and the load of the literal finds ops that are
+ * (A-MOD-1): whoever is between the call and the load of the literal finds ops that are
  * there. Who asks for a state names the ops; without, the literal stays what it is, two nops at
  * first, and the site serves only entries that do not read it.
  */
@@ -554,7 +554,7 @@ const callOps: SiteShape = {
 };
 
 /**
- * 40-arm64 section 8: the literal of a relocatable file is an ABS64 of the ops' symbol; what stood
+ * A-OFF-1: the literal of a relocatable file is an ABS64 of the ops' symbol; what stood
  * in its bytes means nothing then.
  */
 function withOpsSymbol(words: SiteChange, symbol: string, view: SiteView): SiteChange {

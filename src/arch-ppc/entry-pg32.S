@@ -1,5 +1,5 @@
 /*
- * Entries of 32-bit PowerPC for -pg, the way of 2008 (the rules' section 7.2).
+ * Entries of 32-bit PowerPC for -pg, the way of 2008 (P-ENT-7).
  *
  * 	mflr r0; stw r0,4(r1); bl _mcount    the site: the traced function B has no frame yet, r1 is its
  *                                       caller's (A's)

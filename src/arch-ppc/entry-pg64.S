@@ -1,6 +1,5 @@
 /*
- * Entries of 64-bit PowerPC for -pg: ELFv1 of 2008, and ELFv2 with the same frame (the rules'
- * section 9.1).
+ * Entries of 64-bit PowerPC for -pg: ELFv1 of 2008, and ELFv2 with the same frame (P-ENT-9).
  *
  * 	mflr r0; std r0,16(r1); stdu r1,-N(r1); ...; bl _mcount; nop    the site is an ordinary call
  *                                                                  behind the prologue

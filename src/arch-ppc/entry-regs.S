@@ -1,6 +1,6 @@
 /*
  * Entries of PowerPC for sites at the function's entry: -mprofile-kernel and patchable areas of 64
- * bits, -pg and patchable areas of 32 bits the way of today (the rules' sections 7.3 and 9.2).
+ * bits, -pg and patchable areas of 32 bits the way of today (P-ENT-8).
  *
  * 	mflr r0; bl _mcount                    64 bits; r0 = return address of the traced function B, LR
  *                                         = way back into B

@@ -1,7 +1,7 @@
 /*
  * What the entries of PowerPC and the common runtime share: frames, offsets in the register frame,
  * and the few operations that C cannot say. For assembly and C. The offsets are a table of their
- * own (the rules' section 9.2): a callback sees them as `regs`. SPDX-License-Identifier: MIT
+ * own (P-ENT-8): a callback sees them as `regs`. SPDX-License-Identifier: MIT
  */
 #if defined(__powerpc64__)
 #define WORD 8

@@ -401,7 +401,7 @@ class PpcProbes {
       return refuse(
         'ERANGE',
         'out-of-reach',
-        'section 4',
+        'K-SLOT-1',
         `the operand of ${instruction.mnemonic} is not within 8 GiB of its copy at ${hex(to)}`,
       );
     }
@@ -497,13 +497,13 @@ class PpcProbes {
         return refuse(
           'EILSEQ',
           'conditional-branch',
-          '50-kprobes 8',
+          'K-PPC-1',
           `${mnemonic} at ${where} ${why} a conditional or register branch, whose way on the buffer does not know`,
         );
       }
     }
     if (code.hasException(address, address + BigInt(instruction.bytes.length))) {
-      return refuse('EILSEQ', 'exception-table', '50-kprobes 8', `an exception table names ${where}`);
+      return refuse('EILSEQ', 'exception-table', 'K-PPC-1', `an exception table names ${where}`);
     }
     return [
       {
@@ -647,7 +647,7 @@ class PpcProbes {
       return refuse(
         'ERANGE',
         'out-of-reach',
-        '50-kprobes 8',
+        'K-PPC-1',
         `the callback at ${hex(entry)} is not within 32 MiB of ${hex(from)}`,
       );
     }
@@ -658,10 +658,10 @@ class PpcProbes {
     const { address } = request;
     const instruction = window.instructions[0]!;
     const far = (what: string): ProbeRefusal =>
-      refuse('ERANGE', 'out-of-reach', '50-kprobes 8', `${what} is not within 32 MiB of the buffer at ${hex(address)}`);
+      refuse('ERANGE', 'out-of-reach', 'K-PPC-1', `${what} is not within 32 MiB of the buffer at ${hex(address)}`);
     if (!reaches(branchReach, window.address, address)) return far('the probe');
     if (this.wide && request.toc === null) {
-      return refuse('ENOSYS', 'no-optimization', '50-kprobes 8', 'the TOC that the callback needs is not known');
+      return refuse('ENOSYS', 'no-optimization', 'K-PPC-2', 'the TOC that the callback needs is not known');
     }
     const head = this.template(window, request, request.callees[0] ?? 0n);
     if (!(head instanceof Uint8Array)) return head;

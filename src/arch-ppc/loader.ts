@@ -124,7 +124,7 @@ function bindCall64(call: LoaderCall, abi: 'elfv1' | 'elfv2'): CallBinding {
 
 /**
  * The loader model of an ABI.
- * Source: 20-ppc sections 3, 4 and 9.0; 05-runtime-abi section 8
+ * Source: P-STUB-1 to P-STUB-7, P-OFF-2; RT-14
  */
 export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian): LoaderModel {
   const bits = abi === 'sysv' ? 32 : 64;

@@ -23,7 +23,7 @@
  *
  * - The word after a call of `-pg` is the site's only when it restores r2 (a stub saved it). Then
  *   the call becomes `b .+8`, never two nops: a thread that is inside the tracer returns to the
- *   restore, which must still be there (20-ppc 5.5). Where the call leads to code of the same TOC
+ *   restore, which must still be there (H3). Where the call leads to code of the same TOC
  *   the next word is neither read nor written (T-PPC-29): the compiler's nop, or anything else. The
  *   two nops that the 2008 implementation left in a loaded module read as a near call's nop and its
  *   follower do; which of them it is shows when the site is to call through a stub that saves r2:
@@ -369,8 +369,8 @@ function expectedCall(startDelta: number, previous: number, flavour: Flavour): U
  * | nop      | b8           | b .+8       | ld r2,S(r1)                                |
  * | call     | call, call-restore                                                     |
  *
- * What is wrong is reported in the order of 20-ppc 5.2: no `bl`, then where it leads, then the word
- * behind it (T-PPC-30).
+ * What is wrong is reported in the order of T-PPC-30: no `bl`, then where it leads, then the word
+ * behind it.
  */
 function pg64(flavour: Flavour): SiteShape {
   const { restore, endian } = flavour;
@@ -938,10 +938,7 @@ function findCallsOf(flavour: Flavour): McountRules['findCalls'] {
   };
 }
 
-/**
- * 60-mcount-tables M-REC-3: the machine's own spelling first; a leading dot is ignored by the
- * reader.
- */
+/** M-REC-3: the machine's own spelling first; a leading dot is ignored by the reader. */
 const MCOUNT_SYMBOLS = ['_mcount', 'mcount', '__fentry__'] as const;
 
 function mcountRules(flavour: Flavour): McountRules {

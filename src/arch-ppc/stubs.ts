@@ -32,7 +32,7 @@ import { branchReach } from './relocs.js';
 
 // ---------------------------------------------------------------------------------------- encoders
 
-/** Words that never change (20-ppc section 1). */
+/** Words that never change (P-ENC-4). */
 export const NOP = ppc64Table.encode('ori', { rs: 0, ra: 0, ui: 0 });
 /** `mflr r0`. */
 export const MFLR_R0 = ppc64Table.encode('mfspr', { rt: 0, spr: 8 });
@@ -289,7 +289,7 @@ function findsItself(match: Match): boolean {
  * says what it will hold; the other slots are read where the file has their contents.
  */
 const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
-  // The module loader of 2008 (20-ppc 3.1): the data is addressed through r2, the descriptor lies
+  // The module loader of 2008 (P-STUB-4): the data is addressed through r2, the descriptor lies
   // 32 bytes into the stub.
   form('ppc64.module-2008', 64, ['3d82:h 398c:l f8410028 e96c0020 e84c0028 7d6903a6 4e800420'], (match) => {
     const stub = tocRelative(match, 'h', 'l', false) ?? match.address;
@@ -387,7 +387,7 @@ const ppc64Forms = (abi: StubAbi): readonly StubForm[] => [
     ({ address, number }) => address + BigInt(number('p')) * 0x1_0000n + BigInt(number('l') & 0xffff),
   ),
   form('ppc64.pcrel-branch', 64, ['0610:p 3980:l 48:b'], branchAt(2)),
-  // Absolute, 7 words: lis, ori, sldi 32, oris, ori (20-ppc 9.0). Our loader's are followed by
+  // Absolute, 7 words: lis, ori, sldi 32, oris, ori (P-STUB-7). Our loader's are followed by
   // magic and target as the others.
   form(
     'ppc64.absolute',
@@ -415,7 +415,7 @@ export const ppc64StubForms: Readonly<Record<StubAbi, readonly StubForm[]>> = {
 const haLoTarget: Resolve = ({ number }) => fromHaLo(number('h'), number('l'));
 
 export const ppc32StubForms: readonly StubForm[] = [
-  // The loader of 2008 used r11, later ones and ld r12; a mixture is nobody's stub (20-ppc 3.3).
+  // The loader of 2008 used r11, later ones and ld r12; a mixture is nobody's stub (P-STUB-6).
   form('ppc32.far-r11', 32, ['3d60:h 396b:l 7d6903a6 4e800420'], haLoTarget),
   form('ppc32.far-r12', 32, ['3d80:h 398c:l 7d8903a6 4e800420'], haLoTarget),
   // Secure PLT without PIC: the slot's address is in the stub.
@@ -484,7 +484,7 @@ export interface TocStub {
 }
 
 /**
- * The stub of 2008 (20-ppc 3.1); inverse of `ppc64.module-2008`:
+ * The stub of 2008 (P-STUB-4); inverse of `ppc64.module-2008`:
  *
  *     0  addis r12,r2,HA   4  addi r12,r12,LO   8  std r2,40(r1)    12  ld r11,32(r12)
  *    16  ld r2,40(r12)    20  mtctr r11        24  bctr             28  -
@@ -507,7 +507,7 @@ export function writeTocStub2008(stub: TocStub, endian: Endian): Uint8Array {
 }
 
 /**
- * The stub of later loaders (20-ppc 3.2); inverse of `ppc64.module`:
+ * The stub of later loaders (P-STUB-5); inverse of `ppc64.module`:
  *
  *     0  addis r11,r2,HA   4  addi r11,r11,LO   8  std r2,40(r1) | std r2,24(r1)
  *    12  ld r12,32(r11)   16  ld r2,40(r11) (ELFv1)   mtctr r12   bctr
@@ -550,7 +550,7 @@ const targetData = (abi: StubAbi, target: Address, targetToc: Address | null): r
   abi === 'elfv1' ? [target, targetToc ?? 0n] : [target];
 
 /**
- * The stub for entries of tracers in kernels (20-ppc 3.2); r2 may hold any TOC and stays. Inverse
+ * The stub for entries of tracers in kernels (P-STUB-5); r2 may hold any TOC and stays. Inverse
  * of `ppc64.module-ftrace`:
  *
  *     0  ld r12,16(r13)   4  addis r12,r12,HA   8  addi r12,r12,LO   12  mtctr r12   16  bctr
@@ -587,7 +587,7 @@ export function writeFtraceStub(
 export const PACA_TOC_OFFSET = 16;
 
 /**
- * To any address, through r12 and CTR only (20-ppc 9.0); inverse of `ppc64.absolute`:
+ * To any address, through r12 and CTR only (P-STUB-7); inverse of `ppc64.absolute`:
  *
  *     0  lis r12    4  ori r12    8  sldi r12,r12,32   12  oris r12   16  ori r12
  *    20  mtctr r12 24  bctr      28  magic            32  target
@@ -618,7 +618,7 @@ const SLDI_R12_32 = 0x798c_07c6;
 export const FAR_STUB_BYTES = 16;
 
 /**
- * The 32-bit stub (20-ppc 3.3); inverse of `ppc32.far-r11` (2008) and `ppc32.far-r12`:
+ * The 32-bit stub (P-STUB-6); inverse of `ppc32.far-r11` (2008) and `ppc32.far-r12`:
  *
  *     0  lis rN,HA   4  addi rN,rN,LO   8  mtctr rN   12  bctr
  */

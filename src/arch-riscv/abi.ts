@@ -4,7 +4,7 @@
  * At a function's entry a0-a7 and fa0-fa7 hold arguments, ra the return address, t2 the static
  * chain of nested functions; s0-s11, sp, gp and tp belong to the caller. Free for a hook: t0, t1,
  * t3-t6. There is no red zone and sp is 16-aligned. Source: RISC-V ABIs Specification (psABI) 1.0,
- * chapters 2 and 9; register use at hooks: 30-riscv R-DIR-6.
+ * chapters 2 and 9; register use at hooks: R-DIR-6.
  */
 import type { Abi } from '../machine/abi.js';
 

@@ -35,7 +35,7 @@ const merged = { ...framedEntries, regs: 'same', direct: 'any' } as const;
 const NOP = 0x0000_0013;
 
 /**
- * The thread of 2022 argues about three ways to direct callers (30-riscv section 5):
+ * The thread of 2022 argues about three ways to direct callers (R-DIR-3, R-DIR-4):
  *
  *   way      helper writes the slot of        entry
  *   t1       t1                               clears it before callbacks; `bnez t1` at the exit:

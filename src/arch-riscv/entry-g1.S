@@ -1,6 +1,5 @@
 /*
- * Entries of RISC-V for sites of sixteen bytes (G1, Linux 5.13 to 6.1; the rules' sections 4.3 and
- * 9).
+ * Entries of RISC-V for sites of sixteen bytes (G1, Linux 5.13 to 6.1; R-ENT-0).
  *
  * 	sd ra,-8(sp); auipc ra; jalr ra; ld ra,-8(sp)
  *

@@ -1,6 +1,6 @@
 /*
  * Entries of RISC-V for sites of eight bytes at the function's start (G2), as in the time of the
- * direct calls thread of 2022 (the rules' sections 4.1, 5 and 9).
+ * direct calls thread of 2022 (R-ENT-8, R-DIR-1).
  *
  * 	auipc t0, high; jalr t0, low(t0)	t0 = body of the function, ra = where it returns to
  *

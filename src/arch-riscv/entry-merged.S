@@ -1,6 +1,6 @@
 /*
- * The one entry of later RISC-V kernels, for all callbacks and both names (the rules' sections 4.2,
- * 6 and 9).
+ * The one entry of later RISC-V kernels, for all callbacks and both names (R-ENT-1, R-ENT-2,
+ * R-CO-1).
  *
  * 	G2		auipc t0; jalr t0	t0 = site + 8
  * 	ENTRY_G3	auipc t0; jalr t0	only the jalr is the site: t0 = site + 4

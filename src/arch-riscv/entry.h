@@ -1,7 +1,7 @@
 /*
  * What the entries of RISC-V (64 bits) and the common runtime share: offsets in the register frame,
  * the clock, what tells threads apart. For assembly and C. The offsets are a table of their own
- * (the rules' section 4): a callback sees them as `regs`. ENTRY_MERGED: the small frame of one
+ * (R-ENT-7): a callback sees them as `regs`. ENTRY_MERGED: the small frame of one
  * entry for all; ENTRY_PLAIN: the frame of entries that pass no registers; ENTRY_G1, ENTRY_G0: how
  * the sites of those generations leave the stack. SPDX-License-Identifier: MIT
  */

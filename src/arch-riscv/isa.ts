@@ -10,7 +10,7 @@
  *   up) are reserved, but their length is defined, so that a walk over unknown code stays in step.
  * - With the C extension (e_flags bit 0) every instruction, also a 4-byte one, may start at any
  *   multiple of 2. A 4-byte word may then straddle a cache line or a page and is not one atomic
- *   store (30-riscv R-ENC-3).
+ *   store (R-ENC-3).
  * - There is one long branch form: `auipc` (pc + a multiple of 4096) and `jalr` (a signed 12-bit
  *   rest). Because the rest is signed, the upper part is rounded: the reach is [-0x80000800,
  *   +0x7ffff7fe], not the symmetric 2 GiB. `jal` reaches 1 MiB, a conditional branch 4 KiB, `c.j` 2
@@ -671,7 +671,7 @@ export const riscvTable = new IsaTable({ name: 'riscv64', fields: FIELDS, rows: 
 
 /**
  * Length of an instruction from its first parcel, bytes (2, 4, 6 ... 22). The reserved form of 24
- * bytes and more has no length yet; 2 is the least step over it. Source: Volume I, section 1.5.
+ * bytes and more has no length yet; 2 is the least step over it. Source: Volume I, 1.5.
  */
 export function instructionBytes(parcel: number): number {
   if ((parcel & 3) !== 3) return 2;

@@ -34,7 +34,7 @@
  *   (fence.i), then the first parcel follows.
  *
  * Sources: The RISC-V Instruction Set Manual, Volume I (C extension, Zifencei, RVWMO); psABI 1.0;
- * struct pt_regs of Linux for RISC-V (30-riscv 4).
+ * struct pt_regs of Linux for RISC-V (R-ENT-7).
  */
 import { type Reach, reaches } from '../bits.js';
 import { concatBytes, wordBytes } from '../bytes.js';
@@ -73,7 +73,7 @@ const ANYWHERE: Reach = { min: -0x7fff_f000n, max: 0x7fff_f000n, alignBytes: 2 }
 const RESERVATION_INSTRUCTIONS = 16;
 /** Longest window: three of 2 bytes and one of 4 under a pair. */
 const MAX_WINDOW = 10;
-const SECTION = '50-kprobes 10';
+const RULE = 'K-RV-1';
 
 const wrap = (value: bigint): bigint => BigInt.asUintN(64, value);
 const word = (value: number): Uint8Array => wordBytes(value, 'little');
@@ -511,7 +511,7 @@ class RiscvSweep implements Sweep {
 
 /** Nobody comes to the bytes between the first instruction of a window and its end. */
 function interiorIsFree(code: ProbeCode, layout: Layout, from: number, to: number): ProbeRefusal | null {
-  const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, SECTION, why);
+  const no = (reason: ProbeRefusal['code'], why: string): ProbeRefusal => refuse('EILSEQ', reason, RULE, why);
   if (!code.sizeKnown) return no('unknown-size', `the size of ${code.name} is not known`);
   const unknown = code.noJumpTables ? null : layout.unknownJump;
   const into = layout.branches.find((branch) => branch.to > from && branch.to < to);
@@ -537,7 +537,7 @@ function cover(
       return refuse(
         'EILSEQ',
         'too-short',
-        SECTION,
+        RULE,
         `${code.name} ends ${length} bytes behind the probe, a jump needs ${bytes}`,
       );
     }
@@ -547,7 +547,7 @@ function cover(
       return refuse(
         'EINVAL',
         'not-boostable',
-        SECTION,
+        RULE,
         `${list[at - 1]!.mnemonic} at ${where} leads out of the middle of the window`,
       );
     }
@@ -571,21 +571,16 @@ function windowOf(code: ProbeCode, layout: Layout, index: number, bytes: 4 | 8):
     const refusal = interiorIsFree(code, layout, offset, end);
     if (refusal) return refusal;
     const other = code.otherPatch(address, address + BigInt(length));
-    if (other !== null) return refuse('EBUSY', 'site-in-window', SECTION, `${other} lies in the window`);
+    if (other !== null) return refuse('EBUSY', 'site-in-window', RULE, `${other} lies in the window`);
   }
   if (code.hasException(address, address + BigInt(length))) {
-    return refuse(
-      'EILSEQ',
-      'exception-table',
-      SECTION,
-      `an exception table names a place in the window of ${code.name}`,
-    );
+    return refuse('EILSEQ', 'exception-table', RULE, `an exception table names a place in the window of ${code.name}`);
   }
   const last = instructions.at(-1)!;
   const base = baseOf(last);
   const linked = base.operands['rd'] ?? ZERO;
   if (opcodeOf(base) === JALR && linked !== ZERO && linked === base.operands['rs1']) {
-    return refuse('EINVAL', 'not-boostable', SECTION, `${last.mnemonic} jumps through the register that it links in`);
+    return refuse('EINVAL', 'not-boostable', RULE, `${last.mnemonic} jumps through the register that it links in`);
   }
   const window = {
     kind: 'window' as const,
@@ -600,7 +595,7 @@ function windowOf(code: ProbeCode, layout: Layout, index: number, bytes: 4 | 8):
     return refuse(
       'EINVAL',
       'not-boostable',
-      SECTION,
+      RULE,
       `${last.mnemonic} at the end of a window of 8 bytes leads out of reach`,
     );
   }
@@ -608,7 +603,7 @@ function windowOf(code: ProbeCode, layout: Layout, index: number, bytes: 4 | 8):
   const back = deadAt(layout, end, false);
   if (there === null || back === null) {
     const where = there === null ? 'at the probe' : 'behind the window';
-    return refuse('EINVAL', 'no-free-register', SECTION, `no register is dead ${where}`);
+    return refuse('EINVAL', 'no-free-register', 'K-RV-2', `no register is dead ${where}`);
   }
   return {
     ...window,
@@ -757,7 +752,7 @@ function copy(out: Assembly, instruction: ProbeInstruction, back: (out: Assembly
 function build(window: JumpWindow, request: BufferRequest): DetourBuffer | ProbeRefusal {
   const { address } = request;
   const far = (): ProbeRefusal =>
-    refuse('ERANGE', 'out-of-reach', SECTION, `the buffer at ${hex(address)} is out of reach of ${window.form}`);
+    refuse('ERANGE', 'out-of-reach', RULE, `the buffer at ${hex(address)} is out of reach of ${window.form}`);
   if (!reaches(window.reach, window.address, address)) return far();
   const out = new Assembly(address);
   template(out, window, request);

@@ -14,7 +14,7 @@
  * - Nothing is relaxed here: RELAX marks are ignored, and where ALIGN asks for nops to be deleted
  *   the object is refused.
  *
- * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and 8.5; 30-riscv R-ENC-1, R-DIR-6.
+ * Source: RISC-V ABIs Specification (psABI) 1.0, 8.4 and 8.5; R-ENC-1, R-DIR-6.
  */
 import type { LoaderModel } from '../machine/loader.js';
 import { reaches } from '../bits.js';

@@ -16,8 +16,7 @@
  * | G3c | later | patchable 8,4 (C), 4,2 | G3 and an 8-byte literal in front of the function | | |
  *
  * No byte of an object says which generation is meant. Compiler nops are read as a G2 site,
- * whatever their number; the other generations are recognised by what only they leave (30-riscv
- * section 2).
+ * whatever their number; the other generations are recognised by what only they leave (R-SITE-5).
  *
  * - Patchable nops are counted by what the pair needs (8 bytes), never by scanning: a function may
  *   go on with a nop of its own, a disabled static branch.
@@ -241,7 +240,7 @@ function refuseCall(view: SiteView, from: Address, target: Address, reach: Reach
 }
 
 /**
- * The change to a call in a relocatable file (F-2, 30-riscv section 8): opcodes with zero fields,
+ * The change to a call in a relocatable file (F-2, R-OFF-1): opcodes with zero fields,
  * and one CALL_PLT of the entry's symbol on the auipc. The linker fills in immediates only, so a
  * pair through t0 stays one. No RELAX stands beside it: a linker would shorten the pair.
  */
@@ -707,7 +706,7 @@ function writeG1(reading: SiteReading, to: WritableState, view: SiteView): SiteC
 }
 
 /**
- * The store of the literal in front of a function (30-riscv section 6), or why there can be none.
+ * The store of the literal in front of a function (R-CO-1), or why there can be none.
  */
 function literalStore(view: SiteView, start: number, literal: Address): SiteStore | SiteRefusal {
   const place = view.address + BigInt(start - 8);
@@ -777,8 +776,8 @@ function writeFixed(reading: SiteReading, to: WritableState, view: SiteView): Si
 }
 
 /**
- * A fixed auipc in a relocatable file that is switched on: one CALL_PLT for both words (30-riscv
- * section 8), and of the word in front of the function the address of its ops.
+ * A fixed auipc in a relocatable file that is switched on: one CALL_PLT for both words (R-OFF-1),
+ * and of the word in front of the function the address of its ops.
  */
 function nameFixed(
   reading: SiteReading,

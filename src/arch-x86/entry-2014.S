@@ -1,5 +1,5 @@
 /*
- * Entries of x86-64 as they were in 2014 (the rules' section 5.2): a plain one without registers,
+ * Entries of x86-64 as they were in 2014 (X-ENT-9): a plain one without registers,
  * one with all of them, and the function graph by a jump that both end in. ENTRY_MCOUNT: for -pg
  * without -mfentry, whose call stands behind `push %rbp; mov %rsp,%rbp`.
  *

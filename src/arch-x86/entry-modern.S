@@ -1,5 +1,5 @@
 /*
- * Entries of x86-64 as they are today (the rules' section 5.1), for __fentry__ sites: 0(%rsp) =
+ * Entries of x86-64 as they are today (X-ENT-8), for __fentry__ sites: 0(%rsp) =
  * site+5, 8(%rsp) = return address of the function. Both pass a register frame, the plain one an
  * incomplete one (cs = 0); the function graph is a callback.
  *

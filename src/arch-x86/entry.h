@@ -1,7 +1,7 @@
 /*
  * What the entries of x86-64 and the common runtime share: offsets in the register frame, the
- * clock, what tells threads apart. For assembly and C. The offsets are a table of their own (the
- * rules' section 5): a callback sees them as `regs`. SPDX-License-Identifier: MIT
+ * clock, what tells threads apart. For assembly and C. The offsets are a table of their own
+ * (X-ENT-7): a callback sees them as `regs`. SPDX-License-Identifier: MIT
  */
 #define WORD 8
 

@@ -334,7 +334,7 @@ function moved(instruction: ProbeInstruction, to: Address): Uint8Array | ProbeRe
     return refuse(
       'ERANGE',
       'out-of-reach',
-      'section 4',
+      'X-4',
       `the operand of ${instruction.mnemonic} is not within 2 GiB of its copy at ${hex(to)}`,
     );
   }

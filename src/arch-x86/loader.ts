@@ -21,7 +21,7 @@
  *   counts from behind it: S + A + 4 is what is called.
  * - A `PC32` is no call for certain (data and lea have it too), so it has no stub.
  *
- * Sources: System V psABI 1.0 (4.4, B.2); 10-x86 section 1; the areas are those of Linux
+ * Sources: System V psABI 1.0 (4.4, B.2); X-ENC-2; the areas are those of Linux
  * (Documentation of its memory map).
  */
 import type { ConventionName } from '../machine/conventions.js';

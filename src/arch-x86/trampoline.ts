@@ -1,6 +1,6 @@
 /**
  * Private trampolines of x86-64: a copy of a shared entry that finds its own ops and calls that
- * ops' function straight. Owns their bytes (X-TR-1 to 10 and the rules' section 7), the change of
+ * ops' function straight. Owns their bytes (X-TR-1 to 12), the change of
  * their inner call, and what can be read back from them. Where memory comes from, how text is read
  * and how it is written while processors run is the business of a `TextSeam`.
  *
@@ -90,7 +90,7 @@ export type TrampolineRefusalCode =
   | 'ops-load'
   /** No call at the call label. */
   | 'inner-call'
-  /** No short jump at the label of the direct jump (section 7). */
+  /** No short jump at the label of the direct jump (X-TR-11). */
   | 'direct-jump'
   /** Bytes of the template that are no instruction, or a label inside one. */
   | 'undecodable'
@@ -214,7 +214,7 @@ function holds(bytes: Uint8Array, offset: number, expected: Uint8Array): boolean
   return true;
 }
 
-/** Bytes of the generated end: X-TR-2, RET_SIZE of section 7. */
+/** Bytes of the generated end: X-TR-2, X-TR-11. */
 function tailBytes(variant: TrampolineVariant, returns: TrampolineReturn): number {
   return variant === '2014' || returns.kind === 'thunk' ? 5 : returns.sizeBytes;
 }
@@ -241,7 +241,7 @@ export function trampolineLayout(
 /**
  * Makes the bytes of a trampoline; writes nothing anywhere.
  * @returns the block, or why there can be none; never throws for bad templates
- * Source: the rules' 10-x86 sections 6 and 7
+ * Source: X-TR-1 to 11
  */
 export function buildTrampoline(request: TrampolineRequest): BuiltTrampoline | TrampolineRefusal {
   const { template, address, ops, callee } = request;
@@ -488,7 +488,7 @@ export type CalleeQuestion =
       readonly graphHook: Address;
     };
 
-/** Reverse lookup (section 7): what is called in the end, or null where that cannot be said. */
+/** Reverse lookup (X-TR-12): what is called in the end, or null where that cannot be said. */
 export function calleeOf(question: CalleeQuestion, read: TextSeam['read']): Address | null {
   switch (question.kind) {
     case 'trampoline':

@@ -23,7 +23,7 @@ import {
   traceWriter,
 } from '../trace/index.js';
 
-/** The word that points to the ring (05-runtime-abi section 4). */
+/** The word that points to the ring (RT-11). */
 const RING_SYMBOL = 'elftrace_ring';
 /** Blocks of `THREAD_COUNT` threads (src/runtime/abi.ts). */
 const GRAPH_STACK_SYMBOL = 'elftrace_graph_stack';

@@ -733,7 +733,7 @@ function undefinedNotice({ additions }: Plan): string[] {
   return [`the file defines no ${symbols.join(', no ')}: undefined symbols of it now, for a linker or loader to find`];
 }
 
-/** 20-ppc 5.5: a thread that is inside the tracer returns to a nop where its restore was. */
+/** H3: a thread that is inside the tracer returns to a nop where its restore was. */
 function formNotice(plan: Plan, args: PatchArguments): string[] {
   if (args.ppcNop !== '2008' || !plan.steps.some((step) => step.rule === 'T-PPC-12')) return [];
   return [

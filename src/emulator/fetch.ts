@@ -1,6 +1,6 @@
 /**
  * What each CPU has fetched: the model of a CPU that goes on executing old instructions after code
- * was overwritten, until something makes it fetch anew (00-core F-7).
+ * was overwritten, until something makes it fetch anew (F-7).
  *
  *   CPU 0 executes in line 0x1000        fetched {0x1000}
  *   somebody stores to 0x1008            the 64 bytes as they were are kept for CPU 0

@@ -1,5 +1,5 @@
 /**
- * Gates: addresses behind which there is a TypeScript function (05-runtime-abi, section 5). Guest
+ * Gates: addresses behind which there is a TypeScript function (RT-12). Guest
  * code calls, jumps or returns to a gate like to any code; reaching it ends the block, calls the
  * function with the arguments of the target's calling convention, and goes on at the return
  * address.

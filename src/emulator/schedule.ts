@@ -1,5 +1,5 @@
 /**
- * Scripted interleavings (00-core F-7): which CPU executes how many instructions, and what a
+ * Scripted interleavings (F-7): which CPU executes how many instructions, and what a
  * patcher does between them. A schedule is data, so a hazard is a list that anybody can read, and
  * the same list gives the same states.
  *

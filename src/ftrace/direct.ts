@@ -1,7 +1,7 @@
 /**
- * Direct calls, in the ops form and in the older form by address (A5). Owns the table of direct
- * callers and the order of errors. The form by address is a thin layer: one internal ops whose
- * filter grows and shrinks by one site.
+ * Direct calls, in the ops form and in the older form by address (C-DIR-3 to C-DIR-7). Owns the
+ * table of direct callers and the order of errors. The form by address is a thin layer: one
+ * internal ops whose filter grows and shrinks by one site.
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -12,7 +12,7 @@ import { modifyIn, refuseDead, registerIn, sitesAlone, unregisterIn } from './re
 import { type CoreState, type Refusal, refuse } from './state.js';
 import type { Transaction } from './transaction.js';
 
-/** ENODEV of A5: no entry can go on to a direct caller, or nothing works any more. */
+/** ENODEV of C-DIR-3: no entry can go on to a direct caller, or nothing works any more. */
 function refuseUnsupported(state: CoreState): Refusal | null {
   const { direct, regs } = state.backend.capabilities;
   if (direct === 'none' || (direct === 'regs' && regs === 'none')) {
@@ -88,7 +88,7 @@ export function unregisterDirectIn(tx: Transaction, ops: Ops, address: Address):
   return null;
 }
 
-/** Gives all functions of a registered ops another direct caller, without a gap (A5.3). */
+/** Gives all functions of a registered ops another direct caller, without a gap (C-DIR-6). */
 export function modifyDirectIn(tx: Transaction, ops: Ops, address: Address): Refusal | null {
   const refused = refuseUnsupported(tx.state) ?? refuseNotDirect(tx.state, ops);
   if (refused !== null) return refused;
@@ -96,8 +96,8 @@ export function modifyDirectIn(tx: Transaction, ops: Ops, address: Address): Ref
 }
 
 /**
- * A5.3: where the direct caller is alone its sites call it straight; a placeholder ops takes them
- * to the register entry while the table changes, so that each calls the old address, then the
+ * C-DIR-6: where the direct caller is alone its sites call it straight; a placeholder ops takes
+ * them to the register entry while the table changes, so that each calls the old address, then the
  * entry, then the new one. Where there are other users the helper reads the table at each hit.
  */
 function changeTargets(

@@ -1,6 +1,6 @@
 /**
  * What a failed operation left to say: the step that went wrong, and the report that is made of it
- * (A8). Types only.
+ * (C-REP-1). Types only.
  */
 import type { Address } from '../units.js';
 import type { Step, StepProblem } from './backend.js';
@@ -14,7 +14,7 @@ export type FailureKind = 'read-fault' | 'mismatch' | 'write-fault' | 'unknown';
 /** What was being done: initialising sites, turning off, turning on, changing the target. */
 export type FailureAction = 'INIT' | 'NOP' | 'CALL' | 'UPDATE';
 
-/** The fields of A8 in their order. */
+/** The fields of C-REP-1 in their order. */
 export interface FailureReport {
   readonly kind: FailureKind;
   /** 0 when the failure is not about a record. */

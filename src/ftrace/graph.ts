@@ -1,7 +1,8 @@
 /**
- * The function graph tracer (A10): who may use it, and the ops that stands for all of its users.
- * Owns the three arrangements: the borrowed ops of 2014 (C-FG-4), one user with an ops of its own,
- * and up to 16 users behind a manager (C-FG-5). The shadow stacks belong to the runtime.
+ * The function graph tracer (C-FG-1 to C-FG-8): who may use it, and the ops that stands for all of
+ * its users. Owns the three arrangements: the borrowed ops of 2014 (C-FG-4), one user with an ops
+ * of its own, and up to 16 users behind a manager (C-FG-5). The shadow stacks belong to the
+ * runtime.
  */
 import { OPS_FLAGS } from '../runtime/abi.js';
 import {

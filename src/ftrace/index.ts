@@ -5,17 +5,17 @@
  * them. Knows no file, no machine and no bytes; the border is `backend.ts`.
  *
  *   hash         sets of sites, matching                  C-HASH
- *   records      one per patchable function entry         A1.1, C-REC
- *   ops          a callback and its registration          A1.2
- *   targets      what a record and an entry must call     A3
- *   register     register, unregister, modify, on, off    A4, A6
- *   direct       direct callers                           A5
- *   update       the order of one run                     A7
+ *   records      one per patchable function entry         C-REC
+ *   ops          a callback and its registration          C-OPS
+ *   targets      what a record and an entry must call     C-TGT
+ *   register     register, unregister, modify, on, off    C-REG, C-IPM
+ *   direct       direct callers                           C-DIR
+ *   update       the order of one run                     C-UPD
  *   state        what an operation may change
- *   transaction  verify, write, undo, dead              C-UPD
- *   report       failure report, listings                 A8
- *   graph        the graph tracer                         A10
- *   modules      coming and going                         A6.2
+ *   transaction  verify, write, undo, dead                C-UPD
+ *   report       failure report, listings                 C-REP
+ *   graph        the graph tracer                         C-FG
+ *   modules      coming and going                         C-MOD
  *   save         the state as data, between processes     RT-7
  *   session      the operations of a session file
  */
@@ -205,7 +205,7 @@ export class FtraceCore {
     return hashFrom(this.#state.records, working, from);
   }
 
-  /** A6.4. */
+  /** C-REG-1. */
   register(ops: Ops): Outcome {
     return transact(this.#state, (tx) =>
       ops.has('DIRECT')
@@ -237,7 +237,7 @@ export class FtraceCore {
 
   /**
    * Makes a hash the filter or notrace of a pair: swapped, or an update of enabled ops (C-FILT-9,
-   * A6.5).
+   * C-REG-2).
    */
   setHash(target: Ops | HashPair, which: 'filter' | 'notrace', hash: SiteHash | null): Outcome {
     const pair = target instanceof Ops ? target.pair : target;
@@ -293,7 +293,7 @@ export class FtraceCore {
     return this.setHash(target, which, makeHash(sites, from ?? {}));
   }
 
-  /** A6.6. */
+  /** C-REG-3. */
   setEnabled(on: boolean): Outcome {
     return transact(this.#state, (tx) => switchIn(tx, on));
   }
@@ -315,7 +315,7 @@ export class FtraceCore {
     return transact(this.#state, (tx) => modifyDirectIn(tx, ops, address));
   }
 
-  /** The older form (A5.2): `ip` is any address that means a function. */
+  /** The older form (C-DIR-5): `ip` is any address that means a function. */
   registerDirectAt(ip: Address, address: Address): Outcome {
     return transact(this.#state, (tx) => registerDirectAt(tx, this.#byAddress, ip, address));
   }

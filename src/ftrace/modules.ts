@@ -1,5 +1,5 @@
 /**
- * Modules coming and going (A6.2): their records, what the ops that are there mean for them, and
+ * Modules coming and going (C-MOD-1): their records, what the ops that are there mean for them, and
  * the words of filters that waited for them. Does not own the module's code: its sites are nops
  * when they come (C-INIT-2), and disappear without being written when they go.
  */

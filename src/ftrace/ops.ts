@@ -1,6 +1,6 @@
 /**
  * Ops: a callback with the functions that it wants to see, and what the core knows of its
- * registration (A1.2). Owns the fields and what follows from one ops alone: whether it wants
+ * registration (C-OPS-1). Owns the fields and what follows from one ops alone: whether it wants
  * registers, needs a wrapper, may have a trampoline. Rules that look at several ops are in
  * `targets.ts`.
  */
@@ -64,7 +64,7 @@ export type OpsTrampoline =
     }
   /** The user's own: never changed (T-X86-17). */
   | { readonly kind: 'user'; readonly address: Address }
-  /** The register entry itself, which direct callers name (A5.1). */
+  /** The register entry itself, which direct callers name (C-DIR-4). */
   | { readonly kind: 'entry' }
   /** The static entry of the graph tracer (T-X86-4). */
   | { readonly kind: 'graph'; readonly address: Address };
@@ -191,7 +191,7 @@ export function trampolineAddress({ trampoline }: Ops, entry: Address): Address 
 }
 
 /**
- * The object as guest code sees it (05-runtime-abi, section 3): empty hashes are null, flags are
+ * The object as guest code sees it (RT-10): empty hashes are null, flags are
  * those in effect.
  */
 export function imageOf(ops: Ops, capabilities: Capabilities, entry: Address): OpsImage {

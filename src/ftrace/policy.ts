@@ -4,13 +4,13 @@
  */
 
 export interface Policy {
-  /** Private trampolines (A3.1): of 2014 (no ops that may be freed), of today, none. */
+  /** Private trampolines (C-TRAMP-1): of 2014 (no ops that may be freed), of today, none. */
   readonly trampolines: 'none' | '2014' | 'modern';
   /** Can the tracer be preempted? Decides which wait a free needs (C-Q-2, T-X86-6). */
   readonly preempt: 'none' | 'full';
   /**
    * Graph tracer: the ops of the function tracer is borrowed; one user with an ops of its own; up
-   * to 16 users (A10).
+   * to 16 users (C-FG-5).
    */
   readonly graph: '2014' | 'single' | 'multi';
   /** What the word of per-callsite ops holds while its site is off (A-CO-3, A-CO-4). */

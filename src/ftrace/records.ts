@@ -1,7 +1,7 @@
 /**
  * Call-site records: one per patchable function entry, with the flags that say what is wanted of
- * its text and what its text is now (A1.1). Owns the flag bits, the sorted table and the look-ups.
- * Does not own who sets which flag (`targets.ts`, `update.ts`).
+ * its text and what its text is now (C-REC-3). Owns the flag bits, the sorted table and the
+ * look-ups. Does not own who sets which flag (`targets.ts`, `update.ts`).
  *
  * Each pair of flags obeys one principle: the bare flag says what the attached ops ask for, the
  * flag with _EN what the text contains. Expected bytes come from _EN flags, new bytes from bare

@@ -1,6 +1,6 @@
 /**
- * Register, unregister, change of a filter, global on and off: A6.4 to A6.6 with the checks of A4
- * in their order. Owns the order of checks and effects; what a site must then hold is in
+ * Register, unregister, change of a filter, global on and off: C-REG-1 to C-REG-3 with the checks
+ * of C-IPM-5 in their order. Owns the order of checks and effects; what a site must then hold is in
  * `targets.ts`, what is written in which order in `update.ts`.
  */
 import { ElftraceError } from '../errors.js';
@@ -33,7 +33,7 @@ function inOrder(sites: Iterable<CallSite>): CallSite[] {
   return [...sites].sort((a, b) => (a.ip < b.ip ? -1 : a.ip > b.ip ? 1 : 0));
 }
 
-/** A6.4, steps 1 and 2. */
+/** What C-REG-1 asks before anything changes. */
 function checkRegistrable(state: CoreState, ops: Ops): Refusal | null {
   const dead = refuseDead(state);
   if (dead !== null) return dead;
@@ -171,7 +171,7 @@ function prepareTrampoline(tx: Transaction, ops: Ops): readonly Step[] {
   return steps;
 }
 
-/** Registers an ops (A6.4). */
+/** Registers an ops (C-REG-1). */
 export function registerIn(tx: Transaction, ops: Ops): Refusal | null {
   const { state } = tx;
   const refusal = checkRegistrable(state, ops);
@@ -194,7 +194,7 @@ export function registerIn(tx: Transaction, ops: Ops): Refusal | null {
   return null;
 }
 
-/** Unregisters an ops (A6.4, A9). */
+/** Unregisters an ops (C-REG-1, C-Q-2). */
 export function unregisterIn(tx: Transaction, ops: Ops): Refusal | null {
   const { state } = tx;
   const dead = refuseDead(state);
@@ -240,7 +240,7 @@ function release(tx: Transaction, ops: Ops): void {
   tx.step({ kind: 'free', object: 'ops', of: ops.name });
 }
 
-/** A6.4: when no ops remains every record holds only the flags that are never cleared. */
+/** C-REG-1: when no ops remains every record holds only the flags that are never cleared. */
 function checkUnused({ list, records }: CoreState): void {
   if (list.length > 0) return;
   const wrong = records.list.find((site) => (site.flags & ~STICKY) !== 0);
@@ -273,8 +273,8 @@ export function reclaimIn(tx: Transaction): Refusal | null {
 }
 
 /**
- * Changes the hashes of a pair (A6.5). Enabled ops that share the pair are taken out and put back
- * together, in one update run.
+ * Changes the hashes of a pair (C-REG-2). Enabled ops that share the pair are taken out and put
+ * back together, in one update run.
  * @param owner  who asks; direct callers change their filter only through the direct calls
  */
 export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, owner: 'user' | 'core'): Refusal | null {
@@ -336,7 +336,7 @@ export function modifyIn(tx: Transaction, pair: HashPair, next: HashSnapshot, ow
   return null;
 }
 
-/** A6.6. */
+/** C-REG-3. */
 export function switchIn(tx: Transaction, on: boolean): Refusal | null {
   const { state } = tx;
   const dead = refuseDead(state);
@@ -352,7 +352,7 @@ export function switchIn(tx: Transaction, on: boolean): Refusal | null {
 /**
  * Puts another function into an ops, a wrapper for instance. Records do not change: what calls the
  * function does, that is the trampoline's own call and, for a lone ops, the calls of the shared
- * entries (A6.3).
+ * entries (C-OUT-1).
  */
 export function setFunctionIn(tx: Transaction, ops: Ops, func: Address): Refusal | null {
   const { state } = tx;
@@ -377,7 +377,7 @@ export function setFunctionIn(tx: Transaction, ops: Ops, func: Address): Refusal
 
 /**
  * Sites of an ops with no other user: what must be switched away before their direct caller changes
- * (A5.3).
+ * (C-DIR-6).
  */
 export function sitesAlone(state: CoreState, ops: Ops): CallSite[] {
   return sitesOf(state, ops.pair).filter((site) => attachedTo(state, site).length === 1);

@@ -1,7 +1,7 @@
 /**
- * What the core says: the report of a failed operation (A8) and the listings of enabled and touched
- * functions. Owns the order of the fields and the wording, which programs may parse; decides
- * nothing.
+ * What the core says: the report of a failed operation (C-REP-1) and the listings of enabled and
+ * touched functions. Owns the order of the fields and the wording, which programs may parse;
+ * decides nothing.
  */
 import { hex } from '../errors.js';
 import type { Address } from '../units.js';
@@ -160,7 +160,7 @@ function colons(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
 }
 
-/** The report as text: one field in a line, in the order of A8, absent fields left out. */
+/** The report as text: one field in a line, in the order of C-REP-1, absent fields left out. */
 export function formatReport(report: FailureReport): string {
   const lines = [`ftrace bug: ${KINDS[report.kind]}`];
   const { symbol, module, record } = report;
@@ -259,8 +259,8 @@ export function touchedFunctions(state: CoreState): ListedFunction[] {
 }
 
 /**
- * A8: name, count, columns R I D O M, then callee, ops and the direct caller; one function in a
- * line, the direct caller in a line of its own.
+ * C-REP-2: name, count, columns R I D O M, then callee, ops and the direct caller; one function in
+ * a line, the direct caller in a line of its own.
  */
 export function formatFunctions(functions: readonly ListedFunction[]): string {
   let text = '';

@@ -28,13 +28,13 @@ export interface CoreState {
   readonly backend: Backend;
   readonly policy: Policy;
   readonly records: Records;
-  /** Registered ops, the latest first (A6.4). */
+  /** Registered ops, the latest first (C-REG-1). */
   list: readonly Ops[];
   /** Every ops that the core was ever given and that is not deleted. */
   known: readonly Ops[];
   /** Pairs that several ops share; others are found through `known`. */
   sharedPairs: readonly HashPair[];
-  /** Global on/off (A6.6). */
+  /** Global on/off (C-REG-3). */
   enabled: boolean;
   dead: string | null;
   /** What the patched calls of the entries lead to. */

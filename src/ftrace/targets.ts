@@ -9,7 +9,7 @@ import { type Callee, type Content, needsAssist, type Ops, trampolineAddress, wa
 import { hashesMatch } from './hash.js';
 import type { CoreState } from './state.js';
 
-/** Enabled ops that match a record, in list order: the A of A3. */
+/** Enabled ops that match a record, in list order: whose callbacks a call of it runs (C-TGT-2). */
 export function attachedTo(state: CoreState, site: CallSite): Ops[] {
   return state.list.filter((ops) => ops.has('ENABLED') && ops.matches(site));
 }

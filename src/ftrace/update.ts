@@ -1,7 +1,7 @@
 /**
- * One update run (A7): which records change, and the order of everything that changes with them.
- * Owns the order C-UPD-1 and the transition of the _EN flags; the steps are verified and written
- * later, by the transaction.
+ * One update run (C-UPD-1): which records change, and the order of everything that changes with
+ * them. Owns the order C-UPD-1 and the transition of the _EN flags; the steps are verified and
+ * written later, by the transaction.
  */
 import type { Step } from './backend.js';
 import { equalLiterals, type Literal, type CallSite, CURRENT, REC, STICKY } from './records.js';
@@ -43,7 +43,7 @@ function nextCurrent(site: CallSite, enabled: boolean): number {
 
 /**
  * What an update would do to a record. Flags that agree mean nothing is done, even if the function
- * inside a trampoline changed (A6.3).
+ * inside a trampoline changed (C-OUT-1).
  */
 function updateKind(site: CallSite, enabled: boolean): UpdateKind {
   if (site.skipped) return 'ignore';
@@ -168,7 +168,7 @@ export function updateRun(tx: Transaction, options: RunOptions = {}): void {
     const ops = calleeOps(tx);
     if (entries.length > 0) {
       if (ops !== state.traceOp) {
-        // Where the callee is a word of data nothing else orders the two (30-riscv R-MOD-4).
+        // Where the callee is a word of data nothing else orders the two (R-MOD-4).
         if (toList) tx.step({ kind: 'sync' });
         tx.step({ kind: 'trace-op', before: state.traceOp, after: ops });
       }

@@ -72,7 +72,7 @@ export function explainProbe(text: ProbeText, where: ProbeWhere): ProbeExplanati
   }
   const { optimization } = text.support;
   if (optimization.kind === 'none') {
-    return { place, jump: refuse('ENOSYS', 'no-optimization', 'section 7', optimization.reason) };
+    return { place, jump: refuse('ENOSYS', 'no-optimization', 'K-OPT-10', optimization.reason) };
   }
   const windows = jumpWindows(optimization, place.code, place.address);
   if ('kind' in windows) return { place, jump: windows };

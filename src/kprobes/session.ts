@@ -587,7 +587,7 @@ export class ProbeSession implements ProbeHost {
   /** Null: it is done. */
   private outcomeOf(result: KprobeResult, text: string): Outcome | null {
     if (typeof result !== 'string') {
-      const refusal = result.refusal ?? refuse(result.errno, 'arch-refused', 'section 5', 'the machine refused');
+      const refusal = result.refusal ?? refuse(result.errno, 'arch-refused', 'T-KP-32', 'the machine refused');
       throw refusalError(refusal, { symbol: text });
     }
     const outcome = this.ftraceOutcome;
@@ -763,7 +763,7 @@ export class ProbeSession implements ProbeHost {
   }
 
   private full(address: Address): ElftraceError {
-    return refusalError(refuse('ENOMEM', 'no-memory', 'section 11', `no room for the events at ${hex(address)}`));
+    return refusalError(refuse('ENOMEM', 'no-memory', 'K-SLOT-3', `no room for the events at ${hex(address)}`));
   }
 
   private writeEvent(event: ProbeEvent, next: Address): Address {

@@ -1,5 +1,5 @@
 /**
- * Kprobes with the jump optimisation of 2009 (50-kprobes section 5), as a state machine of explicit
+ * Kprobes with the jump optimisation of 2009 (T-1 to T-10), as a state machine of explicit
  * events.
  *
  *   register ── fresh address ──> ARMED ──OPTIMIZE wanted, machine agrees──> QUEUED

@@ -1,5 +1,5 @@
 /**
- * Kprobes with jump optimisation as they are today (50-kprobes section 6), as a state machine of
+ * Kprobes with jump optimisation as they are today (K-OPT-1 to 9), as a state machine of
  * explicit events.
  *
  *   state            OPTIMIZED flag   list            text

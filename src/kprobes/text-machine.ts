@@ -202,7 +202,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
     const at = this.take('copy', sizeBytes, alignBytes, address, reach);
     if (at === null) {
       return {
-        refused: refuse('ENOMEM', 'no-memory', 'section 4', `no room for a copy within reach of ${hex(address)}`),
+        refused: refuse('ENOMEM', 'no-memory', 'K-SLOT-1', `no room for a copy within reach of ${hex(address)}`),
       };
     }
     const image = support.slots.write(instruction, at, boost);
@@ -347,12 +347,12 @@ export class TextMachine implements KprobeMachine<DetourPart> {
   prepare(address: Address): { readonly kind: 'prepared'; readonly part: DetourPart } | ProbeRefusal {
     const { optimization } = this.support;
     const { callees: own, calleesFrom, toc = null, redZone } = this.options;
-    if (optimization.kind === 'none') return refuse('ENOSYS', 'no-optimization', 'section 7', optimization.reason);
+    if (optimization.kind === 'none') return refuse('ENOSYS', 'no-optimization', 'K-OPT-10', optimization.reason);
     if (own === null) {
       return refuse(
         'ENOSYS',
         'no-optimization',
-        'section 11',
+        'K-OPT-10',
         'the image has no callback for jumps (elftrace_probe_hit)',
       );
     }
@@ -438,7 +438,7 @@ export class TextMachine implements KprobeMachine<DetourPart> {
 
   optimize(_address: Address, part: DetourPart): ProbeRefusal | null {
     const { jump } = this;
-    if (jump === null) return refuse('ENOSYS', 'no-optimization', 'section 7', 'the machine has no jumps');
+    if (jump === null) return refuse('ENOSYS', 'no-optimization', 'K-OPT-10', 'the machine has no jumps');
     if (!this.isIntact(part)) {
       return refuse('EEXIST', 'other-probe', 'X-3', 'another probe lies in the window');
     }

@@ -1,5 +1,5 @@
 /**
- * Where a probe may go (50-kprobes section 3): from what a definition names to an instruction, or a
+ * Where a probe may go (K-ADDR-1 to K-ADDR-8): from what a definition names to an instruction, or a
  * refusal that a program can read. Owns symbols, text, the blacklist, tables of other mechanisms,
  * ftrace sites; what an instruction is, and how it is executed elsewhere, is the machine's
  * business.
@@ -67,7 +67,7 @@ const BLACKLIST = '_kprobe_blacklist';
  */
 export function probeSupport(arch: Arch): ProbeSupport {
   if (arch.probes.kind === 'none') {
-    throw refusalError(refuse('EOPNOTSUPP', 'not-served', 'section 3', arch.probes.reason));
+    throw refusalError(refuse('EOPNOTSUPP', 'not-served', 'K-ADDR-8', arch.probes.reason));
   }
   return arch.probes;
 }
@@ -371,7 +371,7 @@ export class ProbeText {
     if (site === null && code.hasRelocation(address, address + BigInt(instruction.bytes.length))) {
       const who = this.program.relocatable ? 'load the file first' : 'the dynamic linker writes it';
       const reason = `a relocation of ${shown()} is still to be applied: ${who}`;
-      return refuse('EINVAL', 'relocation', 'section 11', reason);
+      return refuse('EINVAL', 'relocation', 'K-REL-1', reason);
     }
     const atEntry =
       address === code.start ||

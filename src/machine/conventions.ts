@@ -11,7 +11,7 @@ import type { Address } from '../units.js';
  */
 export type ConventionName = string;
 
-/** Names in the runtime of a convention, by what a request needs (05-runtime-abi section 2). */
+/** Names in the runtime of a convention, by what a request needs (RT-9). */
 export interface RuntimeSymbols {
   /** Entries that a site may call. */
   readonly entries: readonly string[];

@@ -9,9 +9,9 @@
  *   adjust       symbol+offset -> the address that is meant (K-ADDR-1)
  *   decode       is it an instruction, how is it executed elsewhere? (K-ADDR-4, 5)
  *   breakpoint   the bytes over its first bytes (K-BP-1)
- *   slot         copy of the instruction, jump back or second breakpoint behind it (section 4)
+ *   slot         copy of the instruction, jump back or second breakpoint behind it (K-SLOT-1)
  *   simulate     its effect on a processor, where a copy would not do the same
- *   optimization windows -> build -> optimize / undo: the jump form (sections 7 to 10)
+ *   optimization windows -> build -> optimize / undo: the jump form (X-1, K-PPC-1, K-A64-1, K-RV-1)
  */
 import type { Reach } from '../bits.js';
 import { hex } from '../errors.js';
@@ -240,7 +240,7 @@ export interface JumpWindow {
   /** `jmp32`, `b`, `jal`, `auipc-jalr t1`: the machine's name of the form. */
   readonly form: string;
   readonly address: Address;
-  /** The replaced instructions, whole; L of section 7 is their sum. */
+  /** The replaced instructions, whole; their sum is the length of the window (X-1). */
   readonly instructions: readonly ProbeInstruction[];
   /** Original bytes of all of them. */
   readonly bytes: Uint8Array;
@@ -384,7 +384,7 @@ export function jumpWindows(
   const settled = found.filter(({ bytes }) => !code.hasRelocation(address, address + BigInt(bytes.length)));
   if (settled.length === 0) {
     const reason = 'a relocation that is still to be applied writes into the window';
-    return refuse('EBUSY', 'relocation', 'section 11', reason);
+    return refuse('EBUSY', 'relocation', 'K-REL-1', reason);
   }
   const ways = settled.map(({ bytes }) => code.wayInto(address, address + BigInt(bytes.length)));
   const free = settled.filter((_window, i) => ways[i] === null);
@@ -402,7 +402,7 @@ const WAYS = {
 
 function refuseWay(code: ProbeCode, { kind, to, what }: WayIn): ProbeRefusal {
   const reason = kind === 'unknown' ? what : `${what} leads to ${code.name}+${hex(to - code.start)}, inside the window`;
-  return refuse('EILSEQ', WAYS[kind], 'section 11', reason);
+  return refuse('EILSEQ', WAYS[kind], 'K-WAY-1', reason);
 }
 
 // ----------------------------------------------------------------------------------------- grammar
@@ -449,7 +449,7 @@ export interface ProbeSupport {
   readonly abi: ProbeAbi;
   /**
    * The instruction pointer that a trap of the breakpoint leaves, minus the breakpoint's address
-   * (section 2).
+   * (K-BP-1).
    */
   readonly trapDelta: number;
   /** The breakpoint over an instruction; as long as what is replaced. */

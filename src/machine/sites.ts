@@ -199,7 +199,7 @@ export interface SiteShape {
   readonly title: string;
   /**
    * Conventions of tracer entries that a call from this shape can lead to (what is saved already,
-   * where the return addresses are); names are those of the runtime's flavours (05-runtime-abi).
+   * where the return addresses are); names are those of the rows in `arch-*\/conventions.ts`.
    * Empty: calls of tracers cannot be made here.
    */
   readonly entries: readonly string[];

@@ -27,9 +27,7 @@ export interface RelocationRoles {
   readonly neutralInModule: { readonly type: number; readonly addend: 'kept' | 'stored-word' };
 }
 
-/**
- * How the compiler calls the profiling entry, and what a table producer needs (60-mcount-tables).
- */
+/** How the compiler calls the profiling entry, and what a table producer needs (M-REC-3). */
 export interface McountRules {
   /** Names of the profiling entry, without the leading dot of ELFv1. */
   readonly symbols: readonly string[];

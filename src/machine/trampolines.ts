@@ -89,7 +89,7 @@ export interface TrampolineUpdate {
   readonly retired?: OwnTrampoline;
 }
 
-/** Private trampolines of a machine (A3.1). */
+/** Private trampolines of a machine (C-TRAMP-1). */
 export interface PrivateTrampolines {
   readonly kind: 'private';
   /** How they are made from the entries of a convention. */
@@ -117,8 +117,8 @@ export interface PrivateTrampolines {
 export type TrampolineModel = PrivateTrampolines | { readonly kind: 'none'; readonly reason: string };
 
 /**
- * Whether sites can call a routine of a user straight (A5), or why not. `goesOn`: code of one that
- * does nothing but go on into the function.
+ * Whether sites can call a routine of a user straight (C-DIR-7), or why not. `goesOn`: code of one
+ * that does nothing but go on into the function.
  */
 export type DirectCallers =
   { readonly kind: 'code'; readonly goesOn: Uint8Array } | { readonly kind: 'none'; readonly reason: string };

@@ -1,5 +1,5 @@
 /**
- * The table of direct callers in an image (05-runtime-abi section 3): which site has which. Owns
+ * The table of direct callers in an image (RT-10): which site has which. Owns
  * reading it; the core's backend writes it.
  */
 import type { Program } from '../program/program.js';

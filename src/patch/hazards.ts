@@ -1,7 +1,7 @@
 /**
  * What may go wrong where a plan is carried out on a running system: changes of sites that a thread
  * can see half of, although every store of the plan is right. Owns the collecting; which change of
- * which bytes is a hazard is the shape's business (00-core F-7).
+ * which bytes is a hazard is the shape's business (F-7).
  */
 import type { HazardId } from '../machine/sites.js';
 import type { Hazard, HazardousSite, Plan, Step } from './plan.js';

@@ -1,5 +1,5 @@
 /**
- * The record that travels with a patched file (05-runtime-abi RT-6, RT-7): a note, owner
+ * The record that travels with a patched file (RT-6, RT-7): a note, owner
  * `elftrace`, in a section `.note.elftrace`, from which the original is restored byte for byte.
  *
  * Note descriptor, little-endian whatever the target is, so that one reader serves all:

@@ -1,6 +1,6 @@
 /**
  * Relocations that a linker kept (--emit-relocs) follow what is done to the code of an image
- * (50-kprobes section 11): each says of the bytes at its place what they are the value of. Where an
+ * (K-REL-2): each says of the bytes at its place what they are the value of. Where an
  * instruction was copied, the entry goes to the field in the copy; an entry whose field is there no
  * more becomes R_*_NONE. Owns that decision and the bytes of the entries; writes into the bytes it
  * is given only.
@@ -70,7 +70,7 @@ export function changeStep(image: ElfImage, after: Uint8Array, [start, end]: rea
     fileOffset: start,
     before: image.bytes.slice(start, end),
     after: after.slice(start, end),
-    rule: isEntry ? 'section 11' : 'A7',
+    rule: isEntry ? 'K-REL-2' : 'C-UPD-1',
   };
 }
 

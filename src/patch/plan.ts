@@ -202,7 +202,7 @@ export interface PlanRequest {
   readonly leftovers?: boolean;
   /**
    * Addresses [start, end) behind which there are functions of the host (gates of the emulator).
-   * They mean nothing in a file: sites that would call one are refused (05-runtime-abi, section 5).
+   * They mean nothing in a file: sites that would call one are refused (RT-12).
    */
   readonly hostRanges?: readonly { readonly start: bigint; readonly end: bigint }[];
   readonly recorded?: VerifyOptions['recorded'];

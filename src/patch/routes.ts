@@ -39,7 +39,7 @@ export function globalAt(program: Program, symbol: string): Address | null {
 /**
  * What a site may become so that it calls `entry`, best first: a direct branch, then the stubs of
  * its part from near to far, those of init text for init text. A stub is only named after its bytes
- * were read and found to lead to the entry (20-ppc 5.3). When there is no way the list holds the
+ * were read and found to lead to the entry (T-PPC-16). When there is no way the list holds the
  * reason.
  */
 export function waysTo(
@@ -81,7 +81,8 @@ export function waysTo(
   if (decisions.length > 0) return decisions;
   if (refusal !== null) return [refusal];
   const far = `${entry.symbol} is ${hex(abs(distance))} bytes away, ${reading.shape.name} reaches ${hex(reach.max)}`;
-  // 20-ppc 5.3: a record that was never given its module knows no stub; a module may have none.
+  // T-PPC-16, T-PPC-23: a record that was never given its module knows no stub; a module may have
+  // none.
   if (part === undefined) {
     return [
       { refused: 'not-applicable', code: 'no-module', reason: `${far}, and the site belongs to no known module` },

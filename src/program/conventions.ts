@@ -1,5 +1,5 @@
 /**
- * Which entry convention the patch sites of a file have (05-runtime-abi section 7), from its site
+ * Which entry convention the patch sites of a file have (RT-13), from its site
  * tables and calls of the profiling entry. Looks at the words around the calls only; what a site's
  * shape is, is ftrace's.
  */

@@ -130,7 +130,7 @@ interface Plan {
  *   'toc-restore-missing', 'branch-out-of-range' (with the
  *         distance), 'stub-area-full', 'relocation-out-of-range', 'unknown-relocation',
  *         'unsupported-form', 'usage'
- * Source: 05-runtime-abi section 8, 20-ppc section 3
+ * Source: RT-14, P-STUB-1 to P-STUB-3
  */
 export function loadImages(request: LoadRequest, arch: Arch): LoadResult {
   const loader = loaderOf(arch);
@@ -639,8 +639,7 @@ function trampolineRoom(
 }
 
 /**
- * Room for out-of-line code of probes, and for the objects that their callback gets (50-kprobes
- * section 11).
+ * Room for out-of-line code of probes, and for the objects that their callback gets (K-SLOT-3).
  */
 function probeRoom(
   plan: Plan,

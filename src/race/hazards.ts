@@ -1,5 +1,5 @@
 /**
- * The hazards H1 to H13 of 00-core section F as races: for each the forms of a sequence that go
+ * The hazards H1 to H13 as races: for each the forms of a sequence that go
  * wrong and those that do not, on the small programs of `programs.ts`. Every form is data for
  * `race`; what is found is in `test/race-hazards.test.ts`.
  *

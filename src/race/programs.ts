@@ -1,5 +1,5 @@
 /**
- * Programs of the hazards H1 to H13 (00-core section F): small functions with a site each, and what
+ * Programs of the hazards H1 to H13: small functions with a site each, and what
  * tracers put around them. Assembled from the text that stands with them, at the address `BASE`;
  * `test/race-hazards.test.ts` assembles it again where there is an assembler.
  */

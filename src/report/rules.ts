@@ -10,11 +10,14 @@ export const rules: Readonly<Record<string, string>> = {
     'start-up turns the word in front of the site, which must be a nop, into the move that keeps the return address.',
   'A-SITE-3':
     'the move that keeps the return address is never taken away again: its register is free at function entries.',
+  'C-DIR-7':
+    'alone, a direct caller is what the site calls; beside other ops the entry goes there behind the callbacks.',
   'C-FG-6': 'the graph tracer goes on by a branch inside the shared entry, which is patched after the sites.',
   'C-FG-8':
     'the branch to the graph tracer is taken for every traced function, so its own filter is asked there when others are traced too.',
   'C-INIT-1': 'tables are padded and weak functions are taken out of them with zeros; empty slots are skipped.',
   'C-INIT-2': 'start-up brings every site from the compiler form to the nop form.',
+  'C-REG-1': 'a tracer that is registered stands first in the list that the list function walks.',
   'C-TGT-2':
     'a site calls the profiling entry as compiled, or an entry of the tracer when it is enabled; nothing else.',
   'C-TGT-4':
@@ -23,6 +26,8 @@ export const rules: Readonly<Record<string, string>> = {
   'C-TGT-9': 'an entry that passes only where it was called from needs the list function for any tracer.',
   'C-TRAMP-2':
     'a tracer gets a trampoline of its own when it is registered; one that it has already is led to its function anew.',
+  'C-UPD-1':
+    'entries, sites and the words that they read change in an order in which no callback runs for a function that it does not trace.',
   'C-UPD-2': 'a site is read and compared before it is written; other bytes than expected stop the change.',
   'F-2':
     'in relocatable files the expected bytes are the instruction and its relocation: the symbol decides where the call leads.',
@@ -50,9 +55,27 @@ export const rules: Readonly<Record<string, string>> = {
     'instructions that trap, mask interrupts, leave the segment or belong to exclusive sequences are not probed.',
   'K-ADDR-6': 'a probe is registered once.',
   'K-ADDR-7': 'a probe on an ftrace site is served by ftrace and never a jump; inside a site there is none.',
+  'K-ADDR-8': 'machines for which no probes are built refuse all of them.',
+  'K-A64-1':
+    'a window is one instruction that is neither a landing pad nor a call through its own link register; the buffer is within 128 MiB.',
+  'K-PPC-1':
+    'a window is one instruction, and no branch that may lead elsewhere; buffer, callback and way back are within 32 MiB.',
+  'K-PPC-2': 'the buffer loads the TOC of its callback, which must be known.',
   'K-OPT-2':
     'a probe becomes a jump when its buffer is prepared, it is armed, no post-handler needs to run and no other probe is inside.',
   'K-OPT-8': 'when the text is gone its probes are, too: they are not enabled again.',
+  'K-OPT-10': 'without jumps on the machine, in the configuration or in the image probes stay breakpoints.',
+  'K-REL-1':
+    'what a loader still writes is not copied: such an instruction is not probed, and a window with one is no jump.',
+  'K-REL-2': 'relocations that a linker kept go where the bytes go that they are about, or become R_*_NONE.',
+  'K-RV-1':
+    'a window is whole instructions of 4 or 8 bytes, with no branch but the last, and no site, exception entry or branch target inside.',
+  'K-RV-2':
+    'the longer jump spends a register that is dead before and behind the window; where there is none the probe stays a breakpoint.',
+  'K-SLOT-1': 'an instruction runs out of line as a copy in reach whose operands mean what they meant.',
+  'K-SLOT-3': 'events and copies of probes need room in the image: load --probes makes it.',
+  'K-WAY-1':
+    'no code, table or landing pad of the whole image leads behind the first byte of a window, and what cannot be read counts as if it did.',
   'M-SORT-3': 'a table may name a place once; of duplicates one record is kept.',
   'M-VAL-1': 'a site lies in a function of an executable section, with bytes that are a form of a known shape.',
   'M-WEAK-1':
@@ -88,6 +111,7 @@ export const rules: Readonly<Record<string, string>> = {
   'T-PPC-17': 'switching a site on that has two nops writes the call and the TOC restore behind it.',
   'T-1': 'a probe within reach of an optimised one below makes that fall back to its breakpoint, in 2009 for ever.',
   'T-10': 'in 2009 jumps are for kernels without preemption only.',
+  'T-KP-32': 'a machine may refuse to prepare a jump or to write it; the breakpoint then stays.',
   'X-2':
     'the function is decoded as a whole: no branch may lead into the replaced bytes, no indirect jump may be able to, no exception table may name it.',
   'X-3': 'every replaced instruction is copied, so it must work elsewhere with a jump behind it.',

@@ -103,7 +103,7 @@ interface Chunk {
   readonly lead: string;
 }
 
-/** A2.1: `?`, `*`, `[set]`, `[!set]`, `\x`; no letter of a name is special. */
+/** C-FILT-10: `?`, `*`, `[set]`, `[!set]`, `\x`; no letter of a name is special. */
 function compileGlob(text: string): NamePattern {
   const chunks: Chunk[] = [];
   const sets: CharacterSet[] = [];

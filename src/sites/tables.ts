@@ -3,7 +3,7 @@
  * reading their slots (words in place, relocations, RELATIVE addends, RELR), zero slots. Does not
  * look at the code that slots name.
  *
- * The three places a slot's value can be in (60-mcount-tables M-TAB-2, measured on kernels and on
+ * The three places a slot's value can be in (M-TAB-2, measured on kernels and on
  * both linkers):
  *   relocatable files    the relocation's symbol + addend; the word itself is zero and means
  *                        nothing

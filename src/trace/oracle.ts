@@ -42,7 +42,7 @@ export interface OracleOptions {
   readonly keepChains?: boolean;
 }
 
-/** Where hijacked returns of a graph tracer go (05-runtime-abi section 2). */
+/** Where hijacked returns of a graph tracer go (RT-9). */
 const returnHandler = 'return_to_handler';
 
 interface Frame {

@@ -22,8 +22,7 @@
  * A record of kind call is that of a tracer that hears of no returns. Where others record returns
  * it is an event inside of what they recorded; alone it is an entry.
  *
- * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source:
- * 05-runtime-abi section 4.
+ * All in the byte order of the target, addresses of 32-bit targets in 64 bits. Source: RT-11.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex } from '../errors.js';

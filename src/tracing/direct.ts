@@ -1,12 +1,13 @@
 /**
  * Direct callers in a file: a session of the core that registers them, and the plan of what it
- * changed. Owns the request and the way from a session to net edits; A5 and A6 are the core's.
+ * changed. Owns the request and the way from a session to net edits; what a request means is the
+ * core's.
  *
  *   one user              the site calls the direct caller itself
  *   with a tracer too     the site calls the register entry; the list runs all; the helper leaves
  *                         the address in the frame; the entry goes there
  *   variant asked for     the same, with a placeholder as second user, for only there the variants
- *                         differ (30-riscv R-DIR-3, R-DIR-4)
+ *                         differ (R-DIR-3, R-DIR-4)
  */
 import { equalBytes } from '../bytes.js';
 import { ElftraceError } from '../errors.js';
@@ -157,7 +158,7 @@ function netSteps(sites: Sites, before: Uint8Array, after: Uint8Array): Step[] {
         fileOffset: start,
         before: before.slice(start, end),
         after: after.slice(start, end),
-        rule: site < 0 ? 'RT-4' : 'A5.4',
+        rule: site < 0 ? 'RT-4' : 'C-DIR-7',
       });
       at = end;
     }

@@ -177,8 +177,8 @@ function placing<T>(at: string, step: () => T): T {
  * @param image  the image as it was before the first of the files
  * @throws ElftraceError 'usage' with file, line and column for an operation that cannot be read,
  *   'plan-refused' for one that is refused (the
- *         errno and the reason are in the message), 'site-mismatch' with the report of A8 for one
- *         that fails, 'unsafe-graph' where return addresses would be replaced in a program that
+ *         errno and the reason are in the message), 'site-mismatch' with the report of C-REP-1 for
+ *         one that fails, 'unsafe-graph' where return addresses would be replaced in a program that
  *         does not survive it
  */
 export function planSession(

@@ -296,7 +296,7 @@ export class Session {
 
   /**
    * Calls a function of the host for each call of the functions that words of a filter name
-   * (05-runtime-abi, section 5). An image with such a callback cannot become a file.
+   * (RT-12). An image with such a callback cannot become a file.
    * @throws ElftraceError 'usage' without gates, 'plan-refused' where the core refuses, with the
    *   errno
    */
@@ -481,7 +481,7 @@ export class Session {
 }
 
 /**
- * C-INIT-2, A8: the first site that is not as it must be, as a report of type INIT.
+ * C-INIT-2, C-REP-1: the first site that is not as it must be, as a report of type INIT.
  * @throws ElftraceError 'plan-refused'
  */
 function reportInit(sites: Sites, plan: Plan): void {

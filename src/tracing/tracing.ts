@@ -3,8 +3,7 @@
  * object becomes what. Owns the order of decisions (sites, then the calls inside the entries, then
  * the objects); owns no encoding and no layout of the runtime.
  *
- * What is written besides the sites, for one tracer (00-core A3 C-TGT-4, C-TGT-9; 05-runtime-abi
- * section 3):
+ * What is written besides the sites, for one tracer (C-TGT-4, C-TGT-9, RT-10):
  *
  *   word                      function, counter, SYMBOL            function_graph
  *   entry passes ops:
@@ -62,7 +61,7 @@ export interface TracingRequest extends Pick<
   readonly tracer: Tracer | null;
   /** One byte per site, nonzero for those that the tracer gets; all when absent. */
   readonly selection?: Uint8Array;
-  /** What becomes of the others (05-runtime-abi section 7). */
+  /** What becomes of the others (RT-13). */
   readonly others: 'nop' | 'untouched';
   /** Nop form of sites that have several. */
   readonly nopForm?: string;
@@ -147,7 +146,7 @@ export function recordIp(sites: Sites, site: number): Address {
   return hasOnlyFixed(reading.shape, sites.program.arch.conventions) ? ip : ip + 4n;
 }
 
-/** What an image has of the symbols of 05-runtime-abi section 2. */
+/** What an image has of the symbols of the runtime (RT-9). */
 export interface Entries {
   /**
    * Convention of the entries; null for entries of a kernel's own whose convention only its sites
@@ -528,7 +527,7 @@ function planObjects(
     const index = OPS_WORDS[name as keyof typeof OPS_WORDS];
     words.word(`ops[0].${name}`, ops + size * BigInt(index), value, 'RT-4');
   }
-  words.word('ftrace_ops_list', words.address('ftrace_ops_list'), callback === null ? listEnd : ops, 'A6.4');
+  words.word('ftrace_ops_list', words.address('ftrace_ops_list'), callback === null ? listEnd : ops, 'C-REG-1');
   words.word('function_trace_op', words.address('function_trace_op'), callback === null ? listEnd : ops, 'C-TGT-8');
 
   const list = words.entry('ftrace_ops_list_func').address;

@@ -185,7 +185,7 @@ export class Model {
     return null;
   }
 
-  /** A4 for functions that an ops is to get. */
+  /** C-IPM-5 for functions that an ops is to get. */
   conflict(ops: MOps, added: readonly string[], everything: boolean): string | null {
     const modifies = ops.traits.has('ipmodify');
     const direct = ops.kind === 'direct' || ops.kind === 'by-address';

@@ -21,7 +21,7 @@ export interface InterleavingRequest {
 
 /**
  * All schedules in which the patcher's steps, in their order, fall on instruction boundaries of one
- * CPU (00-core F-8). With n instructions and k steps these are (n + k)! / (n! k!).
+ * CPU (F-8). With n instructions and k steps these are (n + k)! / (n! k!).
  */
 export function* interleavings(request: InterleavingRequest): Generator<readonly ScheduleStep[]> {
   const { cpu, instructions, patcher, after } = request;

@@ -1,7 +1,7 @@
 /**
- * The outcome table A6.3 as the specification has it, by hand: what is attached to a record, what
- * happens, and what the record and its text are then. With the reasons why a row cannot occur on a
- * target.
+ * The outcome table C-OUT-1 as the specification has it, by hand: what is attached to a record,
+ * what happens, and what the record and its text are then. With the reasons why a row cannot occur
+ * on a target.
  */
 import { type ProfileName, profiles } from './profiles.js';
 

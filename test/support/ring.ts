@@ -1,6 +1,5 @@
 /**
- * Rings as a traced program leaves them in memory, written here byte by byte from 05-runtime-abi
- * section 4.
+ * Rings as a traced program leaves them in memory, written here byte by byte from RT-11.
  */
 import type { Endian } from '../../src/units.js';
 

@@ -23,7 +23,7 @@ export const TRACED_TARGETS: readonly PpcTarget[] = RISCV_TARGETS.slice(0, 2);
 
 const isCompressed = (target: PpcTarget): boolean => target.name !== 'rv64g';
 
-/** How the sites of a generation are compiled (30-riscv section 2). */
+/** How the sites of a generation are compiled (R-SITE-5). */
 export function siteFlags(target: PpcTarget, flavour: RiscvFlavour): readonly string[] {
   const c = isCompressed(target);
   switch (flavour) {

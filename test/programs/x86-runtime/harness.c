@@ -203,7 +203,7 @@ static void fill(struct state *in, int pattern) {
   for (int i = 0; i < 256; i++) in->xmm[i] = (unsigned char)(i * 7 + pattern);
 }
 
-/* What the rules' 5.3 says of an entry; `kind` 0: plain, 1: regs. */
+/* What X-ENT-10 says of an entry; `kind` 0: plain, 1: regs. */
 static void preserves(const void *target, int kind, const struct ops *ops) {
   for (int pattern = 0; pattern < 5; pattern++) {
     for (long below = 0; below < 32; below += 8) {

@@ -182,7 +182,7 @@ within_frame:
 	leave
 	ret
 
-/* Direct callers, the way the rules' section 8 has them. */
+/* Direct callers, the way X-DIR-1 has them. */
 	.globl	direct_caller
 	.type	direct_caller, @function
 direct_caller:
