@@ -112,7 +112,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
     meaning: 'The call leads to a stub, and the stub to something that is no entry of a tracer.',
     causes: [
       'The stub belongs to another function, its stored address was overwritten, or it was read with the TOC pointer of another module.',
-      'A stub out of line (PowerPC since Linux 6.13) is empty, incomplete, or comes back behind another site than its own.',
+      'The stub that a site has of its own (out of line) is empty, incomplete, or comes back behind another site.',
     ],
     advice: ['Look at each hop with explain IMAGE SITE: the slot that the stub loads from shows what is stored.'],
     rules: ['P-STUB-1', 'C-TGT-2', 'P-OOL-2', 'P-OOL-7'],
