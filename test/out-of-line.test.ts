@@ -6,11 +6,14 @@ import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { branch } from '../src/arch-ppc/stubs.js';
 import { readElf } from '../src/elf/read.js';
-import { applyPlan } from '../src/patch/apply.js';
+import { applyPlan, revert } from '../src/patch/apply.js';
 import { planSites } from '../src/patch/plan.js';
 import { load, type Program } from '../src/program/program.js';
 import { findSites, type Sites } from '../src/sites/sites.js';
 import { verify } from '../src/sites/verdicts.js';
+import { runWithBoth, traceDifferences } from './support/compare-traces.js';
+import { loadSamples, outOfLineCases, runImage, trace } from './support/loaded.js';
+import { openBytes } from './support/pipeline.js';
 import { assembleWith, linkWith, type PpcTarget, ppcTargets } from './support/ppc-build.js';
 import { describeWith } from './support/tools.js';
 
@@ -97,6 +100,36 @@ function initialised(target: PpcTarget, bytes: Uint8Array): Uint8Array {
   expect(plan.refusals).toEqual([]);
   return applyPlan(program.image, plan, { hash }).bytes;
 }
+
+describe.each(outOfLineCases)('$name, loaded', (each) => {
+  const { bytes } = loadSamples(each);
+  const { sites, program } = openBytes(bytes);
+
+  test('P-OOL-6 P-STUB-3 each part has stubs for its sites, which call the entry or the stub of the module', () => {
+    expect(verify(sites).verdicts).toEqual({ ok: sites.count });
+    const targets = Array.from(sites, ({ ip }) => {
+      const stub = sites.stubs!.of(ip)!;
+      const part = program.partOf(ip)!;
+      expect(program.partOf(stub.address)?.name).toBe(part.name);
+      expect(stub.idleTarget).toBe(
+        part.kind === 'module' ? part.entryStubs[0]!.address : program.definedAt(program.symbols.find('ftrace_caller')),
+      );
+      const read = program.arch.outOfLine!.read((address) => program.wordAt(address), stub.address);
+      return typeof read === 'object' && 'target' in read && read.target === stub.idleTarget;
+    });
+    expect(new Set(targets)).toEqual(new Set([true]));
+  });
+
+  test('P-OOL-2 P-OOL-8 all sites call the tracer: the image does the same, and its trace is what the machine sees', () => {
+    const on = trace(bytes);
+    expect(verify(openBytes(on).sites).verdicts).toEqual({ ok: sites.count });
+    const both = runWithBoth(on);
+    expect(both.output).toEqual(runImage(bytes).output);
+    expect(traceDifferences(both)).toEqual([]);
+    expect(both.guest.length).toBeGreaterThan(50);
+    expect(revert(readElf(on))).toEqual(bytes);
+  });
+});
 
 const verdictsOf = (target: PpcTarget, bytes: Uint8Array): Readonly<Record<string, number>> =>
   verify(open(target, bytes).sites).verdicts;

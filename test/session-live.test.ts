@@ -10,7 +10,7 @@ import { liveText, outsideTracer } from '../src/tracing/live.js';
 import { entryPoint } from '../src/patch/routes.js';
 import { Session } from '../src/tracing/session.js';
 import { readLoadMap } from '../src/program/load-map.js';
-import { arm64Cases, loadedCases, type LoadedCase, loadSamples, runImage } from './support/loaded.js';
+import { arm64Cases, loadedCases, outOfLineCases, type LoadedCase, loadSamples, runImage } from './support/loaded.js';
 import { firstOf, testOnce } from './support/long.js';
 
 /** The freed ops of x86-64 have tests of their own. */
@@ -19,7 +19,7 @@ const others: readonly LoadedCase[] = [
   { name: 'riscv64', target: 'riscv64', ending: '', flavour: 'g2' },
 ];
 
-const cases = [...loadedCases, ...arm64Cases, ...others];
+const cases = [...loadedCases, ...outOfLineCases, ...arm64Cases, ...others];
 /** Schedules of one convention of each word size and byte order; the others are long proofs. */
 const first = firstOf(cases, ({ target }) => target.replace(/-.*-/, '-'));
 

@@ -13,7 +13,7 @@ import type { Ops, Outcome } from '../src/ftrace/index.js';
 import { entryPoint } from '../src/patch/routes.js';
 import { Session } from '../src/tracing/session.js';
 import { runWithBoth } from './support/compare-traces.js';
-import { arm64Cases, loadedCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
+import { arm64Cases, loadedCases, outOfLineCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
 import { differences, openBytes } from './support/pipeline.js';
 import { firstOf, testOnce } from './support/long.js';
 
@@ -154,9 +154,9 @@ const wants = ({ filter, notrace }: Model, name: string): boolean =>
   (filter === '' || means(filter, name)) && (notrace === '' || !means(notrace, name));
 
 /** One convention of each machine shows it; the others are long proofs. */
-const first = firstOf([...loadedCases, ...arm64Cases], ({ target }) => target);
+const first = firstOf([...loadedCases, ...outOfLineCases, ...arm64Cases], ({ target }) => target);
 
-describe.each([...loadedCases, ...arm64Cases])('$name', (each) => {
+describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each) => {
   testOnce(first.has(each))(
     'C-REG-1 C-TGT-4 C-TGT-5 C-TGT-7: callbacks, their order and arguments equal the model after every operation',
     () => {

@@ -8,7 +8,7 @@ import { readElf } from '../src/elf/read.js';
 import { archOf } from '../src/arches.js';
 import { GraphUser, type Ops, type Outcome } from '../src/ftrace/index.js';
 import { Session } from '../src/tracing/session.js';
-import { arm64Cases, loadedCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
+import { arm64Cases, loadedCases, outOfLineCases, loadSamples, type LoadedCase, runImage } from './support/loaded.js';
 import { runWithBoth, traceDifferences } from './support/compare-traces.js';
 import { differences, openBytes } from './support/pipeline.js';
 
@@ -64,7 +64,7 @@ function sum(each: LoadedCase, names: (name: string) => boolean): number {
   return total;
 }
 
-describe.each([...loadedCases, ...arm64Cases])('$name', (each) => {
+describe.each([...loadedCases, ...outOfLineCases, ...arm64Cases])('$name', (each) => {
   test('C-REG-1 C-TGT-4 C-TGT-5: two ops on overlapping filters count their own functions; the text is the nops again at the end', () => {
     const session = open(each);
     const { core } = session;

@@ -260,6 +260,7 @@ END(_mcount)
 	/* Stubs of the sites, one for each: the tool makes room for them, counts and fills them. */
 	.section .tramp.ftrace.text, "ax"
 	.balign	16
+LABEL(elftrace_site_stubs)		/* no code in front of here is theirs */
 	.globl	ftrace_ool_stub_text_end_count
 	.type	ftrace_ool_stub_text_end_count, @object
 ftrace_ool_stub_text_end_count:
@@ -267,6 +268,7 @@ ftrace_ool_stub_text_end_count:
 	.size	ftrace_ool_stub_text_end_count, 4
 	.balign	16
 	.globl	ftrace_ool_stub_text_end
+	.type	ftrace_ool_stub_text_end, @object
 ftrace_ool_stub_text_end:
 #endif
 	.section .note.GNU-stack, "", @progbits

@@ -158,14 +158,19 @@ export function createPpcLoader(abi: 'sysv' | 'elfv1' | 'elfv2', endian: Endian)
     tocSymbol: abi === 'sysv' ? null : '.TOC.',
     entrySymbols: ['ftrace_caller', 'ftrace_regs_caller'],
     patchable: 'regs',
+    // One nop or two; where the function begins at the pad or, with a global entry, behind it.
+    conventionOfPatchable(functionAt, word) {
+      const atEntry = functionAt(0) || (abi === 'elfv2' && functionAt(-8));
+      return atEntry && word(0) === NOP && word(4) !== NOP ? 'ool' : 'regs';
+    },
     conventionOf: (word) => (bits === 64 && isProfileKernel(word) ? 'regs' : 'pg'),
-    // The entry that keeps all registers serves both kinds of sites.
-    joinConventions: () => 'regs',
+    // The entry that keeps all registers serves both kinds of calls; stubs of sites need their own.
+    joinConventions: (found) => (found.includes('ool') ? null : 'regs'),
     farStub: abi === 'sysv' ? 'far' : 'plain',
     entryStub(convention, from): PpcStub {
       if (abi === 'sysv') return 'far';
       // The core and its runtime share a TOC: r2 need not change.
-      return from === 'core' || convention === 'regs' ? 'plain' : 'toc';
+      return from === 'core' || convention === 'regs' || convention === 'ool' ? 'plain' : 'toc';
     },
     bindCall: (call) => (abi === 'sysv' ? bindCall32(call) : bindCall64(call, abi)),
     skippedCall: NOP,

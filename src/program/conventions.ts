@@ -44,12 +44,14 @@ function ofPatchable(
     found.add(patchable);
     return;
   }
+  const counts = new Map<ConventionName, number>();
   const functions = new Set<string>();
   const { symbols } = image;
   const relocatable = image.header.type === elf.ET_REL;
   const key = (section: number, value: bigint): string => `${relocatable ? section : 0} ${value}`;
   for (let i = 1; i < symbols.count; i++) {
-    if ((symbols.info[i]! & 15) === elf.STT_FUNC) functions.add(key(symbols.sectionIndex[i]!, symbols.value[i]!));
+    const place = (symbols.info[i]! & 15) === elf.STT_FUNC ? arch.abi.codePlace(image, i) : null;
+    if (place !== null) functions.add(key(place.section, place.value));
   }
   const one = (section: number, value: bigint, bytes: Uint8Array, offset: number): void => {
     const view = new ByteView(bytes, arch.target.codeEndian, 'code');
@@ -58,7 +60,7 @@ function ofPatchable(
       return at < 0 || at + 4 > bytes.length ? -1 : view.u32(at);
     };
     const convention = decide((delta) => functions.has(key(section, value + BigInt(delta))), word);
-    if (convention !== null) found.add(convention);
+    if (convention !== null) counts.set(convention, (counts.get(convention) ?? 0) + 1);
   };
   if (relocatable) {
     for (const rows of image.relocationsOf(table)) {
@@ -71,6 +73,7 @@ function ofPatchable(
         one(section, value, image.contents(code), Number(value));
       }
     }
+    addFound(arch, counts, found);
     return;
   }
   const program = new Program(image, arch);
@@ -80,6 +83,25 @@ function ofPatchable(
     const value = view.word(table.offset + at, wordBytes);
     const range = program.codeAt(value);
     if (range !== undefined) one(0, value, range.bytes, Number(value - range.address));
+  }
+  addFound(arch, counts, found);
+}
+
+/** True for conventions whose sites call through stubs of their own. */
+export function hasOwnStubs({ siteShapes }: Arch, convention: ConventionName): boolean {
+  return siteShapes.some(({ outOfLine, entries }) => outOfLine === true && entries.includes(convention));
+}
+
+/**
+ * Adds the conventions of a table's areas. One compiler option leaves sites with stubs of their own
+ * or sites without: what fewer areas look like is chance (P-OOL-3).
+ */
+function addFound(arch: Arch, counts: ReadonlyMap<ConventionName, number>, found: Set<ConventionName>): void {
+  const rows = [...counts];
+  const most = Math.max(...rows.map(([, count]) => count));
+  const winner = rows.find(([, count]) => count === most)?.[0];
+  for (const [name] of rows) {
+    if (winner !== undefined && hasOwnStubs(arch, name) === hasOwnStubs(arch, winner)) found.add(name);
   }
 }
 

@@ -13,7 +13,7 @@
 import type { Arch } from '../machine/arch.js';
 import { type ConventionName, conventionNamed } from '../machine/conventions.js';
 import type { MachineOptions, ModuleLoader } from '../machine/loader.js';
-import { alignUpBig } from '../bits.js';
+import { alignUpBig, reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import * as elf from '../elf/constants.js';
 import type { ElfImage } from '../elf/image.js';
@@ -21,7 +21,7 @@ import { ElftraceError, hex } from '../errors.js';
 import { sha256 as portableSha256, type Sha256 } from '../sha256.js';
 import type { Address } from '../units.js';
 import { version } from '../version.js';
-import { conventionsOf } from './conventions.js';
+import { conventionsOf, hasOwnStubs } from './conventions.js';
 import { coreStubPages } from './core-stubs.js';
 import { linkedCore, originalCore, partsOf } from './image-parts.js';
 import { headerBytes, headerPlace, type ImageParts, writeImage } from './image-writer.js';
@@ -29,7 +29,7 @@ import { checkOverlaps, type Cursor, fileEndAfter, placeSections } from './layou
 import { linkPart, stubWriter } from './link.js';
 import { type LoadBase, type LoadMap, loadMapOwner, type PartKind, readLoadMap } from './load-map.js';
 import { madeSection, makeSymbols, type ObjectPart, objectPart } from './object-part.js';
-import { probeSections, trampolineSection } from './program.js';
+import { probeSections, siteStubHead, siteStubSection, trampolineSection } from './program.js';
 import { endOf, type Part, type PartSection, permissionOf, rangesOf, startOf } from './part.js';
 import { Scope } from './scope.js';
 import { StubAreas } from './stub-areas.js';
@@ -444,6 +444,7 @@ function assemble(
   const block = kernelBlock(plan, parts, fresh);
   const room = trampolineRoom(plan, fresh);
   const probes = probeRoom(plan, parts, fresh);
+  const ownStubs = siteStubRoom(plan, fresh);
   for (const part of fresh) areas.get(part)!.plan(part, arch, entries.length, request.options.stubSpare ?? 0);
 
   place(plan, parts, fresh);
@@ -474,12 +475,16 @@ function assemble(
     }
     part.stubs.push(...own.describe());
   }
+  for (const { owner, section } of ownStubs) fillSiteStubs(plan, scope, owner, section);
   for (const part of fresh) makeSymbols(part, loader.tocSymbol);
   if (room !== null) nameRoom(room.owner, room.section, 'elftrace_text');
   for (const { owner, section, symbol } of probes) {
     // Every module has one of the name.
     nameRoom(owner, section, symbol, owner.kind === 'module' ? elf.STB_LOCAL : elf.STB_GLOBAL);
   }
+  // A label ends the function in front: no stub is part of it.
+  for (const { owner, section } of ownStubs)
+    nameRoom(owner, section, 'elftrace_site_stubs', elf.STB_LOCAL, elf.STT_NOTYPE);
   setThreadMode(parts, arch.target.wordBytes);
   if (plan.base === 'kernel') setKernelWords(parts, loader, arch.target.codeEndian);
   plan.entry = entryOf(plan, scope);
@@ -678,13 +683,82 @@ function probeRoom(
   return rooms;
 }
 
+/** Tables whose slots name sites with stubs of their own. */
+const siteTable = '__patchable_function_entries';
+
+/** Sections for the stubs of sites, behind the text of each part whose sites have their own. */
+function siteStubRoom(
+  { arch, convention }: Plan,
+  fresh: readonly ObjectPart[],
+): { readonly owner: ObjectPart; readonly section: PartSection }[] {
+  const model = arch.outOfLine;
+  if (model === null || convention === null || !hasOwnStubs(arch, convention)) return [];
+  return fresh.flatMap((owner) => {
+    const tables = owner.sections.filter(({ name }) => name === siteTable);
+    const slots = tables.reduce((sum, { size }) => sum + size, 0) / arch.target.wordBytes;
+    if (slots === 0 || owner.kind === 'runtime') return [];
+    const size = siteStubHead + Math.floor(slots) * model.codeBytes;
+    const section = madeSection({
+      name: siteStubSection,
+      type: elf.SHT_PROGBITS,
+      flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR,
+      alignBytes: 16n,
+      size,
+      contents: new Uint8Array(size),
+    });
+    const code = owner.sections.findLastIndex((each) => permissionOf(each.flags) === 'rx');
+    owner.sections.splice(code + 1, 0, section);
+    return [{ owner, section }];
+  });
+}
+
+/**
+ * Writes the stubs of a part's sites, in ascending order of the sites: each calls the entry, or the
+ * part's stub of it where it lies too far away, and comes back (P-OOL-2, P-OOL-6).
+ */
+function fillSiteStubs({ arch }: Plan, scope: Scope, owner: ObjectPart, section: PartSection): void {
+  const model = arch.outOfLine!;
+  const entry = scope.find(model.entry);
+  if (!entry) return;
+  const { code, localEntry } = scope.callTarget({ ...entry, kind: 'defined', size: 0n, isSection: false }, 0n);
+  const ways = [
+    code + BigInt(localEntry),
+    ...owner.entryStubs.flatMap((each) => (each.symbol === model.entry ? [each.address] : [])),
+  ];
+  const { wordBytes, dataEndian } = arch.target;
+  const sites = new Set<Address>();
+  for (const table of owner.sections.filter(({ name }) => name === siteTable)) {
+    const words = new ByteView(table.contents!, dataEndian, siteTable);
+    for (let at = 0; at + wordBytes <= table.size; at += wordBytes) {
+      const site = words.word(at, wordBytes);
+      if (site !== 0n) sites.add(site);
+    }
+  }
+  [...sites]
+    .sort((a, b) => (a < b ? -1 : 1))
+    .forEach((site, i) => {
+      const offset = siteStubHead + i * model.codeBytes;
+      const address = section.address + BigInt(offset);
+      const call = address + BigInt(model.callDelta);
+      const target = ways.find((each) => reaches(model.reach, call, each));
+      if (target === undefined || !reaches(model.reach, site, address)) return;
+      section.contents!.set(model.write({ address, site, target }), offset);
+    });
+}
+
 /** A symbol for a room, so that listings name what lies there. */
-function nameRoom(owner: Part, section: PartSection, name: string, binding: number = elf.STB_GLOBAL): void {
+function nameRoom(
+  owner: Part,
+  section: PartSection,
+  name: string,
+  binding: number = elf.STB_GLOBAL,
+  type: number = elf.STT_OBJECT,
+): void {
   owner.symbols.push({
     name,
     value: section.address,
-    size: BigInt(section.size),
-    info: (binding << 4) | elf.STT_OBJECT,
+    size: type === elf.STT_OBJECT ? BigInt(section.size) : 0n,
+    info: (binding << 4) | type,
     other: 0,
     home: owner.sections.indexOf(section),
   });

@@ -45,6 +45,10 @@ export interface PlacedRelocations extends Omit<SortedRelocations, 'offset'> {
 }
 
 /** Section of the private trampolines that `patch` makes (RT-4). */
+/** Section of a loaded part with the stubs of its sites. */
+export const siteStubSection = '.ftrace.stubs';
+/** Bytes in front of the first of them, with the label that says where they begin. */
+export const siteStubHead = 16;
 export const trampolineSection = '.elftrace.text';
 
 /** Sections of a runtime that serves probes. */

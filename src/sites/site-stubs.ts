@@ -16,7 +16,7 @@ import { reaches } from '../bits.js';
 import { ByteView } from '../bytes.js';
 import { hex } from '../errors.js';
 import { SHF_EXECINSTR } from '../elf/constants.js';
-import type { Program } from '../program/program.js';
+import { type Program, siteStubHead, siteStubSection } from '../program/program.js';
 import type { Address } from '../units.js';
 
 interface Area {
@@ -27,7 +27,8 @@ interface Area {
   /** What the count word says, and what there is room for. */
   readonly count: number;
   readonly room: number;
-  readonly serves: OutOfLineArea['serves'];
+  /** Sites of the area: of a kind of text, or those of one part of a loaded image. */
+  readonly serves: OutOfLineArea['serves'] | { readonly part: string };
   used: number;
 }
 
@@ -66,7 +67,28 @@ function miscount({ symbol, count, room }: Area): string {
   return `the word that counts ${symbol} says ${count}, and there is room for ${room}`;
 }
 
-/** Stubs of the sites of an image whose areas have symbols. */
+/** Areas of the parts of a loaded image, which the loader has filled. */
+function areasOfParts(program: Program, { codeBytes }: OutOfLineModel): Area[] {
+  if (program.loadMap === null) return [];
+  return program.image.sectionsNamed(siteStubSection).flatMap(({ name, address, size }) => {
+    const part = program.partOf(address)?.name;
+    const room = Math.floor((size - siteStubHead) / codeBytes);
+    if (part === undefined) return [];
+    return [
+      {
+        symbol: name,
+        start: address + BigInt(siteStubHead),
+        entryBytes: codeBytes,
+        count: room,
+        room,
+        serves: { part },
+        used: 0,
+      },
+    ];
+  });
+}
+
+/** Stubs of the sites of an image whose areas have symbols, or that is a loaded one. */
 export class SiteStubs {
   private readonly stubs = new Map<Address, SiteStub>();
   private readonly without = new Map<Address, string>();
@@ -85,7 +107,7 @@ export class SiteStubs {
     private readonly model: OutOfLineModel,
     sites: Iterable<Address>,
   ) {
-    this.areas = areasOf(program, model);
+    this.areas = [...areasOfParts(program, model), ...areasOf(program, model)];
     this.idleOps = symbolOf(program, model.idleOps)?.address ?? null;
     this.entry = symbolOf(program, model.entry)?.address ?? null;
     this.islands = model.islands.flatMap((name) => {
@@ -105,9 +127,12 @@ export class SiteStubs {
 
   private hand(site: Address): void {
     const { reach, codeBytes } = this.model;
-    const serves = this.program.image.sectionAt(site)?.name.startsWith('.init.') === true ? 'init' : 'text';
+    const kind = this.program.image.sectionAt(site)?.name.startsWith('.init.') === true ? 'init' : 'text';
+    const part = this.program.partOf(site)?.name;
     for (const area of this.areas) {
-      if (area.serves !== serves || area.used >= area.count) continue;
+      const { serves } = area;
+      const isOwn = typeof serves === 'string' ? serves === kind : serves.part === part;
+      if (!isOwn || area.used >= area.count) continue;
       const entry = area.start + BigInt(area.used * area.entryBytes);
       const address = entry + BigInt(area.entryBytes - codeBytes);
       // As start-up decides whether it goes on to the next area.
@@ -126,7 +151,7 @@ export class SiteStubs {
       this.written ||= this.read(address) !== 'empty';
       return;
     }
-    this.without.set(site, `no stub out of line that it reaches is left for it in the areas of ${serves}`);
+    this.without.set(site, `no stub out of line that it reaches is left for it in the areas of ${kind}`);
   }
 
   private stubAt(entry: Address, address: Address): SiteStub {
@@ -137,6 +162,8 @@ export class SiteStubs {
     for (const { address: at, bytes } of this.islands) {
       if (bytes !== null && inReach(at)) return { address, ops, idleTarget: at, island: { address: at, bytes } };
     }
+    const own = this.program.partOf(address)?.entryStubs.find((each) => each.symbol === this.model.entry);
+    if (own !== undefined && inReach(own.address)) return { address, ops, idleTarget: own.address, island: null };
     return { address, ops, idleTarget: null, island: null };
   }
 

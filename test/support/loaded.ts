@@ -49,6 +49,12 @@ export function loadSamples(
   );
 }
 
+/** PowerPC with one nop at the entry and stubs out of line. */
+export const outOfLineCases: readonly LoadedCase[] = [
+  { name: 'ppc32, one nop', target: 'ppc32', ending: '-patchable-1', flavour: 'ool' },
+  { name: 'ppc64-elfv1, one nop', target: 'ppc64-elfv1', ending: '-patchable-1', flavour: 'ool' },
+];
+
 /** Every convention of arm64. */
 export const arm64Cases: readonly LoadedCase[] = [
   { name: 'arm64', target: 'arm64', ending: '', flavour: 'callops' },
