@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { arches } from '../src/arches.js';
+import { verdictSeverity } from '../src/sites/verdicts.js';
 import { warmElftrace as elftrace } from './support/cli.js';
 import { builtSamples, edited, openBytes, readSample, root } from './support/pipeline.js';
 
@@ -45,6 +46,18 @@ const several = [
 ];
 
 describe('schemas', () => {
+  test('lists of verdicts have all of them', () => {
+    const lists = [
+      ...readFileSync(join(root, 'schemas', 'verify.schema.json'), 'utf8').matchAll(/"enum": (\[[^\]]*\])/g),
+    ]
+      .map(([, list = '']) => JSON.parse(list) as unknown[])
+      .filter((list) => list.includes('zero-entry'));
+    expect(lists.length).toBe(3);
+    const all = Object.keys(verdictSeverity);
+    for (const list of lists)
+      expect([...list].sort()).toEqual(all.filter((each) => list.includes('ok') || each !== 'ok').sort());
+  });
+
   test('each is a valid schema and says what it is of', () => {
     const names = readdirSync(join(root, 'schemas'));
     expect(names.length).toBeGreaterThanOrEqual(10);
