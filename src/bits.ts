@@ -26,7 +26,7 @@ export interface Reach {
   readonly alignBytes: number;
 }
 
-/** The one range test of branches: nobody compares displacements by hand. */
+/** The one range test of branches: no code compares displacements by hand. */
 export function reaches(reach: Reach, from: bigint, to: bigint): boolean {
   const displacement = to - from;
   return displacement >= reach.min && displacement <= reach.max && displacement % BigInt(reach.alignBytes) === 0n;

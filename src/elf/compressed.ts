@@ -73,7 +73,7 @@ export async function unpack(bytes: Uint8Array, limits: UnpackLimits = {}): Prom
 
 /**
  * The same piece by piece, with no limit to the whole: of archives whose members are looked at one
- * after another. Pieces belong to whoever takes them. What was given out is proved right
+ * after another. Pieces belong to the caller. What was given out is proved right
  * (checksums, sizes) only when the last piece has come.
  * @param bytes  compressed data
  * @throws ElftraceError as `unpack`, from taking the next piece

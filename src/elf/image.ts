@@ -1,5 +1,5 @@
 /**
- * The unified view of an ELF file: what `read.ts` makes and everybody else asks. Symbols and
+ * The unified view of an ELF file: what `read.ts` makes and every other room asks. Symbols and
  * relocations are columns of typed arrays (a million of them cost no objects); `section`, `segment`
  * objects are few and plain.
  *
@@ -142,7 +142,7 @@ export interface ElfGroup {
 }
 
 export interface ElfImage {
-  /** The whole input, trailing data included. Never changed by anybody. */
+  /** The whole input, trailing data included. Never changed. */
   readonly bytes: Uint8Array;
   readonly header: ElfHeader;
   readonly wordBytes: 4 | 8;

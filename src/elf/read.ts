@@ -36,7 +36,7 @@ export function isElf(bytes: Uint8Array): boolean {
 
 /**
  * Reads an ELF file of either class and byte order. Keeps a view of `bytes` (never copies them);
- * nobody may change them while the image is in use.
+ * they may not change while the image is in use.
  * @throws ElftraceError 'not-elf', 'elf-truncated' (a structure reaches past the end),
  *   'elf-malformed' (a value no valid
  *         file has), 'bad-reference' (an index or address that names nothing). Rows of symbols and
@@ -682,7 +682,7 @@ function readSegments(
 }
 
 /**
- * End of the last structure; bytes behind it belong to somebody else (a module signature, an
+ * End of the last structure; bytes behind it are no part of the file (a module signature, an
  * appended file).
  */
 function claimedEnd(header: ElfHeader, sections: readonly ElfSection[], segments: readonly ElfSegment[]): number {

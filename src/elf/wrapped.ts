@@ -118,7 +118,7 @@ function powerPcWrapper(bytes: Uint8Array): Layer | null {
   try {
     image = readElf(bytes);
   } catch (error) {
-    // Whoever opens it says what is wrong.
+    // The reader that opens it says what is wrong.
     if (error instanceof ElftraceError) return null;
     throw error;
   }

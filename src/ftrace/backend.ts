@@ -112,7 +112,7 @@ export type Step =
    * user mode (C-Q-2).
    */
   | { readonly kind: 'quiesce'; readonly grace: 'read' | 'rude' | 'tasks' }
-  /** Nobody can reach this any more: its memory may be used again. */
+  /** No thread can reach this any more: its memory may be used again. */
   | {
       readonly kind: 'free';
       readonly object: 'hash' | 'ops' | 'direct-table' | 'trampoline';

@@ -2,7 +2,7 @@
 import type { Address } from '../units.js';
 import type { HashPair, HashSnapshot } from './hash.js';
 
-/** Somebody who hears of entries and returns. */
+/** A user of the graph tracer, which hears of entries and returns. */
 export class GraphUser {
   constructor(
     readonly name: string,

@@ -55,7 +55,7 @@ export interface GlobalTracer {
   readonly pair: HashPair;
 }
 
-/** What the user wants and does not get: functions whose returns nobody can have. */
+/** What the user wants and does not get: functions whose returns cannot be had. */
 function warnOfUnhooked({ state, warnings }: Transaction, user: GraphUser): void {
   // Before several users the graph tracer had the filter of the function tracer.
   const pair = state.policy.graph === 'multi' ? user.pair : (state.graph.manager?.pair ?? user.pair);

@@ -228,7 +228,7 @@ export class FtraceCore {
   }
 
   /**
-   * Gives the objects and trampolines of all ops back that are not registered, as nobody runs in
+   * Gives the objects and trampolines of all ops back that are not registered, as no thread runs in
    * them: what remains is what is in use.
    */
   reclaim(): Outcome {

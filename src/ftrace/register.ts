@@ -221,7 +221,7 @@ export function unregisterIn(tx: Transaction, ops: Ops): Refusal | null {
 }
 
 /**
- * Waits until nobody can be inside or on the way to an ops, then gives its trampoline and its
+ * Waits until no thread can be inside or on the way to an ops, then gives its trampoline and its
  * object back (C-Q-2).
  */
 function release(tx: Transaction, ops: Ops): void {

@@ -97,8 +97,8 @@ function updateRecords(tx: Transaction, options: RunOptions): void {
   if (hasListEntry(state)) changeByList(tx, changes);
   else
     for (const each of changes) {
-      // Before the call on enabling and before the nop on disabling: whoever is between call and
-      // load finds a harmless ops (C-Q-4).
+      // Before the call on enabling and before the nop on disabling: a thread between call and load
+      // finds a harmless ops (C-Q-4).
       changeWord(tx, each);
       changeSite(tx, each, each.before, each.after);
     }
@@ -131,7 +131,7 @@ function changeByList(tx: Transaction, changes: readonly RecordChange[]): void {
 }
 
 /**
- * C-Q-2: the waits until nobody is in what the sites called before: an ops, its trampoline, an
+ * C-Q-2: the waits until no thread is in what the sites called before: an ops, its trampoline, an
  * entry.
  */
 export function graceSteps({ policy }: CoreState): Step[] {

@@ -456,7 +456,7 @@ function isOf({ attributes: { not, when } }: Row, operands: Operands): boolean {
 export class IsaTable {
   readonly name: string;
   private readonly numbers = new Map<string, number>();
-  /** By number; made when a word is of it or somebody asks for it. */
+  /** By number; made when a word is of it or it is asked for. */
   private readonly compiled: (Row | undefined)[];
   /** By number in `TableData`. */
   private readonly fields: (RowField | undefined)[] = [];
@@ -468,8 +468,8 @@ export class IsaTable {
    *              row when it is first asked
    *              for or a word is of it, and takes what the bundle has made of the patterns: a
    *              program that looks at one machine must not pay for the tables of four at its
-   *              start. `check()` is then the tests' business.
-   * @param known  what the patterns come to, where somebody has it
+   *              start. The tests then call `check()`.
+   * @param known  what the patterns come to, where it was worked out before
    */
   constructor(
     readonly spec: TableSpec,

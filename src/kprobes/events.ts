@@ -383,7 +383,7 @@ function parseVariable(c: Cursor, isReturn: boolean, column: number): Fetch {
     const index = Number(number);
     if (index < 1 || index > MAX_ARGUMENTS)
       c.fail('bad-argument-number', `arguments have the numbers 1 to ${MAX_ARGUMENTS}`, column);
-    // Nobody keeps the registers of the entry for the return.
+    // The registers of the entry are not kept for the return.
     if (isReturn) c.fail('argument-at-return', 'arguments are known at the entry of a function only', column);
     return { kind: 'argument', index };
   } else if (word === 'stack') {

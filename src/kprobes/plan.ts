@@ -1,6 +1,6 @@
 /**
- * Sessions with probes on images at rest: `planSession` of the ftrace room with somebody who serves
- * the steps about probes.
+ * Sessions with probes on images at rest: `planSession` of `tracing/` with a server of the steps
+ * about probes.
  */
 import type { Arch } from '../machine/arch.js';
 import type { ElfImage } from '../elf/image.js';

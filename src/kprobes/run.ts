@@ -359,7 +359,7 @@ export class ProbeRun {
     this.writeWord(found.depth, 0, BigInt(depth + 1));
   }
 
-  /** A function with return probes has returned. False: nobody knows where to. */
+  /** A function with return probes has returned. False: it is not known where to. */
   private returned(): boolean {
     const { program, machine, session } = this.options;
     const thread = this.current;

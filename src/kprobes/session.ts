@@ -4,8 +4,9 @@
  * buffers (`.elftrace.slots`), objects for the callback (`.elftrace.probes`). Probes on ftrace
  * sites become ops of the core.
  *
- * The same operations on the same image give the same bytes and the same addresses, so whoever runs
- * a patched image performs them once more and knows what each breakpoint stands for (run.ts).
+ * The same operations on the same image give the same bytes and the same addresses, so the code
+ * that runs a patched image performs them once more and knows what each breakpoint stands for
+ * (run.ts).
  */
 import type { Arch } from '../machine/arch.js';
 import { alignUpBig, type Reach, reaches } from '../bits.js';
@@ -376,7 +377,7 @@ export class ProbeSession implements ProbeHost {
     this.forget(address);
   }
 
-  /** F-3: the object goes when nobody needs it any more. */
+  /** F-3: the object goes when no probe needs it any more. */
   private forget(address: Address): void {
     const op = this.ops.get(address);
     if (op === undefined || op.uses > 0 || this.ftraceSites.has(address) || (this.probed.get(address) ?? 0) > 0) return;
@@ -456,7 +457,7 @@ export class ProbeSession implements ProbeHost {
   }
 
   /**
-   * An operation on probes that are there, and all that time brings behind it: nobody executes a
+   * An operation on probes that are there, and all that time brings behind it: no thread executes a
    * file.
    */
   private settled(what: string, operation: (core: Core) => KprobeResult): Outcome {
@@ -608,7 +609,7 @@ export class ProbeSession implements ProbeHost {
     this.list.delete(event.id);
     this.names.delete(event.probe.name);
     this.probed.set(address, (this.probed.get(address) ?? 1) - 1);
-    // Nobody executes a file: what the probe had is free for the next one at once.
+    // No thread executes a file: what the probe had is free for the next one at once.
     this.rest();
     this.forget(address);
     return { kind: 'done', steps: [], warnings: [] };
@@ -738,8 +739,8 @@ export class ProbeSession implements ProbeHost {
   }
 
   /**
-   * Copies and buffers that were given back leave nothing, since nobody executes a file; those that
-   * stay find their callees.
+   * Copies and buffers that were given back leave nothing, since no thread executes a file; those
+   * that stay find their callees.
    */
   private tidySlots(): void {
     const map = this.program.loadMap;

@@ -1,7 +1,7 @@
 /**
  * Room for out-of-line copies and detour buffers: areas of executable memory from which pieces are
- * taken and to which they come back. Owns which bytes are taken; whether nobody executes a piece
- * any more is the caller's business (a grace period, H11).
+ * taken and to which they come back. Owns which bytes are taken; whether a thread still executes a
+ * piece is the caller's business (a grace period, H11).
  */
 import { alignUpBig, type Reach, reaches } from '../bits.js';
 import type { Address } from '../units.js';

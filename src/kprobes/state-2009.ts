@@ -39,7 +39,7 @@ export interface Options2009 extends StatesOptions {
   readonly literal?: boolean;
   /**
    * T-KP-41: what comes first when an optimised object takes the place of a probe. `member`: the
-   * probe is in the object's list before the object is in the table, so whoever looks finds one of
+   * probe is in the object's list before the object is in the table, so a look-up finds one of
    * them. Default. `table`: the other way round, for tests; not for files.
    */
   readonly publish?: 'member' | 'table';
@@ -449,7 +449,7 @@ export class Kprobes2009<Part extends OptimizedPart = OptimizedPart> extends Kpr
       const part = entry.part!;
       const refusal = this.faults.optimize?.(entry.address) ?? this.machine.optimize(entry.address, part);
       if (refusal) {
-        // T-KP-13: it stays queued, and nobody schedules the optimizer for it.
+        // T-KP-13: it stays queued, and the optimizer is not scheduled for it.
         this.refused(entry.address, refusal);
         this.emit('optimize-refused', entry.address);
         return true;

@@ -10,8 +10,8 @@
  *   undone, unused   –                freeing         breakpoint, then original
  *
  * A fresh probe that can be optimised becomes the only child of an aggregator at once. Undoing is
- * lazy unless somebody needs the bytes now. Time is `tick`; that every task has been scheduled of
- * its own will is `quiescence`.
+ * lazy unless another probe needs the bytes now. Time is `tick`; that every task has been scheduled
+ * of its own will is `quiescence`.
  */
 import type { Address } from '../units.js';
 import { type ProbeCpu, type ProbeRefusal, refuse } from '../machine/probes.js';
@@ -176,7 +176,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     if (!entry) return failed('EINVAL');
     this.disableChild(entry, probe);
     const isLast = entry.probes.length === 1;
-    // Neither optimised nor on a list: nobody else will look at it.
+    // Neither optimised nor on a list: the worker will not look at it.
     if (
       isLast &&
       (entry.kind === 'probe' || (isOff(entry.flags) && entry.list === 'none' && (entry.flags & OPTIMIZED) === 0))
@@ -325,7 +325,7 @@ export class KprobesModern<Part extends OptimizedPart = OptimizedPart> extends K
     if (entry.list !== 'none') return;
     this.restore(entry);
     if (!reoptimize) return;
-    // Whoever looks at it from now on finds it disarmed.
+    // A look-up from now on finds it disarmed.
     entry.flags |= DISABLED;
     const blocked = this.covering(entry.address);
     if (blocked) this.optimize(blocked);

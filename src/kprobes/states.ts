@@ -103,7 +103,7 @@ export abstract class KprobeStates<Part extends OptimizedPart, Entry extends Pro
    */
   hit(address: Address, regs: ProbeCpu): number | 'resume-in-buffer' | null {
     const entry = this.hash.get(address);
-    // Of text that is gone nobody says what a breakpoint stands for.
+    // Of text that is gone it is not known what a breakpoint stands for.
     if (!entry || (entry.flags & FLAGS.GONE) !== 0) return null;
     if (this.running === null) return this.served(entry, regs);
     this.miss(entry);

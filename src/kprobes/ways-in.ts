@@ -1,13 +1,13 @@
 /**
  * Every way into the middle of code that an image tells of. A jump over several instructions may
- * only be written where nobody comes to the second one, and that is no matter of one function: cold
- * parts of it, parts that a compiler split off and hand-written code lead back into it from
+ * only be written where no thread comes to the second one, and that is no matter of one function:
+ * cold parts of it, parts that a compiler split off and hand-written code lead back into it from
  * anywhere.
  *
  *   - direct branches and calls of all code. Where instructions differ in length, code is decoded
  *     from every symbol on and from every place that something leads to. In a stretch that cannot
  *     be decoded an instruction may begin at every byte, so each byte that could begin a branch
- *     counts as one: what nobody can read is data between functions, or code whose branches must
+ *     counts as one: what cannot be decoded is data between functions, or code whose branches must
  *     not be missed, and the first only costs a few jumps.
  *   - addresses that code computes: labels whose address is taken, returns made by hand;
  *   - addresses in data, absolute or as a distance from the start of their table: tables of
@@ -17,8 +17,8 @@
  *     targets of jump labels);
  *   - symbols, and relocations that are still to be applied.
  *
- * What only names a place, and leads nobody there, is left out: unwind tables, lists of sites. All
- * in numbers: positions are distances from the lowest code, because a kernel has millions of
+ * What only names a place, and leads no thread there, is left out: unwind tables, lists of sites.
+ * All in numbers: positions are distances from the lowest code, because a kernel has millions of
  * instructions. Worked out once for each image, when the first jump is asked for.
  */
 import { ByteView } from '../bytes.js';
@@ -35,7 +35,7 @@ import { type Sweep, SweptInstruction, type WayIn, type WayInKind } from '../mac
 /** Section of what elftrace itself put into an image. */
 export const isOwn = (name: string): boolean => name.startsWith('.elftrace.');
 
-/** Tables that name places in code to which nobody goes on because of them. */
+/** Tables that name places in code to which no code goes on because of them. */
 const NAMES_ONLY =
   /^\.(eh_frame|gcc_except_table|orc_|stack_sizes|retpoline_sites|return_sites|call_sites|ibt_endbr_seal|cfi_sites|static_call_sites|smp_locks|parainstructions|altinstructions$|alternative$)|^(__mcount_loc|__patchable_function_entries|__bug_table|__kcfi_traps|_kprobe_blacklist|xray_)/;
 
@@ -48,7 +48,7 @@ type Kind = (typeof KINDS)[number];
  */
 const APART = 2 ** 40;
 /**
- * Relative tables of which nobody knows where they begin: this many entries may be in front of one.
+ * Relative tables whose begin is not known: this many entries may be in front of one.
  */
 const ENTRIES_BEFORE = 256;
 

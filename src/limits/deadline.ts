@@ -3,7 +3,7 @@ import type { ElftraceError, ErrorContext } from '../errors.js';
 import { limitExceeded } from './rows.js';
 
 /**
- * A moment on the wall clock, which steps of the system's time do not move. Whoever works for long
+ * A moment on the wall clock, which steps of the system's time do not move. Work that takes long
  * looks at it: `expired()` where a result of its own says that the time was over, `check()` where
  * an error says it.
  */

@@ -1,6 +1,6 @@
 /**
  * Limits: how large, how much, how long. One row for each limit that a user may move, and the
- * clock. Everybody may import this room; it enforces nothing itself.
+ * clock. Every room may import this one; it enforces nothing itself.
  */
 export {
   defaultLimits,

@@ -1,7 +1,7 @@
 /**
  * Entry conventions: what the entry that a site calls may expect, and what it passes on. A machine
- * lists its conventions in the file `conventions.ts` of its folder, one row each; whoever works on
- * images asks the row and names no machine. A convention is known by its name in load maps,
+ * lists its conventions in the file `conventions.ts` of its folder, one row each; code that works
+ * on images asks the row and names no machine. A convention is known by its name in load maps,
  * records, options of the command line and keys of the prebuilt runtime.
  */
 import type { Address } from '../units.js';

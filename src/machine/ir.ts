@@ -5,17 +5,17 @@
  *
  * A **slot** is a guest register, a field of a condition record or a temporary; it has one type and
  * lies in the state block of its CPU. In an operand a `number` names a slot and a `bigint` is a
- * constant (taken modulo 2^64). An i64 slot of a 32-bit machine holds a zero-extended value:
- * whoever writes it keeps that so.
+ * constant (taken modulo 2^64). An i64 slot of a 32-bit machine holds a zero-extended value: each
+ * op that writes it keeps that so.
  *
  * A **row** says the form of an op, the types of its operands and the WebAssembly bytes that follow
  * the value of operand a, of operand b, and both. The tiers push the operands (from memory, from
  * locals, as constants) and store the result.
  *
  * A **condition record** is three consecutive slots K, A, B: kind of the comparison and its two
- * operands. Nobody computes flag bits until somebody asks: a branch in the same block compares A
- * with B itself, others use `testlt`, `testgt`, `testeq`, which are generated from `RECORD_KINDS`.
- * Kind 0, "bits", holds literal flags in A, so zeroed state is valid.
+ * operands. Flag bits are computed only when they are asked for: a branch in the same block
+ * compares A with B itself, others use `testlt`, `testgt`, `testeq`, which are generated from
+ * `RECORD_KINDS`. Kind 0, "bits", holds literal flags in A, so zeroed state is valid.
  *
  * Owns no machine. Floating point arithmetic and vector rows are missing; the slot types they need
  * are here.

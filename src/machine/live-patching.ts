@@ -49,15 +49,15 @@ export type LiveStep<Entry extends LivePatch = LivePatch> =
 export interface BreakpointPatching {
   readonly kind: 'breakpoint';
   /**
-   * Whether the handler could do what the new instruction does; other bytes are stored where nobody
-   * executes.
+   * Whether the handler could do what the new instruction does; other bytes are stored where no
+   * thread executes.
    */
   canWrite(patch: LivePatch): boolean;
   /** The whole protocol, in order. Ascending addresses. */
   steps(patches: readonly LivePatch[]): readonly LiveStep[];
   /**
-   * What the handler does for a processor that trapped at an address; false: the trap is somebody
-   * else's.
+   * What the handler does for a processor that trapped at an address; false: the trap is not one of
+   * ours.
    */
   handle(entries: readonly LivePatch[], at: Address, cpu: TrappedCpu): boolean;
   /** A processor as `handle` needs it. */

@@ -154,7 +154,7 @@ export interface ProbeCode {
   readonly noJumpTables: boolean;
 }
 
-/** How control may come to a place: `unknown`: nobody can tell. */
+/** How control may come to a place: `unknown`: the image does not tell. */
 export type WayInKind = 'branch' | 'address' | 'landing-pad' | 'table' | 'symbol' | 'unknown';
 
 /** Something that leads into the middle of code. */
@@ -298,8 +298,8 @@ export type TextStep =
   /** Every processor fetches anew. */
   | { readonly kind: 'sync' }
   /**
-   * Until every thread was where it holds nothing: nobody stands between the instructions of the
-   * jump any more.
+   * Until every thread was where it holds nothing: none stands between the instructions of the jump
+   * any more.
    */
   | { readonly kind: 'wait' };
 
@@ -343,7 +343,7 @@ export interface JumpOptimization {
   /** Distances buffer -> callee that the call reaches; null: buffers hold the address. */
   readonly calleeReach: Reach | null;
   /**
-   * Windows may hold several instructions, so nobody may stand between them when the jump is
+   * Windows may hold several instructions, so no thread may stand between them when the jump is
    * written (H4). False: only buffers need a grace period, before they are used again (H11).
    */
   readonly needsQuiescence: boolean;
@@ -372,7 +372,7 @@ export interface JumpOptimization {
  * The ways to optimise a probe in code that will not be written any more. A copy would keep the
  * field of a relocation that is applied later as it is now, and the relocation would write over the
  * jump: such windows are none. Neither are those into which anything of the whole image leads:
- * whoever comes there would find the rest of a jump.
+ * a thread that comes there would find the rest of a jump.
  */
 export function jumpWindows(
   { windows }: Pick<JumpOptimization, 'windows'>,

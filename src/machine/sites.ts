@@ -224,7 +224,7 @@ export interface SiteShape {
   whyNoGraph?(reading: SiteReading, view: SiteView): string | null;
   /**
    * The instruction in front of the site that its entry decodes when it runs, to tell where the
-   * function returns to: nobody may write over it. Null: none.
+   * function returns to: it may not be written over. Null: none.
    */
   readByEntry?(view: SiteView): { readonly delta: number; readonly sizeBytes: number } | null;
   /**

@@ -35,7 +35,7 @@ export interface TextSeam {
   free(address: Address, sizeBytes: number): void;
   /** null: it cannot be read. */
   read(address: Address, sizeBytes: number): Uint8Array | null;
-  /** Fills memory that nobody can reach yet. */
+  /** Fills memory that no thread can reach yet. */
   fill(address: Address, bytes: Uint8Array): boolean;
   /** Changes text that may be running: the int3 protocol. False: EPERM. */
   patch(address: Address, before: Uint8Array, after: Uint8Array): boolean;
@@ -84,7 +84,8 @@ export interface TrampolineUpdate {
   readonly trampoline: OpsTrampoline;
   readonly did: 'nothing' | 'created' | 'retargeted' | 'rebuilt' | 'failed';
   /**
-   * Ours that another one took the place of: to be freed when nobody can be in it any more (C-Q-5).
+   * Ours that another one took the place of: to be freed when no thread can be in it any more
+   * (C-Q-5).
    */
   readonly retired?: OwnTrampoline;
 }

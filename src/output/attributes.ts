@@ -14,7 +14,7 @@ export interface Model {
 }
 
 export interface AttributeOptions {
-  /** Whoever may read the file may run it. */
+  /** All who may read the file may run it. */
   readonly executable: boolean;
 }
 
@@ -37,7 +37,7 @@ export function copyAttributes(
       fs.fchownSync(descriptor, Number(stats.uid), Number(stats.gid));
       owned = true;
     } catch {
-      // Only root gives files away; everybody else's copy is their own.
+      // Only root gives files away; the copy that another user makes is the user's own.
     }
   }
   const like = Number(stats.mode);

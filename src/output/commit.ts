@@ -47,8 +47,8 @@ function temporaryOf(path: string): string {
 }
 
 /**
- * Removes what commands that were killed have left of this output. Its lock is held, so nobody
- * works on it.
+ * Removes what commands that were killed have left of this output. Its lock is held, so no other
+ * command works on it.
  */
 function removeLeftovers(path: string): void {
   const prefix = prefixOf(path);
@@ -81,7 +81,7 @@ export function lockOutput(path: string): Lock {
   };
 }
 
-/** A new temporary file for this output, open for writing, readable by nobody else. */
+/** A new temporary file for this output, open for writing, readable by its owner alone. */
 export function openTemporary(path: string): { readonly path: string; readonly descriptor: number } {
   const temporary = temporaryOf(path);
   temporaries.add(temporary);
@@ -181,7 +181,7 @@ function stage(output: Output, target: FileTarget, bytes: Uint8Array): Staged {
   return { path: target.path, temporary: opened.path };
 }
 
-/** Bytes to whoever reads a FIFO, a device, a socket, or standard output. */
+/** Bytes to the reader of a FIFO, a device, a socket, or standard output. */
 async function stream(target: Exclude<Target, FileTarget>, bytes: Uint8Array): Promise<void> {
   if (target.kind === 'socket') {
     const { connect } = process.getBuiltinModule('node:net');

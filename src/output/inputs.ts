@@ -36,7 +36,7 @@ export function inputOf(stats: fs.BigIntStats): string | null {
 
 /**
  * A file that this command has read is about to be replaced.
- * @throws ElftraceError 'output-changed' when somebody wrote to it in between
+ * @throws ElftraceError 'output-changed' when it was written to in between
  */
 export function checkUnchanged(path: string, now: fs.BigIntStats): void {
   const before = inputs.get(key(now))?.stats;

@@ -253,7 +253,7 @@ function valueOf(place: Place, number: number, resolved: Resolved, context: Link
   const { arch } = context.scope;
   const { target } = arch;
   const gotSlot = rule.rule.startsWith('got-') ? fillSlot(part, number, resolved, context) : null;
-  // A weak symbol that nobody defines is 0; what is relative to the place stays relative to it.
+  // A weak symbol that no part defines is 0; what is relative to the place stays relative to it.
   const symbol =
     resolved.kind === 'absent'
       ? 0n

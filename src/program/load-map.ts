@@ -330,7 +330,7 @@ function decodeLoadMap(descriptor: Uint8Array, fileOffset: number): LoadMap {
   };
 }
 
-/** Table positions of the map lie in the image's tables: nobody checks again. */
+/** Table positions of the map lie in the image's tables: no later step checks again. */
 function checkAgainst(image: ElfImage, map: LoadMap): void {
   const inside = ({ first, count }: TableRange, size: number): boolean => first + count <= size;
   for (const part of map.parts) {

@@ -8,7 +8,7 @@
  * it and taking away from it are the same way with fewer or more parts.
  *
  * Parts see each other's exported symbols: those of the request all of one another, later ones
- * those of the image. A linked core sees nobody.
+ * those of the image. A linked core sees no other part.
  */
 import type { Arch } from '../machine/arch.js';
 import { type ConventionName, conventionNamed } from '../machine/conventions.js';
@@ -767,7 +767,7 @@ function nameRoom(
 /**
  * Tells the runtime what tells threads apart: the thread pointer, where the program has a C library
  * to set it (THREAD_MODES of the runtime). The object says one thread, because reading a base that
- * nobody set would fault.
+ * was never set would fault.
  */
 function setThreadMode(parts: readonly Part[], wordBytes: number): void {
   const runtime = parts.find((part) => part.kind === 'runtime');

@@ -54,7 +54,7 @@ export const trampolineSection = '.elftrace.text';
 /** Sections of a runtime that serves probes. */
 export const probeSections = { text: '.elftrace.slots', data: '.elftrace.probes' } as const;
 
-/** Entries that tracers provide: a site that calls one of these is enabled, whoever did it. */
+/** Entries that tracers provide: a site that calls one of these is enabled, by whatever tool. */
 const tracerNames: ReadonlySet<string> = new Set([
   'ftrace_caller',
   'ftrace_regs_caller',

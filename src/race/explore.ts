@@ -5,8 +5,8 @@
  *            that has nothing more to do lets its slot pass. The
  *            number of schedules is that of the ways to merge the slots: (n1 + n2 + ...)! / (n1!
  *            n2! ...), counted and compared
- *   reduced  events that touch nothing which anybody else may still touch are done at once, because
- *            doing them earlier or later cannot be told apart
+ *   reduced  events that touch nothing which another actor may still touch are done at once,
+ *            because doing them earlier or later cannot be told apart
  *            (partial-order reduction with singleton persistent sets). One schedule stands for all
  *            that differ in such orders
  *
@@ -89,7 +89,7 @@ export interface RaceCounts {
    */
   readonly pruned: bigint;
   /**
-   * Orders in which somebody who waits would have to go on; only `reduction: 'none'` counts them:
+   * Orders in which an actor that waits would have to go on; only `reduction: 'none'` counts them:
    * with `explored` they are `total`.
    */
   readonly impossible: bigint | null;
@@ -130,7 +130,7 @@ export function multinomial(parts: readonly number[]): bigint {
 }
 
 const DEFAULT_STEPS = 20_000;
-/** Instructions of a thread that nobody else touches, after which states are compared. */
+/** Instructions of a thread that no other actor touches, after which states are compared. */
 const SUSPICIOUS = 2048;
 const PROGRESS_EVENTS = 2000;
 
@@ -149,7 +149,7 @@ class Search {
   readonly bounds = new Map<Bound['kind'], Bound>();
   /** Most events of an actor in one schedule. */
   longest: number[];
-  /** Set by whoever ends the search early. */
+  /** Set by the caller that ends the search early. */
   interrupted: Bound | null = null;
   /** The first schedule that was found to go wrong. */
   found: { readonly way: Way | null; readonly violation: Violation } | null = null;
@@ -187,7 +187,7 @@ class Search {
     return { states, events, explored, violated, phase };
   }
 
-  /** The outcome of a schedule in which everybody is at rest. */
+  /** The outcome of a schedule in which every actor is at rest. */
   finish(): End {
     const violation = this.world.atEnd();
     if (violation) return { kind: 'violated', violation };
@@ -236,7 +236,7 @@ class Search {
     }
   }
 
-  /** The event of a thread commutes with all that anybody else may still do. */
+  /** The event of a thread commutes with all that other actors may still do. */
   isLocal(footprint: Footprint): boolean {
     for (const each of this.world.remaining()) if (!independent(footprint, each)) return false;
     if (this.shared.size === 0) return true;
@@ -259,7 +259,8 @@ function entriesOf(way: Way | null): ScheduleEntry[] {
 }
 
 /**
- * A state of the reduced graph: every thread stands in front of an event that somebody may notice.
+ * A state of the reduced graph: every thread stands in front of an event that another actor may
+ * notice.
  */
 interface Node {
   readonly saved: SavedWorld;
@@ -274,7 +275,7 @@ interface Node {
 
 const isNode = (each: Node | End): each is Node => 'saved' in each;
 
-/** Does what nobody can notice; the end of the schedule, where there is one. */
+/** Does what no other actor can notice; the end of the schedule, where there is one. */
 function settle(search: Search, taken: number[], log: (actor: Actor) => void): End | null {
   const { world } = search;
   const { maxSteps = DEFAULT_STEPS } = search.options;
@@ -401,7 +402,7 @@ function* reducedPass(search: Search): Generator<RaceProgress, Node | End> {
     counts.forEach((count, i) => (search.longest[i] = Math.max(search.longest[i]!, count)));
     if (isNode(child) && known && child.paths === undefined && stack.some((each) => each.node === child)) {
       const end = cycle(search, stack.slice(stack.findIndex((each) => each.node === child)), actor);
-      // A cycle that somebody else could leave is no schedule: the others get their turn in the
+      // A cycle that another actor could leave is no schedule: the others get their turn in the
       // end.
       if (end) {
         node.edges.push(end);
@@ -494,7 +495,7 @@ function* explore(search: Search): Generator<RaceProgress> {
   }
 }
 
-/** Runs everybody who is left to the end, one after the other, without choices. */
+/** Runs every actor that is left to the end, one after the other, without choices. */
 function runOut(search: Search): End {
   const { world } = search;
   const { maxSteps = DEFAULT_STEPS } = search.options;

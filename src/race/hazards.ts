@@ -101,7 +101,7 @@ function stageOf(program: HazardProgram, setup: Setup): { readonly stage: Stage;
   addThreads(machine, abi, setup.threads, stage.at('f'), () => {
     for (const [name, value] of given) machine.setRegister(name, value);
   });
-  // What the program does while nobody traces it is what it must do.
+  // What the program does while it is not traced is what it must do.
   const start = machine.snapshot();
   const threads = Array.from({ length: setup.threads }, (_, cpu) => {
     machine.restore(start);
@@ -153,7 +153,7 @@ function form(
 
 const store = (address: Address, bytes: Uint8Array, label?: string): RaceStep =>
   label === undefined ? { kind: 'store', address, bytes } : { kind: 'store', address, bytes, label };
-const everybody: RaceStep = { kind: 'synchronise', thread: 'all' };
+const syncAll: RaceStep = { kind: 'synchronise', thread: 'all' };
 const outside: RaceStep = { kind: 'wait', until: 'outside' };
 const free = (what: string, from: Address, to: Address, fill: number): RaceStep => ({
   kind: 'free', what, address: from, size: Number(to - from), fill: Uint8Array.of(fill),
@@ -252,7 +252,7 @@ const h6: Hazard = {
     form(
       calls, 'interrupt-only', false,
       'list function, word, new callee; the word is made visible by an interrupt, and a thread is preempted between word and call', h6Setup,
-      (stage) => ({ steps: [...callee(stage, 'cb_list'), opsWord(stage, 'ops_b'), everybody, ...callee(stage, 'cb_b')] }),
+      (stage) => ({ steps: [...callee(stage, 'cb_list'), opsWord(stage, 'ops_b'), syncAll, ...callee(stage, 'cb_b')] }),
       withOwnOps,
     ),
     form(
@@ -355,7 +355,7 @@ const h12: Hazard = {
   target: 'x86-64',
   forms: [
     form(calls, 'serialised', false, 'freed when every CPU was interrupted', h12Setup, (stage) => ({
-      steps: [opsWord(stage, 'ops_nop'), everybody, freeOps(stage)],
+      steps: [opsWord(stage, 'ops_nop'), syncAll, freeOps(stage)],
     })),
     form(calls, 'wait', true, 'freed when every thread was outside', h12Setup, (stage) => ({
       steps: [opsWord(stage, 'ops_nop'), outside, freeOps(stage)],
@@ -385,7 +385,7 @@ const probeUnit = (stage: Stage): readonly Unit[] => {
       forms: [
         { name: 'original', bytes: original, starts: [0, 1, 4] },
         { name: 'breakpoint', bytes: armed, starts: [0, 1, 4] },
-        // What lies behind the breakpoint is of the jump already; nobody executes it.
+        // What lies behind the breakpoint is of the jump already; no thread executes it.
         { name: 'breakpoint before jump', bytes: Uint8Array.of(0xcc), starts: [0] },
         { name: 'jump', bytes: jump, starts: [0] },
       ],
@@ -406,9 +406,9 @@ function optimise(stage: Stage): RaceStep[] {
   return [
     { kind: 'publish', entries: [bySlot], label: 'breakpoint hits go to the slot' },
     store(p + 1n, jump.slice(1), 'all bytes but the first'),
-    everybody,
+    syncAll,
     store(p, jump.slice(0, 1), 'first byte'),
-    everybody,
+    syncAll,
   ];
 }
 
@@ -422,9 +422,9 @@ function unoptimise(stage: Stage): RaceStep[] {
   return [
     { kind: 'publish', entries: [bySlot], label: 'breakpoint hits go to the slot' },
     store(p, Uint8Array.of(0xcc), 'breakpoint'),
-    everybody,
+    syncAll,
     store(p + 1n, original.slice(1), 'the original tail'),
-    everybody,
+    syncAll,
     { kind: 'publish', entries: [byCopy], label: 'breakpoint hits go to the copy' },
   ];
 }
@@ -470,8 +470,8 @@ const h11: Hazard = {
 };
 
 /**
- * Optimizer against undo, as in 2009: the machine is stopped for stores of several bytes, and
- * nobody is preempted (T-10).
+ * Optimizer against undo, as in 2009: the machine is stopped for stores of several bytes, and no
+ * thread is preempted (T-10).
  */
 function optimizerAgainstUndo(stage: Stage, locked: boolean): Planned {
   const { original, armed, jump, byCopy } = probed(stage);

@@ -38,7 +38,7 @@ export interface ProbeRaceRequest extends Pick<
 > {
   /** Where, or what, as `patch --probe` takes it: `leaf+4`, `p leaf+4 $arg1`. */
   readonly probe: string;
-  /** Gone through before the race; nobody is there. */
+  /** Gone through before the race; no thread is there. */
   readonly from: readonly ProbeRaceState[];
   /** Gone through in the race. */
   readonly to: readonly ProbeRaceState[];
@@ -143,7 +143,8 @@ export function probeRace(request: ProbeRaceRequest): ImageRace {
     before, program, arch, emulation, name: code.name, at: address, cpus, staleFetch: request.staleFetch ?? true,
     call: request.call ?? null, budget: request.budget ?? BUDGET, then: original, later: original,
   });
-  // Nobody looks at objects before the jump that leads to them: they may be there from the start.
+  // No thread looks at objects before the jump that leads to them: they may be there from the
+  // start.
   stage.scene.machine.memory.write(section.address, states.data!);
 
   const marks = new Map<Address, string>();

@@ -1,6 +1,6 @@
 /**
  * The scene of a race on an image: the program runs up to its first call of a function, and threads
- * begin there, each with a stack of its own. What a call does while nobody traces it is what it
+ * begin there, each with a stack of its own. What a call does while it is not traced is what it
  * must do. Knows nothing of what is patched.
  */
 import type { Arch } from '../machine/arch.js';

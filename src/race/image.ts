@@ -9,7 +9,7 @@
  *                                 change running code; waits, frees
  *
  * Waits of the core (C-Q-2): `tasks` and `read` wait until every thread was outside; `rude`
- * (something ran on every CPU) does so only where nobody is preempted, else it is a serialising
+ * (something ran on every CPU) does so only where no thread is preempted, else it is a serialising
  * interrupt, which a thread in the middle of a tracer survives.
  */
 import type { Arch } from '../machine/arch.js';
@@ -90,7 +90,7 @@ export interface ImageRaceRequest {
   readonly call?: readonly (bigint | string)[] | null;
   readonly variants?: readonly RaceVariant[];
   /**
-   * `full` (default): threads stand anywhere whatever happens. `none`: nobody is inside the
+   * `full` (default): threads stand anywhere whatever happens. `none`: no thread is inside the
    * function when the machine is stopped.
    */
   readonly preempt?: 'none' | 'full';
@@ -294,7 +294,7 @@ class Recorder {
     if (words || !isCode) return splitStores(address, bytes, this.arch.target.wordBytes);
     if (livePatching.kind === 'breakpoint') {
       const patch = { address, after: bytes };
-      // Trampolines are built and given back where nobody executes.
+      // Trampolines are built and given back where no thread executes.
       if (!livePatching.canWrite(patch) || !this.isWhole(before, address)) {
         return [{ kind: 'store', address, bytes }];
       }

@@ -34,7 +34,7 @@ export interface ProbeEntry {
   resume(cpu: ProbeCpu): Address | null;
 }
 
-/** What a patcher does at once, seen by nobody half done. */
+/** What a patcher does at once, never seen half done. */
 export type RaceAction =
   /** Bytes become others, in one store. */
   | { readonly kind: 'store'; readonly address: Address; readonly bytes: Uint8Array }
@@ -48,8 +48,8 @@ export type RaceAction =
    */
   | { readonly kind: 'wait'; readonly until: 'outside' | 'handlers' }
   /**
-   * Memory is given back, and overwritten with a pattern: whoever uses it from now on uses freed
-   * memory.
+   * Memory is given back, and overwritten with a pattern: a thread that uses it from now on uses
+   * freed memory.
    */
   | {
       readonly kind: 'free';
@@ -58,7 +58,7 @@ export type RaceAction =
       readonly size: number;
       readonly fill: Uint8Array;
     }
-  /** What was given back belongs to somebody again. */
+  /** What was given back is in use again. */
   | { readonly kind: 'take'; readonly what: string; readonly address: Address; readonly size: number }
   /** Nothing but what the step's `serves` says. */
   | { readonly kind: 'serve' }
@@ -187,7 +187,7 @@ export type RuleName =
 export interface Violation {
   /** One of ours, or the name of a property that was given. */
   readonly rule: RuleName | (string & {});
-  /** -1: nobody's in particular. */
+  /** -1: no thread's in particular. */
   readonly thread: number;
   readonly message: string;
   readonly address?: Address;

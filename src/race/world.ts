@@ -292,7 +292,7 @@ export class World {
     cpus.forEach(({ state, pc, fetched }, index) => {
       let own = `${pc.toString(36)} ${latin1.decode(state)}`;
       if (fetched) {
-        // Lines that nobody stores to are the same whether they were fetched or not.
+        // Lines that are never stored to are the same whether they were fetched or not.
         own += '|';
         for (const line of this.patchedLines) {
           const kept = fetched.kept.get(line);
@@ -595,7 +595,7 @@ export class World {
     this.update(thread, { marks: [...marks.slice(0, -1), [...marks.at(-1)!, mark]] });
   }
 
-  /** The handler lets the thread go on; false: nobody knows of a breakpoint there. */
+  /** The handler lets the thread go on; false: no breakpoint is known there. */
   private handled(thread: number, pc: Address): boolean {
     const { machine } = this;
     const { livePatching } = this.scene;

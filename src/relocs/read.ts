@@ -1,7 +1,7 @@
 /**
  * Relocations of a section in the order of their places, whatever tables they come from, and the
  * addends that REL and RELR keep in the place. The tables themselves are read by `elf/`; what a
- * type computes is the rows' business.
+ * type computes is in the rows.
  */
 import { ByteView } from '../bytes.js';
 import { ElftraceError, hex, truncated } from '../errors.js';

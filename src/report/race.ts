@@ -1,7 +1,7 @@
 /**
  * Races for people and programs: text, JSON, and one HTML page that draws the schedule. Gets
- * results and the told schedule; texts of instructions and names of places come from whoever has
- * them. The page needs nothing but itself: no script, no other file.
+ * results and the told schedule; texts of instructions and names of places come from the caller.
+ * The page needs nothing but itself: no script, no other file.
  */
 import { hex, hexBytes } from '../errors.js';
 import type { ProbeEntry, RaceResult, RaceStep, Sequence, Story, StoryStep } from '../race/index.js';
@@ -48,7 +48,7 @@ const boundTexts: Readonly<Record<RaceResult['bounds'][number]['kind'], (limit: 
 
 const boundText = ({ kind, limit }: RaceResult['bounds'][number]): string => boundTexts[kind](limit);
 
-/** `1,234,567`, or powers of ten where nobody reads digits. */
+/** `1,234,567`, or powers of ten where digits would not be read. */
 function countText(count: bigint): string {
   const digits = count.toString();
   if (digits.length > 18) return `${digits[0]!}.${digits.slice(1, 3)}e${String(digits.length - 1)}`;

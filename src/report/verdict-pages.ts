@@ -57,7 +57,7 @@ export const verdictPages: Readonly<Record<Verdict, VerdictPage>> = {
   'weak-leftover': {
     meaning: 'The site is in the body of a weak function that another one overrode.',
     causes: [
-      'Linkers keep the bytes of an overridden weak function and drop its symbol. Its slot stays in the table; nobody calls the code.',
+      'Linkers keep the bytes of an overridden weak function and drop its symbol. Its slot stays in the table; the code is never called.',
     ],
     advice: ['Nothing: it is never selected. record --zero-weak empties such slots in linked files.'],
     rules: ['M-WEAK-1'],

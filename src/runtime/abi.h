@@ -100,7 +100,7 @@ struct probe_op {
   struct probe_event *events;
   word spare;
 };
-#define PROBE_OFF 1ul /* nobody wants it: the buffer only goes on */
+#define PROBE_OFF 1ul /* it is off: the buffer only goes on */
 /*
  * Of an event: it is recorded when the function returns; above bit 8 how many calls of it may be
  * under way at once, 0: any number.

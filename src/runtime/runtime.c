@@ -270,7 +270,7 @@ PUBLIC void ftrace_ops_assist_func(word ip, word parent_ip, struct ops *ops, reg
 }
 
 #ifdef CALL_OPS
-/* What the word in front of a function names while nobody traces it, and while more than one do. */
+/* What the word in front of a function names while no ops traces it, and while several do. */
 PUBLIC struct ops ftrace_nop_ops = { .func = (word)elftrace_stub_text, .flags = OPS_STUB };
 PUBLIC struct ops ftrace_list_ops = { .func = (word)ftrace_ops_list_func, .flags = OPS_STUB };
 #endif
@@ -316,7 +316,7 @@ static __attribute__((noinline)) word call_user(struct thread *thread, const str
 }
 
 /*
- * C-FG-1, C-FG-5: tells the users whose hashes match; not 0: somebody wants to hear of the return.
+ * C-FG-1, C-FG-5: tells the users whose hashes match; not 0: a user wants to hear of the return.
  */
 static int announce(struct thread *thread, struct graph_entry *entry) {
   int users = 0, recorded = 0;
@@ -498,8 +498,8 @@ static word pop(struct thread *thread, word frame POINTER_PARAMETER) {
 }
 
 /*
- * C-FG-2: where the function returns to whose caller's stack pointer is `frame`; 0 where nobody
- * knows.
+ * C-FG-2: where the function returns to whose caller's stack pointer is `frame`; 0 where that is
+ * not known.
  */
 INTERNAL word elftrace_graph_return(word frame POINTER_PARAMETER) {
   struct thread *const thread = current();

@@ -87,7 +87,7 @@ export function foldedWriter(write: TextSink, options: FoldedOptions = {}): Trac
   };
   return {
     event(event: TraceEvent) {
-      // Points are in nobody's way: a clock that begins with the first event begins with the first
+      // Points do not count here: a clock that begins with the first event begins with the first
       // entry.
       if (event.kind !== 'entry' && event.kind !== 'return') return;
       const position = advance(event.cpu, event.instructions);

@@ -144,7 +144,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
       popTo(frames, top, true);
       popTo(frames, depth, false);
     }
-    // Nobody returns here: a jump, perhaps out of what lies above.
+    // No frame returns here: a jump, perhaps out of what lies above.
     else popTo(frames, aliveIn(frames, sp, owner), true);
   };
 
@@ -205,7 +205,7 @@ export function traceWithOracle(machine: Machine, options: OracleOptions): Oracl
   };
 
   for (const each of functions) {
-    // Nobody calls it: a return goes there, with the return address taken off the stack already.
+    // It is never called: a return goes there, with the return address taken off the stack already.
     if (linkRegister === null && each.name === returnHandler) continue;
     const hook = (): 'continue' => {
       onEntry(each);

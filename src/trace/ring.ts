@@ -141,7 +141,7 @@ export function readRing(read: MemoryReader, address: Address, endian: Endian): 
     const number = body.u32(at + 24);
     if (number === DATA) {
       const last = records.at(-1);
-      // Data whose probe was overwritten belong to nobody.
+      // Data whose probe was overwritten are dropped.
       if (last?.kind !== 'probe' || (words === null && last.words)) continue;
       if (words === null) {
         words = [];
@@ -236,7 +236,7 @@ function ownEntries({ records }: Ring): Uint8Array {
 
 /**
  * What a record of a probe says, and where its function was called from, 0 where that was not
- * recorded; null: nobody knows the probe.
+ * recorded; null: the probe is not known.
  */
 export type ProbeReader = (record: RingRecord) => { readonly data: ProbeData; readonly parent: Address } | null;
 
@@ -261,9 +261,9 @@ const CPU_MAX = 1024;
  * activation of its function, and those above it are `unwound`. Returns whose entries were
  * overwritten are left out and counted. A program does not know how many instructions its CPU has
  * executed: its clock stands for them. A record of kind call is a point of its function, at the
- * depth that the function has; where nobody records returns it is an entry.
+ * depth that the function has; where no tracer records returns it is an entry.
  *
- * @param probeOf  what a record of a probe says; null: nobody knows the probe
+ * @param probeOf  what a record of a probe says; null: the probe is not known
  */
 export function replayRing(
   ring: Ring,

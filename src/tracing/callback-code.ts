@@ -8,7 +8,7 @@ import { SHF_EXECINSTR } from '../elf/constants.js';
 import type { Disassembler } from '../isa/disassembler.js';
 import type { Program } from '../program/program.js';
 
-/** An instruction of a callback that changes what nobody saves. */
+/** An instruction of a callback that changes a register that no code saves. */
 export interface UnsavedUse {
   readonly function: string;
   readonly section: string;

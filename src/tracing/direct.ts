@@ -28,7 +28,7 @@ export interface DirectRequest {
    */
   readonly tracer: { readonly symbol: string; readonly filter: string | null } | null;
   /**
-   * Through the register entry, in one of the proposals; null: straight, where nobody else is at
+   * Through the register entry, in one of the proposals; null: straight, where no other ops is at
    * the function.
    */
   readonly variant: string | null;

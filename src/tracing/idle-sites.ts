@@ -1,5 +1,5 @@
 /**
- * Sites that a session has found and nobody has taken: what becomes of them in a file, and how
+ * Sites that a session has found and no ops has taken: what becomes of them in a file, and how
  * plans name them.
  */
 import { hex } from '../errors.js';
@@ -7,7 +7,7 @@ import type { Session } from './session.js';
 import type { Sites } from '../sites/sites.js';
 
 /**
- * Sites that nobody has taken, in the bytes that a file gets. Those of a linked program are what
+ * Sites that no ops has taken, in the bytes that a file gets. Those of a linked program are what
  * they were: it calls its own profiling entry there as before. Images of `load` are as a kernel is
  * behind its start, where every site is a nop (C-INIT-2); so are parts that come into a program.
  * @param after  changed in place

@@ -64,8 +64,8 @@ export interface Text {
    */
   store(address: Address, bytes: Uint8Array, what?: 'words'): boolean;
   /**
-   * Waits and frees, in order, for whoever runs threads; `freed` is the memory that a free gives
-   * back.
+   * Waits and frees, in order, for a caller that runs threads; `freed` is the memory that a free
+   * gives back.
    */
   event(step: Extract<Step, { readonly kind: 'sync' | 'quiesce' | 'free' }>, freed?: readonly Room[]): void;
 }
@@ -469,7 +469,7 @@ export class ImageBackend implements Backend {
     if (own !== null) return own;
     const known = this.seen.get(site);
     if (known !== undefined && equalContents(known.content, content)) return known.bytes;
-    // Somebody wrote over a site that nobody had looked at.
+    // Other code wrote over a site that was not looked at before.
     const sites = this.options.pristine?.();
     const index = this.siteIndex.get(site.ip);
     if (sites === undefined || index === undefined) return null;

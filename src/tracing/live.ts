@@ -36,8 +36,8 @@ export interface LiveOptions {
   readonly quiesce?: (grace: 'read' | 'rude' | 'tasks') => void;
   /**
    * Machines whose instructions have several bytes: stores to code go by the breakpoint protocol.
-   * `between` is called after each of its steps with what is published; whoever lets processors run
-   * there serves their breakpoints (`BreakpointPatching.handle`).
+   * `between` is called after each of its steps with what is published; a caller that lets
+   * processors run there serves their breakpoints (`BreakpointPatching.handle`).
    */
   readonly breakpoints?: {
     readonly model: BreakpointPatching;

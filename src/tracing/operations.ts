@@ -26,7 +26,7 @@ export interface SessionResolver {
   replacer(replacement: string): { readonly func: Address; readonly data: bigint };
   /** A module comes: its code is there, its sites are nops. */
   loadModule(name: string): Outcome;
-  /** A module goes, unless somebody needs it. */
+  /** A module goes, unless another part needs it. */
   unloadModule(name: string): Outcome;
   /** Probes; absent: they are not served here. */
   probe?(operation: ProbeOperation): Outcome;

@@ -39,7 +39,7 @@ export interface Reference {
 }
 
 /**
- * Sections whose words name places to which nobody goes because of them, and those that the linker
+ * Sections whose words name places to which no code goes because of them, and those that the linker
  * makes for references of code.
  */
 const LINKER_MADE =
@@ -197,7 +197,7 @@ class Walk {
     return this.found;
   }
 
-  /** Stubs lie between functions: who calls them was found, they themselves are nobody's code. */
+  /** Stubs lie between functions: their callers were found, and they are part of no function. */
   private leaveOutStubs(): void {
     const isStub = (at: Address): boolean => [...this.stubEnds].some(([start, end]) => at >= start && at < end);
     const kept = this.found.filter(({ address }) => address === null || !isStub(address));
@@ -234,7 +234,7 @@ class Walk {
       this.block(block, range.name);
       const next = Number(block.end - range.address);
       const isStuck = next <= at || block.terminator.kind === 'unknown' || block.terminator.kind === 'fetch';
-      // What nobody can read is data between the code: the next instruction may begin anywhere
+      // What cannot be decoded is data between the code: the next instruction may begin anywhere
       // behind it.
       at = isStuck ? Math.max(next, at + codeAlignBytes) : next;
     }

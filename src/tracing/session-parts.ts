@@ -119,7 +119,7 @@ export function loadIntoSession(
 /**
  * A module of an image with a session goes (C-MOD-2): its records go without being patched, hashes
  * forget it and keep their counts (C-HASH-4).
- * @throws ElftraceError 'module-in-use' also while somebody who is registered is called in it
+ * @throws ElftraceError 'module-in-use' also while a registered callback lies in it
  */
 export function unloadFromSession(request: PartsRequest, name: string, arch: Arch): PartsResult {
   const { image, record, hash, probes } = request;

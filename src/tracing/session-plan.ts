@@ -99,7 +99,7 @@ export interface ProbeHost {
   moduleUse(name: string): string | null;
   /** A module goes, and its probes with it (K-OPT-8): before ftrace forgets its sites. */
   unloadModule(name: string): void;
-  /** A module came: its text is as it was before anybody was there. */
+  /** A module came: its text is as it was before any ops was there. */
   loadModule(name: string): void;
   /** All probes that were ever set in a module. */
   placesIn(module: string): readonly GoneProbe[];
@@ -121,7 +121,7 @@ export interface SessionPlanOptions extends SessionOptions {
   readonly allowUnsafeGraph?: boolean;
 }
 
-/** Who replaces return addresses in a session, for messages; null: nobody. */
+/** What replaces return addresses in a session, for messages; null: nothing does. */
 function whoReplacesReturns(operations: readonly SessionOperation[], probes: ProbeHost | undefined): string | null {
   for (const each of operations) {
     if (each.kind === 'graph') return `graph ${each.name}`;
@@ -139,9 +139,9 @@ const moved = (outcome: Outcome): Outcome =>
   outcome.kind === 'refused' ? { kind: 'done', steps: [], warnings: [] } : outcome;
 
 /**
- * The image that a file gets. Where nobody is registered any more, what the core wrote into its own
- * room for those who were goes too: the file is the image with its sites off and nothing else
- * (F-3). In a machine it stays: a thread may still be on its way through it.
+ * The image that a file gets. Where no ops is registered any more, what the core wrote into its own
+ * room for earlier ones goes too: the file is the image with its sites off and nothing else (F-3).
+ * In a machine it stays: a thread may still be on its way through it.
  */
 function atRest(session: Session, image: ElfImage): Uint8Array {
   const bytes = session.bytes();

@@ -186,8 +186,8 @@ interface Modules {
   /** Turns the sites of a module into nops (C-INIT-2). */
   readonly initialise: (name: string) => void;
   /**
-   * Notes what the sites of a module hold as it goes: nobody takes out of them what is registered
-   * there (C-MOD-2).
+   * Notes what the sites of a module hold as it goes: what is registered there is not taken out of
+   * them (C-MOD-2).
    */
   readonly leave: (name: string) => void;
 }
@@ -406,8 +406,8 @@ export class Session {
   }
 
   /**
-   * Why a module cannot go: another part uses its symbols, or somebody who is registered is called
-   * in it. null when it can.
+   * Why a module cannot go: another part uses its symbols, or a registered callback lies in it.
+   * null when it can.
    */
   moduleUse(name: string): string | null {
     const parts = this.sites.program.loadMap?.parts ?? [];
@@ -438,7 +438,7 @@ export class Session {
   }
 
   /**
-   * Sites that nobody has taken: in `bytes` they still hold what the way into the session wrote
+   * Sites that no ops has taken: in `bytes` they still hold what the way into the session wrote
    * there (C-INIT-2).
    * @param bytes  the image as it is, or as it is going to be
    */

@@ -604,7 +604,7 @@ function wayOf(
   }
   if (registered.onlyGraphBranch) {
     freeMine();
-    // T-X86-4: nobody allocated it, so ALLOC_TRAMP is clear.
+    // T-X86-4: it was not allocated, so ALLOC_TRAMP is clear.
     const laid = laidPolicy(program.arch.options, program.loadMap?.options ?? {});
     if (graphEntry === null || laid.trampolines === 'none') return plain;
     return { entries: [graphEntry, entry], trampoline: graphEntry.identity, allocated: false };

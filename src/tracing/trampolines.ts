@@ -80,7 +80,7 @@ export class ImageText implements TextSeam {
   free(address: Address, sizeBytes: number): void {
     const index = this.used.findIndex(({ start }) => start === address);
     if (index >= 0) this.used.splice(index, 1);
-    // What may not be written keeps its bytes: nobody names them any more.
+    // What may not be written keeps its bytes: no site names them any more.
     if (this.isForbidden(this.offsetOf(address, sizeBytes), sizeBytes)) return;
     for (let i = 0; i < sizeBytes; i++) this.stored.set(address + BigInt(i), this.fillByte);
   }
@@ -97,7 +97,7 @@ export class ImageText implements TextSeam {
     return this.store(address, bytes);
   }
 
-  /** A file at rest: nobody executes it. */
+  /** A file at rest: no thread executes it. */
   patch(address: Address, before: Uint8Array, after: Uint8Array): boolean {
     const now = this.read(address, before.length);
     return now !== null && equalBytes(now, before) && this.store(address, after);
